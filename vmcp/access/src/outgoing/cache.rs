@@ -75,8 +75,7 @@ impl std::fmt::Debug for TokenCache {
 
 impl TokenCache {
     /// Returns the token of a subject; fetches it if there is none, it expires soon, or it is the `refused`
-    /// one. `fetch` is told if it is
-    /// the refused one. A failing renewal keeps a token that is still valid.
+    /// one, which `fetch` is told. A failing renewal keeps a token that is still valid.
     pub(super) async fn token<Fetch: Future<Output = Result<FetchedToken, OutgoingError>> + Send>(
         &self,
         key: SubjectKey,

@@ -20,6 +20,9 @@ use super::driver_waker::DriverWaker;
 
 /// Polls of a connection in a row, while it keeps waking itself; then other tasks have their turn.
 const MAX_TURNS: u32 = 4;
+/// Bytes that one read takes, and the limit of a response's head. By default hyper's buffer grows to 400 KiB,
+/// and each piece of an answer that a slow client has not taken yet keeps one alive.
+const MAX_BUFFER_BYTES: usize = 64 * 1024;
 
 type OutgoingRequest = Request<Full<Bytes>>;
 
@@ -38,7 +41,7 @@ pub(super) struct PlainConnection {
 
 impl PlainConnection {
     pub(super) async fn handshake(io: TokioIo<TcpStream>) -> Result<Self, hyper::Error> {
-        let (sender, driver) = http1::handshake(io).await?;
+        let (sender, driver) = http1::Builder::new().max_buf_size(MAX_BUFFER_BYTES).handshake(io).await?;
         let signal = Arc::new(DriverWaker::default());
         let waker = Waker::from(Arc::clone(&signal));
         let home = runtime::Handle::current().id();

@@ -25,8 +25,9 @@ use crate::telemetry::metrics::{Metrics, RefusalLabels};
 /// that it does not hold the connection's whole read buffer.
 const KEPT_PIECE: usize = 4 * 1024;
 /// Bytes that a body counts beyond its own while it is incomplete: what its connection keeps meanwhile, the
-/// read buffer of hyper above all. Measured with 10,000 bodies that stop half way.
-const INCOMPLETE_BODY_COST: usize = 64 * 1024;
+/// read buffer of hyper above all, and a share of what refused connections leave behind. Measured with 10,000
+/// bodies that stop half way.
+const INCOMPLETE_BODY_COST: usize = 96 * 1024;
 /// Bytes of a refused body that are read and dropped.
 const MAX_DRAINED_BYTES: usize = 16 * 1024 * 1024;
 /// Time limit of that.
