@@ -40,17 +40,17 @@ async fn main() {
     let accepted = began.elapsed();
     place.eventually_within(LIMIT, "all servers", async || all_applied(&place, count).await).await;
     let applied = began.elapsed();
-    at_rest(&operator).await;
+    operator.quiet().await;
     let to_rest = began.elapsed();
     let full = operator.process.resident_mib();
     let writes = operator.writes().await;
 
     let (cpu, reconciles) =
-        (cpu_seconds(&operator), total(&operator, "vmcp_operator_reconciles_total").await);
+        (operator.cpu_seconds(), total(&operator, "vmcp_operator_reconciles_total").await);
     sleep(REST).await;
     let writes_at_rest = operator.writes().await - writes;
     let reconciles = total(&operator, "vmcp_operator_reconciles_total").await - reconciles;
-    let cpu = cpu_seconds(&operator) - cpu;
+    let cpu = operator.cpu_seconds() - cpu;
     drop(operator);
 
     // A restarted operator finds everything as it should be.
@@ -61,7 +61,7 @@ async fn main() {
             (total(&again, "vmcp_operator_reconciles_total").await >= looked).then_some(())
         })
         .await;
-    at_rest(&again).await;
+    again.quiet().await;
     let writes_of_restart = again.writes().await;
     drop(again);
 
@@ -113,28 +113,8 @@ async fn all_applied(place: &Namespace, count: usize) -> Option<()> {
     (deployments == count && told.count() == count).then_some(())
 }
 
-/// Waits until nothing was written for five seconds.
-async fn at_rest(operator: &Operator) {
-    let mut before = (operator.writes().await, Instant::now());
-    while before.1.elapsed() < Duration::from_secs(5) {
-        sleep(Duration::from_millis(200)).await;
-        let now = operator.writes().await;
-        if now != before.0 {
-            before = (now, Instant::now());
-        }
-    }
-}
-
 async fn total(operator: &Operator, name: &str) -> u64 {
     operator.metric(name, &[]).await as u64
-}
-
-/// Returns the user and system time of the process in seconds.
-fn cpu_seconds(operator: &Operator) -> f64 {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", operator.process.id())).expect("a process");
-    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
-    let ticks = |index: usize| fields[index].parse::<f64>().expect("ticks");
-    (ticks(11) + ticks(12)) / 100.0
 }
 
 /// Applies the objects of one server `count` times, in a namespace that no operator watches, one after

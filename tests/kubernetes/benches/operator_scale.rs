@@ -73,18 +73,18 @@ async fn main() {
     let backends_applied = all_applied::<MCPServer>(&client, size.backends, "mcp-server").await;
     let servers = apply_all(&places, "VirtualMCPServer", "server", size.servers).await;
     let servers_applied = all_applied::<VirtualMCPServer>(&client, size.servers, "vmcp").await;
-    at_rest(&operator).await;
+    operator.quiet().await;
     let full = operator.process.resident_mib();
 
-    let (writes, cpu) = (operator.writes().await, cpu_seconds(&operator));
+    let (writes, cpu) = (operator.writes().await, operator.cpu_seconds());
     sleep(REST).await;
     let writes_at_rest = operator.writes().await - writes;
-    let cpu = cpu_seconds(&operator) - cpu;
+    let cpu = operator.cpu_seconds() - cpu;
 
     // Another port of one backend concerns the VirtualMCPServers of its namespace.
     let (changed, writes) = (Instant::now(), operator.writes().await);
     places[0].edit::<MCPServer>("backend-0", json!({"spec": {"proxyPort": 9999}})).await;
-    at_rest(&operator).await;
+    operator.quiet().await;
     let writes_of_change = operator.writes().await - writes;
     let to_rest = changed.elapsed();
 
@@ -165,30 +165,4 @@ where
         }
         sleep(POLL).await;
     }
-}
-
-/// Waits until nothing was written for five seconds.
-async fn at_rest(operator: &Operator) {
-    let mut before = (operator.writes().await, Instant::now());
-    while before.1.elapsed() < Duration::from_secs(5) {
-        sleep(Duration::from_millis(200)).await;
-        let now = operator.writes().await;
-        if now != before.0 {
-            before = (now, Instant::now());
-        }
-    }
-}
-
-/// Returns the user and system time of the process in seconds.
-fn cpu_seconds(operator: &Operator) -> f64 {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", operator.process.id())).expect("a process");
-    let fields: Vec<f64> = stat
-        .rsplit(") ")
-        .next()
-        .unwrap_or_default()
-        .split(' ')
-        .filter_map(|field| field.parse().ok())
-        .collect();
-    // The state, a letter, is left out: user and system time are the fields 10 and 11 of the numbers.
-    fields.iter().skip(10).take(2).sum::<f64>() / 100.0
 }

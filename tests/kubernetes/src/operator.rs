@@ -1,5 +1,6 @@
 //! [`Operator`]: the built `vmcp-operator`, running beside the test and watching the namespace of the test.
 
+mod measured;
 mod rights;
 
 use std::time::Duration;
