@@ -80,6 +80,11 @@ impl IdentityProvider {
         self.control(&format!("forge?kind={kind}&token={token}")).await
     }
 
+    /// Enters the code of a device, as `carol`; returns `accepted`.
+    pub async fn accept_device(&self, code: &str) -> String {
+        self.control(&format!("device?code={code}")).await
+    }
+
     async fn control(&self, action: &str) -> String {
         let ask = http_client().get(format!("{}/control/{action}", self.issuer));
         ask.send().await.expect("the provider").text().await.expect("text")

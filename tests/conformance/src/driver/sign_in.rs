@@ -42,7 +42,7 @@ pub(super) async fn sign_in(scenario: &str, url: &str) -> anyhow::Result<Option<
         .env("XDG_CONFIG_HOME", &folder)
         .start()
         .await;
-    let outcome = login(&vmcp.config_file(), &folder).await;
+    let outcome = login(&vmcp.config_file(), &folder, &[]).await;
     if REFUSED.contains(&scenario) {
         ensure!(outcome.is_err(), "vmcp signed in to a server that it must not trust");
         return Ok(None);
@@ -56,13 +56,28 @@ pub(super) async fn sign_in(scenario: &str, url: &str) -> anyhow::Result<Option<
     if scenario == "authorization-server-migration" {
         // Another authorization server stands for the server now: the person signs in there.
         refused(&vmcp, "HTTP 401").await;
-        login(&vmcp.config_file(), &folder).await?;
+        login(&vmcp.config_file(), &folder, &[]).await?;
     }
     eventually("the backend to be connected", async || {
         let status = vmcp.status().await;
         (status["backends"][0]["state"] == "connected").then_some(())
     })
     .await;
+    if scenario == "scope-step-up" {
+        // The person reads in the failed call which scope is missing.
+        let client = vmcp.modern();
+        let tools = client.tools().await;
+        let tool = tools.keys().next().context("a tool")?;
+        let failed = client.call_tool(tool, json!({})).await;
+        ensure!(failed.text.contains("lacks the scope `mcp:write`"), "{}", failed.text);
+        login(&vmcp.config_file(), &folder, &["--scope", "mcp:write"]).await?;
+        // The renewed login replaces the connection.
+        eventually("the scope to be there", async || {
+            let answer = client.call_tool(tool, json!({})).await;
+            (!answer.text.contains("lacks the scope")).then_some(())
+        })
+        .await;
+    }
     Ok(Some(SignedIn { vmcp, _home: home }))
 }
 
@@ -86,9 +101,10 @@ fn client() -> anyhow::Result<Value> {
     Ok(json!({"outgoingAuth": {"backends": {"backend": {"type": "oauth", "oauth": client}}}}))
 }
 
-async fn login(config: &Path, home: &str) -> anyhow::Result<()> {
+async fn login(config: &Path, home: &str, more: &[&str]) -> anyhow::Result<()> {
     let mut login = vmcp_command();
-    login.args(["login", "backend", "--no-browser", "--config"]).arg(config).env("XDG_CONFIG_HOME", home);
+    login.args(["login", "backend", "--no-browser", "--config"]).arg(config).args(more);
+    login.env("XDG_CONFIG_HOME", home);
     login.stdin(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
     let mut login = login.spawn()?;
     let mut lines = BufReader::new(login.stderr.take().context("a pipe")?).lines();

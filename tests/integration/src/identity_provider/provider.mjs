@@ -1,6 +1,6 @@
 // A certified OpenID Connect provider (`oidc-provider`) with clients that get tokens by client credentials, and
 // controls of its own below /control: new signing keys, and forgeries of a token. Apps register themselves, and
-// the person `carol` signs in to them and agrees without being asked.
+// the person `carol` signs in to them and agrees without being asked; a device code she accepts by a control.
 import { createHmac, createPublicKey, generateKeyPairSync, randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { Provider } from 'oidc-provider';
@@ -36,6 +36,7 @@ function begin() {
       registration: { enabled: true },
       devInteractions: { enabled: false },
       clientCredentials: { enabled: true },
+      deviceFlow: { enabled: true },
       resourceIndicators: {
         enabled: true,
         getResourceServerInfo: (_, resource, client) => ({
@@ -61,6 +62,19 @@ async function loadExistingGrant({ oidc }) {
   return grant;
 }
 
+// Does what the pages for device codes do once `carol` has entered a code, signed in and agreed.
+async function acceptDevice(userCode) {
+  const code = await provider.DeviceCode.findByUserCode(userCode.replace('-', ''));
+  const { resource, scope } = code.params;
+  const grant = new provider.Grant({ clientId: code.clientId, accountId: 'carol' });
+  grant.addOIDCScope(scope);
+  if (resource) grant.addResourceScope(resource, scope);
+  const grantId = await grant.save();
+  Object.assign(code, { accountId: 'carol', grantId, scope, resource, authTime: Math.floor(Date.now() / 1000) });
+  await code.save();
+  return 'accepted';
+}
+
 const encode = (value) => Buffer.from(JSON.stringify(value)).toString('base64url');
 
 // The claims of `token` under another signature: none, or an HMAC with the public key as its secret.
@@ -81,6 +95,11 @@ createServer((request, response) => {
     response.end('rotated');
   } else if (url.pathname.startsWith('/control/sign-in/')) {
     provider.interactionFinished(request, response, { login: { accountId: 'carol' }, consent: {} });
+  } else if (url.pathname === '/control/device') {
+    acceptDevice(url.searchParams.get('code')).then(
+      (said) => response.end(said),
+      (error) => response.writeHead(500).end(String(error)),
+    );
   } else if (url.pathname === '/control/forge') {
     response.end(forge(url.searchParams.get('kind'), url.searchParams.get('token')));
   } else {

@@ -10,6 +10,8 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{any, get, post};
 use axum::{Json, Router};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -110,6 +112,31 @@ async fn token(State(remote): Shared, Form(parameters): Form<Parameters>) -> Jso
         "access_token": format!("token-{}", asked.len()), "token_type": "Bearer", "expires_in": 3600,
         "refresh_token": format!("refresh-{}", asked.len()),
     }))
+}
+
+/// Signs in by `vmcp login`, with a code that the person enters in a browser elsewhere.
+async fn sign_in_by_device(vmcp: &Vmcp, backend: &str, folder: &str, provider: &IdentityProvider) {
+    let mut login = vmcp_command();
+    // Without a display, device codes are the way where the server offers them.
+    login.args(["login", backend, "--scope", "tools:write", "--config"]).arg(vmcp.config_file());
+    login.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
+    login.env("XDG_CONFIG_HOME", folder).stdin(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
+    let mut login = login.spawn().expect("vmcp login");
+    let mut lines = BufReader::new(login.stderr.take().expect("a pipe")).lines();
+    let mut said = String::new();
+    let code = loop {
+        let line = lines.next_line().await.expect("a line").unwrap_or_else(|| panic!("no code: {said}"));
+        if let Some((_, code)) = line.split_once("enter the code ") {
+            break code.to_owned();
+        }
+        said.push_str(&line);
+    };
+    assert!(said.contains(&format!("{}/device", provider.issuer)), "{said}");
+    assert_eq!(provider.accept_device(&code).await, "accepted");
+    while let Some(line) = lines.next_line().await.expect("a line") {
+        said.push_str(&line);
+    }
+    assert!(login.wait().await.expect("an exit").success(), "{said}");
 }
 
 /// Signs in by `vmcp login`, with a browser of its own.
@@ -218,9 +245,32 @@ async fn a_person_signs_in_to_the_vmcp_of_a_team_at_its_identity_provider() {
     let client = laptop.with_tool("team_echo_echo").await;
     let answer = client.call_tool("team_echo_echo", json!({"message": "as carol"})).await;
     assert_eq!(answer.content_text(), "as carol", "{}", answer.text);
-    let stored = std::fs::read_to_string(home.path().join("vmcp/logins/team.json")).expect("the login");
-    let stored: Value = serde_json::from_str(&stored).expect("JSON");
-    assert!(stored["refreshToken"].is_string(), "{stored}");
-    let token = stored["accessToken"].as_str().expect("a token");
+    let stored = || {
+        let stored = std::fs::read_to_string(home.path().join("vmcp/logins/team.json")).expect("the login");
+        serde_json::from_str::<Value>(&stored).expect("JSON")
+    };
+    let first = stored();
+    assert!(first["refreshToken"].is_string(), "{first}");
+    let token = first["accessToken"].as_str().expect("a token");
     assert!(!laptop.process.output().contains(token) && !team.process.output().contains(token));
+
+    // Again, for one more scope, on a machine without a browser.
+    sign_in_by_device(&laptop, "team", &folder, &provider).await;
+    let second = stored();
+    assert_ne!(first["accessToken"], second["accessToken"]);
+    assert_eq!(claims(&first)["scope"], "tools:read");
+    assert_eq!(claims(&second)["scope"], "tools:read tools:write");
+    eventually("the token of the second login to be used", async || {
+        let client = laptop.modern();
+        let answer = client.call_tool("team_echo_echo", json!({"message": "again"})).await;
+        (answer.content_text() == "again").then_some(())
+    })
+    .await;
+}
+
+/// Returns the claims of the access token of a stored login.
+fn claims(login: &Value) -> Value {
+    let token = login["accessToken"].as_str().expect("a token");
+    let payload = token.split('.').nth(1).expect("a JWT");
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).expect("base64")).expect("JSON")
 }

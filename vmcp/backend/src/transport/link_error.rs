@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use http::StatusCode;
+use http::header::WWW_AUTHENTICATE;
+use http::{HeaderMap, StatusCode};
 use serde_json::value::RawValue;
 use thiserror::Error;
 
@@ -38,8 +39,12 @@ pub(crate) enum LinkError {
         error: Option<Box<RawValue>>,
     },
     /// 401 or 403.
-    #[error("credentials were refused (HTTP {})", .0.as_u16())]
-    Refused(StatusCode),
+    #[error("credentials were refused (HTTP {}){}", status.as_u16(), lacking(scopes))]
+    Refused {
+        status: StatusCode,
+        /// Scopes that the token lacks, as the server says (RFC 6750); empty if it says nothing.
+        scopes: String,
+    },
     /// There are no credentials to send; nothing was sent.
     #[error(transparent)]
     Credentials(#[from] CredentialError),
@@ -63,7 +68,30 @@ pub(crate) enum LinkError {
     Stopped,
 }
 
+/// Most bytes of scopes that are shown; longer ones are left out.
+const MAX_SCOPE_BYTES: usize = 512;
+
+/// Returns the scopes of a challenge `insufficient_scope`. Their characters are those that RFC 6749 allows, so
+/// that nothing else of a server gets into logs.
+fn missing_scopes(challenge: &str) -> Option<&str> {
+    let rest = challenge.contains("insufficient_scope").then_some(challenge)?;
+    let scopes = rest.split_once("scope=\"")?.1.split_once('"')?.0;
+    let is_plain = |byte: u8| byte == b' ' || (byte.is_ascii_graphic() && byte != b'\\' && byte != b'`');
+    (scopes.len() <= MAX_SCOPE_BYTES && scopes.bytes().all(is_plain)).then_some(scopes)
+}
+
+fn lacking(scopes: &str) -> String {
+    if scopes.is_empty() { String::new() } else { format!(": the token lacks the scope `{scopes}`") }
+}
+
 impl LinkError {
+    /// Makes the error of a status 401 or 403, with the headers of that answer.
+    pub(crate) fn refused(status: StatusCode, headers: &HeaderMap) -> Self {
+        let challenges = headers.get_all(WWW_AUTHENTICATE).iter();
+        let scopes = challenges.filter_map(|challenge| missing_scopes(challenge.to_str().ok()?)).next();
+        Self::Refused { status, scopes: scopes.unwrap_or_default().to_owned() }
+    }
+
     /// Part of its way that the request made.
     pub(crate) fn transmission(&self) -> Transmission {
         match self {
@@ -71,7 +99,7 @@ impl LinkError {
             | Self::ConnectTimeout { .. }
             | Self::Gone { .. }
             | Self::SessionLost
-            | Self::Refused(_)
+            | Self::Refused { .. }
             | Self::Credentials(_)
             | Self::Unsendable(_)
             | Self::Down
@@ -105,7 +133,7 @@ impl LinkError {
             Self::Status(_)
             | Self::SessionInDoubt { .. }
             | Self::SessionLost
-            | Self::Refused(_)
+            | Self::Refused { .. }
             | Self::Credentials(_)
             | Self::Protocol(_)
             | Self::Unsendable(_)
@@ -141,5 +169,25 @@ impl From<LinkError> for CallError {
             LinkError::Overloaded(exhausted) => Self::Overloaded { limit: exhausted.limit },
             other => Self::Unavailable { reason: other.to_string(), transmission: other.transmission() },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_the_scopes_that_the_token_lacks() {
+        let shown = |challenge: &'static str| {
+            let headers = HeaderMap::from_iter([(WWW_AUTHENTICATE, challenge.parse().unwrap())]);
+            LinkError::refused(StatusCode::FORBIDDEN, &headers).to_string()
+        };
+        let plain = "credentials were refused (HTTP 403)";
+        let lacking = shown(r#"Bearer error="insufficient_scope", scope="notes:write files""#);
+        assert_eq!(lacking, format!("{plain}: the token lacks the scope `notes:write files`"));
+        for other in [r#"Bearer scope="notes""#, r#"Bearer error="insufficient_scope""#, "Basic"] {
+            assert_eq!(shown(other), plain, "{other}");
+        }
+        assert_eq!(shown(r#"Bearer error="insufficient_scope", scope="a`b""#), plain);
     }
 }

@@ -42,7 +42,7 @@ pub(crate) async fn start(
     let response = endpoint.get_events(endpoint.headers()).await?;
     match response.status() {
         status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
-            return Err(LinkError::Refused(status));
+            return Err(LinkError::refused(status, response.headers()));
         }
         status if !status.is_success() => return Err(LinkError::Status(status)),
         _ if !is_event_stream(response.headers()) => {
@@ -121,9 +121,10 @@ async fn post(target: Endpoint, message: Bytes) -> Result<(), LinkError> {
         let headers = target.post_headers();
         let response = target.post(headers, message, Purpose::Call).await?;
         let status = response.status();
+        let refused = LinkError::refused(status, response.headers());
         body::drain(response.into_body());
         match status {
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(LinkError::Refused(status)),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(refused),
             _ if status.is_success() => Ok(()),
             _ => Err(LinkError::Status(status)),
         }

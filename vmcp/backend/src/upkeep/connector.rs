@@ -215,5 +215,5 @@ impl Connector {
 /// retrying would make every waiting call sit through it again. Both are tried again on use, and on the
 /// timer.
 fn worth_retrying(error: &LinkError) -> bool {
-    !matches!(error, LinkError::Refused(_) | LinkError::ConnectTimeout { .. } | LinkError::Stopped)
+    !matches!(error, LinkError::Refused { .. } | LinkError::ConnectTimeout { .. } | LinkError::Stopped)
 }

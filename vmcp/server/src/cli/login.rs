@@ -2,6 +2,7 @@
 
 mod authorization;
 mod callback;
+mod device;
 
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use url::Url;
 use vmcp_access::outgoing::logins::Logins;
 use vmcp_config::{Backend, Credentials, OAuthClient, Transport};
 
+use self::authorization::{Plan, Way};
 use super::connection::duration;
 use super::console::failure::{CommandFailure, Exit};
 use super::console::notes;
@@ -19,13 +21,16 @@ use crate::access::outgoing;
 
 /// Sign in to a remote MCP server
 ///
-/// Opens a browser, or prints the address to open. The tokens are stored in ~/.config/vmcp/logins, which only
+/// Opens a browser, or prints the address to open; where no browser can be shown, and the server offers it, a
+/// code to enter in a browser elsewhere. The tokens are stored in ~/.config/vmcp/logins, which only
 /// you can read, and renewed when they expire; a running server uses them at once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   vmcp login linear
-  vmcp login linear --no-browser       # over ssh: open the address elsewhere, paste where it ends
+  vmcp login notes --scope notes:write # a call said that the token lacks it
+  vmcp login linear --device           # over ssh: enter a code in a browser elsewhere
+  vmcp login linear --no-browser       # the same without codes: paste the address where the browser ends
   vmcp logout linear
 
 A server that does not register clients by itself wants one that you registered there:
@@ -33,6 +38,12 @@ A server that does not register clients by itself wants one that you registered 
 pub(super) struct Arguments {
     /// Name of the backend
     backend: String,
+    /// Ask for this scope too; repeat it for several
+    #[arg(long = "scope", value_name = "SCOPE")]
+    scopes: Vec<String>,
+    /// Sign in by a code that you enter in any browser, where the server offers it
+    #[arg(long, conflicts_with_all = ["no_browser", "port"])]
+    device: bool,
     /// Print the address instead of opening a browser
     #[arg(long)]
     no_browser: bool,
@@ -53,13 +64,18 @@ pub(super) struct LogoutArguments {
 
 /// Runs `vmcp login`.
 pub(super) fn login(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
-    let Arguments { backend: name, no_browser, port, timeout } = arguments;
+    let Arguments { backend: name, scopes, device, no_browser, port, timeout } = arguments;
     let file = global.load()?;
     let spec = file.config.backends.iter().find(|spec| *spec.name == *name).ok_or_else(|| unknown(&name))?;
     let (url, client) = remote(spec)?;
     let logins = logins()?;
     global.start_logs()?;
-    let plan = authorization::Plan { url: url.clone(), client, port, timeout, open_browser: !no_browser };
+    let way = match (device, no_browser) {
+        (true, _) => Way::Device,
+        (false, true) => Way::PrintedAddress,
+        (false, false) => Way::Browser,
+    };
+    let plan = Plan { url: url.clone(), client, more_scopes: scopes, port, timeout, way };
     let login = process::block_on(authorization::run(plan))?;
     logins.store(&name, &url, &login)?;
     notes::note(&format!("signed in to {name}; a running server uses it at once"));

@@ -46,7 +46,7 @@ impl Http {
         let status = parts.status;
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             body::drain(body);
-            return Err(LinkError::Refused(status));
+            return Err(LinkError::refused(status, &parts.headers));
         }
         if method == methods::INITIALIZE
             && let Some(session) = parts.headers.get(SESSION)

@@ -3,12 +3,13 @@
 use vmcp_config::Transport;
 
 /// Fragments of an error message, and the remedy for it; the first entry that matches counts.
-const REMEDIES: [(&[&str], &str); 10] = [
+const REMEDIES: [(&[&str], &str); 11] = [
     (&["leads back"], "take vmcp out of that server's own configuration, or the server out of this one"),
     (
         &["cannot start"],
         "is the program installed, and on the PATH of vmcp? give its full path, or install it",
     ),
+    (&["lacks the scope"], "sign in for that scope too: `vmcp login NAME --scope SCOPE`"),
     (
         &["(HTTP 401)", "(HTTP 403)"],
         "if people sign in there: `vmcp login NAME`; else check the credentials in `headers` or `outgoingAuth`: are the variables set that they refer to?",
@@ -65,6 +66,7 @@ mod tests {
         for (error, expected) in [
             ("cannot connect: cannot start `x`: No such file or directory (os error 2)", "installed"),
             ("credentials were refused (HTTP 401)", "`vmcp login x`"),
+            ("credentials were refused (HTTP 403): the token lacks the scope `a`", "`vmcp login x --scope"),
             ("HTTP status 404", "transport: sse"),
             (
                 "cannot connect: client error (Connect): tcp connect error: Connection refused (os error 111)",

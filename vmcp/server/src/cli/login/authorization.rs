@@ -1,5 +1,5 @@
 //! OAuth as the MCP specification wants it: the server's metadata (RFC 9728, RFC 8414), a client registered
-//! on the spot (RFC 7591), the authorization code with PKCE to a loopback address.
+//! on the spot (RFC 7591), the authorization code with PKCE to a loopback address, or a device code (RFC 8628).
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -15,11 +15,12 @@ use vmcp_config::{OAuthClient, Secret};
 use vmcp_error_chain::error_chain;
 
 use super::callback::{Callback, CallbackListener};
+use super::device::{DeviceLogin, Endpoints};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
 
 /// Name under which the client is registered; servers show it to the person.
-const CLIENT_NAME: &str = "vmcp";
+pub(super) const CLIENT_NAME: &str = "vmcp";
 /// Time for the server's answer to a request without a token.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -29,26 +30,39 @@ pub(super) struct Plan {
     pub(super) url: Url,
     /// The client that is configured, if it is.
     pub(super) client: OAuthClient,
+    /// Scopes to ask for besides those that the server or the configuration names.
+    pub(super) more_scopes: Vec<String>,
     /// Loopback port; 0: any.
     pub(super) port: u16,
     /// Time to sign in.
     pub(super) timeout: Duration,
-    pub(super) open_browser: bool,
+    pub(super) way: Way,
+}
+
+/// Way of the person to the page that signs in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// A browser that vmcp opens; without a display a device code where the server offers it.
+    Browser,
+    /// An address to open by hand.
+    PrintedAddress,
+    /// A device code, and nothing else.
+    Device,
 }
 
 /// The answer of the token endpoint.
 #[derive(Deserialize)]
-struct TokenAnswer {
-    access_token: String,
+pub(super) struct TokenAnswer {
+    pub(super) access_token: String,
     #[serde(default)]
-    refresh_token: Option<String>,
+    pub(super) refresh_token: Option<String>,
     #[serde(default)]
-    expires_in: Option<u64>,
+    pub(super) expires_in: Option<u64>,
 }
 
 /// Signs in; returns the tokens.
 pub(super) async fn run(plan: Plan) -> Result<Login, CommandFailure> {
-    let Plan { url, client, port, timeout, open_browser } = plan;
+    let Plan { url, client, more_scopes, port, timeout, way } = plan;
     // The person has chosen this server: its authorization server may be at a private address, but neither a
     // link-local one nor, unless the server itself is, a loopback one.
     let mut manager =
@@ -59,34 +73,63 @@ pub(super) async fn run(plan: Plan) -> Result<Login, CommandFailure> {
         return Err(CommandFailure::new(format!("{} does not say where to sign in", origin(&url)))
             .remedy("it may want no credentials, or a key: `headers` of the backend hold that"));
     }
-    let token_url = found.metadata.token_endpoint.parse()?;
+    let token_url: Url = found.metadata.token_endpoint.parse()?;
+    let by_device = way == Way::Device || (way == Way::Browser && !has_display());
+    let endpoints = if by_device { Endpoints::of(&found.metadata, &url)? } else { None };
     manager.set_metadata(found.metadata);
-    let listener = CallbackListener::bind(port).await?;
     let scopes = if client.scopes.is_empty() {
         manager.select_initial_scopes(&[]).await
     } else {
         client.scopes.clone()
     };
-    let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
+    let more: Vec<_> = more_scopes.into_iter().filter(|scope| !scopes.contains(scope)).collect();
+    let scopes: Vec<&str> = scopes.iter().chain(&more).map(String::as_str).collect();
+    if let Some(endpoints) = endpoints {
+        match DeviceLogin::begin(endpoints, &client, &scopes, &url, &mut manager).await {
+            Ok(login) => return login.wait(timeout).await,
+            // Offered, but not to vmcp.
+            Err(failure) if way == Way::Browser => {
+                notes::note(&format!("no device code: {}", failure.message()))
+            }
+            Err(failure) => return Err(failure),
+        }
+    } else if way == Way::Device {
+        return Err(CommandFailure::new(format!("{} offers no device codes", origin(&url)))
+            .remedy("sign in without --device; --no-browser prints an address to open elsewhere"));
+    }
+    let listener = CallbackListener::bind(port).await?;
     let registered = registered(&mut manager, &client, listener.url(), &scopes).await?;
     let address = manager.get_authorization_url(&scopes).await.map_err(failed)?;
     let resource = resource(&address).unwrap_or_else(|| url.to_string());
-    show(&address, open_browser);
+    show(&address, way == Way::Browser);
     let Callback { code, state, issuer } = listener.wait(timeout).await?;
     let exchanged = manager.exchange_code_for_token_with_issuer(&code, &state, issuer.as_deref()).await;
     let answer: TokenAnswer = serde_json::to_value(exchanged.map_err(failed)?)
         .and_then(serde_json::from_value)
         .map_err(|_| CommandFailure::new("the answer of the authorization server holds no token"))?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
-    Ok(Login {
-        token_url,
-        client_id: registered.client_id,
-        client_secret: registered.client_secret,
-        resource,
-        access_token: answer.access_token,
-        refresh_token: answer.refresh_token,
-        expires_at: answer.expires_in.map(|seconds| now.saturating_add(seconds)),
-    })
+    Ok(answer.into_login(token_url, registered.client_id, registered.client_secret, resource))
+}
+
+impl TokenAnswer {
+    /// Returns the login to store.
+    pub(super) fn into_login(
+        self,
+        token_url: Url,
+        client_id: String,
+        client_secret: Option<String>,
+        resource: String,
+    ) -> Login {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+        Login {
+            token_url,
+            client_id,
+            client_secret,
+            resource,
+            access_token: self.access_token,
+            refresh_token: self.refresh_token,
+            expires_at: self.expires_in.map(|seconds| now.saturating_add(seconds)),
+        }
+    }
 }
 
 /// Returns the challenge by which the server answers a request without a token; it may say where metadata is,
@@ -132,7 +175,7 @@ async fn registered(
 }
 
 /// The `resource` parameter of the authorization request, which renewals repeat.
-fn resource(address: &str) -> Option<String> {
+pub(super) fn resource(address: &str) -> Option<String> {
     let pairs: HashMap<_, _> = Url::parse(address).ok()?.query_pairs().into_owned().collect();
     pairs.get("resource").cloned()
 }
@@ -152,7 +195,7 @@ fn has_display() -> bool {
             .any(|name| std::env::var_os(name).is_some_and(|v| !v.is_empty()))
 }
 
-fn origin(url: &Url) -> String {
+pub(super) fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
