@@ -39,7 +39,7 @@ pub use self::problems::{Problem, Problems};
 use self::raw::RawConfig;
 pub use self::references::{Environment, Files, MAX_FILE_BYTES, ReferenceSources, StoredSecrets};
 pub use self::rules::Aggregation;
-pub use self::sections::audit::{AUDIT_EVENT_TYPES, Audit};
+pub use self::sections::audit::{AUDIT_EVENT_TYPES, Audit, OtlpTarget};
 pub use self::sections::authz::Authz;
 pub use self::sections::backend::outgoing_auth::{
     ClientCredentials, Credentials, OAuthClient, OnBehalfOf, TokenEndpoint, TokenExchange, Xaa,

@@ -118,6 +118,7 @@ impl RawConfig {
             outgoing,
         };
         let server = self.server.validate(report);
+        let telemetry = self.telemetry.validate(report);
         let (backends, unavailable) = backend::validate(&self.backends, &shared, report);
         for (index, backend) in backends.iter().enumerate() {
             if let Transport::Http { url, .. } = &backend.transport {
@@ -137,8 +138,8 @@ impl RawConfig {
             aggregation: Aggregation { read_only, ..self.aggregation.validate(&names, report) },
             optimizer: self.optimizer.validate(has_contextual, report),
             proxy,
-            telemetry: self.telemetry.validate(report),
-            audit: self.audit.validate(report),
+            audit: self.audit.validate(&telemetry, report),
+            telemetry,
             incoming_auth,
             authz: self.incoming_auth.authz.validate(report).map(Arc::new),
             passthrough_headers,

@@ -4,6 +4,7 @@ pub mod audit;
 pub mod calls;
 pub mod logs;
 pub mod metrics;
+mod otlp;
 pub mod recent;
 pub mod tool_metrics;
 pub mod traces;
@@ -27,7 +28,7 @@ pub enum TelemetryError {
         "operational.logLevel: `{0}` is no level or filter; use error, warn, info, debug, trace or a filter like vmcp=debug"
     )]
     Filter(String),
-    /// The exporter cannot be built.
+    /// An exporter cannot be built.
     #[error("telemetry.endpoint: {0}")]
     Exporter(String),
     /// A subscriber is installed already.

@@ -114,3 +114,58 @@ async fn without_an_endpoint_nothing_is_sent_and_the_context_still_passes() {
     assert!(seen["traceparent"].as_str().is_some_and(|value| value.contains(TRACE)), "{}", answer.text);
     assert_eq!(seen["tracestate"], "vendor=1", "{}", answer.text);
 }
+
+#[tokio::test]
+async fn audit_events_are_log_records_of_the_trace_that_is_exported() {
+    let (collector, _echo, mut vmcp, client) =
+        traced_with(json!({"audit": {"enabled": true, "otlp": true, "includeRequestData": true}})).await;
+    let params = client.stamp(json!({"name": "echo_echo", "arguments": {"message": "audited"}}));
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
+    let post =
+        client.post("tools/call", &params, &body).header("traceparent", format!("00-{TRACE}-{PARENT}-01"));
+    assert_eq!(post.send().await.expect("an answer").status(), 200);
+    let record = eventually("the event of the call", async || {
+        collector.records().into_iter().find(|record| record.body.contains("audited"))
+    })
+    .await;
+    let event: Value = serde_json::from_str(&record.body).expect("the event");
+    assert_eq!((&*record.event, &event["type"]), ("mcp_tool_call", &json!("mcp_tool_call")));
+    assert_eq!((&*record.trace, &event["metadata"]["extra"]["traceId"]), (TRACE, &json!(TRACE)));
+    assert!(record.resource.contains(&"service.name=vmcp".to_owned()), "{:?}", record.resource);
+    // The record is of the very span that was exported.
+    let spans = eventually("its span", async || {
+        let spans = collector.spans();
+        spans.iter().any(|span| span.id == record.span && span.trace == TRACE).then_some(spans)
+    })
+    .await;
+    assert!(!spans.is_empty());
+
+    // Without a client's trace, the event has the id of the trace that begins here.
+    let own = client.call_tool("echo_echo", json!({"message": "untraced"})).await;
+    assert_eq!(own.content_text(), "untraced");
+    let record = eventually("the second event", async || {
+        collector.records().into_iter().find(|record| record.body.contains("untraced"))
+    })
+    .await;
+    let event: Value = serde_json::from_str(&record.body).expect("the event");
+    assert_eq!(event["metadata"]["extra"]["traceId"], record.trace);
+    eventually("the span of the trace", async || {
+        collector
+            .spans()
+            .iter()
+            .any(|span| span.id == record.span && span.trace == record.trace)
+            .then_some(())
+    })
+    .await;
+
+    // A collector that goes away stops no call, and what it does not take is counted.
+    vmcp.reconfigure(json!({
+        "audit": {"enabled": true, "otlp": true}, "telemetry": {"endpoint": "http://127.0.0.1:9"},
+    }));
+    eventually("lost events to be counted", async || {
+        let answer = client.call_tool("echo_echo", json!({"message": "on"})).await;
+        assert_eq!(answer.content_text(), "on");
+        (vmcp.metric("vmcp_audit_events_dropped_total").await > 0).then_some(())
+    })
+    .await;
+}

@@ -4,8 +4,11 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use url::Url;
 
+use super::telemetry::Telemetry;
 use crate::problems::{self, Report};
+use crate::values::headers::Headers;
 
 /// Types of events, with ToolHive's names.
 pub const AUDIT_EVENT_TYPES: [&str; 6] =
@@ -16,7 +19,9 @@ pub const AUDIT_EVENT_TYPES: [&str; 6] =
 pub struct Audit {
     /// Name of this server in events.
     pub component: String,
-    /// File that gets the events; `None`: standard output.
+    /// Collector that gets the events as log records.
+    pub otlp: Option<OtlpTarget>,
+    /// File that gets the events; `None`: standard output, unless a collector gets them.
     pub log_file: Option<PathBuf>,
     /// Size beyond which the file is renamed and another one begun.
     pub max_file_bytes: u64,
@@ -26,6 +31,17 @@ pub struct Audit {
     pub event_types: Vec<&'static str>,
     /// Most bytes of a call's arguments in its event; `None`: events have no arguments.
     pub argument_bytes: Option<usize>,
+}
+
+/// Collector of log records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtlpTarget {
+    /// Base URL, to which `/v1/logs` is added.
+    pub endpoint: Url,
+    /// Value of the resource attribute `service.name`.
+    pub service_name: String,
+    /// HTTP headers of every export.
+    pub headers: Headers,
 }
 
 /// Audit events: one JSON line for each call and each client that is turned away, with identity, item,
@@ -38,6 +54,9 @@ pub struct RawAudit {
     pub enabled: bool,
     /// Name of this server in events (`component`).
     pub component: String,
+    /// Send events to the collector of `telemetry.endpoint` too, as OTLP log records. Without `logFile` they go
+    /// nowhere else.
+    pub otlp: bool,
     /// File that gets the events; made if it is missing, readable by its owner only. Absent: standard output,
     /// or standard error where that belongs to a client (`vmcp serve --stdio`).
     pub log_file: Option<PathBuf>,
@@ -65,6 +84,7 @@ impl Default for RawAudit {
         Self {
             enabled: false,
             component: "vmcp".to_owned(),
+            otlp: false,
             log_file: None,
             max_file_bytes: 100 << 20,
             max_files: 10,
@@ -78,7 +98,19 @@ impl Default for RawAudit {
 
 impl RawAudit {
     /// Returns the settings, or `None` if no events are written.
-    pub(crate) fn validate(&self, report: &mut Report) -> Option<Audit> {
+    pub(crate) fn validate(&self, telemetry: &Telemetry, report: &mut Report) -> Option<Audit> {
+        if self.otlp && telemetry.endpoint.is_none() {
+            report.problem(
+                "audit.otlp",
+                "there is nowhere to send events to",
+                "add `telemetry.endpoint`, such as `http://localhost:4318`",
+            );
+        }
+        let target = |endpoint: &Url| OtlpTarget {
+            endpoint: endpoint.clone(),
+            service_name: telemetry.service_name.clone(),
+            headers: telemetry.headers.clone(),
+        };
         let wanted = known(&self.event_types, "audit.eventTypes", report);
         let unwanted = known(&self.exclude_event_types, "audit.excludeEventTypes", report);
         let all = self.event_types.is_empty();
@@ -96,6 +128,7 @@ impl RawAudit {
         }
         self.enabled.then(|| Audit {
             component: self.component.clone(),
+            otlp: telemetry.endpoint.as_ref().filter(|_| self.otlp).map(target),
             log_file: self.log_file.clone(),
             max_file_bytes: self.max_file_bytes,
             max_files: self.max_files,

@@ -1,14 +1,16 @@
 //! Audit events: one JSON line for each call and each client that is turned away, in a file or on standard
-//! output. Calls wait for none of it: lines go through a bounded queue to a thread, and a full queue drops
+//! output, and OTLP log records. Calls wait for none of it: lines go through a bounded queue to a thread, and a full queue drops
 //! them, counted.
 //!
 //! | room | holds |
 //! |---|---|
 //! | `event` | an event as JSON |
 //! | `sink` | the queue, its thread and its target |
+//! | `otlp_logs` | log records for a collector, and their queue |
 //! | `rotating_file` | a file that is renamed when it is full |
 
 mod event;
+mod otlp_logs;
 mod rotating_file;
 mod sink;
 
@@ -19,8 +21,10 @@ use arc_swap::ArcSwapOption;
 use vmcp_config::Audit;
 
 use self::event::EventContext;
+use self::otlp_logs::{EventTrace, OtlpLogs};
 use self::sink::AuditSink;
 pub use self::sink::ConsoleStream;
+use super::TelemetryError;
 use super::calls::{CallObserver, CallRecord, Refusal};
 use super::metrics::Metrics;
 
@@ -34,11 +38,12 @@ pub struct AuditTrail {
     argument_bytes: AtomicUsize,
 }
 
-/// Settings in force and their sink.
+/// Settings in force and their sinks.
 #[derive(Debug)]
 struct Running {
     settings: Audit,
-    sink: AuditSink,
+    sink: Option<AuditSink>,
+    logs: Option<OtlpLogs>,
 }
 
 impl AuditTrail {
@@ -57,14 +62,25 @@ impl AuditTrail {
         }
         let argument_bytes = settings.and_then(|settings| settings.argument_bytes).unwrap_or(0);
         self.argument_bytes.store(argument_bytes, Ordering::Relaxed);
-        let sink = |settings: &Audit| {
-            let sink = AuditSink::start(settings, self.console, &self.metrics);
-            Arc::new(Running { settings: settings.clone(), sink })
-        };
-        self.running.store(settings.map(sink));
+        self.running.store(settings.map(|settings| Arc::new(self.start(settings))));
     }
 
-    fn write(&self, kind: &'static str, line: impl FnOnce(&EventContext<'_>) -> serde_json::Result<Vec<u8>>) {
+    fn start(&self, settings: &Audit) -> Running {
+        let failed = |error: &TelemetryError| tracing::error!(%error, "audit events are not exported");
+        let logs = settings.otlp.as_ref().map(|target| OtlpLogs::start(target, &self.metrics));
+        let logs = logs.and_then(|started| started.inspect_err(failed).ok());
+        // The console is for servers without another target.
+        let sink = (settings.log_file.is_some() || logs.is_none())
+            .then(|| AuditSink::start(settings, self.console, &self.metrics));
+        Running { settings: settings.clone(), sink, logs }
+    }
+
+    fn write(
+        &self,
+        kind: &'static str,
+        trace: impl FnOnce() -> EventTrace,
+        line: impl FnOnce(&EventContext<'_>) -> serde_json::Result<Vec<u8>>,
+    ) {
         let running = self.running.load();
         let Some(running) = running.as_ref() else { return };
         if !running.settings.event_types.contains(&kind) {
@@ -72,7 +88,14 @@ impl AuditTrail {
         }
         let context = EventContext { kind, component: &running.settings.component };
         match line(&context) {
-            Ok(line) => running.sink.write(line),
+            Ok(line) => {
+                if let Some(logs) = &running.logs {
+                    logs.write(kind, &line, trace());
+                }
+                if let Some(sink) = &running.sink {
+                    sink.write(line);
+                }
+            }
             Err(error) => tracing::error!(%error, "an audit event could not be encoded"),
         }
     }
@@ -80,12 +103,14 @@ impl AuditTrail {
 
 impl CallObserver for AuditTrail {
     fn observe(&self, record: &CallRecord) {
-        self.write(event::kind_of(&record.method), |context| event::of_call(context, record));
+        let trace = || EventTrace::of(record.trace, &record.span);
+        self.write(event::kind_of(&record.method), trace, |context| event::of_call(context, record));
     }
 
     fn refused(&self, refusal: &Refusal<'_>) {
         let kind = refusal.method.map_or("http_request", event::kind_of);
-        self.write(kind, |context| event::of_refusal(context, refusal));
+        let trace = || EventTrace::without_span(refusal.trace);
+        self.write(kind, trace, |context| event::of_refusal(context, refusal));
     }
 
     fn argument_bytes(&self) -> usize {

@@ -3,7 +3,6 @@
 //! Only the exporter enables spans: without one, a span costs an atomic load.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator as _};
 use opentelemetry::trace::TracerProvider as _;
@@ -21,13 +20,13 @@ use vmcp_wire::meta::Trace;
 use super::TelemetryError;
 use super::calls::{CallObserver, CallRecord, Outcome};
 use super::logs::BACKENDS;
+use super::otlp;
 
 /// A W3C trace context that owns its parts.
 pub type TraceContext = Trace<'static>;
 
 /// Target prefix of vmcp's own spans; those of libraries are not exported.
 const OWN: &str = "vmcp";
-const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Settings of the exporter.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,11 +54,11 @@ impl Exporter {
         let failed = |error: String| TelemetryError::Exporter(error);
         let exporter = opentelemetry_otlp::SpanExporter::builder()
             .with_http()
-            .with_http_client(client().map_err(failed)?)
+            .with_http_client(otlp::client().map_err(failed)?)
             .with_protocol(Protocol::HttpBinary)
-            .with_endpoint(traces_url(&settings.endpoint))
+            .with_endpoint(otlp::signal_url(&settings.endpoint, otlp::TRACES))
             .with_headers(settings.headers.clone())
-            .with_timeout(EXPORT_TIMEOUT)
+            .with_timeout(otlp::EXPORT_TIMEOUT)
             .build()
             .map_err(|error| failed(error.to_string()))?;
         let root = Sampler::TraceIdRatioBased(settings.sampling_rate);
@@ -85,24 +84,6 @@ impl Exporter {
             tracing::warn!(%error, "the last spans may be lost");
         }
     }
-}
-
-/// another host. Made on its own thread, because the blocking client must not be made inside a runtime.
-/// another host. Made on a thread of its own, because the blocking client must not be made inside a runtime.
-fn client() -> Result<reqwest::blocking::Client, String> {
-    let build = || {
-        let builder = reqwest::blocking::Client::builder().timeout(EXPORT_TIMEOUT);
-        builder.redirect(reqwest::redirect::Policy::none()).build()
-    };
-    let made =
-        std::thread::spawn(build).join().map_err(|_| "the HTTP client could not be made".to_owned())?;
-    made.map_err(|error| error.to_string())
-}
-
-/// `otel:4318` → `http://otel:4318/v1/traces`.
-fn traces_url(endpoint: &str) -> String {
-    let base = if endpoint.contains("://") { endpoint.to_owned() } else { format!("http://{endpoint}") };
-    if base.ends_with("/v1/traces") { base } else { format!("{}/v1/traces", base.trim_end_matches('/')) }
 }
 
 /// Makes `span` continue the caller's trace.
@@ -184,14 +165,6 @@ mod tests {
     use opentelemetry::trace::Tracer as _;
 
     use super::*;
-
-    #[test]
-    fn an_endpoint_may_be_short() {
-        for endpoint in ["otel:4318", "http://otel:4318", "http://otel:4318/", "http://otel:4318/v1/traces"] {
-            assert_eq!(traces_url(endpoint), "http://otel:4318/v1/traces", "{endpoint}");
-        }
-        assert_eq!(traces_url("https://x.example/otlp"), "https://x.example/otlp/v1/traces");
-    }
 
     #[test]
     fn a_redirect_takes_the_key_to_no_other_host() {

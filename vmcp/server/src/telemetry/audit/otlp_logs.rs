@@ -1,0 +1,150 @@
+//! [`OtlpLogs`]: sends audit events to the collector of `telemetry.endpoint`, as OTLP log records.
+//!
+//! The batch processor of the SDK has a queue and a thread of its own; what it drops, and what the collector
+//! does not take, is counted here.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
+
+use opentelemetry::logs::{AnyValue, LogRecord as _, Logger as _, LoggerProvider as _, Severity};
+use opentelemetry::trace::{SpanId, TraceContextExt as _, TraceId};
+use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::logs::{
+    BatchConfigBuilder, BatchLogProcessor, LogBatch, LogExporter, SdkLogger, SdkLoggerProvider,
+};
+use tracing::Span;
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+use vmcp_config::OtlpTarget;
+
+use crate::telemetry::TelemetryError;
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::otlp;
+
+/// Events that wait for the collector, about 8 MiB; further ones are dropped and counted.
+const MAX_WAITING_EVENTS: usize = 16_384;
+/// Events of one request.
+const BATCH: usize = 512;
+/// Longest time between an event and its export.
+const DELAY: Duration = Duration::from_secs(1);
+/// Time that a sink that ends has to send the events that wait.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The trace and span in which an event happened.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct EventTrace {
+    trace: Option<TraceId>,
+    span: Option<SpanId>,
+}
+
+impl EventTrace {
+    /// The trace of a call; the span is known where spans are exported.
+    pub(super) fn of(trace: Option<[u8; 16]>, span: &Span) -> EventTrace {
+        let context = span.context();
+        let within = context.span().span_context().clone();
+        let span = within.is_valid().then(|| within.span_id());
+        EventTrace { trace: trace.map(TraceId::from_bytes), span }
+    }
+
+    /// The trace of a request without a span.
+    pub(super) fn without_span(trace: Option<[u8; 16]>) -> EventTrace {
+        EventTrace { trace: trace.map(TraceId::from_bytes), span: None }
+    }
+}
+
+/// Takes events, and never blocks. Dropped, it waits for at most [`FLUSH_TIMEOUT`] until those that wait are
+/// sent.
+#[derive(Debug)]
+pub(super) struct OtlpLogs {
+    provider: SdkLoggerProvider,
+    logger: SdkLogger,
+    waiting: Arc<AtomicUsize>,
+    metrics: Arc<Metrics>,
+}
+
+impl OtlpLogs {
+    /// Connects lazily.
+    pub(super) fn start(target: &OtlpTarget, metrics: &Arc<Metrics>) -> Result<OtlpLogs, TelemetryError> {
+        let headers = target.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned()));
+        let exporter = opentelemetry_otlp::LogExporter::builder()
+            .with_http()
+            .with_http_client(otlp::client().map_err(TelemetryError::Exporter)?)
+            .with_protocol(Protocol::HttpBinary)
+            .with_endpoint(otlp::signal_url(target.endpoint.as_str(), otlp::LOGS))
+            .with_headers(headers.collect())
+            .with_timeout(otlp::EXPORT_TIMEOUT)
+            .build()
+            .map_err(|error| TelemetryError::Exporter(error.to_string()))?;
+        let waiting = Arc::<AtomicUsize>::default();
+        let exporter = Counted { exporter, waiting: Arc::clone(&waiting), metrics: Arc::clone(metrics) };
+        let queue = BatchConfigBuilder::default()
+            .with_max_queue_size(MAX_WAITING_EVENTS)
+            .with_max_export_batch_size(BATCH)
+            .with_scheduled_delay(DELAY);
+        let processor = BatchLogProcessor::builder(exporter).with_batch_config(queue.build()).build();
+        let resource = Resource::builder().with_service_name(target.service_name.clone()).build();
+        let provider =
+            SdkLoggerProvider::builder().with_log_processor(processor).with_resource(resource).build();
+        let logger = provider.logger("vmcp.audit");
+        Ok(OtlpLogs { provider, logger, waiting, metrics: Arc::clone(metrics) })
+    }
+
+    /// Queues an event, whose text becomes the body; a full queue drops it.
+    pub(super) fn write(&self, kind: &'static str, line: &[u8], at: EventTrace) {
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= MAX_WAITING_EVENTS {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            self.metrics.audit_events_dropped.inc();
+            return;
+        }
+        let mut record = self.logger.create_log_record();
+        record.set_timestamp(SystemTime::now());
+        record.set_severity_number(Severity::Info);
+        record.set_severity_text("INFO");
+        record.set_event_name(kind);
+        record.set_body(AnyValue::from(String::from_utf8_lossy(line.trim_ascii_end()).into_owned()));
+        record.add_attribute("event.type", kind);
+        if let Some(trace) = at.trace {
+            record.set_trace_context(trace, at.span.unwrap_or(SpanId::INVALID), None);
+        }
+        self.logger.emit(record);
+    }
+}
+
+impl Drop for OtlpLogs {
+    fn drop(&mut self) {
+        if let Err(error) = self.provider.shutdown_with_timeout(FLUSH_TIMEOUT) {
+            tracing::warn!(%error, "the last audit events may not have reached the collector");
+        }
+    }
+}
+
+/// An exporter that counts what the collector does not take.
+#[derive(Debug)]
+struct Counted {
+    exporter: opentelemetry_otlp::LogExporter,
+    waiting: Arc<AtomicUsize>,
+    metrics: Arc<Metrics>,
+}
+
+impl LogExporter for Counted {
+    async fn export(&self, batch: LogBatch<'_>) -> OTelSdkResult {
+        let events = batch.iter().count();
+        let exported = self.exporter.export(batch).await;
+        self.waiting.fetch_sub(events, Ordering::Relaxed);
+        if let Err(error) = &exported {
+            self.metrics.audit_events_dropped.inc_by(events as u64);
+            tracing::error!(%error, events, "audit events are lost: the collector does not take them (telemetry.endpoint)");
+        }
+        exported
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.exporter.shutdown_with_timeout(timeout)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.exporter.set_resource(resource);
+    }
+}
