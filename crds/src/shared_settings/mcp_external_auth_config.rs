@@ -37,7 +37,7 @@ use crate::lower::escape;
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[(
-    "self.type == 'unauthenticated' || (self.type == 'headerInjection' && has(self.headerInjection)) || (self.type == 'bearerToken' && has(self.bearerToken)) || (self.type == 'clientCredentials' && has(self.clientCredentials)) || (self.type == 'tokenExchange' && has(self.tokenExchange)) || (self.type == 'xaa' && has(self.xaa)) || (self.type == 'obo' && has(self.obo))",
+    "self.type == 'unauthenticated' || (self.type == 'headerInjection' && has(self.headerInjection)) || (self.type == 'bearerToken' && has(self.bearerToken)) || (self.type == 'clientCredentials' && has(self.clientCredentials)) || (self.type == 'tokenExchange' && has(self.tokenExchange)) || (self.type == 'xaa' && has(self.xaa)) || (self.type == 'obo' && has(self.obo)) || (self.type == 'awsSts' && has(self.awsSts))",
     "the block of this type is missing; add it under the name of the type",
 )])))]
 pub struct MCPExternalAuthConfigSpec {
@@ -63,6 +63,9 @@ pub struct MCPExternalAuthConfigSpec {
     /// Microsoft Entra's on-behalf-of flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub obo: Option<OnBehalfOf>,
+    /// Requests signed for AWS (Signature Version 4), with keys of a role.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aws_sts: Option<AwsSts>,
 }
 
 /// Kinds of credentials.
@@ -84,6 +87,8 @@ pub enum ExternalAuthType {
     Xaa,
     /// Microsoft Entra's on-behalf-of flow.
     Obo,
+    /// Requests signed for AWS.
+    AwsSts,
 }
 
 /// One constant header.
@@ -230,6 +235,64 @@ pub struct OnBehalfOf {
     pub scopes: Vec<String>,
 }
 
+/// Requests signed for AWS. STS gives the keys of a role for the token that a client has shown to vmcp
+/// (AssumeRoleWithWebIdentity), or for a token in a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AwsSts {
+    /// Region of the backend and of STS.
+    #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z]{2}(-[a-z]+)+-\d+$"))]
+    pub region: String,
+    /// Name of the service in signatures. Default: `aws-mcp`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
+    /// Role of clients that no mapping names; without it they are refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(max = 2048),
+        regex(pattern = r"^arn:(aws|aws-cn|aws-us-gov):iam::\d{12}:role/[\w+=,.@\-_/]+$")
+    )]
+    pub fallback_role_arn: Option<String>,
+    /// Roles by a claim of the client's token; the lowest `priority` that fits wins.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
+    pub role_mappings: Vec<AwsRoleMapping>,
+    /// Claim that the mappings look at. Default: `groups`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role_claim: Option<String>,
+    /// Life of the keys, in seconds. Default: 3600.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 900, max = 43200))]
+    pub session_duration: Option<i32>,
+    /// Claim that names the session in AWS's logs. Default: `sub`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_name_claim: Option<String>,
+    /// File in the pod with a token of vmcp itself, such as that of an IAM role for service accounts. With it
+    /// vmcp lists the backend as `fallbackRoleArn`. Without `roleMappings`, all clients act as that role too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 4096))]
+    pub web_identity_token_file: Option<String>,
+}
+
+/// A role for clients with a claim.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AwsRoleMapping {
+    /// Value of the claim, or one of its values.
+    #[schemars(length(min = 1, max = 1024))]
+    pub claim: String,
+    /// ARN of the role.
+    #[schemars(
+        length(max = 2048),
+        regex(pattern = r"^arn:(aws|aws-cn|aws-us-gov):iam::\d{12}:role/[\w+=,.@\-_/]+$")
+    )]
+    pub role_arn: String,
+    /// Lower ones come first; without one, after all others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub priority: Option<i32>,
+}
+
 /// Observed state of an MCPExternalAuthConfig.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
@@ -280,6 +343,7 @@ impl MCPExternalAuthConfigSpec {
             }
             ExternalAuthType::Xaa => ("xaa", self.xaa.as_ref().map(|block| written(block, refer))),
             ExternalAuthType::Obo => ("obo", self.obo.as_ref().map(|block| written(block, refer))),
+            ExternalAuthType::AwsSts => ("awsSts", self.aws_sts.as_ref().map(|block| written(block, refer))),
         };
         let mut entry = Block::from_iter([("type".to_owned(), Value::from(kind))]);
         if let Some(block) = block {

@@ -4,6 +4,7 @@
 mod scenario {
     mod agent_frameworks;
     mod audit;
+    mod aws;
     mod backend_faults;
     mod bad_answers;
     mod bad_input;

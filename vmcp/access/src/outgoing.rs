@@ -6,18 +6,23 @@
 //! | `provider` | one token endpoint: the request, client authentication, the answer |
 //! | `grants` | the requests of each kind of credentials |
 //! | `cache` | tokens by client: LRU, single flight, renewal ahead of expiry |
+//! | `aws` | keys of roles, signed requests |
 //! | [`logins`] | tokens of `vmcp login`, on disk |
 
+mod aws;
 mod cache;
 mod grants;
 pub mod logins;
 mod provider;
 
 use std::path::PathBuf;
+use std::time::SystemTime;
 
+use reqwest::header::HeaderMap;
 use sha2::{Digest as _, Sha256};
 use vmcp_config::{Credentials, Secret};
 
+pub use self::aws::OutgoingRequest;
 use self::cache::{SubjectKey, TokenCache};
 use self::grants::Grants;
 pub use self::provider::HttpClient;
@@ -73,6 +78,22 @@ impl BackendTokens {
         let key = if self.grants.is_per_client() { key_of(subject) } else { SubjectKey::default() };
         let fetch = |is_refused: bool| self.grants.fetch(request, refused.filter(|_| is_refused));
         self.cache.token(key, refused, fetch).await.map(Some)
+    }
+
+    /// Returns true if requests are signed; [`Self::token`] is of no use to the backend then.
+    pub fn is_signer(&self) -> bool {
+        matches!(self.grants, Grants::Aws(_))
+    }
+
+    /// Returns the headers that sign a request for `subject`, or `None` if it is not signed.
+    pub async fn signature(
+        &self,
+        subject: Subject<'_>,
+        request: &OutgoingRequest<'_>,
+    ) -> Result<Option<HeaderMap>, OutgoingError> {
+        let Grants::Aws(signer) = &self.grants else { return Ok(None) };
+        let Some(keys) = self.token(subject, None).await? else { return Ok(None) };
+        signer.sign(&keys, request, SystemTime::now()).map(Some)
     }
 }
 

@@ -36,7 +36,7 @@ pub use policy::{backoff, breaker};
 pub use request::{
     ArrivingRest, ArrivingResult, CallError, ClientFacts, CredentialError, CredentialSource,
     DEFAULT_DEADLINE, Downstream, Event, Principal, Question, Request, Response, RpcOutcome, SessionId,
-    SharedCredentials, Subscriber, Transmission, uncollected,
+    SharedCredentials, Subscriber, Transmission, UnprovedRequest, uncollected,
 };
 pub use transport::OrphanGuard;
 pub use vmcp_config::status::{BackendState, BackendStatus};

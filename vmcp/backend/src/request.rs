@@ -20,7 +20,9 @@ use vmcp_wire::owned::OwnedParams;
 
 pub use crate::request::arriving::{ArrivingRest, ArrivingResult};
 pub use crate::request::call_error::CallError;
-pub use crate::request::credentials::{CredentialError, CredentialSource, SharedCredentials};
+pub use crate::request::credentials::{
+    CredentialError, CredentialSource, SharedCredentials, UnprovedRequest,
+};
 pub use crate::request::event::{Downstream, Event, Question, SessionId};
 pub use crate::request::outcome::{RpcOutcome, uncollected};
 pub use crate::request::principal::Principal;

@@ -42,7 +42,8 @@ pub use self::rules::Aggregation;
 pub use self::sections::audit::{AUDIT_EVENT_TYPES, Audit, OtlpTarget};
 pub use self::sections::authz::Authz;
 pub use self::sections::backend::outgoing_auth::{
-    ClientCredentials, Credentials, OAuthClient, OnBehalfOf, TokenEndpoint, TokenExchange, Xaa,
+    AwsKeys, AwsRoles, AwsSts, ClientCredentials, Credentials, OAuthClient, OnBehalfOf, TokenEndpoint,
+    TokenExchange, Xaa,
 };
 pub use self::sections::backend::{
     Backend, Isolation, MAX_BACKEND_NAME, MAX_BACKENDS, ProtocolEra, Transport, is_backend_name,

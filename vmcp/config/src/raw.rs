@@ -17,8 +17,9 @@ pub use crate::sections::audit::RawAudit;
 pub use crate::sections::authz::{RawAuthz, RawAuthzType};
 use crate::sections::backend::outgoing_auth::OutgoingRules;
 pub use crate::sections::backend::outgoing_auth::{
-    RawClientCredentials, RawCredentials, RawCredentialsType, RawHeaderInjection, RawOAuth, RawOnBehalfOf,
-    RawOutgoingAuth, RawOutgoingAuthSource, RawPassthrough, RawTokenExchange, RawXaa,
+    RawAwsSts, RawClientCredentials, RawCredentials, RawCredentialsType, RawHeaderInjection, RawOAuth,
+    RawOnBehalfOf, RawOutgoingAuth, RawOutgoingAuthSource, RawPassthrough, RawRoleMapping, RawTokenExchange,
+    RawXaa,
 };
 use crate::sections::backend::{self, SharedBackendSettings, Transport};
 pub use crate::sections::backend::{RawBackend, RawCommand, RawTransport};

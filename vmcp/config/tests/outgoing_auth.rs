@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
-use vmcp_config::{Config, Credentials, Transport};
+use vmcp_config::{AwsKeys, Config, Credentials, Transport};
 
 fn variables(name: &str) -> Option<String> {
     (name == "SECRET").then(|| "s3cret".to_owned())
@@ -153,4 +153,74 @@ outgoingAuth:
         [false, true, true, true]
     );
     assert!(config.unavailable["a"].contains("`NONE` is not set"));
+}
+
+#[test]
+fn aws_has_roles_by_claims_one_role_for_all_or_constant_keys() {
+    let config = load(
+        &format!(
+            "{BACKENDS}
+outgoingAuth:
+  backends:
+    a:
+      type: aws_sts
+      awsSts:
+        region: cn-north-1
+        roleMappings:
+          - {{ claim: late, roleArn: 'arn:aws-cn:iam::1:role/late' }}
+          - {{ claim: second, roleArn: 'arn:aws-cn:iam::1:role/b', priority: 2 }}
+          - {{ claim: first, roleArn: 'arn:aws-cn:iam::1:role/a', priority: 1 }}
+    b:
+      type: awsSts
+      awsSts: {{ region: eu-west-1, fallbackRoleArn: 'arn:aws:iam::1:role/r', webIdentityTokenFile: /t }}
+    c:
+      type: awsSts
+      awsSts: {{ region: eu-west-1, service: s, accessKeyId: AKID, secretAccessKey: '${{SECRET}}' }}
+"
+        )
+        .replace(", headers: { Authorization: Bearer c }", ""),
+    );
+    let aws = |index: usize| match &config.backends[index].credentials {
+        Credentials::AwsSts(settings) => settings.clone(),
+        other => panic!("{other:?}"),
+    };
+    let AwsKeys::Role(roles) = aws(0).keys else { panic!() };
+    assert_eq!(roles.endpoint.as_str(), "https://sts.cn-north-1.amazonaws.com.cn/");
+    let order: Vec<_> = roles.mappings.iter().map(|(claim, _)| claim.as_str()).collect();
+    assert_eq!((order, roles.session_duration.as_secs()), (vec!["first", "second", "late"], 3600));
+    assert_eq!((aws(0).service, aws(2).service), ("aws-mcp".to_owned(), "s".to_owned()));
+    let apart: Vec<_> = config.backends.iter().map(vmcp_config::Backend::tells_clients_apart).collect();
+    assert_eq!(apart, [true, false, false, false]);
+    assert!(!config.effective_yaml().contains("s3cret") && !config.effective_yaml().contains("AKID"));
+}
+
+#[test]
+fn mistakes_about_aws_are_named() {
+    let of = |block: &str| {
+        let entry = format!("{{ type: awsSts, awsSts: {{ {block} }} }}");
+        mistakes(&format!("{BACKENDS}\noutgoingAuth: {{ backends: {{ a: {entry} }} }}\n"))
+    };
+    let role = "fallbackRoleArn: 'arn:aws:iam::1:role/r'";
+    for (block, expected) in [
+        (role, "region: missing"),
+        ("region: 'us east'", "region: not a region"),
+        ("region: r", "fallbackRoleArn: missing"),
+        ("region: r, fallbackRoleArn: admin", "fallbackRoleArn: not the ARN of a role"),
+        ("region: r, accessKeyId: A", "secretAccessKey: missing"),
+        (
+            &format!("region: r, accessKeyId: A, secretAccessKey: B, {role}"),
+            "accessKeyId: constant keys have no roles",
+        ),
+        (
+            &format!("region: r, stsEndpoint: 'http://sts.example', {role}"),
+            "stsEndpoint: secrets and tokens would travel unencrypted",
+        ),
+        (
+            "region: r, webIdentityTokenFile: /t, roleMappings: [{ claim: c, roleArn: 'arn:aws:iam::1:role/r' }]",
+            "fallbackRoleArn: missing",
+        ),
+        (&format!("region: r, roleMappings: [{{ claim: c }}], {role}"), "roleMappings[0].roleArn: missing"),
+    ] {
+        assert_eq!(of(block), [format!("outgoingAuth.backends.a.awsSts.{expected}")], "{block}");
+    }
 }

@@ -93,6 +93,10 @@ mod tests {
                 "targetAudience": "https://as.example", "targetClientId": "v", "targetClientSecretRef": reference } }),
             json!({ "type": "obo", "obo": {
                 "tenantId": "t", "clientId": "v", "clientSecretRef": reference, "audience": "api://b" } }),
+            json!({ "type": "awsSts", "awsSts": {
+                "region": "us-east-1", "fallbackRoleArn": "arn:aws:iam::123456789012:role/reader",
+                "roleMappings": [{ "claim": "admins", "roleArn": "arn:aws:iam::123456789012:role/admin", "priority": 1 }],
+                "sessionDuration": 900 } }),
         ] {
             assert_eq!(validated(&spec, &secret("hunter2")), Ok(()), "{spec}");
         }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use vmcp_config::{Credentials, TokenEndpoint};
 
+use super::aws::{AwsSigner, KeysFor};
 use super::cache::FetchedToken;
 use super::logins::LoginTokens;
 use super::provider::{HttpClient, Provider, TokenAnswer};
@@ -24,6 +25,7 @@ pub(super) enum Grants {
     Xaa { idp: Provider, target: Provider, parameters: Parameters, subject_type: String },
     OnBehalfOf { provider: Provider, parameters: Parameters },
     Login(LoginTokens),
+    Aws(AwsSigner),
 }
 
 /// Parameters that grants have in common.
@@ -51,11 +53,12 @@ impl Parameters {
     }
 }
 
-/// A request for a token: for vmcp itself, or in exchange for a client's token.
+/// A request: for a token for vmcp itself, for one in exchange for a client's token, for keys.
 #[derive(Clone, Copy)]
 pub(super) enum GrantRequest<'a> {
     Own,
     Exchange(&'a str),
+    Keys(KeysFor<'a>),
 }
 
 impl Grants {
@@ -67,6 +70,7 @@ impl Grants {
     ) -> Option<Self> {
         let provider = |endpoint: &TokenEndpoint| Provider::new(endpoint.clone(), http.clone());
         Some(match credentials {
+            Credentials::AwsSts(settings) => Self::Aws(AwsSigner::new(settings.clone(), http)),
             Credentials::Automatic | Credentials::None => return None,
             Credentials::OAuth(_) => Self::Login(LoginTokens::new(backend, logins, http)),
             Credentials::ClientCredentials(own) => Self::ClientCredentials {
@@ -98,15 +102,20 @@ impl Grants {
 
     /// True if each client gets a token of its own.
     pub(super) fn is_per_client(&self) -> bool {
-        !matches!(self, Self::ClientCredentials { .. } | Self::Login(_))
+        match self {
+            Self::ClientCredentials { .. } | Self::Login(_) => false,
+            Self::Aws(signer) => signer.is_per_client(),
+            _ => true,
+        }
     }
 
     /// Returns the request for a subject; `None` if it gets no token.
     pub(super) fn request<'a>(
-        &self,
+        &'a self,
         subject: Subject<'a>,
     ) -> Result<Option<GrantRequest<'a>>, OutgoingError> {
         match (self, subject) {
+            (Self::Aws(signer), subject) => Ok(signer.keys_for(subject)?.map(GrantRequest::Keys)),
             (Self::ClientCredentials { .. } | Self::Login(_), _) => Ok(Some(GrantRequest::Own)),
             (Self::TokenExchange { has_secret, .. }, Subject::Vmcp) => {
                 Ok(has_secret.then_some(GrantRequest::Own))
@@ -131,6 +140,8 @@ impl Grants {
     ) -> Result<FetchedToken, OutgoingError> {
         let answer = match (self, request) {
             (Self::Login(login), _) => return login.fetch(refused).await,
+            (Self::Aws(signer), GrantRequest::Keys(subject)) => return signer.fetch(subject).await,
+            (Self::Aws(signer), _) => return signer.fetch(KeysFor::Vmcp).await,
             (Self::ClientCredentials { provider, parameters }, _)
             | (Self::TokenExchange { provider, parameters, .. }, GrantRequest::Own) => {
                 let mut form = vec![("grant_type", CLIENT_CREDENTIALS)];
@@ -163,7 +174,12 @@ impl Grants {
                 provider.access_token(&form).await?
             }
             // `request` makes none of these.
-            (Self::Xaa { idp: provider, .. } | Self::OnBehalfOf { provider, .. }, GrantRequest::Own) => {
+            (
+                Self::Xaa { idp: provider, .. }
+                | Self::OnBehalfOf { provider, .. }
+                | Self::TokenExchange { provider, .. },
+                _,
+            ) => {
                 return Err(provider.failed("there is no client to ask for", ""));
             }
         };

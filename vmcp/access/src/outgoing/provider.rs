@@ -31,7 +31,7 @@ const MAX_QUOTED: usize = 200;
 pub struct HttpClient(std::sync::Arc<OnceLock<Option<reqwest::Client>>>);
 
 impl HttpClient {
-    fn get(&self) -> Result<&reqwest::Client, OutgoingError> {
+    pub(super) fn get(&self) -> Result<&reqwest::Client, OutgoingError> {
         let build = || {
             let builder = reqwest::Client::builder().redirect(Policy::none()).timeout(TIMEOUT);
             let client = builder.connect_timeout(CONNECT_TIMEOUT).build();
@@ -198,7 +198,7 @@ impl Provider {
 }
 
 /// Reads at most [`MAX_ANSWER_BYTES`]; the rest is dropped, and the answer then not understood.
-async fn read(mut response: Response) -> reqwest::Result<Vec<u8>> {
+pub(super) async fn read(mut response: Response) -> reqwest::Result<Vec<u8>> {
     let mut answer = Vec::new();
     while let Some(chunk) = response.chunk().await? {
         answer.extend_from_slice(&chunk);
@@ -210,12 +210,12 @@ async fn read(mut response: Response) -> reqwest::Result<Vec<u8>> {
 }
 
 /// The error without the URL, which the host stands for.
-fn plain(error: &reqwest::Error) -> String {
+pub(super) fn plain(error: &reqwest::Error) -> String {
     std::error::Error::source(error).map_or_else(|| "no answer".to_owned(), error_chain)
 }
 
 /// A provider's words for a log line: one line, bounded.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(MAX_QUOTED).collect()
 }
 

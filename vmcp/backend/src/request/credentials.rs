@@ -3,16 +3,32 @@
 use std::fmt;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::HeaderMap;
+use http::{HeaderMap, Method};
+use url::Url;
+
+/// A request that credentials are for, as it will be sent: a signature covers it.
+#[derive(Clone, Copy, Debug)]
+pub struct UnprovedRequest<'a> {
+    /// Its method.
+    pub method: &'a Method,
+    /// Its URL.
+    pub url: &'a Url,
+    /// Its headers, without those of the source.
+    pub headers: &'a HeaderMap,
+    /// Its body.
+    pub body: &'a Bytes,
+}
 
 /// Source of the headers that prove a right at a backend: that of one client, or that of vmcp itself.
 pub trait CredentialSource: fmt::Debug + Send + Sync {
-    /// Returns the headers for the next request, from a cache where there is one. `refused` are headers that
+    /// Returns the headers for `request`, from a cache where there is one. `refused` are headers that
     /// this source returned before and the backend answered with HTTP 401: the source fetches others, or
     /// returns the same if it has none.
     fn headers<'a>(
         &'a self,
+        request: UnprovedRequest<'a>,
         refused: Option<&'a HeaderMap>,
     ) -> BoxFuture<'a, Result<HeaderMap, CredentialError>>;
 }

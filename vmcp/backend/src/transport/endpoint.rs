@@ -10,7 +10,7 @@ use http_body_util::Full;
 use url::Url;
 
 use crate::http_client::{HttpClient, Origin, Purpose, ResponseBody, SendError};
-use crate::request::SharedCredentials;
+use crate::request::{SharedCredentials, UnprovedRequest};
 use crate::transport::body;
 use crate::transport::credentials::{self, ConfiguredHeaders};
 use crate::transport::link_error::LinkError;
@@ -23,6 +23,7 @@ const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 pub(crate) struct Endpoint {
     client: HttpClient,
     origin: Origin,
+    url: Arc<Url>,
     /// The request target.
     target: Uri,
     /// The headers of vmcp itself.
@@ -48,14 +49,15 @@ impl Endpoint {
             // A configured `Host` replaces this one.
             headers.insert(HOST, host);
         }
-        Ok(Self { client, origin, target, base: Arc::new(headers), configured, credentials })
+        let url = Arc::new(url.clone());
+        Ok(Self { client, origin, url, target, base: Arc::new(headers), configured, credentials })
     }
 
     /// This backend at another of its URLs of the same origin.
     pub(super) fn at(&self, url: &Url) -> Result<Self, LinkError> {
         let origin = self.client.origin(&uri(url)?);
         let (target, _) = origin.target(uri(url)?);
-        Ok(Self { origin, target, ..self.clone() })
+        Ok(Self { origin, url: Arc::new(url.clone()), target, ..self.clone() })
     }
 
     /// This endpoint, with the credentials of the owner of another connection.
@@ -127,12 +129,12 @@ impl Endpoint {
         };
         // Boxed: backends without such credentials do not carry the state of fetching them.
         Box::pin(async {
-            let proof = source.headers(None).await?;
+            let proof = source.headers(message.unproved(&self.url), None).await?;
             let response = self.send_as_is(message.proved_by(&proof)).await?;
             if response.status() != StatusCode::UNAUTHORIZED {
                 return Ok(response);
             }
-            let renewed = source.headers(Some(&proof)).await?;
+            let renewed = source.headers(message.unproved(&self.url), Some(&proof)).await?;
             if renewed == proof {
                 return Ok(response);
             }
@@ -165,6 +167,10 @@ struct OutgoingMessage {
 }
 
 impl OutgoingMessage {
+    fn unproved<'a>(&'a self, url: &'a Url) -> UnprovedRequest<'a> {
+        UnprovedRequest { method: &self.method, url, headers: &self.headers, body: &self.body }
+    }
+
     /// A copy that carries credentials.
     fn proved_by(&self, proof: &HeaderMap) -> Self {
         let Self { method, headers, body, purpose } = self;

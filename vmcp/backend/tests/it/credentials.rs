@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use http::HeaderMap;
 use vmcp_backend::{
     Backend, BackendSettings, BackendState, CredentialError, CredentialSource, Principal, Request,
-    SharedCredentials,
+    SharedCredentials, UnprovedRequest,
 };
 use vmcp_config::{Credentials, Isolation, TokenEndpoint, TokenExchange, Transport};
 
@@ -28,6 +28,7 @@ struct Tokens {
 impl CredentialSource for Tokens {
     fn headers<'a>(
         &'a self,
+        _: UnprovedRequest<'a>,
         refused: Option<&'a HeaderMap>,
     ) -> BoxFuture<'a, Result<HeaderMap, CredentialError>> {
         let number = self.made.fetch_add(u32::from(refused.is_some()), Ordering::SeqCst) + 1;
@@ -42,7 +43,11 @@ impl CredentialSource for Tokens {
 struct Down;
 
 impl CredentialSource for Down {
-    fn headers<'a>(&'a self, _: Option<&'a HeaderMap>) -> BoxFuture<'a, Result<HeaderMap, CredentialError>> {
+    fn headers<'a>(
+        &'a self,
+        _: UnprovedRequest<'a>,
+        _: Option<&'a HeaderMap>,
+    ) -> BoxFuture<'a, Result<HeaderMap, CredentialError>> {
         let error = CredentialError { reason: "the provider is down".into(), detail: "idp.example".into() };
         Box::pin(async move { Err(error) })
     }
@@ -143,10 +148,11 @@ async fn a_backend_is_connected_once_its_provider_is_back() {
     impl CredentialSource for Back {
         fn headers<'a>(
             &'a self,
+            request: UnprovedRequest<'a>,
             refused: Option<&'a HeaderMap>,
         ) -> BoxFuture<'a, Result<HeaderMap, CredentialError>> {
             if self.0.fetch_add(1, Ordering::SeqCst) == 0 {
-                Down.headers(refused)
+                Down.headers(request, refused)
             } else {
                 Box::pin(async { Ok(HeaderMap::new()) })
             }

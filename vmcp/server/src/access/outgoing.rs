@@ -10,8 +10,8 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use sha2::{Digest as _, Sha256};
-use vmcp_access::outgoing::{BackendTokens, HttpClient, Subject};
-use vmcp_backend::{CredentialError, CredentialSource, SharedCredentials};
+use vmcp_access::outgoing::{BackendTokens, HttpClient, OutgoingError, OutgoingRequest, Subject};
+use vmcp_backend::{CredentialError, CredentialSource, SharedCredentials, UnprovedRequest};
 
 use super::identity::{Identity, Principal};
 use crate::config_file::secret_store;
@@ -115,18 +115,27 @@ impl fmt::Debug for Proof {
 impl CredentialSource for Proof {
     fn headers<'a>(
         &'a self,
+        request: UnprovedRequest<'a>,
         refused: Option<&'a HeaderMap>,
     ) -> BoxFuture<'a, Result<HeaderMap, CredentialError>> {
         async move {
             let mut headers = self.forwarded.clone();
             let Some(tokens) = &self.tokens else { return Ok(headers) };
+            let subject = self.client.as_ref().map_or(Subject::Vmcp, Subject::Client);
+            if tokens.is_signer() {
+                // Another signature by the same keys is refused too.
+                if let Some(refused) = refused {
+                    return Ok(refused.clone());
+                }
+                let UnprovedRequest { method, url, headers: with, body } = request;
+                let request = OutgoingRequest { method: method.as_str(), url, headers: with, body };
+                let signed = tokens.signature(subject, &request).await.map_err(refusal)?;
+                headers.extend(signed.unwrap_or_default());
+                return Ok(headers);
+            }
             let refused = refused.and_then(|headers| headers.get(AUTHORIZATION)?.to_str().ok());
             let refused = refused.and_then(|refused| refused.strip_prefix(BEARER));
-            let subject = self.client.as_ref().map_or(Subject::Vmcp, Subject::Client);
-            let token = tokens
-                .token(subject, refused)
-                .await
-                .map_err(|error| CredentialError { reason: error.reason, detail: error.detail })?;
+            let token = tokens.token(subject, refused).await.map_err(refusal)?;
             if let Some(token) = token {
                 let value = HeaderValue::try_from(format!("{BEARER}{}", token.expose()));
                 let mut value = value.map_err(|_| CredentialError {
@@ -140,6 +149,10 @@ impl CredentialSource for Proof {
         }
         .boxed()
     }
+}
+
+fn refusal(error: OutgoingError) -> CredentialError {
+    CredentialError { reason: error.reason, detail: error.detail }
 }
 
 #[cfg(test)]
@@ -166,7 +179,13 @@ outgoingAuth: { backends: { a: { type: passthrough, passthrough: { headers: [Aut
             ClientAtBackend::new(&client, Some(&headers(token)), &config.backends[index], None)
         };
         let (alice, bob) = (at("Bearer a", 0), at("Bearer b", 0));
-        let sent = alice.credentials.unwrap().headers(None).await.unwrap();
+        let request = UnprovedRequest {
+            method: &http::Method::POST,
+            url: &"https://a.example/mcp".parse().unwrap(),
+            headers: &HeaderMap::new(),
+            body: &bytes::Bytes::new(),
+        };
+        let sent = alice.credentials.unwrap().headers(request, None).await.unwrap();
         assert_eq!(sent, HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Bearer a"))]));
         assert_ne!(alice.principal, bob.principal, "the same address, but two people");
         assert_eq!(alice.principal, at("Bearer a", 0).principal);

@@ -1,17 +1,22 @@
 //! `outgoingAuth`: the credentials that backends get besides their constant headers, resolved per backend:
 //! its own entry, else the default, else none.
 
+mod aws;
 mod raw;
+mod raw_aws;
 mod validation;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use url::Url;
 
+pub use self::aws::{AwsKeys, AwsRoles, AwsSts};
 pub use self::raw::{
     RawClientCredentials, RawCredentials, RawCredentialsType, RawHeaderInjection, RawOAuth, RawOnBehalfOf,
     RawOutgoingAuth, RawOutgoingAuthSource, RawPassthrough, RawTokenExchange, RawXaa,
 };
+
+pub use self::raw_aws::{RawAwsSts, RawRoleMapping};
 pub(crate) use self::validation::OutgoingRules;
 use crate::values::secret::Secret;
 
@@ -34,6 +39,8 @@ pub enum Credentials {
     Xaa(Xaa),
     /// Microsoft Entra's on-behalf-of flow.
     OnBehalfOf(OnBehalfOf),
+    /// Requests signed for AWS.
+    AwsSts(AwsSts),
 }
 
 impl Credentials {
@@ -47,6 +54,7 @@ impl Credentials {
             Self::TokenExchange(_) => "tokenExchange",
             Self::Xaa(_) => "xaa",
             Self::OnBehalfOf(_) => "obo",
+            Self::AwsSts(_) => "awsSts",
         }
     }
 
@@ -63,7 +71,11 @@ impl Credentials {
 
     /// Returns true if each client gets credentials of its own.
     pub fn is_per_client(&self) -> bool {
-        matches!(self, Self::TokenExchange(_) | Self::Xaa(_) | Self::OnBehalfOf(_))
+        match self {
+            Self::TokenExchange(_) | Self::Xaa(_) | Self::OnBehalfOf(_) => true,
+            Self::AwsSts(aws) => aws.is_per_client(),
+            _ => false,
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use http::HeaderValue;
 use http::header::{ACCEPT, WWW_AUTHENTICATE};
 use reqwest::redirect::Policy;
 use rmcp::transport::auth::{AuthError, AuthorizationManager, OAuthClientConfig};
@@ -21,6 +22,9 @@ use crate::cli::console::notes;
 
 /// Name under which the client is registered; servers show it to the person.
 pub(super) const CLIENT_NAME: &str = "vmcp";
+/// Revision of requests without a token.
+const REVISION: &str = "2025-11-25";
+const SESSION: &str = "mcp-session-id";
 /// Time for the server's answer to a request without a token.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -133,23 +137,39 @@ impl TokenAnswer {
 }
 
 /// Returns the challenge by which the server answers a request without a token; it may say where metadata is,
-/// and which scopes are wanted. `None`: it gives none.
+/// and which scopes are wanted. Some servers let clients begin, and challenge their first list. `None`: it gives
+/// none.
 async fn challenge(url: &Url) -> Result<Option<String>, CommandFailure> {
     let http = reqwest::Client::builder().redirect(Policy::none()).timeout(PROBE_TIMEOUT).build()?;
-    let request = json!({
+    let begin = json!({
         "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-            "protocolVersion": "2025-11-25", "capabilities": {},
+            "protocolVersion": REVISION, "capabilities": {},
             "clientInfo": {"name": CLIENT_NAME, "version": env!("CARGO_PKG_VERSION")},
         },
     });
-    let ask = http.post(url.clone()).header(ACCEPT, "application/json, text/event-stream").json(&request);
-    let answer = ask.send().await.map_err(|error| {
-        CommandFailure::new(format!("{} does not answer: {}", origin(url), error_chain(&error.without_url())))
-            .exit(Exit::Unreachable)
-    })?;
-    let challenges = answer.headers().get_all(WWW_AUTHENTICATE).iter();
-    let challenges: Vec<_> = challenges.filter_map(|challenge| challenge.to_str().ok()).collect();
-    Ok(Some(challenges.join(", ")).filter(|challenges| !challenges.is_empty()))
+    let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}});
+    let mut session: Option<HeaderValue> = None;
+    for request in [begin, list] {
+        let mut ask =
+            http.post(url.clone()).header(ACCEPT, "application/json, text/event-stream").json(&request);
+        if request["method"] == "tools/list" {
+            ask = ask.header("mcp-protocol-version", REVISION);
+        }
+        if let Some(session) = &session {
+            ask = ask.header(SESSION, session);
+        }
+        let answer = ask.send().await.map_err(|error| {
+            let reason = error_chain(&error.without_url());
+            CommandFailure::new(format!("{} does not answer: {reason}", origin(url))).exit(Exit::Unreachable)
+        })?;
+        let challenges = answer.headers().get_all(WWW_AUTHENTICATE).iter();
+        let challenges: Vec<_> = challenges.filter_map(|challenge| challenge.to_str().ok()).collect();
+        if !challenges.is_empty() {
+            return Ok(Some(challenges.join(", ")));
+        }
+        session = answer.headers().get(SESSION).cloned();
+    }
+    Ok(None)
 }
 
 /// Returns the configured client, or registers one.

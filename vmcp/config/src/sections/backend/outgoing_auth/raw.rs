@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::raw_aws::RawAwsSts;
 use crate::values::secret::Secret;
 
 /// Credentials for backends besides their constant `headers`: the entry of a backend, else `default`, else
@@ -56,6 +57,8 @@ pub enum RawCredentialsType {
     Xaa,
     /// Microsoft Entra's on-behalf-of flow.
     Obo,
+    /// Requests signed for AWS.
+    AwsSts,
 }
 
 /// Credentials of one backend: a `type`, and the block of that name.
@@ -81,6 +84,8 @@ pub struct RawCredentials {
     pub xaa: Option<RawXaa>,
     /// `obo`: Microsoft Entra's on-behalf-of flow.
     pub obo: Option<RawOnBehalfOf>,
+    /// `awsSts`: requests signed for AWS (Signature Version 4).
+    pub aws_sts: Option<RawAwsSts>,
 }
 
 /// One constant header.

@@ -8,7 +8,9 @@ use super::raw::{
     RawClientCredentials, RawCredentials, RawCredentialsType as Kind, RawHeaderInjection, RawOAuth,
     RawOnBehalfOf, RawOutgoingAuth, RawTokenExchange, RawXaa,
 };
-use super::{ClientCredentials, Credentials, OAuthClient, OnBehalfOf, TokenEndpoint, TokenExchange, Xaa};
+use super::{
+    ClientCredentials, Credentials, OAuthClient, OnBehalfOf, TokenEndpoint, TokenExchange, Xaa, aws,
+};
 use crate::problems::{self, Problem, Report};
 use crate::sections::aggregation;
 use crate::sections::backend::{RawBackend, Transport};
@@ -201,6 +203,11 @@ fn validate(raw: &RawCredentials, path: &str, report: &mut Report) -> BackendAut
             let at = problems::key(path, "obo");
             set(&mut auth, raw.obo.as_ref().and_then(|block| on_behalf_of(block, &at, report)));
         }
+        Kind::AwsSts => {
+            let at = problems::key(path, "awsSts");
+            let settings = raw.aws_sts.as_ref().and_then(|block| aws::validate(block, &at, report));
+            set(&mut auth, settings.map(Credentials::AwsSts));
+        }
     }
     auth
 }
@@ -222,6 +229,7 @@ fn check_blocks(raw: &RawCredentials, kind: Kind, path: &str, report: &mut Repor
         ("tokenExchange", Kind::TokenExchange, raw.token_exchange.is_some()),
         ("xaa", Kind::Xaa, raw.xaa.is_some()),
         ("obo", Kind::Obo, raw.obo.is_some()),
+        ("awsSts", Kind::AwsSts, raw.aws_sts.is_some()),
     ];
     for (name, of, given) in blocks {
         let at = problems::key(path, name);
@@ -366,7 +374,12 @@ fn on_behalf_of(raw: &RawOnBehalfOf, path: &str, report: &mut Report) -> Option<
     }))
 }
 
-fn required<'a, T>(value: Option<&'a T>, path: &str, key: &str, report: &mut Report) -> Option<&'a T> {
+pub(super) fn required<'a, T>(
+    value: Option<&'a T>,
+    path: &str,
+    key: &str,
+    report: &mut Report,
+) -> Option<&'a T> {
     let at = problems::key(path, key);
     if value.is_none() && !report.is_dropped(&at) {
         report.problem(&at, "missing", format!("add `{key}`"));
@@ -400,7 +413,7 @@ fn token_url(
 }
 
 /// SSRF guard and guard of secrets: what goes to a token endpoint must not be readable on its way.
-fn check_scheme(url: &Url, path: &str, allow_http: bool, report: &mut Report) {
+pub(super) fn check_scheme(url: &Url, path: &str, allow_http: bool, report: &mut Report) {
     let is_loopback = match url.host() {
         Some(Host::Domain(host)) => host == "localhost" || host.ends_with(".localhost"),
         Some(Host::Ipv4(address)) => address.is_loopback(),
