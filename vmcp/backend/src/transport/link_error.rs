@@ -87,8 +87,8 @@ fn lacking(scopes: &str) -> String {
 impl LinkError {
     /// Makes the error of a status 401 or 403, with the headers of that answer.
     pub(crate) fn refused(status: StatusCode, headers: &HeaderMap) -> Self {
-        let challenges = headers.get_all(WWW_AUTHENTICATE).iter();
-        let scopes = challenges.filter_map(|challenge| missing_scopes(challenge.to_str().ok()?)).next();
+        let mut challenges = headers.get_all(WWW_AUTHENTICATE).iter();
+        let scopes = challenges.find_map(|challenge| missing_scopes(challenge.to_str().ok()?));
         Self::Refused { status, scopes: scopes.unwrap_or_default().to_owned() }
     }
 
