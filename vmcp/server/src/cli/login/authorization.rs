@@ -93,7 +93,7 @@ pub(super) async fn run(plan: Plan) -> Result<Login, CommandFailure> {
             Ok(login) => return login.wait(timeout).await,
             // Offered, but not to vmcp.
             Err(failure) if way == Way::Browser => {
-                notes::note(&format!("no device code: {}", failure.message()))
+                notes::note(&format!("no device code: {}", failure.message()));
             }
             Err(failure) => return Err(failure),
         }
@@ -149,10 +149,10 @@ async fn challenge(url: &Url) -> Result<Option<String>, CommandFailure> {
     });
     let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}});
     let mut session: Option<HeaderValue> = None;
-    for request in [begin, list] {
+    for (request, begins) in [(begin, true), (list, false)] {
         let mut ask =
             http.post(url.clone()).header(ACCEPT, "application/json, text/event-stream").json(&request);
-        if request["method"] == "tools/list" {
+        if !begins {
             ask = ask.header("mcp-protocol-version", REVISION);
         }
         if let Some(session) = &session {

@@ -89,7 +89,7 @@ pub(super) struct DeviceLogin {
     token_url: Url,
     client: DeviceClient,
     resource: String,
-    code: DeviceCode,
+    code: CodeAnswer,
 }
 
 /// The client that vmcp is at the server.
@@ -102,7 +102,7 @@ struct DeviceClient {
 
 /// Answer of the device authorization endpoint.
 #[derive(Deserialize)]
-struct DeviceCode {
+struct CodeAnswer {
     device_code: String,
     user_code: String,
     verification_uri: String,
@@ -265,7 +265,7 @@ fn refused(error: &ErrorAnswer) -> CommandFailure {
     CommandFailure::new(format!("the server refused: {code}{separator}{words}"))
 }
 
-fn show(code: &DeviceCode) {
+fn show(code: &CodeAnswer) {
     let printable = |text: &str| text.chars().filter(|c| !c.is_control()).collect::<String>();
     let (address, user_code) = (printable(&code.verification_uri), printable(&code.user_code));
     notes::note(&format!(
