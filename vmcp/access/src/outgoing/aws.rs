@@ -1,4 +1,5 @@
-//! AWS: keys of a role from STS (AssumeRoleWithWebIdentity), and signatures of requests (Signature Version 4).
+//! AWS: keys of a role from STS (AssumeRoleWithWebIdentity), and signatures of requests (Signature Version
+//! 4).
 
 use std::time::{Duration, SystemTime};
 

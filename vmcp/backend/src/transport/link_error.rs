@@ -71,8 +71,8 @@ pub(crate) enum LinkError {
 /// Most bytes of scopes that are shown; longer ones are left out.
 const MAX_SCOPE_BYTES: usize = 512;
 
-/// Returns the scopes of a challenge `insufficient_scope`. Their characters are those that RFC 6749 allows, so
-/// that nothing else of a server gets into logs.
+/// Returns the scopes of a challenge `insufficient_scope`. Their characters are those that RFC 6749 allows,
+/// so that nothing else of a server gets into logs.
 fn missing_scopes(challenge: &str) -> Option<&str> {
     let rest = challenge.contains("insufficient_scope").then_some(challenge)?;
     let scopes = rest.split_once("scope=\"")?.1.split_once('"')?.0;

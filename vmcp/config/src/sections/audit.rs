@@ -54,8 +54,8 @@ pub struct RawAudit {
     pub enabled: bool,
     /// Name of this server in events (`component`).
     pub component: String,
-    /// Send events to the collector of `telemetry.endpoint` too, as OTLP log records. Without `logFile` they go
-    /// nowhere else.
+    /// Send events to the collector of `telemetry.endpoint` too, as OTLP log records. Without `logFile` they
+    /// go nowhere else.
     pub otlp: bool,
     /// File that gets the events; made if it is missing, readable by its owner only. Absent: standard output,
     /// or standard error where that belongs to a client (`vmcp serve --stdio`).

@@ -1,6 +1,6 @@
 //! Audit events: one JSON line for each call and each client that is turned away, in a file or on standard
-//! output, and OTLP log records. Calls wait for none of it: lines go through a bounded queue to a thread, and a full queue drops
-//! them, counted.
+//! output, and OTLP log records. Calls wait for none of it: lines go through a bounded queue to a thread, and
+//! a full queue drops them, counted.
 //!
 //! | room | holds |
 //! |---|---|

@@ -1,5 +1,6 @@
 //! OAuth as the MCP specification wants it: the server's metadata (RFC 9728, RFC 8414), a client registered
-//! on the spot (RFC 7591), the authorization code with PKCE to a loopback address, or a device code (RFC 8628).
+//! on the spot (RFC 7591), the authorization code with PKCE to a loopback address, or a device code (RFC
+//! 8628).
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -137,8 +138,8 @@ impl TokenAnswer {
 }
 
 /// Returns the challenge by which the server answers a request without a token; it may say where metadata is,
-/// and which scopes are wanted. Some servers let clients begin, and challenge their first list. `None`: it gives
-/// none.
+/// and which scopes are wanted. Some servers let clients begin, and challenge their first list. `None`: it
+/// gives none.
 async fn challenge(url: &Url) -> Result<Option<String>, CommandFailure> {
     let http = reqwest::Client::builder().redirect(Policy::none()).timeout(PROBE_TIMEOUT).build()?;
     let begin = json!({

@@ -1,5 +1,5 @@
-//! Device authorization grant (RFC 8628): the person enters a code in a browser on any machine, while vmcp polls
-//! the token endpoint.
+//! Device authorization grant (RFC 8628): the person enters a code in a browser on any machine, while vmcp
+//! polls the token endpoint.
 
 use std::time::Duration;
 

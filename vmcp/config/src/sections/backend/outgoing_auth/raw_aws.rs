@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::values::secret::Secret;
 
-/// Requests signed for AWS (Signature Version 4). Keys are those of a role, which STS gives for the token that
-/// the client has shown to vmcp, or for the token of a file; or constant ones.
+/// Requests signed for AWS (Signature Version 4). Keys are those of a role, which STS gives for the token
+/// that the client has shown to vmcp, or for the token of a file; or constant ones.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "AwsSts")]
@@ -30,8 +30,8 @@ pub struct RawAwsSts {
     /// Claim that names the session in AWS's logs. Default: `sub`.
     pub session_name_claim: Option<String>,
     /// File with a token of vmcp itself, such as that of a Kubernetes service account; read whenever keys are
-    /// fetched. With it vmcp lists the backend as `fallbackRoleArn`. Without `roleMappings`, all clients act as
-    /// that role too.
+    /// fetched. With it vmcp lists the backend as `fallbackRoleArn`. Without `roleMappings`, all clients act
+    /// as that role too.
     pub web_identity_token_file: Option<PathBuf>,
     /// Endpoint of STS. Default: that of the region.
     pub sts_endpoint: Option<String>,
