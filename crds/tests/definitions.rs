@@ -122,12 +122,13 @@ fn every_setting_of_the_file_is_a_field_of_the_resource() {
 }
 
 /// Settings that a resource gives in another form, or that the operator decides.
-const OTHERWISE: [&str; 8] = [
+const OTHERWISE: [&str; 9] = [
     // Ports and secrets of the pods.
     "server.listen",
     "server.adminListen",
     "server.sessionKeys",
     "server.peerAddress",
+    "server.peers",
     "server.adminTokens",
     // Volume of the pods; `apiKeySecretRef`.
     "optimizer.storage.dir",

@@ -61,7 +61,7 @@ impl Document<'_> {
             ),
             ("outgoingAuth", self.outgoing_auth()),
             ("passthroughHeaders", self.server.passthrough_headers.clone().into()),
-            ("server", server(settings.server)),
+            ("server", server(settings.server, &self.server.name, &self.server.namespace)),
         ] {
             if value.as_object().is_none_or(|block| !block.is_empty()) {
                 file.insert(key.to_owned(), value);
@@ -224,12 +224,14 @@ impl Document<'_> {
 
 /// Returns the block `server`: addresses, keys and tokens are the same in every pod; the rest is as the
 /// resource says.
-fn server(settings: Block) -> Value {
+fn server(settings: Block, name: &str, namespace: &str) -> Value {
     let mut server = Block::new();
     server.insert("listen".to_owned(), format!("0.0.0.0:{CLIENT_PORT}").into());
     server.insert("adminListen".to_owned(), format!("0.0.0.0:{ADMIN_PORT}").into());
     server.insert("sessionKeys".to_owned(), json!([secret_files::reference(SESSION_KEY)]));
     server.insert("peerAddress".to_owned(), format!("${{{POD_IP_VARIABLE}:-}}").into());
+    // The headless Service has the address of each ready pod.
+    server.insert("peers".to_owned(), json!([format!("vmcp-{name}-peers.{namespace}.svc:{ADMIN_PORT}")]));
     server.insert("adminTokens".to_owned(), json!([secret_files::reference(ADMIN_TOKEN)]));
     if let Value::Object(settings) = secret_files::escape(settings.into()) {
         for (key, value) in settings {

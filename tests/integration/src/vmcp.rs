@@ -149,7 +149,8 @@ impl Vmcp {
         self.admin_json("admin/status").await
     }
 
-    async fn admin_json(&self, path: &str) -> Value {
+    /// Returns the JSON at a path of the admin port, without its first slash.
+    pub async fn admin_json(&self, path: &str) -> Value {
         let answer = http_client().get(format!("{}/{path}", self.admin)).send().await;
         answer.expect("the admin port").json().await.expect("JSON from the admin port")
     }
@@ -207,6 +208,11 @@ impl Vmcp {
     pub async fn restart(&mut self) {
         let status = self.terminate().await;
         assert!(status.success(), "{status}");
+        self.start_again().await;
+    }
+
+    /// Starts it again at the same ports after it was terminated.
+    pub async fn start_again(&mut self) {
         self.process = serve(&self.config_file(), &self.ports, &self.env);
         self.ready().await;
     }

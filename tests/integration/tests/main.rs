@@ -50,6 +50,7 @@ mod scenario {
     mod resumed_calls;
     mod running_server;
     mod same_as_direct;
+    mod shared_counts;
     mod slow_clients;
     mod stdio_edge;
     mod storms;

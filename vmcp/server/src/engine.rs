@@ -7,11 +7,11 @@
 mod commands;
 mod conductor;
 pub mod embedding;
-mod embedding_worker;
 mod fleet;
 pub mod folders;
 mod options;
 mod recorder;
+pub(crate) mod replicas;
 mod restart;
 mod shared;
 pub mod snapshot;
@@ -57,6 +57,7 @@ use commands::ConductorHandle;
 use conductor::ConductorOptions;
 use embedding::configured;
 use fleet::Fleet;
+use replicas::Replicas;
 use shared::Shared;
 use tool_drift::DriftGuard;
 
@@ -89,6 +90,7 @@ impl Engine {
         let store = shared::open(dir.as_deref())?;
         let drift = DriftGuard::open(dir.as_deref())?;
         let tool_metrics = ToolMetricsRecorder::start(dir.clone(), &options.metrics);
+        let replicas = Replicas::new(dir.as_deref());
         let contexts = Arc::<Contexts>::default();
         let learner = Learner::new(Arc::clone(&contexts), dir);
         let policy = options.policy.clone().unwrap_or_else(|| policy::configured(&config));
@@ -99,7 +101,7 @@ impl Engine {
             drift,
             options.metrics,
             tool_metrics,
-            (contexts, learner),
+            (contexts, learner, replicas),
             options.observers,
         ));
         let stop = CancellationToken::new();
@@ -118,13 +120,15 @@ impl Engine {
         );
         let conductor = conductor::start(Arc::clone(&shared), behavior, fleet, stop.clone());
         conductor.apply(config).await;
-        Ok(Engine(Arc::new(Inner {
+        let engine = Engine(Arc::new(Inner {
             shared,
             conductor,
             started: Instant::now(),
             has_settled: AtomicBool::new(false),
-            _stop: stop.drop_guard(),
-        })))
+            _stop: stop.clone().drop_guard(),
+        }));
+        tokio::spawn(replicas::run(engine.clone(), stop));
+        Ok(engine)
     }
 
     /// Puts another configuration in force. Backends whose configuration is unchanged keep running; the
@@ -332,7 +336,7 @@ impl Engine {
         Searcher {
             index: Arc::clone(&snapshot.index),
             vectors,
-            reliability: reliability(&self.tool_metrics().book(), snapshot.unfiltered()),
+            reliability: reliability(&self.total_metrics(), snapshot.unfiltered()),
             learned: self.learned_tools(snapshot),
             reranking: self.reranking(snapshot),
             settings: (&snapshot.config.optimizer.search).into(),

@@ -60,6 +60,8 @@ pub struct Server {
     pub session_keys: Vec<Secret>,
     /// Address at which other replicas reach the client port of this process; `None`: they do not.
     pub peer_address: Option<SocketAddr>,
+    /// Admin ports of the other replicas, as host and port.
+    pub peers: Vec<String>,
     /// Bearer tokens for `/admin/*`, any of which is accepted. Empty: `/admin/*` is served only if
     /// `admin_listen` is a loopback address.
     pub admin_tokens: Vec<Secret>,
@@ -121,6 +123,10 @@ pub struct RawServer {
     /// IP address, with a port if it is not that of `listen`, at which other replicas with the same
     /// `sessionKeys` reach this process: they hand on what only this process can answer. Empty: they do not.
     pub peer_address: String,
+    /// Admin ports of the other replicas, as `host:port`; a name that has several addresses means all of
+    /// them, and this process among them does not matter. Counts of tools' calls are summed over replicas,
+    /// learned pairs and approvals are shared; the replicas need one of `adminTokens` in common.
+    pub peers: Vec<String>,
     /// Bearer tokens of at least 16 characters for `/admin/*`, any of which is accepted. Empty: `/admin/*` is
     /// served only if `adminListen` is a loopback address.
     pub admin_tokens: Vec<Secret>,
@@ -144,6 +150,7 @@ impl Default for RawServer {
             allowed_origins: Vec::new(),
             session_keys: Vec::new(),
             peer_address: String::new(),
+            peers: Vec::new(),
             admin_tokens: Vec::new(),
         }
     }
@@ -190,6 +197,7 @@ impl RawServer {
                 .collect(),
             session_keys: self.session_keys.clone(),
             peer_address: validate_peer_address(&self.peer_address, listen, report),
+            peers: self.peers.iter().enumerate().map(|(i, peer)| validate_peer(peer, i, report)).collect(),
             admin_tokens: self.admin_tokens.clone(),
         }
     }
@@ -210,6 +218,22 @@ fn validate_peer_address(text: &str, listen: SocketAddr, report: &mut Report) ->
         );
     }
     address
+}
+
+/// Checks that a peer has a host and a port.
+fn validate_peer(text: &str, index: usize, report: &mut Report) -> String {
+    let port =
+        text.rsplit_once(':').filter(|(host, _)| !host.is_empty()).and_then(|(_, port)| port.parse().ok());
+    if port.is_none_or(|port: u16| port == 0) || text.contains('/') {
+        let path = problems::item("server.peers", index);
+        let shown = report.shown(&path, text);
+        report.problem(
+            &path,
+            format!("{shown} is no host with a port"),
+            "write the admin port of a replica, such as `vmcp-peers:9090`",
+        );
+    }
+    text.to_owned()
 }
 
 fn check_secrets(secrets: &[Secret], path: &str, report: &mut Report) {

@@ -69,6 +69,7 @@ impl Arguments {
             limit: Some(self.limit),
             min_calls: Some(self.min_calls),
             threshold: Some(self.threshold),
+            scope: None,
         }
     }
 }

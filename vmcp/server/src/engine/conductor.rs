@@ -20,7 +20,7 @@ use vmcp_search::Vectors;
 use super::commands::{Command, ConductorHandle};
 use super::embedding::configured;
 use super::embedding::provider::{MonitoredProvider, progress};
-use super::embedding_worker::EmbeddingWorker;
+use super::embedding::worker::EmbeddingWorker;
 use super::fleet::{self, BackendChanges, Fleet, FleetPlan};
 use super::recorder::{self, BackendNames, RecorderEntry};
 use super::shared::Shared;

@@ -4,3 +4,4 @@ pub mod configured;
 pub(super) mod provider;
 mod query_cache;
 pub(crate) mod ranking_services;
+pub(super) mod worker;

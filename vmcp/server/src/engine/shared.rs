@@ -13,6 +13,7 @@ use vmcp_store::{Store, StoreError};
 
 use super::embedding::provider::MonitoredProvider;
 use super::embedding::ranking_services::RankingServices;
+use super::replicas::Replicas;
 use super::snapshot::Snapshot;
 use super::snapshot::generation::Generation;
 use super::tool_drift::DriftGuard;
@@ -40,6 +41,8 @@ pub(super) struct Shared {
     pub(super) contexts: Arc<Contexts>,
     /// Learns from calls within contexts.
     pub(super) learner: Arc<Learner>,
+    /// The other replicas, and what they counted.
+    pub(super) replicas: Replicas,
     /// Compares definitions with the trusted ones; blocks.
     pub(super) drift: DriftGuard,
     store: ArcSwap<Store>,
@@ -52,10 +55,10 @@ impl Shared {
         drift: DriftGuard,
         metrics: Arc<Metrics>,
         tool_metrics: Arc<ToolMetricsRecorder>,
-        learner: (Arc<Contexts>, Arc<Learner>),
+        learner: (Arc<Contexts>, Arc<Learner>, Replicas),
         mut observers: Vec<Arc<dyn CallObserver>>,
     ) -> Shared {
-        let (contexts, learner) = learner;
+        let (contexts, learner, replicas) = learner;
         observers.push(Arc::clone(&tool_metrics) as Arc<dyn CallObserver>);
         observers.push(Arc::clone(&learner) as Arc<dyn CallObserver>);
         Shared {
@@ -70,6 +73,7 @@ impl Shared {
             ranking_services: RankingServices::default(),
             contexts,
             learner,
+            replicas,
             drift,
             byte_budget: ByteBudget::default(),
             store: ArcSwap::from_pointee(store),

@@ -18,6 +18,7 @@ use vmcp_model::discovered::Discovered;
 use vmcp_store::{DriftState, ListedTool, StateStore, StoreError, ToolDrift};
 
 use super::recorder::definition_changes::milliseconds;
+use super::replicas::report::ApprovedTool;
 use super::snapshot::declarations::BackendListings;
 
 /// Most fields that a log line names.
@@ -117,6 +118,36 @@ impl DriftGuard {
     /// Trusts the pending definition of a tool; false if none waits.
     pub(super) fn approve(&self, backend: &str, tool: &str) -> Result<bool, StoreError> {
         self.store.approve_drift(backend, tool, milliseconds(SystemTime::now()))
+    }
+}
+
+/// Approvals, which replicas share.
+impl DriftGuard {
+    /// Returns the definitions that an operator approved.
+    pub(super) fn approved(&self) -> Result<Vec<ApprovedTool>, StoreError> {
+        let drifts = self.store.tool_drifts()?.into_iter();
+        let approved = drifts.filter(|drift| drift.state == DriftState::Approved);
+        let approved = approved.map(|ToolDrift { backend, tool, after_hash, .. }| ApprovedTool {
+            server: backend,
+            tool,
+            hash: after_hash,
+        });
+        Ok(approved.collect())
+    }
+
+    /// Trusts pending definitions that were approved at another replica; returns their number. Only the very
+    /// definition that was approved there is trusted.
+    pub(super) fn adopt(&self, approved: &[ApprovedTool]) -> Result<usize, StoreError> {
+        let mut adopted = 0;
+        for drift in self.store.tool_drifts()?.iter().filter(|drift| drift.state == DriftState::Pending) {
+            let same = |one: &&ApprovedTool| {
+                one.server == drift.backend && one.tool == drift.tool && one.hash == drift.after_hash
+            };
+            if approved.iter().any(|one| same(&one)) && self.approve(&drift.backend, &drift.tool)? {
+                adopted += 1;
+            }
+        }
+        Ok(adopted)
     }
 }
 

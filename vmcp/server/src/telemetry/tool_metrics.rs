@@ -15,7 +15,7 @@ use std::time::SystemTime;
 
 use tokio::sync::oneshot;
 use vmcp_model::catalog::CatalogTool;
-use vmcp_store::CallFact;
+use vmcp_store::{CallFact, ToolMetrics};
 
 use super::calls::{CallObserver, CallRecord, Outcome};
 use super::metrics::Metrics;
@@ -57,6 +57,14 @@ pub struct Filter {
     pub backend: Option<String>,
     /// The tool's own name at its backend.
     pub tool: Option<String>,
+}
+
+impl Filter {
+    /// True if the metrics are of a tool that is meant.
+    pub(crate) fn admits(&self, metrics: &ToolMetrics) -> bool {
+        let is = |wanted: Option<&str>, name: &str| wanted.is_none_or(|wanted| wanted == name);
+        is(self.backend.as_deref(), &metrics.backend) && is(self.tool.as_deref(), &metrics.tool)
+    }
 }
 
 impl ToolMetricsRecorder {

@@ -1,6 +1,7 @@
 //! Aggregates of each tool's calls: counts, latency, the last error, and the recent success rate.
 
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, named_params, params};
+use serde::{Deserialize, Serialize};
 
 use super::call_log;
 use crate::{StateStore, StoreError};
@@ -25,7 +26,7 @@ pub struct CallFact {
 }
 
 /// The aggregates of one tool.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolMetrics {
     /// The backend's name.
     pub backend: String,
@@ -100,6 +101,31 @@ impl ToolMetrics {
             self.last_error = Some(call.error.as_deref().unwrap_or(call.outcome).to_owned());
             self.last_error_at = self.last_error_at.max(Some(call.at));
         }
+    }
+
+    /// Adds what another process counted of this tool. Means are weighted by calls, recent ones by the calls
+    /// that they are made of.
+    pub fn merge(&mut self, other: &ToolMetrics) {
+        let mean = |one: f64, calls: u64, two: f64, others: u64| {
+            (one * calls as f64 + two * others as f64) / (calls + others).max(1) as f64
+        };
+        let (calls, others) = (self.call_count, other.call_count);
+        self.avg_latency_ms = mean(self.avg_latency_ms, calls, other.avg_latency_ms, others);
+        let (recent, their_recent) = (calls.min(RECENT_CALLS), others.min(RECENT_CALLS));
+        self.recent_latency_ms = mean(self.recent_latency_ms, recent, other.recent_latency_ms, their_recent);
+        self.recent_success_rate =
+            mean(self.recent_success_rate, recent, other.recent_success_rate, their_recent);
+        self.call_count += other.call_count;
+        self.success_count += other.success_count;
+        self.failure_count += other.failure_count;
+        if other.last_error_at > self.last_error_at {
+            self.last_error.clone_from(&other.last_error);
+            self.last_error_at = other.last_error_at;
+        }
+        self.last_called_at = self.last_called_at.max(other.last_called_at);
+        self.last_success_at = self.last_success_at.max(other.last_success_at);
+        self.created_at = self.created_at.min(other.created_at);
+        self.updated_at = self.updated_at.max(other.updated_at);
     }
 }
 
@@ -208,4 +234,45 @@ fn row(row: &Row<'_>) -> rusqlite::Result<ToolMetrics> {
         created_at: row.get(12)?,
         updated_at: row.get(13)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(calls: &[(bool, f64)], from: i64) -> ToolMetrics {
+        let mut metrics = ToolMetrics::new("s", "t", from);
+        for (at, (succeeded, latency_ms)) in (from..).zip(calls) {
+            let error = (!succeeded).then(|| format!("failed at {at}").into());
+            metrics.add(&CallFact {
+                at,
+                succeeded: *succeeded,
+                latency_ms: *latency_ms,
+                outcome: "x",
+                error,
+            });
+        }
+        metrics
+    }
+
+    #[test]
+    fn merged_counts_are_those_of_one_process_that_had_counted_all() {
+        let (one, other) = ([(true, 100.0), (false, 300.0)], [(true, 10.0), (true, 20.0), (false, 30.0)]);
+        let mut merged = counted(&one, 1);
+        merged.merge(&counted(&other, 3));
+        let mut whole = counted(&[one.as_slice(), other.as_slice()].concat(), 1);
+        for mean in ["avg", "recent", "rate"] {
+            let of = |metrics: &mut ToolMetrics| match mean {
+                "avg" => std::mem::take(&mut metrics.avg_latency_ms),
+                "recent" => std::mem::take(&mut metrics.recent_latency_ms),
+                _ => std::mem::take(&mut metrics.recent_success_rate),
+            };
+            let (merged, whole) = (of(&mut merged), of(&mut whole));
+            assert!((merged - whole).abs() < 1e-9, "{mean}: {merged} {whole}");
+        }
+        assert_eq!(merged, whole);
+        let mut backwards = counted(&other, 3);
+        backwards.merge(&counted(&one, 1));
+        assert_eq!(backwards.last_error.as_deref(), Some("failed at 5"), "the newest error stays");
+    }
 }

@@ -97,6 +97,7 @@ pub(crate) fn report_routes(admin: Admin) -> Router {
         .route("/admin/calls", get(recent::calls))
         .route("/admin/tool-metrics", get(tool_metrics::show))
         .route("/admin/tool-metrics/reset", post(tool_metrics::reset))
+        .route("/admin/replica", get(tool_metrics::replica))
         .with_state(admin)
 }
 

@@ -18,7 +18,7 @@ pub struct AdminRoute {
 }
 
 /// Every route of the admin port.
-pub const ADMIN_ROUTES: [AdminRoute; 13] = [
+pub const ADMIN_ROUTES: [AdminRoute; 14] = [
     AdminRoute {
         method: "GET",
         path: "/healthz",
@@ -118,7 +118,8 @@ pub const ADMIN_ROUTES: [AdminRoute; 13] = [
         path: "/admin/tool-metrics",
         wants_token: true,
         query: "`server`, `tool`: only this one's; `sort`: `top` (most reliable first) or `failing` (worst first), then \
-                `limit` (10), `min_calls` (5, for `top`), `threshold` (0.5, for `failing`)",
+                `limit` (10), `min_calls` (5, for `top`), `threshold` (0.5, for `failing`); `scope`: `all` replicas of \
+                `server.peers`, or this process's `own`",
         answer: "application/json",
         purpose: "Calls, success rate, latency and last error of each tool that was called, `{tools}`; 404 for one tool \
                   without a call: [fields](#get-admintool-metrics).",
@@ -127,9 +128,18 @@ pub const ADMIN_ROUTES: [AdminRoute; 13] = [
         method: "POST",
         path: "/admin/tool-metrics/reset",
         wants_token: true,
-        query: "`server`, `tool`: only this one's",
+        query: "`server`, `tool`: only this one's; `scope`: `all` replicas, or this process's `own`",
         answer: "application/json",
         purpose: "Forgets the metrics of tools: `{reset}`, the number of tools that had some.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/replica",
+        wants_token: true,
+        query: "`learned_after`: only pairs learned since, in milliseconds",
+        answer: "application/json",
+        purpose: "Counts, learned pairs and approvals of this process, for the other replicas of `server.peers`. Its shape \
+                  may change with any version.",
     },
 ];
 

@@ -18,7 +18,8 @@ pub(super) fn definition(names: &Names<'_>) -> Value {
                 "sort": {"enum": ["top", "failing"], "description": "Most reliable first, or only failing ones, worst first."},
                 "limit": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 10, "description": "Most tools, with sort."},
                 "min_calls": {"type": "integer", "minimum": 0, "default": 5, "description": "Fewest calls, with sort: top."},
-                "threshold": {"type": "number", "minimum": 0, "maximum": 1, "default": 0.5, "description": "Success rate below which a tool is failing."}
+                "threshold": {"type": "number", "minimum": 0, "maximum": 1, "default": 0.5, "description": "Success rate below which a tool is failing."},
+                "scope": {"enum": ["all", "own"], "default": "all", "description": "All replicas of this server, or the one that answers."}
             }
         },
         "annotations": {"readOnlyHint": true, "idempotentHint": true, "openWorldHint": false}

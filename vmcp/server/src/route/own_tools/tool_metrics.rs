@@ -9,30 +9,33 @@ use vmcp_store::ToolMetrics;
 use super::listings::own_answer::{self, Refusal};
 use super::tool_result;
 use crate::engine::View;
+use crate::engine::replicas::Census;
 use crate::optim::own_arguments::{OwnArguments, SERVER, TOOL};
 use crate::route::answer::Answer;
 use crate::route::caller::CallContext;
 use crate::telemetry::calls::{Origin, Outcome};
 use crate::telemetry::tool_metrics::Filter;
-use crate::telemetry::tool_metrics::report::{MetricsQuery, ToolReport, report};
+use crate::telemetry::tool_metrics::report::{MetricsQuery, MetricsScope, ToolReport, report};
 
 /// Most tools that `sort` returns.
 const MAX_LIMIT: usize = 1000;
 
 /// Answers with the figures of tools.
 pub(super) async fn get(context: CallContext<'_>, arguments: &RawValue) -> Answer {
-    context.engine.tool_metrics().flush().await;
+    context.engine.gather_metrics().await;
     own_answer::answer(context, Origin::Own(OptimTool::GetToolMetrics), arguments, |arguments| {
         let query = query(context, arguments)?;
         let tools = reported(context, &query);
+        let all = query.scope != Some(MetricsScope::Own);
+        let replicas = context.engine.census(context.snapshot).filter(|_| all).map(Replicas::from);
         Ok(match (&query.server, &query.tool) {
-            _ if query.sort.is_some() => Figures::Sorted { success: true, tools },
+            _ if query.sort.is_some() => Figures::Sorted { success: true, replicas, tools },
             (Some(_), Some(tool)) if tools.is_empty() => {
                 let error = format!("no call of {tool} was counted");
                 return Err(Refusal::json(&NotCounted { success: false, error }));
             }
-            (Some(_), _) => Figures::Sorted { success: true, tools },
-            (None, _) => Figures::Grouped { success: true, servers: grouped(tools) },
+            (Some(_), _) => Figures::Sorted { success: true, replicas, tools },
+            (None, _) => Figures::Grouped { success: true, replicas, servers: grouped(tools) },
         })
     })
 }
@@ -52,7 +55,7 @@ pub(super) async fn reset(context: CallContext<'_>, arguments: &RawValue) -> Ans
     let mut reset = 0;
     for tool in reported(context, &query) {
         let filter = Filter { backend: Some(tool.server), tool: Some(tool.tool) };
-        reset += context.engine.tool_metrics().reset(filter).await;
+        reset += context.engine.reset_metrics(filter, false).await;
     }
     recorder.settle(Outcome::Ok);
     Answer::own(tool_result::structured(&to_raw_value(&Reset { success: true, reset }).unwrap_or_default()))
@@ -77,6 +80,7 @@ fn query(context: CallContext<'_>, arguments: &OwnArguments<'_>) -> Result<Metri
         limit: arguments.read::<usize>("limit", "a whole number")?.map(|most| most.min(MAX_LIMIT)),
         min_calls: arguments.read("min_calls", "a whole number")?,
         threshold: arguments.read("threshold", "a number from 0 to 1")?,
+        scope: arguments.read("scope", r#""all" or "own""#)?,
     })
 }
 
@@ -84,7 +88,11 @@ fn query(context: CallContext<'_>, arguments: &OwnArguments<'_>) -> Result<Metri
 fn reported(context: CallContext<'_>, query: &MetricsQuery) -> Vec<ToolReport> {
     let (catalog, view) = (context.snapshot.unfiltered(), context.view);
     let sees = |metrics: &ToolMetrics| is_visible(context, view, metrics);
-    let report = report(&context.engine.tool_metrics().book(), Some(catalog), query, sees);
+    let book = match query.scope {
+        Some(MetricsScope::Own) => context.engine.tool_metrics().book(),
+        Some(MetricsScope::All) | None => context.engine.total_metrics(),
+    };
+    let report = report(&book, Some(catalog), query, sees);
     let without_text = |tool| ToolReport { last_error: None, ..tool };
     report.tools.into_iter().map(without_text).collect()
 }
@@ -116,8 +124,34 @@ fn grouped(tools: Vec<ToolReport>) -> Vec<ServerFigures> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Figures {
-    Sorted { success: bool, tools: Vec<ToolReport> },
-    Grouped { success: bool, servers: Vec<ServerFigures> },
+    Sorted {
+        success: bool,
+        #[serde(flatten)]
+        replicas: Option<Replicas>,
+        tools: Vec<ToolReport>,
+    },
+    Grouped {
+        success: bool,
+        #[serde(flatten)]
+        replicas: Option<Replicas>,
+        servers: Vec<ServerFigures>,
+    },
+}
+
+/// The replicas whose figures are summed. Addresses are for operators.
+#[derive(Serialize)]
+struct Replicas {
+    /// Replicas that answer, this one included.
+    replicas: usize,
+    /// Number of those that do not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreachable_replicas: Option<usize>,
+}
+
+impl From<Census> for Replicas {
+    fn from(Census { replicas, unreachable }: Census) -> Replicas {
+        Replicas { replicas, unreachable_replicas: Some(unreachable.len()).filter(|missing| *missing > 0) }
+    }
 }
 
 #[derive(Serialize)]

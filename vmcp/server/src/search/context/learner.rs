@@ -12,7 +12,7 @@ use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use tokio::sync::oneshot;
-use vmcp_search::learning::Signal;
+use vmcp_search::learning::{LearnedPair, Signal};
 
 use super::{ContextKey, Contexts, Learned, QueryEmbedding, ToolKey};
 use crate::telemetry::calls::{CallObserver, CallRecord, Outcome};
@@ -44,6 +44,8 @@ struct Thread {
 /// An entry of the queue.
 enum Entry {
     Use(ToolUse),
+    /// Takes over pairs that another replica learned, unless they were used here later.
+    Adopt(Vec<LearnedPair<ToolKey>>),
     /// Answers when everything before it is learned.
     Flush(oneshot::Sender<()>),
 }
@@ -82,6 +84,21 @@ impl Learner {
     /// Returns the pairs as last written; a use is in them within a second.
     pub(crate) fn learned(&self) -> Arc<Learned> {
         self.pairs.load_full()
+    }
+
+    /// Takes over pairs that another replica learned, unless they were used here later. Nothing happens while
+    /// learning is off.
+    pub(crate) fn adopt(&self, pairs: Vec<LearnedPair<ToolKey>>) {
+        let learned = self.learned();
+        let is_new = |pair: &LearnedPair<ToolKey>| {
+            learned.get(&pair.id).is_none_or(|known| known.last_used < pair.last_used)
+        };
+        let new: Vec<_> = pairs.into_iter().filter(is_new).collect();
+        if let Some(thread) = self.thread.get().filter(|_| !new.is_empty())
+            && thread.queue.try_send(Entry::Adopt(new)).is_err()
+        {
+            tracing::debug!("pairs of another replica were not taken over: the queue is full");
+        }
     }
 
     /// Waits until everything that was observed before is learned.

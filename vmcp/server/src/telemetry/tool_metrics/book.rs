@@ -52,12 +52,18 @@ impl MetricsBook {
     }
 }
 
+impl Extend<ToolMetrics> for MetricsBook {
+    fn extend<I: IntoIterator<Item = ToolMetrics>>(&mut self, all: I) {
+        for metrics in all {
+            self.put(metrics);
+        }
+    }
+}
+
 impl FromIterator<ToolMetrics> for MetricsBook {
     fn from_iter<I: IntoIterator<Item = ToolMetrics>>(all: I) -> MetricsBook {
         let mut book = MetricsBook::default();
-        for metrics in all {
-            book.put(metrics);
-        }
+        book.extend(all);
         book
     }
 }

@@ -32,6 +32,18 @@ pub struct MetricsQuery {
     pub min_calls: Option<u64>,
     /// Success rate below which a tool is failing, with `sort: failing`; 0.5 without it.
     pub threshold: Option<f64>,
+    /// The replicas whose figures are meant; all without it.
+    pub scope: Option<MetricsScope>,
+}
+
+/// Replicas of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MetricsScope {
+    /// All of them, summed.
+    All,
+    /// The one that answers.
+    Own,
 }
 
 /// Order of tools by reliability.
@@ -56,6 +68,12 @@ impl MetricsQuery {
 pub struct MetricsReport {
     /// The tools, in the order that was asked for.
     pub tools: Vec<ToolReport>,
+    /// Replicas whose figures are summed, this one included, if `server.peers` names any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<usize>,
+    /// Addresses and names of `server.peers` that gave no figures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unreachable: Vec<String>,
 }
 
 /// The figures of one tool.
@@ -103,12 +121,8 @@ pub(crate) fn report(
     query: &MetricsQuery,
     sees: impl Fn(&ToolMetrics) -> bool,
 ) -> MetricsReport {
-    let Filter { backend, tool } = query.filter();
-    let wanted = |metrics: &&ToolMetrics| {
-        backend.as_ref().is_none_or(|backend| *backend == metrics.backend)
-            && tool.as_ref().is_none_or(|tool| *tool == metrics.tool)
-            && sees(metrics)
-    };
+    let filter = query.filter();
+    let wanted = |metrics: &&ToolMetrics| filter.admits(metrics) && sees(metrics);
     let selected = book.all().map(AsRef::as_ref).filter(wanted);
     let limit = query.limit.unwrap_or(DEFAULT_LIMIT);
     let tools = match query.sort {
@@ -124,7 +138,8 @@ pub(crate) fn report(
             tools
         }
     };
-    MetricsReport { tools: tools.into_iter().map(|tool| tool_report(tool, catalog)).collect() }
+    let tools = tools.into_iter().map(|tool| tool_report(tool, catalog)).collect();
+    MetricsReport { tools, ..MetricsReport::default() }
 }
 
 fn tool_report(metrics: &ToolMetrics, catalog: Option<&Catalog>) -> ToolReport {

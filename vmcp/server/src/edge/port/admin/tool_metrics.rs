@@ -1,19 +1,31 @@
-//! `/admin/tool-metrics`: calls, success rate and latency of each tool.
+//! `/admin/tool-metrics`: calls, success rate and latency of each tool, summed over replicas; and
+//! `/admin/replica`, from which replicas get the sums.
 
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Json, Response};
+use serde::Deserialize;
 use serde_json::json;
 
 use super::Admin;
-use crate::telemetry::tool_metrics::report::{MetricsQuery, report};
+use crate::engine::replicas::Census;
+use crate::telemetry::tool_metrics::report::{MetricsQuery, MetricsScope, report};
 
 /// Answers `GET /admin/tool-metrics`.
 pub(super) async fn show(State(Admin(inner)): State<Admin>, Query(query): Query<MetricsQuery>) -> Response {
-    let recorder = inner.engine.tool_metrics();
-    recorder.flush().await;
-    let snapshot = inner.engine.snapshot();
-    let report = report(&recorder.book(), Some(snapshot.unfiltered()), &query, |_| true);
+    let (engine, snapshot) = (&inner.engine, inner.engine.snapshot());
+    let (book, census) = if query.scope == Some(MetricsScope::Own) {
+        engine.tool_metrics().flush().await;
+        (engine.tool_metrics().book(), None)
+    } else {
+        engine.gather_metrics().await;
+        (engine.total_metrics(), engine.census(&snapshot))
+    };
+    let mut report = report(&book, Some(snapshot.unfiltered()), &query, |_| true);
+    if let Some(Census { replicas, unreachable }) = census {
+        report.replicas = Some(replicas);
+        report.unreachable = unreachable;
+    }
     if let Some(tool) = query.tool.filter(|_| report.tools.is_empty()) {
         return (StatusCode::NOT_FOUND, format!("no call of `{tool}` was counted\n")).into_response();
     }
@@ -25,5 +37,22 @@ pub(super) async fn reset(
     State(Admin(inner)): State<Admin>,
     Query(query): Query<MetricsQuery>,
 ) -> impl IntoResponse {
-    Json(json!({"reset": inner.engine.tool_metrics().reset(query.filter()).await}))
+    let only_here = query.scope == Some(MetricsScope::Own);
+    Json(json!({"reset": inner.engine.reset_metrics(query.filter(), only_here).await}))
+}
+
+/// Answers `GET /admin/replica`.
+pub(super) async fn replica(
+    State(Admin(inner)): State<Admin>,
+    Query(query): Query<ReplicaQuery>,
+) -> impl IntoResponse {
+    Json(inner.engine.replica_report(query.learned_after).await)
+}
+
+/// The parameters of `GET /admin/replica`.
+#[derive(Debug, Deserialize)]
+pub(super) struct ReplicaQuery {
+    /// Only pairs that were used at this time, in milliseconds, or later.
+    #[serde(default)]
+    learned_after: i64,
 }

@@ -24,7 +24,7 @@ pub(in crate::route::own_tools) fn run(context: CallContext<'_>, arguments: &Raw
         let limit = context.snapshot.config.optimizer.limits.tool_name_chars;
         let server = arguments.text(&SERVER, limit)?;
         let with_metrics = arguments.read("include_metrics", "true or false")?.unwrap_or(false);
-        let book = with_metrics.then(|| context.engine.tool_metrics().book());
+        let book = with_metrics.then(|| context.engine.total_metrics());
         let view = context.view;
         let servers = context.snapshot.backends.keys().filter(|backend| view.has_backend(backend));
         let tools_of = |backend: &str| {

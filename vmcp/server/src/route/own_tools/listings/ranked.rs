@@ -105,7 +105,7 @@ pub(super) async fn rank<'a>(context: CallContext<'a>, request: &RankingRequest<
         RankingMode::Llm => of_server(context, request.server).take(MAX_PROMPT_TOOLS).collect(),
         _ => all.tools.iter().take(CANDIDATES).map(|ranked| ranked.tool).collect(),
     };
-    let book = context.engine.tool_metrics().book();
+    let book = context.engine.total_metrics();
     match choice::choose(&model, request.task, &candidates, &book).await {
         Ok(chosen) => {
             let mode = if wanted == RankingMode::Llm { ModeUsed::Llm } else { ModeUsed::Hybrid };

@@ -77,6 +77,10 @@ impl PairWriter<'_> {
         for entry in entries.try_iter() {
             match entry {
                 Entry::Use(used) => waiting.push(used),
+                Entry::Adopt(pairs) => {
+                    self.learn(std::mem::take(&mut waiting));
+                    self.adopt(pairs);
+                }
                 Entry::Flush(answer) => {
                     self.learn(std::mem::take(&mut waiting));
                     // The caller may have gone.
@@ -105,6 +109,21 @@ impl PairWriter<'_> {
         }
         let texts = std::mem::take(&mut self.texts);
         let rows: Vec<_> = changed.values().map(|pair| stored(pair, texts.get(&pair.id))).collect();
+        self.write(|store| store.put_learned(&rows));
+        self.pairs.store(Arc::new(learned));
+    }
+
+    /// Takes over pairs of another replica; the later use of a pair wins.
+    fn adopt(&self, pairs: Vec<LearnedPair<ToolKey>>) {
+        let mut learned = Learned::clone(&self.pairs.load());
+        let mut rows = Vec::new();
+        for pair in pairs {
+            let id = pair.id.clone();
+            let is_new = learned.get(&id).is_none_or(|known| known.last_used < pair.last_used);
+            if is_new && learned.upsert(pair) {
+                rows.extend(learned.get(&id).map(|pair| stored(pair, None)));
+            }
+        }
         self.write(|store| store.put_learned(&rows));
         self.pairs.store(Arc::new(learned));
     }

@@ -12,11 +12,11 @@ use vmcp_embed::EmbedError;
 use vmcp_search::TEXT_VERSION;
 use vmcp_store::{ContentKey, ToolVector};
 
-use super::commands::ConductorHandle;
-use super::embedding::provider::{MonitoredProvider, progress};
-use super::recorder::definition_changes::milliseconds;
-use super::shared::Shared;
-use super::snapshot::Snapshot;
+use super::provider::{MonitoredProvider, progress};
+use crate::engine::commands::ConductorHandle;
+use crate::engine::recorder::definition_changes::milliseconds;
+use crate::engine::shared::Shared;
+use crate::engine::snapshot::Snapshot;
 use crate::telemetry::metrics::EmbeddingLabels;
 
 /// Interval at which a remote service is asked for its present model.
@@ -25,15 +25,15 @@ const MODEL_CHECK_INTERVAL: Duration = Duration::from_secs(15);
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The background task of one provider.
-pub(super) struct EmbeddingWorker {
-    pub(super) provider: Arc<MonitoredProvider>,
-    pub(super) shared: Arc<Shared>,
-    pub(super) conductor: ConductorHandle,
+pub(in crate::engine) struct EmbeddingWorker {
+    pub(in crate::engine) provider: Arc<MonitoredProvider>,
+    pub(in crate::engine) shared: Arc<Shared>,
+    pub(in crate::engine) conductor: ConductorHandle,
 }
 
 impl EmbeddingWorker {
     /// Runs until the task is aborted.
-    pub(super) async fn run(self) {
+    pub(in crate::engine) async fn run(self) {
         let mut cold_start = Some(Instant::now());
         let mut seen = Arc::default();
         loop {

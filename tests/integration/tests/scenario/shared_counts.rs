@@ -1,0 +1,140 @@
+//! Replicas share what they know of tools: counts of calls are summed, learned pairs and approvals taken
+//! over.
+
+use serde_json::{Value, json};
+use vmcp_embed::testing::FakeService;
+use vmcp_integration::{Client, Fixture, Vmcp, eventually};
+
+const TASK: &str = "see who follows the tickets of my team";
+
+/// Starts replicas that know each other's admin ports.
+async fn replicas(backend: &Fixture, tool: &str, settings: &Value) -> [Vmcp; 2] {
+    let start = || async { Vmcp::new().backend(backend).config(settings.clone()).start().await };
+    let (mut one, mut other) = futures::join!(start(), start());
+    let peers = [&one, &other].map(|vmcp| vmcp.admin.trim_start_matches("http://").to_owned());
+    for vmcp in [&mut one, &mut other] {
+        vmcp.reconfigure(json!({"server": {"peers": peers}}));
+    }
+    for vmcp in [&one, &other] {
+        vmcp.with_tool(tool).await;
+        eventually("the replicas to know each other", async || {
+            (vmcp.admin_json("admin/tool-metrics").await["replicas"] == 2).then_some(())
+        })
+        .await;
+    }
+    [one, other]
+}
+
+async fn calls(vmcp: &Vmcp, scope: &str) -> u64 {
+    let report = vmcp.admin_json(&format!("admin/tool-metrics?scope={scope}")).await;
+    let tools = report["tools"].as_array().expect("tools").iter();
+    tools.map(|tool| tool["call_count"].as_u64().expect("a count")).sum()
+}
+
+async fn fetch(client: &Client, times: usize) {
+    for _ in 0..times {
+        let called = client.call_tool("jira_get_jira_issue", json!({"issueKey": "PROJ-123"})).await;
+        assert!(!called.is_failure(), "{}", called.text);
+    }
+}
+
+#[tokio::test]
+async fn counts_are_summed_and_outlive_their_replica() {
+    let jira = Fixture::http("jira", "jira").start().await;
+    let settings = json!({"optimizer": {"exposure": "All", "tools":
+        ["find_tool", "call_tool", "get_tool_metrics", "reset_tool_metrics"]}});
+    let [mut one, other] = replicas(&jira, "jira_create_note", &settings).await;
+    fetch(&one.modern(), 3).await;
+    fetch(&other.modern(), 5).await;
+    for vmcp in [&one, &other] {
+        assert_eq!(calls(vmcp, "all").await, 8);
+        let figures = vmcp.modern().call_tool("optim_get_tool_metrics", json!({"server": "jira"})).await;
+        let figures = figures.structured();
+        assert_eq!(figures["tools"][0]["call_count"], 8, "{figures}");
+        assert_eq!((&figures["replicas"], figures.get("unreachable_replicas")), (&json!(2), None));
+    }
+    assert_eq!((calls(&one, "own").await, calls(&other, "own").await), (3, 5));
+
+    // A pod that is gone takes its database with it, and nothing that was counted.
+    one.terminate().await;
+    assert_eq!(calls(&other, "all").await, 8);
+    let report = other.admin_json("admin/tool-metrics").await;
+    assert_eq!((&report["replicas"], report["unreachable"].as_array().map(Vec::len)), (&json!(1), Some(1)));
+
+    // It comes back with its database, and is not counted twice.
+    one.start_again().await;
+    one.with_tool("jira_create_note").await;
+    for vmcp in [&one, &other] {
+        eventually("both to be there", async || {
+            let report = vmcp.admin_json("admin/tool-metrics").await;
+            (report["replicas"] == 2).then_some(())
+        })
+        .await;
+        assert_eq!(calls(vmcp, "all").await, 8);
+    }
+
+    let reset = other.modern().call_tool("optim_reset_tool_metrics", json!({})).await;
+    assert_eq!(reset.structured()["reset"], 1, "{}", reset.text);
+    for vmcp in [&one, &other] {
+        assert_eq!((calls(vmcp, "all").await, calls(vmcp, "own").await), (0, 0), "forgotten everywhere");
+    }
+}
+
+#[tokio::test]
+async fn failures_at_one_replica_rank_a_tool_lower_at_the_other() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let [one, other] = replicas(&echo, "echo_fail", &json!({"optimizer": {"exposure": "All"}})).await;
+    for _ in 0..20 {
+        let called = one.modern().call_tool("echo_fail", json!({"message": "no"})).await;
+        assert!(called.is_tool_error(), "{}", called.text);
+    }
+    let find = json!({"tool_description": "fail with a message", "explain": true});
+    eventually("the other replica to rank by it", async || {
+        let found = other.modern().find_tool(find.clone()).await;
+        let tools = found.structured()["tools"].as_array().expect("tools").clone();
+        let failing = tools.iter().find(|tool| tool["name"] == "echo_fail")?;
+        let penalty = failing["explanation"]["reliability_penalty"].as_f64()?;
+        (failing["explanation"]["reliability"]["calls"] == 20 && penalty > 0.0).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn learned_uses_and_approvals_reach_the_other_replica() {
+    let service = FakeService::start().await.expect("a port");
+    let jira = Fixture::http("jira", "jira").start().await;
+    let settings = json!({"aggregation": {"onToolChange": "Quarantine"}, "optimizer": {"exposure": "Contextual",
+        "embeddings": {"provider": "tei", "tei": {"endpoint": service.url(), "timeout": "30s"}}}});
+    let [one, other] = replicas(&jira, "jira_create_note", &settings).await;
+    for vmcp in [&one, &other] {
+        eventually("every tool to be embedded", async || {
+            (vmcp.status().await["embeddings"]["embedded"] == 9).then_some(())
+        })
+        .await;
+    }
+    let client = one.legacy().await;
+    client.call_tool("optim_set_context", json!({"query": TASK})).await;
+    fetch(&client, 1).await;
+    let elsewhere = other.legacy().await;
+    eventually("the use to be known at the other replica", async || {
+        let set = elsewhere.call_tool("optim_set_context", json!({"query": TASK})).await;
+        (set.structured()["confidence"] == 0.1).then_some(())
+    })
+    .await;
+
+    jira.control(json!({"do": "describe", "tool": "create_note", "description": "Erase everything"})).await;
+    for vmcp in [&one, &other] {
+        eventually("the tool to be in quarantine", async || {
+            (vmcp.status().await["backends"][0]["quarantined"] == json!(["create_note"])).then_some(())
+        })
+        .await;
+    }
+    let approved = one.cli(&["tools", "approve", "create_note"]).await;
+    assert!(approved.success, "{}{}", approved.stdout, approved.stderr);
+    eventually("the approval to reach the other replica", async || {
+        let status = other.status().await;
+        status["backends"][0].get("quarantined").is_none().then_some(())
+    })
+    .await;
+    assert!(other.modern().tools().await.contains_key("jira_create_note"));
+}
