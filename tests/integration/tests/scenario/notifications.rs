@@ -76,6 +76,21 @@ async fn a_client_that_cancels_cancels_at_the_backend() {
         client.notify("notifications/cancelled", json!({"requestId": 77, "reason": "enough"})).await;
         eventually(&format!("{tool} to be cancelled again"), async || is_cancelled(2).await).await;
         call.abort();
+
+        // A legacy client ends its session.
+        let call = tokio::spawn({
+            let (client, params) = (client.clone(), params.clone());
+            async move { client.open("tools/call", params).await.text().await }
+        });
+        eventually(&format!("{tool} to run once more"), async || is_running(3).await).await;
+        assert_eq!(client.close().await.status(), 200);
+        // A session of its own at the backend ends there, with what it does.
+        let has_ended = async || {
+            let stats = backend.stats().await;
+            (stats["cancelled"] == 3 || stats["http"]["DELETE"].as_u64() > Some(0)).then_some(())
+        };
+        eventually(&format!("{tool} to be cancelled with it"), has_ended).await;
+        call.abort();
     }
 }
 

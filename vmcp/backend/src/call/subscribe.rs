@@ -17,12 +17,9 @@ use crate::request::{
     CallError, DEFAULT_DEADLINE, Event, Request, RpcOutcome, SessionId, Subscriber, Transmission,
     empty_object,
 };
-use crate::sharing::core::BackendCore;
+use crate::sharing::core::{BackendCore, MAX_CONCURRENT_SUBSCRIBES};
 use crate::sharing::session_subscriptions;
 use crate::sharing::subscription_registry::ResourceTopic;
-
-/// Subscriptions renewed side by side on a new connection.
-const MAX_CONCURRENT_RENEWALS: usize = 16;
 
 /// One count of a topic, given back if dropped before it is kept: on an error, a timeout, or when the caller
 /// goes away.
@@ -141,6 +138,8 @@ async fn tell(shared: &Arc<BackendCore>, topic: &ResourceTopic) -> Result<RpcOut
 
 async fn send(shared: &Arc<BackendCore>, method: &str, uri: &str) -> Result<RpcOutcome, CallError> {
     let params = params(uri)?;
+    // The semaphore is never closed.
+    let _permit = shared.subscribing.acquire().await;
     // A server that is slow to subscribe may still call its tools.
     let request = Request { idempotent: true, hasty: true, ..Request::new(method, &params) };
     let ours = Arc::new(CallListener { ours: true, ..CallListener::default() });
@@ -174,7 +173,7 @@ fn unsubscribe_all(shared: &Arc<BackendCore>, uri: &str) {
 /// Subscribes again on a new legacy connection, and tells the subscribers to look again.
 pub(crate) async fn resume(shared: &Arc<BackendCore>) {
     let topics = stream::iter(shared.subscriptions.topics());
-    topics.for_each_concurrent(MAX_CONCURRENT_RENEWALS, async |topic| renew(shared, &topic).await).await;
+    topics.for_each_concurrent(MAX_CONCURRENT_SUBSCRIBES, async |topic| renew(shared, &topic).await).await;
     announce(shared);
 }
 

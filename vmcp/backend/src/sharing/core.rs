@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use arc_swap::ArcSwapOption;
 use serde_json::value::RawValue;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::task::TaskTracker;
 use vmcp_config::status::{BackendState, BackendStatus};
 use vmcp_model::discovered::Discovered;
@@ -20,6 +20,10 @@ use crate::policy::last_use::LastUse;
 use crate::sharing::session_pool::SessionPool;
 use crate::sharing::subscription_registry::SubscriptionRegistry;
 use crate::transport::LinkError;
+
+/// Requests to subscribe and unsubscribe that one backend is sent side by side, whatever a client asks for at
+/// once; further ones wait.
+pub(crate) const MAX_CONCURRENT_SUBSCRIBES: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct BackendCore {
@@ -34,6 +38,8 @@ pub(crate) struct BackendCore {
     pub(crate) discovered: watch::Sender<Option<Arc<Discovered>>>,
     pub(crate) live: Mutex<LiveStatus>,
     pub(crate) subscriptions: SubscriptionRegistry,
+    /// Permits for requests that subscribe and unsubscribe.
+    pub(crate) subscribing: Semaphore,
     pub(crate) sessions: Arc<SessionPool>,
     /// Calls under way.
     pub(crate) calls: TaskTracker,
@@ -77,6 +83,7 @@ impl BackendCore {
             discovered: watch::Sender::new(cached),
             live: Mutex::default(),
             subscriptions: SubscriptionRegistry::default(),
+            subscribing: Semaphore::new(MAX_CONCURRENT_SUBSCRIBES),
             sessions: Arc::new(SessionPool::new(Arc::clone(&facts))),
             calls: TaskTracker::new(),
             listing: AtomicBool::new(false),

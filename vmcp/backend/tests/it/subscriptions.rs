@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -148,6 +149,27 @@ async fn a_renewal_that_hangs_holds_up_no_other() {
     lost.store(true, Ordering::SeqCst);
     crate::support::call(&backend, "echo").await.unwrap();
     eventually("all renewals", || (told(&server).len() == 6).then_some(())).await;
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn a_thousand_subscriptions_at_once_are_a_few_requests_at_a_time() {
+    let rest = stateful(|_| Reply::Status(405, String::new()));
+    let server = Server::start(move |seen| match seen.method() {
+        "resources/subscribe" => Reply::Hang,
+        _ => rest(seen),
+    })
+    .await;
+    let backend = Backend::start(spec("b", server.transport()), settings(), None);
+    let asked = join_all((0..1000).map(|n| {
+        let backend = backend.clone();
+        async move { subscribe(&backend, &format!("r:{n}")).await.map(drop) }
+    }));
+    let asked = tokio::spawn(asked);
+    eventually("sixteen requests", || (told(&server).len() == 16).then_some(())).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(told(&server).len(), 16, "the others wait");
+    asked.abort();
     backend.stop().await;
 }
 
