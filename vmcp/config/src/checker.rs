@@ -97,6 +97,7 @@ impl<'a> Checker<'a> {
                 let (text, substituted) = self.substitute(text, path)?;
                 self.check_text(text, substituted, schema, path)
             }
+            Content::Scalar(value) if is_plain_word(&value, path) => Some(Value::String(value.to_string())),
             Content::Scalar(value) => self.check_scalar(value, schema, path),
         }
     }
@@ -141,6 +142,8 @@ impl<'a> Checker<'a> {
                         checked.insert(name, value);
                     }
                 }
+                // Place of anchors, as in other tools' files.
+                (None, None) if path.is_empty() && name.starts_with("x-") => {}
                 (None, None) => unknown.push(name),
             }
         }
@@ -288,6 +291,16 @@ impl<'a> Checker<'a> {
 fn is_same_word(choice: &str, found: &str) -> bool {
     let letters = |word: &str| word.replace('_', "").to_ascii_lowercase();
     choice.eq_ignore_ascii_case(found) || letters(choice) == letters(found)
+}
+
+/// True for a whole number or a boolean among a program's words and variables, where there is nothing but
+/// text. Other numbers are mistakes: `1.10` has lost its last digit.
+fn is_plain_word(value: &Value, path: &str) -> bool {
+    let is_word = || {
+        let field = path.split_once("].").map_or("", |(_, field)| field);
+        field.starts_with("env.") || field.starts_with("command[") || field.starts_with("args[")
+    };
+    (value.is_i64() || value.is_u64() || value.is_boolean()) && problems::is_of_backend(path) && is_word()
 }
 
 /// Follows `$ref`, which always points into `$defs`; a schema without one is returned unchanged.

@@ -55,6 +55,8 @@ pub(crate) fn parse(text: &str, report: &mut Report) -> Option<Node> {
             let first_line = message.lines().next().unwrap_or_default();
             let remedy = if first_line.contains("budget") || first_line.contains("limit") {
                 format!("keep to one document, {MAX_DEPTH} levels of nesting and few aliases")
+            } else if first_line.contains("character: `@'") {
+                "put what begins with `@` in quotes, such as \"@scope/package\"".to_owned()
             } else {
                 "check indentation, brackets and quotes around this line".to_owned()
             };

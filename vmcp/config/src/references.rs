@@ -79,7 +79,7 @@ impl ReferenceError {
                 format!("create it, mount the secret that has it, or give a default by `${{file:{path}:-…}}`")
             }
             Self::NoSecret(name) => format!("store it: `vmcp secret set {name}`"),
-            Self::Secrets(_) => "mend or remove that file; `vmcp secret set` writes it anew".to_owned(),
+            Self::Secrets(_) => "unlock the keyring, or mend that file; `vmcp secret set` stores it anew".to_owned(),
             Self::Unreadable { .. } => "make it a text file that vmcp may read".to_owned(),
             Self::TooLarge { .. } => "keep one value in a file".to_owned(),
             Self::Relative(_) => "write the whole path: `${file:/etc/vmcp/secrets/token}`".to_owned(),

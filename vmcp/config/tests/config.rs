@@ -200,6 +200,14 @@ fn numbers_and_strings_serve_alike_where_that_is_unambiguous() {
 }
 
 #[test]
+fn a_programs_words_and_variables_may_be_numbers_and_anchors_have_a_home() {
+    let yaml = "x-common: &common { timeout: 30s }\n\
+        backends:\n- { name: a, command: [serve, --port, 8080], env: { PORT: 8080, DEBUG: true }, <<: *common }";
+    let text = "backends:\n- { name: a, command: [serve, --port, '8080'], env: { PORT: '8080', DEBUG: 'true' }, timeout: 30s }";
+    assert_eq!(loaded(yaml).backends, loaded(text).backends);
+}
+
+#[test]
 fn the_environment_gives_numbers_and_parts_of_strings() {
     let config =
         loaded("server: { listen: \"0.0.0.0:${PORT}\" }\noptimizer: { search: { maxTools: \"${MAX}\" } }");

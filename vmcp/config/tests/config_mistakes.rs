@@ -74,16 +74,16 @@ mistakes! {
             "f:1: optimizer.search.hybridSemanticRatio: must be a string or a number, not `true`; put it in quotes",
         "backends: [{ name: a, command: { x: y } }]" =>
             "f:1: backends[0].command: must be a list or a string, not a map; write it as a list: `[a, b]`",
-        "backends:\n- name: a\n  command: [a]\n  env:\n    PORT: 80\n    NONE:" =>
-            "f:5: backends[0].env.PORT: must be a string, not the number `80`; put it in quotes\n\
+        "backends:\n- name: a\n  command: [a]\n  env:\n    PORT: 80.10\n    NONE:" =>
+            "f:5: backends[0].env.PORT: must be a string, not the number `80.1`; put it in quotes\n\
              f:6: backends[0].env.NONE: must be a string, not nothing; put it in quotes",
     }
 
     items_after_a_wrong_one_keep_their_index: {
-        "backends:\n- time\n- name: A\n  url: http://a\n- name: b\n  command: [1, x]" =>
+        "backends:\n- time\n- name: A\n  url: http://a\n- name: b\n  command: [1.5, x]" =>
             "f:2: backends[0]: must be a map, not the string `time`; write `key: value` lines below it\n\
              f:3: backends[1].name: `A` is not a backend name; call it `a`\n\
-             f:6: backends[2].command[0]: must be a string, not the number `1`; put it in quotes",
+             f:6: backends[2].command[0]: must be a string, not the number `1.5`; put it in quotes",
     }
 
     ranges: {
@@ -321,6 +321,12 @@ fn what_is_no_yaml_is_said_with_its_line() {
         let said = mistakes(yaml);
         assert!(said.starts_with("f:") && said.contains(": not readable as YAML: "), "{yaml:?}: {said}");
     }
+}
+
+#[test]
+fn an_unquoted_package_is_told_to_be_quoted() {
+    let said = mistakes("backends:\n- name: a\n  command: [npx, -y, @scope/pkg]");
+    assert!(said.starts_with("f:3: ") && said.contains("\"@scope/package\""), "{said}");
 }
 
 #[test]
