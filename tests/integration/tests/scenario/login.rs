@@ -169,9 +169,12 @@ async fn a_person_signs_in_and_the_running_server_uses_and_renews_the_token() {
     let vmcp = Vmcp::new().backend_entry(entry).env("XDG_CONFIG_HOME", &folder).start().await;
     eventually("the refusal", async || {
         let status = vmcp.status().await;
-        status["backends"][0]["lastError"].as_str()?.contains("HTTP 401").then_some(())
+        let error = status["backends"][0]["lastError"].as_str()?;
+        (error.contains("HTTP 401") && error.contains("a person to sign in")).then_some(())
     })
     .await;
+    let doctor = vmcp.cli(&["doctor"]).await;
+    assert!(doctor.stdout.contains("`vmcp login notes`"), "{doctor:?}");
 
     let mut login = vmcp_command();
     login.args(["login", "notes", "--no-browser", "--config"]).arg(vmcp.config_file());

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use vmcp_config::Transport;
 
 use crate::policy::settings::BackendSettings;
-use crate::transport::ConfiguredHeaders;
+use crate::transport::{ConfiguredHeaders, LastWords};
 
 /// Configuration of a backend and its signals. The lower rooms take these instead of the whole
 /// [`BackendCore`](crate::sharing::core::BackendCore), so that no room knows the ones above it.
@@ -23,6 +23,8 @@ pub(crate) struct Facts {
     pub(crate) headers: Arc<ConfiguredHeaders>,
     /// Wakes the refresher: the definitions may have changed.
     pub(crate) changed: Arc<Notify>,
+    /// Last words of the main connection's program, until it is started again.
+    pub(crate) last_words: Arc<LastWords>,
     /// Cancelled when the backend is stopped.
     pub(crate) stop: CancellationToken,
 }
@@ -31,7 +33,14 @@ impl Facts {
     pub(crate) fn new(spec: vmcp_config::Backend, settings: BackendSettings) -> Self {
         let headers = Arc::new(ConfiguredHeaders::new(spec.transport.headers()));
         let settings = ArcSwap::from_pointee(of_backend(&spec, settings));
-        Self { spec, settings, headers, changed: Arc::default(), stop: CancellationToken::new() }
+        Self {
+            spec,
+            settings,
+            headers,
+            changed: Arc::default(),
+            last_words: Arc::default(),
+            stop: CancellationToken::new(),
+        }
     }
 
     /// Returns the limits and intervals in force.

@@ -42,7 +42,7 @@ pub(crate) async fn open(
     };
     let after = patience(facts, main, placement);
     let connection = timeout(after, connect(facts, main, placement, opener, warm)).await;
-    connection.unwrap_or(Err(LinkError::ConnectTimeout { after }))
+    connection.unwrap_or_else(|_| Err(LinkError::ConnectTimeout { detail: format!("after {after:?}") }))
 }
 
 /// Starts a process that a client will own.

@@ -1,7 +1,5 @@
 //! Errors of one exchange with a backend, as the connection sees them; [`CallError`] is what a caller gets.
 
-use std::time::Duration;
-
 use http::header::WWW_AUTHENTICATE;
 use http::{HeaderMap, StatusCode};
 use serde_json::value::RawValue;
@@ -19,7 +17,7 @@ pub(crate) enum LinkError {
     #[error("cannot connect")]
     Connect { detail: String },
     #[error("connection timeout")]
-    ConnectTimeout { after: Duration },
+    ConnectTimeout { detail: String },
     /// The connection ended under a request, which may or may not have been executed.
     #[error("the connection ended before the answer")]
     Closed { detail: String },
@@ -39,11 +37,13 @@ pub(crate) enum LinkError {
         error: Option<Box<RawValue>>,
     },
     /// 401 or 403.
-    #[error("credentials were refused (HTTP {}){}", status.as_u16(), lacking(scopes))]
+    #[error("credentials were refused (HTTP {}){}{}", status.as_u16(), lacking(scopes), sign_in_hint(*.sign_in))]
     Refused {
         status: StatusCode,
         /// Scopes that the token lacks, as the server says (RFC 6750); empty if it says nothing.
         scopes: String,
+        /// True if the server names an authorization server and no scopes: a person signs in there.
+        sign_in: bool,
     },
     /// There are no credentials to send; nothing was sent.
     #[error(transparent)]
@@ -87,9 +87,11 @@ fn lacking(scopes: &str) -> String {
 impl LinkError {
     /// Makes the error of a status 401 or 403, with the headers of that answer.
     pub(crate) fn refused(status: StatusCode, headers: &HeaderMap) -> Self {
-        let mut challenges = headers.get_all(WWW_AUTHENTICATE).iter();
-        let scopes = challenges.find_map(|challenge| missing_scopes(challenge.to_str().ok()?));
-        Self::Refused { status, scopes: scopes.unwrap_or_default().to_owned() }
+        let challenges = || headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
+        let scopes = challenges().find_map(missing_scopes).unwrap_or_default().to_owned();
+        let names_server = challenges().any(|challenge| challenge.contains("resource_metadata"));
+        let sign_in = status == StatusCode::UNAUTHORIZED && scopes.is_empty() && names_server;
+        Self::Refused { status, scopes, sign_in }
     }
 
     /// Part of its way that the request made.
@@ -154,10 +156,14 @@ impl LinkError {
                 format!("{self}: {detail}")
             }
             Self::Credentials(error) if !error.detail.is_empty() => format!("{self} ({})", error.detail),
-            Self::ConnectTimeout { after } => format!("{self} after {after:?}"),
+            Self::ConnectTimeout { detail } => format!("{self} {detail}"),
             _ => self.to_string(),
         }
     }
+}
+
+fn sign_in_hint(sign_in: bool) -> &'static str {
+    if sign_in { ": the server wants a person to sign in" } else { "" }
 }
 
 impl From<LinkError> for CallError {

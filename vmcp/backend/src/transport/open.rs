@@ -47,6 +47,11 @@ pub(crate) async fn open(
         }
         Transport::Stdio { command, args, env, cwd, inherit_env, idle_timeout: _ } => {
             let in_our_place = settings.in_our_place;
+            // Words of a client's own process are its client's.
+            let last_words = match owner {
+                Owner::Everyone => Arc::clone(&facts.last_words),
+                Owner::Session(..) | Owner::Principal(_) => Arc::default(),
+            };
             let program = stdio::Program {
                 command,
                 args,
@@ -56,6 +61,7 @@ pub(crate) async fn open(
                 served: settings.served.as_deref(),
                 guard: settings.orphan_guard.as_ref(),
                 in_our_place,
+                last_words,
             };
             let (mux, to_write) = mux::Mux::new(Arc::clone(&inbound), closed.clone(), limits.budget);
             let limits = stdio::ProcessLimits { line_bytes: limits.bytes, kill_grace: settings.kill_grace };

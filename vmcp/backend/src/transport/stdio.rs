@@ -1,6 +1,7 @@
 //! Stdio transport: a child process that speaks newline-delimited JSON on its standard streams, in a process
 //! group of its own that ends with the connection.
 
+mod last_words;
 pub(crate) mod orphan_guard;
 mod standard_error;
 
@@ -24,8 +25,8 @@ use vmcp_config::Secret;
 use vmcp_config::rules::NamePattern;
 use vmcp_wire::rpc;
 
+pub(crate) use self::last_words::LastWords;
 use self::orphan_guard::{OrphanGuard, WatchedGroup};
-use self::standard_error::StderrTail;
 use crate::policy::settings::SERVED_VARIABLE;
 use crate::transport::link_error::LinkError;
 use crate::transport::mux::{Mux, QueuedMessage};
@@ -72,6 +73,8 @@ const INHERITED_VARIABLES: [&str; 37] = [
     "AWS_PROFILE",
     "AWS_REGION",
 ];
+/// Bytes of a line on standard output that is no message, which are kept to explain a failure.
+const MAX_STRAY_BYTES: usize = 200;
 /// Number of the signal that asks a process to end.
 const SIGTERM: i32 = 15;
 /// Time for the exit status to follow the end of standard output; a grandchild that lives on may hold it back
@@ -94,6 +97,8 @@ pub(crate) struct Program<'a> {
     /// Passes the whole environment and standard error through; see
     /// [`BackendSettings::in_our_place`](crate::BackendSettings::in_our_place).
     pub(crate) in_our_place: bool,
+    /// Collects the program's last words.
+    pub(crate) last_words: Arc<LastWords>,
 }
 
 /// ProcessLimits of a child process.
@@ -119,14 +124,15 @@ pub(crate) fn start(
     let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
         return Err(LinkError::Connect { detail: "the child has no standard streams".to_owned() });
     };
-    let tail = Arc::new(StderrTail::default());
+    let tail = Arc::clone(&program.last_words);
+    tail.clear();
     let log = tokio::spawn(
         standard_error::follow(stderr, Arc::clone(&tail), program.in_our_place).in_current_span(),
     );
     let writer = tokio::spawn(write(stdin, to_write));
     let supervise = async move {
         let reason = tokio::select! {
-            reason = read(stdout, limits.line_bytes, &mux) => reason,
+            reason = read(stdout, limits.line_bytes, &mux, &tail) => reason,
             () = closed.cancelled() => "stopped".to_owned(),
         };
         let reason = if reason.is_empty() {
@@ -216,7 +222,7 @@ fn is_inherited(name: &OsStr, patterns: &[NamePattern]) -> bool {
 
 /// Hands every line to the multiplexer. Returns the reason of the end; an empty one if standard output was
 /// closed.
-async fn read(stdout: ChildStdout, limit: usize, mux: &Mux) -> String {
+async fn read(stdout: ChildStdout, limit: usize, mux: &Mux, words: &LastWords) -> String {
     let mut reader = BufReader::with_capacity(64 * 1024, stdout);
     let mut line = Vec::new();
     loop {
@@ -229,6 +235,8 @@ async fn read(stdout: ChildStdout, limit: usize, mux: &Mux) -> String {
                     mux.receive(&Bytes::copy_from_slice(text));
                 } else if !text.is_empty() {
                     mux.ignore("a line that is no JSON object", text);
+                    let said = text.get(..MAX_STRAY_BYTES).unwrap_or(text);
+                    words.push(format!("on standard output: {}", String::from_utf8_lossy(said)));
                 }
             }
             Ok(LineRead::TooLong) => return format!("wrote a line longer than the limit of {limit} bytes"),

@@ -161,7 +161,11 @@ impl Connector {
                 connect.await
             }
         };
-        connected.unwrap_or(Err(LinkError::ConnectTimeout { after })).map(Arc::new)
+        let timed_out = || {
+            let detail = facts.last_words.explain(&format!("after {after:?}"));
+            LinkError::ConnectTimeout { detail }
+        };
+        connected.unwrap_or_else(|_| Err(timed_out())).map(Arc::new)
     }
 
     /// Returns how many times longer this attempt may take: a package runner downloads on its first run.

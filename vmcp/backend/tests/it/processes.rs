@@ -305,3 +305,27 @@ async fn a_process_that_keeps_crashing_is_restarted_with_pauses() {
     assert!(gaps.len() == 3 && gaps[1] >= first_pause && gaps[2] >= 2 * first_pause, "{gaps:?}");
     backend.stop().await;
 }
+
+#[tokio::test]
+async fn a_timeout_says_the_last_words_of_the_program() {
+    let hang = Transport::Stdio {
+        command: "sh".to_owned(),
+        args: vec![
+            "-c".to_owned(),
+            "echo getaddrinfo ENOTFOUND api.example >&2; echo Listening on port 3000; sleep 77".to_owned(),
+        ],
+        env: BTreeMap::new(),
+        cwd: None,
+        inherit_env: Vec::new(),
+        idle_timeout: None,
+    };
+    let settings = BackendSettings { connection_timeout: Duration::from_secs(2), ..settings() };
+    let backend = Backend::start(spec("b", hang), settings, None);
+    wait_for_state(&backend, BackendState::Failed).await;
+    let error = backend.status().last_error.expect("an error");
+    for words in
+        ["connection timeout after 2s", "ENOTFOUND api.example", "on standard output: Listening on port 3000"]
+    {
+        assert!(error.contains(words), "{error}");
+    }
+}

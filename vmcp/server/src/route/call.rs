@@ -19,6 +19,7 @@
 //! | a way to a backend | a [`BackendTarget`] from the router, then this file |
 
 pub(super) mod ask_client;
+pub(super) mod cause;
 mod confirmation;
 mod failure_text;
 pub(super) mod hidden;
@@ -186,6 +187,8 @@ impl<'a> Authorized<'a> {
         let way = send::Way { context: self.context, target: &self.target, span: &span, stream };
         // Pinned first: the adapter would move the whole state.
         let answer = pin!(send::run(way, params, &mut self.recorder)).instrument(span.clone()).await;
+        let answer =
+            answer.map_err(|error| cause::explain(error, self.context.snapshot, self.target.backend));
         self.recorder.record().error = failure_text::of(&answer);
         self.recorder.record().pending = answer.as_ref().is_ok_and(is_pending);
         if let Ok(Response { outcome: RpcOutcome::Result(result), .. }) = &answer {

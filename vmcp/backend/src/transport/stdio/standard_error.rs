@@ -1,18 +1,16 @@
 //! Standard error of a program: logged, its bursts folded, and its last lines kept to explain an exit.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::process::ChildStderr;
 
+use super::last_words::LastWords;
 use super::{LineRead, next_line};
 use crate::policy::log_allowance::{LineFate, LogAllowance};
 
-/// Lines of standard error kept to explain an exit; a line of more bytes continues as the next one.
-const MAX_STDERR_LINES: usize = 5;
+/// Most bytes of a line; the rest of a longer one comes as the next.
 const MAX_STDERR_LINE_BYTES: usize = 500;
 /// Lines of a burst that are logged at info level; the rest of it, such as a traceback or the dozens of lines
 /// with which SDKs refuse an unknown method, is logged at debug level.
@@ -20,32 +18,9 @@ const MAX_BURST_LINES: u32 = 8;
 /// Pause that ends a burst.
 const BURST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The last lines of standard error.
-#[derive(Debug, Default)]
-pub(super) struct StderrTail(Mutex<VecDeque<String>>);
-
-impl StderrTail {
-    fn push(&self, line: String) {
-        let mut lines = self.0.lock();
-        if lines.len() == MAX_STDERR_LINES {
-            lines.pop_front();
-        }
-        lines.push_back(line);
-    }
-
-    pub(super) fn explain(&self, what: &str) -> String {
-        let lines = self.0.lock();
-        if lines.is_empty() {
-            what.to_owned()
-        } else {
-            format!("{what}: {}", Vec::from(lines.clone()).join(" | "))
-        }
-    }
-}
-
 /// Follows the standard error of a program until it ends; `pass` writes it to that of vmcp instead of the
 /// log.
-pub(super) async fn follow(stderr: ChildStderr, tail: Arc<StderrTail>, pass: bool) {
+pub(super) async fn follow(stderr: ChildStderr, tail: Arc<LastWords>, pass: bool) {
     let mut fold = Fold::default();
     let mut allowance = LogAllowance::new(Instant::now());
     let mut reader = BufReader::new(stderr);

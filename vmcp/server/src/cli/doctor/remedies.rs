@@ -3,13 +3,14 @@
 use vmcp_config::Transport;
 
 /// Fragments of an error message, and the remedy for it; the first entry that matches counts.
-const REMEDIES: [(&[&str], &str); 11] = [
+const REMEDIES: [(&[&str], &str); 12] = [
     (&["leads back"], "take vmcp out of that server's own configuration, or the server out of this one"),
     (
         &["cannot start"],
         "is the program installed, and on the PATH of vmcp? give its full path, or install it",
     ),
     (&["lacks the scope"], "sign in for that scope too: `vmcp login NAME --scope SCOPE`"),
+    (&["a person to sign in"], "`vmcp login NAME`"),
     (
         &["(HTTP 401)", "(HTTP 403)"],
         "if people sign in there: `vmcp login NAME`; else check the credentials in `headers` or `outgoingAuth`: are the variables set that they refer to?",
@@ -29,10 +30,17 @@ const REMEDIES: [(&[&str], &str); 11] = [
     (&["listing failed"], "the server connects but does not list what it offers; its own log may say why"),
 ];
 
+/// Words of a program that serves HTTP, and is therefore silent on its standard output.
+const SIGNS_OF_HTTP: [&str; 4] = ["http://localhost", "http://127.0.0.1", "http://0.0.0.0", "on port"];
+const SERVES_HTTP: &str =
+    "this program seems to serve HTTP: name its address as `url`, or start it with its option for stdio";
+
 /// Returns the remedy for an error of a backend.
 pub(in crate::cli) fn of(backend: &str, error: &str, transport: Option<&Transport>) -> String {
     let fits = |signs: &[&str]| signs.iter().any(|sign| error.contains(sign));
+    let serves_http = error.starts_with("connection timeout") && fits(&SIGNS_OF_HTTP);
     let known = REMEDIES.iter().find(|(signs, _)| fits(signs)).map(|(_, remedy)| *remedy);
+    let known = if serves_http { Some(SERVES_HTTP) } else { known };
     let remedy = known.unwrap_or("run this again with --local --log-level debug to see what is said");
     let remedy = remedy.replace("NAME", backend);
     match transport {
@@ -65,7 +73,8 @@ mod tests {
     fn errors_as_backends_have_them_lead_to_their_remedy() {
         for (error, expected) in [
             ("cannot connect: cannot start `x`: No such file or directory (os error 2)", "installed"),
-            ("credentials were refused (HTTP 401)", "`vmcp login x`"),
+            ("credentials were refused (HTTP 401)", "`headers`"),
+            ("credentials were refused (HTTP 401): the server wants a person to sign in", "`vmcp login x`"),
             ("credentials were refused (HTTP 403): the token lacks the scope `a`", "`vmcp login x --scope"),
             ("HTTP status 404", "transport: sse"),
             (
@@ -73,6 +82,7 @@ mod tests {
                 "running",
             ),
             ("connection timeout after 30s", "connectionTimeout"),
+            ("connection timeout after 30s: on standard output: listening on port 3000", "`url`"),
             ("something new", "--log-level debug"),
         ] {
             assert!(of("x", error, None).contains(expected), "{error}: {}", of("x", error, None));

@@ -6,9 +6,8 @@ use vmcp_backend::BackendState;
 use vmcp_config::status::BackendStatus;
 
 use crate::engine::{Snapshot, View};
+use crate::route::call::cause;
 
-/// Most characters of a cause: an error is often a whole page of a program's output.
-const MAX_CAUSE_CHARACTERS: usize = 300;
 /// Most servers in one answer.
 const MAX_SERVERS: usize = 20;
 
@@ -31,15 +30,17 @@ impl UnavailableServer {
 
 /// Returns the servers of this view that do not answer, at most [`MAX_SERVERS`].
 pub(super) fn servers(snapshot: &Snapshot, view: &View) -> Vec<UnavailableServer> {
-    let local = snapshot.config.server.listen.ip().is_loopback();
+    let shown = cause::may_be_shown(snapshot);
     let running = snapshot.backends.values().map(vmcp_backend::Backend::status).filter(is_down);
     let running = running.map(|status| (status.name, status.last_error));
     let without_values = snapshot.config.unavailable.iter();
     let without_values = without_values.map(|(name, reason)| (name.to_string(), Some(reason.clone())));
     let known = running.chain(without_values).filter(|(name, _)| view.has_backend(name)).take(MAX_SERVERS);
-    let shortened = |error: String| error.chars().take(MAX_CAUSE_CHARACTERS).collect();
     known
-        .map(|(server, error)| UnavailableServer { server, reason: error.filter(|_| local).map(shortened) })
+        .map(|(server, error)| UnavailableServer {
+            server,
+            reason: error.filter(|_| shown).map(|error| cause::shortened(&error)),
+        })
         .collect()
 }
 
