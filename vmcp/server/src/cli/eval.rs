@@ -87,7 +87,7 @@ pub(super) struct Arguments {
     /// optimizer.search.hybridSemanticRatio]
     #[arg(long, value_name = "RATIO", value_parser = ratio)]
     semantic_ratio: Option<f32>,
-    /// Number of tools in an answer
+    /// Number of tools in an answer: for its tokens, and for what counts as missed
     #[arg(long, value_name = "N", default_value_t = vmcp_search::DEFAULT_LIMIT)]
     limit: usize,
     /// Field of a query with its keywords, such as meta.server_hint
@@ -227,8 +227,12 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
         output::print(format, &replay.measures(), || replay.human_text())?;
         return Ok(Exit::Done);
     }
-    output::print(format, &report.measures(corpus.len()), || report.human_text(corpus.len(), limit))?;
-    for miss in report.misses.iter().take(explain_misses) {
+    output::print(format, &report.measures(corpus.len(), explain_misses), || {
+        report.human_text(corpus.len(), limit)
+    })?;
+    // Programs find them in the result.
+    let explained = if format == OutputFormat::Table { explain_misses } else { 0 };
+    for miss in report.misses.iter().take(explained) {
         notes::note(&format!("\n{miss}"));
     }
     Ok(Exit::Done)

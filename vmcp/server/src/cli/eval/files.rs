@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader, Read as _};
 use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -28,7 +28,7 @@ pub(super) struct ToolLine {
 }
 
 /// A tool that satisfies a need: its server and its name.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct NeededTool(pub(super) String, pub(super) String);
 
 impl NeededTool {

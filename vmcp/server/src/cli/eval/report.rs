@@ -26,6 +26,7 @@ pub(super) struct Report {
 #[derive(Debug, Serialize)]
 pub(super) struct Measures {
     recall_at_1: f64,
+    recall_at_3: f64,
     recall_at_5: f64,
     pub(super) recall_at_8: f64,
     recall_at_10: f64,
@@ -38,17 +39,21 @@ pub(super) struct Measures {
     search_ms_p50: f64,
     tools: usize,
     queries: usize,
+    /// Queries with an unmet need, as many as were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    misses: Vec<Miss>,
 }
 
 impl Report {
-    /// Returns the means over all queries.
-    pub(super) fn measures(&self, tools: usize) -> Measures {
+    /// Returns the means over all queries, and the first of those with an unmet need.
+    pub(super) fn measures(&self, tools: usize, misses: usize) -> Measures {
         let over = |measure: &dyn Fn(&Judgment) -> f64| {
             mean(&self.judgments.iter().map(measure).collect::<Vec<_>>())
         };
         let time = |times: &[f64], percent| percentile(times, percent).unwrap_or_default();
         Measures {
             recall_at_1: over(&|judgment| judgment.recall(1)),
+            recall_at_3: over(&|judgment| judgment.recall(3)),
             recall_at_5: over(&|judgment| judgment.recall(5)),
             recall_at_8: over(&|judgment| judgment.recall(8)),
             recall_at_10: over(&|judgment| judgment.recall(10)),
@@ -61,16 +66,18 @@ impl Report {
             search_ms_p50: time(&self.without_embedding, 50.0),
             tools,
             queries: self.judgments.len(),
+            misses: self.misses.iter().take(misses).cloned().collect(),
         }
     }
 
     /// Returns a table with the meaning of each measure.
     pub(super) fn human_text(&self, tools: usize, limit: usize) -> String {
-        let measures = self.measures(tools);
+        let measures = self.measures(tools, 0);
         let share = |value: f64| format!("{value:.3}");
         let time = |value: f64| format!("{value:.2} ms");
         let rows = [
             ("recall@1", share(measures.recall_at_1), "share of needs met by the first tool"),
+            ("recall@3", share(measures.recall_at_3), "… by the first three"),
             ("recall@5", share(measures.recall_at_5), "… by the first five"),
             ("recall@8", share(measures.recall_at_8), "… by the first eight"),
             ("recall@10", share(measures.recall_at_10), "… by the first ten"),
@@ -93,7 +100,7 @@ impl Report {
 }
 
 /// A query with an unmet need.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize)]
 pub(super) struct Miss {
     query: String,
     /// Tools that would have satisfied a need, each with its rank from 1.
@@ -157,9 +164,10 @@ mod tests {
             without_embedding: vec![1.0, 2.0],
             ..Report::default()
         };
-        let measures = serde_json::to_value(report.measures(7)).unwrap();
+        let measures = serde_json::to_value(report.measures(7, 0)).unwrap();
         for (key, expected) in [
             ("recall_at_1", 0.5),
+            ("recall_at_3", 0.5),
             ("complete_at_8", 0.5),
             ("mrr", 0.5),
             ("ndcg_at_10", 0.5),
