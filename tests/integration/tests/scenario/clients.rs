@@ -1,8 +1,9 @@
-//! Real clients list, find and call: the Python SDK, the TypeScript SDK and the Inspector.
+//! Real clients list, find and call: the Python SDK and the TypeScript SDK in both major versions, fastmcp,
+//! the MCP clients of openai-agents and langchain, and the Inspector.
 
 use serde_json::{Value, json};
 use tokio::process::Command;
-use vmcp_integration::{Fixture, Vmcp, installed, node, python, run_script};
+use vmcp_integration::{Fixture, Vmcp, binary, installed, node, python, run_script};
 
 async fn echo() -> (Fixture, Vmcp) {
     let echo = Fixture::http("echo", "echo").start().await;
@@ -85,4 +86,40 @@ async fn the_inspector_lists_finds_and_calls() {
         let called = inspect(&call).await;
         assert_eq!(called["structuredContent"]["sum"].as_f64(), Some(5.0), "{era}: {called}");
     }
+}
+
+#[tokio::test]
+async fn client_libraries_list_find_and_call_over_http_and_stdio() {
+    let (echo, vmcp) = echo().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = json!({"backends": [echo.backend], "optimizer": {"embeddings": {"provider": "none"},
+        "storage": {"dir": folder.path().join("storage")}}});
+    let file = folder.path().join("vmcp.yaml");
+    std::fs::write(&file, config.to_string()).expect("writing");
+    let (program, file) = (binary("vmcp").display().to_string(), file.display().to_string());
+    let command = [program.as_str(), "serve", "--stdio", "--log-level", "error", "--config", &file];
+    let python = include_str!("../../clients/library.py");
+    let script = include_str!("../../clients/library.mjs");
+    for target in [&[vmcp.url.as_str()][..], &command] {
+        for (library, place) in [
+            ("python-sdk-1", "agents"),
+            ("fastmcp", "python"),
+            ("openai-agents", "agents"),
+            ("langchain", "agents"),
+        ] {
+            let interpreter = installed(&format!("{place}/bin/python"));
+            let args = [&["-", library], target].concat();
+            has_called(library, &run_script(&interpreter, &args, python, &installed(place)).await);
+        }
+        let args = [&["--input-type=module", "-"], target].concat();
+        has_called("typescript-sdk-1", &run_script(&node("node"), &args, script, &installed("node")).await);
+    }
+}
+
+fn has_called(library: &str, seen: &Value) {
+    let tools = seen["tools"].as_array().expect("tools");
+    for tool in ["optim_find_tool", "optim_call_tool"] {
+        assert!(tools.contains(&json!(tool)), "{library}: {seen}");
+    }
+    assert_eq!((&seen["found"], &seen["called"]), (&json!("echo_add"), &json!("5")), "{library}: {seen}");
 }
