@@ -53,7 +53,7 @@ mod validate;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 use options::GlobalOptions;
 use remove::Change;
@@ -127,6 +127,7 @@ enum Command {
 
 /// Parses the arguments, runs the command, and returns its exit code.
 pub fn main() -> ExitCode {
+    completions::answer_shell::<Cli>();
     let Cli { global, command } = Cli::parse();
     // An error means that a provider is installed already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -160,7 +161,7 @@ pub fn main() -> ExitCode {
         Command::Login(arguments) => login::login(arguments, &global),
         Command::Logout(arguments) => login::logout(&arguments),
         Command::Schema(arguments) => schema::run(&arguments),
-        Command::Completions(arguments) => completions::run(&arguments, &mut Cli::command()),
+        Command::Completions(arguments) => completions::run(&arguments),
         Command::EndOrphans => Ok(process::orphan_reaper::run()),
     };
     match outcome {

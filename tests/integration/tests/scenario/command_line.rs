@@ -113,8 +113,12 @@ async fn a_newcomer_gets_a_file_that_is_valid_and_can_import_others() {
 async fn a_file_will_do_where_no_server_runs() {
     let jira = Fixture::stdio("jira", "jira").start().await;
     let folder = tempfile::tempdir().expect("a folder");
-    let config = json!({"backends": [jira.backend], "optimizer": {"embeddings": {"provider": "none"}, "storage": {"dir": "storage"}}});
+    let config = json!({"backends": [jira.backend], "optimizer": {"embeddings": {"provider": "none"},
+        "storage": {"dir": "storage"}, "pinnedTools": ["jira_nothing"]}});
     std::fs::write(folder.path().join("vmcp.yaml"), config.to_string()).expect("writing");
+    let pinned = ["backends", "-v", "--config", "vmcp.yaml"];
+    let pinned = Cli::run(&pinned, folder.path()).await;
+    assert!(pinned.stdout.contains("jira_nothing: pinned"), "{pinned:?}");
     let called = ["call", "--config", "vmcp.yaml", "jira_get_jira_issue", "issueKey=PROJ-123"];
     let called = Cli::run(&called, folder.path()).await;
     assert!(called.success && called.stdout.contains("Login fails on Safari"), "{called:?}");

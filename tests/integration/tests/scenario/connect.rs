@@ -33,7 +33,7 @@ async fn a_client_is_connected_and_disconnected_again() {
     );
     // The entry leads back to vmcp, so an import does not take it.
     let imported = laptop.run(&["init", "--from", "claude", "other.yaml"]).await;
-    assert!(imported.stderr.contains("imported 1 servers"), "{}", imported.stderr);
+    assert!(imported.stderr.contains("imported 1 server of"), "{}", imported.stderr);
     let undone = laptop.run(&["connect", "claude", "--undo"]).await;
     assert_eq!(undone.code, Some(0), "{}", undone.stderr);
     assert_eq!(read(), before);
@@ -42,7 +42,9 @@ async fn a_client_is_connected_and_disconnected_again() {
 
 #[tokio::test]
 async fn what_connect_writes_serves_a_client() {
-    let laptop = Laptop::new(&settings(&[]));
+    let mut config = settings(&[]);
+    config["profiles"] = json!({"work": {"readOnly": true}});
+    let laptop = Laptop::new(&config);
     let connected = laptop.run(&["connect", "codex"]).await;
     assert_eq!(connected.code, Some(0), "{}", connected.stderr);
     let file = std::fs::read_to_string(laptop.path(".codex/config.toml")).expect("the client's file");
@@ -58,6 +60,18 @@ async fn what_connect_writes_serves_a_client() {
     let answer = laptop.run_with_input(&words, &format!("{initialize}\n")).await;
     assert!(answer.stdout.contains("\"serverInfo\""), "{}{}", answer.stdout, answer.stderr);
     assert_eq!(laptop.run(&["connect", "claude-desktop", "--http"]).await.code, Some(1));
+    let of_profile = async |arguments: &[&str]| {
+        let words = [&["connect", "cursor", "--file", "cursor.json", "--profile"], arguments].concat();
+        let connected = laptop.run(&words).await;
+        (connected.code, std::fs::read_to_string(laptop.path("cursor.json")).unwrap_or_default())
+    };
+    assert_eq!(of_profile(&["nobody"]).await, (Some(3), String::new()));
+    let (code, file) = of_profile(&["work"]).await;
+    let file: Value = serde_json::from_str(&file).expect("JSON");
+    let words = file["mcpServers"]["vmcp"]["args"].as_array().expect("arguments");
+    assert_eq!((code, &words[words.len() - 2..]), (Some(0), &[json!("--profile"), json!("work")][..]));
+    let (_, file) = of_profile(&["work", "--http"]).await;
+    assert!(file.contains("/mcp/work\""), "{file}");
     assert_eq!(laptop.run(&["connect", "emacs"]).await.code, Some(2));
 }
 

@@ -102,11 +102,50 @@ async fn stored_secrets_reach_a_backend() {
     assert!(state == "failed" && error.contains("`vmcp secret set LAPTOP_TOKEN`"), "{state}: {error}");
     let stored = laptop.run_with_input(&["secret", "set", "LAPTOP_TOKEN"], "t0ken\n").await;
     assert_eq!(stored.code, Some(0), "{}", stored.stderr);
+    assert!(stored.stderr.contains("secrets.json, which only you can read"), "{}", stored.stderr);
     let listed = laptop.run(&["secret", "list"]).await;
     assert_eq!(listed.stdout, "LAPTOP_TOKEN\n", "names only");
     assert_eq!(backend(&laptop, &[], "echo").await.expect("the backend").0, "connected");
     assert_eq!(laptop.run(&["secret", "rm", "LAPTOP_TOKEN"]).await.code, Some(0));
     assert_eq!(laptop.run(&["secret", "rm", "LAPTOP_TOKEN"]).await.code, Some(3));
+}
+
+#[tokio::test]
+async fn a_keyring_keeps_secrets_where_there_is_one() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let mut secret = echo.backend.clone();
+    secret["headers"] = json!({"X-Token": "${secret:LAPTOP_TOKEN}"});
+    let laptop = Laptop::new(&settings(&[secret]));
+    // As libsecret's program: one file for each name, which comes last.
+    let program = "#!/bin/sh\nfor name; do :; done\ncase $1 in store) cat > ring-$name;; lookup) cat ring-$name;; \
+                   clear) rm ring-$name;; esac\n";
+    laptop.write("secret-tool", program);
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(laptop.path("secret-tool"), mode).expect("a program");
+    let folder = laptop.path(".").display().to_string();
+    let path = format!("{folder}:{}", std::env::var("PATH").expect("a path"));
+    let run = async |args: &[&str]| {
+        laptop.write("input", "t0ken\n");
+        let input = std::fs::File::open(laptop.path("input")).expect("the input");
+        let mut command = laptop.command(args);
+        command.stdin(input).env("PATH", &path).env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere");
+        let output = command.output().await.expect("vmcp");
+        (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    };
+    let (code, said) = run(&["secret", "set", "LAPTOP_TOKEN"]).await;
+    assert!(code == Some(0) && said.contains("stored in the keyring"), "{said}");
+    let file = std::fs::read_to_string(laptop.path(".config/vmcp/secrets.json")).expect("the file");
+    assert!(file.contains("LAPTOP_TOKEN") && !file.contains("t0ken"), "{file}");
+    assert_eq!(run(&["secret", "list"]).await.1, "LAPTOP_TOKEN\n");
+    let (_, states) = run(&["backends"]).await;
+    assert!(states.contains("connected"), "{states}");
+    std::fs::remove_file(laptop.path("ring-LAPTOP_TOKEN")).expect("the secret");
+    let (_, states) = run(&["backends"]).await;
+    assert!(states.contains("is in the keyring"), "one that is gone is told: {states}");
+    let (code, said) = run(&["secret", "set", "LAPTOP_TOKEN", "--file"]).await;
+    assert!(code == Some(0) && said.contains("secrets.json"), "{said}");
+    assert!(run(&["backends"]).await.1.contains("connected"));
+    assert_eq!(run(&["secret", "rm", "LAPTOP_TOKEN"]).await.0, Some(0));
 }
 
 #[tokio::test]
@@ -192,6 +231,65 @@ async fn backends_are_added_switched_and_removed_while_a_server_runs_and_comment
 }
 
 #[cfg(target_os = "linux")]
+#[tokio::test]
+async fn colors_are_for_terminals_and_for_those_who_want_them() {
+    let laptop = Laptop::new(&settings(&[json!({"name": "gone", "command": ["false"]})]));
+    let shown = async |variables: &[(&str, &str)]| {
+        let mut command = laptop.command(&["backends", "--wait", "30s"]);
+        command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").envs(variables.iter().copied());
+        String::from_utf8(command.output().await.expect("vmcp").stdout).expect("text")
+    };
+    let forced = shown(&[("CLICOLOR_FORCE", "1")]).await;
+    assert!(forced.starts_with("\u{1b}[1mNAME") && forced.contains("\u{1b}[31mgone"), "{forced:?}");
+    for variables in [&[][..], &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]] {
+        let plain = shown(variables).await;
+        assert!(plain.starts_with("NAME") && !plain.contains('\u{1b}'), "{plain:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_search_without_a_server_waits_for_no_server_that_is_down_and_shells_complete_what_is_known() {
+    let echo = Fixture::stdio("echo", "echo").start().await;
+    let hang = json!({"name": "hang", "command": ["sleep", "7773"]});
+    let mut config = settings(&[echo.backend.clone(), hang]);
+    config["profiles"] = json!({"work": {"readOnly": true}});
+    let laptop = Laptop::new(&config);
+    let program = vmcp_integration::binary("vmcp");
+    let complete = async |words: &str| {
+        let script = format!(
+            "source <({program} completions bash); COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}}-1)); \
+             COMP_TYPE=9; _clap_complete_vmcp; printf '%s\n' \"${{COMPREPLY[@]}}\"",
+            program = program.display()
+        );
+        let folder = program.parent().expect("a folder").display();
+        let path = format!("{folder}:{}", std::env::var("PATH").expect("a path"));
+        let mut bash = Command::new("bash");
+        bash.args(["-c", &script])
+            .current_dir(laptop.path("."))
+            .env("HOME", laptop.path("."))
+            .env("PATH", path);
+        let output = bash.env_remove("XDG_CACHE_HOME").output().await.expect("bash");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let listed = laptop.run(&["tools", "--wait", "10s"]).await;
+    assert!(listed.stdout.contains("echo_add"), "{}", listed.stderr);
+    eventually("the saved listing", async || {
+        let seen = complete("vmcp call echo_a").await;
+        if !seen.contains("echo_add") {
+            laptop.run(&["tools", "--wait", "10s"]).await;
+        }
+        seen.contains("echo_add").then_some(())
+    })
+    .await;
+    let backends = complete("vmcp doctor ''").await;
+    assert!(backends.contains("echo") && backends.contains("hang"), "{backends}");
+    assert!(complete("vmcp connect cursor --profile w").await.contains("work"));
+
+    let found = laptop.run(&["find", "add two numbers"]).await;
+    assert!(found.stdout.contains("echo_add"), "{}", found.stderr);
+    assert!(found.stderr.contains("not listed yet: hang"), "{}", found.stderr);
+}
+
 #[tokio::test]
 async fn a_closed_terminal_leaves_no_backend_behind() {
     let echo = Fixture::stdio("echo", "echo").start().await;

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use vmcp_integration::{Fixture, eventually, free_port};
 
 use super::laptop::{Laptop, settings};
+use super::stdio_edge::Pipe;
 
 #[tokio::test]
 async fn a_server_in_the_background_is_watched_and_stopped() {
@@ -55,6 +56,81 @@ async fn a_server_in_the_background_is_watched_and_stopped() {
     // A configuration with mistakes does not start.
     laptop.write("vmcp.yaml", "backends: [");
     assert_eq!(laptop.run(&serve).await.code, Some(1));
+}
+
+#[tokio::test]
+async fn a_server_that_a_client_started_is_found_by_commands() {
+    let echo = Fixture::stdio("echo", "echo").start().await;
+    let mut config = settings(std::slice::from_ref(&echo.backend));
+    config["profiles"] = json!({"work": {"tools": ["echo_add"], "exposure": "All"}});
+    let laptop = Laptop::new(&config);
+    let folder = tempfile::tempdir().expect("a folder");
+    let unknown = laptop.run(&["serve", "--stdio", "--profile", "home"]).await;
+    assert_eq!(
+        (unknown.code, unknown.stderr.contains("there are work")),
+        (Some(3), true),
+        "{}",
+        unknown.stderr
+    );
+    let mut pipe = Pipe::start(laptop.command(&["serve", "--stdio", "--profile", "work"]), folder);
+    let client = json!({"name": "x", "version": "1"});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+    pipe.ask(1, "initialize", params).await;
+    eventually("the backend", async || {
+        laptop.run(&["status"]).await.stdout.contains("1 connected").then_some(())
+    })
+    .await;
+    let listed = pipe.ask(2, "tools/list", json!({})).await;
+    let names = listed["result"]["tools"].as_array().expect("tools").iter().map(|tool| &tool["name"]);
+    let names: Vec<_> = names.filter_map(Value::as_str).filter(|name| name.starts_with("echo")).collect();
+    assert_eq!(names, ["echo_add"], "{listed}");
+
+    let status = laptop.run(&["status", "-o", "json"]).await;
+    let status: Value = serde_json::from_str(&status.stdout).expect("JSON");
+    assert_eq!(status["pid"].as_u64(), pipe.child.id().map(u64::from), "{status}");
+    let called = laptop.run(&["call", "echo_add", "a=2", "b=3"]).await;
+    assert_eq!(called.stdout.trim(), "5", "{}", called.stderr);
+    let found = laptop.run(&["find", "add two numbers"]).await;
+    assert!(found.stdout.contains("echo_add"), "{}", found.stderr);
+    let calls = laptop.run(&["calls"]).await;
+    assert!(calls.stdout.contains("echo_add"), "the call reached the client's server: {}", calls.stdout);
+    let checked = laptop.run(&["doctor"]).await;
+    assert!(checked.stdout.contains("runs for a client"), "{}", checked.stdout);
+    assert_eq!(laptop.run(&["stop"]).await.code, Some(1), "the client would lose its server");
+    pipe.end().await;
+    assert_eq!(laptop.run(&["status"]).await.code, Some(4), "none runs");
+}
+
+#[tokio::test]
+async fn the_cause_of_a_server_that_does_not_start_reaches_the_client() {
+    let echo = Fixture::stdio("echo", "echo").start().await;
+    let words = echo.backend["command"].as_array().expect("a command").iter();
+    let command: Vec<_> = words.map(|word| format!("'{}'", word.as_str().expect("a word"))).collect();
+    let mut config = settings(&[json!({"name": "echo", "command": ["sh", "run.sh"]})]);
+    config["proxy"] = json!({"maxConnectionRetries": 0});
+    let laptop = Laptop::new(&config);
+    laptop.write("run.sh", &format!("exec {}", command.join(" ")));
+    let serve = || Pipe::start(laptop.command(&["serve", "--stdio"]), tempfile::tempdir().expect("a folder"));
+    let client = json!({"name": "x", "version": "1"});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+    let mut pipe = serve();
+    pipe.ask(1, "initialize", params.clone()).await;
+    eventually("the listing", async || {
+        laptop.run(&["tools"]).await.stdout.contains("echo_add").then_some(())
+    })
+    .await;
+    pipe.end().await;
+
+    laptop.write("run.sh", "echo uvx: invalid peer certificate >&2; exit 2");
+    let mut pipe = serve();
+    pipe.ask(1, "initialize", params).await;
+    let call = json!({"name": "echo_add", "arguments": {"a": 2, "b": 3}});
+    let answer = pipe.ask(2, "tools/call", call.clone()).await;
+    assert!(answer.to_string().contains("uvx: invalid peer certificate"), "{answer}");
+    let call = json!({"name": "optim_call_tool", "arguments": {"tool_name": "echo_add", "parameters": call["arguments"]}});
+    let answer = pipe.ask(3, "tools/call", call).await;
+    assert!(answer.to_string().contains("uvx: invalid peer certificate"), "{answer}");
+    pipe.end().await;
 }
 
 #[cfg(target_os = "linux")]

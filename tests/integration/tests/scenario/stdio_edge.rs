@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use vmcp_integration::{Fixture, MODERN, WAIT_TIMEOUT, eventually, node, vmcp_command};
 
-struct Pipe {
-    child: Child,
+pub(super) struct Pipe {
+    pub(super) child: Child,
     input: ChildStdin,
     lines: Lines<BufReader<ChildStdout>>,
     _folder: tempfile::TempDir,
@@ -22,6 +22,11 @@ impl Pipe {
         std::fs::write(&file, config.to_string()).expect("writing");
         let mut command = vmcp_command();
         command.args(["serve", "--stdio", "--config"]).arg(&file).current_dir(folder.path());
+        Self::start(command, folder)
+    }
+
+    /// Starts a command that serves on standard input and output.
+    pub(super) fn start(mut command: Command, folder: tempfile::TempDir) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().expect("vmcp");
         let input = child.stdin.take().expect("a pipe");
@@ -29,12 +34,20 @@ impl Pipe {
         Self { child, input, lines, _folder: folder }
     }
 
+    /// Closes standard input, upon which the server ends.
+    pub(super) async fn end(self) {
+        let Pipe { mut child, input, .. } = self;
+        drop(input);
+        let status = tokio::time::timeout(WAIT_TIMEOUT, child.wait()).await.expect("an end");
+        assert!(status.expect("a status").success());
+    }
+
     async fn send(&mut self, message: &Value) {
         self.input.write_all(format!("{message}\n").as_bytes()).await.expect("an open pipe");
     }
 
     /// Sends a request and returns its answer; messages before it are dropped.
-    async fn ask(&mut self, id: u64, method: &str, params: Value) -> Value {
+    pub(super) async fn ask(&mut self, id: u64, method: &str, params: Value) -> Value {
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
         self.until(|message| message["id"] == id).await
     }
@@ -80,10 +93,7 @@ async fn a_legacy_client_initializes_lists_finds_and_calls() {
     let call = json!({"name": "optim.call_tool", "arguments": {"tool_name": "echo_add", "parameters": {"a": 2, "b": 3}}});
     let called = pipe.ask(1002, "tools/call", call).await;
     assert_eq!(called["result"]["content"][0]["text"], "5", "{called}");
-    let Pipe { mut child, input, .. } = pipe;
-    drop(input);
-    let status = tokio::time::timeout(WAIT_TIMEOUT, child.wait()).await.expect("an end").expect("a status");
-    assert!(status.success(), "{status}");
+    pipe.end().await;
 }
 
 #[tokio::test]

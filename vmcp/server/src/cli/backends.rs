@@ -8,6 +8,7 @@ use super::connection::{self, Readiness, ServerOptions};
 use super::console::failure::{CommandFailure, Exit};
 use super::console::notes;
 use super::console::output::{self, OutputFormat};
+use super::console::paint::Tone;
 use super::options::GlobalOptions;
 
 /// Show the state of each backend
@@ -48,7 +49,7 @@ fn human_text(status: &StatusReport, verbose: bool) -> String {
         return String::new();
     }
     let header = ["NAME", "STATE", "TRANSPORT", "PROTOCOL", "TOOLS", "RESOURCES", "PROMPTS"];
-    let mut parts = vec![output::table(header, backends.iter().map(row))];
+    let mut parts = vec![output::toned_table(header, backends.iter().map(row))];
     let error = |backend: &BackendStatus| Some(format!("{}: {}", backend.name, backend.last_error.as_ref()?));
     let errors: Vec<_> = backends.iter().filter_map(error).collect();
     if !errors.is_empty() {
@@ -65,7 +66,10 @@ fn human_text(status: &StatusReport, verbose: bool) -> String {
     if verbose && !issues.is_empty() {
         parts.push(issues.join("\n"));
     } else if !issues.is_empty() {
-        notes::note(&format!("{} definitions were renamed or left out; -v says which and why", issues.len()));
+        notes::note(&format!(
+            "{} definitions were renamed, left out or not found; -v says which and why",
+            issues.len()
+        ));
     }
     parts.join("\n\n")
 }
@@ -81,13 +85,22 @@ fn state_in_words(state: BackendState, known: bool) -> &'static str {
     }
 }
 
-fn row(backend: &BackendStatus) -> [String; 7] {
+/// Returns the tone of a state; one that needs no attention has none.
+fn tone(state: BackendState) -> Option<Tone> {
+    match state {
+        BackendState::Configured | BackendState::Connected => None,
+        BackendState::Connecting => Some(Tone::Warning),
+        BackendState::Failed => Some(Tone::Bad),
+    }
+}
+
+fn row(backend: &BackendStatus) -> (Option<Tone>, [String; 7]) {
     let BackendStatus {
         name, transport, state, revision, tools, resources, prompts, rejected, cached, ..
     } = backend;
     let rejected = if *rejected == 0 { String::new() } else { format!(" ({rejected} rejected)") };
     let cached = if *cached { " (cached)" } else { "" };
-    [
+    let cells = [
         name.clone(),
         state_in_words(*state, tools.is_some()).to_owned(),
         transport.clone(),
@@ -95,5 +108,6 @@ fn row(backend: &BackendStatus) -> [String; 7] {
         tools.map_or_else(|| "-".to_owned(), |tools| format!("{tools}{rejected}{cached}")),
         resources.to_string(),
         prompts.to_string(),
-    ]
+    ];
+    (tone(*state), cells)
 }

@@ -6,8 +6,10 @@ use std::io::Read as _;
 use std::time::Duration;
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use serde_json::{Map, Value, json};
 
+use super::completions::candidates;
 use super::connection::tool_report::ToolReport;
 use super::connection::{self, CallFailure, Connection, Readiness, ServerOptions, duration};
 use super::console::failure::{CommandFailure, Exit};
@@ -29,6 +31,7 @@ Examples:
   vmcp call search_query --json @query.json limit=5")]
 pub(super) struct Arguments {
     /// Name of the tool, as `vmcp tools` and `vmcp find` show it
+    #[arg(add = ArgValueCandidates::new(candidates::tools))]
     name: String,
     /// Arguments, typed by the schema of the tool: numbers, true and false, lists as a,b or JSON, `a.b=c` for
     /// a member of an object

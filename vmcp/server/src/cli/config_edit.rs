@@ -48,8 +48,8 @@ pub(super) fn keep_secrets(path: &Path, imported: &Imported) -> Result<(), Comma
     // Only names are printed: secrets do not belong on a terminal.
     let names: Vec<_> = imported.variables.keys().map(String::as_str).collect();
     notes::note(&format!(
-        "{} secrets are in {}, which only you can read (keep it out of version control): {}",
-        names.len(),
+        "{} in {}, which only you can read (keep it out of version control): {}",
+        notes::counted(names.len(), "secret"),
         env_file.display(),
         names.join(", ")
     ));

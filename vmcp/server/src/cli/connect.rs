@@ -7,15 +7,18 @@ mod record;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use vmcp_config::client_file::{self, Connected};
 use vmcp_config::{edit, normalize_name};
 
 use self::client_entry::{ClientShape, Endpoint};
 use self::record::ConnectedClient;
+use super::completions::candidates;
 use super::console::failure::{CommandFailure, Exit};
 use super::console::notes;
 use super::known_clients;
 use super::options::GlobalOptions;
+use super::serve::profile_of;
 use crate::config_file::secret_store::write_private;
 
 /// Name of vmcp in the client's file.
@@ -30,18 +33,23 @@ const NAME: &str = "vmcp";
 Examples:
   vmcp init --from claude && vmcp connect claude    # all servers of Claude Code behind vmcp
   vmcp connect cursor --http                        # a running `vmcp serve` instead of a program
+  vmcp connect cursor --profile work                # one of `profiles` instead of everything
   vmcp connect claude --undo")]
 pub(super) struct Arguments {
     /// Client: claude, claude-desktop, codex, cursor, gemini, goose, opencode, vscode, windsurf or zed
+    #[arg(add = ArgValueCandidates::new(candidates::clients))]
     client: String,
     /// Write the URL of `vmcp serve`, which you start, instead of a command that the client starts
     #[arg(long)]
     http: bool,
+    /// Show the client only this part, one of `profiles` of the configuration file
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::profiles))]
+    profile: Option<String>,
     /// Leave the client's other servers in its file
     #[arg(long)]
     keep: bool,
     /// Put the client's file back: vmcp leaves it, the servers that were taken out return
-    #[arg(long, conflicts_with_all = ["http", "keep"])]
+    #[arg(long, conflicts_with_all = ["http", "keep", "profile"])]
     undo: bool,
     /// File of the client [default: the one of this user]
     #[arg(long, value_name = "FILE")]
@@ -65,13 +73,17 @@ fn connect(
     shape: &ClientShape,
     global: &GlobalOptions,
 ) -> Result<Exit, CommandFailure> {
-    let Arguments { client, http, keep, undo: _, file } = arguments;
+    let Arguments { client, http, profile, keep, undo: _, file } = arguments;
     let config = global.config_path()?;
     let path = file.clone().or_else(|| known_clients::user_file(client)).ok_or_else(no_home)?;
+    if let Some(name) = profile {
+        profile_of(&global.load()?.config, name)?;
+    }
     let endpoint = if *http {
-        Endpoint::Url(format!("http://{}/mcp", global.load()?.config.server.listen))
+        let below = profile.as_ref().map(|name| format!("/{name}")).unwrap_or_default();
+        Endpoint::Url(format!("http://{}/mcp{below}", global.load()?.config.server.listen))
     } else {
-        Endpoint::Command(std::env::current_exe()?, std::path::absolute(&config)?)
+        Endpoint::Command(std::env::current_exe()?, std::path::absolute(&config)?, profile.clone())
     };
     let entry = shape.entry(&endpoint).map_err(CommandFailure::new)?;
     let served = if *keep { Vec::new() } else { edit::names(&read(&config)?)? };

@@ -9,12 +9,13 @@ mod server_options;
 pub(super) mod tool_report;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use url::Url;
-use vmcp_config::status::{self, BackendState, StatusReport};
+use vmcp_config::status::{self, BackendState, BackendStatus, StatusReport};
 use vmcp_config::{Config, Secret};
 
 pub(super) use self::call_failure::CallFailure;
@@ -26,7 +27,7 @@ use super::console::failure::{CommandFailure, Exit};
 use super::console::progress;
 use super::options::{GlobalOptions, no_file};
 use super::process::block_on;
-use super::running_server::RunningServer;
+use super::running_server::{RunningServer, local_socket};
 
 /// Time that a server has to answer a request to its admin port.
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(30);
@@ -136,14 +137,38 @@ impl Connection {
     ) -> Result<Option<Connection>, CommandFailure> {
         let ServerOptions { url, admin_url, admin_token, .. } = server_options;
         if url.is_some() || admin_url.is_some() {
-            let admin = admin_url.clone().map(|url| AdminPort { url, token: admin_token.clone() });
+            let admin =
+                admin_url.clone().map(|url| AdminPort { url, token: admin_token.clone(), socket: None });
             return Ok(Some(Connection::Server { mcp: url.clone(), admin }));
         }
-        let Some(running) = RunningServer::of(&global.config_path()?) else { return Ok(None) };
-        let of_file = || Some(global.load().ok()?.config.server.admin_tokens.first()?.clone());
-        let token = admin_token.clone().or_else(of_file);
-        let found = probe_server(running.mcp, running.admin, token).await;
-        Ok(found.filter(|(_, status)| status.pid == running.pid).map(|(server, _)| server))
+        Ok(Connection::recorded(global, admin_token.as_ref(), &global.config_path()?).await)
+    }
+
+    /// Returns the server that recorded itself for the configuration file `config`: one with ports, else one
+    /// that a client started. It knows its backends' secrets; this command needs none of them.
+    async fn recorded(global: &GlobalOptions, token: Option<&Secret>, config: &Path) -> Option<Connection> {
+        if let Some(running) = RunningServer::of(config) {
+            let of_file = || Some(global.load().ok()?.config.server.admin_tokens.first()?.clone());
+            let token = token.cloned().or_else(of_file);
+            let found = probe_server(running.mcp, running.admin, token).await;
+            if let Some((server, _)) = found.filter(|(_, status)| status.pid == running.pid) {
+                return Some(server);
+            }
+        }
+        for socket in local_socket::of(config) {
+            let admin = AdminPort::at_socket(socket)?;
+            let answer: Result<StatusReport, _> =
+                admin.get("admin/status", remote_server::PROBE_TIMEOUT).await;
+            if answer.is_ok() {
+                return Some(Connection::Server { mcp: None, admin: Some(admin) });
+            }
+        }
+        None
+    }
+
+    /// Returns true for a server that a client started and talks to by standard input and output.
+    pub(super) fn is_of_client(&self) -> bool {
+        matches!(self, Connection::Server { admin: Some(AdminPort { socket: Some(_), .. }), .. })
     }
 
     /// Requests an action of a running server.
@@ -165,17 +190,15 @@ impl Connection {
     ) -> Result<Connection, CommandFailure> {
         let ServerOptions { url, admin_url, admin_token, local, wait } = server_options;
         if !local && (url.is_some() || admin_url.is_some()) {
-            let admin = admin_url.clone().map(|url| AdminPort { url, token: admin_token.clone() });
+            let admin =
+                admin_url.clone().map(|url| AdminPort { url, token: admin_token.clone(), socket: None });
             return Ok(Connection::Server { mcp: url.clone(), admin });
         }
-        if !local && let Some(running) = global.config_path().ok().and_then(|path| RunningServer::of(&path)) {
-            // The running server knows its backends' values; this command needs none of them.
-            let of_file = || Some(global.load().ok()?.config.server.admin_tokens.first()?.clone());
-            let token = admin_token.clone().or_else(of_file);
-            let found = probe_server(running.mcp, running.admin, token).await;
-            if let Some((server, _)) = found.filter(|(_, status)| status.pid == running.pid) {
-                return Ok(server);
-            }
+        if !local
+            && let Ok(path) = global.config_path()
+            && let Some(server) = Connection::recorded(global, admin_token.as_ref(), &path).await
+        {
+            return Ok(server);
         }
         let Some(file) = global.load_if_any()? else {
             // Without a file, a server may still run at the default ports.
@@ -202,7 +225,8 @@ impl Connection {
     }
 
     /// Makes a running server connect and list all its backends now, lazy ones included, and waits until none
-    /// is connecting or `limit` has passed. An engine in this process has just done so.
+    /// is connecting or `limit` has passed; a backend whose failure is known already holds up nothing. An
+    /// engine in this process has just done so.
     pub(super) async fn refresh_backends(&self, limit: Duration) -> Result<(), CommandFailure> {
         let Connection::Server { admin: Some(admin), .. } = self else { return Ok(()) };
         let spinner = progress::spinner("refreshing the backends");
@@ -210,9 +234,7 @@ impl Connection {
         admin.post("admin/refresh", limit).await?;
         // The refresh begins at once; the status of a moment later shows backends as connecting.
         tokio::time::sleep(REFRESH_POLL_INTERVAL).await;
-        while started.elapsed() < limit
-            && self.status().await?.backends.iter().any(|one| one.state == BackendState::Connecting)
-        {
+        while started.elapsed() < limit && self.status().await?.backends.iter().any(is_awaited) {
             tokio::time::sleep(REFRESH_POLL_INTERVAL).await;
         }
         spinner.finish_and_clear();
@@ -241,6 +263,9 @@ impl Connection {
     pub(super) async fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<Value, CallFailure> {
         match self {
             Connection::Server { mcp: Some(url), .. } => remote_server::call(url, tool, arguments).await,
+            Connection::Server { admin: Some(admin), .. } if self.is_of_client() => {
+                admin.call(tool, arguments).await
+            }
             Connection::Server { mcp: None, .. } => Err(CallFailure::Other(
                 CommandFailure::new(
                     "this command asks the MCP endpoint of a server, and only its admin port is known",
@@ -253,6 +278,11 @@ impl Connection {
     }
 }
 
+/// True for a backend that is connecting and has not failed before.
+fn is_awaited(backend: &BackendStatus) -> bool {
+    backend.state == BackendState::Connecting && backend.last_error.is_none()
+}
+
 /// Returns the vmcp server at these addresses and its status, or `None` if none answers within
 /// [`remote_server::PROBE_TIMEOUT`].
 async fn probe_server(
@@ -260,7 +290,8 @@ async fn probe_server(
     admin: SocketAddr,
     token: Option<Secret>,
 ) -> Option<(Connection, StatusReport)> {
-    let admin = AdminPort { url: Url::parse(&format!("http://{}", connectable(admin))).ok()?, token };
+    let admin =
+        AdminPort { url: Url::parse(&format!("http://{}", connectable(admin))).ok()?, token, socket: None };
     let mcp = Url::parse(&format!("http://{}/mcp", connectable(listen))).ok()?;
     let status: StatusReport = admin
         .get("admin/status", remote_server::PROBE_TIMEOUT)

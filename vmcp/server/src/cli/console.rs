@@ -4,5 +4,6 @@ pub(super) mod brief;
 pub(super) mod failure;
 pub(super) mod notes;
 pub(super) mod output;
+pub(super) mod paint;
 pub(super) mod progress;
 pub(super) mod tool_result;

@@ -5,11 +5,14 @@ mod finding;
 pub(super) mod remedies;
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use vmcp_config::Problem;
 use vmcp_config::status::BackendStatus;
 
+use super::completions::candidates;
 use super::connection::{self, Connection, Readiness, ServerOptions};
 use super::console::failure::{CommandFailure, Exit};
+use super::console::notes::counted;
 use super::console::output::{self, OutputFormat};
 use super::options::GlobalOptions;
 use finding::{Finding, Health, human_text};
@@ -24,6 +27,7 @@ use finding::{Finding, Health, human_text};
 )]
 pub(super) struct Arguments {
     /// Check only this backend
+    #[arg(add = ArgValueCandidates::new(candidates::backends))]
     backend: Option<String>,
     /// Format of the result
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
@@ -45,8 +49,11 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
         });
         if only.is_none() {
             if let Some(file) = &file {
-                let finding =
-                    format!("{} is valid: {} backends", file.path.display(), file.config.backends.len());
+                let finding = format!(
+                    "{} is valid: {}",
+                    file.path.display(),
+                    counted(file.config.backends.len(), "backend")
+                );
                 findings.push(Finding::good("configuration", finding));
                 findings.extend(file.warnings.iter().map(|Problem { path, message, remedy, .. }| {
                     Finding::degraded("configuration", format!("{path}: {message}"), remedy)
@@ -78,7 +85,7 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
         }
         findings.extend(backends);
         if only.is_none() && !status.issues.is_empty() {
-            let finding = format!("{} were renamed or left out", status.issues.len());
+            let finding = format!("{} were renamed, left out or not found", status.issues.len());
             findings.push(Finding::degraded("definitions", finding, "`vmcp backends -v` says which and why"));
         }
         output::print(format, &findings, || human_text(&findings))?;

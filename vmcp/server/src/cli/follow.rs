@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::completions::candidates;
 use super::connection::{self, Connection, ServerOptions};
 use super::console::failure::{CommandFailure, Exit};
 use super::console::output;
+use super::console::paint::{Tone, paint};
 use super::options::GlobalOptions;
 use crate::telemetry::recent::{RecentCall, RecentLine};
 
@@ -21,6 +24,7 @@ const CLOCK: std::ops::Range<usize> = 11..23;
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// Only those of this backend
+    #[arg(add = ArgValueCandidates::new(candidates::backends))]
     backend: Option<String>,
     /// Go on with new ones until interrupted
     #[arg(short, long)]
@@ -47,7 +51,12 @@ pub(super) fn logs(arguments: Arguments, global: &GlobalOptions) -> Result<Exit,
     show::<RecentLine>(arguments, global, "admin/logs", |line| {
         let RecentLine { at, level, backend, text } = line;
         let backend = backend.as_deref().map(|name| format!("{name}: ")).unwrap_or_default();
-        format!("{} {level:5} {backend}{text}", clock(at))
+        let level = match level.as_str() {
+            "ERROR" => paint(Tone::Bad, "ERROR"),
+            "WARN" => paint(Tone::Warning, "WARN "),
+            level => format!("{level:5}"),
+        };
+        format!("{} {level} {backend}{text}", clock(at))
     })
 }
 
@@ -82,7 +91,11 @@ fn show<T: DeserializeOwned + serde::Serialize>(
             let batch: Batch<T> = connection.admin(&format!("{path}?after={after}{filter}")).await?;
             let skip = if after == 0 { batch.entries.len().saturating_sub(lines) } else { 0 };
             for entry in batch.entries.iter().skip(skip) {
-                output::result(&if json { serde_json::to_string(entry)? } else { human(entry) })?;
+                if json {
+                    output::result(&serde_json::to_string(entry)?)?;
+                } else {
+                    output::painted(&human(entry))?;
+                }
             }
             // The first number may be 0 again and again: nothing has happened yet.
             after = batch.next;

@@ -71,7 +71,8 @@ fn imported(from: &str) -> Result<Imported, CommandFailure> {
     let imported =
         import::import_files(&files).map_err(|error| CommandFailure::new(format!("{}: {error}", names())))?;
     let Imported { backends, notes, asked, .. } = &imported;
-    notes::note(&format!("imported {} servers of {}: {}", backends.len(), names(), backends.join(", ")));
+    let count = notes::counted(backends.len(), "server");
+    notes::note(&format!("imported {count} of {}: {}", names(), backends.join(", ")));
     for note in notes {
         notes::note(&format!("note: {note}"));
     }

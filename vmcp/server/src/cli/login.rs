@@ -7,11 +7,13 @@ mod device;
 use std::time::Duration;
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use url::Url;
 use vmcp_access::outgoing::logins::Logins;
 use vmcp_config::{Backend, Credentials, OAuthClient, Transport};
 
 use self::authorization::{Plan, Way};
+use super::completions::candidates;
 use super::connection::duration;
 use super::console::failure::{CommandFailure, Exit};
 use super::console::notes;
@@ -37,6 +39,7 @@ A server that does not register clients by itself wants one that you registered 
   outgoingAuth: { backends: { linear: { type: oauth, oauth: { clientId: … } } } }")]
 pub(super) struct Arguments {
     /// Name of the backend
+    #[arg(add = ArgValueCandidates::new(candidates::backends))]
     backend: String,
     /// Ask for this scope too; repeat it for several
     #[arg(long = "scope", value_name = "SCOPE")]
@@ -59,6 +62,7 @@ pub(super) struct Arguments {
 #[derive(Debug, Args)]
 pub(super) struct LogoutArguments {
     /// Name of the backend
+    #[arg(add = ArgValueCandidates::new(candidates::backends))]
     backend: String,
 }
 

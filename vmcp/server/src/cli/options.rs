@@ -61,6 +61,11 @@ pub(super) struct ConfigFile {
 }
 
 impl GlobalOptions {
+    /// Returns the options of a command that was given this file, or none.
+    pub(super) fn of_file(config: Option<PathBuf>) -> GlobalOptions {
+        GlobalOptions { config, env_file: Vec::new(), log_level: None, log_format: LogFormat::Auto }
+    }
+
     /// Returns the path of the configuration file: the given one, else the first existing one of the usual
     /// places.
     pub(super) fn config_path(&self) -> Result<PathBuf, CommandFailure> {

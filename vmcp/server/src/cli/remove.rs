@@ -1,8 +1,10 @@
 //! `vmcp remove`, `vmcp enable`, `vmcp disable`: change a backend of the configuration file.
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use vmcp_config::edit;
 
+use super::completions::candidates;
 use super::config_edit;
 use super::console::failure::{CommandFailure, Exit};
 use super::options::GlobalOptions;
@@ -11,6 +13,7 @@ use super::options::GlobalOptions;
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// Name of the backend
+    #[arg(add = ArgValueCandidates::new(candidates::backends))]
     name: String,
 }
 

@@ -3,11 +3,13 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
 use vmcp_config::status::{BackendState, StatusReport};
 
+use super::completions::candidates;
 use super::connection::{self, Connection, ServerOptions, duration};
 use super::console::failure::{CommandFailure, Exit};
 use super::console::output::{self, OutputFormat};
@@ -46,6 +48,7 @@ pub(super) struct StopArguments {
 #[derive(Debug, Args)]
 pub(super) struct RestartArguments {
     /// Name of the backend
+    #[arg(add = ArgValueCandidates::new(candidates::backends))]
     backend: String,
     #[command(flatten)]
     server_options: ServerOptions,
@@ -76,8 +79,9 @@ fn human_text(status: &StatusReport, connection: &Connection) -> String {
     let StatusReport { version, pid, uptime_seconds, connections, tools, embeddings, .. } = status;
     let uptime = humantime::format_duration(Duration::from_secs(*uptime_seconds));
     let Connection::Server { mcp, admin } = connection else { return String::new() };
-    let mcp = mcp.as_ref().map(ToString::to_string).unwrap_or_default();
-    let admin = admin.as_ref().map(|admin| admin.url.to_string()).unwrap_or_default();
+    let mcp = mcp.as_ref().map_or_else(|| "standard input and output".to_owned(), ToString::to_string);
+    let admin = admin.as_ref().filter(|_| !connection.is_of_client());
+    let admin = admin.map_or_else(|| "a socket of this user".to_owned(), |admin| admin.url.to_string());
     let [up, idle, failed] = [BackendState::Connected, BackendState::Configured, BackendState::Failed]
         .map(|state| count(status, state));
     let refused = if status.configuration.refused.is_some() {
@@ -98,6 +102,10 @@ pub(super) fn stop(arguments: StopArguments, global: &GlobalOptions) -> Result<E
     let StopArguments { timeout, server_options } = arguments;
     connection::with_server(global, &server_options, async |connection| {
         let pid = connection.status().await?.pid;
+        if connection.is_of_client() {
+            return Err(CommandFailure::new(format!("a client started this server (process {pid})"))
+                .remedy("quit the client, or disconnect vmcp in it"));
+        }
         let process =
             i32::try_from(pid).map(Pid::from_raw).map_err(|_| CommandFailure::new("no process id"))?;
         kill(process, Signal::SIGTERM)

@@ -1,6 +1,8 @@
 //! State file of a running server: the addresses at which `vmcp serve` listens with a configuration file, for
 //! commands that ask it. With `--listen`, or while values are missing, the configuration alone does not say.
 
+pub(super) mod local_socket;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -84,9 +86,13 @@ pub(super) fn log_path(config: &Path) -> Option<PathBuf> {
 
 /// Returns the path of the state file: one for each configuration file, whatever name leads to it.
 fn state_path(cache: &Path, config: &Path) -> Option<PathBuf> {
+    Some(cache.join("run").join(format!("{}.json", file_prefix(config)?)))
+}
+
+/// Returns the beginning of the names of all files that belong to `config`.
+fn file_prefix(config: &Path) -> Option<String> {
     let config = config.canonicalize().ok()?;
-    let name = digest(&config.to_string_lossy());
-    Some(cache.join("run").join(format!("{}.json", name.get(..16)?)))
+    digest(&config.to_string_lossy()).get(..16).map(str::to_owned)
 }
 
 #[cfg(test)]

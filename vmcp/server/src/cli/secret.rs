@@ -1,22 +1,24 @@
 //! `vmcp secret`: stores values for `${secret:NAME}` outside of the configuration file.
 
-use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Read as _};
 use std::path::Path;
+use std::time::SystemTime;
 
 use clap::{Args, Subcommand};
 use console::Term;
 
 use super::console::failure::{CommandFailure, Exit};
 use super::console::{notes, output};
-use crate::config_file::secret_store;
+use crate::config_file::keyring;
+use crate::config_file::secret_store::{self, StoredSecret, StoredSecrets};
 
 /// Most bytes of a secret, 64 KiB, as of a file that a configuration refers to.
 const MAX_SECRET_BYTES: u64 = vmcp_config::MAX_FILE_BYTES as u64;
 
 /// Store secrets for `${secret:NAME}` in the configuration file
 ///
-/// They are in ~/.config/vmcp/secrets.json, which only you can read. A running server takes changes at once.
+/// They are in the keyring of your desktop (Secret Service) if there is one and `secret-tool` is installed,
+/// else in ~/.config/vmcp/secrets.json, which only you can read. A running server takes changes at once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -34,6 +36,9 @@ enum Action {
     Set {
         /// Name: letters, digits and `_`
         name: String,
+        /// Store it in the file, even if there is a keyring
+        #[arg(long)]
+        file: bool,
     },
     /// List the names of all secrets
     List,
@@ -56,25 +61,39 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, CommandFailure> {
             output::result(&secrets.keys().map(String::as_str).collect::<Vec<_>>().join("\n"))?;
             Ok(if secrets.is_empty() { Exit::NothingFound } else { Exit::Done })
         }
-        Action::Set { name } => {
+        Action::Set { name, file } => {
             let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
             if !plain || name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
                 return Err(CommandFailure::new(format!("`{name}` is not the name of a secret"))
                     .exit(Exit::Usage)
                     .remedy("use letters, digits and `_`, such as GITHUB_TOKEN"));
             }
-            secrets.insert(name.clone(), value(&name)?);
+            let value = value(&name)?;
+            let kept = if file { Err("as you asked".to_owned()) } else { keyring::set(&name, &value) };
+            let place = match &kept {
+                Ok(()) => "the keyring".to_owned(),
+                Err(reason) => format!("{}, which only you can read ({reason})", path.display()),
+            };
+            let before = secrets
+                .insert(name.clone(), if kept.is_ok() { in_keyring() } else { StoredSecret::InFile(value) });
             write(&path, &secrets)?;
-            notes::note(&format!("stored; refer to it by ${{secret:{name}}}"));
+            if kept.is_err() && matches!(before, Some(StoredSecret::InKeyring { .. })) {
+                // The former value has no use any more; without a keyring it cannot be removed.
+                let _ = keyring::remove(&name);
+            }
+            notes::note(&format!("stored in {place}; refer to it by ${{secret:{name}}}"));
             Ok(Exit::Done)
         }
         Action::Rm { name } => {
-            if secrets.remove(&name).is_none() {
+            let Some(removed) = secrets.remove(&name) else {
                 return Err(CommandFailure::new(format!("there is no secret `{name}`"))
                     .exit(Exit::NothingFound)
                     .remedy("`vmcp secret list` shows the names"));
-            }
+            };
             write(&path, &secrets)?;
+            if matches!(removed, StoredSecret::InKeyring { .. }) {
+                keyring::remove(&name).map_err(CommandFailure::new)?;
+            }
             Ok(Exit::Done)
         }
     }
@@ -102,7 +121,13 @@ fn value(name: &str) -> Result<String, CommandFailure> {
     }
 }
 
-fn write(path: &Path, secrets: &BTreeMap<String, String>) -> Result<(), CommandFailure> {
+/// Returns the entry of a secret that was put into the keyring now.
+fn in_keyring() -> StoredSecret {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    StoredSecret::InKeyring { keyring: u64::try_from(now.as_millis()).unwrap_or_default() }
+}
+
+fn write(path: &Path, secrets: &StoredSecrets) -> Result<(), CommandFailure> {
     secret_store::write(path, secrets)
         .map_err(|error| CommandFailure::new(format!("{}: {error}", path.display())))
 }

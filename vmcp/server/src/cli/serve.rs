@@ -4,6 +4,7 @@ mod detach;
 mod served;
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,13 +12,15 @@ use clap::Args;
 use tokio::task::JoinHandle;
 use tokio_util::task::AbortOnDropHandle;
 use vmcp_backend::{BackendState, BackendStatus, SERVED_VARIABLE};
-use vmcp_config::Server;
+use vmcp_config::{Config, Server};
 
 use super::console::failure::{CommandFailure, Exit};
 use super::console::{notes, output};
 use super::options::{ConfigFile, GlobalOptions};
 use super::process::{StopSignals, orphan_reaper, pid1_reaper};
+use super::running_server::local_socket::{self, LocalSocket};
 use super::running_server::{RunningServer, StateFile};
+use crate::access::identity::Principal;
 use crate::config_file::reference_lookup::ReferenceLookup;
 use crate::config_file::watch::ConfigWatch;
 use crate::edge::port::admin::{self, Admin};
@@ -54,6 +57,9 @@ pub(super) struct Arguments {
     /// Serve one client on standard input and output instead of a port
     #[arg(long, conflicts_with = "listen")]
     stdio: bool,
+    /// Serve only this part of the configuration, one of `profiles`, to the client on standard input
+    #[arg(long, value_name = "NAME", requires = "stdio")]
+    profile: Option<String>,
     /// Serve in the background; the log goes to a file. `vmcp status`, `logs` and `stop` are for it
     #[arg(long, conflicts_with_all = ["stdio", "print_config"])]
     detach: bool,
@@ -97,11 +103,12 @@ async fn serve(
     lookup: ReferenceLookup,
     people: bool,
 ) -> Result<(), CommandFailure> {
-    let Arguments { listen, admin_listen, stdio, detach: _, print_config: _ } = arguments;
+    let Arguments { listen, admin_listen, stdio, profile, detach: _, print_config: _ } = arguments;
     let ConfigFile { path, source, config, warnings } = file;
     for warning in warnings {
         tracing::warn!("{}", warning.render(&path.display().to_string()));
     }
+    let profile = profile.map(|name| profile_of(&config, &name)).transpose()?;
     let mut server = config.server.clone();
     server.listen = listen.unwrap_or(server.listen);
     server.admin_listen = admin_listen.unwrap_or(server.admin_listen);
@@ -133,7 +140,9 @@ async fn serve(
     let stop = StopSignals::listen()?;
     let outcome = if stdio {
         tracing::info!(config = %path.display(), "serving MCP on standard input and output");
-        serve_stdio(&edge, &admin, admin_listen, stop).await
+        let _local = serve_locally(&path, admin.clone());
+        let client = Principal { profile, ..Principal::default() };
+        serve_stdio(&edge, client, &admin, admin_listen, stop).await
     } else {
         let mut state = None;
         let announce = |ports: &Ports| {
@@ -149,6 +158,19 @@ async fn serve(
     audit.apply(None);
     tracing::info!("stopped");
     outcome
+}
+
+/// Returns the name of a profile of the configuration.
+pub(super) fn profile_of(config: &Config, name: &str) -> Result<Arc<str>, CommandFailure> {
+    config.profiles.get_key_value(name).map(|(name, _)| Arc::clone(name)).ok_or_else(|| {
+        let known: Vec<_> = config.profiles.keys().map(AsRef::as_ref).collect();
+        let remedy = if known.is_empty() {
+            "add it to `profiles` of the configuration file".to_owned()
+        } else {
+            format!("there are {}", known.join(", "))
+        };
+        CommandFailure::new(format!("no profile is called `{name}`")).exit(Exit::NothingFound).remedy(remedy)
+    })
 }
 
 /// Keeps the audit trail to the configuration in force.
@@ -189,6 +211,7 @@ pub(super) async fn serve_ports(
 /// Serves one client on standard streams until standard input ends, or until a signal.
 async fn serve_stdio(
     edge: &Arc<Edge>,
+    client: Principal,
     admin: &Admin,
     admin_listen: Option<SocketAddr>,
     stop: StopSignals,
@@ -197,7 +220,7 @@ async fn serve_stdio(
         Some(address) => Some(AbortOnDropHandle::new(serve_admin(address, admin.clone()).await?)),
         None => None,
     };
-    let serving = stdio::serve(Arc::clone(edge), tokio::io::stdin(), tokio::io::stdout());
+    let serving = stdio::serve(Arc::clone(edge), client, tokio::io::stdin(), tokio::io::stdout());
     let mut serving = std::pin::pin!(serving);
     tokio::select! {
         ended = &mut serving => {
@@ -215,6 +238,18 @@ async fn serve_stdio(
 
 fn drain_timeout(engine: &Engine) -> Duration {
     engine.snapshot().config.server.drain_timeout
+}
+
+/// Serves commands of this user at a socket, until the returned values are dropped.
+fn serve_locally(config: &Path, admin: Admin) -> Option<(LocalSocket, AbortOnDropHandle<()>)> {
+    let (listener, socket) = local_socket::listen(config)?;
+    let serving = axum::serve(listener, admin::local_routes(admin));
+    let task = tokio::spawn(async move {
+        if let Err(error) = serving.await {
+            tracing::debug!(%error, "the local socket is closed");
+        }
+    });
+    Some((socket, AbortOnDropHandle::new(task)))
 }
 
 /// Serves the admin port alone; it closes when the returned task is aborted.

@@ -4,7 +4,9 @@ mod changes;
 mod one_tool;
 
 use clap::{Args, Subcommand};
+use clap_complete::ArgValueCandidates;
 
+use super::completions::candidates;
 use super::connection::tool_report::ToolReport;
 use super::connection::{self, Readiness, ServerOptions};
 use super::console::brief::brief;
@@ -27,10 +29,10 @@ pub(super) struct Arguments {
     #[command(subcommand)]
     action: Option<Action>,
     /// Tool to show
-    #[arg(conflicts_with_all = ["backend", "all"])]
+    #[arg(conflicts_with_all = ["backend", "all"], add = ArgValueCandidates::new(candidates::tools))]
     name: Option<String>,
     /// List only the tools of this backend
-    #[arg(short, long, value_name = "NAME")]
+    #[arg(short, long, value_name = "NAME", add = ArgValueCandidates::new(candidates::backends))]
     backend: Option<String>,
     /// Also list tools that the configuration hides from clients
     #[arg(short, long)]

@@ -7,6 +7,7 @@ use serde_json::json;
 use vmcp_config::Problem;
 
 use super::console::failure::{CommandFailure, Exit};
+use super::console::notes::counted;
 use super::console::output::{self, OutputFormat};
 use super::options::GlobalOptions;
 use crate::config_file::source::{self, LoadError};
@@ -53,9 +54,4 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
         text.join("\n")
     })?;
     Ok(if valid { Exit::Done } else { Exit::Failed })
-}
-
-/// Returns a number with its noun, in the plural unless it is one.
-fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

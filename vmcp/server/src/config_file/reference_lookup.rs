@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use vmcp_access::outgoing::logins::Logins;
 use vmcp_config::Config;
 
-use super::env_file;
-use super::secret_store;
+use super::secret_store::{self, StoredSecret};
 use super::source::FileContent;
+use super::{env_file, keyring};
 
 /// Sources of values besides files that references name.
 #[derive(Clone)]
@@ -81,9 +81,23 @@ impl ReferenceLookup {
         }
         if let Some(path) = self.secrets.as_ref().filter(|_| text.contains("${secret:")) {
             let stored = read(path).and_then(|text| secret_store::parse(&text.unwrap_or_default()));
-            values.secrets = stored.map_err(|reason| format!("{}: {reason}", path.display()));
+            values.secrets = stored.map_err(|reason| format!("{}: {reason}", path.display())).map(|stored| {
+                let used =
+                    stored.into_iter().filter(|(name, _)| text.contains(&format!("${{secret:{name}}}")));
+                used.map(|(name, secret)| (name.clone(), value_of(&name, secret))).collect()
+            });
         }
         values
+    }
+}
+
+/// Returns the value of a stored secret; blocks while the keyring is asked.
+fn value_of(name: &str, secret: StoredSecret) -> Result<String, String> {
+    match secret {
+        StoredSecret::InFile(value) => Ok(value),
+        StoredSecret::InKeyring { .. } => {
+            keyring::get(name).map_err(|reason| format!("the secret {name} is in the keyring: {reason}"))
+        }
     }
 }
 
@@ -91,7 +105,7 @@ impl ReferenceLookup {
 pub(crate) struct Values {
     environment: fn(&str) -> Option<String>,
     variables: BTreeMap<String, String>,
-    secrets: Result<BTreeMap<String, String>, String>,
+    secrets: Result<BTreeMap<String, Result<String, String>>, String>,
     /// Files of variables that could not be read, with the reason.
     pub(crate) unreadable: Vec<(PathBuf, String)>,
 }
@@ -104,7 +118,8 @@ impl Values {
 
     /// Returns a stored secret.
     pub(crate) fn secret(&self, name: &str) -> Result<Option<String>, String> {
-        self.secrets.as_ref().map(|secrets| secrets.get(name).cloned()).map_err(Clone::clone)
+        let secrets = self.secrets.as_ref().map_err(Clone::clone)?;
+        secrets.get(name).cloned().transpose()
     }
 }
 

@@ -1,10 +1,30 @@
-//! Secrets stored by `vmcp secret`: one JSON object in a file that only its owner can read (mode 0600).
+//! Secrets stored by `vmcp secret`: one JSON object in a file that only its owner can read (mode 0600), with
+//! the values, or with the names of those in the keyring.
 
 use std::collections::BTreeMap;
 use std::env;
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// Place of a stored secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum StoredSecret {
+    /// In the file itself.
+    InFile(String),
+    /// In the keyring.
+    InKeyring {
+        /// Time of storing, in milliseconds since 1970: the file changes with the value, so that running
+        /// servers notice.
+        keyring: u64,
+    },
+}
+
+/// Stored secrets, by name.
+pub type StoredSecrets = BTreeMap<String, StoredSecret>;
 
 /// Returns the path of the store: `$XDG_CONFIG_HOME/vmcp/secrets.json`, or `~/.config/vmcp/secrets.json`;
 /// `None` without a home directory.
@@ -15,22 +35,22 @@ pub fn path() -> Option<PathBuf> {
 }
 
 /// Parses the text of the store; an empty text holds no secrets.
-pub(crate) fn parse(text: &str) -> Result<BTreeMap<String, String>, String> {
+pub(crate) fn parse(text: &str) -> Result<StoredSecrets, String> {
     if text.trim().is_empty() {
-        return Ok(BTreeMap::new());
+        return Ok(StoredSecrets::new());
     }
     // The parser's own words would quote what it found.
     serde_json::from_str(text).map_err(|_| "not a JSON object of strings".to_owned())
 }
 
 /// Reads the store at `path`; none is an empty one.
-pub fn read(path: &Path) -> Result<BTreeMap<String, String>, String> {
+pub fn read(path: &Path) -> Result<StoredSecrets, String> {
     let text = super::source::read_file(path)?;
     parse(&text.unwrap_or_default())
 }
 
 /// Replaces the store at `path` by a rename, so that a reader never sees half of it.
-pub fn write(path: &Path, secrets: &BTreeMap<String, String>) -> io::Result<()> {
+pub fn write(path: &Path, secrets: &StoredSecrets) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
@@ -64,9 +84,12 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("vmcp/secrets.json");
-        assert_eq!(read(&path), Ok(BTreeMap::new()));
+        assert_eq!(read(&path), Ok(StoredSecrets::new()));
         for value in ["one", "two"] {
-            let secrets = BTreeMap::from([("TOKEN".to_owned(), value.to_owned())]);
+            let secrets = StoredSecrets::from([
+                ("TOKEN".to_owned(), StoredSecret::InFile(value.to_owned())),
+                ("OTHER".to_owned(), StoredSecret::InKeyring { keyring: 1 }),
+            ]);
             write(&path, &secrets).unwrap();
             assert_eq!(read(&path), Ok(secrets));
             assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);

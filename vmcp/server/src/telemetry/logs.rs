@@ -50,6 +50,11 @@ pub struct LogSettings {
     pub style: LogStyle,
 }
 
+/// True unless `NO_COLOR` is set.
+fn takes_color() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
 /// Writes lines to standard error on a thread of its own, so that a reader that stalls stalls no request.
 #[derive(Debug)]
 pub struct LogThread {
@@ -94,7 +99,8 @@ where
     let filter = filter.and(filter_fn(|metadata| !metadata.target().starts_with(FILE_EVENTS)));
     let terminal = std::io::stderr().is_terminal();
     let json = settings.style == LogStyle::Json || (settings.style == LogStyle::Auto && !terminal);
-    let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(terminal && !json);
+    let lines =
+        tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(terminal && !json && takes_color());
     let format = tracing_subscriber::fmt::format();
     Ok(if json {
         let format = format.json().flatten_event(true).with_current_span(true).with_span_list(false);

@@ -7,8 +7,8 @@ use vmcp_config::client_file::ClientFormat;
 
 /// Way by which the client reaches vmcp.
 pub(super) enum Endpoint {
-    /// A program that the client starts, with the configuration file that it serves.
-    Command(PathBuf, PathBuf),
+    /// A program that the client starts, with the configuration file that it serves and the profile in it.
+    Command(PathBuf, PathBuf, Option<String>),
     /// URL of a running server.
     Url(String),
 }
@@ -56,10 +56,12 @@ impl ClientShape {
     pub(super) fn entry(&self, endpoint: &Endpoint) -> Result<Value, String> {
         let (program, args) = match endpoint {
             Endpoint::Url(url) => return self.address(url),
-            Endpoint::Command(program, config) => (
-                program.display().to_string(),
-                json!(["serve", "--stdio", "--config", config.display().to_string()]),
-            ),
+            Endpoint::Command(program, config, profile) => {
+                let mut args = vec!["serve".to_owned(), "--stdio".to_owned()];
+                args.extend(["--config".to_owned(), config.display().to_string()]);
+                args.extend(profile.iter().flat_map(|name| ["--profile".to_owned(), name.clone()]));
+                (program.display().to_string(), json!(args))
+            }
         };
         Ok(match self.dialect {
             Dialect::Typed => json!({ "type": "stdio", "command": program, "args": args }),
@@ -99,7 +101,8 @@ mod tests {
     fn every_known_client_can_be_connected_and_its_entry_is_recognized_as_vmcp() {
         for client in known_clients::names() {
             let shape = ClientShape::of(client).unwrap_or_else(|| panic!("{client}"));
-            let command = Endpoint::Command("/usr/bin/vmcp".into(), "/me/vmcp.yaml".into());
+            let command =
+                Endpoint::Command("/usr/bin/vmcp".into(), "/me/vmcp.yaml".into(), Some("work".into()));
             for endpoint in [command, Endpoint::Url("http://127.0.0.1:8080/mcp".to_owned())] {
                 let Ok(entry) = shape.entry(&endpoint) else {
                     assert_eq!(client, "claude-desktop");

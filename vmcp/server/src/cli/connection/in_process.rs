@@ -9,25 +9,27 @@ use axum::body::Body;
 use futures::FutureExt as _;
 use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tower::ServiceExt as _;
 use vmcp_backend::BackendState;
 use vmcp_config::Config;
 use vmcp_config::status::EmbeddingState;
-use vmcp_wire::owned::OwnedParams;
 
 use super::call_failure::CallFailure;
-use crate::access::identity::{Identity, Principal};
+use crate::access::identity::Identity;
 use crate::access::policy::{AllowAll, Policy};
 use crate::cli::console::failure::CommandFailure;
 use crate::cli::console::{notes, progress};
 use crate::cli::process::orphan_reaper;
+use crate::edge::port::admin::operator_call::{self, OperatorAnswer, OperatorCall};
 use crate::edge::port::admin::{self, Admin};
 use crate::engine::{Engine, Options, Snapshot};
-use crate::route::{self, CallContext, Caller};
 
 /// Interval at which the engine is asked whether it is ready.
 const READINESS_POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// Time that a search waits for backends without a saved listing, if others have one: a backend that is down
+/// must not hold up every search.
+const UNLISTED_WAIT: Duration = Duration::from_secs(3);
 /// Time that backends have to stop; those still running are killed.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -46,10 +48,14 @@ impl Readiness<'_> {
         let settled = engine.settled().now_or_never().is_some();
         match self {
             Readiness::Backends => settled,
-            Readiness::Search => settled && engine.embedding_status().state != EmbeddingState::Working,
+            Readiness::Search => settled && !is_embedding(engine),
             Readiness::Tool(name) => settled || engine.snapshot().whole_view().tool(name).is_some(),
         }
     }
+}
+
+fn is_embedding(engine: &Engine) -> bool {
+    engine.embedding_status().state == EmbeddingState::Working
 }
 
 /// An engine in this process, and the start times of its backends.
@@ -86,7 +92,8 @@ impl InProcessEngine {
         };
         let options = Options {
             embed: matches!(need, Readiness::Search),
-            cached: false,
+            // A search needs no connection to a backend that was listed before.
+            cached: matches!(need, Readiness::Search),
             orphan_guard: orphan_reaper::guard(),
             policy: operator,
             ..Options::default()
@@ -101,11 +108,17 @@ impl InProcessEngine {
 
     async fn wait(&mut self, need: &Readiness<'_>, limit: Duration) {
         let started = Instant::now();
+        let knows_some =
+            matches!(need, Readiness::Search) && self.engine.snapshot().whole_view().visible_tools > 0;
         let spinner = progress::spinner("starting backends");
         loop {
             let missing = self.record_start_times(started);
             let missing = if missing.is_empty() { "embeddings".to_owned() } else { missing.join(", ") };
             if need.is_met(&self.engine) {
+                break;
+            }
+            if knows_some && started.elapsed() > UNLISTED_WAIT.min(limit) && !is_embedding(&self.engine) {
+                notes::note(&format!("not listed yet: {missing}; `vmcp doctor` says why"));
                 break;
             }
             if started.elapsed() > limit {
@@ -143,18 +156,10 @@ impl InProcessEngine {
 
     /// Calls a tool; returns its `CallToolResult`.
     pub(super) async fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<Value, CallFailure> {
-        let params = OwnedParams::from_text(json!({ "name": tool, "arguments": arguments }).to_string())?;
-        let snapshot = self.engine.snapshot();
-        let caller = Caller {
-            principal: Principal::from(self.identity.clone()),
-            confirmed: true,
-            ..Caller::default()
-        };
-        let view = snapshot.view(&caller.principal);
-        let context = CallContext { engine: &self.engine, snapshot: &snapshot, view: &view, caller: &caller };
-        match route::call_tool(context, &params).await.content.settled() {
-            Ok(result) => Ok(serde_json::from_str(result.get())?),
-            Err(error) => Err(CallFailure::of_protocol(&serde_json::from_str(error.get())?)),
+        let call = OperatorCall { name: tool.to_owned(), arguments };
+        match operator_call::call(&self.engine, self.identity.clone().into(), &call).await? {
+            OperatorAnswer::Result(result) => Ok(result),
+            OperatorAnswer::Error(error) => Err(CallFailure::of_protocol(&error)),
         }
     }
 

@@ -1,9 +1,10 @@
 //! A running vmcp server: tools are called through its MCP endpoint with an MCP client, reports are read from
 //! its admin port with plain HTTP requests. Neither goes through a proxy.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use reqwest::{Method, Response, StatusCode};
+use reqwest::{ClientBuilder, Method, RequestBuilder, Response, StatusCode};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation,
     ProtocolVersion,
@@ -18,6 +19,7 @@ use vmcp_error_chain::error_chain;
 
 use super::call_failure::CallFailure;
 use crate::cli::console::failure::{CommandFailure, Exit};
+use crate::edge::port::admin::operator_call::{OperatorAnswer, OperatorCall};
 
 /// Time in which a server must answer to count as running; kept short because most commands wait for it.
 pub(super) const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
@@ -64,7 +66,7 @@ pub(super) async fn call(url: &Url, tool: &str, arguments: Map<String, Value>) -
 /// Returns the reason why the MCP client could not connect. Its own error hides the cause, so a plain request
 /// is tried.
 async fn why_unreachable(url: &Url, error: &ClientInitializeError) -> String {
-    let Ok(client) = client(PROBE_TIMEOUT) else { return error.to_string() };
+    let Ok(client) = client().timeout(PROBE_TIMEOUT).build() else { return error.to_string() };
     match client.get(url.clone()).send().await {
         Err(cause) if cause.is_connect() => in_one_line(cause),
         _ => error.to_string(),
@@ -77,9 +79,28 @@ pub(in crate::cli) struct AdminPort {
     pub(in crate::cli) url: Url,
     /// Bearer token, if the server wants one.
     pub(in crate::cli) token: Option<Secret>,
+    /// Socket through which requests go, of a server that has no port.
+    pub(in crate::cli) socket: Option<PathBuf>,
 }
 
 impl AdminPort {
+    /// Returns the reports at the local socket of a server.
+    pub(super) fn at_socket(socket: PathBuf) -> Option<AdminPort> {
+        Some(AdminPort { url: Url::parse("http://localhost").ok()?, token: None, socket: Some(socket) })
+    }
+
+    /// Calls a tool, which a local socket alone offers.
+    pub(super) async fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<Value, CallFailure> {
+        let call = OperatorCall { name: tool.to_owned(), arguments };
+        let request = self.request(Method::POST, "admin/call", None)?;
+        let answer = request.json(&call).send().await.and_then(Response::error_for_status);
+        let answer = answer.map_err(|error| unavailable("its local socket", error))?;
+        match answer.json().await? {
+            OperatorAnswer::Result(result) => Ok(result),
+            OperatorAnswer::Error(error) => Err(CallFailure::of_protocol(&error)),
+        }
+    }
+
     /// Gets a report and parses it.
     pub(super) async fn get<T: DeserializeOwned>(
         &self,
@@ -103,19 +124,37 @@ impl AdminPort {
     }
 
     async fn send(&self, method: Method, path: &str, timeout: Duration) -> Result<Response, CommandFailure> {
-        let url = format!("{}/{path}", self.url.as_str().trim_end_matches('/'));
-        let mut request = client(timeout)?.request(method, &url);
+        let request = self.request(method, path, Some(timeout))?;
+        let answer = request.send().await.and_then(Response::error_for_status);
+        answer.map_err(|error| unavailable(&self.address_of(path), error))
+    }
+
+    fn address_of(&self, path: &str) -> String {
+        format!("{}/{path}", self.url.as_str().trim_end_matches('/'))
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        timeout: Option<Duration>,
+    ) -> reqwest::Result<RequestBuilder> {
+        let client = match &self.socket {
+            Some(socket) => client().unix_socket(socket.as_path()),
+            None => client(),
+        };
+        let client = timeout.into_iter().fold(client, ClientBuilder::timeout).build()?;
+        let mut request = client.request(method, self.address_of(path));
         if let Some(token) = &self.token {
             request = request.bearer_auth(token.expose());
         }
-        let answer = request.send().await.and_then(Response::error_for_status);
-        answer.map_err(|error| unavailable(&url, error))
+        Ok(request)
     }
 }
 
 /// Returns an HTTP client without a proxy: the server runs on this machine or is named by its address.
-fn client(timeout: Duration) -> reqwest::Result<reqwest::Client> {
-    reqwest::Client::builder().timeout(timeout).no_proxy().build()
+fn client() -> ClientBuilder {
+    reqwest::Client::builder().no_proxy()
 }
 
 /// Returns the failure of a request to the admin port, with the remedy for it.
@@ -142,7 +181,7 @@ mod tests {
     async fn an_unreachable_server_is_named_once_with_the_cause() {
         // reqwest wants a TLS provider, which `cli::main` installs otherwise.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let port = AdminPort { url: "http://127.0.0.1:1".parse().unwrap(), token: None };
+        let port = AdminPort { url: "http://127.0.0.1:1".parse().unwrap(), token: None, socket: None };
         let failure = port.get::<Value>("admin/status", PROBE_TIMEOUT).await.unwrap_err();
         let message = failure.message();
         assert!(message.starts_with("http://127.0.0.1:1/admin/status: error sending request: "), "{message}");

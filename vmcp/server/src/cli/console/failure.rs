@@ -4,6 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use super::notes;
+use super::paint::{Tone, paint};
 
 /// Exit code of a command; scripts rely on the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,9 +73,9 @@ impl CommandFailure {
         if broken_pipe {
             return Exit::Done.into();
         }
-        notes::note(&format!("error: {message}"));
+        notes::note(&format!("{} {message}", paint(Tone::Bad, "error:")));
         if let Some(remedy) = remedy {
-            notes::note(&format!("  try: {remedy}"));
+            notes::note(&format!("  {} {remedy}", paint(Tone::Strong, "try:")));
         }
         exit.into()
     }

@@ -4,9 +4,17 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use vmcp_config::sanitize::is_bidirectional;
 
-/// Writes a note. A failure to write is ignored: there is nowhere left to report it.
+use super::paint;
+
+/// Writes a note, in color where it is painted and the terminal takes it. A failure to write is ignored:
+/// there is nowhere left to report it.
 pub(in crate::cli) fn note(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{}", without_controls(text));
+    let _ = writeln!(io::stderr().lock(), "{}", paint::render(&without_controls(text), paint::on_stderr()));
+}
+
+/// Returns a number with its noun, in the plural unless it is one.
+pub(in crate::cli) fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Returns true if standard error is a terminal.

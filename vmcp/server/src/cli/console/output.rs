@@ -1,5 +1,6 @@
 //! Results of commands, on standard output.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write as _};
 
 use clap::ValueEnum;
@@ -8,6 +9,7 @@ use serde::Serialize;
 
 use super::failure::CommandFailure;
 use super::notes::without_controls;
+use super::paint::{self, Tone};
 
 /// Format of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -24,8 +26,20 @@ pub(in crate::cli) enum OutputFormat {
 /// Writes a result, with a line end if it lacks one. On a terminal, control characters are removed: text of a
 /// backend must not move the cursor.
 pub(in crate::cli) fn result(text: &str) -> Result<(), CommandFailure> {
+    write(&harmless(text))
+}
+
+/// As [`result`], for text with painted parts, which are in color where the terminal takes it.
+pub(in crate::cli) fn painted(text: &str) -> Result<(), CommandFailure> {
+    write(&paint::render(&harmless(text), paint::on_stdout()))
+}
+
+fn harmless(text: &str) -> Cow<'_, str> {
+    if io::stdout().is_terminal() { without_controls(text).into() } else { text.into() }
+}
+
+fn write(shown: &str) -> Result<(), CommandFailure> {
     let mut out = io::stdout().lock();
-    let shown = if out.is_terminal() { without_controls(text) } else { text.to_owned() };
     let end: &[u8] = if shown.is_empty() || shown.ends_with('\n') { b"" } else { b"\n" };
     let written =
         out.write_all(shown.as_bytes()).and_then(|()| out.write_all(end)).and_then(|()| out.flush());
@@ -39,7 +53,7 @@ pub(in crate::cli) fn print(
     human_text: impl FnOnce() -> String,
 ) -> Result<(), CommandFailure> {
     match format {
-        OutputFormat::Table => result(&human_text()),
+        OutputFormat::Table => painted(&human_text()),
         OutputFormat::Json => result(&serde_json::to_string_pretty(value)?),
         OutputFormat::Yaml => result(&serde_saphyr::to_string(value)?),
     }
@@ -50,25 +64,43 @@ const MIN_LAST_WIDTH: u16 = 12;
 /// Blanks between two columns.
 const COLUMN_GAP: u16 = 2;
 
-/// Returns a table without lines. On a terminal the last column is cut to its width, or left out where hardly
-/// anything of it would fit; the other columns, which identify, are never cut.
+/// Returns a table without lines and with a painted header. On a terminal the last column is cut to its
+/// width, or left out where hardly anything of it would fit; the other columns, which identify, are never
+/// cut.
 pub(in crate::cli) fn table<const COLUMNS: usize>(
     header: [&str; COLUMNS],
     rows: impl IntoIterator<Item = [String; COLUMNS]>,
 ) -> String {
+    toned_table(header, rows.into_iter().map(|row| (None, row)))
+}
+
+/// As [`table`], with rows painted in a tone.
+pub(in crate::cli) fn toned_table<const COLUMNS: usize>(
+    header: [&str; COLUMNS],
+    rows: impl IntoIterator<Item = (Option<Tone>, [String; COLUMNS])>,
+) -> String {
+    let mut tones = vec![Some(Tone::Strong)];
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_header(header);
-    for row in rows {
+    for (tone, row) in rows {
+        tones.push(tone);
         // Cells show names and errors of backends, and a pipe may end at a terminal.
         let mut row = Row::from(row.map(|cell| without_controls(&cell)));
         row.max_height(1);
         table.add_row(row);
     }
     let width = table.width();
-    fit(table, width)
+    // Each row is one line.
+    let lines = fit(table, width);
+    let tones = tones.into_iter().chain(std::iter::repeat(None));
+    let painted = lines.lines().zip(tones).map(|(line, tone)| match tone {
+        Some(tone) => paint::paint(tone, line),
+        None => line.to_owned(),
+    });
+    painted.collect::<Vec<_>>().join("\n")
 }
 
 fn fit(mut table: Table, width: Option<u16>) -> String {
@@ -98,7 +130,7 @@ mod tests {
     fn tables_have_a_line_a_row_and_no_spaces_at_the_end() {
         let rows =
             [["time_now".to_owned(), "\u{1b}[2JThe\ntime".to_owned()], ["x".to_owned(), String::new()]];
-        let text = table(["NAME", "DESCRIPTION"], rows);
+        let text = paint::plain(&table(["NAME", "DESCRIPTION"], rows));
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 3, "{text}");
         assert!(lines[0].starts_with("NAME      DESCRIPTION"), "{text}");

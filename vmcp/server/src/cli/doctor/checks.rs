@@ -27,6 +27,10 @@ pub(super) fn server(connection: &Connection, status: &StatusReport) -> Finding 
             format!("the last edit of its configuration is not in force: {}", refused.message),
             "mend the file; it is read again at once",
         ),
+        (Connection::Server { .. }, None) if connection.is_of_client() => {
+            let says = format!("vmcp {} runs for a client (process {})", status.version, status.pid);
+            Finding::good("server", says)
+        }
         (Connection::Server { admin, .. }, None) => {
             let admin = admin.as_ref().map(|admin| admin.url.to_string()).unwrap_or_default();
             Finding::good("server", format!("vmcp {} answers at {admin}", status.version))

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::cli::console::paint::{Tone, paint};
+
 /// Result of one check.
 #[derive(Debug, Serialize)]
 pub(super) struct Finding {
@@ -42,9 +44,9 @@ pub(super) fn human_text(findings: &[Finding]) -> String {
     let width = findings.iter().map(|finding| finding.subject.chars().count()).max().unwrap_or_default();
     let lines = findings.iter().map(|Finding { subject, health, says, remedy }| {
         let mark = match health {
-            Health::Good => "ok ",
-            Health::Degraded => "~  ",
-            Health::Broken => "!! ",
+            Health::Good => paint(Tone::Good, "ok "),
+            Health::Degraded => paint(Tone::Warning, "~  "),
+            Health::Broken => paint(Tone::Bad, "!! "),
         };
         let remedy =
             remedy.as_ref().map(|remedy| format!("\n   {:width$}  → {remedy}", "")).unwrap_or_default();
@@ -56,11 +58,12 @@ pub(super) fn human_text(findings: &[Finding]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::console::paint::plain;
 
     #[test]
     fn remedies_stand_below_what_they_mend() {
         let findings = [Finding::good("storage", "/x"), Finding::broken("backend time", "gone", "start it")];
         let expected = "ok storage       /x\n!! backend time  gone\n                 → start it";
-        assert_eq!(human_text(&findings), expected);
+        assert_eq!(plain(&human_text(&findings)), expected);
     }
 }

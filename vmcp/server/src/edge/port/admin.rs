@@ -1,6 +1,7 @@
 //! The admin port: `/healthz`, `/readyz`, `/metrics`, and the reports under `/admin/`, which want a bearer
 //! token.
 
+pub(crate) mod operator_call;
 mod recent;
 mod tool_changes;
 mod tool_metrics;
@@ -16,6 +17,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
+use futures::FutureExt as _;
 use serde::Deserialize;
 use serde_json::json;
 use subtle::{Choice, ConstantTimeEq as _};
@@ -27,7 +29,7 @@ use vmcp_wire::lists::pages::List;
 
 use super::layers::host_rules::{GuardRefusal, HostGuard};
 use crate::config_file::watch::ConfigWatch;
-use crate::engine::Engine;
+use crate::engine::{Engine, Snapshot};
 use crate::optim::names::NameStyle;
 use crate::telemetry::recent::RecentCalls;
 
@@ -99,6 +101,12 @@ pub(crate) fn report_routes(admin: Admin) -> Router {
         .route("/admin/tool-metrics/reset", post(tool_metrics::reset))
         .route("/admin/replica", get(tool_metrics::replica))
         .with_state(admin)
+}
+
+/// Returns the routes of a socket that only this user can reach: the reports, and calls of tools.
+pub(crate) fn local_routes(admin: Admin) -> Router {
+    let calls = Router::new().route("/admin/call", post(operator_call::serve)).with_state(admin.clone());
+    report_routes(admin).merge(calls)
 }
 
 /// Admits operators to the reports.
@@ -217,6 +225,21 @@ async fn metrics(State(Admin(inner)): State<Admin>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, kind)], inner.engine.render_metrics()).into_response()
 }
 
+/// Returns definitions that were renamed or left out, and once all backends have settled, pinned tools that
+/// none of them has.
+fn issues(engine: &Engine, snapshot: &Snapshot) -> Vec<String> {
+    let catalog = snapshot.unfiltered();
+    let mut issues: Vec<_> = catalog.issues.iter().map(ToString::to_string).collect();
+    if engine.settled().now_or_never().is_some() {
+        let has = |name: &str| catalog.tools.iter().any(|tool| tool.name == name);
+        let pinned = snapshot.config.optimizer.pinned_tools.iter().filter(|name| !has(name));
+        issues.extend(
+            pinned.map(|name| format!("{name}: pinned (optimizer.pinnedTools), but no server has it")),
+        );
+    }
+    issues
+}
+
 /// Answers `GET /admin/status` with the report that operators, the command line and the operator read.
 async fn status(State(Admin(inner)): State<Admin>) -> impl IntoResponse {
     let engine = &inner.engine;
@@ -237,7 +260,7 @@ async fn status(State(Admin(inner)): State<Admin>) -> impl IntoResponse {
         baseline_tokens: view.baseline_tokens,
         embeddings: engine.embedding_status(),
         identity_providers: snapshot.authentication.status().into_iter().map(identity_provider).collect(),
-        issues: snapshot.unfiltered().issues.iter().map(ToString::to_string).collect(),
+        issues: issues(engine, &snapshot),
     })
 }
 

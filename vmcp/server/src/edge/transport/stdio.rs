@@ -41,8 +41,8 @@ const TAKES: Takes = Takes { messages: true, arriving: false };
 /// Session id of the only client, where other transports have one for each.
 const ONLY_SESSION: [u8; 16] = [0; 16];
 
-/// Serves one client until its input ends, then waits for the requests in flight.
-pub async fn serve<R, W>(edge: Arc<Edge>, input: R, mut output: W) -> io::Result<()>
+/// Serves one client, `principal`, until its input ends, then waits for the requests in flight.
+pub async fn serve<R, W>(edge: Arc<Edge>, principal: Principal, input: R, mut output: W) -> io::Result<()>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin + Send + 'static,
@@ -64,6 +64,7 @@ where
     let mut lines = LineReader::new(BufReader::new(input), limit);
     let mut connection = Connection {
         edge: Arc::clone(&edge),
+        principal,
         session: None,
         sender,
         unanswered: Arc::new(Semaphore::new(MAX_REQUESTS_PER_SESSION)),
@@ -95,6 +96,8 @@ where
 /// The one connection and its session.
 struct Connection {
     edge: Arc<Edge>,
+    /// The only client.
+    principal: Principal,
     /// The session, since `initialize`.
     session: Option<OpenedSession>,
     sender: mpsc::Sender<Vec<u8>>,
@@ -140,7 +143,7 @@ impl Connection {
     /// Begins a request; a task writes its messages and its answer.
     async fn request(&mut self, request: OwnedRequest, era: RequestEra) {
         let snapshot = self.edge.engine.snapshot();
-        self.edge.engine.prepare(&snapshot, &Principal::default()).await;
+        self.edge.engine.prepare(&snapshot, &self.principal).await;
         let style = snapshot.config.optimizer.tool_name_style;
         let mut peer = match era {
             RequestEra::Modern(revision) => Peer::modern(revision, request.params(), style),
@@ -156,6 +159,7 @@ impl Connection {
                 Peer::legacy(session, style, self.edge.push.router.level(ONLY_SESSION))
             }
         };
+        peer.principal = self.principal.clone();
         if peer.era == Era::Modern && request.method() == methods::LISTEN {
             return self.subscribe(&request, &peer).await;
         }
@@ -184,7 +188,7 @@ impl Connection {
 
     /// Handles `initialize`. The first one also opens the push stream.
     async fn initialize(&mut self, request: &OwnedRequest) {
-        match handshake::initialize(&self.edge, &Principal::default(), request.params()) {
+        match handshake::initialize(&self.edge, &self.principal, request.params()) {
             Ok((session, _, result)) => {
                 let first = self.session.replace(OpenedSession::from(session)).is_none();
                 let _ = self.sender.send(rpc::response(request.id(), JsonRope::from(result))).await;
@@ -199,11 +203,11 @@ impl Connection {
     /// Spawns a task that writes the messages of the push stream.
     fn listen(&self) {
         let (edge, sender) = (Arc::clone(&self.edge), self.sender.clone());
+        let principal = self.principal.key();
         self.tasks.spawn(async move {
             // A stream that was ended because the client did not read is opened again: there is no other way
             // to push on stdio.
             while !edge.closing.is_cancelled() {
-                let principal = Principal::default().key();
                 let stream = streams::session_stream(&edge.push, ONLY_SESSION, principal, u64::MAX);
                 write(stream, &sender).await;
             }

@@ -15,8 +15,9 @@ use crate::engine::snapshot::Snapshot;
 
 /// Longest pause between two attempts.
 const MAX_RETRY_PAUSE: Duration = Duration::from_mins(1);
-/// Longest pause while the local model is missing: the user is probably fetching it, and a look costs
-/// nothing.
+/// Pause while the local model is missing: the user is probably fetching it, and a look opens one file.
+const MISSING_MODEL_PAUSE: Duration = Duration::from_millis(250);
+/// Longest pause while the local model is damaged; a look reads all of it.
 const MAX_MODEL_RETRY_PAUSE: Duration = Duration::from_secs(3);
 
 /// Queries in a row that a service does not embed in time before it counts as failed.
@@ -186,7 +187,8 @@ fn hint(error: &EmbedError) -> Option<String> {
 
 fn pause(error: &EmbedError, failures: u32) -> Duration {
     let longest = match error {
-        EmbedError::ModelMissing { .. } | EmbedError::ModelCorrupt { .. } => MAX_MODEL_RETRY_PAUSE,
+        EmbedError::ModelMissing { .. } => return MISSING_MODEL_PAUSE,
+        EmbedError::ModelCorrupt { .. } => MAX_MODEL_RETRY_PAUSE,
         _ => MAX_RETRY_PAUSE,
     };
     Duration::from_secs(1_u64 << failures.min(6)).min(longest)
@@ -214,6 +216,16 @@ mod tests {
         fn batch_size(&self) -> usize {
             1
         }
+    }
+
+    #[test]
+    fn a_model_that_is_fetched_is_noticed_at_once_and_a_service_is_spared() {
+        let missing = EmbedError::ModelMissing { dir: "x".into() };
+        let down = EmbedError::Unreachable { endpoint: "x".to_owned(), reason: "y".to_owned() };
+        for failures in [0, 5, 1000] {
+            assert_eq!(pause(&missing, failures), MISSING_MODEL_PAUSE);
+        }
+        assert_eq!([0, 3, 1000].map(|failures| pause(&down, failures).as_secs()), [1, 8, 60]);
     }
 
     #[test]

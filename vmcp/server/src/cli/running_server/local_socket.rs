@@ -1,0 +1,96 @@
+//! Socket of a server that a client started (`vmcp serve --stdio`): commands of this user ask it there. It
+//! has no port, which every program on this machine could reach.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+use tokio::net::UnixListener;
+
+use crate::engine::folders;
+
+/// Access to the folder of sockets: by its owner only.
+const FOLDER_MODE: u32 = 0o700;
+
+/// The socket of this process; removed when dropped.
+pub(in crate::cli) struct LocalSocket(PathBuf);
+
+impl Drop for LocalSocket {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Opens the socket of this process, which serves `config`. Without a writable cache folder, or if its path
+/// is too long for a socket, there is none.
+pub(in crate::cli) fn listen(config: &Path) -> Option<(UnixListener, LocalSocket)> {
+    let prefix = super::file_prefix(config)?;
+    let folder = folder(&folders::cache_dir());
+    match bind(&folder, &prefix, std::process::id()) {
+        Ok(opened) => Some(opened),
+        Err(error) => {
+            tracing::debug!(%error, folder = %folder.display(), "no local socket; commands do not find this server");
+            None
+        }
+    }
+}
+
+fn folder(cache: &Path) -> PathBuf {
+    cache.join("run").join("local")
+}
+
+fn bind(folder: &Path, prefix: &str, pid: u32) -> io::Result<(UnixListener, LocalSocket)> {
+    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
+    let path = folder.join(format!("{prefix}-{pid}"));
+    // A former process of this id left it behind.
+    let _ = fs::remove_file(&path);
+    let listener = UnixListener::bind(&path)?;
+    Ok((listener, LocalSocket(path)))
+}
+
+/// Returns the sockets of living servers over `config`, the newest first. Those of dead ones are removed.
+pub(in crate::cli) fn of(config: &Path) -> Vec<PathBuf> {
+    let prefix = super::file_prefix(config);
+    prefix.map(|prefix| below(&folder(&folders::cache_dir()), &prefix)).unwrap_or_default()
+}
+
+fn below(folder: &Path, prefix: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut found: Vec<(SystemTime, PathBuf)> = Vec::new();
+    for entry in entries {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_prefix(prefix)?.strip_prefix('-')?.parse().ok());
+        let Some(pid) = pid.map(Pid::from_raw) else { continue };
+        if kill(pid, None).is_err() {
+            let _ = fs::remove_file(entry.path());
+            continue;
+        }
+        let since = entry.metadata().and_then(|metadata| metadata.modified());
+        found.push((since.unwrap_or(SystemTime::UNIX_EPOCH), entry.path()));
+    }
+    found.sort();
+    found.into_iter().rev().map(|(_, path)| path).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn sockets_of_the_living_are_found_and_those_of_the_dead_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = folder(dir.path());
+        let own = std::process::id();
+        let (_listener, socket) = bind(&folder, "abc", own).unwrap();
+        let (_other, _of_another_file) = bind(&folder, "abd", own).unwrap();
+        fs::write(folder.join(format!("abc-{}", i32::MAX)), "").unwrap();
+        assert_eq!(below(&folder, "abc"), [folder.join(format!("abc-{own}"))]);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
+        drop(socket);
+        assert!(below(&folder, "abc").is_empty());
+    }
+}
