@@ -250,10 +250,7 @@ async fn colors_are_for_terminals_and_for_those_who_want_them() {
 #[tokio::test]
 async fn a_search_without_a_server_waits_for_no_server_that_is_down_and_shells_complete_what_is_known() {
     let echo = Fixture::stdio("echo", "echo").start().await;
-    let hang = json!({"name": "hang", "command": ["sleep", "7773"]});
-    let mut config = settings(&[echo.backend.clone(), hang]);
-    config["profiles"] = json!({"work": {"readOnly": true}});
-    let laptop = Laptop::new(&config);
+    let laptop = Laptop::new(&settings(std::slice::from_ref(&echo.backend)));
     let program = vmcp_integration::binary("vmcp");
     let complete = async |words: &str| {
         let script = format!(
@@ -271,16 +268,15 @@ async fn a_search_without_a_server_waits_for_no_server_that_is_down_and_shells_c
         let output = bash.env_remove("XDG_CACHE_HOME").output().await.expect("bash");
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    let listed = laptop.run(&["tools", "--wait", "10s"]).await;
-    assert!(listed.stdout.contains("echo_add"), "{}", listed.stderr);
     eventually("the saved listing", async || {
-        let seen = complete("vmcp call echo_a").await;
-        if !seen.contains("echo_add") {
-            laptop.run(&["tools", "--wait", "10s"]).await;
-        }
-        seen.contains("echo_add").then_some(())
+        laptop.run(&["tools"]).await;
+        complete("vmcp call echo_a").await.contains("echo_add").then_some(())
     })
     .await;
+    let hang = json!({"name": "hang", "command": ["sleep", "7773"]});
+    let mut config = settings(&[echo.backend.clone(), hang]);
+    config["profiles"] = json!({"work": {"readOnly": true}});
+    laptop.write("vmcp.yaml", &config.to_string());
     let backends = complete("vmcp doctor ''").await;
     assert!(backends.contains("echo") && backends.contains("hang"), "{backends}");
     assert!(complete("vmcp connect cursor --profile w").await.contains("work"));
