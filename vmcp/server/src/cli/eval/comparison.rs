@@ -48,7 +48,7 @@ pub(super) fn measures(recipes: &[Recipe], tools: usize) -> ComparedMeasures {
     };
     let of = |(at, recipe): (usize, &Recipe)| RecipeMeasures {
         recipe: recipe.name.clone(),
-        measures: recipe.report.measures(tools),
+        measures: recipe.report.measures(tools, 0),
         changes: changes(at, recipe),
     };
     ComparedMeasures { recipes: recipes.iter().enumerate().map(of).collect() }
