@@ -75,7 +75,7 @@ impl Footprint {
 async fn answer(State(listings): State<Arc<AtomicU64>>, Json(message): Json<Value>) -> Response {
     let Some(id) = message.get("id") else { return StatusCode::ACCEPTED.into_response() };
     let capabilities = json!({"tools": {}});
-    let result = match message["method"].as_str() {
+    let result = match message.get("method").and_then(Value::as_str) {
         Some("initialize") => json!({"protocolVersion": "2025-11-25", "capabilities": capabilities,
             "serverInfo": {"name": "sound", "version": "1"}}),
         Some("ping") => json!({}),
