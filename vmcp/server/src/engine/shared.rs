@@ -106,9 +106,7 @@ impl Shared {
                     let memory = Store::in_memory()
                         .inspect_err(|error| tracing::error!(%error, "the cache in memory failed too; nothing is cached"))
                         .ok()?;
-                    let done = work(&memory).ok();
-                    shared.store.store(Arc::new(memory));
-                    done
+                    work(&replaced(&shared.store, &store, memory)).ok()
                 }
             }
         });
@@ -129,6 +127,14 @@ impl Shared {
     }
 }
 
+/// Puts `memory` in the place of a store that `failed`, and returns the store that is there now: of several
+/// tasks for which the same store fails, one replaces it, and the others use its replacement.
+fn replaced(current: &ArcSwap<Store>, failed: &Arc<Store>, memory: Store) -> Arc<Store> {
+    let memory = Arc::new(memory);
+    let before = current.compare_and_swap(failed, Arc::clone(&memory));
+    if Arc::ptr_eq(&before, failed) { memory } else { Arc::clone(&before) }
+}
+
 /// Opens the store in a folder, or in memory if `dir` is `None` or the folder cannot be used.
 pub(super) fn open(dir: Option<&Path>) -> Result<Store, StoreError> {
     let Some(dir) = dir else { return Store::in_memory() };
@@ -136,4 +142,19 @@ pub(super) fn open(dir: Option<&Path>) -> Result<Store, StoreError> {
         tracing::warn!(%error, "going on with the cache in memory");
         Store::in_memory()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_fails_for_two_at_once_is_replaced_by_one() {
+        let failed = Arc::new(Store::in_memory().unwrap());
+        let current = ArcSwap::new(Arc::clone(&failed));
+        let first = replaced(&current, &failed, Store::in_memory().unwrap());
+        let second = replaced(&current, &failed, Store::in_memory().unwrap());
+        assert!(!Arc::ptr_eq(&first, &failed) && Arc::ptr_eq(&first, &second));
+        assert!(Arc::ptr_eq(&first, &current.load_full()), "what the first wrote is there");
+    }
 }
