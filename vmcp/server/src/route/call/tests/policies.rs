@@ -1,6 +1,7 @@
 //! Matrix of identities, ways and items under Cedar policies.
 
 use serde_json::json;
+use vmcp_config::OptimTool;
 use vmcp_wire::lists::pages::List;
 
 use super::*;
@@ -100,6 +101,52 @@ async fn lists_and_searches_show_what_may_be_called() {
     let view = |name| snapshot.view(&identity(name).into());
     assert!(Arc::ptr_eq(&view("carol"), &view("carol")), "a view is made once");
     assert!(Arc::ptr_eq(&view("eve"), &view("mallory")), "shared");
+}
+
+#[tokio::test]
+async fn no_own_tool_shows_what_policies_do_not_permit() {
+    let tools = OptimTool::ALL.map(OptimTool::bare).join(", ");
+    let all = format!("optimizer: {{ embeddings: {{ provider: none }}, tools: [{tools}] }}");
+    let Setup { engine, backends, .. } = setup_with(Options::default(), &format!("{all}{POLICIES}")).await;
+    let call = async |name: &str, tool: &str, arguments: &Value| {
+        let params = json!({"name": format!("optim.{tool}"), "arguments": arguments});
+        go_as(&engine, caller_named(name), "tools/call", &params).await
+    };
+    // The tool has metrics by then.
+    call("alice", "call_tool", &json!({"tool_name": "one_work"})).await;
+    let before = backends[0].methods();
+    for (tool, arguments) in [
+        ("find_tool", json!({"tool_description": "work"})),
+        ("list_tools", json!({})),
+        ("list_mcp_servers", json!({})),
+        ("search_tools", json!({"query": "work"})),
+        ("recommend_tools", json!({"task_description": "work"})),
+        ("search_available_tools", json!({"query": "work"})),
+        ("set_context", json!({"query": "work"})),
+        ("get_tool_alternatives", json!({"tool_name": "two_work"})),
+        ("get_tool_metrics", json!({})),
+    ] {
+        for name in ["bob", "mallory", "anonymous"] {
+            let answer = call(name, tool, &arguments).await;
+            let shown = ["one_work", "\"one\"", "\\\"one\\\""].iter().any(|it| answer.contains(it));
+            assert!(!shown, "{name} {tool}: {answer}");
+        }
+    }
+    for (tool, key, known, unknown) in [
+        ("get_tool_schema", "tool_name", "one_work", "one_none"),
+        ("get_tool_alternatives", "tool_name", "one_work", "one_none"),
+        ("get_tool_metrics", "tool_name", "one_work", "one_none"),
+        ("call_tool", "tool_name", "one_work", "one_none"),
+        ("read_mcp_resource", "resource_uri", "one://note", "none://note"),
+    ] {
+        for name in ["bob", "mallory", "anonymous"] {
+            let denied = call(name, tool, &json!({key: known})).await;
+            let missing = call(name, tool, &json!({key: unknown})).await;
+            let (denied, missing) = (without_suggestion(&denied), without_suggestion(&missing));
+            assert_eq!(denied.replace(known, "X"), missing.replace(unknown, "X"), "{name} {tool}");
+        }
+    }
+    assert_eq!(backends[0].methods(), before, "the backend hears nothing");
 }
 
 #[tokio::test]
