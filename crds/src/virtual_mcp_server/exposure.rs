@@ -57,6 +57,12 @@ pub struct Autoscaling {
     #[serde(rename = "targetMemoryUtilizationPercentage", default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]
     pub target_memory_utilization_percentage: Option<i32>,
+    /// Average number of requests under way in a pod that the autoscaler aims at besides: the metric
+    /// `vmcp_client_requests_in_flight`, which an adapter such as prometheus-adapter has to serve in the
+    /// cluster. Default: it decides nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100_000))]
+    pub target_requests_in_flight: Option<i32>,
 }
 
 fn one() -> i32 {

@@ -2,13 +2,14 @@
 //! monitor, route.
 
 use k8s_openapi::api::autoscaling::v2::{
-    CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec, MetricSpec,
-    MetricTarget, ResourceMetricSource,
+    CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec, MetricIdentifier,
+    MetricSpec, MetricTarget, PodsMetricSource, ResourceMetricSource,
 };
 use k8s_openapi::api::networking::v1::{
     NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicyPort, NetworkPolicySpec,
 };
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::json;
@@ -18,6 +19,9 @@ use vmcp_crds::virtual_mcp_server::{Autoscaling, Disruption, HttpRoute, Scale, S
 use super::meta;
 use crate::runtime::{Child, ChildKind};
 use crate::virtual_mcp_server::names;
+
+/// The metric of the requests that a pod is answering.
+const REQUESTS_IN_FLIGHT: &str = "vmcp_client_requests_in_flight";
 
 /// Returns the optional objects that the resource asks for.
 pub(in crate::virtual_mcp_server) fn optional(server: &Validated) -> impl Iterator<Item = Child> {
@@ -56,10 +60,27 @@ fn utilization(resource: &str, percent: i32) -> MetricSpec {
     }
 }
 
+/// Returns the metric of the requests under way in a pod, on average.
+fn requests_in_flight(count: i32) -> MetricSpec {
+    MetricSpec {
+        type_: "Pods".to_owned(),
+        pods: Some(PodsMetricSource {
+            metric: MetricIdentifier { name: REQUESTS_IN_FLIGHT.to_owned(), selector: None },
+            target: MetricTarget {
+                type_: "AverageValue".to_owned(),
+                average_value: Some(Quantity(count.to_string())),
+                ..MetricTarget::default()
+            },
+        }),
+        ..MetricSpec::default()
+    }
+}
+
 fn autoscaler(server: &Validated, autoscaling: &Autoscaling) -> HorizontalPodAutoscaler {
     let cpu = utilization("cpu", autoscaling.target_cpu_utilization_percentage);
     let memory = autoscaling.target_memory_utilization_percentage;
     let memory = memory.map(|percent| utilization("memory", percent));
+    let requests = autoscaling.target_requests_in_flight.map(requests_in_flight);
     HorizontalPodAutoscaler {
         metadata: meta(server, names::auxiliary(&server.name)),
         spec: Some(HorizontalPodAutoscalerSpec {
@@ -70,7 +91,7 @@ fn autoscaler(server: &Validated, autoscaling: &Autoscaling) -> HorizontalPodAut
             },
             min_replicas: Some(autoscaling.min_replicas),
             max_replicas: autoscaling.max_replicas,
-            metrics: Some(std::iter::once(cpu).chain(memory).collect()),
+            metrics: Some(std::iter::once(cpu).chain(memory).chain(requests).collect()),
             ..HorizontalPodAutoscalerSpec::default()
         }),
         ..HorizontalPodAutoscaler::default()

@@ -107,6 +107,17 @@ fn an_autoscaler_follows_cpu_and_memory() {
 }
 
 #[test]
+fn an_autoscaler_follows_the_requests_under_way() {
+    let spec = "{autoscaling: {maxReplicas: 5, targetRequestsInFlight: 40}}";
+    let metrics = one(spec, "HorizontalPodAutoscaler/x-vmcp")["spec"]["metrics"].clone();
+    let pods = json!({
+        "metric": {"name": "vmcp_client_requests_in_flight"},
+        "target": {"type": "AverageValue", "averageValue": "40"},
+    });
+    assert_eq!(metrics[1], json!({"type": "Pods", "pods": pods}));
+}
+
+#[test]
 fn a_template_changes_the_pods() {
     let spec = "{podTemplateSpec: {spec: {containers: [{name: vmcp, env: [{name: A, value: b}]}], nodeSelector: {disk: ssd}}}}";
     let pod = &one(spec, "Deployment/x")["spec"]["template"]["spec"];

@@ -167,6 +167,8 @@ metrics! {
     client_connections: Gauge = "vmcp_client_connections", Gauge::default();
     /// Connections refused because there were server.maxConnections already.
     client_connections_refused: Counter = "vmcp_client_connections_refused", Counter::default();
+    /// Requests of clients under way; streams that belong to no call are not counted.
+    client_requests_in_flight: Gauge = "vmcp_client_requests_in_flight", Gauge::default();
     /// Requests of clients refused before they were read, by the reason.
     client_requests_refused: Family<RefusalLabels, Counter> = "vmcp_client_requests_refused", Family::default();
     /// Things of clients refused at a limit: the share of one client, or the backstop of the process.

@@ -23,7 +23,7 @@ pub(crate) struct PrincipalLimits<S> {
 impl<S> PrincipalLimits<S> {
     /// Counts requests before `inner` serves them.
     pub(crate) fn new(metrics: Arc<Metrics>, inner: S) -> Self {
-        Self { usage: PrincipalUsage::new(), metrics, inner }
+        Self { usage: PrincipalUsage::new(metrics.client_requests_in_flight.clone()), metrics, inner }
     }
 }
 

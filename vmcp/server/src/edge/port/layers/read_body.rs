@@ -253,13 +253,15 @@ impl AsRef<[u8]> for CountedBody {
 
 #[cfg(test)]
 mod tests {
+    use prometheus_client::metrics::gauge::Gauge;
+
     use super::*;
     use crate::access::identity::Principal;
     use crate::edge::transport::http::request_permit::{PrincipalQuota, PrincipalUsage};
 
     fn collector(budget: &ByteBudget) -> Collector {
         let quota = PrincipalQuota { requests: 10, bytes: 1 << 20 };
-        let permit = PrincipalUsage::new().enter(Principal::default().key(), quota).unwrap();
+        let permit = PrincipalUsage::new(Gauge::default()).enter(Principal::default().key(), quota).unwrap();
         Collector { bytes: Vec::new(), held: budget.begin(), permit, limit: 1 << 20 }
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
+use prometheus_client::metrics::gauge::Gauge;
 
 use crate::access::identity::PrincipalKey;
 
@@ -35,6 +36,8 @@ pub(crate) enum QuotaExceeded {
 pub(crate) struct PrincipalUsage {
     hasher: RandomState,
     shards: [Mutex<HashMap<PrincipalKey, Arc<Usage>>>; SHARDS],
+    /// Requests of all principals.
+    in_flight: Gauge,
 }
 
 #[derive(Debug, Default)]
@@ -44,9 +47,9 @@ struct Usage {
 }
 
 impl PrincipalUsage {
-    /// Creates an empty table.
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { hasher: RandomState::new(), shards: Default::default() })
+    /// Creates an empty table, which counts all requests in `in_flight`.
+    pub(crate) fn new(in_flight: Gauge) -> Arc<Self> {
+        Arc::new(Self { hasher: RandomState::new(), shards: Default::default(), in_flight })
     }
 
     /// Counts one more request, within `quota`.
@@ -64,6 +67,7 @@ impl PrincipalUsage {
             return Err(QuotaExceeded::Bytes(quota.bytes));
         }
         usage.requests.fetch_add(1, Ordering::Relaxed);
+        self.in_flight.inc();
         let (table, usage) = (Arc::clone(self), Arc::clone(usage));
         Ok(RequestPermit(Arc::new(Permit { table, key, usage, quota, bytes: AtomicUsize::new(0) })))
     }
@@ -131,6 +135,7 @@ impl Drop for ExtraBytes {
 
 impl Drop for Permit {
     fn drop(&mut self) {
+        self.table.in_flight.dec();
         // Under the lock, so that no request enters between the last count and the removal.
         let mut shard = self.table.shard(&self.key).lock();
         self.usage.bytes.fetch_sub(*self.bytes.get_mut(), Ordering::Relaxed);
@@ -151,11 +156,14 @@ mod tests {
 
     #[test]
     fn a_principal_has_its_quota_and_others_theirs() {
-        let (usage, quota) = (PrincipalUsage::new(), PrincipalQuota { requests: 2, bytes: 100 });
+        let in_flight = Gauge::default();
+        let (usage, quota) =
+            (PrincipalUsage::new(in_flight.clone()), PrincipalQuota { requests: 2, bytes: 100 });
         let enter = |address| usage.enter(key(address), quota);
         let (one, two) = (enter("10.0.0.1").unwrap(), enter("10.0.0.1").unwrap());
         assert_eq!(enter("10.0.0.1").unwrap_err(), QuotaExceeded::Requests(2));
         let other = enter("10.0.0.2").unwrap();
+        assert_eq!(in_flight.get(), 3);
         assert_eq!(one.try_hold(60), Ok(()));
         assert_eq!(two.try_hold(60), Err(QuotaExceeded::Bytes(100)));
         assert_eq!(other.try_hold(60), Ok(()));
@@ -166,6 +174,7 @@ mod tests {
         drop(answer.try_hold_extra(40));
         assert_eq!(answer.try_hold(50), Err(QuotaExceeded::Bytes(100)));
         drop((answer, other));
+        assert_eq!(in_flight.get(), 0);
         assert!(usage.shards.iter().all(|shard| shard.lock().is_empty()));
     }
 
