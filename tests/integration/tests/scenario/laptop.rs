@@ -283,7 +283,7 @@ async fn a_search_without_a_server_waits_for_no_server_that_is_down_and_shells_c
 
     let found = laptop.run(&["find", "add two numbers"]).await;
     assert!(found.stdout.contains("echo_add"), "{}", found.stderr);
-    assert!(found.stderr.contains("not listed yet: hang"), "{}", found.stderr);
+    assert!(found.stderr.contains("not listed yet: hang;"), "{}", found.stderr);
 }
 
 #[tokio::test]
@@ -380,4 +380,27 @@ async fn a_program_that_is_vmcp_with_the_same_file_is_refused() {
     })
     .await;
     assert!(error.contains("leads back to this vmcp"), "{error}");
+}
+
+#[tokio::test]
+async fn a_first_start_of_many_servers_brings_every_sound_one_up() {
+    let echo = Fixture::stdio("echo", "echo").start().await;
+    let named = |name: String, command: Value| json!({"name": name, "command": command});
+    let sound = (0..16).map(|number| named(format!("sound-{number}"), echo.backend["command"].clone()));
+    let hang = (0..3).map(|number| named(format!("hang-{number}"), json!(["sleep", "7774"])));
+    let crash = (0..3).map(|number| named(format!("crash-{number}"), json!(["sh", "-c", "exit 3"])));
+    let backends: Vec<_> = hang.chain(crash).chain(sound).collect();
+    let mut vmcp = Vmcp::new();
+    for backend in backends {
+        vmcp = vmcp.backend_entry(backend);
+    }
+    let vmcp = vmcp.start().await;
+    eventually("every sound server, though others hang and crash", async || {
+        let status = vmcp.status().await;
+        let backends = status["backends"].as_array()?;
+        let sound =
+            backends.iter().filter(|one| one["name"].as_str().is_some_and(|name| name.starts_with("sound")));
+        (sound.filter(|one| one["state"] == "connected").count() == 16).then_some(())
+    })
+    .await;
 }

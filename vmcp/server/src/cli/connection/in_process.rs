@@ -139,8 +139,9 @@ impl InProcessEngine {
         let snapshot = self.engine.snapshot();
         let mut status = self.engine.backend_status();
         status.retain(|status| snapshot.backends.contains_key(status.name.as_str()));
-        let waits = |state| matches!(state, BackendState::Configured | BackendState::Connecting);
-        let (waiting, done): (Vec<_>, Vec<_>) = status.into_iter().partition(|status| waits(status.state));
+        let is_starting = |state| matches!(state, BackendState::Configured | BackendState::Connecting);
+        let (waiting, done): (Vec<_>, Vec<_>) =
+            status.into_iter().partition(|status| is_starting(status.state) && status.tools.is_none());
         for status in done {
             self.took.entry(status.name).or_insert_with(|| started.elapsed());
         }
