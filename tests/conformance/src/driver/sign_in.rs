@@ -81,11 +81,14 @@ pub(super) async fn sign_in(scenario: &str, url: &str) -> anyhow::Result<Option<
     Ok(Some(SignedIn { vmcp, _home: home }))
 }
 
-/// Waits until the server has refused the token.
+/// Waits until the server has refused the token of a login. Before the login it refused as well, without a
+/// token.
 async fn refused(vmcp: &Vmcp, status: &str) {
     eventually("a refusal", async || {
-        let backends = vmcp.status().await;
-        backends["backends"][0]["lastError"].as_str()?.contains(status).then_some(())
+        let status_report = vmcp.status().await;
+        let backend = &status_report["backends"][0];
+        let has_login = backend["credentials"] == "oauth";
+        (has_login && backend["lastError"].as_str()?.contains(status)).then_some(())
     })
     .await;
 }
