@@ -95,7 +95,9 @@ impl Logins {
     pub fn store(&self, backend: &str, url: &Url, login: &Login) -> io::Result<()> {
         self.write_tokens(backend, login)?;
         let mut index = self.index();
-        index.insert(backend.to_owned(), LoginEntry { url: url.clone(), at: now() });
+        // Later than the one before, also within the same second: a running server looks for a change.
+        let after = index.get(backend).map_or(0, |former| former.at.saturating_add(1));
+        index.insert(backend.to_owned(), LoginEntry { url: url.clone(), at: now().max(after) });
         write_private(&self.index_path(), &serde_json::to_string_pretty(&index)?)
     }
 
