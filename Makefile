@@ -7,7 +7,7 @@ VMCP := $(CARGO_TARGET_DIR)/debug/vmcp
 DENY := $(CACHE)/tools/bin/cargo-deny
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-unit test-pure test-integration test-control-plane e2e conformance build-tests model lint format check-format check-signs doc clippy deny bench bench-operator fuzz fuzz-short schema crds check-generated image helm-lint deploy-manifests clean-cache
+.PHONY: help setup build demo test test-unit test-pure test-integration test-control-plane test-oldest-kubernetes test-dynamic-tools tools-metrics e2e conformance build-tests model lint format check-format check-signs doc clippy deny bench bench-operator first-start fuzz fuzz-short schema crds check-generated image helm-lint deploy-manifests clean-cache
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,7 +23,7 @@ demo: setup ## Real MCP servers behind vmcp: list, search, call
 	@scripts/demo.sh
 
 test: ## Run all tests but e2e, and say at the end what was skipped
-	@scripts/report-skips.sh $(MAKE) --no-print-directory setup test-unit test-integration test-control-plane conformance
+	@scripts/report-skips.sh $(MAKE) --no-print-directory setup test-unit test-integration test-control-plane test-oldest-kubernetes conformance
 
 # Every package is selected in each step, so that all of them share one build.
 build-tests: setup
@@ -43,6 +43,20 @@ test-integration: build-tests model ## Run the scenarios with real servers and c
 test-control-plane: build-tests ## Run the tests of the operator on a real Kubernetes API server (built with Go the first time)
 	@test -n "$(KUBEBUILDER_ASSETS)" || tests/kubernetes/components/build.sh >/dev/null
 	@scripts/report-skips.sh cargo test --workspace --quiet --test control_plane
+
+# Themes that depend on the API server: schemas and CEL, policies, server-side apply, garbage collection, status.
+test-oldest-kubernetes: build-tests ## Run those of them that depend on its version on the oldest one that is supported
+	@components=$(KUBEBUILDER_ASSETS) && { [ -n "$$components" ] || components=$$(tests/kubernetes/components/build.sh oldest); } && \
+	  KUBEBUILDER_ASSETS=$$components scripts/report-skips.sh cargo test --workspace --quiet --test control_plane -- \
+	  resources security packaging repair virtual_mcp_server
+
+test-dynamic-tools: build-tests ## Run the tests of GET /tools, of its client, and of the words that mean contexts
+	cargo test --workspace --quiet topics::
+	cargo test --workspace --quiet --test requests
+	@scripts/report-skips.sh cargo test --workspace --quiet --test scenarios tools_api::
+
+tools-metrics: ## Print the tokens that contexts saved at GET /tools of the server that runs with CONFIG
+	@$(VMCP) $(if $(CONFIG),--config $(CONFIG)) tools metrics --output json
 
 e2e: setup ## Bring a Kubernetes node up, run the scenarios on it, take it down (root, or all are skipped; or KUBECONFIG and VMCP_E2E=1; KEEP=1, SCENARIOS=…)
 	@scripts/report-skips.sh scripts/e2e.sh $(SCENARIOS)
@@ -80,6 +94,9 @@ deny: $(DENY)
 bench: setup ## Measure, and print one table with ratios (QUICK=1: a fifth of the repetitions, STAGES="calls lists": some of it)
 	cargo build --release --quiet -p vmcp -p vmcp-fixture -p vmcp-bench
 	cargo run --release --quiet -p vmcp-bench -- $(if $(QUICK),--quick) $(STAGES)
+
+first-start: build-tests model ## Start 22 real servers from an empty package cache, and print how long that takes (downloads a gigabyte)
+	cargo test --workspace --quiet --test scenarios -- --ignored --nocapture twenty_two_servers
 
 bench-operator: setup ## Measure the operator under 200 servers at once, on a real API server (QUICK=1: 20; SCALE=1: 1,000 servers and 5,000 backends in 200 namespaces)
 	cargo build --release --quiet -p vmcp-operator

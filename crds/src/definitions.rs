@@ -19,12 +19,14 @@ use crate::embedding_server::EmbeddingServer;
 use crate::fields::cel_rules::{Rule, rules};
 use crate::fields::pending;
 use crate::mcp_group::MCPGroup;
+use crate::mcp_remote_proxy::MCPRemoteProxy;
 use crate::mcp_server::MCPServer;
 use crate::mcp_server_entry::MCPServerEntry;
 use crate::shared_settings::mcp_authz_config::MCPAuthzConfig;
 use crate::shared_settings::mcp_external_auth_config::MCPExternalAuthConfig;
 use crate::shared_settings::mcp_oidc_config::MCPOIDCConfig;
 use crate::shared_settings::mcp_telemetry_config::MCPTelemetryConfig;
+use crate::shared_settings::mcp_tool_config::MCPToolConfig;
 use crate::virtual_mcp_server::VirtualMCPServer;
 
 /// Returns the definitions of all kinds in a group.
@@ -79,11 +81,13 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         definition::<MCPGroup>(&[]),
         definition::<MCPServer>(&[server, reserved]),
         definition::<MCPServerEntry>(&[entry, reserved]),
+        definition::<MCPRemoteProxy>(&[entry, reserved]),
         definition::<EmbeddingServer>(&[embedding]),
         definition::<MCPTelemetryConfig>(&[]),
         definition::<MCPAuthzConfig>(&[]),
         definition::<MCPOIDCConfig>(&[]),
         definition::<MCPExternalAuthConfig>(&[]),
+        definition::<MCPToolConfig>(&[]),
     ]
 }
 

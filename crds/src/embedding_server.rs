@@ -33,7 +33,11 @@ pub const DEFAULT_IMAGE: &str = "ghcr.io/huggingface/text-embeddings-inference:c
     shortname = "emb",
     shortname = "embedding",
     category = "mcp",
-    scale(spec_replicas_path = ".spec.replicas", status_replicas_path = ".status.replicas"),
+    scale(
+        spec_replicas_path = ".spec.replicas",
+        status_replicas_path = ".status.replicas",
+        label_selector_path = ".status.selector"
+    ),
     printcolumn(name = "Status", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Model", type_ = "string", json_path = ".spec.model"),
     printcolumn(name = "Ready", type_ = "integer", json_path = ".status.readyReplicas"),
@@ -186,6 +190,9 @@ pub struct EmbeddingServerStatus {
     pub replicas: i32,
     /// Number of ready pods.
     pub ready_replicas: i32,
+    /// Label selector of the pods, for autoscalers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selector: Option<String>,
     /// Conditions of the server; `Ready` sums them up.
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

@@ -19,6 +19,7 @@ pub mod embedding_server;
 pub mod fields;
 pub mod lower;
 pub mod mcp_group;
+pub mod mcp_remote_proxy;
 pub mod mcp_server;
 pub mod mcp_server_entry;
 pub mod problem;
@@ -30,6 +31,7 @@ pub use self::definitions::api_group::{ApiGroup, GROUP, VERSION};
 pub use self::embedding_server::{EmbeddingServer, EmbeddingServerSpec, EmbeddingServerStatus};
 pub use self::fields::yaml_block::Block;
 pub use self::mcp_group::{MCPGroup, MCPGroupSpec, MCPGroupStatus};
+pub use self::mcp_remote_proxy::{MCPRemoteProxy, MCPRemoteProxySpec, MCPRemoteProxyStatus};
 pub use self::mcp_server::{MCPServer, MCPServerSpec, MCPServerStatus};
 pub use self::mcp_server_entry::{MCPServerEntry, MCPServerEntrySpec, MCPServerEntryStatus};
 pub use self::problem::{Invalid, Problem};
@@ -42,4 +44,5 @@ pub use self::shared_settings::mcp_oidc_config::{MCPOIDCConfig, MCPOIDCConfigSpe
 pub use self::shared_settings::mcp_telemetry_config::{
     MCPTelemetryConfig, MCPTelemetryConfigSpec, MCPTelemetryConfigStatus,
 };
+pub use self::shared_settings::mcp_tool_config::{MCPToolConfig, MCPToolConfigSpec, MCPToolConfigStatus};
 pub use self::virtual_mcp_server::{VirtualMCPServer, VirtualMCPServerSpec, VirtualMCPServerStatus};

@@ -11,6 +11,7 @@ mod prune_missing_backends;
 mod referenced_objects;
 mod resource_paths;
 mod secret_files;
+mod tool_configs;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,7 +20,7 @@ use vmcp_config::{Config, SETTINGS_AT_START};
 
 use self::document::Document;
 pub use self::pod_layout::{
-    ADMIN_PORT, ADMIN_TOKEN, CACHE_DIR, CLIENT_PORT, POD_IP_VARIABLE, SECRETS_DIR, SESSION_KEY,
+    ADMIN_PORT, ADMIN_TOKEN, CACHE_DIR, CLIENT_PORT, METRICS_TOKEN, POD_IP_VARIABLE, SECRETS_DIR, SESSION_KEY,
 };
 pub use self::referenced_objects::{Backend, EmbeddingService, HeaderValue, ReferencedObjects};
 use self::secret_files::SecretFiles;
@@ -33,7 +34,8 @@ use crate::virtual_mcp_server::{Validated, authz};
 pub struct Lowered {
     /// Content of the file. The same input gives the same text.
     pub text: String,
-    /// Secret key for each file of [`SECRETS_DIR`] but [`ADMIN_TOKEN`] and [`SESSION_KEY`].
+    /// Secret key for each file of [`SECRETS_DIR`] but [`ADMIN_TOKEN`], [`METRICS_TOKEN`] and
+    /// [`SESSION_KEY`].
     pub secrets: BTreeMap<String, SecretKeyReference>,
     /// Configuration that a server reads from the text; secrets are placeholders.
     pub config: Config,

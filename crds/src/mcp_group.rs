@@ -5,8 +5,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Groups MCP servers. Its members are the MCPServers and MCPServerEntries whose `groupRef` names it; a
-/// VirtualMCPServer that names it serves them.
+/// Groups MCP servers. Its members are the MCPServers, MCPServerEntries and MCPRemoteProxies whose `groupRef`
+/// names it; a VirtualMCPServer that names it serves them.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "toolhive.stacklok.com",
@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
     category = "mcp",
     printcolumn(name = "Servers", type_ = "integer", json_path = ".status.serverCount"),
     printcolumn(name = "Entries", type_ = "integer", json_path = ".status.entryCount"),
+    printcolumn(name = "Proxies", type_ = "integer", json_path = ".status.remoteProxyCount"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
@@ -53,6 +54,11 @@ pub struct MCPGroupStatus {
     pub entries: Vec<String>,
     /// Number of member MCPServerEntries.
     pub entry_count: i32,
+    /// Names of the member MCPRemoteProxies.
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    pub remote_proxies: Vec<String>,
+    /// Number of member MCPRemoteProxies.
+    pub remote_proxy_count: i32,
     /// Conditions of the group.
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

@@ -138,6 +138,9 @@ pub struct MCPServerSpec {
     /// MCPExternalAuthConfig with the credentials for the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external_auth_config_ref: Option<LocalReference>,
+    /// MCPToolConfig with a filter and overrides for the tools of the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_config_ref: Option<LocalReference>,
     /// Fields that are accepted and not followed yet, as written.
     #[serde(flatten)]
     #[schemars(skip)]

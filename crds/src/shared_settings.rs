@@ -4,3 +4,4 @@ pub mod mcp_authz_config;
 pub mod mcp_external_auth_config;
 pub mod mcp_oidc_config;
 pub mod mcp_telemetry_config;
+pub mod mcp_tool_config;

@@ -7,6 +7,7 @@ mod exposure;
 mod incoming_auth;
 mod optimizer;
 mod outgoing_auth;
+mod session_storage;
 mod status;
 mod validated;
 
@@ -23,8 +24,9 @@ pub use self::exposure::{
     Autoscaling, HttpRoute, NetworkPolicy, ParentReference, PodDisruptionBudget, ServiceMonitor, ServiceType,
 };
 pub use self::incoming_auth::{ApiKey, IncomingAuth, IncomingAuthType, OidcConfigReference};
-pub use self::optimizer::{Optimizer, Storage};
+pub use self::optimizer::{Llm, Optimizer, Storage};
 pub use self::outgoing_auth::{BackendAuth, BackendAuthType, OutgoingAuth, OutgoingAuthSource};
+pub use self::session_storage::SessionStorage;
 pub use self::status::{BackendState, CircuitBreakerState, DiscoveredBackend, Phase, VirtualMCPServerStatus};
 pub(crate) use self::validated::WrittenAs;
 pub use self::validated::{
@@ -103,6 +105,9 @@ pub struct VirtualMCPServerSpec {
     /// Credentials for backends, besides those that the backends name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outgoing_auth: Option<OutgoingAuth>,
+    /// The store that the pods share. Default: each pod counts calls by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_storage: Option<SessionStorage>,
     /// Names of headers of a client's request that every backend gets unchanged; `Authorization`, cookies and
     /// headers of the protocol are not among them. Win over those of `config`.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -17,8 +17,9 @@ use serde_json::{Value, json};
 use vmcp_crds::definitions;
 use vmcp_crds::lower::{EmbeddingService, ReferencedObjects};
 use vmcp_crds::{
-    EmbeddingServer, GROUP, MCPAuthzConfig, MCPExternalAuthConfig, MCPGroup, MCPOIDCConfig, MCPServer,
-    MCPServerEntry, MCPTelemetryConfig, VERSION, VirtualMCPServer, reference_markdown,
+    EmbeddingServer, GROUP, MCPAuthzConfig, MCPExternalAuthConfig, MCPGroup, MCPOIDCConfig, MCPRemoteProxy,
+    MCPServer, MCPServerEntry, MCPTelemetryConfig, MCPToolConfig, VERSION, VirtualMCPServer,
+    reference_markdown,
 };
 
 const ACCEPTED: &str = include_str!("resources/accepted.yaml");
@@ -122,7 +123,7 @@ fn every_setting_of_the_file_is_a_field_of_the_resource() {
 }
 
 /// Settings that a resource gives in another form, or that the operator decides.
-const OTHERWISE: [&str; 9] = [
+const OTHERWISE: [&str; 11] = [
     // Ports and secrets of the pods.
     "server.listen",
     "server.adminListen",
@@ -130,11 +131,13 @@ const OTHERWISE: [&str; 9] = [
     "server.peerAddress",
     "server.peers",
     "server.adminTokens",
+    "server.metricsTokens",
+    // An Ingress or a Gateway ends TLS: a port with TLS takes no requests from other pods.
+    "server.tls",
     // Volume of the pods; `apiKeySecretRef`.
     "optimizer.storage.dir",
     "optimizer.embeddings.openai.apiKey",
-    // Its key has no reference to a Secret yet.
-    "optimizer.llm",
+    "optimizer.llm.apiKey",
 ];
 
 fn compare(model: &Value, setting: &Value, field: &Value, path: &str) {
@@ -247,11 +250,13 @@ fn round_trip(manifest: &Value) -> Value {
         "MCPGroup" => through::<MCPGroup>(manifest),
         "MCPServer" => through::<MCPServer>(manifest),
         "MCPServerEntry" => through::<MCPServerEntry>(manifest),
+        "MCPRemoteProxy" => through::<MCPRemoteProxy>(manifest),
         "EmbeddingServer" => through::<EmbeddingServer>(manifest),
         "MCPTelemetryConfig" => through::<MCPTelemetryConfig>(manifest),
         "MCPAuthzConfig" => through::<MCPAuthzConfig>(manifest),
         "MCPOIDCConfig" => through::<MCPOIDCConfig>(manifest),
         "MCPExternalAuthConfig" => through::<MCPExternalAuthConfig>(manifest),
+        "MCPToolConfig" => through::<MCPToolConfig>(manifest),
         other => panic!("{other}"),
     }
 }

@@ -34,6 +34,7 @@ fn backend(name: &str) -> Backend {
         transport: RemoteTransport::StreamableHttp,
         headers: BTreeMap::new(),
         auth: None,
+        tool_config: None,
         isolation: None,
         protocol_era: None,
         enabled: true,
@@ -119,6 +120,10 @@ fn settings_arrive_and_text_is_the_same_each_time() {
                 "endpoint": "http://ollama:11434/v1", "model": "nomic-embed-text",
                 "apiKeySecretRef": { "name": "openai", "key": "api-key" },
             } },
+            "llm": {
+                "endpoint": "http://vllm:8000/v1", "model": "qwen3",
+                "apiKeySecretRef": { "name": "llm", "key": "api-key" },
+            },
         },
     });
     let backends = [time, gone, github];
@@ -133,7 +138,7 @@ fn settings_arrive_and_text_is_the_same_each_time() {
     let names: Vec<_> = lowered.config.backends.iter().map(|backend| &*backend.name).collect();
     assert_eq!(names, ["github", "gone", "time"]);
     let files: Vec<_> = lowered.secrets.keys().map(String::as_str).collect();
-    assert_eq!(files, ["github_token", "idp_secret", "openai_api-key", "otel_token"]);
+    assert_eq!(files, ["github_token", "idp_secret", "llm_api-key", "openai_api-key", "otel_token"]);
     assert_eq!(lowered.text, lower(&spec, &referenced).unwrap().text);
     assert_snapshot("full", &lowered.text);
 }
@@ -189,6 +194,10 @@ fn settings_about_absent_backends_are_left_out_and_warned_about() {
 #[test]
 fn mistakes_have_the_path_of_the_resource() {
     for (spec, path) in [
+        (
+            json!({ "optimizer": { "enabled": true, "llm": { "endpoint": "http://vllm/v1" } } }),
+            "spec.optimizer.llm.model",
+        ),
         (
             json!({ "optimizer": { "enabled": true, "search": { "mode": "foo" } } }),
             "spec.optimizer.search.mode",
@@ -323,4 +332,23 @@ fn policies_arrive_from_every_place_and_a_missing_one_leaves_no_server_open() {
     let wrong = refusal(json!({ "authzConfig": wrong }), &around);
     let place = "spec.incomingAuth.authzConfig.inline.policies[0]: line 1, column ";
     assert!(wrong.starts_with(place), "{wrong}");
+}
+
+#[test]
+fn the_store_of_rate_limits_arrives_with_a_reference_to_its_password() {
+    let spec = json!({
+        "config": { "rateLimiting": { "shared": { "maxTokens": 5, "refillPeriod": "1m" } } },
+        "sessionStorage": {
+            "provider": "redis", "address": "rediss://redis:6380", "passwordRef": { "name": "redis", "key": "pw" },
+        },
+    });
+    let lowered = lower(&spec, &ReferencedObjects::default()).unwrap();
+    let store = lowered.config.rate_limiting.store.as_ref().unwrap();
+    assert_eq!((store.host.as_str(), store.port, store.tls), ("redis", 6380, true));
+    assert_eq!(store.key_prefix, "ns/x:");
+    assert!(lowered.secrets.values().any(|reference| *reference == secret("redis", "pw")));
+    assert!(lowered.text.contains("password: ${file:"), "{}", lowered.text);
+    let without = json!({ "sessionStorage": { "provider": "redis" } });
+    let refused = lower(&without, &ReferencedObjects::default()).unwrap_err().to_string();
+    assert!(refused.starts_with("spec.sessionStorage.address: missing"), "{refused}");
 }

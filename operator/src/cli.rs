@@ -2,6 +2,7 @@
 //! `vmcp-operator crds` prints the resource definitions.
 
 mod endpoints;
+mod metrics_token;
 mod options;
 mod ready;
 mod run;

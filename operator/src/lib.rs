@@ -23,7 +23,9 @@ mod virtual_mcp_server;
 mod workload;
 
 use runtime::Context;
-use shared_settings::{mcp_authz_config, mcp_external_auth_config, mcp_oidc_config, mcp_telemetry_config};
+use shared_settings::{
+    mcp_authz_config, mcp_external_auth_config, mcp_oidc_config, mcp_telemetry_config, mcp_tool_config,
+};
 
 /// Returns all controllers. Each registers its triggers at once, before any watch starts, and works when it
 /// is polled.
@@ -33,10 +35,12 @@ pub(crate) fn controllers(context: &Arc<Context>) -> Vec<BoxFuture<'static, ()>>
         mcp_group::controller(context),
         mcp_external_auth_config::controller(context),
         mcp_oidc_config::controller(context),
+        mcp_server_entry::remote_proxy::controller(context),
         mcp_server::controller(context),
         mcp_server_entry::controller(context),
         mcp_authz_config::controller(context),
         mcp_telemetry_config::controller(context),
+        mcp_tool_config::controller(context),
         virtual_mcp_server::controller(context),
     ]
 }

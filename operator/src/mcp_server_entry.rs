@@ -5,11 +5,13 @@
 mod controller;
 mod dereference;
 mod endpoint;
+pub(crate) mod remote_proxy;
 mod status;
 #[cfg(test)]
 mod tests;
 mod validate;
 
 pub(crate) use self::controller::controller;
-pub(crate) use self::dereference::secret_references;
-pub(crate) use self::validate::validate;
+pub(crate) use self::dereference::{dereference, secret_references};
+use self::status::set_checks;
+pub(crate) use self::validate::{ValidatedEntry, validate};

@@ -53,14 +53,15 @@
 //!   pod only if the controller asks (`.on(&all.pods, …)`).
 //! - **Writes** have a timeout, are counted, and are refused once the lease is lost.
 //!
-//! Rooms, from the ground up: `failure` and `metrics`; `watch` and `lead`; `context`, which holds them
-//! together; `write`; `tell`; `controller`.
+//! Rooms, from the ground up: `failure`, `metrics` and `pod_schema`; `watch` and `lead`; `context`, which
+//! holds them together; `write`; `tell`; `controller`.
 
 mod context;
 mod controller;
 mod failure;
 mod lead;
 mod metrics;
+mod pod_schema;
 mod tell;
 mod watch;
 mod write;
@@ -72,12 +73,16 @@ pub use self::failure::{Failure, Retry};
 pub(crate) use self::lead::Election;
 pub use self::lead::Leadership;
 pub use self::metrics::Metrics;
+pub use self::pod_schema::PodSchema;
+pub(crate) use self::pod_schema::{Field, Shape};
 pub use self::tell::{Conditions, is_true};
 pub(crate) use self::tell::{report, set_pending};
 pub use self::watch::{
     Change, ChildKind, ChildType, ChildrenStore, CustomResource, Parsed, ResourceStore, ResourceStores,
     Scope, WatchedResource, kind_of,
 };
-pub(crate) use self::watch::{INSTANCE_LABEL, OPERATOR_NAME, SecretData, child_metadata, workload_labels};
+pub(crate) use self::watch::{
+    INSTANCE_LABEL, OPERATOR_NAME, SecretData, child_metadata, controller_of, workload_labels,
+};
 pub(crate) use self::write::GeneratedSecret;
 pub use self::write::{Applied, ApplyError, CallError, Child, Desired, Rights, Verb, rights};

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 /// A field that is accepted and not followed yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PendingField {
-    /// Path below `spec`, with dots; `[]` stands for every item of a list.
+    /// Path below `spec`, with dots.
     pub path: &'static str,
     /// The capability that the field waits for, or what stands in its place here.
     pub capability: &'static str,
@@ -22,11 +22,6 @@ const fn pending(path: &'static str, capability: &'static str) -> PendingField {
 /// Fields of a VirtualMCPServer.
 const VIRTUAL_MCP_SERVER: &[PendingField] = &[
     pending("authServerConfig", "an authorization server"),
-    pending("sessionStorage", "nothing: session ids are sealed, and need no store"),
-    pending(
-        "config.aggregation.tools[].toolConfigRef",
-        "nothing: filter and overrides in the same entry of spec.config.aggregation.tools",
-    ),
     pending("config.audit.detectApplicationErrors", "nothing: errors of tools have an outcome of their own"),
     pending("config.audit.includeResponseData", "nothing: events hold no results"),
     pending("config.audit.maxDelegationDepth", "chains of delegation in audit events"),
@@ -54,7 +49,7 @@ const VIRTUAL_MCP_SERVER: &[PendingField] = &[
         "nothing: circuitBreaker.failureThreshold beside it",
     ),
     pending("config.outgoingAuth", "nothing: spec.outgoingAuth, or externalAuthConfigRef of the backends"),
-    pending("config.sessionStorage", "nothing: session ids are sealed, and need no store"),
+    pending("config.sessionStorage", "nothing: spec.sessionStorage"),
     pending("config.telemetry", "nothing: spec.telemetryConfigRef"),
 ];
 
@@ -82,7 +77,6 @@ const MCP_SERVER: &[PendingField] = &[
     pending("resourceOverrides", "labels and annotations of what is made"),
     pending("sessionStorage", "nothing: the VirtualMCPServer keeps sessions"),
     pending("telemetryConfigRef", "traces of the bridge"),
-    pending("toolConfigRef", "nothing: spec.config.aggregation.tools of the VirtualMCPServer"),
     pending("trustProxyHeaders", "a proxy before the server"),
     pending("volumes", "nothing: volumes in spec.podTemplateSpec"),
     pending("webhookConfigRef", "webhooks"),
@@ -90,6 +84,29 @@ const MCP_SERVER: &[PendingField] = &[
 
 /// Fields of an MCPServerEntry.
 const MCP_SERVER_ENTRY: &[PendingField] = &[pending("caBundleRef", "certificates of a private authority")];
+
+/// In place of fields that shape ToolHive's proxy.
+const NO_PROXY: &str = "nothing: no proxy is run; VirtualMCPServers connect to the server themselves";
+
+/// Fields of an MCPRemoteProxy.
+const MCP_REMOTE_PROXY: &[PendingField] = &[
+    pending("audit", "nothing: spec.config.audit of the VirtualMCPServer"),
+    pending("authServerRef", "an authorization server"),
+    pending("authzConfig", "nothing: spec.incomingAuth.authzConfig of the VirtualMCPServer"),
+    pending("authzConfigRef", "nothing: spec.incomingAuth.authzConfigRef of the VirtualMCPServer"),
+    pending("endpointPrefix", NO_PROXY),
+    pending("oidcConfigRef", "nothing: spec.incomingAuth.oidcConfigRef of the VirtualMCPServer"),
+    pending("podTemplateSpec", NO_PROXY),
+    pending("proxyPort", NO_PROXY),
+    pending("replicas", NO_PROXY),
+    pending("resourceOverrides", NO_PROXY),
+    pending("resources", NO_PROXY),
+    pending("serviceAccount", NO_PROXY),
+    pending("sessionAffinity", NO_PROXY),
+    pending("sessionStorage", NO_PROXY),
+    pending("telemetryConfigRef", "nothing: spec.telemetryConfigRef of the VirtualMCPServer"),
+    pending("trustProxyHeaders", NO_PROXY),
+];
 
 /// Fields of an EmbeddingServer.
 const EMBEDDING_SERVER: &[PendingField] =
@@ -109,6 +126,7 @@ pub fn fields_of(kind: &str) -> &'static [PendingField] {
         "VirtualMCPServer" => VIRTUAL_MCP_SERVER,
         "MCPServer" => MCP_SERVER,
         "MCPServerEntry" => MCP_SERVER_ENTRY,
+        "MCPRemoteProxy" => MCP_REMOTE_PROXY,
         "EmbeddingServer" => EMBEDDING_SERVER,
         "MCPTelemetryConfig" => MCP_TELEMETRY_CONFIG,
         _ => &[],
@@ -118,17 +136,8 @@ pub fn fields_of(kind: &str) -> &'static [PendingField] {
 /// Returns the pending fields that a `spec` has.
 pub fn given(kind: &str, spec: &Value) -> Vec<PendingField> {
     let is_given = |field: &&PendingField| {
-        let mut found = vec![spec];
-        for segment in field.path.split('.') {
-            let (name, is_list) = segment.strip_suffix("[]").map_or((segment, false), |name| (name, true));
-            let values = found.into_iter().filter_map(|block| block.get(name));
-            found = if is_list {
-                values.filter_map(Value::as_array).flatten().collect()
-            } else {
-                values.collect()
-            };
-        }
-        found.iter().any(|value| !value.is_null())
+        let found = field.path.split('.').try_fold(spec, |block, name| block.get(name));
+        found.is_some_and(|value| !value.is_null())
     };
     fields_of(kind).iter().filter(is_given).copied().collect()
 }
@@ -146,13 +155,11 @@ pub(crate) fn remove(prefix: &str, block: &mut Map<String, Value>) {
 fn remove_at(path: &str, block: &mut Map<String, Value>) {
     match path.split_once('.') {
         None => drop(block.remove(path)),
-        Some((segment, rest)) => match block.get_mut(segment.trim_end_matches("[]")) {
-            Some(Value::Object(inner)) => remove_at(rest, inner),
-            Some(Value::Array(items)) => {
-                items.iter_mut().filter_map(Value::as_object_mut).for_each(|item| remove_at(rest, item));
+        Some((name, rest)) => {
+            if let Some(Value::Object(inner)) = block.get_mut(name) {
+                remove_at(rest, inner);
             }
-            _ => {}
-        },
+        }
     }
 }
 
@@ -163,8 +170,8 @@ pub(crate) fn add_to_schema(kind: &str, spec: &mut Value) {
         let mut properties = "/properties".to_owned();
         for block in blocks.split('.').filter(|name| !name.is_empty()) {
             properties.push('/');
-            properties.push_str(block.trim_end_matches("[]"));
-            properties.push_str(if block.ends_with("[]") { "/items/properties" } else { "/properties" });
+            properties.push_str(block);
+            properties.push_str("/properties");
         }
         if let Some(Value::Object(properties)) = spec.pointer_mut(&properties) {
             let description = format!("Accepted and not followed; waits for {capability}.");
@@ -188,9 +195,6 @@ mod tests {
         let paths: Vec<_> = given("VirtualMCPServer", &spec).iter().map(|field| field.path).collect();
         assert_eq!(paths, ["authServerConfig", "config.codeMode"]);
         assert!(given("MCPGroup", &spec).is_empty());
-        let spec = json!({ "config": { "aggregation": { "tools": [{ "workload": "a" }, { "toolConfigRef": {} }] } } });
-        let paths: Vec<_> = given("VirtualMCPServer", &spec).iter().map(|field| field.path).collect();
-        assert_eq!(paths, ["config.aggregation.tools[].toolConfigRef"]);
     }
 
     #[test]
@@ -200,10 +204,6 @@ mod tests {
         let Value::Object(mut block) = handling else { unreachable!() };
         remove("config.operational", &mut block);
         assert_eq!(Value::from(block), json!({ "failureHandling": { "partialFailureMode": "fail" } }));
-        let tools = json!({ "tools": [{ "workload": "a", "toolConfigRef": { "name": "t" } }] });
-        let Value::Object(mut block) = tools else { unreachable!() };
-        remove("config.aggregation", &mut block);
-        assert_eq!(Value::from(block), json!({ "tools": [{ "workload": "a" }] }));
     }
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
             let kind = definition.spec.names.kind.clone();
             let schema = json!(definition.spec.versions[0].schema);
             for PendingField { path, .. } in fields_of(&kind) {
-                let path = path.replace("[]", "/items").replace('.', "/properties/");
+                let path = path.replace('.', "/properties/");
                 let pointer = format!("/openAPIV3Schema/properties/spec/properties/{path}");
                 assert!(schema.pointer(&pointer).is_some(), "{kind}: {pointer}");
             }

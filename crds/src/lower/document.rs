@@ -4,17 +4,21 @@ use serde_json::{Value, json};
 use vmcp_config::raw::RawProvider;
 
 use super::incoming_auth;
-use super::pod_layout::{ADMIN_PORT, ADMIN_TOKEN, CACHE_DIR, CLIENT_PORT, POD_IP_VARIABLE, SESSION_KEY};
+use super::pod_layout::{
+    ADMIN_PORT, ADMIN_TOKEN, CACHE_DIR, CLIENT_PORT, METRICS_TOKEN, POD_IP_VARIABLE, SESSION_KEY,
+};
 use super::prune_missing_backends::MissingBackends;
 use super::referenced_objects::{Backend, EmbeddingService, HeaderValue, ReferencedObjects};
 use super::secret_files::{self, SecretFiles};
+use super::tool_configs;
 use crate::fields::headers::SensitiveHeader;
 use crate::fields::pending;
+use crate::fields::references::SecretKeyReference;
 use crate::fields::yaml_block::Block;
 use crate::problem::Problem;
 use crate::shared_settings::mcp_telemetry_config::{MCPTelemetryConfigSpec, OpenTelemetry};
 use crate::virtual_mcp_server::{
-    DEFAULT_SHUTDOWN_DELAY, EmbeddingSource, TeiService, ValidOptimizer, Validated,
+    DEFAULT_SHUTDOWN_DELAY, EmbeddingSource, Llm, SessionStorage, TeiService, ValidOptimizer, Validated,
 };
 
 /// Renderer of one file.
@@ -30,7 +34,7 @@ pub(super) struct Document<'a> {
 impl Document<'_> {
     pub(super) fn render(mut self) -> Value {
         let mut settings = self.server.settings.clone();
-        pending::remove("config.aggregation", &mut settings.aggregation);
+        tool_configs::merge(&mut settings.aggregation, self.referenced.backends);
         pending::remove("config.audit", &mut settings.audit);
         pending::remove("config.operational", &mut settings.operational);
         let mut absent = MissingBackends {
@@ -50,6 +54,7 @@ impl Document<'_> {
             ("profiles", secret_files::escape(settings.profiles.into())),
             ("audit", secret_files::escape(settings.audit.into())),
             ("rateLimiting", secret_files::escape(settings.rate_limiting.into())),
+            ("sessionStorage", self.session_storage()),
             ("telemetry", self.telemetry()),
             (
                 "incomingAuth",
@@ -61,7 +66,7 @@ impl Document<'_> {
             ),
             ("outgoingAuth", self.outgoing_auth()),
             ("passthroughHeaders", self.server.passthrough_headers.clone().into()),
-            ("server", server(settings.server, &self.server.name, &self.server.namespace)),
+            ("server", server(settings.server, self.server)),
         ] {
             if value.as_object().is_none_or(|block| !block.is_empty()) {
                 file.insert(key.to_owned(), value);
@@ -77,7 +82,17 @@ impl Document<'_> {
     }
 
     fn backend(&mut self, backend: &Backend) -> Value {
-        let Backend { name, url, transport, headers, auth: _, isolation, protocol_era, enabled } = backend;
+        let Backend {
+            name,
+            url,
+            transport,
+            headers,
+            auth: _,
+            tool_config: _,
+            isolation,
+            protocol_era,
+            enabled,
+        } = backend;
         let mut entry = Block::new();
         entry.insert("name".to_owned(), name.as_str().into());
         entry.insert("url".to_owned(), secret_files::escape(url.as_str().into()));
@@ -118,11 +133,33 @@ impl Document<'_> {
         if backends.is_empty() { Block::new().into() } else { json!({ "backends": backends }) }
     }
 
+    fn session_storage(&mut self) -> Value {
+        let Some(SessionStorage { provider, address, db, key_prefix, password_ref }) =
+            &self.server.session_storage
+        else {
+            return Block::new().into();
+        };
+        let mut storage = Block::new();
+        storage.insert("provider".to_owned(), json!(provider));
+        if let Some(address) = address {
+            storage.insert("address".to_owned(), secret_files::escape(address.as_str().into()));
+        }
+        storage.insert("db".to_owned(), json!(db));
+        let own = || format!("{}/{}:", self.server.namespace, self.server.name);
+        let prefix = key_prefix.clone().unwrap_or_else(own);
+        storage.insert("keyPrefix".to_owned(), secret_files::escape(prefix.into()));
+        if let Some(password) = password_ref {
+            storage.insert("password".to_owned(), self.secrets.refer(password));
+        }
+        storage.into()
+    }
+
     fn optimizer(&mut self) -> Value {
         let Some(optimizer) = &self.server.optimizer else {
             return json!({ "enabled": false });
         };
-        let ValidOptimizer { cache_size: _, embeddings, on_unavailable, settings, written_as: _ } = optimizer;
+        let ValidOptimizer { cache_size: _, embeddings, on_unavailable, llm, settings, written_as: _ } =
+            optimizer;
         let mut block = Block::new();
         block.insert("enabled".to_owned(), true.into());
         if let Value::Object(settings) = secret_files::escape(settings.clone().into()) {
@@ -137,9 +174,7 @@ impl Document<'_> {
             }
             EmbeddingSource::OpenAi { api_key, headers, settings } => {
                 let mut service = self.service(headers, settings);
-                if let Some(key) = api_key {
-                    service.insert("apiKey".to_owned(), self.secrets.refer(key));
-                }
+                self.add_api_key(&mut service, api_key.as_ref());
                 (RawProvider::OpenAi, "openai", service)
             }
         };
@@ -150,7 +185,18 @@ impl Document<'_> {
             embeddings.insert(name.to_owned(), service.into());
         }
         block.insert("embeddings".to_owned(), embeddings.into());
+        if let Some(Llm { api_key_secret_ref, settings }) = llm {
+            let mut llm = self.service(&[], settings);
+            self.add_api_key(&mut llm, api_key_secret_ref.as_ref());
+            block.insert("llm".to_owned(), llm.into());
+        }
         block.into()
+    }
+
+    fn add_api_key(&mut self, service: &mut Block, key: Option<&SecretKeyReference>) {
+        if let Some(key) = key {
+            service.insert("apiKey".to_owned(), self.secrets.refer(key));
+        }
     }
 
     fn tei(&mut self, service: &TeiService, headers: &[SensitiveHeader], settings: &Block) -> Block {
@@ -166,7 +212,7 @@ impl Document<'_> {
         tei
     }
 
-    /// Returns the block of an embedding service, with its secret headers among the others.
+    /// Returns the block of a service, with its secret headers among the others.
     fn service(&mut self, headers: &[SensitiveHeader], settings: &Block) -> Block {
         let mut service: Block =
             settings.clone().into_iter().map(|(key, value)| (key, secret_files::escape(value))).collect();
@@ -224,7 +270,7 @@ impl Document<'_> {
 
 /// Returns the block `server`: addresses, keys and tokens are the same in every pod; the rest is as the
 /// resource says.
-fn server(settings: Block, name: &str, namespace: &str) -> Value {
+fn server(settings: Block, Validated { name, namespace, metrics_token, .. }: &Validated) -> Value {
     let mut server = Block::new();
     server.insert("listen".to_owned(), format!("0.0.0.0:{CLIENT_PORT}").into());
     server.insert("adminListen".to_owned(), format!("0.0.0.0:{ADMIN_PORT}").into());
@@ -233,6 +279,9 @@ fn server(settings: Block, name: &str, namespace: &str) -> Value {
     // The headless Service has the address of each ready pod.
     server.insert("peers".to_owned(), json!([format!("vmcp-{name}-peers.{namespace}.svc:{ADMIN_PORT}")]));
     server.insert("adminTokens".to_owned(), json!([secret_files::reference(ADMIN_TOKEN)]));
+    if *metrics_token {
+        server.insert("metricsTokens".to_owned(), json!([secret_files::reference(METRICS_TOKEN)]));
+    }
     if let Value::Object(settings) = secret_files::escape(settings.into()) {
         for (key, value) in settings {
             server.entry(key).or_insert(value);

@@ -11,6 +11,8 @@ pub const CACHE_DIR: &str = "/var/lib/vmcp/cache";
 pub const SECRETS_DIR: &str = "/etc/vmcp/secrets";
 /// File with the bearer token of the admin port.
 pub const ADMIN_TOKEN: &str = "admin-token";
+/// File with the bearer token of `/metrics`.
+pub const METRICS_TOKEN: &str = "metrics-token";
 /// File with the key that seals session ids.
 pub const SESSION_KEY: &str = "session-key";
 /// Environment variable with the address of the pod, at which the other replicas reach it.

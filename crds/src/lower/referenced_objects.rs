@@ -10,8 +10,9 @@ use crate::shared_settings::mcp_authz_config::MCPAuthzConfigSpec;
 use crate::shared_settings::mcp_external_auth_config::MCPExternalAuthConfigSpec;
 use crate::shared_settings::mcp_oidc_config::MCPOIDCConfigSpec;
 use crate::shared_settings::mcp_telemetry_config::MCPTelemetryConfigSpec;
+use crate::shared_settings::mcp_tool_config::MCPToolConfigSpec;
 
-/// An MCP server behind a VirtualMCPServer, from an MCPServer or an MCPServerEntry.
+/// An MCP server behind a VirtualMCPServer, from an MCPServer, an MCPServerEntry or an MCPRemoteProxy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backend {
     /// Name of the resource.
@@ -24,6 +25,8 @@ pub struct Backend {
     pub headers: BTreeMap<String, HeaderValue>,
     /// Credentials that are fetched, or kept in an object of their own.
     pub auth: Option<MCPExternalAuthConfigSpec>,
+    /// Filter and overrides of its tools, from an MCPToolConfig.
+    pub tool_config: Option<MCPToolConfigSpec>,
     /// Clients that share a connection; `None`: decided by what the server is.
     pub isolation: Option<Isolation>,
     /// Era in which it is spoken to; `None`: that of the client.

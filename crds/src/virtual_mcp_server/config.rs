@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use vmcp_config::raw::{
     RawAggregation, RawAudit, RawOperational, RawProfile, RawProxy, RawRateLimiting, RawServer,
 };
 
+use crate::fields::references::LocalReference;
 use crate::fields::yaml_block::{self, Block};
 
 /// Names and visibility of tools, connections to backends, failure handling, client connections.
@@ -21,7 +23,7 @@ pub struct Config {
     pub group_ref: Option<String>,
     /// Rules by which the tools of many backends become one list.
     #[serde(skip_serializing_if = "Block::is_empty")]
-    #[schemars(with = "RawAggregation")]
+    #[schemars(with = "AggregationSchema")]
     pub aggregation: Block,
     /// Log level, timeouts by backend, and what happens when backends fail.
     #[serde(skip_serializing_if = "Block::is_empty")]
@@ -39,7 +41,8 @@ pub struct Config {
     #[serde(skip_serializing_if = "Block::is_empty")]
     #[schemars(with = "RawAudit")]
     pub audit: Block,
-    /// Limits on calls of tools, by token buckets; each replica has its own.
+    /// Limits on calls of tools, by token buckets; each pod has its own, unless `spec.sessionStorage` has
+    /// them.
     #[serde(skip_serializing_if = "Block::is_empty")]
     #[schemars(with = "RawRateLimiting")]
     pub rate_limiting: Block,
@@ -65,6 +68,29 @@ pub struct Config {
 /// Default of `shutdownDelay`. After SIGTERM, new connections still arrive until all nodes have removed the
 /// pod from the endpoints of the Service.
 pub(crate) const DEFAULT_SHUTDOWN_DELAY: &str = "5s";
+
+/// Schema of `aggregation`, with the reference to an MCPToolConfig in each entry of `tools`.
+struct AggregationSchema;
+
+impl JsonSchema for AggregationSchema {
+    fn schema_name() -> Cow<'static, str> {
+        "AggregationSettings".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = RawAggregation::json_schema(generator);
+        let mut reference = LocalReference::json_schema(generator);
+        reference.insert(
+            "description".to_owned(),
+            "MCPToolConfig with a filter and overrides, before the one that the backend names. `filter` and `overrides` \
+             of this entry go before it, tool by tool."
+                .into(),
+        );
+        if let Some(Value::Object(properties)) = schema.pointer_mut("/properties/tools/items/properties") {
+            properties.insert("toolConfigRef".to_owned(), reference.into());
+        }
+        schema
+    }
+}
 
 /// Schema of the part of `server` that a resource may set; the operator decides the rest.
 struct ServerSettingsSchema;

@@ -126,11 +126,15 @@ pub struct ServiceMonitor {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 64))]
     pub labels: BTreeMap<String, String>,
+    /// `true`: `/metrics` of the pods wants a bearer token. The operator generates it, as `metrics-token` in
+    /// the Secret `NAME-vmcp-secrets`, and the ServiceMonitor refers to it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub require_token: bool,
 }
 
 impl Default for ServiceMonitor {
     fn default() -> Self {
-        Self { enabled: true, interval: None, labels: BTreeMap::new() }
+        Self { enabled: true, interval: None, labels: BTreeMap::new(), require_token: false }
     }
 }
 

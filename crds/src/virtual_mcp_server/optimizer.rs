@@ -5,10 +5,11 @@ use std::borrow::Cow;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
-use vmcp_config::raw::{RawOptimizer, StorageType};
+use vmcp_config::raw::{RawLlm, RawOptimizer, StorageType};
 
 use super::embeddings::Embeddings;
 use crate::fields::cel_rules::QUANTITY_PATTERN;
+use crate::fields::references::SecretKeyReference;
 use crate::fields::yaml_block::{self, Block};
 
 /// Offers `optim_find_tool` and `optim_call_tool` in place of hundreds of tool definitions.
@@ -23,6 +24,9 @@ pub struct Optimizer {
     /// Source of vectors for search by meaning. Default: a small model inside vmcp.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub embeddings: Option<Embeddings>,
+    /// Language model that ranks tools for `recommend_tools` and `search_tools`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub llm: Option<Llm>,
     /// All other settings of the optimizer.
     #[serde(flatten)]
     #[schemars(with = "OptimizerSettingsSchema")]
@@ -38,6 +42,32 @@ impl JsonSchema for OptimizerSettingsSchema {
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         yaml_block::schema_without::<RawOptimizer>(generator, &["enabled", "storage", "embeddings", "llm"])
+    }
+}
+
+/// A language model with OpenAI's `/v1/chat/completions`: ranks tools for `recommend_tools` and
+/// `search_tools`. Without it, and while it fails, the search ranks alone.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Llm {
+    /// Secret key with the API key, which is sent as a bearer token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_key_secret_ref: Option<SecretKeyReference>,
+    /// All other settings of `llm`: `endpoint`, `model`, `timeout`.
+    #[serde(flatten)]
+    #[schemars(with = "LlmSettingsSchema")]
+    pub settings: Block,
+}
+
+/// Schema of the settings of `llm` without `apiKey`, which a resource gives as a Secret.
+struct LlmSettingsSchema;
+
+impl JsonSchema for LlmSettingsSchema {
+    fn schema_name() -> Cow<'static, str> {
+        "LlmSettings".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        yaml_block::schema_without::<RawLlm>(generator, &["apiKey"])
     }
 }
 

@@ -15,8 +15,8 @@ use kube::core::Selector;
 pub(crate) use self::optimizer::WrittenAs;
 pub use self::optimizer::{EmbeddingSource, TeiService, ValidOptimizer};
 use super::{
-    Autoscaling, HttpRoute, PodDisruptionBudget, ServiceMonitor, ServiceType, TelemetryConfigReference,
-    VirtualMCPServer, VirtualMCPServerSpec,
+    Autoscaling, HttpRoute, PodDisruptionBudget, ServiceMonitor, ServiceType, SessionStorage,
+    TelemetryConfigReference, VirtualMCPServer, VirtualMCPServerSpec,
 };
 use crate::fields::workload::{ImagePullPolicy, SessionAffinity};
 use crate::fields::yaml_block::Block;
@@ -40,6 +40,8 @@ pub struct Validated {
     pub telemetry: Option<TelemetryConfigReference>,
     /// Blocks that go into `vmcp.yaml` as written.
     pub settings: YamlBlocks,
+    /// The store that the pods share.
+    pub session_storage: Option<SessionStorage>,
     /// Names of the client's headers that backends get.
     pub passthrough_headers: Vec<String>,
     /// Fields of the pods.
@@ -56,6 +58,8 @@ pub struct Validated {
     pub ingress_from: Option<Vec<NetworkPolicyPeer>>,
     /// ServiceMonitor to make.
     pub service_monitor: Option<ServiceMonitor>,
+    /// True if `/metrics` wants a token.
+    pub metrics_token: bool,
     /// HTTPRoute to make.
     pub http_route: Option<HttpRoute>,
     /// Fields that would expose the server outside of the cluster without asking anybody who they are, and
@@ -197,6 +201,7 @@ impl VirtualMCPServer {
                 server: config.server,
                 incoming_auth: spec.incoming_auth.clone(),
             },
+            session_storage: spec.session_storage.clone(),
             passthrough_headers: match spec.passthrough_headers.as_slice() {
                 [] => config.passthrough_headers,
                 names => names.to_vec(),
@@ -218,6 +223,7 @@ impl VirtualMCPServer {
                 .as_ref()
                 .filter(|policy| policy.enabled)
                 .map(|policy| policy.ingress_from.clone()),
+            metrics_token: spec.service_monitor.as_ref().is_some_and(|monitor| monitor.require_token),
             service_monitor: spec.service_monitor.clone().filter(|monitor| monitor.enabled),
             http_route: spec.http_route.clone().filter(|_| !withheld.contains(&HTTP_ROUTE)),
             withheld,

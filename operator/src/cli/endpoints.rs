@@ -3,13 +3,14 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use axum::Router;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
 
+use super::metrics_token;
 use super::options::Options;
 use super::run::RunError;
 use crate::runtime::{Context, Metrics};
@@ -43,8 +44,11 @@ pub(super) async fn serve(
     metrics: &Arc<Metrics>,
     readiness: &Readiness,
 ) -> Result<BoxFuture<'static, ()>, RunError> {
-    let metrics = metrics.clone();
-    let text = move || async move {
+    let (metrics, token_file) = (metrics.clone(), options.metrics_token_file.clone());
+    let text = move |headers: HeaderMap| async move {
+        if let Err(refusal) = metrics_token::check(token_file.as_deref(), &headers).await {
+            return refusal.into_response();
+        }
         let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
         (StatusCode::OK, [("content-type", kind)], metrics.text()).into_response()
     };

@@ -2,6 +2,7 @@
 //! them.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 use vmcp_crds::ApiGroup;
@@ -21,6 +22,9 @@ pub(crate) struct Options {
     /// Namespaces to look after, between commas [default: all namespaces].
     #[arg(long, env = "WATCH_NAMESPACE", default_value = "", hide_default_value = true, global = true)]
     pub(crate) watch_namespace: String,
+    /// Namespaces that are left to other releases, between commas; only without --watch-namespace.
+    #[arg(long, env = "EXCLUDE_NAMESPACES", default_value = "", hide_default_value = true, global = true)]
+    pub(crate) exclude_namespaces: String,
     /// Seconds until a process ends that cannot list every kind: a right or a definition is missing.
     #[arg(long, env = "SYNC_TIMEOUT_SECONDS", default_value_t = 120, global = true)]
     pub(crate) sync_timeout_seconds: u64,
@@ -57,6 +61,10 @@ pub(crate) struct Options {
     /// Address that serves `/metrics`.
     #[arg(long, env = "METRICS_LISTEN", default_value = "0.0.0.0:8080", global = true)]
     pub(crate) metrics_listen: SocketAddr,
+    /// File with the bearer token that `/metrics` wants; it is read for each request, so that a mounted
+    /// Secret may change [default: `/metrics` is open].
+    #[arg(long, env = "METRICS_TOKEN_FILE", global = true)]
+    pub(crate) metrics_token_file: Option<PathBuf>,
     /// Address that serves `/healthz` and `/readyz`.
     #[arg(long, env = "HEALTH_LISTEN", default_value = "0.0.0.0:8081", global = true)]
     pub(crate) health_listen: SocketAddr,
@@ -90,6 +98,7 @@ impl Options {
             operator_namespace: self.lease_namespace.clone(),
             look_up_images: self.look_up_images,
             plain_http_registries: self.plain_http_registries.clone(),
+            ..BuildSettings::default()
         })
     }
 }

@@ -14,7 +14,9 @@ use tracing_subscriber::EnvFilter;
 
 use super::endpoints::{self, Readiness};
 use super::options::{LogFormat, Options};
-use crate::runtime::{BuildSettings, Context, Election, Leadership, Metrics, OPERATOR_NAME, Scope};
+use crate::runtime::{
+    BuildSettings, Context, Election, Leadership, Metrics, OPERATOR_NAME, PodSchema, Scope,
+};
 
 /// The longest that a shutdown waits for reconciles that are under way; then they are dropped.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
@@ -85,6 +87,7 @@ pub(super) async fn run(options: Options) -> Result<(), RunError> {
     let readiness = Readiness::default();
     let served = endpoints::serve(&options, &metrics, &readiness).await?;
 
+    let settings = BuildSettings { pod_schema: Arc::new(PodSchema::served(&client).await), ..settings };
     let process = Process { options: &options, settings, client, metrics, readiness, shutdown };
     let operate = process.operate(&namespace);
     tokio::select! {
@@ -130,7 +133,7 @@ impl Process<'_> {
     /// Returns a context for each API group: resources of one refer to resources of the same group only.
     fn contexts(&self, leadership: &Leadership, identity: &str) -> Vec<Arc<Context>> {
         let context = |api_group| {
-            let scope = Scope::parse(&self.options.watch_namespace);
+            let scope = Scope::parse(&self.options.watch_namespace, &self.options.exclude_namespaces);
             let settings = BuildSettings { api_group, ..self.settings.clone() };
             let (client, metrics, leadership) =
                 (self.client.clone(), self.metrics.clone(), leadership.clone());

@@ -13,7 +13,7 @@ use vmcp_crds::embedding_server::{AccessMode, ModelCache};
 
 use super::names::{WORKLOAD_NAME, child_name};
 use super::validate::ValidEmbeddingServer;
-use crate::runtime::{Child, Desired, child_metadata, workload_labels};
+use crate::runtime::{Child, Desired, PodSchema, child_metadata, workload_labels};
 use crate::workload::pod;
 use crate::workload::pod_template::{self, PodTemplateError};
 
@@ -28,11 +28,11 @@ const DATA: &str = "/data";
 const START_ATTEMPTS: i32 = 360;
 
 /// Returns every object that should exist.
-pub(super) fn build(server: &ValidEmbeddingServer) -> Result<Desired, PodTemplateError> {
-    let template = pod_template::merge(&template(server), &server.template)?;
+pub(super) fn build(server: &ValidEmbeddingServer, schema: &PodSchema) -> Result<Desired, PodTemplateError> {
+    let template = pod_template::merge(&template(server), &server.template, schema)?;
     let mut children = Vec::new();
     children.extend(server.cache.as_ref().map(|cache| Child::of(&claim(server, cache))));
-    children.extend([Child::of(&set(server, template)), Child::of(&service(server))]);
+    children.extend([Child::of(&set(server)).with_pod_template(template), Child::of(&service(server))]);
     Ok(Desired { children, keep: Vec::new() })
 }
 
@@ -55,7 +55,8 @@ fn claim(server: &ValidEmbeddingServer, cache: &ModelCache) -> PersistentVolumeC
     }
 }
 
-fn set(server: &ValidEmbeddingServer, template: PodTemplateSpec) -> StatefulSet {
+/// Returns the StatefulSet without its pod template.
+fn set(server: &ValidEmbeddingServer) -> StatefulSet {
     StatefulSet {
         metadata: metadata(server),
         spec: Some(StatefulSetSpec {
@@ -67,7 +68,6 @@ fn set(server: &ValidEmbeddingServer, template: PodTemplateSpec) -> StatefulSet 
             },
             // `OrderedReady` would wait for a broken pod to become ready before it rolls out the correction.
             pod_management_policy: Some("Parallel".to_owned()),
-            template,
             ..StatefulSetSpec::default()
         }),
         status: None,

@@ -17,7 +17,7 @@ use super::status::{self, ObservedEmbeddingServer};
 use super::validate::validate;
 use crate::references::{self, ReferencedSecrets};
 use crate::runtime::{
-    ApplyError, ChildKind, Context, Desired, Triggers, report, run_controller, workload_labels,
+    ApplyError, ChildKind, Context, Desired, PodSchema, Triggers, report, run_controller, workload_labels,
 };
 use crate::workload::cluster_events;
 use crate::workload::health::PodCounts;
@@ -38,7 +38,7 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
 async fn reconcile(server: Arc<EmbeddingServer>, context: Arc<Context>) -> Result<Action, ApplyError> {
     let (namespace, name) = (server.namespace().unwrap_or_default(), server.name_any());
     let secrets = dereference(&server, &context).await?;
-    let (desired, refusal) = match plan(&server, &secrets) {
+    let (desired, refusal) = match plan(&server, &secrets, &context.settings.pod_schema) {
         Ok(desired) => (desired, None),
         Err(refusal) => (keep(&name), Some(refusal)),
     };
@@ -66,12 +66,16 @@ async fn reconcile(server: Arc<EmbeddingServer>, context: Arc<Context>) -> Resul
 }
 
 /// Returns the children that should exist, or why the resource cannot run as it is written.
-pub(super) fn plan(server: &EmbeddingServer, secrets: &ReferencedSecrets) -> Result<Desired, SpecRefusal> {
+pub(super) fn plan(
+    server: &EmbeddingServer,
+    secrets: &ReferencedSecrets,
+    schema: &PodSchema,
+) -> Result<Desired, SpecRefusal> {
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
     if let Some(missing) = secrets.missing(namespace, &secret_references(server)) {
         return Err(SpecRefusal::SecretNotFound(missing));
     }
-    Ok(build(&validate(server, secrets)?)?)
+    Ok(build(&validate(server, secrets)?, schema)?)
 }
 
 /// Leaves all children as they are: pods of the previous version serve on while the resource is refused.

@@ -8,8 +8,10 @@ use vmcp_crds::embedding_server::EmbeddingServerPhase;
 use vmcp_crds::{EmbeddingServer, EmbeddingServerStatus};
 
 use super::build::CONTAINER;
+use super::names::WORKLOAD_NAME;
 use crate::runtime::{Conditions, set_pending};
 use crate::workload::health::{PODS_READY, PodCounts, WorkloadHealth, WorkloadState, resource_health};
+use crate::workload::pod_selector;
 use crate::workload::rollout::set_progress;
 use crate::workload::spec_refusal::{SpecRefusal, set_validity};
 
@@ -64,6 +66,7 @@ pub(super) fn of(server: &EmbeddingServer, observed: &ObservedEmbeddingServer<'_
         observed_generation: Some(generation),
         replicas: counts.existing,
         ready_replicas: counts.ready,
+        selector: Some(pod_selector(WORKLOAD_NAME, server.metadata.name.as_deref().unwrap_or_default())),
         conditions: conditions.finish(),
     }
 }

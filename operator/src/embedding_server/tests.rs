@@ -9,7 +9,7 @@ use super::controller::plan;
 use super::status::{self, ObservedEmbeddingServer};
 use super::url;
 use crate::references::ReferencedSecrets;
-use crate::runtime::{Child, ChildKind};
+use crate::runtime::{Child, ChildKind, PodSchema};
 use crate::workload::health::PodCounts;
 
 fn server(spec: &str) -> EmbeddingServer {
@@ -22,7 +22,8 @@ fn server(spec: &str) -> EmbeddingServer {
 }
 
 fn planned(spec: &str, kind: ChildKind) -> Option<Value> {
-    let desired = plan(&server(spec), &ReferencedSecrets::of(&[("hf", "token", "x")])).unwrap();
+    let desired =
+        plan(&server(spec), &ReferencedSecrets::of(&[("hf", "token", "x")]), &PodSchema::default()).unwrap();
     let found = desired.children.iter().find(|child| child.kind() == kind).map(Child::object);
     found.map(|object| serde_json::to_value(object).unwrap())
 }
@@ -74,7 +75,9 @@ fn what_makes_no_sense_says_what_would() {
         ),
         ("{hfTokenSecretRef: {name: none, key: k}}", "there is no Secret none"),
     ] {
-        let refusal = plan(&server(spec), &ReferencedSecrets::default()).unwrap_err().to_string();
+        let refusal = plan(&server(spec), &ReferencedSecrets::default(), &PodSchema::default())
+            .unwrap_err()
+            .to_string();
         assert!(refusal.starts_with(said), "{refusal}");
     }
 }
@@ -97,6 +100,8 @@ fn a_model_that_is_being_fetched_is_no_failure() {
     };
     let status = status::of(&server, &found);
     assert_eq!(status.phase, Some(EmbeddingServerPhase::Downloading));
+    let selector = status.selector.clone().unwrap_or_default();
+    assert!(selector.contains("app.kubernetes.io/instance=bge"), "for an autoscaler: {selector}");
     let reasons: Vec<_> =
         status.conditions.iter().map(|found| (found.type_.as_str(), found.reason.as_str())).collect();
     assert_eq!(

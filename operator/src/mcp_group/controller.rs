@@ -16,7 +16,8 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
     let all = &context.resources;
     let triggers = Triggers::new(context, &all.mcp_groups)
         .on(&all.mcp_servers, groups_of_namespace)
-        .on(&all.mcp_server_entries, groups_of_namespace);
+        .on(&all.mcp_server_entries, groups_of_namespace)
+        .on(&all.mcp_remote_proxies, groups_of_namespace);
     run_controller(triggers, reconcile).boxed()
 }
 
@@ -37,7 +38,8 @@ async fn reconcile(group: Arc<MCPGroup>, context: Arc<Context>) -> Result<Action
     let namespace = group.namespace().unwrap_or_default();
     let servers = context.resources.mcp_servers.list(&namespace);
     let entries = context.resources.mcp_server_entries.list(&namespace);
-    let status = status::of(&group, &servers, &entries);
+    let proxies = context.resources.mcp_remote_proxies.list(&namespace);
+    let status = status::of(&group, &servers, &entries, &proxies);
     let before = group.status.as_ref().map_or(&[][..], |status| &status.conditions);
     report(&context, group.as_ref(), before, &status.conditions, &status).await?;
     Ok(Action::await_change())

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use kube::ResourceExt as _;
 use vmcp_crds::fields::references::LocalReference;
 use vmcp_crds::mcp_group::MCPGroupPhase;
-use vmcp_crds::{MCPGroup, MCPGroupStatus, MCPServer, MCPServerEntry};
+use vmcp_crds::{MCPGroup, MCPGroupStatus, MCPRemoteProxy, MCPServer, MCPServerEntry};
 
 use crate::runtime::Conditions;
 
-/// Computes the status. `servers` and `entries` are all of the namespace.
+/// Computes the status. `servers`, `entries` and `proxies` are all of the namespace.
 pub(super) fn of(
     group: &MCPGroup,
     servers: &[Arc<MCPServer>],
     entries: &[Arc<MCPServerEntry>],
+    proxies: &[Arc<MCPRemoteProxy>],
 ) -> MCPGroupStatus {
     let name = group.name_any();
     let belongs = |reference: Option<&LocalReference>| reference.is_some_and(|group| group.name == name);
@@ -27,16 +28,26 @@ pub(super) fn of(
         .filter(|entry| belongs(entry.spec.group_ref.as_ref()))
         .map(|entry| entry.name_any())
         .collect();
+    let proxies: Vec<_> = proxies
+        .iter()
+        .filter(|proxy| belongs(proxy.spec.remote.group_ref.as_ref()))
+        .map(|proxy| proxy.name_any())
+        .collect();
     let generation = group.metadata.generation.unwrap_or_default();
     let before = group.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let mut conditions = Conditions::new(before, generation);
-    if servers.is_empty() && entries.is_empty() {
+    if servers.is_empty() && entries.is_empty() && proxies.is_empty() {
         let message = format!(
-            "the group has no members; set `groupRef: {{name: {name}}}` in an MCPServer or MCPServerEntry"
+            "the group has no members; set `groupRef: {{name: {name}}}` in an MCPServer, MCPServerEntry or MCPRemoteProxy"
         );
         conditions.set("Ready", true, "Empty", message);
     } else {
-        let message = format!("members: {} MCPServers, {} MCPServerEntries", servers.len(), entries.len());
+        let message = format!(
+            "members: {} MCPServers, {} MCPServerEntries, {} MCPRemoteProxies",
+            servers.len(),
+            entries.len(),
+            proxies.len()
+        );
         conditions.set("Ready", true, "MembersListed", message);
     }
     MCPGroupStatus {
@@ -46,6 +57,8 @@ pub(super) fn of(
         servers,
         entry_count: count(&entries),
         entries,
+        remote_proxy_count: count(&proxies),
+        remote_proxies: proxies,
         conditions: conditions.finish(),
     }
 }
@@ -78,12 +91,15 @@ mod tests {
         ];
         let servers: Vec<_> = servers.into_iter().map(Arc::new).collect();
         let group: MCPGroup = named("MCPGroup", "tools", &json!({}));
-        let status = of(&group, &servers, &[]);
+        let proxy = json!({ "remoteUrl": "https://x.example/mcp", "groupRef": { "name": "tools" } });
+        let proxies = [Arc::new(named::<MCPRemoteProxy>("MCPRemoteProxy", "remote", &proxy))];
+        let status = of(&group, &servers, &[], &proxies);
+        assert_eq!((status.remote_proxies, status.remote_proxy_count), (vec!["remote".to_owned()], 1));
         assert_eq!(
             (status.servers, status.server_count, status.entry_count),
             (vec!["time".to_owned()], 1, 0)
         );
-        let empty = of(&group, &[], &[]);
+        let empty = of(&group, &[], &[], &[]);
         assert_eq!(empty.conditions[0].reason, "Empty");
     }
 }

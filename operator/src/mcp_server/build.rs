@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use vmcp_config::Isolation;
 use vmcp_crds::lower::{ADMIN_PORT, ADMIN_TOKEN};
@@ -84,12 +84,13 @@ pub(super) fn build(
     references: &References,
     settings: &BuildSettings,
 ) -> Result<Desired, PodTemplateError> {
-    let without_image = pod_template::merge(&template(server, "", settings), &server.template)?;
+    let schema = &settings.pod_schema;
+    let without_image = pod_template::merge(&template(server, "", settings), &server.template, schema)?;
     let digest = digest(&without_image);
     let running = references.running_bridge.as_ref().filter(|running| running.template_digest == digest);
     let bridge_image = running.map_or(settings.bridge_image.as_str(), |running| running.image.as_str());
-    let template = pod_template::merge(&template(server, bridge_image, settings), &server.template)?;
-    let mut deployment = deployment(server, template);
+    let template = pod_template::merge(&template(server, bridge_image, settings), &server.template, schema)?;
+    let mut deployment = deployment(server);
     if let ProgramStart::ByBridge(_) = server.start {
         let annotations = deployment.metadata.annotations.get_or_insert_default();
         annotations.insert(TEMPLATE_DIGEST.to_owned(), digest);
@@ -101,7 +102,7 @@ pub(super) fn build(
     if matches!(server.start, ProgramStart::ByBridge(_)) || server.secrets.is_some() {
         children.push(Child::of(&secret(server, &references.bridge_token)));
     }
-    children.extend([Child::of(&deployment), Child::of(&service(server))]);
+    children.extend([Child::of(&deployment).with_pod_template(template), Child::of(&service(server))]);
     if server.network_policy.enabled {
         children.push(Child::of(&network_policy(server, settings)));
     }
@@ -109,7 +110,7 @@ pub(super) fn build(
 }
 
 /// Returns the first 16 bytes of the SHA-256 of a pod template, in hex.
-fn digest(template: &PodTemplateSpec) -> String {
+fn digest(template: &Value) -> String {
     // A pod template always serializes.
     let text = serde_json::to_vec(template).unwrap_or_default();
     let mut digest = hex::encode(Sha256::digest(text));
@@ -130,7 +131,8 @@ pub(super) fn metadata(server: &ValidMCPServer) -> ObjectMeta {
     child_metadata(child_name(&server.name), WORKLOAD_NAME, &server.name)
 }
 
-fn deployment(server: &ValidMCPServer, template: PodTemplateSpec) -> Deployment {
+/// Returns the Deployment without its pod template.
+fn deployment(server: &ValidMCPServer) -> Deployment {
     Deployment {
         metadata: metadata(server),
         spec: Some(DeploymentSpec {
@@ -139,7 +141,6 @@ fn deployment(server: &ValidMCPServer, template: PodTemplateSpec) -> Deployment 
                 match_labels: Some(workload_labels(WORKLOAD_NAME, &server.name)),
                 match_expressions: None,
             },
-            template,
             ..DeploymentSpec::default()
         }),
         status: None,

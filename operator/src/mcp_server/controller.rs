@@ -27,7 +27,7 @@ use crate::workload::admin_poller::AdminPoller;
 use crate::workload::cluster_events;
 use crate::workload::health::{PodCounts, WorkloadState, resource_health};
 use crate::workload::spec_refusal::SpecRefusal;
-use crate::workload::workload_of_pod;
+use crate::workload::{of_deployment, workload_of_pod};
 
 /// Error of a reconcile.
 #[derive(Debug, thiserror::Error)]
@@ -100,6 +100,7 @@ async fn reconcile(
     context.apply(server.as_ref(), desired).await.entirely()?;
     let uid = server.uid().unwrap_or_default();
     let pods = context.pods(&namespace, &workload_labels(WORKLOAD_NAME, &name));
+    let pods = of_deployment(pods, &child_name(&name));
     let counts = match context.children.typed::<Deployment>(&uid, &child_name(&name)) {
         Some(deployment) => {
             Some(PodCounts::from(&deployment).with_cluster_events(&context, None, &pods).await)

@@ -38,6 +38,7 @@ pub(crate) fn backend(server: &MCPServer, cluster_domain: &str) -> Backend {
         transport,
         headers: BTreeMap::new(),
         auth: None,
+        tool_config: None,
         isolation: spec.isolation,
         protocol_era: spec.protocol_era,
         enabled: true,

@@ -6,8 +6,9 @@ use vmcp_crds::{MCPServer, MCPServerStatus};
 
 use super::names::{WORKLOAD_NAME, backend};
 use crate::references::group_condition;
-use crate::runtime::{Conditions, set_pending, workload_labels};
+use crate::runtime::{Conditions, set_pending};
 use crate::workload::health::{PODS_READY, PodCounts, WorkloadHealth, WorkloadState};
+use crate::workload::pod_selector;
 use crate::workload::rollout::set_progress;
 use crate::workload::spec_refusal::{SpecRefusal, set_validity};
 
@@ -41,11 +42,6 @@ pub(super) fn of(
     let group = group_condition(&mut conditions, server.spec.group_ref.as_ref(), *group_exists);
     let is_news = *state != WorkloadState::Ready || reason != PODS_READY;
     let messages: Vec<_> = is_news.then(|| message.clone()).into_iter().chain(group).collect();
-    let selector: Vec<_> =
-        workload_labels(WORKLOAD_NAME, server.metadata.name.as_deref().unwrap_or_default())
-            .into_iter()
-            .map(|(k, v)| format!("{k}={v}"))
-            .collect();
     MCPServerStatus {
         phase: Some(match state {
             WorkloadState::Stopped => MCPServerPhase::Stopped,
@@ -59,7 +55,7 @@ pub(super) fn of(
         observed_generation: Some(generation),
         replicas: counts.existing,
         ready_replicas: counts.ready,
-        selector: Some(selector.join(",")),
+        selector: Some(pod_selector(WORKLOAD_NAME, server.metadata.name.as_deref().unwrap_or_default())),
         conditions: conditions.finish(),
     }
 }

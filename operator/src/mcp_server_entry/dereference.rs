@@ -9,7 +9,7 @@ use crate::references::{ReferencedSecrets, group_exists};
 use crate::runtime::{CallError, Context};
 
 /// Everything that an entry refers to.
-pub(super) struct References {
+pub(crate) struct References {
     /// The values of Secrets, as far as they exist.
     pub secrets: ReferencedSecrets,
     /// True if the MCPGroup exists; `None` if none is named.
@@ -17,7 +17,7 @@ pub(super) struct References {
 }
 
 /// Reads what the entry refers to.
-pub(super) async fn dereference(entry: &MCPServerEntry, context: &Context) -> Result<References, CallError> {
+pub(crate) async fn dereference(entry: &MCPServerEntry, context: &Context) -> Result<References, CallError> {
     let namespace = entry.namespace().unwrap_or_default();
     Ok(References {
         secrets: ReferencedSecrets::read(context, &namespace, &secret_references(entry)).await?,

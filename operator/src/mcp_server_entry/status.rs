@@ -2,7 +2,7 @@
 //! headers, one for the group, and their sum.
 
 use vmcp_crds::mcp_server_entry::MCPServerEntryPhase;
-use vmcp_crds::{MCPServerEntry, MCPServerEntryStatus, Problem};
+use vmcp_crds::{MCPServerEntry, MCPServerEntrySpec, MCPServerEntryStatus, Problem};
 
 use super::validate::ValidatedEntry;
 use crate::references::group_condition;
@@ -17,6 +17,32 @@ pub(super) fn of(
     let generation = entry.metadata.generation.unwrap_or_default();
     let before = entry.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let mut conditions = Conditions::new(before, generation);
+    let wrong = set_checks(&mut conditions, &entry.spec, validated, group_exists);
+    set_pending(&mut conditions, entry);
+    if wrong.is_empty() {
+        conditions.set(
+            "Valid",
+            true,
+            "ConfigValid",
+            "the entry can be used; the status of the VirtualMCPServer says whether it answers",
+        );
+    } else {
+        conditions.set("Valid", false, "ConfigInvalid", wrong.join(" | "));
+    }
+    MCPServerEntryStatus {
+        phase: Some(if wrong.is_empty() { MCPServerEntryPhase::Valid } else { MCPServerEntryPhase::Failed }),
+        observed_generation: Some(generation),
+        conditions: conditions.finish(),
+    }
+}
+
+/// Sets a condition for the URL, one for the headers and one for the group; returns what is wrong.
+pub(crate) fn set_checks(
+    conditions: &mut Conditions,
+    spec: &MCPServerEntrySpec,
+    validated: &ValidatedEntry,
+    group_exists: Option<bool>,
+) -> Vec<String> {
     let address = joined(&validated.address_problems);
     match &address {
         None => conditions.set("RemoteURLValidated", true, "RemoteURLValid", "the URL is valid"),
@@ -38,25 +64,8 @@ pub(super) fn of(
             format!("all values exist; {} headers are sent", validated.backend.headers.len()),
         ),
     }
-    set_pending(&mut conditions, entry);
-    let group = group_condition(&mut conditions, entry.spec.group_ref.as_ref(), group_exists);
-    let wrong: Vec<_> =
-        [address, headers, validated.missing_secrets.clone(), group].into_iter().flatten().collect();
-    if wrong.is_empty() {
-        conditions.set(
-            "Valid",
-            true,
-            "ConfigValid",
-            "the entry can be used; the status of the VirtualMCPServer says whether it answers",
-        );
-    } else {
-        conditions.set("Valid", false, "ConfigInvalid", wrong.join(" | "));
-    }
-    MCPServerEntryStatus {
-        phase: Some(if wrong.is_empty() { MCPServerEntryPhase::Valid } else { MCPServerEntryPhase::Failed }),
-        observed_generation: Some(generation),
-        conditions: conditions.finish(),
-    }
+    let group = group_condition(conditions, spec.group_ref.as_ref(), group_exists);
+    [address, headers, validated.missing_secrets.clone(), group].into_iter().flatten().collect()
 }
 
 /// Joins problems into one message; `None` if there are none.

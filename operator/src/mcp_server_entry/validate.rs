@@ -43,6 +43,7 @@ pub(crate) fn validate(entry: &MCPServerEntry, secrets: &ReferencedSecrets) -> V
             transport: spec.transport,
             headers: BTreeMap::new(),
             auth: None,
+            tool_config: None,
             isolation: spec.isolation,
             protocol_era: spec.protocol_era,
             enabled: true,

@@ -15,6 +15,7 @@ use vmcp_crds::ApiGroup;
 
 use super::lead::Leadership;
 use super::metrics::Metrics;
+use super::pod_schema::PodSchema;
 use super::watch::{
     ChildKind, ChildrenStore, FirstLists, NormalizedFields, OPERATOR_NAME, ResourceStores, Scope,
     SecretCache, WatchEnvironment,
@@ -44,6 +45,8 @@ pub struct BuildSettings {
     pub look_up_images: bool,
     /// Registries that are asked over plain HTTP.
     pub plain_http_registries: Vec<String>,
+    /// The rules by which `spec.podTemplateSpec` is merged; no option, but read from the API server at start.
+    pub pod_schema: Arc<PodSchema>,
 }
 
 impl BuildSettings {
@@ -70,6 +73,7 @@ impl Default for BuildSettings {
             operator_namespace: None,
             look_up_images: true,
             plain_http_registries: Vec::new(),
+            pod_schema: Arc::default(),
         }
     }
 }

@@ -45,8 +45,7 @@ pub(super) fn build(
     match (mounted, &plan.template) {
         (Some((mounted, Some(grace))), Ok(())) => {
             let start_settings = start_settings::digest(mounted, &references.generated.session_key);
-            let deployment = objects::deployment(server, grace, start_settings, settings);
-            desired.children.push(Child::of(&deployment));
+            desired.children.push(objects::deployment(server, grace, start_settings, settings));
         }
         _ => desired.keep.push((ChildKind::Deployment, server.name.clone())),
     }

@@ -28,7 +28,7 @@ use crate::runtime::{
 };
 use crate::workload::admin_poller::AdminPoller;
 use crate::workload::health::PodCounts;
-use crate::workload::workload_of_pod;
+use crate::workload::{of_deployment, workload_of_pod};
 
 /// The interval at which everything is looked at again, although watches and polls tell of changes.
 const RESYNC_INTERVAL: Duration = Duration::from_secs(10);
@@ -102,6 +102,13 @@ fn triggers(context: &Arc<Context>) -> Triggers<VirtualMCPServer> {
                 backend.is_none_or(|backend| has_backend(server, name, backend.spec.group_ref.as_ref()))
             })
         })
+        .on(&all.mcp_remote_proxies, |change, context| {
+            let backend = change.object.well_formed();
+            servers(change, context, |server, name| {
+                backend
+                    .is_none_or(|backend| has_backend(server, name, backend.spec.remote.group_ref.as_ref()))
+            })
+        })
         .on(&all.embedding_servers, |change, context| {
             servers(change, context, |server, name| embedding_server_of(server) == name)
         })
@@ -114,6 +121,7 @@ fn triggers(context: &Arc<Context>) -> Triggers<VirtualMCPServer> {
             // Which backends name it takes the stores: a reconcile without a change costs less.
             servers(change, context, |_, _| true)
         })
+        .on(&all.tool_configs, |change, context| servers(change, context, |_, _| change.substantial))
         .on(&all.telemetry_configs, |change, context| {
             servers(change, context, |server, name| {
                 server.spec.telemetry_config_ref.as_ref().is_some_and(|reference| reference.name == name)
@@ -182,6 +190,7 @@ async fn reconcile(
     }
     let (uid, name) = (server.uid().unwrap_or_default(), server.name_any());
     let pods = context.pods(&server.namespace().unwrap_or_default(), &names::selector(&name));
+    let pods = of_deployment(pods, &name);
     let deployment = context.children.typed::<Deployment>(&uid, &name);
     let counts = match &deployment {
         Some(deployment) => {

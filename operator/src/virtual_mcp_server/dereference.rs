@@ -6,19 +6,20 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
+use serde_json::Value;
 use vmcp_crds::fields::references::{LocalReference, SecretKeyReference};
-use vmcp_crds::lower::{ADMIN_TOKEN, SESSION_KEY};
+use vmcp_crds::lower::{ADMIN_TOKEN, METRICS_TOKEN, SESSION_KEY};
 use vmcp_crds::virtual_mcp_server::{IncomingAuth, authz};
 use vmcp_crds::{
     EmbeddingServer, MCPAuthzConfig, MCPExternalAuthConfig, MCPOIDCConfig, MCPServer, MCPServerEntry,
-    MCPTelemetryConfig, VirtualMCPServer,
+    MCPTelemetryConfig, MCPToolConfig, VirtualMCPServer,
 };
 
 use super::last_good::{LastGood, MountedConfiguration};
 use super::names::{self, CONFIG_FILE};
 use crate::mcp_server_entry;
 use crate::references::ReferencedSecrets;
-use crate::runtime::{CallError, Context, GeneratedSecret};
+use crate::runtime::{CallError, Context, GeneratedSecret, ResourceStores};
 
 /// Everything that [`validate`](super::validate) reads besides the resource itself.
 #[derive(Debug, Default)]
@@ -27,12 +28,14 @@ pub(super) struct References {
     pub group_exists: bool,
     /// The MCPServers of the group, by name.
     pub servers: Vec<Arc<MCPServer>>,
-    /// The MCPServerEntries of the group, by name.
+    /// The MCPServerEntries of the group, by name, and after them its MCPRemoteProxies, as entries.
     pub entries: Vec<Arc<MCPServerEntry>>,
     /// The named MCPAuthzConfig, if it exists.
     pub authz: Option<Arc<MCPAuthzConfig>>,
     /// The MCPExternalAuthConfigs of the namespace, by name.
     pub auth_configs: BTreeMap<String, Arc<MCPExternalAuthConfig>>,
+    /// The MCPToolConfigs that backends use, by name.
+    pub tool_configs: BTreeMap<String, Arc<MCPToolConfig>>,
     /// The named MCPTelemetryConfig, if it exists.
     pub telemetry: Option<Arc<MCPTelemetryConfig>>,
     /// The named MCPOIDCConfig, if it exists.
@@ -56,6 +59,8 @@ pub(super) struct GeneratedValues {
     pub admin_token: Vec<u8>,
     /// The key that seals session ids.
     pub session_key: Vec<u8>,
+    /// The bearer token of `/metrics`, if the resource wants one.
+    pub metrics_token: Option<Vec<u8>>,
 }
 
 /// Error of reading references.
@@ -94,8 +99,13 @@ pub(super) async fn dereference(
     references.mounted = remembered.or_else(|| Some(MountedConfiguration::new(text?, secret.as_ref()?)));
     let mut kept = GeneratedSecret::of(secret);
     let mut value = |key| kept.take(key).map_err(DereferenceError::Randomness);
-    references.generated =
-        GeneratedValues { admin_token: value(ADMIN_TOKEN)?, session_key: value(SESSION_KEY)? };
+    let monitor = server.spec.service_monitor.as_ref();
+    let wants_token = monitor.is_some_and(|monitor| monitor.require_token);
+    references.generated = GeneratedValues {
+        admin_token: value(ADMIN_TOKEN)?,
+        session_key: value(SESSION_KEY)?,
+        metrics_token: wants_token.then(|| value(METRICS_TOKEN)).transpose()?,
+    };
     Ok(references)
 }
 
@@ -116,7 +126,7 @@ fn from_stores(server: &VirtualMCPServer, context: &Context) -> References {
     let mut references = References {
         group_exists: group.is_none_or(|group| all.mcp_groups.exists(&namespace, group)),
         servers: all.mcp_servers.list(&namespace),
-        entries: all.mcp_server_entries.list(&namespace),
+        entries: entries_of(all, &namespace),
         authz: authz::reference(&server.spec.incoming_auth)
             .and_then(|name| all.authz_configs.get(&namespace, name)),
         auth_configs: all
@@ -138,7 +148,21 @@ fn from_stores(server: &VirtualMCPServer, context: &Context) -> References {
     references.entries.retain(|backend| member(backend.spec.group_ref.as_ref(), backend.labels()));
     let used: BTreeSet<String> = auth_configs_of(server, &references).into_values().collect();
     references.auth_configs.retain(|name, _| used.contains(name));
+    let used: BTreeSet<String> = tool_configs_of(server, &references).into_values().collect();
+    let found = used.into_iter().filter_map(|name| {
+        let config = all.tool_configs.get(&namespace, &name)?;
+        Some((name, config))
+    });
+    references.tool_configs = found.collect();
     references
+}
+
+/// Returns the MCPServerEntries of a namespace, and after them its MCPRemoteProxies, as entries.
+fn entries_of(all: &ResourceStores, namespace: &str) -> Vec<Arc<MCPServerEntry>> {
+    let mut entries = all.mcp_server_entries.list(namespace);
+    let proxies = all.mcp_remote_proxies.list(namespace);
+    entries.extend(proxies.iter().map(|proxy| Arc::new(proxy.as_entry())));
+    entries
 }
 
 /// Returns the name of the MCPExternalAuthConfig of each backend that has one, by name of the backend.
@@ -160,6 +184,29 @@ pub(super) fn auth_configs_of(
     servers.chain(entries).filter_map(resolve).collect()
 }
 
+/// Returns the name of the MCPToolConfig of each backend that has one, by name of the backend: the one that
+/// the server's own settings give it, else the one that the backend names.
+pub(super) fn tool_configs_of(
+    server: &VirtualMCPServer,
+    references: &References,
+) -> BTreeMap<String, String> {
+    let own = |reference: Option<&LocalReference>| reference.map(|reference| reference.name.clone());
+    let servers = references.servers.iter();
+    let servers = servers.map(|server| (server.name_any(), own(server.spec.tool_config_ref.as_ref())));
+    let entries = references.entries.iter();
+    let entries = entries.map(|entry| (entry.name_any(), own(entry.spec.tool_config_ref.as_ref())));
+    let rules = server.spec.config.as_ref().and_then(|config| config.aggregation.get("tools")?.as_array());
+    let given = |backend: &str| {
+        let of_backend = |rule: &&Value| rule.get("workload").and_then(Value::as_str) == Some(backend);
+        rules?.iter().find(of_backend)?.pointer("/toolConfigRef/name")?.as_str().map(str::to_owned)
+    };
+    let resolve = |(name, own): (String, Option<String>)| {
+        let config = given(&name).or(own)?;
+        Some((name, config))
+    };
+    servers.chain(entries).filter_map(resolve).collect()
+}
+
 /// Returns the resources of the mounted configuration that are malformed now. Their group cannot be read, so
 /// that they might still belong to the server: dropping them could remove a backend by mistake.
 fn malformed_members(server: &VirtualMCPServer, context: &Context, mounted: &str) -> Vec<String> {
@@ -171,6 +218,7 @@ fn malformed_members(server: &VirtualMCPServer, context: &Context, mounted: &str
     let of = |kind: &'static str, names: Vec<String>| names.into_iter().map(move |name| (kind, name));
     of("MCPServer", all.mcp_servers.malformed(&namespace))
         .chain(of("MCPServerEntry", all.mcp_server_entries.malformed(&namespace)))
+        .chain(of("MCPRemoteProxy", all.mcp_remote_proxies.malformed(&namespace)))
         .filter(|(_, name)| backends.contains(name))
         .chain(
             of("MCPAuthzConfig", all.authz_configs.malformed(&namespace))
@@ -219,7 +267,8 @@ fn selected(server: &VirtualMCPServer, labels: &BTreeMap<String, String>) -> boo
         .is_ok_and(|selector| kube::core::SelectorExt::matches(&selector, labels))
 }
 
-/// Returns all Secrets that the server, its clients' keys, its telemetry settings or its entries refer to.
+/// Returns all Secrets that the server, its clients' keys, its store, its telemetry settings or its entries
+/// refer to.
 fn secrets_of(server: &VirtualMCPServer, references: &References) -> Vec<SecretKeyReference> {
     let embeddings = server.spec.optimizer.as_ref().and_then(|optimizer| optimizer.embeddings.as_ref());
     let tei = embeddings.and_then(|embeddings| embeddings.tei.as_ref());
@@ -232,12 +281,23 @@ fn secrets_of(server: &VirtualMCPServer, references: &References) -> Vec<SecretK
         telemetry.map(|telemetry| &telemetry.sensitive_headers),
     ];
     let of_headers = headers.into_iter().flatten().flatten().map(|header| header.secret_key_ref.clone());
-    let key = openai.and_then(|openai| openai.api_key_secret_ref.clone());
+    let llm = server.spec.optimizer.as_ref().and_then(|optimizer| optimizer.llm.as_ref());
+    let keys_of_services = [
+        openai.and_then(|openai| openai.api_key_secret_ref.clone()),
+        llm.and_then(|llm| llm.api_key_secret_ref.clone()),
+    ];
     let of_entries = references.entries.iter().flat_map(|entry| mcp_server_entry::secret_references(entry));
     let keys = IncomingAuth::of(&server.spec.incoming_auth).unwrap_or_default().api_keys;
     let of_clients = keys.into_iter().map(|key| key.secret_key_ref);
     let of_auth = references.auth_configs.values().flat_map(|config| config.spec.secret_references());
-    of_headers.chain(key).chain(of_entries).chain(of_clients).chain(of_auth).collect()
+    let storage = server.spec.session_storage.as_ref().and_then(|storage| storage.password_ref.clone());
+    of_headers
+        .chain(keys_of_services.into_iter().flatten())
+        .chain(storage)
+        .chain(of_entries)
+        .chain(of_clients)
+        .chain(of_auth)
+        .collect()
 }
 
 #[cfg(test)]
@@ -267,8 +327,10 @@ mod tests {
     #[test]
     fn every_secret_that_is_named_is_read() {
         let server = server(
-            "metadata: {name: x}\nspec: {optimizer: {enabled: true, embeddings: {provider: openai, openai: {endpoint: 'https://e',
-             apiKeySecretRef: {name: key, key: k}, sensitiveHeaders: [{name: X, secretKeyRef: {name: header, key: k}}]}}}}",
+            "metadata: {name: x}\nspec: {sessionStorage: {provider: redis, address: 'r:1', passwordRef: {name: store, key: k}},
+             optimizer: {enabled: true, embeddings: {provider: openai, openai: {endpoint: 'https://e',
+             apiKeySecretRef: {name: key, key: k}, sensitiveHeaders: [{name: X, secretKeyRef: {name: header, key: k}}]}},
+             llm: {model: m, apiKeySecretRef: {name: llm, key: k}}}}",
         );
         let entry: MCPServerEntry = serde_saphyr::from_str(
             "metadata: {name: e}\nspec: {remoteUrl: 'https://e', headerForward: {addHeadersFromSecret: [{headerName: A, \
@@ -278,6 +340,6 @@ mod tests {
         let references = References { entries: vec![Arc::new(entry)], ..References::default() };
         let names: Vec<_> =
             secrets_of(&server, &references).into_iter().map(|reference| reference.name).collect();
-        assert_eq!(names, ["header", "key", "entry"]);
+        assert_eq!(names, ["header", "key", "llm", "store", "entry"]);
     }
 }

@@ -16,6 +16,7 @@ use super::observe::ObservedPod;
 use super::validate::{ConfigurationRefusal, Plan};
 use crate::runtime::{Applied, BuildSettings, is_true};
 use crate::workload::health::{PodCounts, WorkloadHealth, WorkloadState, workload_health};
+use crate::workload::pod_selector;
 use crate::workload::rollout::Rollout;
 
 /// The state of a server that its status is computed from.
@@ -69,7 +70,7 @@ impl ObservedVirtualMCPServer<'_> {
             observed_generation: self.server.metadata.generation,
             replicas: count(self.pods.len()),
             ready_replicas: count(self.ready()),
-            selector: Some(selector(&name)),
+            selector: Some(pod_selector(names::WORKLOAD_NAME, &name)),
             backend_count: if reported || self.ready() == 0 {
                 Some(count(discovered.iter().filter(|backend| is_callable(backend)).count()))
             } else {
@@ -163,6 +164,7 @@ fn message(phase: Phase, conditions: &[Condition]) -> Option<String> {
         "BackendsDiscovered",
         "EmbeddingServerReady",
         "EmbeddingsReady",
+        "LanguageModelConfigured",
         "PodsReachable",
     ];
     if phase == Phase::Ready {
@@ -176,11 +178,6 @@ fn message(phase: Phase, conditions: &[Condition]) -> Option<String> {
         .find_map(|kind| of(kind, "False"))
         .or_else(|| of(conditions::DEGRADED, "True"));
     wrong.map(|condition| condition.message.clone())
-}
-
-/// Returns the selector of the pods as one string, which the scale subresource needs.
-fn selector(name: &str) -> String {
-    names::selector(name).iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
 }
 
 /// Returns true if calls of the backend go through, at least in some pods.

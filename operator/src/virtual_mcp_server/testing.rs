@@ -33,7 +33,11 @@ pub(super) fn settings() -> BuildSettings {
 pub(super) fn references() -> References {
     References {
         group_exists: true,
-        generated: GeneratedValues { admin_token: b"token".to_vec(), session_key: b"key".to_vec() },
+        generated: GeneratedValues {
+            admin_token: b"token".to_vec(),
+            session_key: b"key".to_vec(),
+            metrics_token: None,
+        },
         ..References::default()
     }
 }

@@ -8,8 +8,11 @@
 mod authentication;
 mod credentials;
 mod embeddings;
+mod language_model;
+mod secret_values;
+mod tool_configs;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use kube::ResourceExt as _;
@@ -18,9 +21,10 @@ use vmcp_crds::lower::{Backend, Lowered, ReferencedObjects};
 use vmcp_crds::virtual_mcp_server::{EmbeddingSource, Validated};
 use vmcp_crds::{Invalid, Problem, VirtualMCPServer};
 
+use self::tool_configs::ToolConfigProblem;
 use super::dereference::References;
 use super::last_good::MountedConfiguration;
-use crate::runtime::BuildSettings;
+use crate::runtime::{BuildSettings, PodSchema};
 use crate::shared_settings::mcp_telemetry_config;
 use crate::workload::pod_template;
 use crate::{mcp_server, mcp_server_entry};
@@ -40,8 +44,10 @@ pub(super) struct Plan {
     pub configuration: Result<Configuration, ConfigurationRefusal>,
     /// Members of the group that cannot be called as they are, by name, with the reason.
     pub unusable: BTreeMap<String, String>,
-    /// MCPServerEntries that have the name of an MCPServer.
+    /// MCPServerEntries and MCPRemoteProxies that have the name of another member.
     pub duplicates: Vec<String>,
+    /// References to MCPToolConfigs that cannot be followed.
+    pub tool_configs: Vec<ToolConfigProblem>,
     /// Features that are off because of what they refer to.
     pub left_out: LeftOut,
 }
@@ -54,6 +60,8 @@ pub(super) struct LeftOut {
     pub telemetry: Option<ConfigurationRefusal>,
     /// The source of vectors.
     pub embeddings: Option<ConfigurationRefusal>,
+    /// The language model that ranks tools.
+    pub language_model: Option<ConfigurationRefusal>,
 }
 
 /// A configuration that can be mounted.
@@ -78,19 +86,20 @@ pub(super) struct ConfigurationRefusal {
 
 /// Checks the resource with everything that it refers to.
 pub(super) fn validate(server: &VirtualMCPServer, references: &References, settings: &BuildSettings) -> Plan {
-    let (checked, template) = check(server);
+    let (checked, template) = check(server, &settings.pod_schema);
     let (mut backends, mut unusable, duplicates) = backends(references, settings);
     credentials::add(server, references, &mut backends, &mut unusable);
+    let tool_configs = tool_configs::add(server, references, &mut backends, &mut unusable);
     let mut left_out = LeftOut::default();
     let configuration = match &checked {
         Err(invalid) => Err(ConfigurationRefusal { reason: "InvalidSpec", message: invalid.to_string() }),
         Ok(server) => configure(server, backends, references, settings, &mut left_out),
     };
-    Plan { server: checked, template, configuration, unusable, duplicates, left_out }
+    Plan { server: checked, template, configuration, unusable, duplicates, tool_configs, left_out }
 }
 
 /// Checks the resource as a whole and the pod template apart: a bad template spoils only the Deployment.
-fn check(server: &VirtualMCPServer) -> (Result<Validated, Invalid>, Result<(), String>) {
+fn check(server: &VirtualMCPServer, schema: &PodSchema) -> (Result<Validated, Invalid>, Result<(), String>) {
     let mut checked = server.validate();
     let mut template = Ok(());
     if let Err(Invalid(problems)) = &checked {
@@ -104,7 +113,8 @@ fn check(server: &VirtualMCPServer) -> (Result<Validated, Invalid>, Result<(), S
         }
     }
     if template.is_ok()
-        && let Err(error) = pod_template::merge(&PodTemplateSpec::default(), &server.spec.pod_template_spec)
+        && let Err(error) =
+            pod_template::merge(&PodTemplateSpec::default(), &server.spec.pod_template_spec, schema)
     {
         template = Err(error.to_string());
     }
@@ -129,6 +139,10 @@ fn configure(
     left_out.embeddings = embeddings::unusable(&server, references);
     if let (Some(_), Some(optimizer)) = (&left_out.embeddings, &mut server.optimizer) {
         optimizer.embeddings = EmbeddingSource::None;
+    }
+    left_out.language_model = language_model::unusable(&server, references);
+    if let (Some(_), Some(optimizer)) = (&left_out.language_model, &mut server.optimizer) {
+        optimizer.remove_llm();
     }
     let mut telemetry = references.telemetry.as_ref().map(|telemetry| telemetry.spec.clone());
     left_out.telemetry = references.telemetry.as_ref().and_then(|config| {
@@ -192,9 +206,10 @@ fn backends(
             unusable.insert(name, reason.to_owned());
         }
     }
+    let mut names: BTreeSet<String> = references.servers.iter().map(|server| server.name_any()).collect();
     for entry in &references.entries {
         let name = entry.name_any();
-        if references.servers.iter().any(|server| server.name_any() == name) {
+        if !names.insert(name.clone()) {
             duplicates.push(name);
             continue;
         }

@@ -3,6 +3,7 @@
 //! The kubelet and the scheduler write the cause into fields of the pod's status; this reads them and adds
 //! the remedy. Of several causes the most pressing one is told.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -75,16 +76,21 @@ pub(super) fn of_pods(pods: &[Arc<Pod>], main: &str) -> Option<Trouble> {
 
 /// Returns the pods of the newest template. Older pods may still exist, healthy or not; the person who made
 /// the last edit wants to know about that edit.
+///
+/// Times of creation are whole seconds: where pods of two templates were created in the newest second, either
+/// may be the newer one, and both count. The older ones are replaced soon after.
 fn newest_generation(pods: &[Arc<Pod>]) -> Vec<&Pod> {
     let generation = |pod: &Pod| {
         let labels = pod.metadata.labels.as_ref()?;
         labels.get("pod-template-hash").or_else(|| labels.get("controller-revision-hash")).cloned()
     };
+    let created = |pod: &Pod| pod.metadata.creation_timestamp.as_ref().map(|at| at.0);
     let mut alive: Vec<&Pod> =
         pods.iter().map(Arc::as_ref).filter(|pod| pod.metadata.deletion_timestamp.is_none()).collect();
-    alive.sort_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|at| at.0));
-    let newest = alive.last().map(|pod| generation(pod));
-    alive.retain(|pod| newest.as_ref() == Some(&generation(pod)));
+    let newest = alive.iter().map(|pod| created(pod)).max();
+    let newest: BTreeSet<_> =
+        alive.iter().filter(|pod| Some(created(pod)) == newest).map(|pod| generation(pod)).collect();
+    alive.retain(|pod| newest.contains(&generation(pod)));
     alive
 }
 

@@ -6,26 +6,33 @@ tool found, the text of a call.
 
 import asyncio
 import json
+import os
 import sys
 
-FIND = {"tool_description": "add two numbers"}
+# mcp-use reports its use to its makers unless told otherwise.
+os.environ["MCP_USE_ANONYMIZED_TELEMETRY"] = "false"
 
 
 def is_url(target):
     return target[0].startswith("http")
 
 
-async def first_found(find):
-    """Searches until something is found: the server may have just started."""
-    for _ in range(120):
-        if tools := json.loads(await find())["tools"]:
-            return tools[0]["name"]
-        await asyncio.sleep(0.25)
-    raise TimeoutError("nothing was found")
-
-
 def texts(result):
     return "".join(getattr(block, "text", "") for block in result.content)
+
+
+async def find_and_call(call):
+    """Finds a tool and calls it; `call(name, arguments)` returns the text of the result."""
+    # The server may have just started: it searches until something is found.
+    for _ in range(120):
+        if tools := json.loads(await call("optim_find_tool", {"tool_description": "add two numbers"}))["tools"]:
+            found = tools[0]["name"]
+            break
+        await asyncio.sleep(0.25)
+    else:
+        raise TimeoutError("nothing was found")
+    arguments = {"tool_name": found, "parameters": {"a": 2, "b": 3}}
+    return found, await call("optim_call_tool", arguments)
 
 
 async def python_sdk_1(target):
@@ -39,14 +46,7 @@ async def python_sdk_1(target):
         opened = stdio_client(StdioServerParameters(command=target[0], args=target[1:]))
     async with opened as streams, ClientSession(streams[0], streams[1]) as session:
         await session.initialize()
-        names = [tool.name for tool in (await session.list_tools()).tools]
-
-        async def find():
-            return texts(await session.call_tool("optim_find_tool", FIND))
-
-        found = await first_found(find)
-        call = {"tool_name": found, "parameters": {"a": 2, "b": 3}}
-        return names, found, texts(await session.call_tool("optim_call_tool", call))
+        return await used((await session.list_tools()).tools, session)
 
 
 async def fastmcp(target):
@@ -54,14 +54,7 @@ async def fastmcp(target):
     from fastmcp.client.transports import StdioTransport
 
     async with Client(target[0] if is_url(target) else StdioTransport(target[0], target[1:])) as client:
-        names = [tool.name for tool in await client.list_tools()]
-
-        async def find():
-            return texts(await client.call_tool("optim_find_tool", FIND))
-
-        found = await first_found(find)
-        call = {"tool_name": found, "parameters": {"a": 2, "b": 3}}
-        return names, found, texts(await client.call_tool("optim_call_tool", call))
+        return await used(await client.list_tools(), client)
 
 
 async def openai_agents(target):
@@ -72,14 +65,19 @@ async def openai_agents(target):
     else:
         server = MCPServerStdio({"command": target[0], "args": target[1:]})
     async with server:
-        names = [tool.name for tool in await server.list_tools()]
+        return await used(await server.list_tools(), server)
 
-        async def find():
-            return texts(await server.call_tool("optim_find_tool", FIND))
 
-        found = await first_found(find)
-        call = {"tool_name": found, "parameters": {"a": 2, "b": 3}}
-        return names, found, texts(await server.call_tool("optim_call_tool", call))
+async def mcp_use(target):
+    from mcp_use import MCPClient
+
+    server = {"url": target[0]} if is_url(target) else {"command": target[0], "args": target[1:]}
+    client = MCPClient({"mcpServers": {"vmcp": server}})
+    try:
+        session = await client.create_session("vmcp")
+        return await used(await session.list_tools(), session)
+    finally:
+        await client.close_all_sessions()
 
 
 async def langchain(target):
@@ -95,13 +93,29 @@ async def langchain(target):
         result = await tools[name].ainvoke(arguments)
         return result if isinstance(result, str) else "".join(block.get("text", "") for block in result)
 
-    found = await first_found(lambda: call("optim_find_tool", FIND))
-    return list(tools), found, await call("optim_call_tool", {"tool_name": found, "parameters": {"a": 2, "b": 3}})
+    return list(tools), *await find_and_call(call)
+
+
+async def used(tools, client):
+    """Returns what a client sees whose `call_tool` is that of the SDK."""
+
+    async def call(name, arguments):
+        return texts(await client.call_tool(name, arguments))
+
+    return [tool.name for tool in tools], *await find_and_call(call)
+
+
+LIBRARIES = {
+    "python-sdk-1": python_sdk_1,
+    "fastmcp": fastmcp,
+    "openai-agents": openai_agents,
+    "mcp-use": mcp_use,
+    "langchain": langchain,
+}
 
 
 async def main(library, target):
-    use = {"python-sdk-1": python_sdk_1, "fastmcp": fastmcp, "openai-agents": openai_agents, "langchain": langchain}
-    names, found, called = await use[library](target)
+    names, found, called = await LIBRARIES[library](target)
     print(json.dumps({"tools": names, "found": found, "called": called}))
 
 

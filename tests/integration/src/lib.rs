@@ -22,27 +22,25 @@
 mod bridge;
 mod client;
 mod fixture;
-mod identity_provider;
-mod otlp;
 mod paths;
 mod process;
+mod proxies;
 mod raw_connection;
-mod round_robin;
 mod script;
+mod services;
 mod skip;
 mod vmcp;
 
 pub use bridge::Bridge;
 pub use client::{Client, HttpAnswer, MODERN, Messages, User, http_client};
 pub use fixture::{Fixture, FixtureBuilder};
-pub use identity_provider::{IdentityProvider, browse};
-pub use otlp::{Collector, Span};
 pub use paths::{binary, free_port, installed, node, python};
 pub use process::{Process, children, last_lines};
+pub use proxies::{RoundRobin, TlsProxy, forward};
 pub use raw_connection::RawConnection;
-pub use round_robin::RoundRobin;
 pub use script::console_page::{PageCommand, page_commands};
 pub use script::run_script;
+pub use services::{Collector, IdentityProvider, Redis, Span, browse};
 pub use skip::skipped;
 pub use vmcp::{Cli, Vmcp, VmcpBuilder, vmcp_command};
 

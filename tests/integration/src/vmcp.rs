@@ -245,7 +245,8 @@ impl Cli {
         Self::run_with(args, &[], folder).await
     }
 
-    async fn run_with(args: &[&str], env: &[(&str, &str)], folder: &Path) -> Self {
+    /// Runs `vmcp` as [`Cli::run`] does, with further variables in its environment.
+    pub async fn run_with(args: &[&str], env: &[(&str, &str)], folder: &Path) -> Self {
         let mut command = Command::new(binary("vmcp"));
         command.args(args.iter().map(OsStr::new)).envs(env.iter().copied());
         let run = command.current_dir(folder).stdin(Stdio::null()).kill_on_drop(true).output();

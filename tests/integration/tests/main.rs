@@ -13,6 +13,7 @@ mod scenario {
     mod bridge;
     mod call_tool;
     mod changed_tools;
+    mod client_certificates;
     mod client_port;
     mod clients;
     mod command_line;
@@ -44,17 +45,21 @@ mod scenario {
     mod policies;
     mod profiles;
     mod questions;
+    mod rate_limits;
     mod real_servers;
     mod recommendations;
     mod replicas;
     mod resumed_calls;
     mod running_server;
     mod same_as_direct;
+    mod secrets;
+    mod session_tools;
     mod shared_counts;
     mod slow_clients;
     mod stdio_edge;
     mod storms;
     mod tasks;
+    mod tools_api;
     mod traces;
     mod two_clients;
 }

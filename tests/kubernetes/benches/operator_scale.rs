@@ -58,7 +58,7 @@ impl Size {
 #[tokio::main]
 async fn main() {
     let size = Size::from_arguments();
-    let cluster = ControlPlane::start().await;
+    let cluster = ControlPlane::start_unthrottled().await;
     let client = cluster.client().await;
     let home = cluster.namespace("operator").await;
     let variables = [("LEADER_ELECT", "false"), ("WATCH_NAMESPACE", "")];
@@ -71,6 +71,8 @@ async fn main() {
 
     let backends = apply_all(&places, "MCPServer", "backend", size.backends).await;
     let backends_applied = all_applied::<MCPServer>(&client, size.backends, "mcp-server").await;
+    // Its controllers make ReplicaSets and pods of the Deployments for a while, and each changes a status.
+    operator.quiet().await;
     let servers = apply_all(&places, "VirtualMCPServer", "server", size.servers).await;
     let servers_applied = all_applied::<VirtualMCPServer>(&client, size.servers, "vmcp").await;
     operator.quiet().await;

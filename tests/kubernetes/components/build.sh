@@ -1,39 +1,54 @@
 #!/usr/bin/env bash
 # Builds the programs of a Kubernetes cluster, and helm, once, into the cache, and prints the folder that holds them.
-# The folder is named by the version and the hash of the sources.
+# With `oldest`, the API server and the controller manager are those of the oldest Kubernetes that vmcp supports.
+# A folder is named by the version and the hash of the sources.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-version=$(sed -n 's|^\tk8s.io/kubernetes v||p' "$here/go.mod")
-helm=v3.22.0
-sources=$({ cat "$here/go.mod" "$here/go.sum" "$here/main.go" "$here/pause/main.go"; echo "$helm"; } | sha256sum | cut -c -8)
 retry=$here/../../../scripts/retry.sh
 kubernetes=${XDG_CACHE_HOME:-$HOME/.cache}/vmcp/kubernetes
-folder=$kubernetes/$version-$sources
+helm=v3.22.0
 
-build() {
-  local building=$folder.building begin=$SECONDS
-  local set="-X k8s.io/component-base/version"
-  say() { echo "  $((SECONDS - begin)) s: $*" >&2; }
-  rm -rf "$building"
-  mkdir -p "$building"
-  export CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath"
-  cd "$here"
-  echo "building Kubernetes $version from its Go modules into $folder (once; about five minutes)" >&2
+say() { echo "  $SECONDS s: $*" >&2; }
+
+# Compiles the module of the current folder to $1/kubernetes-components, and links to it by the names that follow.
+compile() {
+  local folder=$1 set="-X k8s.io/component-base/version" program
+  shift
   say "downloading modules"
   "$retry" go mod download
   say "compiling"
-  go build -o "$building/kubernetes-components" -ldflags \
+  go build -o "$folder/kubernetes-components" -ldflags \
     "-s -w $set.gitVersion=v$version $set.gitMajor=$(cut -d. -f1 <<<"$version") $set.gitMinor=$(cut -d. -f2 <<<"$version")" .
-  go build -o "$building/pause" -ldflags "-s -w" ./pause
+  for program; do
+    ln -s kubernetes-components "$folder/$program"
+  done
+}
+
+build_newest() {
+  compile "$1" etcd coredns kubectl kube-apiserver kube-controller-manager kube-proxy kube-scheduler kubelet
+  go build -o "$1/pause" -ldflags "-s -w" ./pause
   say "helm $helm"
   cd /
-  GOBIN=$building "$retry" go install -ldflags "-s -w" "helm.sh/helm/v3/cmd/helm@$helm" 2> >(grep -v '^go: downloading' >&2)
-  for program in etcd coredns kubectl kube-apiserver kube-controller-manager kube-proxy kube-scheduler kubelet; do
-    ln -s kubernetes-components "$building/$program"
-  done
-  mv "$building" "$folder"
-  say "done"
+  GOBIN=$1 "$retry" go install -ldflags "-s -w" "helm.sh/helm/v3/cmd/helm@$helm" 2> >(grep -v '^go: downloading' >&2)
 }
+
+build_oldest() {
+  local newest program
+  newest=$("$here/build.sh")
+  compile "$1" kube-apiserver kube-controller-manager
+  for program in etcd kubectl helm; do
+    ln -s "$newest/$program" "$1/$program"
+  done
+}
+
+case ${1:-newest} in
+  newest) module=$here sources=("$here/pause/main.go") ;;
+  oldest) module=$here/oldest sources=("$here/go.mod") ;;
+  *) echo "usage: build.sh [oldest]" >&2; exit 2 ;;
+esac
+version=$(sed -n 's|^\tk8s.io/kubernetes v||p' "$module/go.mod")
+hash=$({ cat "$module/go.mod" "$module/go.sum" "$module/main.go" "${sources[@]}"; echo "$helm"; } | sha256sum | cut -c -8)
+folder=$kubernetes/$version-$hash
 
 if [ ! -d "$folder" ]; then
   command -v go >/dev/null || {
@@ -41,8 +56,17 @@ if [ ! -d "$folder" ]; then
     exit 1
   }
   mkdir -p "$kubernetes"
-  exec 9>"$kubernetes/lock"
+  exec 9>"$kubernetes/lock.${1:-newest}"
   flock 9
-  [ -d "$folder" ] || build
+  if [ ! -d "$folder" ]; then
+    echo "building Kubernetes $version from its Go modules into $folder (once; about five minutes)" >&2
+    rm -rf "$folder.building"
+    mkdir -p "$folder.building"
+    export CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath"
+    cd "$module"
+    "build_${1:-newest}" "$folder.building"
+    mv "$folder.building" "$folder"
+    say "done"
+  fi
 fi
 echo "$folder"

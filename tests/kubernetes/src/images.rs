@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use tokio::process::Command;
 
 pub use names::{all, in_cluster, push, renamed};
-pub use ours::{OPERATOR, VMCP, ours};
+pub use ours::{NEXT_VMCP, OPERATOR, VMCP, ours};
 pub use servers::{SERVERS, servers};
 
 use crate::cache;

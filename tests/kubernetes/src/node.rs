@@ -65,7 +65,8 @@ impl Node {
         let mut processes = Processes::lasting(folder);
         // containerd starts while the control plane does.
         containers::start(folder, &mut processes);
-        let plan = Plan { folder, address: ADDRESS, ports: [6443, 2379, 2380], flags: "" };
+        let plan =
+            Plan { folder, address: ADDRESS, ports: [6443, 2379, 2380], flags: "", controller_flags: "" };
         let cluster = plan.start(&programs, &mut processes).await;
         kubelet::start(&self.name, folder, &programs, &mut processes);
         self.import(&containers::pause(&programs).await).await;
@@ -79,6 +80,12 @@ impl Node {
         containers::wait(&self.folder).await;
         let mut import = containers::ctr(&self.folder);
         run("ctr", import.args(["images", "import"]).arg(archive)).await;
+    }
+
+    /// Gives an image of the node another name besides.
+    pub async fn tag(&self, image: &str, name: &str) {
+        let mut tag = containers::ctr(&self.folder);
+        run("ctr", tag.args(["images", "tag", "--force", image, name])).await;
     }
 
     /// Kills every process and removes every trace, also after a start that failed half-way.

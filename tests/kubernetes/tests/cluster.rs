@@ -2,8 +2,10 @@
 
 #[cfg(test)]
 mod scenario {
+    mod deputies;
     mod embeddings;
     mod node;
+    mod node_faults;
     mod replicas;
     mod serving;
 

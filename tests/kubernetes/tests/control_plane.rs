@@ -6,10 +6,12 @@ mod scenario {
     mod control_plane;
     mod credentials;
     mod crowd;
+    mod deputies;
     mod faults;
     mod images;
     mod leadership;
     mod packaging;
+    mod pod_templates;
     mod repair;
     mod resources;
     mod secrets;

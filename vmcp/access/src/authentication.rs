@@ -7,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 use vmcp_config::{IncomingAuth, OidcIssuer};
 
 use crate::api_keys::ApiKeys;
+use crate::client_certificate::ClientCertificate;
 use crate::identity::Identity;
 use crate::oidc::issuer::{Issuer, IssuerStatus};
 use crate::oidc::key_source::Timing;
@@ -96,6 +97,13 @@ impl Authentication {
         let (identity, verified) = self.verify(credential).await?;
         self.verified.insert(digest, verified);
         Ok(identity)
+    }
+
+    /// Returns the client of a certificate, for a request without another credential.
+    pub fn identify_by(&self, certificate: &ClientCertificate) -> Result<Identity, Rejection> {
+        let authorities = self.config.client_authorities.as_deref();
+        let identity = authorities.and_then(|by| certificate.identity(by, SystemTime::now()));
+        identity.cloned().ok_or(Rejection::Unknown)
     }
 
     /// Verifies a token by the issuers that it may be of.

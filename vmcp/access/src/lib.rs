@@ -4,6 +4,7 @@
 
 pub mod api_keys;
 pub mod authentication;
+pub mod client_certificate;
 pub mod identity;
 pub mod oidc;
 pub mod outgoing;

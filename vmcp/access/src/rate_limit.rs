@@ -1,12 +1,19 @@
 //! [`RateLimiter`]: token buckets for calls of tools, of all callers together and of each.
 //!
-//! Pure: the time is passed in. A call takes one token of every bucket that it belongs to, or none at all.
+//! A call takes one token of every bucket that it belongs to, or none at all. The buckets of a process are
+//! pure: the time is passed in. Those that replicas share are in Redis: [`SharedBuckets`].
+
+mod shared_buckets;
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::hash::Hash;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+
+pub use self::shared_buckets::SharedBuckets;
 
 /// Least number of buckets at which full ones are dropped; a full bucket is the same as none.
 const PRUNE_AT: usize = 4096;
@@ -36,6 +43,20 @@ pub struct RateLimits {
     pub all: Limits,
     /// Further limits of calls of single tools, by name.
     pub tools: HashMap<Box<str>, Limits>,
+}
+
+impl RateLimits {
+    /// Returns the buckets that a call of `tool` belongs to.
+    fn of(&self, tool: &str) -> impl Iterator<Item = (Scope, Bucket)> {
+        let of_tool = self.tools.get(tool).copied().unwrap_or_default();
+        let buckets = [
+            (Scope::Server, self.all.shared),
+            (Scope::User, self.all.per_user),
+            (Scope::Tool, of_tool.shared),
+            (Scope::UserTool, of_tool.per_user),
+        ];
+        buckets.into_iter().filter_map(|(scope, bucket)| Some((scope, bucket?)))
+    }
 }
 
 /// A refusal: a bucket is empty.
@@ -87,6 +108,7 @@ impl Scope {
 pub struct RateLimiter<User> {
     limits: RateLimits,
     buckets: Mutex<Buckets<User>>,
+    shared: Option<Arc<SharedBuckets>>,
 }
 
 /// The buckets that are not full, and some that are.
@@ -132,11 +154,22 @@ impl Level {
     }
 }
 
-impl<User: Clone + Eq + Hash> RateLimiter<User> {
+impl<User: Clone + Display + Eq + Hash> RateLimiter<User> {
     /// A limiter whose buckets are full.
     pub fn new(limits: RateLimits) -> Self {
         let buckets = Buckets { levels: HashMap::new(), prune_at: PRUNE_AT };
-        Self { limits, buckets: Mutex::new(buckets) }
+        Self { limits, buckets: Mutex::new(buckets), shared: None }
+    }
+
+    /// Uses buckets in Redis, as long as it answers.
+    #[must_use]
+    pub fn with_shared(self, shared: Option<Arc<SharedBuckets>>) -> Self {
+        Self { shared, ..self }
+    }
+
+    /// Returns the buckets in Redis.
+    pub fn shared(&self) -> Option<&Arc<SharedBuckets>> {
+        self.shared.as_ref()
     }
 
     /// Returns the limits.
@@ -144,23 +177,40 @@ impl<User: Clone + Eq + Hash> RateLimiter<User> {
         &self.limits
     }
 
-    /// Takes a token of each bucket of a call, or none if one is empty.
-    pub fn take(&self, user: &User, tool: &str, now: Instant) -> Result<(), Limited> {
-        let of_tool = self.limits.tools.get(tool).copied().unwrap_or_default();
-        let wanted = [
-            (Scope::Server, self.limits.all.shared),
-            (Scope::User, self.limits.all.per_user),
-            (Scope::Tool, of_tool.shared),
-            (Scope::UserTool, of_tool.per_user),
-        ];
-        if wanted.iter().all(|(_, bucket)| bucket.is_none()) {
+    /// Takes a token of each bucket of a call, or none if one is empty: in Redis, or in this process without
+    /// it and while it does not answer.
+    pub async fn take(&self, user: &User, tool: &str) -> Result<(), Limited> {
+        if let Some(shared) = &self.shared {
+            let keyed = |(scope, bucket): (Scope, Bucket)| {
+                let key = match scope {
+                    Scope::Server => scope.label().to_owned(),
+                    Scope::User => format!("{}:{user}", scope.label()),
+                    Scope::Tool => format!("{}:{tool}", scope.label()),
+                    Scope::UserTool => format!("{}:{user}:{tool}", scope.label()),
+                };
+                (scope, key, bucket)
+            };
+            let buckets: Vec<_> = self.limits.of(tool).map(keyed).collect();
+            if buckets.is_empty() {
+                return Ok(());
+            }
+            if let Some(taken) = shared.take(&buckets).await {
+                return taken;
+            }
+        }
+        self.take_here(user, tool, Instant::now())
+    }
+
+    /// As [`RateLimiter::take`], of the buckets of this process.
+    fn take_here(&self, user: &User, tool: &str, now: Instant) -> Result<(), Limited> {
+        let mut wanted = self.limits.of(tool).peekable();
+        if wanted.peek().is_none() {
             return Ok(());
         }
         let mut buckets = self.buckets.lock();
         let mut taken: [Option<(Key<User>, Level)>; 4] = [const { None }; 4];
         let mut limited: Option<Limited> = None;
-        for ((scope, bucket), taken) in wanted.into_iter().zip(&mut taken) {
-            let Some(bucket) = bucket else { continue };
+        for ((scope, bucket), taken) in wanted.zip(&mut taken) {
             let of_user = matches!(scope, Scope::User | Scope::UserTool);
             let of_tool = matches!(scope, Scope::Tool | Scope::UserTool);
             let key: Key<User> = (of_user.then(|| user.clone()), of_tool.then(|| tool.into()));
@@ -200,7 +250,7 @@ mod tests {
         let tools = [("drop".into(), Limits { shared: Some(bucket(1, 60)), per_user: None })].into();
         let limiter = RateLimiter::new(RateLimits { all, tools });
         let now = Instant::now();
-        let take = |user, tool, after| limiter.take(&user, tool, now + after);
+        let take = |user, tool, after| limiter.take_here(&user, tool, now + after);
         assert_eq!(take("alice", "drop", Duration::ZERO), Ok(()));
         let of_tool = take("bob", "drop", Duration::ZERO).unwrap_err();
         assert_eq!((of_tool.scope, of_tool.retry_after), (Scope::Tool, SECOND * 60));
@@ -222,10 +272,13 @@ mod tests {
         let limiter = RateLimiter::new(RateLimits { all, ..RateLimits::default() });
         let now = Instant::now();
         for user in 0..PRUNE_AT {
-            limiter.take(&user, "t", now).unwrap();
+            limiter.take_here(&user, "t", now).unwrap();
         }
-        limiter.take(&PRUNE_AT, "t", now + SECOND * 2).unwrap();
+        limiter.take_here(&PRUNE_AT, "t", now + SECOND * 2).unwrap();
         assert_eq!(limiter.buckets.lock().levels.len(), 1);
-        assert!(limiter.take(&PRUNE_AT, "t", now + SECOND * 2).is_err(), "of one that is there it is kept");
+        assert!(
+            limiter.take_here(&PRUNE_AT, "t", now + SECOND * 2).is_err(),
+            "of one that is there it is kept"
+        );
     }
 }

@@ -19,9 +19,10 @@ use crate::policy::settings::BackendSettings;
 use crate::request::SessionId;
 use crate::request::{CallError, Request, Response, RpcOutcome, Subscriber};
 use crate::sharing::core::BackendCore;
+use crate::sharing::session_listings::SessionListing;
 use crate::transport::LinkError;
 use crate::upkeep::connector::Connector;
-use crate::upkeep::refresher;
+use crate::upkeep::{refresher, session_refresher};
 
 /// One configured MCP server. Clones are handles of the same one; dropping the last closes the connection.
 ///
@@ -53,6 +54,7 @@ use crate::upkeep::refresher;
 ///     warm_sessions: 0,
 ///     credentials: Default::default(),
 ///     passthrough_headers: Default::default(),
+///     known_secrets: Default::default(),
 /// };
 /// let settings = BackendSettings { max_connection_retries: 0, ..BackendSettings::default() };
 /// let backend = Backend::start(spec, settings, None);
@@ -97,6 +99,7 @@ impl Backend {
         }
         let span = tracing::info_span!("backend", backend = &*shared.facts.spec.name);
         tokio::spawn(refresher::run(Arc::clone(&shared)).instrument(span.clone()));
+        tokio::spawn(session_refresher::run(Arc::clone(&shared)).instrument(span.clone()));
         let connector = tokio::spawn(Connector::new(Arc::clone(&shared)).run().instrument(span));
         let stop = shared.facts.stop.clone().drop_guard();
         Self(Arc::new(Handle { shared, connector: connector.into(), _stop: stop }))
@@ -138,6 +141,17 @@ impl Backend {
         let _underway = shared.calls.token();
         shared.usage.touch();
         call::run(shared, request).await
+    }
+
+    /// Returns the definitions that a client session has on its own connection to a server that added some
+    /// there; `None` where they are those of [`Backend::discovered`].
+    pub fn session_listing(&self, session: SessionId) -> Option<SessionListing> {
+        self.0.shared.sessions.listing(session)
+    }
+
+    /// Masks the secrets of the backend's configuration in a text that its server wrote.
+    pub fn mask_secrets(&self, text: &str) -> String {
+        self.0.shared.facts.secrets.load().mask(text).into_owned()
     }
 
     /// Asks for a new listing soon. A backend that is not connected is connected for it.

@@ -13,9 +13,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use tokio::sync::{Notify, mpsc};
+use vmcp_config::KnownSecrets;
 use vmcp_json::object::Object;
 use vmcp_wire::envelope::{Notification, Request};
 use vmcp_wire::era::Era;
@@ -30,6 +32,7 @@ use crate::inbound::log_level::ChosenLevel;
 use crate::inbound::owner::Owner;
 use crate::inbound::questions::{OpenQuestions, PendingAnswer, QuestionRefusal};
 use crate::policy::facts::Facts;
+use crate::policy::session_changes::SessionChanges;
 use crate::request::{Downstream, Event, Request as CallRequest, RpcOutcome, SessionId};
 
 /// The id under which a call is routed before it has one; real ids start at 1.
@@ -42,8 +45,12 @@ pub(crate) struct Inbound {
     downstream: Arc<dyn Downstream>,
     /// Time for a client to answer a question.
     answer_timeout: Duration,
+    /// Secrets to be masked in what the server writes.
+    pub(crate) secrets: Arc<ArcSwap<KnownSecrets>>,
     /// Wakes the refresher when the backend says that its definitions changed.
     pub(crate) changed: Arc<Notify>,
+    /// Sessions on whose own connections it said so.
+    session_changes: Arc<SessionChanges>,
     /// The clients whose calls use the connection; everyone as long as it is not set.
     owner: OnceLock<Owner>,
     /// The log level that was set on this connection.
@@ -105,7 +112,9 @@ impl Inbound {
             backend: Arc::clone(&facts.spec.name),
             downstream: Arc::clone(&facts.settings().downstream),
             answer_timeout: facts.settings().max_call,
+            secrets: Arc::clone(&facts.secrets),
             changed: Arc::clone(&facts.changed),
+            session_changes: Arc::clone(&facts.session_changes),
             owner: owner.is_one().then_some(owner).map_or_else(OnceLock::new, OnceLock::from),
             level: ChosenLevel::default(),
             last_id: AtomicU64::default(),
@@ -216,6 +225,9 @@ impl Inbound {
         match notification.method.as_ref() {
             methods::TOOLS_CHANGED | methods::RESOURCES_CHANGED | methods::PROMPTS_CHANGED => {
                 self.changed.notify_one();
+                if let Some(session) = self.owner().session() {
+                    self.session_changes.add(session);
+                }
                 None
             }
             methods::PROGRESS => self.progress(params?),
@@ -232,7 +244,7 @@ impl Inbound {
                 }
                 None if self.owner().session().is_some() => self.deliver_downstream(whole),
                 None => {
-                    operator_log::write(params);
+                    operator_log::write(params, &self.secrets.load());
                     None
                 }
             },

@@ -38,5 +38,6 @@ pub use request::{
     DEFAULT_DEADLINE, Downstream, Event, Principal, Question, Request, Response, RpcOutcome, SessionId,
     SharedCredentials, Subscriber, Transmission, UnprovedRequest, uncollected,
 };
+pub use sharing::session_listings::{SessionListing, SessionListingCount};
 pub use transport::OrphanGuard;
 pub use vmcp_config::status::{BackendState, BackendStatus};

@@ -9,4 +9,5 @@ pub(crate) mod last_use;
 pub(crate) mod log_allowance;
 pub(crate) mod relisting;
 pub(crate) mod retry;
+pub(crate) mod session_changes;
 pub(crate) mod settings;

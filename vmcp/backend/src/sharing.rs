@@ -5,6 +5,7 @@ pub(crate) mod core;
 pub(crate) mod opening;
 pub(crate) mod placement;
 pub(crate) mod session;
+pub(crate) mod session_listings;
 pub(crate) mod session_pool;
 pub(crate) mod session_stream;
 pub(crate) mod session_subscriptions;

@@ -20,5 +20,5 @@ pub(crate) use credentials::ConfiguredHeaders;
 pub(crate) use link::Link;
 pub(crate) use link_error::LinkError;
 pub(crate) use open::{open, sibling};
-pub(crate) use stdio::LastWords;
 pub use stdio::orphan_guard::OrphanGuard;
+pub(crate) use stdio::{LastWords, ProgramActivity};

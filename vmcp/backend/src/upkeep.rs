@@ -1,8 +1,10 @@
 //! Background tasks of a backend: the connector makes and replaces the connection, the refresher keeps the
 //! definitions, the notification stream hears of changes.
 
+mod attempt;
 pub(crate) mod connector;
 mod idle_stop;
 mod listing;
 mod notification_stream;
 pub(crate) mod refresher;
+pub(crate) mod session_refresher;

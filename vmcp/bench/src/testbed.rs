@@ -106,7 +106,7 @@ impl Testbed {
         testbed.start_vmcp(json!({
             "backends": [testbed.entry(&server)],
             "aggregation": {"conflictResolution": "passthrough"},
-            "optimizer": {"enabled": false},
+            "optimizer": {"enabled": false, "discovery": {"enabled": true}},
         }))?;
         testbed.vmcp()?.complete_list(tools.min(TOOLS_PER_PAGE)).await?;
         testbed.add_vmcp("vmcp", Era::Modern, "")?;

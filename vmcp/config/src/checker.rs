@@ -256,7 +256,12 @@ impl<'a> Checker<'a> {
     }
 
     fn substitute(&mut self, text: String, path: &str) -> Option<(String, bool)> {
-        match references::substitute(&text, self.sources) {
+        let mut secrets = Vec::new();
+        let substituted = references::substitute(&text, self.sources, &mut secrets);
+        if !secrets.is_empty() {
+            self.report.secrets.insert(path.to_owned(), secrets);
+        }
+        match substituted {
             Ok(None) => Some((text, false)),
             Ok(Some(value)) => {
                 self.report.references.insert(path.to_owned(), text);

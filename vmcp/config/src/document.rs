@@ -57,6 +57,8 @@ pub(crate) fn parse(text: &str, report: &mut Report) -> Option<Node> {
                 format!("keep to one document, {MAX_DEPTH} levels of nesting and few aliases")
             } else if first_line.contains("character: `@'") {
                 "put what begins with `@` in quotes, such as \"@scope/package\"".to_owned()
+            } else if first_line.starts_with("tabs ") || first_line.contains(" tab ") {
+                "replace tabs by spaces from this line on".to_owned()
             } else {
                 "check indentation, brackets and quotes around this line".to_owned()
             };

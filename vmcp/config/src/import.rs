@@ -5,7 +5,7 @@ mod dialects;
 mod entry;
 mod format;
 mod jsonc;
-mod secrets;
+pub(crate) mod secrets;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -54,7 +54,8 @@ pub use self::sections::incoming_auth::IncomingAuth;
 pub use self::sections::incoming_auth::api_keys::ApiKey;
 pub use self::sections::incoming_auth::oidc::OidcIssuer;
 pub use self::sections::operational::{CircuitBreaker, LogLevel, Operational};
-pub use self::sections::optimizer::contextual::{Contextual, NoContext};
+pub use self::sections::optimizer::contextual::{ContextSource, Contextual, NoContext};
+pub use self::sections::optimizer::discovery::{ConfiguredTags, ContextSigns, Discovery, MetricsMode};
 pub use self::sections::optimizer::embeddings::{EmbeddingProvider, Embeddings, LOCAL_MODEL, OnUnavailable};
 pub use self::sections::optimizer::learning::Learning;
 pub use self::sections::optimizer::limits::Limits;
@@ -65,13 +66,16 @@ pub use self::sections::optimizer::search::Search;
 pub use self::sections::optimizer::{AutoRetryFallback, Exposure, Optimizer, ToolNameStyle};
 pub use self::sections::profiles::Profile;
 pub use self::sections::proxy::Proxy;
+pub use self::sections::rate_limiting::session_storage::RedisStore;
 pub use self::sections::rate_limiting::{RateLimit, RateLimiting, TokenBucket};
 pub use self::sections::server::Server;
+pub use self::sections::server::tls::Tls;
 pub use self::sections::telemetry::Telemetry;
 pub use self::values::duration::{
     PATTERN as DURATION_PATTERN, RANGE as RANGE_KEY, format as format_duration, parse as parse_duration,
 };
 pub use self::values::headers::{Headers, is_token_char};
+pub use self::values::known_secrets::KnownSecrets;
 pub use self::values::secret::{MASK, Secret};
 pub use self::writing::client_file;
 pub use self::writing::edit;

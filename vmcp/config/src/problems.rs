@@ -5,6 +5,7 @@ pub(crate) mod nearest;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
+use std::ops::Bound;
 
 use serde::{Deserialize, Serialize};
 
@@ -110,6 +111,8 @@ pub(crate) struct Report {
     pub lines: HashMap<String, u32>,
     /// Text, as written, of every value that refers to the environment or a file, by path.
     pub references: BTreeMap<String, String>,
+    /// Secrets that references stand for, by the path of the value that they are part of.
+    pub secrets: BTreeMap<String, Vec<String>>,
     /// Paths whose value was dropped as wrong: consequences of its absence are not reported.
     dropped: HashSet<String>,
     problems: Vec<Problem>,
@@ -160,6 +163,12 @@ impl Report {
     /// Returns the first reference without a value at or below a path.
     pub(crate) fn absent_below(&self, path: &str) -> Option<&Problem> {
         self.absent.iter().find(|absent| with_parents(&absent.path).any(|parent| parent == path))
+    }
+
+    /// Returns the secrets that references below an item of a list stand for.
+    pub(crate) fn secrets_below<'a>(&'a self, item: &'a str) -> impl Iterator<Item = String> + 'a {
+        let from = self.secrets.range::<str, _>((Bound::Included(item), Bound::Unbounded));
+        from.take_while(move |(at, _)| at.starts_with(item)).flat_map(|(_, secrets)| secrets.iter().cloned())
     }
 
     /// Formats a value for a message: quoted and cut at 60 characters. A value from the environment or a file

@@ -42,6 +42,7 @@ use crate::sections::profiles;
 pub use crate::sections::profiles::RawProfile;
 pub use crate::sections::proxy::RawProxy;
 pub use crate::sections::rate_limiting::RawRateLimiting;
+pub use crate::sections::rate_limiting::session_storage::{RawSessionStorage, RawStorageProvider};
 pub use crate::sections::server::RawServer;
 pub use crate::sections::telemetry::RawTelemetry;
 pub use crate::values::decimal::RawDecimal;
@@ -81,6 +82,8 @@ pub struct RawConfig {
     pub profiles: BTreeMap<String, RawProfile>,
     /// Limits on calls of tools, by token buckets. None by default.
     pub rate_limiting: RawRateLimiting,
+    /// The store that replicas share, for the buckets of `rateLimiting`.
+    pub session_storage: RawSessionStorage,
     /// Listening addresses, limits on clients, graceful shutdown.
     pub server: RawServer,
 }
@@ -106,7 +109,7 @@ impl RawConfig {
                 "add one, or import those of another client by `vmcp init --from FILE`",
             );
         }
-        let incoming_auth = self.incoming_auth.validate(report);
+        let incoming_auth = self.incoming_auth.validate(self.server.tls.is_some(), report);
         // A login of one person must not serve other people by itself.
         let is_one_person = incoming_auth.is_anonymous();
         let passthrough = &self.passthrough_headers;
@@ -119,6 +122,7 @@ impl RawConfig {
             outgoing,
         };
         let server = self.server.validate(report);
+        self.incoming_auth.check_open_port(&server, report);
         let telemetry = self.telemetry.validate(report);
         let (backends, unavailable) = backend::validate(&self.backends, &shared, report);
         for (index, backend) in backends.iter().enumerate() {
@@ -146,7 +150,7 @@ impl RawConfig {
             passthrough_headers,
             operational: self.operational.validate(report),
             profiles: profiles::validate(&self.profiles, &names, report),
-            rate_limiting: self.rate_limiting.validate(report),
+            rate_limiting: self.rate_limiting.validate(&self.session_storage, report),
             server,
             effective_yaml,
         }

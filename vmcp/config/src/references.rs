@@ -1,6 +1,8 @@
 //! References in strings: `${NAME}`, `${file:/path}`, `${secret:NAME}`, each with an optional `:-default`,
 //! and `$$` for a dollar sign.
 
+use crate::import::secrets::signs;
+
 /// Returns the value of an environment variable, or `None` if it is not set.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
@@ -104,9 +106,11 @@ pub(crate) fn refers_to_secret(text: &str) -> bool {
 
 /// Replaces the references in `text`; `None` if it has none. A variable or file that is unset, missing or
 /// empty takes the default. Values are not scanned again: a reference inside of a value stays as it is.
+/// Values that are secrets are added to `secrets`.
 pub(crate) fn substitute(
     text: &str,
     sources: ReferenceSources<'_>,
+    secrets: &mut Vec<String>,
 ) -> Result<Option<String>, ReferenceError> {
     if !text.contains("${") && !text.contains("$$") {
         return Ok(None);
@@ -120,7 +124,11 @@ pub(crate) fn substitute(
             rest = after;
         } else if let Some(after) = after.strip_prefix('{') {
             let (reference, after) = after.split_once('}').ok_or(ReferenceError::Unclosed)?;
-            out.push_str(&resolve(reference, sources)?);
+            let value = resolve(reference, sources)?;
+            out.push_str(&value);
+            if is_secret(reference, &value) {
+                secrets.push(value);
+            }
             rest = after;
         } else {
             out.push('$');
@@ -129,6 +137,16 @@ pub(crate) fn substitute(
     }
     out.push_str(rest);
     Ok(Some(out))
+}
+
+/// True for a stored secret, for the content of a file, and for a variable whose name or look shows it to be
+/// a secret.
+fn is_secret(reference: &str, value: &str) -> bool {
+    let name = reference.split_once(":-").map_or(reference, |(name, _)| name);
+    name.starts_with(FILE)
+        || name.starts_with(SECRET)
+        || signs::is_secret_name(name)
+        || signs::looks_secret(value)
 }
 
 fn resolve(reference: &str, sources: ReferenceSources<'_>) -> Result<String, ReferenceError> {
@@ -197,7 +215,8 @@ mod tests {
             _ => Ok(None),
         };
         let secrets = |name: &str| Ok((name == "TOKEN").then(|| "s3cret".to_owned()));
-        substitute(text, ReferenceSources { variables: &variables, files: &files, secrets: &secrets })
+        let sources = ReferenceSources { variables: &variables, files: &files, secrets: &secrets };
+        substitute(text, sources, &mut Vec::new())
     }
 
     #[test]

@@ -25,6 +25,17 @@ pub fn paragraphs(input: &str) -> String {
     clean(input, PARAGRAPH)
 }
 
+/// Drops invisible characters and keeps everything else, white space too.
+///
+/// # Examples
+///
+/// ```
+/// assert_eq!(vmcp_config::sanitize::visible("one\n  two\u{200b}\u{e0041}"), "one\n  two");
+/// ```
+pub fn visible(input: &str) -> String {
+    input.chars().filter(|c| c.is_whitespace() || !is_invisible(*c)).collect()
+}
+
 /// Cleans `input`; `break_between` replaces a run of white space with an empty line.
 fn clean(input: &str, break_between: &str) -> String {
     let mut out = String::with_capacity(input.len().min(MAX_BYTES));

@@ -44,7 +44,7 @@ pub struct StatusReport {
     pub embeddings: EmbeddingStatus,
     /// Identity providers whose tokens are accepted, in the order of the configuration.
     pub identity_providers: Vec<IdentityProviderStatus>,
-    /// Definitions that were renamed or left out, each with its reason.
+    /// Definitions that were renamed or left out, each with its reason; a cache that cannot be used.
     pub issues: Vec<String>,
 }
 
@@ -211,13 +211,13 @@ pub enum BreakerPosition {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DefinitionChanges {
-    /// Number of new tools.
+    /// Number of new definitions: tools, prompts, resources, templates.
     pub added: usize,
-    /// Number of tools whose definition changed.
+    /// Number of definitions that changed.
     pub updated: usize,
-    /// Number of tools that are gone.
+    /// Number of definitions that are gone.
     pub removed: usize,
-    /// Number of tools that are unchanged.
+    /// Number of definitions that are unchanged.
     pub unchanged: usize,
     /// Time at which the difference was noticed.
     #[serde(with = "rfc3339")]

@@ -4,7 +4,7 @@
 pub mod client_file;
 pub mod edit;
 pub(crate) mod effective;
-mod masked;
+pub(crate) mod masked;
 pub(crate) mod schema;
 pub(crate) mod schema_table;
 pub(crate) mod settings_page;

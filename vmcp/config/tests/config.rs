@@ -82,6 +82,27 @@ fn the_classics_of_a_first_file_are_warned_of() {
 }
 
 #[test]
+fn a_port_that_is_open_to_the_network_is_warned_of_unless_it_is_meant() {
+    let warnings = |text: &str| {
+        let loaded =
+            vmcp_config::load(&format!("{text}\nbackends: [{{ name: a, command: [ls] }}]"), "f", &|_| None);
+        let warnings = loaded.unwrap().warnings;
+        warnings.iter().map(|warning| warning.render("f")).collect::<Vec<_>>()
+    };
+    let open = warnings("server: { listen: '0.0.0.0:8080' }");
+    assert!(open.len() == 1 && open[0].contains("server.listen: every machine"), "{open:?}");
+    for guarded in [
+        "server: { listen: '127.0.0.1:8080' }",
+        "server: { listen: '[::1]:8080' }",
+        "server: { listen: '0.0.0.0:8080' }\nincomingAuth: { type: anonymous }",
+        "server: { listen: '0.0.0.0:8080' }\nincomingAuth: { type: apiKeys, apiKeys: [{ subject: me, key: 0123456789abcdef0123456789abcdef }] }",
+        "server: { listen: '0.0.0.0:8080', peers: ['vmcp-peers:9090'] }",
+    ] {
+        assert_eq!(warnings(guarded), [""; 0], "{guarded}");
+    }
+}
+
+#[test]
 fn a_backend_without_its_secret_is_switched_off_and_no_other() {
     let text = "backends:\n- { name: a, command: [a, '${ABSENT}'], env: { T: '${file:/none}' } }\n\
                 - { name: b, url: 'https://${ABSENT}/mcp', timeout: '${ABSENT}' }\n\

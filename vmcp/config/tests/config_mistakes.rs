@@ -41,14 +41,14 @@ mistakes! {
         "optimiser: {}" =>
             "f:1: optimiser: unknown key; did you mean `optimizer`?",
         "incomingAuth: { zebra: 1 }" =>
-            "f:1: incomingAuth.zebra: unknown key; known keys here are `type`, `oidc`, `additionalIssuers`, `apiKeys`, `authz`",
+            "f:1: incomingAuth.zebra: unknown key; known keys here are `type`, `oidc`, `additionalIssuers`, `apiKeys`, `clientCertificates`, `authz`",
         "backends:\n- nmae: a\n  url: http://a" =>
             "f:2: backends[0].nmae: unknown key; did you mean `name`?",
         "optimizer: { exposre: All, exposure: none }" =>
             "f:1: optimizer.exposure: must be one of `Auto`, `All`, `MetaOnly`, `Contextual`, not `none`; choose one of `Auto`, `All`, `MetaOnly`, `Contextual`\n\
-             f:1: optimizer.exposre: unknown key; known keys here are `enabled`, `tools`, `exposure`, `autoTokenBudget`, `pinnedTools`, `toolNameStyle`, `legacyAliases`, `maxToolResponseTokens`, `maxFallbacks`, `autoRetryFallback`, `search`, `storage`, `embeddings`, `contextual`, `learning`, `llm`, `rerank`, `limits`",
-        "sessionStorage: {}" =>
-            "f:1: sessionStorage: unknown key; not supported yet: remove it",
+             f:1: optimizer.exposre: unknown key; known keys here are `enabled`, `tools`, `exposure`, `autoTokenBudget`, `pinnedTools`, `toolNameStyle`, `legacyAliases`, `maxToolResponseTokens`, `maxFallbacks`, `autoRetryFallback`, `search`, `storage`, `embeddings`, `contextual`, `learning`, `llm`, `discovery`, `rerank`, `limits`",
+        "codeMode: {}" =>
+            "f:1: codeMode: unknown key; not supported yet: remove it",
         "operational:\n  failureHandling:\n    healthCheckInterval: 1s" =>
             "f:3: operational.failureHandling.healthCheckInterval: unknown key; remove it: each call and each listing (every `proxy.refreshInterval`) shows whether a backend is alive",
         "mcpServers: {}" =>
@@ -104,7 +104,7 @@ mistakes! {
         "optimizer: { exposure: Meta }" =>
             "f:1: optimizer.exposure: must be one of `Auto`, `All`, `MetaOnly`, `Contextual`, not `Meta`; did you mean `MetaOnly`?",
         "incomingAuth: { type: clientCertificate }" =>
-            "f:1: incomingAuth.type: must be one of `anonymous`, `oidc`, `apiKeys`, not `clientCertificate`; TLS ends at a proxy in front: let it check certificates, and use `oidc` or `apiKeys` here",
+            "f:1: incomingAuth.type: must be one of `anonymous`, `oidc`, `apiKeys`, `clientCertificates`, not `clientCertificate`; write `clientCertificates`",
         "optimizer: { storage: { type: postgres } }" =>
             "f:1: optimizer.storage.type: must be one of `sqlite`, not `postgres`; other kinds may come later: use `sqlite`",
         "backends: [{ name: a, url: http://a, transport: http }]" =>
@@ -278,9 +278,36 @@ mistakes! {
     }
 
     optimizer: {
+        "optimizer: { discovery: { llmFallback: true, contexts: { billing: {}, orders: { patterns: [\"(\"] } } } }" =>
+            "f:1: optimizer.discovery.llmFallback: there is no language model; add `optimizer.llm`, or remove it\n\
+             f:1: optimizer.discovery.contexts.billing: neither keywords nor patterns; list the words that mean this context, such as `keywords: [invoice]`\n\
+             f:1: optimizer.discovery.contexts.orders.patterns[0]: `(` is no regular expression: unclosed group; correct it; look-around and back-references do not exist",
+        "optimizer: { llm: { model: m, apiKey: cl\u{e9} } }" =>
+            "f:1: optimizer.llm.apiKey: cannot be sent as a bearer token; use at most 8192 printable ASCII characters, without line breaks",
         "optimizer: { pinnedTools: [\" \"], storage: { dir: \"\" } }" =>
             "f:1: optimizer.pinnedTools[0]: empty; name a tool as it is listed, such as `github_create_issue`\n\
              f:1: optimizer.storage.dir: empty; name a folder, or remove it",
+    }
+
+    session_storage: {
+        "sessionStorage: { provider: redis }" =>
+            "f:1: sessionStorage.address: missing; add `address: HOST:6379`",
+        "sessionStorage: { provider: redis, address: \"http://redis:6379\" }" =>
+            "f:1: sessionStorage.address: `http://redis:6379` is not an address; write HOST:PORT, or rediss://HOST:PORT for TLS",
+        "sessionStorage: { address: \"redis:6379\" }" =>
+            "f:1: sessionStorage.address: memory has no address; set `provider: redis`, or remove it",
+    }
+
+    tls: {
+        "server: { tls: { certificate: ./tls.crt, key: ./tls.key } }" =>
+            "f:1: server.tls.certificate: no certificate in PEM; write the path of a PEM file: `certificate: ${file:/path}`\n\
+             f:1: server.tls.key: no private key in PEM; write the path of a PEM file: `key: ${file:/path}`",
+        "server: { peerAddress: 10.0.0.1, sessionKeys: [0123456789abcdef], tls: { certificate: \"-----BEGIN CERTIFICATE-----\", key: \"-----BEGIN PRIVATE KEY-----\" } }" =>
+            "f:1: server.peerAddress: replicas hand requests on to each other in plain HTTP, which a port with TLS does not take; remove it, or remove `server.tls` and end TLS at a proxy",
+        "incomingAuth: { type: clientCertificates }" =>
+            "f:1: incomingAuth.clientCertificates: missing; add `clientCertificates: { authorities: '${file:/path/ca.crt}' }`",
+        "incomingAuth: { type: clientCertificates, clientCertificates: { authorities: \"-----BEGIN CERTIFICATE-----\" } }" =>
+            "f:1: incomingAuth.clientCertificates: clients show certificates over TLS only; add `server.tls` with a certificate and its key",
     }
 
     server: {
@@ -294,6 +321,8 @@ mistakes! {
              f:1: server.allowedOrigins[0]: `a.example.com` is not an origin; write scheme and host, and the port unless it is the scheme's own, such as `https://chat.example.com`",
         "server: { sessionKeys: [\"${TOKEN}\"] }" =>
             "f:1: server.sessionKeys[0]: shorter than 16 characters; use the output of `openssl rand -base64 32`, through the environment or a file",
+        "server: { metricsTokens: [short] }" =>
+            "f:1: server.metricsTokens[0]: shorter than 16 characters; use the output of `openssl rand -base64 32`, through the environment or a file",
         "server: { adminTokens: [a-token-of-some-length, \"\"] }" =>
             "f:1: server.adminTokens[1]: shorter than 16 characters; use the output of `openssl rand -base64 32`, through the environment or a file",
     }
@@ -347,4 +376,12 @@ fn what_is_too_large_is_refused() {
     let backends: Vec<_> = (0..10_001).map(|i| format!("- {{name: b{i}, url: http://b}}\n")).collect();
     let many = format!("backends:\n{}", backends.concat());
     assert_eq!(mistakes(&many), "f:1: backends: 10001 backends; keep to at most 10000");
+}
+
+#[test]
+fn a_tab_is_told_to_be_replaced() {
+    for yaml in ["backends:\n\t- name: a", "backends:\n- name: a\n\tcommand: [a]"] {
+        let said = mistakes(yaml);
+        assert!(said.contains("replace tabs by spaces"), "{yaml:?}: {said}");
+    }
 }

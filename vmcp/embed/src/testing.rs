@@ -65,6 +65,7 @@ struct Fake {
     behavior: Behavior,
     batches: Vec<Vec<String>>,
     reranked: Vec<Vec<String>>,
+    models: Vec<String>,
     requests: usize,
 }
 
@@ -107,6 +108,11 @@ impl FakeService {
     /// Returns the texts of each request that was answered with scores.
     pub fn reranked(&self) -> Vec<Vec<String>> {
         self.fake.lock().reranked.clone()
+    }
+
+    /// Returns the models that requests in OpenAI's protocol named, in order.
+    pub fn models(&self) -> Vec<String> {
+        self.fake.lock().models.clone()
     }
 
     /// Returns the number of requests for vectors or scores, failed ones included.
@@ -232,6 +238,8 @@ async fn rerank(State(fake): State<Shared>, Json(body): Json<Value>) -> Response
 }
 
 async fn openai(State(fake): State<Shared>, Json(body): Json<Value>) -> Response {
+    let model = body.get("model").and_then(Value::as_str).unwrap_or_default();
+    fake.lock().models.push(model.to_owned());
     let data = embed(&fake, body.get("input")).map(|vectors| {
         let entry =
             |(index, embedding)| json!({"object": "embedding", "index": index, "embedding": embedding});

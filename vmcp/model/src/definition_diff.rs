@@ -8,6 +8,9 @@ use crate::hash::{SchemaHash, canonical_json};
 
 /// Keys of a definition that a model reads, or that a caller relies on.
 const RELIED_ON: [&str; 5] = ["title", "description", "inputSchema", "outputSchema", "annotations"];
+/// Fields of a prompt, a resource or a template that a model reads or a client relies on; a size or a time of
+/// modification is none.
+const RELIED_ON_BESIDE_TOOLS: [&str; 5] = ["name", "title", "description", "arguments", "mimeType"];
 /// Most characters of a value that are shown.
 const MAX_SHOWN_CHARS: usize = 2000;
 /// Most fields that are shown.
@@ -32,6 +35,13 @@ pub fn trusted_hash(name: &str, definition: &RawValue) -> String {
     SchemaHash::of(name, "", &canonical_json(&relied_on(definition))).to_string()
 }
 
+/// Returns the hash of everything in a prompt, a resource or a template that a model reads or a client relies
+/// on. `name` is its name, URI or URI template.
+pub fn listed_hash(name: &str, definition: &RawValue) -> String {
+    let definition = fields(definition, &RELIED_ON_BESIDE_TOOLS);
+    SchemaHash::of(name, "", &canonical_json(&definition)).to_string()
+}
+
 /// Returns the fields that differ, in the order of their paths; at most 100.
 ///
 /// ```
@@ -53,10 +63,14 @@ pub fn differences(before: &RawValue, after: &RawValue) -> Vec<FieldChange> {
 }
 
 fn relied_on(definition: &RawValue) -> Value {
+    fields(definition, &RELIED_ON)
+}
+
+fn fields(definition: &RawValue, wanted: &[&str]) -> Value {
     let Ok(Value::Object(mut definition)) = serde_json::from_str(definition.get()) else {
         return Value::Null;
     };
-    definition.retain(|key, _| RELIED_ON.contains(&key.as_str()));
+    definition.retain(|key, _| wanted.contains(&key.as_str()));
     Value::Object(definition)
 }
 

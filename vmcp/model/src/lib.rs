@@ -14,3 +14,4 @@ pub mod issue;
 pub mod names;
 pub mod param_header;
 pub mod tokens;
+pub mod topics;

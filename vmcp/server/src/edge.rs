@@ -3,6 +3,8 @@
 //! ```text
 //! port        sockets of both ports, connections, the layers of a request (`port::stack`), graceful shutdown
 //!   │
+//! tools_api   tools by topic, over plain HTTP
+//!   │
 //! transport   http ─┐  bytes become a message and a `Peer`, its sender
 //!             stdio ┘
 //!   │
@@ -22,6 +24,7 @@ pub mod port;
 mod push;
 mod request;
 mod session;
+mod tools_api;
 pub mod transport;
 
 pub use push::DownstreamRouter;

@@ -10,7 +10,7 @@ pub mod embedding;
 mod fleet;
 pub mod folders;
 mod options;
-mod recorder;
+pub(crate) mod recorder;
 pub(crate) mod replicas;
 mod restart;
 mod shared;
@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use vmcp_access::oidc::issuer::IssuerStatus;
-use vmcp_backend::{BackendState, BackendStatus, ByteBudget};
+use vmcp_backend::{BackendState, BackendStatus, ByteBudget, SessionListingCount};
 use vmcp_config::status::{DefinitionChanges, EmbeddingStatus};
 use vmcp_config::{Backend, Config};
 use vmcp_model::catalog::Catalog;
@@ -51,8 +51,9 @@ use crate::search::context::{Contexts, Learner};
 use crate::search::{LearnedTools, QueryVectors, Searcher};
 use crate::telemetry::calls::CallObservers;
 use crate::telemetry::logs;
-use crate::telemetry::metrics::{BackendLabels, IssuerLabels, Metrics};
+use crate::telemetry::metrics::{BackendLabels, IssuerLabels, Metrics, StoreLabels};
 use crate::telemetry::tool_metrics::{MetricsBook, ToolMetricsRecorder};
+use crate::telemetry::topic_usage::TopicUsage;
 use commands::ConductorHandle;
 use conductor::ConductorOptions;
 use embedding::configured;
@@ -72,6 +73,7 @@ pub struct Engine(Arc<Inner>);
 struct Inner {
     shared: Arc<Shared>,
     conductor: ConductorHandle,
+    session_listings: SessionListingCount,
     started: Instant,
     /// True once every backend has settled after the start, or lists no longer wait for that.
     has_settled: AtomicBool,
@@ -118,10 +120,12 @@ impl Engine {
             options.orphan_guard,
             options.served,
         );
+        let session_listings = fleet.session_listings();
         let conductor = conductor::start(Arc::clone(&shared), behavior, fleet, stop.clone());
         conductor.apply(config).await;
         let engine = Engine(Arc::new(Inner {
             shared,
+            session_listings,
             conductor,
             started: Instant::now(),
             has_settled: AtomicBool::new(false),
@@ -212,6 +216,11 @@ impl Engine {
         Ok(approved)
     }
 
+    /// True if the cache on disk could not be used: it is in memory, and ends with the process.
+    pub fn lacks_cache(&self) -> bool {
+        self.0.shared.lacks_cache()
+    }
+
     /// Returns the state of embedding: provider, model, progress, and the reason for an outage.
     pub fn embedding_status(&self) -> EmbeddingStatus {
         let snapshot = self.snapshot();
@@ -250,6 +259,11 @@ impl Engine {
         &self.0.shared.tool_metrics
     }
 
+    /// The tokens of the answers of `GET /tools`.
+    pub(crate) fn topic_usage(&self) -> &TopicUsage {
+        &self.0.shared.topic_usage
+    }
+
     /// Returns all metrics in OpenMetrics text format, for `GET /metrics`.
     pub fn render_metrics(&self) -> String {
         let metrics = self.metrics();
@@ -263,6 +277,13 @@ impl Engine {
         for IssuerStatus { issuer, failure, .. } in self.snapshot().authentication.status() {
             let up = i64::from(failure.is_none());
             metrics.identity_provider_up.get_or_create(&IssuerLabels { issuer }).set(up);
+        }
+        metrics.rate_limit_store_up.clear();
+        if let Some(store) = self.snapshot().rate_limiter.shared() {
+            metrics
+                .rate_limit_store_up
+                .get_or_create(&StoreLabels { provider: "redis".to_owned() })
+                .set(i64::from(store.is_up()));
         }
         metrics.log_lines_dropped.inner().store(logs::dropped_lines() as u64, Ordering::Relaxed);
         metrics.buffered_bytes.set(i64::try_from(self.byte_budget().held()).unwrap_or(i64::MAX));

@@ -9,3 +9,4 @@ pub mod names;
 pub mod own_arguments;
 pub(crate) mod own_mark;
 pub mod short_schema;
+pub mod visible_schema;

@@ -23,6 +23,7 @@ pub use crate::search::context::ContextKey;
 pub use answer::{Answer, ArrivingAnswer, Content};
 pub use caller::{CallContext, Caller};
 pub use completion::complete;
+pub(crate) use own_tools::tools_by_model;
 pub use prompts::get_prompt;
 pub use resources::read_resource;
 pub use tools::{ToolResult, Tools, call_tool};

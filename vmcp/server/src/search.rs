@@ -6,6 +6,7 @@
 
 pub(crate) mod context;
 pub(crate) mod reranking;
+pub(crate) mod topics;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

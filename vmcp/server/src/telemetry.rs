@@ -7,6 +7,7 @@ pub mod metrics;
 mod otlp;
 pub mod recent;
 pub mod tool_metrics;
+pub(crate) mod topic_usage;
 pub mod traces;
 
 use tracing_subscriber::layer::{Layer, SubscriberExt as _};

@@ -236,6 +236,7 @@ async fn run(tool: &str, params: &Value) -> Result<Value, Value> {
             Ok(json!({"content": []}))
         }
         "fail" => Ok(json!({"content": [text("it is broken".into())], "isError": true})),
+        "blank" => Ok(json!({"content": [text(" \n".into())]})),
         "refuse" => Err(json!({"code": -32001, "message": "not today", "data": {"why": 1}})),
         "long" => Ok(json!({"content": vec![text("word".repeat(60)); 3]})),
         _ => Ok(json!({"content": [text(params.to_string())], "x-vendor": {"kept": true}})),

@@ -31,7 +31,10 @@ fn metrics_page() {
     metrics.embedding_duration.get_or_create(&EmbeddingLabels { kind: "query" }).observe(0.001);
     metrics.embedding_errors.get_or_create(&EmbeddingLabels { kind: "query" }).inc();
     metrics.backend_up.get_or_create(&BackendLabels { backend: backend() }).set(1);
-    metrics.catalog_changes.get_or_create(&ChangeLabels { backend: backend(), change: "added" }).inc();
+    metrics
+        .catalog_changes
+        .get_or_create(&ChangeLabels { backend: backend(), change: "added", definition: "tool" })
+        .inc();
     metrics.config_reloads.get_or_create(&ReloadLabels { outcome: "applied" }).inc();
     metrics.client_limits_reached.get_or_create(&LimitLabels { limit: "questions" }).inc();
     let exposition = metrics.encode();

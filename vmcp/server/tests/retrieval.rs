@@ -1,4 +1,5 @@
-//! Retrieval quality does not fall: `vmcp eval`, by keywords alone, on public sets of tests/retrieval.
+//! Retrieval quality does not fall, and rises by reliability: `vmcp eval`, by keywords alone, on public sets
+//! of tests/retrieval.
 //!
 //! Keywords need no model and no network, and both sets take seconds in a debug build. A change that lifts
 //! the figures lifts the floors too; figures with embeddings are in docs/user/search.md.
@@ -9,6 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 /// A set of queries, and the figures that it must reach: slightly under those when the floor was set.
 struct QuerySet {
@@ -37,15 +39,36 @@ struct Measures {
     queries: usize,
 }
 
-fn evaluate(set: &QuerySet) -> Measures {
+/// The measures of a replay: without and with what the log taught.
+#[derive(Debug, Deserialize)]
+struct Replay {
+    recall_at_1: Change,
+    recall_at_8: Change,
+    mrr: Change,
+    ndcg_at_10: Change,
+}
+
+/// A measure without and with what was learned, and the lower end of the difference's confidence interval.
+#[derive(Debug, Deserialize)]
+struct Change {
+    before: f64,
+    after: f64,
+    low: f64,
+}
+
+/// Runs `vmcp eval`; `log` is the name of a log to learn success rates from.
+fn evaluate<T: DeserializeOwned>(tools: &str, queries: &str, log: Option<&str>) -> T {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/retrieval");
-    let output = Command::new(env!("CARGO_BIN_EXE_vmcp"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vmcp"));
+    command
         .args(["eval", "--provider", "none", "--output", "json", "--tools"])
-        .arg(folder.join(format!("{}.tools.jsonl.gz", set.tools)))
+        .arg(folder.join(format!("{tools}.tools.jsonl.gz")))
         .arg("--queries")
-        .arg(folder.join(format!("{}.queries.jsonl.gz", set.queries)))
-        .output()
-        .expect("vmcp runs");
+        .arg(folder.join(format!("{queries}.queries.jsonl.gz")));
+    if let Some(log) = log {
+        command.args(["--reliability", "--log"]).arg(folder.join(format!("{log}.log.jsonl.gz")));
+    }
+    let output = command.output().expect("vmcp runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("the report is JSON")
 }
@@ -53,7 +76,7 @@ fn evaluate(set: &QuerySet) -> Measures {
 #[test]
 fn search_by_keywords_finds_as_much_as_before() {
     for set in QUERY_SETS {
-        let measures = evaluate(&set);
+        let measures: Measures = evaluate(set.tools, set.queries, None);
         assert!(measures.queries > 0, "{}: no queries", set.queries);
         println!("{}: recall@3 {:.3}", set.queries, measures.recall_at_3);
         assert!(
@@ -65,5 +88,22 @@ fn search_by_keywords_finds_as_much_as_before() {
             measures.ndcg_at_10,
             set.min_ndcg_at_10
         );
+    }
+}
+
+#[test]
+fn of_the_same_tool_on_two_servers_the_one_that_works_comes_first() {
+    for set in ["people", "llm", "steps"] {
+        let queries = format!("two-servers-{set}");
+        let failing: Replay = evaluate("two-servers", &queries, Some("two-servers-failing"));
+        for change in [&failing.recall_at_1, &failing.mrr] {
+            assert!(change.low > 0.0 && change.after > change.before, "{set}: {failing:?}");
+        }
+        let Replay { recall_at_1, recall_at_8, mrr, ndcg_at_10 } =
+            evaluate("two-servers", &queries, Some("two-servers-working"));
+        for change in [recall_at_1, recall_at_8, mrr, ndcg_at_10] {
+            let difference = (change.after - change.before).abs();
+            assert!(difference < 1e-9, "{set}: where nothing fails, nothing changes: {change:?}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Schema hashes of tools as last seen, and the bounded record of their changes.
+//! Hashes of definitions as last seen, and the bounded record of their changes.
 
 use std::collections::HashMap;
 
@@ -7,12 +7,47 @@ use rusqlite::{OptionalExtension, Row, params};
 
 use crate::{Store, StoreError};
 
-/// The stored hash of one tool.
+/// The kind of a definition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum DefinitionKind {
+    /// A tool, named by its name.
+    Tool,
+    /// A prompt, named by its name.
+    Prompt,
+    /// A resource, named by its URI.
+    Resource,
+    /// A resource template, named by its URI template.
+    ResourceTemplate,
+}
+
+impl DefinitionKind {
+    /// All kinds.
+    pub const ALL: [Self; 4] = [Self::Tool, Self::Prompt, Self::Resource, Self::ResourceTemplate];
+
+    /// Returns the name that is stored and shown: `tool`, `prompt`, `resource`, `resource template`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tool => "tool",
+            Self::Prompt => "prompt",
+            Self::Resource => "resource",
+            Self::ResourceTemplate => "resource template",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
+    }
+}
+
+/// A definition among those of one backend: its kind, and its name, URI or template there.
+pub type DefinitionName = (DefinitionKind, String);
+
+/// The stored hash of one definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredToolHash {
-    /// The tool's own name at its backend.
-    pub tool: String,
-    /// SHA-256 of name, description and canonical schema, in hex.
+pub struct StoredHash {
+    /// The definition.
+    pub definition: DefinitionName,
+    /// SHA-256 of what makes up the definition, in hex.
     pub hash: String,
     /// Time of the last listing that offered this; moves even when nothing changed.
     pub last_checked_at: i64,
@@ -21,11 +56,11 @@ pub struct StoredToolHash {
 /// The kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// The tool is new.
+    /// The definition is new.
     Added,
-    /// The tool's definition differs from before.
+    /// The definition differs from before.
     Updated,
-    /// The tool is gone.
+    /// The definition is gone.
     Removed,
 }
 
@@ -44,127 +79,144 @@ impl ChangeKind {
     }
 }
 
-/// A recorded change of one tool's definition, with the hashes before and after.
+/// A recorded change of one definition, with the hashes before and after.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedChange {
     /// The backend's name.
     pub backend: String,
-    /// The tool's own name at its backend.
-    pub tool: String,
+    /// The definition.
+    pub definition: DefinitionName,
     /// The kind of change.
     pub kind: ChangeKind,
-    /// Hash before; `None` for an added tool.
+    /// Hash before; `None` for an added definition.
     pub before: Option<String>,
-    /// Hash after; `None` for a removed tool.
+    /// Hash after; `None` for a removed definition.
     pub after: Option<String>,
     /// Time at which the change was noticed.
     pub at: i64,
 }
 
-/// Changes that the record keeps; older ones are deleted.
+/// Changes that the record keeps of each kind of definition; older ones are deleted. Each kind has a share of
+/// its own, so that a list of resources that comes and goes does not push out the changes of tools.
 const MAX_RECORDED_CHANGES: usize = 10_000;
 
 impl Store {
     /// Returns the hash of one tool; `None` if it was never seen.
-    pub fn schema_hash(&self, backend: &str, tool: &str) -> Result<Option<StoredToolHash>, StoreError> {
+    pub fn schema_hash(&self, backend: &str, tool: &str) -> Result<Option<StoredHash>, StoreError> {
         self.read(|connection| {
             connection
                 .prepare_cached(
-                    "SELECT tool_name, schema_hash, last_checked_at FROM tool_schema_hashes
-                     WHERE server_name = ?1 AND tool_name = ?2",
+                    "SELECT definition, tool_name, schema_hash, last_checked_at FROM tool_schema_hashes
+                     WHERE server_name = ?1 AND definition = ?2 AND tool_name = ?3",
                 )?
-                .query_row([backend, tool], stored_tool_hash)
+                .query_row([backend, DefinitionKind::Tool.as_str(), tool], stored_hash)
                 .optional()
         })
     }
 
-    /// Returns the hashes of all tools of a backend, ordered by tool name.
-    pub fn schema_hashes(&self, backend: &str) -> Result<Vec<StoredToolHash>, StoreError> {
+    /// Returns the hashes of all definitions of a backend, ordered by kind and name.
+    pub fn schema_hashes(&self, backend: &str) -> Result<Vec<StoredHash>, StoreError> {
         self.read(|connection| {
             connection
                 .prepare_cached(
-                    "SELECT tool_name, schema_hash, last_checked_at FROM tool_schema_hashes
-                     WHERE server_name = ?1 ORDER BY tool_name",
+                    "SELECT definition, tool_name, schema_hash, last_checked_at FROM tool_schema_hashes
+                     WHERE server_name = ?1 ORDER BY definition, tool_name",
                 )?
-                .query_map([backend], stored_tool_hash)?
+                .query_map([backend], stored_hash)?
                 .collect()
         })
     }
 
-    /// Stores hashes of tools as just seen, all or none, as pairs of tool name and hash.
+    /// Stores hashes of definitions as just seen, all or none: kind, name and hash.
     pub fn set_schema_hashes<'a>(
         &self,
         backend: &str,
-        hashes: impl IntoIterator<Item = (&'a str, &'a str)>,
+        hashes: impl IntoIterator<Item = (DefinitionKind, &'a str, &'a str)>,
         now: i64,
     ) -> Result<(), StoreError> {
         self.write(|transaction| {
             let mut upsert = transaction.prepare_cached(
-                "INSERT INTO tool_schema_hashes (server_name, tool_name, schema_hash, last_checked_at)
-                 VALUES (?1, ?2, ?3, ?4)
-                 ON CONFLICT (server_name, tool_name) DO UPDATE SET
+                "INSERT INTO tool_schema_hashes
+                   (server_name, definition, tool_name, schema_hash, last_checked_at)
+                 VALUES (?1, ?2, ?3, ?4, ?5)
+                 ON CONFLICT (server_name, definition, tool_name) DO UPDATE SET
                    schema_hash = excluded.schema_hash, last_checked_at = excluded.last_checked_at",
             )?;
-            for (tool, hash) in hashes {
-                upsert.execute(params![backend, tool, hash, now])?;
+            for (kind, name, hash) in hashes {
+                upsert.execute(params![backend, kind.as_str(), name, hash, now])?;
             }
             Ok(())
         })
     }
 
-    /// Appends to the record of changes, which keeps the newest 10,000.
+    /// Appends to the record of changes, which keeps the newest 10,000 of each kind of definition.
     pub fn record_changes(&self, changes: &[RecordedChange]) -> Result<(), StoreError> {
         self.write(|transaction| {
             let mut insert = transaction.prepare_cached(
-                "INSERT INTO tool_changes (server_name, tool_name, kind, old_hash, new_hash, changed_at)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                "INSERT INTO tool_changes
+                   (server_name, definition, tool_name, kind, old_hash, new_hash, changed_at)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             )?;
-            for RecordedChange { backend, tool, kind, before, after, at } in changes {
-                insert.execute(params![backend, tool, kind.as_str(), before, after, at])?;
+            for RecordedChange { backend, definition: (of, name), kind, before, after, at } in changes {
+                insert.execute(params![backend, of.as_str(), name, kind.as_str(), before, after, at])?;
             }
-            transaction.execute(
-                "DELETE FROM tool_changes WHERE id <= (SELECT max(id) FROM tool_changes) - ?1",
-                [MAX_RECORDED_CHANGES],
-            )?;
+            for kind in DefinitionKind::ALL {
+                transaction.execute(
+                    "DELETE FROM tool_changes WHERE definition = ?1 AND id <=
+                       (SELECT id FROM tool_changes WHERE definition = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)",
+                    params![kind.as_str(), MAX_RECORDED_CHANGES],
+                )?;
+            }
             Ok(())
         })
     }
 
-    /// Returns the last hash of each removed tool of a backend that is recorded, by tool.
-    pub fn removed_hashes(&self, backend: &str) -> Result<HashMap<String, String>, StoreError> {
+    /// Returns the last hash of each removed definition of a backend that is recorded.
+    pub fn removed_hashes(&self, backend: &str) -> Result<HashMap<DefinitionName, String>, StoreError> {
         self.read(|connection| {
             connection
                 .prepare_cached(
-                    "SELECT tool_name, old_hash FROM tool_changes
+                    "SELECT definition, tool_name, old_hash FROM tool_changes
                      WHERE server_name = ?1 AND kind = ?2 AND old_hash IS NOT NULL ORDER BY id",
                 )?
-                .query_map([backend, ChangeKind::Removed.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?
+                .query_map([backend, ChangeKind::Removed.as_str()], |row| {
+                    Ok((definition_name(row, 0)?, row.get(2)?))
+                })?
                 .collect()
         })
     }
 
     /// Returns the newest changes of all backends, newest first, at most `limit`.
     pub fn changes(&self, limit: usize) -> Result<Vec<RecordedChange>, StoreError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.read(|connection| {
             connection
                 .prepare_cached(
-                    "SELECT server_name, tool_name, kind, old_hash, new_hash, changed_at FROM tool_changes
-                     ORDER BY id DESC LIMIT ?1",
+                    "SELECT server_name, definition, tool_name, kind, old_hash, new_hash, changed_at
+                     FROM tool_changes ORDER BY id DESC LIMIT ?1",
                 )?
-                .query_map([limit.min(MAX_RECORDED_CHANGES)], recorded_change)?
+                .query_map([limit], recorded_change)?
                 .collect()
         })
     }
 }
 
-fn stored_tool_hash(row: &Row<'_>) -> rusqlite::Result<StoredToolHash> {
-    Ok(StoredToolHash { tool: row.get(0)?, hash: row.get(1)?, last_checked_at: row.get(2)? })
+fn stored_hash(row: &Row<'_>) -> rusqlite::Result<StoredHash> {
+    Ok(StoredHash { definition: definition_name(row, 0)?, hash: row.get(2)?, last_checked_at: row.get(3)? })
 }
 
 fn recorded_change(row: &Row<'_>) -> rusqlite::Result<RecordedChange> {
-    let kind: String = row.get(2)?;
+    let kind: String = row.get(3)?;
     let kind = ChangeKind::parse(&kind)
-        .ok_or_else(|| rusqlite::Error::InvalidColumnType(2, kind.clone(), Type::Text))?;
-    let (before, after, at) = (row.get(3)?, row.get(4)?, row.get(5)?);
-    Ok(RecordedChange { backend: row.get(0)?, tool: row.get(1)?, kind, before, after, at })
+        .ok_or_else(|| rusqlite::Error::InvalidColumnType(3, kind.clone(), Type::Text))?;
+    let (before, after, at) = (row.get(4)?, row.get(5)?, row.get(6)?);
+    Ok(RecordedChange { backend: row.get(0)?, definition: definition_name(row, 1)?, kind, before, after, at })
+}
+
+/// Reads the kind in column `at` and the name in the one behind it.
+fn definition_name(row: &Row<'_>, at: usize) -> rusqlite::Result<DefinitionName> {
+    let kind: String = row.get(at)?;
+    let parsed = DefinitionKind::parse(&kind);
+    let kind = parsed.ok_or_else(|| rusqlite::Error::InvalidColumnType(at, kind.clone(), Type::Text))?;
+    Ok((kind, row.get(at + 1)?))
 }

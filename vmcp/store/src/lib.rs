@@ -44,7 +44,7 @@ use database::Database;
 
 pub use definitions::SavedDefinitions;
 pub use error::StoreError;
-pub use hashes::{ChangeKind, RecordedChange, StoredToolHash};
+pub use hashes::{ChangeKind, DefinitionKind, DefinitionName, RecordedChange, StoredHash};
 pub use state::StateStore;
 pub use state::call_log::{CallLog, DayMetrics};
 pub use state::drift::{DriftState, ListedTool, ToolDrift};

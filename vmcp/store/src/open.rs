@@ -85,6 +85,16 @@ impl From<rusqlite::Error> for OpenFailure {
     }
 }
 
+/// Tells a file of another program, whose tables no step fits, from one that could not be reached.
+fn of_migration(error: StoreError) -> OpenFailure {
+    match &error {
+        StoreError::Sqlite(reason) if reason.sqlite_error_code() == Some(ErrorCode::Unknown) => {
+            OpenFailure::Unusable(error.to_string())
+        }
+        _ => error.into(),
+    }
+}
+
 /// Opens one file, checks it for damage and brings its tables up to date.
 fn open_checked(path: &Path, layout: &Layout) -> Result<Connection, OpenFailure> {
     // Created before SQLite opens it: SQLite gives its companion files the mode of the database.
@@ -104,7 +114,7 @@ fn open_checked(path: &Path, layout: &Layout) -> Result<Connection, OpenFailure>
     if verdict != "ok" {
         return Err(OpenFailure::Unusable(verdict));
     }
-    if !layout.migrate(&mut connection)? {
+    if !layout.migrate(&mut connection).map_err(of_migration)? {
         return Err(OpenFailure::Unusable("written by a newer version of vmcp".to_owned()));
     }
     if let Err(error) = layout.check(&connection) {

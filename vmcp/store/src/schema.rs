@@ -62,12 +62,27 @@ pub(crate) const CACHE: Layout = Layout {
        definitions TEXT NOT NULL,
        saved_at INTEGER NOT NULL
      );",
+        // Prompts, resources and templates beside tools; `definition` says which.
+        "ALTER TABLE tool_schema_hashes RENAME TO tool_schema_hashes_before;
+     CREATE TABLE tool_schema_hashes (
+       server_name TEXT NOT NULL,
+       definition TEXT NOT NULL,
+       tool_name TEXT NOT NULL,
+       schema_hash TEXT NOT NULL,
+       last_checked_at INTEGER NOT NULL,
+       UNIQUE (server_name, definition, tool_name)
+     );
+     INSERT INTO tool_schema_hashes
+       SELECT server_name, 'tool', tool_name, schema_hash, last_checked_at FROM tool_schema_hashes_before;
+     DROP TABLE tool_schema_hashes_before;
+     ALTER TABLE tool_changes ADD COLUMN definition TEXT NOT NULL DEFAULT 'tool';
+     CREATE INDEX idx_tool_changes_definition ON tool_changes (definition, id);",
     ],
     tables: &[
         "backend_id, tool_name, tool_description, description_hash, embedding, dimensions, model_id, created_at,
      updated_at FROM tool_embeddings",
-        "server_name, tool_name, schema_hash, last_checked_at FROM tool_schema_hashes",
-        "server_name, tool_name, kind, old_hash, new_hash, changed_at FROM tool_changes",
+        "server_name, definition, tool_name, schema_hash, last_checked_at FROM tool_schema_hashes",
+        "server_name, definition, tool_name, kind, old_hash, new_hash, changed_at FROM tool_changes",
         "server_name, fingerprint, definitions, saved_at FROM tool_schemas",
     ],
 };

@@ -7,7 +7,7 @@ use rusqlite::types::Value;
 use rusqlite::{Transaction, named_params, params};
 use sha2::{Digest, Sha256};
 
-use crate::{Store, StoreError};
+use crate::{DefinitionKind, Store, StoreError};
 
 /// The key of a vector: SHA-256 over text version, model id and text, each with its length before it, so that
 /// no two different triples give the same bytes.
@@ -88,18 +88,28 @@ impl Store {
         })
     }
 
-    /// Deletes vectors and schema hashes of the tools of `backend` that are not among `tools`. Returns the
-    /// number of deleted vectors.
-    pub fn retain_tools(&self, backend: &str, tools: &[&str]) -> Result<usize, StoreError> {
-        let tools = texts(tools);
+    /// Deletes the hashes of the definitions of `backend` that are not among `definitions`, and the vectors
+    /// of such tools. Returns the number of deleted vectors.
+    pub fn retain_definitions(
+        &self,
+        backend: &str,
+        definitions: &[(DefinitionKind, &str)],
+    ) -> Result<usize, StoreError> {
+        let named = |kind| {
+            let of_kind = definitions.iter().filter(|(other, _)| *other == kind);
+            texts(&of_kind.map(|(_, name)| *name).collect::<Vec<_>>())
+        };
         self.write(|transaction| {
-            transaction.execute(
-                "DELETE FROM tool_schema_hashes WHERE server_name = ?1 AND tool_name NOT IN rarray(?2)",
-                params![backend, tools],
-            )?;
+            for kind in DefinitionKind::ALL {
+                transaction.execute(
+                    "DELETE FROM tool_schema_hashes
+                     WHERE server_name = ?1 AND definition = ?2 AND tool_name NOT IN rarray(?3)",
+                    params![backend, kind.as_str(), named(kind)],
+                )?;
+            }
             transaction.execute(
                 "DELETE FROM tool_embeddings WHERE backend_id = ?1 AND tool_name NOT IN rarray(?2)",
-                params![backend, tools],
+                params![backend, named(DefinitionKind::Tool)],
             )
         })
     }

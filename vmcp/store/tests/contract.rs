@@ -1,6 +1,7 @@
 //! The contract of [`Store`], checked for a file and in memory alike.
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
+use vmcp_store::DefinitionKind::{self, Tool};
 use vmcp_store::{ChangeKind, ContentKey, RecordedChange, Store, ToolVector};
 
 /// Runs `check` on both kinds of store.
@@ -72,11 +73,11 @@ fn tools_and_backends_that_are_gone_are_forgotten() {
         let kept = tool("s", "kept", "kept", &[1.0]);
         let vectors = [kept.clone(), tool("s", "gone", "gone", &[1.0]), tool("other", "t", "t", &[1.0])];
         store.put_vectors(&vectors, 1).unwrap();
-        store.set_schema_hashes("s", [("kept", "1"), ("gone", "2")], 1).unwrap();
-        store.set_schema_hashes("other", [("t", "3")], 1).unwrap();
+        store.set_schema_hashes("s", [(Tool, "kept", "1"), (Tool, "gone", "2")], 1).unwrap();
+        store.set_schema_hashes("other", [(Tool, "t", "3")], 1).unwrap();
         store.save_definitions("other", "f", "{}", 1).unwrap();
 
-        assert_eq!(store.retain_tools("s", &["kept"]).unwrap(), 1);
+        assert_eq!(store.retain_definitions("s", &[(Tool, "kept")]).unwrap(), 1);
         assert_eq!(store.schema_hashes("s").unwrap().len(), 1);
         assert_eq!(store.forget_backends(&["other"]).unwrap(), 1);
         assert_eq!(store.schema_hash("other", "t").unwrap(), None);
@@ -95,7 +96,7 @@ fn a_backend_that_another_process_used_of_late_is_retained() {
             store.put_vectors(&[tool(backend, "t", backend, &[1.0])], at).unwrap();
             store.save_definitions(backend, "f", "{}", at).unwrap();
         }
-        store.set_schema_hashes("used", [("t", "1")], 5).unwrap();
+        store.set_schema_hashes("used", [(Tool, "t", "1")], 5).unwrap();
         assert_eq!(store.retain_backends(&["configured"], 5).unwrap(), 1);
         let is_saved = |backend| store.definitions(backend, "f").unwrap().is_some();
         assert_eq!(["configured", "unused", "used"].map(is_saved), [true, false, true]);
@@ -108,11 +109,12 @@ fn a_backend_that_another_process_used_of_late_is_retained() {
 fn schema_hashes_move_their_time_also_when_unchanged() {
     both(|store| {
         assert_eq!(store.schema_hash("s", "t").unwrap(), None);
-        store.set_schema_hashes("s", [("t", "aa"), ("u", "bb")], 1).unwrap();
-        store.set_schema_hashes("s", [("t", "aa")], 2).unwrap();
+        store.set_schema_hashes("s", [(Tool, "t", "aa"), (Tool, "u", "bb")], 1).unwrap();
+        store.set_schema_hashes("s", [(Tool, "t", "aa")], 2).unwrap();
         let hash = store.schema_hash("s", "t").unwrap().unwrap();
         assert_eq!((hash.hash.as_str(), hash.last_checked_at), ("aa", 2));
-        let names: Vec<_> = store.schema_hashes("s").unwrap().into_iter().map(|hash| hash.tool).collect();
+        let names: Vec<_> =
+            store.schema_hashes("s").unwrap().into_iter().map(|hash| hash.definition.1).collect();
         assert_eq!(names, ["t", "u"]);
     });
 }
@@ -124,7 +126,7 @@ fn change(tool: &str, kind: ChangeKind, at: i64) -> RecordedChange {
         ChangeKind::Updated => (Some("before".to_owned()), hash),
         ChangeKind::Removed => (hash, None),
     };
-    RecordedChange { backend: "s".to_owned(), tool: tool.to_owned(), kind, before, after, at }
+    RecordedChange { backend: "s".to_owned(), definition: (Tool, tool.to_owned()), kind, before, after, at }
 }
 
 #[test]
@@ -151,6 +153,31 @@ fn the_record_of_changes_is_bounded() {
         let kept = store.changes(usize::MAX).unwrap();
         assert_eq!(kept.len(), 10_000);
         assert_eq!(kept.last().unwrap().at, 50);
+    });
+}
+
+#[test]
+fn changes_of_resources_push_out_none_of_tools() {
+    both(|store| {
+        let flood = (0..10_050).map(|at| RecordedChange {
+            definition: (DefinitionKind::Resource, "file:///a".to_owned()),
+            ..change("a", ChangeKind::Updated, at)
+        });
+        store.record_changes(&[change("a", ChangeKind::Removed, 1)]).unwrap();
+        store.record_changes(&flood.collect::<Vec<_>>()).unwrap();
+        assert_eq!(store.changes(usize::MAX).unwrap().len(), 10_001);
+        assert!(store.removed_hashes("s").unwrap().contains_key(&(Tool, "a".to_owned())));
+    });
+}
+
+#[test]
+fn a_prompt_and_a_tool_of_one_name_have_hashes_of_their_own() {
+    both(|store| {
+        store.set_schema_hashes("s", [(Tool, "a", "1"), (DefinitionKind::Prompt, "a", "2")], 1).unwrap();
+        assert_eq!(store.schema_hash("s", "a").unwrap().unwrap().hash, "1");
+        store.retain_definitions("s", &[(DefinitionKind::Prompt, "a")]).unwrap();
+        let left: Vec<_> = store.schema_hashes("s").unwrap().into_iter().map(|hash| hash.hash).collect();
+        assert_eq!(left, ["2"]);
     });
 }
 

@@ -127,6 +127,33 @@ fn a_file_of_a_newer_version_is_moved_aside() {
 }
 
 #[test]
+fn hashes_and_changes_of_an_earlier_version_are_those_of_tools() {
+    let dir = tempfile::tempdir().unwrap();
+    let raw = Connection::open(dir.path().join(FILE_NAME)).unwrap();
+    raw.execute_batch(
+        "CREATE TABLE tool_embeddings (id INTEGER PRIMARY KEY, backend_id TEXT, tool_name TEXT,
+           tool_description TEXT, description_hash BLOB, embedding BLOB, dimensions INTEGER, model_id TEXT,
+           created_at INTEGER, updated_at INTEGER, UNIQUE (backend_id, tool_name));
+         CREATE TABLE tool_schema_hashes (server_name TEXT, tool_name TEXT, schema_hash TEXT,
+           last_checked_at INTEGER, UNIQUE (server_name, tool_name));
+         CREATE TABLE tool_changes (id INTEGER PRIMARY KEY, server_name TEXT, tool_name TEXT, kind TEXT,
+           old_hash TEXT, new_hash TEXT, changed_at INTEGER);
+         CREATE TABLE tool_schemas (server_name TEXT PRIMARY KEY, fingerprint TEXT, definitions TEXT,
+           saved_at INTEGER);
+         INSERT INTO tool_schema_hashes VALUES ('s', 't', 'aa', 1);
+         INSERT INTO tool_changes VALUES (1, 's', 'gone', 'removed', 'bb', NULL, 1);
+         PRAGMA user_version = 1;",
+    )
+    .unwrap();
+    drop(raw);
+    let store = Store::open(dir.path()).unwrap();
+    assert!(!unusable(dir.path()).exists());
+    assert_eq!(store.schema_hash("s", "t").unwrap().unwrap().hash, "aa");
+    let removed = store.removed_hashes("s").unwrap();
+    assert_eq!(removed[&(vmcp_store::DefinitionKind::Tool, "gone".to_owned())], "bb");
+}
+
+#[test]
 fn a_folder_that_cannot_be_made_is_a_clear_error() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");

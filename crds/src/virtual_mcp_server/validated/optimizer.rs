@@ -7,7 +7,7 @@ use vmcp_config::OnUnavailable;
 use vmcp_config::raw::{RawProvider, StorageType};
 
 use super::super::{
-    Embeddings, FlatEmbeddingProvider, FlatOptimizer, Optimizer, Storage, Tei, VirtualMCPServerSpec,
+    Embeddings, FlatEmbeddingProvider, FlatOptimizer, Llm, Optimizer, Storage, Tei, VirtualMCPServerSpec,
 };
 use crate::embedding_server::EmbeddingServerSpec;
 use crate::fields::headers::SensitiveHeader;
@@ -24,10 +24,22 @@ pub struct ValidOptimizer {
     pub embeddings: EmbeddingSource,
     /// Behavior of a search while the source fails.
     pub on_unavailable: OnUnavailable,
+    /// Language model that ranks tools.
+    pub llm: Option<Llm>,
     /// All other settings, in the form of `vmcp.yaml`.
     pub settings: Block,
     /// Field of the resource that the settings come from; paths of mistakes name it.
     pub(crate) written_as: WrittenAs,
+}
+
+impl ValidOptimizer {
+    /// Takes away the language model, and the setting that needs one.
+    pub fn remove_llm(&mut self) {
+        self.llm = None;
+        if let Some(Value::Object(discovery)) = self.settings.get_mut("discovery") {
+            discovery.remove("llmFallback");
+        }
+    }
 }
 
 /// Field in which the optimizer was written.
@@ -126,6 +138,7 @@ fn from_optimizer_field(
         cache_size: size_limit,
         on_unavailable: embeddings.as_ref().map_or(OnUnavailable::Degrade, |given| given.on_unavailable),
         embeddings: embedding_source(embeddings, reference, problems)?,
+        llm: optimizer.llm.clone(),
         settings: optimizer.settings.clone(),
         written_as: WrittenAs::Optimizer,
     })
@@ -264,6 +277,7 @@ fn from_flat_field(
         cache_size: Storage::default().size_limit,
         embeddings,
         on_unavailable: OnUnavailable::Degrade,
+        llm: None,
         settings: block([("search", (!search.is_empty()).then_some(Value::Object(search)))]),
         written_as: WrittenAs::Flat,
     }

@@ -103,7 +103,10 @@ fn summary_condition(kind: &str) -> &'static str {
 
 /// Returns true for kinds whose status is conditions alone.
 fn is_shared_settings(kind: &str) -> bool {
-    matches!(kind, "MCPTelemetryConfig" | "MCPAuthzConfig" | "MCPOIDCConfig" | "MCPExternalAuthConfig")
+    matches!(
+        kind,
+        "MCPTelemetryConfig" | "MCPAuthzConfig" | "MCPOIDCConfig" | "MCPExternalAuthConfig" | "MCPToolConfig"
+    )
 }
 
 /// Returns the status fields that tell of a failure, as far as the kind has them.

@@ -149,7 +149,7 @@ impl ChildrenStore {
         }
         let resource = environment.api_group.resource(kind.resource());
         let api = scope::api::<DynamicObject>(environment.client, name.part.as_deref(), &resource);
-        let config = watcher::Config::default().labels(&format!("{MANAGED_BY_LABEL}={OPERATOR_NAME}"));
+        let config = environment.scope.watch_config().labels(&format!("{MANAGED_BY_LABEL}={OPERATOR_NAME}"));
         let events =
             watcher(api, config).default_backoff().modify(|object| object.metadata.managed_fields = None);
         futures::pin_mut!(events);
@@ -294,8 +294,13 @@ fn version(meta: &ObjectMeta) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use axum::http::StatusCode;
     use serde_json::json;
+    use vmcp_crds::ApiGroup;
+
+    use super::super::{FirstLists, Scope};
+    use super::*;
+    use crate::runtime::Metrics;
 
     fn object(version: &str) -> DynamicObject {
         serde_json::from_value(json!({
@@ -338,5 +343,40 @@ mod tests {
         assert_eq!(known().as_deref(), Some("3"));
         children.remove(ChildKind::ConfigMap, &object("11"));
         assert_eq!(known(), None);
+    }
+
+    #[tokio::test]
+    async fn an_api_is_missing_only_if_the_server_says_so() {
+        let resources = json!({ "kind": "APIResourceList", "groupVersion": "gateway.networking.k8s.io/v1", "resources": [
+            { "name": "httproutes", "singularName": "", "namespaced": true, "kind": "HTTPRoute", "verbs": ["list"] },
+        ] });
+        let list = axum::routing::get(async move || axum::Json(resources));
+        let refused = axum::routing::get(async || StatusCode::FORBIDDEN);
+        let api = axum::Router::new()
+            .route("/apis/gateway.networking.k8s.io/v1", list)
+            .route("/apis/monitoring.coreos.com/v1", refused);
+        let ask = async |router: axum::Router, kind: ChildKind| {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            let url = format!("http://{}", listener.local_addr().expect("an address"));
+            tokio::spawn(async move { axum::serve(listener, router).await });
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            let config = kube::Config::new(url.parse().expect("a URL"));
+            let client = kube::Client::try_from(config).expect("a client");
+            let environment = WatchEnvironment {
+                client: &client,
+                scope: &Scope::parse("", ""),
+                api_group: ApiGroup::default(),
+                metrics: &Metrics::default(),
+                first_lists: &FirstLists::of([]),
+            };
+            has_api(&environment, kind).await.ok()
+        };
+        assert_eq!(ask(api.clone(), ChildKind::HTTPRoute).await, Some(true));
+        assert_eq!(ask(api, ChildKind::ServiceMonitor).await, None, "a refusal says nothing about the kind");
+        let nothing = axum::Router::new().fallback(async || {
+            let status = json!({ "kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404 });
+            (StatusCode::NOT_FOUND, axum::Json(status))
+        });
+        assert_eq!(ask(nothing, ChildKind::HTTPRoute).await, Some(false));
     }
 }

@@ -162,7 +162,7 @@ impl<K: WatchedResource> ResourceStore<K> {
         environment: &WatchEnvironment<'_>,
         part: Option<&str>,
     ) -> BoxStream<'static, watcher::Result<watcher::Event<Parsed<K>>>> {
-        let mut config = watcher::Config::default();
+        let mut config = environment.scope.watch_config();
         if let Some(labels) = &self.labels {
             config = config.labels(labels);
         }
@@ -284,4 +284,52 @@ fn is_substantial(before: &kube::api::ObjectMeta, now: &kube::api::ObjectMeta) -
         || before.labels != now.labels
         || before.annotations != now.annotations
         || before.deletion_timestamp != now.deletion_timestamp
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::runtime::reflector::ObjectRef;
+    use serde_json::json;
+
+    use super::*;
+
+    fn map(namespace: &str, name: &str, version: &str) -> Parsed<ConfigMap> {
+        serde_json::from_value(json!({ "metadata": {
+            "namespace": namespace, "name": name, "uid": format!("{namespace}/{name}"), "resourceVersion": version,
+        } }))
+        .expect("an object")
+    }
+
+    #[test]
+    fn a_list_wins_over_what_was_known_also_with_lower_versions() {
+        let store = ResourceStore::<ConfigMap>::default();
+        let mut writer = store.writer.lock().take().expect("a writer");
+        writer.apply_watcher_event(&watcher::Event::Init);
+        writer.apply_watcher_event(&watcher::Event::InitDone);
+        for (namespace, name) in [("n", "kept"), ("n", "gone"), ("other", "kept")] {
+            store.put(&mut writer, map(namespace, name, "90"));
+        }
+        // Both views of the store, the index and kube's own, have the same versions.
+        let version = |namespace: &str, name: &str| {
+            let ours = store.get(namespace, name).and_then(|object| object.resource_version());
+            let key = ObjectRef::new(name).within(namespace);
+            let of_kube = store.store().get(&key).and_then(|object| object.resource_version());
+            assert_eq!(ours, of_kube, "{namespace}/{name}");
+            ours
+        };
+
+        // After a restore of etcd: objects are older, and one was never made.
+        let changed =
+            store.replace(&mut writer, Some("n"), vec![map("n", "kept", "7"), map("n", "back", "6")]);
+        assert_eq!(version("n", "kept").as_deref(), Some("7"));
+        assert_eq!(version("n", "back").as_deref(), Some("6"));
+        assert_eq!(version("n", "gone"), None);
+        assert_eq!(version("other", "kept").as_deref(), Some("90"), "the list of another namespace");
+        let names: Vec<_> = changed.iter().map(kube::ResourceExt::name_any).collect();
+        assert_eq!(names, ["gone", "kept", "back"], "listeners hear of each");
+
+        store.replace(&mut writer, None, vec![map("other", "kept", "8")]);
+        assert_eq!((version("n", "kept"), version("other", "kept").as_deref()), (None, Some("8")));
+    }
 }

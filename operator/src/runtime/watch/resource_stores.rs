@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Secret};
 use kube::api::ApiResource;
 use kube::core::PartialObjectMeta;
 use vmcp_crds::{
-    EmbeddingServer, MCPAuthzConfig, MCPExternalAuthConfig, MCPGroup, MCPOIDCConfig, MCPServer,
-    MCPServerEntry, MCPTelemetryConfig, VirtualMCPServer,
+    EmbeddingServer, MCPAuthzConfig, MCPExternalAuthConfig, MCPGroup, MCPOIDCConfig, MCPRemoteProxy,
+    MCPServer, MCPServerEntry, MCPTelemetryConfig, MCPToolConfig, VirtualMCPServer,
 };
 
 use super::resource_store::AnyResourceStore;
@@ -24,6 +24,8 @@ pub struct ResourceStores {
     pub mcp_servers: ResourceStore<MCPServer>,
     /// Every MCPServerEntry.
     pub mcp_server_entries: ResourceStore<MCPServerEntry>,
+    /// Every MCPRemoteProxy.
+    pub mcp_remote_proxies: ResourceStore<MCPRemoteProxy>,
     /// Every EmbeddingServer, also those that a VirtualMCPServer owns.
     pub embedding_servers: ResourceStore<EmbeddingServer>,
     /// Every MCPAuthzConfig.
@@ -34,6 +36,8 @@ pub struct ResourceStores {
     pub oidc_configs: ResourceStore<MCPOIDCConfig>,
     /// Every MCPExternalAuthConfig.
     pub external_auth_configs: ResourceStore<MCPExternalAuthConfig>,
+    /// Every MCPToolConfig.
+    pub tool_configs: ResourceStore<MCPToolConfig>,
     /// Pods that the operator's workloads made. Of their spec, only names, images and ports of containers are
     /// kept.
     pub pods: ResourceStore<Pod>,
@@ -49,11 +53,13 @@ impl Default for ResourceStores {
             mcp_groups: ResourceStore::default(),
             mcp_servers: ResourceStore::default(),
             mcp_server_entries: ResourceStore::default(),
+            mcp_remote_proxies: ResourceStore::default(),
             embedding_servers: ResourceStore::default(),
             authz_configs: ResourceStore::default(),
             telemetry_configs: ResourceStore::default(),
             oidc_configs: ResourceStore::default(),
             external_auth_configs: ResourceStore::default(),
+            tool_configs: ResourceStore::default(),
             pods: ResourceStore::new(Some(ours), trim_pod),
             secrets: ResourceStore::new(None, secret_cache::trim),
         }
@@ -62,17 +68,19 @@ impl Default for ResourceStores {
 
 impl ResourceStores {
     /// Lists every store; a new field that is missing here does not compile.
-    fn all(&self) -> [&dyn AnyResourceStore; 11] {
+    fn all(&self) -> [&dyn AnyResourceStore; 13] {
         let Self {
             virtual_mcp_servers,
             mcp_groups,
             mcp_servers,
             mcp_server_entries,
+            mcp_remote_proxies,
             embedding_servers,
             authz_configs,
             telemetry_configs,
             oidc_configs,
             external_auth_configs,
+            tool_configs,
             pods,
             secrets,
         } = self;
@@ -81,11 +89,13 @@ impl ResourceStores {
             mcp_groups,
             mcp_servers,
             mcp_server_entries,
+            mcp_remote_proxies,
             embedding_servers,
             authz_configs,
             telemetry_configs,
             oidc_configs,
             external_auth_configs,
+            tool_configs,
             pods,
             secrets,
         ]

@@ -1,42 +1,74 @@
-//! The part of the cluster that this operator looks after: every namespace, or those of a list.
+//! The part of the cluster that this operator looks after: every namespace, all but a few, or those of a
+//! list.
+//!
+//! Two operators that look after one namespace would undo each other's writes. Where a release has a
+//! namespace to itself, the release for the whole cluster excludes it: its watches never bring an object from
+//! there.
 
 use std::collections::BTreeSet;
 
 use kube::api::ApiResource;
 use kube::core::DynamicResourceScope;
+use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 
 /// The namespaces whose objects are reconciled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
-    /// All namespaces.
-    Cluster,
+    /// All namespaces but those that are left to other operators.
+    Cluster {
+        /// The namespaces that are left out.
+        except: BTreeSet<String>,
+    },
     /// The namespaces of a list; each kind is watched once in each.
     Namespaces(BTreeSet<String>),
 }
 
 impl Scope {
-    /// Reads the value of `WATCH_NAMESPACE`: names between commas; empty means the whole cluster.
+    /// Reads the values of `WATCH_NAMESPACE` and `EXCLUDE_NAMESPACES`: names between commas. Without the
+    /// first it is the whole cluster, and only then does the second matter.
     ///
     /// ```
     /// # use vmcp_operator::runtime::Scope;
-    /// assert_eq!(Scope::parse(" "), Scope::Cluster);
-    /// let Scope::Namespaces(names) = Scope::parse("tools, search,") else { panic!() };
+    /// let Scope::Namespaces(names) = Scope::parse("tools, search,", "") else { panic!() };
     /// assert_eq!(names.into_iter().collect::<Vec<_>>(), ["search", "tools"]);
+    /// let Scope::Cluster { except } = Scope::parse(" ", "staging") else { panic!() };
+    /// assert_eq!(except.into_iter().collect::<Vec<_>>(), ["staging"]);
     /// ```
-    pub fn parse(namespaces: &str) -> Self {
-        let names = namespaces.split(',').map(str::trim).filter(|name| !name.is_empty());
-        let names: BTreeSet<_> = names.map(str::to_owned).collect();
-        if names.is_empty() { Self::Cluster } else { Self::Namespaces(names) }
+    pub fn parse(namespaces: &str, excluded: &str) -> Self {
+        let names = names(namespaces);
+        if names.is_empty() {
+            Self::Cluster { except: self::names(excluded) }
+        } else {
+            Self::Namespaces(names)
+        }
+    }
+
+    /// Returns the configuration of a watch that leaves out the excluded namespaces.
+    pub(super) fn watch_config(&self) -> watcher::Config {
+        let config = watcher::Config::default();
+        match self {
+            Self::Cluster { except } if !except.is_empty() => {
+                let without: Vec<_> =
+                    except.iter().map(|name| format!("metadata.namespace!={name}")).collect();
+                config.fields(&without.join(","))
+            }
+            _ => config,
+        }
     }
 
     /// Returns the parts that are watched apart: `None` is the whole cluster.
     pub(crate) fn parts(&self) -> Vec<Option<String>> {
         match self {
-            Self::Cluster => vec![None],
+            Self::Cluster { .. } => vec![None],
             Self::Namespaces(names) => names.iter().cloned().map(Some).collect(),
         }
     }
+}
+
+/// Reads names between commas.
+fn names(text: &str) -> BTreeSet<String> {
+    text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
 /// Accesses all objects of a resource within one part of the scope.
@@ -47,5 +79,21 @@ where
     match part {
         None => Api::all_with(client.clone(), resource),
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn watches_leave_out_the_excluded_namespaces() {
+        let fields = |scope: Scope| scope.watch_config().field_selector;
+        assert_eq!(
+            fields(Scope::parse("", "b, a")).as_deref(),
+            Some("metadata.namespace!=a,metadata.namespace!=b")
+        );
+        assert_eq!(fields(Scope::parse("", "")), None);
+        assert_eq!(fields(Scope::parse("a", "b")), None, "a list names what is watched");
     }
 }

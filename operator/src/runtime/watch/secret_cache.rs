@@ -1,11 +1,12 @@
 //! A cache of Secret values: each Secret is read once for each version of it.
 //!
 //! The watch brings the metadata of every Secret and none of the data, so that the operator holds no value
-//! that no resource names.
+//! that no resource names. Values that no reconcile asked for in [`UNUSED`] are dropped.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -14,26 +15,57 @@ use kube::core::PartialObjectMeta;
 /// The data of one Secret.
 pub(crate) type SecretData = Arc<BTreeMap<String, ByteString>>;
 
-/// Values that were read, by (namespace, name), each with the resource version that it was read at.
+/// Time after which values are dropped that nobody asked for: the resource that named them is gone, or names
+/// them no more. A value that is asked for later is read again.
+const UNUSED: Duration = Duration::from_mins(10);
+/// The interval at which unused values are looked for.
+const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
+
+/// Values that were read.
 #[derive(Default)]
-pub(crate) struct SecretCache(Mutex<HashMap<(String, String), (String, SecretData)>>);
+pub(crate) struct SecretCache(Mutex<Values>);
+
+#[derive(Default)]
+struct Values {
+    /// By (namespace, name).
+    known: HashMap<(String, String), Known>,
+    swept: Option<Instant>,
+}
+
+struct Known {
+    /// The resource version that the data were read at.
+    version: String,
+    data: SecretData,
+    used: Instant,
+}
 
 impl SecretCache {
     /// Returns the data if it was read at this very version.
-    pub(crate) fn get(&self, secret: &(String, String), version: &str) -> Option<SecretData> {
-        let cache = self.0.lock();
-        let (known, data) = cache.get(secret)?;
-        (known == version).then(|| data.clone())
+    pub(crate) fn get(&self, secret: &(String, String), version: &str, now: Instant) -> Option<SecretData> {
+        let mut values = self.0.lock();
+        values.sweep(now);
+        let known = values.known.get_mut(secret).filter(|known| known.version == version)?;
+        known.used = now;
+        Some(known.data.clone())
     }
 
     /// Stores what was read, in place of an older version.
-    pub(crate) fn insert(&self, secret: (String, String), version: String, data: SecretData) {
-        self.0.lock().insert(secret, (version, data));
+    pub(crate) fn insert(&self, secret: (String, String), version: String, data: SecretData, now: Instant) {
+        self.0.lock().known.insert(secret, Known { version, data, used: now });
     }
 
     /// Drops the values of a Secret that is gone.
     pub(crate) fn remove(&self, secret: &(String, String)) {
-        self.0.lock().remove(secret);
+        self.0.lock().known.remove(secret);
+    }
+}
+
+impl Values {
+    fn sweep(&mut self, now: Instant) {
+        if self.swept.is_none_or(|swept| now.duration_since(swept) >= SWEEP_INTERVAL) {
+            self.known.retain(|_, known| now.duration_since(known.used) < UNUSED);
+            self.swept = Some(now);
+        }
     }
 }
 
@@ -41,4 +73,25 @@ impl SecretCache {
 pub(super) fn trim(secret: &mut PartialObjectMeta<Secret>) {
     let meta = &mut secret.metadata;
     (meta.annotations, meta.labels, meta.owner_references) = (None, None, None);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_nobody_asks_for_are_dropped() {
+        let (cache, start) = (SecretCache::default(), Instant::now());
+        let key = |name: &str| ("n".to_owned(), name.to_owned());
+        for name in ["used", "unused"] {
+            cache.insert(key(name), "1".to_owned(), SecretData::default(), start);
+        }
+        assert!(cache.get(&key("used"), "2", start).is_none(), "another version is read again");
+        for minute in 1..=10 {
+            let now = start + Duration::from_mins(minute);
+            assert!(cache.get(&key("used"), "1", now).is_some(), "minute {minute}");
+        }
+        let names: Vec<_> = cache.0.lock().known.keys().map(|(_, name)| name.clone()).collect();
+        assert_eq!(names, ["used"]);
+    }
 }

@@ -41,6 +41,15 @@ impl Child {
         Self { kind, object: DynamicObject { types: Some(kind.types()), metadata, data: content } }
     }
 
+    /// Puts a pod template in the place of the object's own: JSON may have fields that its type lacks.
+    #[must_use]
+    pub(crate) fn with_pod_template(mut self, template: Value) -> Self {
+        if let Some(slot) = self.object.data.pointer_mut("/spec/template") {
+            *slot = template;
+        }
+        self
+    }
+
     /// Returns the kind.
     pub fn kind(&self) -> ChildKind {
         self.kind

@@ -113,10 +113,12 @@ pub(super) fn verbs_of(kind: &str) -> &'static [Verb] {
         | "MCPGroup"
         | "MCPServer"
         | "MCPServerEntry"
+        | "MCPRemoteProxy"
         | "MCPTelemetryConfig"
         | "MCPAuthzConfig"
         | "MCPOIDCConfig"
-        | "MCPExternalAuthConfig" => &[Verb::Get, Verb::Patch],
+        | "MCPExternalAuthConfig"
+        | "MCPToolConfig" => &[Verb::Get, Verb::Patch],
         child if ChildKind::ALL.iter().any(|kind| kind.as_str() == child) => {
             &[Verb::Get, Verb::Apply, Verb::Patch, Verb::Delete]
         }

@@ -1,6 +1,7 @@
 //! Reads of Secret values: from the cache, or once from the API server for each version of a Secret.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
@@ -18,7 +19,7 @@ impl Context {
             return Ok(None);
         };
         let version = meta.metadata.resource_version.clone().unwrap_or_default();
-        if let Some(data) = self.secret_cache.get(&key, &version) {
+        if let Some(data) = self.secret_cache.get(&key, &version, Instant::now()) {
             return Ok(Some(data));
         }
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
@@ -28,7 +29,7 @@ impl Context {
         // The version that was read, which may be newer than the one that the watch has seen.
         let version = secret.metadata.resource_version.unwrap_or_default();
         let data = Arc::new(secret.data.unwrap_or_default());
-        self.secret_cache.insert(key, version, data.clone());
+        self.secret_cache.insert(key, version, data.clone(), Instant::now());
         Ok(Some(data))
     }
 }

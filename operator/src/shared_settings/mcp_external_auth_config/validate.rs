@@ -38,6 +38,7 @@ pub(crate) fn validate(
         transport: RemoteTransport::StreamableHttp,
         headers: BTreeMap::new(),
         auth: Some(config.spec.clone()),
+        tool_config: None,
         isolation: None,
         protocol_era: None,
         enabled: true,

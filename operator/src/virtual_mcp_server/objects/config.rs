@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use vmcp_crds::lower::{ADMIN_TOKEN, SESSION_KEY};
+use vmcp_crds::lower::{ADMIN_TOKEN, METRICS_TOKEN, SESSION_KEY};
 use vmcp_crds::virtual_mcp_server::Validated;
 
 use super::meta;
@@ -34,6 +34,9 @@ pub(in crate::virtual_mcp_server) fn secret(
         mounted.secrets.iter().map(|(file, value)| (file.clone(), ByteString(value.clone()))).collect();
     data.insert(ADMIN_TOKEN.to_owned(), ByteString(generated.admin_token.clone()));
     data.insert(SESSION_KEY.to_owned(), ByteString(generated.session_key.clone()));
+    if let Some(token) = &generated.metrics_token {
+        data.insert(METRICS_TOKEN.to_owned(), ByteString(token.clone()));
+    }
     Secret {
         metadata: meta(server, names::secret(&server.name)),
         type_: Some("Opaque".to_owned()),

@@ -17,7 +17,7 @@ use vmcp_crds::lower::{ADMIN_PORT, CACHE_DIR, CLIENT_PORT, POD_IP_VARIABLE, SECR
 use vmcp_crds::virtual_mcp_server::Validated;
 
 use super::{meta, replicas};
-use crate::runtime::BuildSettings;
+use crate::runtime::{BuildSettings, Child};
 use crate::virtual_mcp_server::names::{self, CONFIG_FILE, CONTAINER};
 use crate::virtual_mcp_server::start_settings;
 use crate::workload::{GROUP_LABEL, pod, pod_template};
@@ -34,11 +34,11 @@ pub(in crate::virtual_mcp_server) fn deployment(
     grace: Duration,
     start_settings: String,
     settings: &BuildSettings,
-) -> Deployment {
-    let ours = template(server, grace, start_settings, settings);
+) -> Child {
+    let template = template(server, grace, start_settings, settings);
     // Cannot fail: `validate` has merged the same template into an empty one.
-    let template = pod_template::merge(&ours, &server.pods.template).unwrap_or(ours);
-    Deployment {
+    let merged = pod_template::merge(&template, &server.pods.template, &settings.pod_schema).ok();
+    let deployment = Child::of(&Deployment {
         metadata: meta(server, server.name.clone()),
         spec: Some(DeploymentSpec {
             replicas: replicas(&server.scale),
@@ -58,6 +58,10 @@ pub(in crate::virtual_mcp_server) fn deployment(
             ..DeploymentSpec::default()
         }),
         ..Deployment::default()
+    });
+    match merged {
+        Some(merged) => deployment.with_pod_template(merged),
+        None => deployment,
     }
 }
 

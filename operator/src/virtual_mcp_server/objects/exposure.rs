@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::json;
-use vmcp_crds::lower::{ADMIN_PORT, CLIENT_PORT};
+use vmcp_crds::lower::{ADMIN_PORT, CLIENT_PORT, METRICS_TOKEN};
 use vmcp_crds::virtual_mcp_server::{Autoscaling, Disruption, HttpRoute, Scale, ServiceMonitor, Validated};
 
 use super::meta;
@@ -154,8 +154,15 @@ fn service_monitor(server: &Validated, monitor: &ServiceMonitor) -> Child {
     let mut metadata = meta(server, names::auxiliary(&server.name));
     metadata.labels.get_or_insert_default().extend(monitor.labels.clone());
     let mut endpoint = json!({ "port": "admin", "path": "/metrics" });
-    if let (Some(interval), Some(endpoint)) = (&monitor.interval, endpoint.as_object_mut()) {
-        endpoint.insert("interval".to_owned(), interval.as_str().into());
+    if let Some(endpoint) = endpoint.as_object_mut() {
+        if let Some(interval) = &monitor.interval {
+            endpoint.insert("interval".to_owned(), interval.as_str().into());
+        }
+        if server.metrics_token {
+            let credentials = json!({ "name": names::secret(&server.name), "key": METRICS_TOKEN });
+            endpoint
+                .insert("authorization".to_owned(), json!({ "type": "Bearer", "credentials": credentials }));
+        }
     }
     let mut labels = names::selector(&server.name);
     labels.insert(names::COMPONENT.to_owned(), names::PEERS.to_owned());

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::runtime::{Child, ChildKind};
 use crate::virtual_mcp_server::build::build;
-use crate::virtual_mcp_server::dereference::References;
+use crate::virtual_mcp_server::dereference::{GeneratedValues, References};
 use crate::virtual_mcp_server::testing::{plan, references, settings, with_server};
 
 fn built(spec: &str) -> Vec<(String, Value)> {
@@ -136,6 +136,33 @@ fn what_is_asked_for_is_made() {
     assert_eq!(one(spec, "ServiceMonitor/x-vmcp")["spec"]["endpoints"][0]["interval"], "30s");
     assert_eq!(one(spec, "HTTPRoute/x-vmcp")["spec"]["rules"][0]["backendRefs"][0]["name"], "vmcp-x");
     assert_eq!(one(spec, "Service/vmcp-x")["spec"]["type"], "LoadBalancer");
+}
+
+#[test]
+fn metrics_that_want_a_token_are_scraped_with_it() {
+    let spec = "{serviceMonitor: {requireToken: true}}";
+    let references = References {
+        generated: GeneratedValues { metrics_token: Some(b"scrape".to_vec()), ..references().generated },
+        ..references()
+    };
+    let plan = plan(spec, &references);
+    let desired = build(plan.server.as_ref().expect("valid"), &plan, &references, &settings());
+    let object = |kind: ChildKind| {
+        let child = desired.children.iter().find(|child| child.kind() == kind).expect("a child");
+        serde_json::to_value(child.object()).expect("JSON")
+    };
+    let credentials = json!({"name": "x-vmcp-secrets", "key": "metrics-token"});
+    assert_eq!(
+        object(ChildKind::ServiceMonitor)["spec"]["endpoints"][0]["authorization"],
+        json!({"type": "Bearer", "credentials": credentials})
+    );
+    assert_eq!(object(ChildKind::Secret)["data"]["metrics-token"], "c2NyYXBl");
+    let config = object(ChildKind::ConfigMap);
+    let text = config["data"]["vmcp.yaml"].as_str().expect("text");
+    let config: Value = serde_saphyr::from_str(text).expect("YAML");
+    assert_eq!(config["server"]["metricsTokens"], json!(["${file:/etc/vmcp/secrets/metrics-token}"]));
+    let open = one("{serviceMonitor: {}}", "ServiceMonitor/x-vmcp");
+    assert_eq!(open["spec"]["endpoints"][0].get("authorization"), None);
 }
 
 #[test]

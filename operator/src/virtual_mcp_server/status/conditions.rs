@@ -41,6 +41,7 @@ pub(super) fn all(
     references::references(observed, &mut conditions, &mut degradations);
     backends(observed, discovered, &mut conditions, &mut degradations);
     embeddings::embeddings(observed, &mut conditions, &mut degradations);
+    references::language_model(observed, &mut conditions, &mut degradations);
     pods_reachable(observed, &mut conditions, &mut degradations);
     exposure(observed, &mut conditions, &mut degradations);
     missing_kinds(observed, &mut degradations);
@@ -146,7 +147,7 @@ fn backends(
     const KIND: &str = "BackendsDiscovered";
     if let Some(name) = observed.plan.duplicates.first() {
         let message = format!(
-            "an MCPServer and an MCPServerEntry are both called {name}; only the MCPServer is used; create one of them under another name"
+            "more than one of MCPServer, MCPServerEntry and MCPRemoteProxy is called {name}; the first in this order is used; create the others under another name"
         );
         conditions.set(KIND, false, "DuplicateBackendName", message.clone());
         degradations.push(("DuplicateBackendName", message));

@@ -7,7 +7,7 @@ use vmcp_config::status::StatusReport;
 
 use super::*;
 use crate::runtime::{ApplyError, ChildKind};
-use crate::virtual_mcp_server::testing::{references, server, settings, with_server, yaml};
+use crate::virtual_mcp_server::testing::{references, server, settings, with_secret, with_server, yaml};
 use crate::virtual_mcp_server::validate::validate;
 use crate::workload::admin_poller::PollFailure;
 
@@ -203,6 +203,22 @@ fn failing_embeddings_degrade_and_say_what_to_do() {
     let condition = condition(&status, "EmbeddingsReady");
     assert_eq!(condition.status, "False");
     assert!(condition.message.contains("connection refused") && condition.message.ends_with("start it"));
+}
+
+#[test]
+fn a_language_model_without_its_key_degrades_and_is_not_told_of_where_there_is_none() {
+    let llm = "{optimizer: {enabled: true, llm: {model: m, apiKeySecretRef: {name: s, key: k}}}}";
+    let mut world = World::new(llm).pod(all_well());
+    let status = world.status();
+    assert_eq!(status.phase, Some(Phase::Degraded));
+    let without_key = condition(&status, "LanguageModelConfigured");
+    assert_eq!((without_key.status.as_str(), without_key.reason.as_str()), ("False", "SecretNotFound"));
+    assert!(without_key.message.contains("kubectl create secret generic s"), "{}", without_key.message);
+    assert_eq!(condition(&status, "ConfigValid").status, "True");
+    world.references = with_secret(world.references);
+    assert_eq!(condition(&world.status(), "LanguageModelConfigured").status, "True");
+    let status = World::new("{}").pod(all_well()).status();
+    assert!(status.conditions.iter().all(|condition| condition.type_ != "LanguageModelConfigured"));
 }
 
 #[test]

@@ -86,6 +86,45 @@ fn credentials_come_from_the_server_then_the_backend_then_the_default() {
 }
 
 #[test]
+fn a_tool_config_comes_from_the_server_then_the_backend_and_is_never_left_out() {
+    let config = |name: &str, spec: &str| {
+        let text = format!("metadata: {{name: {name}, namespace: n}}\nspec: {spec}");
+        (name.to_owned(), Arc::new(yaml(&text)))
+    };
+    let named = |mut references: References, name: &str, config: &str| {
+        let text = format!(
+            "metadata: {{name: {name}, namespace: n}}\nspec: {{image: i, toolConfigRef: {{name: {config}}}}}"
+        );
+        references.servers.push(Arc::new(yaml(&text)));
+        references
+    };
+    let known = [
+        config("own", "{toolsFilter: [find], toolsOverride: {search: {name: find}}}"),
+        config("given", "{toolsFilter: [read], toolsOverride: {a: {name: b}, c: {name: d}}}"),
+        config("wrong", "{toolsOverride: {a: {name: 'no name'}}}"),
+    ];
+    let backends = [("a", "own"), ("b", "own"), ("c", "missing"), ("d", "wrong")];
+    let members = backends.iter().fold(references(), |all, (name, config)| named(all, name, config));
+    let references = References { tool_configs: known.into(), ..members };
+    let plan = plan(
+        "{config: {aggregation: {tools: [{workload: b, toolConfigRef: {name: given}, overrides: {a: {name: mine}}}]}}}",
+        &references,
+    );
+    let configuration = plan.configuration.expect("valid all the same");
+    let rules = &configuration.lowered.config.aggregation.per_backend;
+    let renamed = |backend: &str, tool: &str| rules[backend].overrides[tool].name.clone().unwrap_or_default();
+    assert_eq!(renamed("a", "search"), "find");
+    assert_eq!(rules["a"].filter.len(), 1);
+    assert_eq!((renamed("b", "a"), renamed("b", "c")), ("mine".to_owned(), "d".to_owned()));
+    let enabled: Vec<_> = configuration.backends.iter().map(|backend| backend.enabled).collect();
+    assert_eq!(enabled, [true, true, false, false], "a filter that is lost would show what it hides");
+    assert!(plan.unusable["c"].contains("no MCPToolConfig missing"), "{:?}", plan.unusable);
+    assert!(plan.unusable["d"].contains("spec.toolsOverride.a.name"), "{:?}", plan.unusable);
+    let reasons: Vec<_> = plan.tool_configs.iter().map(|problem| problem.reason).collect();
+    assert_eq!(reasons, ["ToolConfigRefNotFound", "ToolConfigRefNotValid"]);
+}
+
+#[test]
 fn a_reserved_name_spoils_only_itself() {
     let plan = plan("{}", &with_server(with_server(references(), "optim"), "1password"));
     let configuration = plan.configuration.expect("valid all the same");
@@ -99,6 +138,12 @@ fn one_name_for_two_backends_is_reported() {
     let plan = plan("{}", &with_secret(with_entry(with_server(references(), "a"), "a")));
     assert_eq!(plan.duplicates, ["a"]);
     assert_eq!(plan.configuration.expect("valid").backends.len(), 1);
+    // An MCPServerEntry and an MCPRemoteProxy.
+    let plan = self::plan("{}", &with_secret(with_entry(with_entry(references(), "a"), "a")));
+    assert_eq!(
+        (plan.duplicates, plan.configuration.expect("valid").backends.len()),
+        (vec!["a".to_owned()], 1)
+    );
 }
 
 /// A server that embeds with a key from the Secret `s`.
@@ -126,6 +171,41 @@ fn a_bad_secret_of_the_embeddings_takes_away_the_embeddings_alone() {
     let plan = plan(EMBEDS, &with_secret(references()));
     assert!(plan.left_out.embeddings.is_none());
     assert!(plan.configuration.expect("valid").lowered.text.contains("e.example"));
+}
+
+#[test]
+fn a_bad_secret_of_the_language_model_takes_away_the_language_model_alone() {
+    let llm = "{optimizer: {enabled: true, embeddings: {provider: none}, discovery: {enabled: true, llmFallback: true}, \
+               llm: {endpoint: 'https://llm.example/v1', model: m, apiKeySecretRef: {name: s, key: k}}}}";
+    let bad = References {
+        secrets: ReferencedSecrets::of(&[("s", "k", "hunter\u{7}2")]),
+        ..with_server(references(), "a")
+    };
+    for (references, reason) in [(with_server(references(), "a"), "SecretNotFound"), (bad, "SecretInvalid")] {
+        let plan = plan(llm, &references);
+        let left_out = plan.left_out.language_model.expect("left out");
+        assert_eq!(left_out.reason, reason);
+        assert!(
+            left_out.message.contains("Secret s") && !left_out.message.contains("hunter"),
+            "{left_out:?}"
+        );
+        let text = plan.configuration.expect("valid all the same").lowered.text;
+        assert!(!text.contains("llm.example") && text.contains("name: a"), "{text}");
+    }
+    let plan = plan(llm, &with_secret(references()));
+    assert!(plan.left_out.language_model.is_none() && plan.left_out.embeddings.is_none());
+    let text = plan.configuration.expect("valid").lowered.text;
+    assert!(text.contains("llm.example") && text.contains("llmFallback: true"), "{text}");
+}
+
+#[test]
+fn a_bad_secret_of_the_embeddings_leaves_the_language_model() {
+    let both = "{optimizer: {enabled: true, discovery: {llmFallback: true}, llm: {model: m}, embeddings: {provider: openai, \
+                openai: {endpoint: 'https://e.example', model: m, apiKeySecretRef: {name: s, key: k}}}}}";
+    let plan = plan(both, &references());
+    assert!(plan.left_out.language_model.is_none() && plan.left_out.embeddings.is_some());
+    let text = plan.configuration.expect("valid all the same").lowered.text;
+    assert!(text.contains("llmFallback: true") && !text.contains("e.example"), "{text}");
 }
 
 #[test]

@@ -169,3 +169,16 @@ fn only_the_newest_generation_counts() {
     assert_eq!(new.reason, TroubleReason::ImagePullFailed);
     assert_eq!(of_pods(&[], "mcp"), None);
 }
+
+#[test]
+fn pods_of_two_templates_that_were_made_in_one_second_both_count() {
+    let waiting = json!({ "waiting": { "reason": "ErrImagePull", "message": "not found" } });
+    let status = json!({ "phase": "Pending", "containerStatuses": [container(waiting, json!({}), 0)] });
+    let ready = json!({ "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }] });
+    // The name of the healthy one comes last.
+    let (failing, healthy) = (pod("a-new", "new", 1, status.clone()), pod("b-old", "old", 1, ready.clone()));
+    let trouble = of_pods(&[failing, healthy], "mcp").expect("the new pod cannot start");
+    assert_eq!(trouble.reason, TroubleReason::ImagePullFailed);
+    let (failing, healthy) = (pod("a-old", "old", 0, status), pod("b-new", "new", 1, ready));
+    assert_eq!(of_pods(&[failing, healthy], "mcp"), None, "of a second ago, only the newest count");
+}

@@ -23,9 +23,11 @@ fn settings(audit: &Value) -> Value {
     })
 }
 
-fn events(file: &Path) -> Vec<Value> {
+/// Returns the events written so far: vmcp writes them after the answer, on a thread of its own.
+pub(super) fn events(file: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
-    text.lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect()
+    let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    whole.map(|line| serde_json::from_str(line).expect("a JSON line")).collect()
 }
 
 /// Number of events by item and decision.

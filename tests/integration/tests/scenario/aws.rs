@@ -7,14 +7,14 @@ use aws_credential_types::Credentials;
 use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
 use aws_sigv4::sign::v4;
 use axum::Router;
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, post};
 use parking_lot::Mutex;
 use serde_json::json;
-use vmcp_integration::{Fixture, Vmcp, http_client};
+use vmcp_integration::{Fixture, Vmcp, forward};
 
 const ROLE: &str = "arn:aws:iam::123456789012:role/reader";
 
@@ -64,16 +64,7 @@ async fn mcp(
         aws.refused.lock().push(reason.clone());
         return (StatusCode::FORBIDDEN, reason).into_response();
     }
-    let mut request = http_client().request(method, &aws.fixture).body(body);
-    for (name, value) in headers.iter().filter(|(name, _)| *name != header::HOST) {
-        request = request.header(name, value);
-    }
-    let Ok(answer) = request.send().await else { return StatusCode::BAD_GATEWAY.into_response() };
-    let mut response = Response::builder().status(answer.status());
-    for (name, value) in answer.headers().iter().filter(|(name, _)| *name != header::TRANSFER_ENCODING) {
-        response = response.header(name, value);
-    }
-    response.body(Body::from_stream(answer.bytes_stream())).expect("a response")
+    forward(&aws.fixture, method, &headers, body).await
 }
 
 /// Signs the request that arrived again, at the time that it names, and compares.

@@ -82,6 +82,12 @@ async fn what_is_no_message_gets_the_code_of_its_mistake() {
             assert_eq!(answer["error"]["code"], code, "{shown}: {answer}");
             let message = answer["error"]["message"].as_str().unwrap_or_default();
             assert!(message.contains(word), "{word} in {message}");
+            let has_id = ["params", "jsonrpc", "128"].contains(&word);
+            assert_eq!(
+                answer.get("id").is_some(),
+                has_id,
+                "an error has the id that could be read: {answer}"
+            );
         }
     }
     assert_healthy(&vmcp).await;
@@ -100,6 +106,20 @@ async fn an_unknown_method_is_named_and_its_name_is_cut() {
         }
     }
     assert_healthy(&vmcp).await;
+}
+
+#[tokio::test]
+async fn a_list_that_no_backend_declares_is_an_unknown_method_in_the_modern_era() {
+    let vmcp = Vmcp::new().start().await;
+    for method in ["prompts/list", "resources/list", "resources/templates/list"] {
+        let answer = vmcp.modern().request(method, json!({})).await;
+        assert_eq!(answer.status, 404, "{}", answer.text);
+        assert_eq!(answer.error()["code"], -32601, "{}", answer.text);
+        // A session may have been told of a backend that is gone.
+        let answer = vmcp.legacy().await.request(method, json!({})).await;
+        assert!(answer.result().is_object(), "{}", answer.text);
+    }
+    assert!(vmcp.modern().request("tools/list", json!({})).await.result().is_object());
 }
 
 #[tokio::test]

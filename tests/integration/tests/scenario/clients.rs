@@ -1,5 +1,5 @@
 //! Real clients list, find and call: the Python SDK and the TypeScript SDK in both major versions, fastmcp,
-//! the MCP clients of openai-agents and langchain, and the Inspector.
+//! mcp-use, the MCP clients of openai-agents and langchain, and the Inspector.
 
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -105,6 +105,7 @@ async fn client_libraries_list_find_and_call_over_http_and_stdio() {
             ("python-sdk-1", "agents"),
             ("fastmcp", "python"),
             ("openai-agents", "agents"),
+            ("mcp-use", "agents"),
             ("langchain", "agents"),
         ] {
             let interpreter = installed(&format!("{place}/bin/python"));

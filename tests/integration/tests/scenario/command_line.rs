@@ -32,6 +32,27 @@ async fn tools_and_backends_are_listed() {
 }
 
 #[tokio::test]
+async fn a_refresh_counts_what_changed_and_fails_with_a_server_that_does_not_answer() {
+    let (_jira, mut echo, vmcp) = running().await;
+    let refreshed = vmcp.cli(&["tools", "refresh", "jira", "--output", "json"]).await;
+    assert!(refreshed.success, "{refreshed:?}");
+    let report: Value = serde_json::from_str(&refreshed.stdout).expect("JSON");
+    assert_eq!(
+        (&report["servers"][0]["server"], &report["servers"][0]["unchanged"]),
+        (&json!("jira"), &json!(9))
+    );
+    let forced = vmcp.cli(&["tools", "refresh", "jira", "--force"]).await;
+    assert!(
+        forced.success && forced.stdout.contains("UNCHANGED") && forced.stdout.contains('9'),
+        "{forced:?}"
+    );
+    echo.kill().await;
+    let failed = vmcp.cli(&["tools", "refresh"]).await;
+    assert_eq!(failed.code, Some(1), "{failed:?}");
+    assert!(failed.stdout.contains("failed") && failed.stderr.contains("echo"), "{failed:?}");
+}
+
+#[tokio::test]
 async fn a_guarded_admin_port_wants_its_token_which_may_change_while_running() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, next) = (folder.path().join("token"), folder.path().join("next"));

@@ -129,3 +129,15 @@ async fn nothing_administrative_is_on_the_client_port() {
         assert_eq!((on(client_port).await, on(&vmcp.admin).await), (404, 200), "{path}");
     }
 }
+
+#[tokio::test]
+async fn a_browser_is_told_what_is_here() {
+    let vmcp = Vmcp::new().start().await;
+    let shown = async |base: &str| {
+        let answer = http_client().get(format!("{base}/")).send().await.expect("an answer");
+        assert_eq!(answer.status(), 200, "{base}");
+        answer.text().await.expect("text")
+    };
+    assert!(shown(vmcp.url.trim_end_matches("/mcp")).await.contains("/mcp"));
+    assert!(shown(&vmcp.admin).await.contains("GET  /admin/status"));
+}

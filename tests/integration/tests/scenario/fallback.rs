@@ -94,7 +94,7 @@ async fn a_tool_that_may_change_something_is_only_named() {
 #[tokio::test]
 async fn a_call_succeeds_with_list_schema_and_call_alone() {
     let optimizer = json!({"exposure": "MetaOnly", "tools": ["list_tools", "get_tool_schema", "call_tool"]});
-    let (_docs, mirror, _vmcp, client) = docs_and_mirror(optimizer, json!({})).await;
+    let (_docs, mut mirror, _vmcp, client) = docs_and_mirror(optimizer, json!({})).await;
     let listed = client.tools().await;
     let names: Vec<_> = listed.keys().map(String::as_str).collect();
     assert_eq!(names, ["optim_call_tool", "optim_get_tool_schema", "optim_list_tools"]);
@@ -114,4 +114,16 @@ async fn a_call_succeeds_with_list_schema_and_call_alone() {
     assert_eq!(mirror.calls("search-libraries").await, 1);
     let search = client.call_tool("optim_find_tool", json!({"tool_description": "libraries"})).await;
     assert!(search.is_failure(), "a tool that is not chosen is not there: {}", search.text);
+
+    // A server that is gone leaves its last definitions, which say that they are old.
+    mirror.kill().await;
+    eventually("the schema to be stale", async || {
+        client.call_found("mirror_search-libraries", json!({"query": "views"})).await;
+        let asked = json!({"tool_name": wanted["name"]});
+        let answer = client.call_tool("optim.get_tool_schema", asked).await;
+        let answer = answer.structured();
+        assert_eq!(answer["tool"]["inputSchema"]["required"], json!(["query"]), "{answer}");
+        (answer["stale"] == true).then_some(())
+    })
+    .await;
 }

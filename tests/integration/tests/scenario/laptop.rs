@@ -174,6 +174,39 @@ async fn commands_find_the_server_of_their_file_wherever_it_listens() {
     assert_eq!(backend(&laptop, &[], "echo").await.expect("the backend").0, "failed", "no server, no token");
 }
 
+#[tokio::test]
+async fn a_second_server_hides_the_first_for_its_own_time_only() {
+    let laptop = Laptop::new(&settings(&[]));
+    let ports = || [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
+    let serve = |ports: &[String; 2]| {
+        Process::start(
+            "vmcp",
+            &mut laptop.command(&["serve", "--listen", &ports[0], "--admin-listen", &ports[1]]),
+        )
+    };
+    let served_at = async |port: &String| {
+        eventually("the server to be found", async || {
+            let status = laptop.run(&["status"]).await;
+            status.stdout.contains(port.as_str()).then_some(())
+        })
+        .await;
+    };
+    let (first_ports, second_ports) = (ports(), ports());
+    let mut first = serve(&first_ports);
+    served_at(&first_ports[0]).await;
+    let again = laptop.run(&["serve", "--listen", &first_ports[0], "--admin-listen", &second_ports[1]]).await;
+    assert!(again.stderr.contains("serves this configuration already"), "{}", again.stderr);
+    let mut second = serve(&second_ports);
+    served_at(&second_ports[0]).await;
+    second.signal("TERM").await;
+    second.ended().await;
+    served_at(&first_ports[0]).await;
+    first.signal("TERM").await;
+    first.ended().await;
+    let wrong = laptop.run(&["serve", "--listen", "8080"]).await;
+    assert!(wrong.stderr.contains("such as 127.0.0.1:8080"), "{}", wrong.stderr);
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn a_clients_servers_are_imported_without_their_passwords() {
@@ -224,7 +257,8 @@ async fn backends_are_added_switched_and_removed_while_a_server_runs_and_comment
     let serves =
         async || Some(["connected", "configured"].contains(&&*backend(&laptop, &[], "echo").await?.0));
     eventually("the backend to serve again", async || serves().await.filter(|is| *is)).await;
-    assert_eq!(laptop.run(&["remove", "echo"]).await.code, Some(0));
+    let removed = laptop.run(&["remove", "echo"]).await;
+    assert!(removed.code == Some(0) && removed.stderr.contains("removed echo from"), "{}", removed.stderr);
     eventually("the backend to go", async || backend(&laptop, &[], "echo").await.is_none().then_some(()))
         .await;
     assert_eq!(laptop.run(&["remove", "echo"]).await.code, Some(3));
@@ -403,4 +437,48 @@ async fn a_first_start_of_many_servers_brings_every_sound_one_up() {
         (sound.filter(|one| one["state"] == "connected").count() == 16).then_some(())
     })
     .await;
+}
+
+#[tokio::test]
+async fn healthy_servers_leave_no_warning_in_the_log() {
+    // It greets on standard output, writes a trace, answers what nobody asked, and has no templates.
+    let missing =
+        json!({"do": "error", "code": -32601, "message": "no", "method": "resources/templates/list"});
+    let stray = json!({"do": "stray", "method": "tools/list"});
+    let chatty = Fixture::stdio("chatty", "echo")
+        .args(["--era", "legacy"])
+        .fault(&missing)
+        .fault(&stray)
+        .start()
+        .await;
+    let mut entry = chatty.backend.clone();
+    let words: Vec<_> =
+        entry["command"].as_array().expect("a command").iter().filter_map(Value::as_str).collect();
+    let line = format!(
+        "echo 'Server started on stdio'; for n in $(seq 90); do echo \"trace $n\" >&2; done; exec '{}'",
+        words.join("' '")
+    );
+    entry["command"] = json!(["sh", "-c", line]);
+    let vmcp = Vmcp::new().backend_entry(entry).start().await;
+    vmcp.with_tool("chatty_add").await;
+    vmcp.modern().call_tool("chatty_add", json!({"a": 1, "b": 2})).await;
+    let log = eventually("the call in the log", async || {
+        Some(vmcp.process.output()).filter(|log| log.contains("backend is up") && log.contains("trace 1"))
+    })
+    .await;
+    assert!(!log.contains("WARN") && !log.contains("ERROR"), "{log}");
+    assert!(!log.contains("trace 60"), "a burst is folded: {log}");
+}
+
+#[tokio::test]
+async fn a_port_in_use_is_the_one_error_that_is_told() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("its address").to_string();
+    let laptop = Laptop::new(&settings(&[json!({"name": "a", "command": ["sleep", "7775"]})]));
+    let admin = format!("127.0.0.1:{}", free_port());
+    let run = laptop.run(&["serve", "--listen", &address, "--admin-listen", &admin]).await;
+    let said = format!("{}{}", run.stdout, run.stderr);
+    assert_eq!(run.code, Some(1), "{said}");
+    assert!(said.contains(&format!("cannot listen on {address}")), "{said}");
+    assert!(!said.contains("ERROR") && !said.contains("cancelled"), "{said}");
 }

@@ -55,7 +55,7 @@ async fn ends_gracefully(signal: &str) {
 
 #[tokio::test]
 async fn a_request_sent_before_the_shutdown_could_be_known_is_answered() {
-    const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    const REQUEST: &[u8] = b"GET /nothing HTTP/1.1\r\nhost: localhost\r\n\r\n";
     let mut answered = 0;
     while answered < 2 {
         let mut vmcp = Vmcp::new().start().await;

@@ -143,6 +143,29 @@ async fn pages_of_backends_and_of_clients_lose_nothing() {
 }
 
 #[tokio::test]
+async fn the_optimizers_tool_reads_texts_and_bytes() {
+    let one = Fixture::http("one", "echo").start().await;
+    let settings = json!({"optimizer": {"tools": ["find_tool", "call_tool", "read_mcp_resource"]}});
+    let vmcp = Vmcp::new().backend(&one).config(settings).start().await;
+    let client = vmcp.with_tool("one_echo").await;
+    let read = async |uri: &str| {
+        let asked = json!({"server_name": "one", "resource_uri": uri});
+        client.call_tool("optim_read_mcp_resource", asked).await.structured().clone()
+    };
+    let text = read("fixture://one/greeting").await;
+    assert_eq!((&text["success"], &text["server"]), (&json!(true), &json!("one")), "{text}");
+    assert_eq!((&text["content"], &text["mime_type"]), (&json!("Hello from one"), &json!("text/plain")));
+    let bytes = read("fixture://one/logo").await;
+    assert_eq!(
+        (&bytes["content"], &bytes["encoding"]),
+        (&json!("iVBORw0KGgo="), &json!("base64")),
+        "{bytes}"
+    );
+    assert_eq!(bytes["mime_type"], "image/png");
+    assert_eq!(read("fixture://one/missing").await["success"], false);
+}
+
+#[tokio::test]
 async fn resources_prompts_and_completions_are_routed() {
     let one = Fixture::http("one", "echo").args(["--era", "modern"]).start().await;
     let two = Fixture::stdio("two", "echo").args(["--era", "legacy"]).start().await;

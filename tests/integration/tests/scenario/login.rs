@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::process::Stdio;
 use std::sync::Arc;
 
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::{Form, Query, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -15,7 +15,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
-use vmcp_integration::{Fixture, IdentityProvider, Vmcp, browse, eventually, http_client, vmcp_command};
+use vmcp_integration::{
+    Fixture, IdentityProvider, Vmcp, browse, eventually, forward, http_client, vmcp_command,
+};
 
 type Parameters = HashMap<String, String>;
 
@@ -69,16 +71,7 @@ async fn mcp(State(remote): Shared, method: Method, headers: HeaderMap, body: By
             format!("Bearer resource_metadata=\"{origin}/.well-known/oauth-protected-resource/mcp\"");
         return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, challenge)]).into_response();
     }
-    let mut request = http_client().request(method, &remote.fixture).body(body);
-    for (name, value) in headers.iter().filter(|(name, _)| *name != header::HOST) {
-        request = request.header(name, value);
-    }
-    let Ok(answer) = request.send().await else { return StatusCode::BAD_GATEWAY.into_response() };
-    let mut response = Response::builder().status(answer.status());
-    for (name, value) in answer.headers().iter().filter(|(name, _)| *name != header::TRANSFER_ENCODING) {
-        response = response.header(name, value);
-    }
-    response.body(Body::from_stream(answer.bytes_stream())).expect("a response")
+    forward(&remote.fixture, method, &headers, body).await
 }
 
 async fn resource(State(remote): Shared) -> Json<Value> {

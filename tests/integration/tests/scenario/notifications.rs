@@ -1,6 +1,8 @@
 //! Notifications beside requests: progress, cancellation, changed lists; and changed definitions as logged
 //! events.
 
+use std::time::Duration;
+
 use futures::StreamExt as _;
 use serde_json::json;
 use vmcp_integration::{Client, Fixture, MODERN, Vmcp, VmcpBuilder, eventually};
@@ -44,6 +46,30 @@ async fn progress_arrives_in_order_under_the_clients_own_token() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn a_change_before_a_session_listens_is_told_as_soon_as_it_does() {
+    let server = Fixture::http("legacy", "echo").args(["--era", "legacy"]).start().await;
+    let vmcp = start_with_backends(std::slice::from_ref(&server)).await;
+    let client = vmcp.legacy().await;
+    client.tools().await;
+    // The beginning of a session is known by the second.
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    let tool = json!({"name": "late", "description": "New", "inputSchema": {"type": "object"}});
+    server.control(json!({"do": "add_tool", "tool": tool})).await;
+    vmcp.with_tool("legacy_late").await;
+    let mut stream = client.listen().await.bytes_stream();
+    until(&mut stream, "notifications/tools/list_changed").await;
+}
+
+#[tokio::test]
+async fn a_legacy_client_that_set_no_level_hears_a_modern_servers_log() {
+    let server = Fixture::http("modern", "echo").args(["--era", "modern"]).start().await;
+    let vmcp = start_with_backends(std::slice::from_ref(&server)).await;
+    let answer = vmcp.legacy().await.call_tool("modern_log", json!({"message": "hello"})).await;
+    let logged = answer.notifications.iter().any(|message| message["params"]["data"] == "hello");
+    assert!(logged, "{}", answer.text);
 }
 
 #[tokio::test]

@@ -32,7 +32,13 @@ async fn policies_hide_tools_and_change_without_a_restart() {
         assert_eq!(answer.message["error"]["message"], format!("Unknown tool: {tool}"), "{}", answer.text);
     }
     assert_eq!(echo.calls("sleep").await, 0);
-    assert!(vmcp.process.output().contains("call denied"), "{}", vmcp.process.output());
+    // The log tells denied from unknown.
+    let warnings = |vmcp: &Vmcp| {
+        let output = vmcp.process.output();
+        let denied = output.lines().filter(|line| line.contains("call denied"));
+        denied.filter(|line| line.contains("WARN") && !line.contains("echo_never")).count()
+    };
+    eventually("a warning of each denial", async || (warnings(&vmcp) >= 2).then_some(())).await;
 
     let refused = vmcp.metric(r#"vmcp_config_reloads_total{outcome="refused"}"#).await;
     vmcp.reconfigure(with(&["permit(principal action, resource);"]));
@@ -48,4 +54,6 @@ async fn policies_hide_tools_and_change_without_a_restart() {
         client.tools().await.contains_key("echo_sleep").then_some(())
     })
     .await;
+    let output = vmcp.process.output();
+    assert_eq!((warnings(&vmcp), output.matches("call denied").count()), (2, 2), "one each: {output}");
 }

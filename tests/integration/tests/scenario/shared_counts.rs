@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use vmcp_embed::testing::FakeService;
-use vmcp_integration::{Client, Fixture, Vmcp, eventually};
+use vmcp_integration::{Client, Fixture, Vmcp, eventually, http_client};
 
 const TASK: &str = "see who follows the tickets of my team";
 
@@ -62,6 +62,28 @@ async fn counts_are_summed_and_outlive_their_replica() {
         .await;
     }
     assert_eq!((calls(&one, "own").await, calls(&other, "own").await), (3, 5));
+    let report = async |tag: Option<&str>| {
+        let mut request = http_client().get(format!("{}/admin/replica", one.admin));
+        if let Some(tag) = tag {
+            request = request.header("if-none-match", tag);
+        }
+        let answer = request.send().await.expect("an answer");
+        let tag = answer.headers()["etag"].to_str().expect("a tag").to_owned();
+        (answer.status().as_u16(), tag, answer.text().await.expect("a body"))
+    };
+    let tag = eventually("an unchanged report to be spared", async || {
+        let (_, tag, whole) = report(None).await;
+        assert!(whole.contains("get_jira_issue"), "{whole}");
+        let (status, _, body) = report(Some(&tag)).await;
+        (status == 304 && body.is_empty()).then_some(tag)
+    })
+    .await;
+    fetch(&one.modern(), 1).await;
+    eventually("one call more to be reported", async || (report(Some(&tag)).await.0 == 200).then_some(()))
+        .await;
+    for vmcp in [&one, &other] {
+        summed(vmcp, 9).await;
+    }
 
     // A pod that is gone takes its database with it, and nothing that was counted.
     one.terminate().await;
@@ -71,7 +93,7 @@ async fn counts_are_summed_and_outlive_their_replica() {
         (report["replicas"] == 1 && missing == Some(1)).then_some(())
     })
     .await;
-    assert_eq!(calls(&other, "all").await, 8);
+    assert_eq!(calls(&other, "all").await, 9);
 
     // It comes back with its database, and is not counted twice.
     one.start_again().await;
@@ -81,7 +103,7 @@ async fn counts_are_summed_and_outlive_their_replica() {
             (vmcp.admin_json("admin/tool-metrics").await["replicas"] == 2).then_some(())
         })
         .await;
-        summed(vmcp, 8).await;
+        summed(vmcp, 9).await;
     }
 
     eventually("the counts to be forgotten everywhere", async || {

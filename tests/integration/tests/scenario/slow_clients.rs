@@ -55,7 +55,7 @@ async fn one_connection_too_many_is_told_so_and_counted() {
     drop(held);
     eventually("room again", async || {
         let mut stream = vmcp.connect().await;
-        stream.try_send(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await;
+        stream.try_send(b"GET /nothing HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await;
         stream.read_to_close().await.starts_with("HTTP/1.1 404").then_some(())
     })
     .await;

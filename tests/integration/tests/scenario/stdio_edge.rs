@@ -52,6 +52,20 @@ impl Pipe {
         self.until(|message| message["id"] == id).await
     }
 
+    /// Lists tools until `tool` is among them; ids are `first_id` and those behind it.
+    async fn until_listed(&mut self, tool: &str, first_id: u64) {
+        let deadline = tokio::time::Instant::now() + WAIT_TIMEOUT;
+        for id in first_id.. {
+            let listed = self.ask(id, "tools/list", json!({})).await;
+            let tools = listed["result"]["tools"].as_array().expect("tools");
+            if tools.iter().any(|listed| listed["name"] == tool) {
+                return;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "waited in vain for {tool}: {listed}");
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+    }
+
     /// Returns the next message that is `wanted`; others are dropped.
     async fn until(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
         loop {
@@ -195,6 +209,36 @@ async fn a_backend_that_asks_is_answered_over_the_pipe() {
     params["inputResponses"] = json!({"q1": yes});
     let answer = pipe.ask(1003, "tools/call", params).await;
     assert!(answer["result"]["content"][0]["text"].as_str().expect("a text").contains("accept"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_tool_that_a_server_adds_is_announced_listed_found_and_called_over_the_pipe() {
+    for server in [Fixture::stdio("own", "owner"), Fixture::http("own", "owner")] {
+        let server = server.args(["--era", "legacy"]).start().await;
+        let mut config = config(&server);
+        config["optimizer"]["exposure"] = json!("All");
+        let mut pipe = Pipe::open(&config);
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}});
+        pipe.ask(1, "initialize", params).await;
+        pipe.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        pipe.until_listed("own_unpack", 100).await;
+        let call = |tool: &str| json!({"name": tool, "arguments": {}});
+        let unpack = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call("own_unpack")});
+        pipe.send(&unpack).await;
+        pipe.until(|message| message["method"] == "notifications/tools/list_changed").await;
+        pipe.until_listed("own_juggle", 1000).await;
+        let called = pipe.ask(3, "tools/call", call("own_juggle")).await;
+        assert_eq!(called["result"]["content"][0]["text"], "three torches", "{called}");
+        let find =
+            json!({"name": "optim.find_tool", "arguments": {"tool_description": "torches in the air"}});
+        let found = pipe.ask(4, "tools/call", find).await;
+        assert_eq!(found["result"]["structuredContent"]["tools"][0]["name"], "own_juggle", "{found}");
+        let found =
+            json!({"name": "optim.call_tool", "arguments": {"tool_name": "own_juggle", "parameters": {}}});
+        let called = pipe.ask(5, "tools/call", found).await;
+        assert_eq!(called["result"]["content"][0]["text"], "three torches", "{called}");
+        pipe.end().await;
+    }
 }
 
 #[tokio::test]

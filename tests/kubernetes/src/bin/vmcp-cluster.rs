@@ -82,6 +82,7 @@ async fn main() -> ExitCode {
             for image in images {
                 node.import(&image).await;
             }
+            node.tag(images::VMCP, images::NEXT_VMCP).await;
         }
         Action::Images => images::all().await.iter().for_each(|archive| println!("{}", archive.display())),
         Action::Push { registry } => {

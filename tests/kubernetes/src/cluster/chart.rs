@@ -39,11 +39,17 @@ impl Cluster {
 
     /// Installs or upgrades the release with these values, and waits until it runs.
     pub async fn release(&self, chart: &str, values: &str) {
+        let [vmcp, ..] = in_cluster();
+        self.release_with(chart, values, &vmcp).await;
+    }
+
+    /// As [`Cluster::release`], with another image of `vmcp`.
+    pub async fn release_with(&self, chart: &str, values: &str, vmcp: &str) {
         let upgrade =
             ["upgrade", "--install", RELEASE, chart, "--namespace", RELEASE, "--create-namespace", "--wait"];
         let mut arguments = upgrade.map(str::to_owned).to_vec();
-        let [vmcp, operator, _] = in_cluster();
-        for (value, image) in [("image", operator), ("vmcpImage", vmcp)] {
+        let [_, operator, _] = in_cluster();
+        for (value, image) in [("image", operator.as_str()), ("vmcpImage", vmcp)] {
             let (repository, tag) = image.rsplit_once(':').expect("an image with a tag");
             arguments.push(format!("--set-string={value}.repository={repository},{value}.tag={tag}"));
         }

@@ -10,6 +10,9 @@ use crate::repository;
 
 /// Name of the image of the server in the tests.
 pub const VMCP: &str = "localhost/vmcp-tests/vmcp:1";
+/// Another name of the same image, for an upgrade that changes the image of the pods; on the tests' own node
+/// only.
+pub const NEXT_VMCP: &str = "localhost/vmcp-tests/vmcp:2";
 /// Name of the image of the operator in the tests.
 pub const OPERATOR: &str = "localhost/vmcp-tests/vmcp-operator:1";
 

@@ -11,7 +11,7 @@ use kube::{Resource, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use vmcp_crds::{MCPGroup, MCPServer, MCPServerEntry};
+use vmcp_crds::{MCPGroup, MCPServer, MCPServerEntry, MCPToolConfig, VirtualMCPServer};
 use vmcp_kubernetes_tests::{Cluster, ControlPlane, Namespace, Operator};
 
 /// Makes a namespace, and starts an operator that watches it.
@@ -397,4 +397,25 @@ async fn backends_come_and_go_in_the_configuration() {
     place.delete::<MCPServer>("time").await;
     configured("x", "mcp-time", false).await;
     assert_eq!(deployment(&place, "x").await.spec.unwrap().template, before);
+}
+
+#[tokio::test]
+async fn a_backend_whose_tool_config_cannot_be_followed_is_named() {
+    let (place, _operator) = place("filters").await;
+    let entry = "{remoteUrl: 'https://a.example.com/mcp', toolConfigRef: {name: filter}}";
+    apply(&place, "MCPServerEntry", "web", entry).await;
+    apply(&place, "VirtualMCPServer", "x", "{}").await;
+    let is = async |status: &str, reason: &str| {
+        await_condition::<VirtualMCPServer>(&place, "x", "ToolConfigRefsValidated", status, reason).await
+    };
+    let message = is("False", "ToolConfigRefNotFound").await;
+    assert!(message.contains("no MCPToolConfig filter") && message.contains("backend web"), "{message}");
+
+    apply(&place, "MCPToolConfig", "filter", "{toolsFilter: [search]}").await;
+    is("True", "ToolConfigRefsValid").await;
+    let clash = json!({ "spec": { "toolsOverride": { "a": { "name": "x" }, "b": { "name": "x" } } } });
+    place.edit::<MCPToolConfig>("filter", clash).await;
+    let message = is("False", "ToolConfigRefNotValid").await;
+    assert!(message.contains("MCPToolConfig filter: spec.toolsOverride.b.name"), "{message}");
+    place.remove().await;
 }

@@ -47,6 +47,21 @@ async fn pods_that_do_not_answer_hold_nobody_up_and_are_named() {
     place.remove().await;
 }
 
+#[tokio::test]
+async fn an_answer_that_is_too_large_is_not_kept() {
+    if ControlPlane::shared().await.skips_without_controllers() {
+        return;
+    }
+    let (place, _operator) = place("large").await;
+    apply(&place, "VirtualMCPServer", "x", "{}").await;
+    let (stand_in, _) = StandIn::of(&place, "x").await;
+    stand_in.set_report(json!({ "tools": 1, "padding": "x".repeat(1 << 20) }));
+    let kind = "PodsReachable";
+    let message = await_condition::<VirtualMCPServer>(&place, "x", kind, "False", "AnswerTooLarge").await;
+    assert!(message.contains("divide the backends"), "{message}");
+    place.remove().await;
+}
+
 /// Writes into the status of the newest pod of a VirtualMCPServer that its image cannot be pulled.
 async fn fail_newest_pod(place: &Namespace, server: &str, image: &str) {
     let labels = format!("app.kubernetes.io/instance={server},app.kubernetes.io/name=vmcp");

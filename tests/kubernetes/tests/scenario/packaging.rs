@@ -1,7 +1,7 @@
 //! Files that users install and copy: the chart, `deploy/` and its examples.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kube::api::DynamicObject;
 use serde_json::Value;
@@ -18,7 +18,19 @@ async fn install(cluster: &Cluster, place: &Namespace, folder: &Path) -> Operato
     // Before that the API server does not know the kinds, and the operator would count failures.
     let served = ["wait", "--for", "condition=Established", "--timeout", "180s", "crd", "--all"];
     cluster.kubectl(&served).await.unwrap();
-    let token = ["create", "token", "vmcp-operator", "--namespace", "vmcp-system"];
+    start(cluster, place, folder, "vmcp-operator", "").await
+}
+
+/// Starts an operator beside the test as a ServiceAccount of the release; `namespaces` are those that it
+/// watches, between commas.
+async fn start(
+    cluster: &Cluster,
+    place: &Namespace,
+    folder: &Path,
+    account: &str,
+    namespaces: &str,
+) -> Operator {
+    let token = ["create", "token", account, "--namespace", "vmcp-system"];
     let token = cluster.kubectl(&token).await.unwrap();
 
     let admin = fs::read_to_string(cluster.kubeconfig()).unwrap();
@@ -29,7 +41,7 @@ async fn install(cluster: &Cluster, place: &Namespace, folder: &Path) -> Operato
     let file = file.display().to_string();
     let variables = [
         ("KUBECONFIG", file.as_str()),
-        ("WATCH_NAMESPACE", ""),
+        ("WATCH_NAMESPACE", namespaces),
         ("POD_NAMESPACE", "vmcp-system"),
         ("ENABLE_HTTP_ROUTES", "true"),
         ("ENABLE_SERVICE_MONITORS", "true"),
@@ -107,19 +119,26 @@ async fn assert_sensible(place: &Namespace, object: &DynamicObject) {
         .await;
 }
 
-/// The operator has the rights of the chart, and no others.
-#[tokio::test]
-async fn every_example_is_applied_as_it_is_written_and_reconciled_without_an_error() {
-    let cluster = ControlPlane::start().await;
-    let folder = tempfile::tempdir().unwrap();
-    define_foreign(&cluster).await;
-    let first = cluster.namespace("examples").await;
-    let operator = install(&cluster, &first, folder.path()).await;
+/// Returns the files of the examples.
+fn examples() -> Vec<PathBuf> {
+    let files = fs::read_dir(repository().join("deploy/examples")).unwrap();
+    files.map(|file| file.unwrap().path()).collect()
+}
 
+/// Makes a namespace for each example.
+async fn example_places(cluster: &Cluster) -> Vec<Namespace> {
+    let mut places = Vec::new();
+    for _ in examples() {
+        places.push(cluster.namespace("example").await);
+    }
+    places
+}
+
+/// Applies each example in a namespace of its own, and waits until the operator has made everything of it
+/// without an error.
+async fn assert_examples(cluster: &Cluster, places: &[Namespace], operator: &Operator) {
     let mut seen = 0;
-    for file in fs::read_dir(repository().join("deploy/examples")).unwrap() {
-        let file = file.unwrap().path();
-        let place = cluster.namespace("example").await;
+    for (file, place) in examples().into_iter().zip(places) {
         // The Secret that a comment in the example of three servers tells to make.
         place
             .apply("{apiVersion: v1, kind: Secret, metadata: {name: github}, stringData: {authorization: Bearer x}}")
@@ -129,7 +148,7 @@ async fn every_example_is_applied_as_it_is_written_and_reconciled_without_an_err
             object.types.as_ref().is_some_and(|types| types.api_version.starts_with("toolhive.stacklok.com/"))
         });
         for object in own {
-            assert_sensible(&place, object).await;
+            assert_sensible(place, object).await;
             seen += 1;
         }
         eprintln!("{} is fine", file.display());
@@ -156,6 +175,44 @@ async fn every_example_is_applied_as_it_is_written_and_reconciled_without_an_err
     assert!(operator.metric("vmcp_operator_errors_total", &[]).await < 0.5);
     assert!(operator.metric("vmcp_operator_watch_failures_total", &[]).await < 0.5);
     assert!(!operator.process.output().to_lowercase().contains("forbidden"), "{}", operator.process.output());
+}
+
+/// The operator has the rights of the chart, and no others.
+#[tokio::test]
+async fn every_example_is_applied_as_it_is_written_and_reconciled_without_an_error() {
+    let cluster = ControlPlane::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    define_foreign(&cluster).await;
+    let first = cluster.namespace("examples").await;
+    let operator = install(&cluster, &first, folder.path()).await;
+    assert_examples(&cluster, &example_places(&cluster).await, &operator).await;
+}
+
+/// As above, with the Roles of a release for a list of namespaces.
+#[tokio::test]
+async fn a_namespaced_release_reconciles_every_example_with_its_roles() {
+    let cluster = ControlPlane::start().await;
+    if let Err(missing) = cluster.helm(&["version"]).await {
+        skipped(&format!("there is no helm ({missing})"));
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    define_foreign(&cluster).await;
+    let home = cluster.namespace("home").await;
+    let places = example_places(&cluster).await;
+    let namespaces = places.iter().map(|place| place.name.as_str()).collect::<Vec<_>>().join(",");
+    let values = format!(
+        "scope=namespace,namespaces={{{namespaces}}},replicas=0,httpRoutes.enabled=true,serviceMonitors.enabled=true"
+    );
+    let chart = chart();
+    let install =
+        ["install", "tools", &chart, "-n", "vmcp-system", "--create-namespace", "--wait", "--set", &values];
+    cluster.helm(&install).await.unwrap();
+    let roles = cluster.kubectl(&["get", "clusterroles", "-o", "name"]).await.unwrap();
+    assert!(!roles.contains("tools-operator"), "no right beyond the namespaces: {roles}");
+
+    let operator = start(&cluster, &home, folder.path(), "tools-operator", &namespaces).await;
+    assert_examples(&cluster, &places, &operator).await;
 }
 
 #[tokio::test]

@@ -6,9 +6,13 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use vmcp_integration::Client;
-use vmcp_kubernetes_tests::{Cluster, Namespace, RELEASE, WEB, chart, older_chart};
+use vmcp_kubernetes_tests::images::NEXT_VMCP;
+use vmcp_kubernetes_tests::{Cluster, Namespace, RELEASE, WEB, chart, older_chart, skipped};
 
 const SERVER: &str = "apiVersion: toolhive.stacklok.com/v1alpha1
 kind: VirtualMCPServer
@@ -88,5 +92,76 @@ async fn what_serves_goes_on_through_upgrade_uninstallation_and_reinstallation()
     enough.store(true, Ordering::Relaxed);
     let calls = steady.await.unwrap();
     eprintln!("{calls} calls went well");
+    a_missing_right_is_told_and_stops_nothing_that_runs(&place).await;
+    an_upgrade_that_changes_the_image_fails_no_call(&place, &url).await;
     place.remove().await;
+}
+
+/// Takes the right to write Deployments from the running operator, and gives it back.
+async fn a_missing_right_is_told_and_stops_nothing_that_runs(place: &Namespace) {
+    let roles: Api<ClusterRole> = Api::all(place.cluster().client().await);
+    let granted = roles.get(RELEASE).await.unwrap().rules.unwrap();
+    let mut without = granted.clone();
+    for rule in &mut without {
+        if rule.resources.iter().flatten().any(|resource| resource == "deployments") {
+            rule.verbs.retain(|verb| ["get", "list", "watch"].contains(&verb.as_str()));
+        }
+    }
+    let set = async |rules: &[PolicyRule]| {
+        let rules = Patch::Merge(json!({"rules": rules}));
+        roles.patch(RELEASE, &PatchParams::default(), &rules).await.unwrap();
+    };
+    set(&without).await;
+    let user = format!("system:serviceaccount:{RELEASE}:{RELEASE}");
+    let may = ["auth", "can-i", "patch", "deployments.apps", "--as", &user, "--namespace", &place.name];
+    let taken = async || place.cluster().kubectl(&may).await.is_err().then_some(());
+    place.eventually("the right to be gone", taken).await;
+    place.apply(&SERVER.replace("kept", "late")).await;
+    let told = async || {
+        let status = place.json("virtualmcpserver/late").await["status"].take();
+        let said = status["conditions"].to_string();
+        said.contains("deployments.apps").then_some(said)
+    };
+    let said = place.eventually("a condition that names the missing right", told).await;
+    assert!(said.contains("forbidden"), "{said}");
+    assert_eq!(place.condition("virtualmcpserver/kept", "Ready").await["status"], "True");
+
+    set(&granted).await;
+    place.eventually("the new server", async || is_ready(place, "late").await).await;
+}
+
+async fn is_ready(place: &Namespace, name: &str) -> Option<()> {
+    let object = format!("virtualmcpserver/{name}");
+    (place.condition(&object, "Ready").await["status"] == "True").then_some(())
+}
+
+/// Upgrades to another image of vmcp while both replicas serve.
+async fn an_upgrade_that_changes_the_image_fails_no_call(place: &Namespace, url: &str) {
+    if std::env::var_os("VMCP_E2E_DIRECT").is_none() {
+        skipped("a second image of vmcp is on the tests' own node only");
+        return;
+    }
+    let modern = Client::modern(url).reconnecting();
+    let session = Client::legacy(url, "2025-11-25", "loyal").await.reconnecting();
+    let (cluster, chart) = (place.cluster(), chart());
+    let upgrade = cluster.release_with(&chart, "replicas=1", NEXT_VMCP);
+    let rolled = async {
+        let mut calls = 0;
+        let new_pods = async || {
+            for client in [&modern, &session] {
+                calls += 1;
+                let said = client.call_tool("web_echo", json!({"message": "still here"})).await;
+                assert!(said.content_text().contains("still here"), "call {calls}: {}", said.text);
+            }
+            let pods = place.list::<Pod>("app.kubernetes.io/name=vmcp,app.kubernetes.io/instance=kept").await;
+            let image = |pod: &Pod| pod.spec.as_ref()?.containers.first()?.image.clone();
+            let all_new = pods.len() == 2 && pods.iter().all(|pod| image(pod).as_deref() == Some(NEXT_VMCP));
+            let status = place.get::<Deployment>("kept").await?.status?;
+            (all_new && status.ready_replicas == Some(2)).then_some(())
+        };
+        place.eventually("pods with the new image", new_pods).await;
+        calls
+    };
+    let ((), calls) = tokio::join!(upgrade, rolled);
+    eprintln!("{calls} calls went well while the image changed");
 }

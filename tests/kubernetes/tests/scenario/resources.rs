@@ -100,12 +100,14 @@ async fn kubectl_knows_short_names_and_shows_what_matters() {
             &["vmcp", "virtualmcp"][..],
             &["PHASE", "URL", "BACKENDS", "TOOLS", "READY", "AGE", "REASON", "MESSAGE"][..],
         ),
-        ("MCPGroup", &["mcpg"], &["SERVERS", "ENTRIES", "PHASE", "AGE"]),
+        ("MCPGroup", &["mcpg"], &["SERVERS", "ENTRIES", "PROXIES", "PHASE", "AGE"]),
         ("MCPServer", &["mcpserver"], &["STATUS", "READY", "REPLICAS", "URL", "AGE", "MESSAGE"]),
         ("MCPServerEntry", &["mcpentry"], &["PHASE", "TRANSPORT", "REMOTE URL", "GROUP", "AGE", "MESSAGE"]),
+        ("MCPRemoteProxy", &["rp", "mcprp"], &["PHASE", "REMOTE URL", "READY", "AGE", "MESSAGE"]),
         ("EmbeddingServer", &["emb", "embedding"], &["STATUS", "MODEL", "READY", "URL", "AGE", "MESSAGE"]),
         ("MCPOIDCConfig", &["mcpoidc"], &["ISSUER", "VALID", "AGE"]),
         ("MCPTelemetryConfig", &["mcpotel"], &["ENDPOINT", "VALID", "TRACING", "METRICS", "AGE"]),
+        ("MCPToolConfig", &["tc", "toolconfig"], &["VALID", "AGE"]),
         ("MCPAuthzConfig", &["authzcfg"], &["TYPE", "VALID", "AGE"]),
     ] {
         let example = examples.iter().find(|(manifest, _)| manifest["kind"] == kind);

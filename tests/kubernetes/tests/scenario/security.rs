@@ -2,23 +2,14 @@
 //! itself changes nothing of a pod but one annotation.
 
 use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
 use kube::api::{Patch, PatchParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config};
 use serde_json::{Value, json};
 use vmcp_crds::VirtualMCPServer;
 use vmcp_kubernetes_tests::{Cluster, ControlPlane, Namespace, Operator, repository};
 
 use super::backends::{apply, await_condition};
-
-/// Returns a client that acts as a user.
-async fn client_as(cluster: &Cluster, user: &str) -> Client {
-    let file = Kubeconfig::read_from(cluster.kubeconfig()).expect("a kubeconfig");
-    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
-    let mut config = config.expect("a configuration");
-    config.auth_info.impersonate = Some(user.to_owned());
-    Client::try_from(config).expect("a client")
-}
+use super::deputies::{TENANT, attempts, client_as, refusal, refused};
 
 /// Installs `deploy/`, and a tenant who may write our resources, Deployments and Services of the namespace.
 async fn install(cluster: &Cluster, place: &Namespace) {
@@ -26,38 +17,7 @@ async fn install(cluster: &Cluster, place: &Namespace) {
     cluster.kubectl(&["apply", "--server-side", "-k", &deploy]).await.expect("installed");
     let served = ["wait", "--for", "condition=Established", "--timeout", "180s", "crd", "--all"];
     cluster.kubectl(&served).await.expect("served");
-    place
-        .apply(
-            "apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: tenant}
-rules:
-- {apiGroups: [toolhive.stacklok.com], resources: ['*'], verbs: ['*']}
-- {apiGroups: [apps], resources: [deployments], verbs: ['*']}
-- {apiGroups: [''], resources: [services], verbs: ['*']}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: tenant}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: tenant}
-subjects: [{kind: User, name: tenant, apiGroup: rbac.authorization.k8s.io}]",
-        )
-        .await;
-}
-
-/// Applies a resource as the tenant; returns the refusal.
-async fn refusal(tenant: &Client, place: &Namespace, kind: &str, name: &str, spec: &Value) -> Option<String> {
-    let object = json!({
-        "apiVersion": "toolhive.stacklok.com/v1alpha1", "kind": kind, "metadata": { "name": name }, "spec": spec,
-    });
-    let plural = match kind {
-        "MCPServerEntry" => "mcpserverentries".to_owned(),
-        _ => format!("{}s", kind.to_lowercase()),
-    };
-    let path = format!("/apis/toolhive.stacklok.com/v1alpha1/namespaces/{}/{plural}", place.name);
-    let request = http::Request::post(path).header("content-type", "application/json");
-    let request = request.body(object.to_string().into_bytes()).expect("a request");
-    tenant.request::<Value>(request).await.err().map(|error| error.to_string())
+    place.apply(TENANT).await;
 }
 
 #[tokio::test]
@@ -66,34 +26,8 @@ async fn a_tenant_has_nothing_made_that_the_tenant_may_not_make() {
     let place = cluster.namespace("tenant").await;
     install(&cluster, &place).await;
     let tenant = client_as(&cluster, "tenant").await;
-    let route = json!({ "httpRoute": { "parentRefs": [{ "name": "public", "namespace": "gateways" }] } });
-    // A policy is in force a moment after it was made.
-    place
-        .eventually("the policy to refuse a route", async || {
-            let refused = refusal(&tenant, &place, "VirtualMCPServer", "route", &route).await;
-            if refused.is_none() {
-                place.delete::<VirtualMCPServer>("route").await;
-            }
-            refused.filter(|refused| refused.contains("the right to create HTTPRoutes"))
-        })
-        .await;
-    let secret = json!({ "remoteUrl": "https://a.example/mcp", "headerForward": { "addHeadersFromSecret": [
-        { "headerName": "A", "valueSecretRef": { "name": "s", "key": "k" } },
-    ] } });
-    let key = json!({ "name": "s", "key": "k" });
-    let token = json!({ "type": "bearerToken", "bearerToken": { "tokenSecretRef": key } });
-    let collector = json!({ "openTelemetry": {
-        "enabled": true, "endpoint": "a.example:4318", "sensitiveHeaders": [{ "name": "A", "secretKeyRef": key }],
-    } });
-    for (kind, spec, right) in [
-        ("VirtualMCPServer", json!({ "serviceMonitor": { "interval": "30s" } }), "create ServiceMonitors"),
-        ("EmbeddingServer", json!({}), "create StatefulSets"),
-        ("MCPServerEntry", secret, "get Secrets"),
-        ("MCPExternalAuthConfig", token, "get Secrets"),
-        ("MCPTelemetryConfig", collector, "get Secrets"),
-    ] {
-        let refused = refusal(&tenant, &place, kind, "x", &spec).await.unwrap_or_default();
-        assert!(refused.contains(right), "{kind}: {refused}");
+    for attempt in attempts() {
+        refused(&tenant, &place, &attempt).await;
     }
     let allowed = json!({ "serviceType": "ClusterIP" });
     assert_eq!(refusal(&tenant, &place, "VirtualMCPServer", "x", &allowed).await, None);

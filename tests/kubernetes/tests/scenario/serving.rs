@@ -206,8 +206,12 @@ async fn configuration_changes_in_running_pods_and_what_is_invalid_changes_nothi
 
 /// Replaces the admin token without a restart; the status stays true all the while.
 async fn a_new_admin_token_takes_the_place_of_the_old(place: &Namespace) {
-    let wells = async || place.json("virtualmcpserver/all").await["status"]["phase"] == "Ready";
-    place.eventually("a server that is well", async || wells().await.then_some(())).await;
+    // Ready alone is too early: until pods have told of their backends, nothing is known to be wrong.
+    let well = async || {
+        let status = place.json("virtualmcpserver/all").await["status"].take();
+        (status["phase"] == "Ready" && status["backendCount"] == 3).then_some(())
+    };
+    place.eventually("a server whose three backends are up", well).await;
     let token = async || {
         let token = place.get::<Secret>("all-vmcp-secrets").await?.data?.remove("admin-token")?;
         Some(String::from_utf8(token.0).unwrap())

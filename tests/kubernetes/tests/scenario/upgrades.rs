@@ -60,3 +60,36 @@ async fn an_operator_looks_after_the_namespaces_of_a_list_and_no_other() {
         place.remove().await;
     }
 }
+
+#[tokio::test]
+async fn a_release_for_the_cluster_leaves_excluded_namespaces_to_another() {
+    // A control plane of its own: an operator for all namespaces would meet those of other tests.
+    let cluster = ControlPlane::start().await;
+    let (own, shared) = (cluster.namespace("own").await, cluster.namespace("shared").await);
+    let elect = ("LEADER_ELECT", "false");
+    let whole = [
+        elect,
+        ("WATCH_NAMESPACE", ""),
+        ("EXCLUDE_NAMESPACES", own.name.as_str()),
+        ("VMCP_IMAGE", "vmcp:cluster"),
+    ];
+    let for_cluster = Operator::with(&shared, "cluster", &whole).await;
+    let _for_namespace = Operator::with(&own, "namespace", &[elect, ("VMCP_IMAGE", "vmcp:own")]).await;
+    for place in [&own, &shared] {
+        apply(place, "VirtualMCPServer", "x", "{}").await;
+    }
+    let image = async |place: &Namespace| {
+        let pod = place.get::<Deployment>("x").await?.spec?.template.spec?;
+        pod.containers[0].image.clone()
+    };
+    for (place, expected) in [(&shared, "vmcp:cluster"), (&own, "vmcp:own")] {
+        place
+            .eventually(expected, async || (image(place).await.as_deref() == Some(expected)).then_some(()))
+            .await;
+    }
+    // By now the operator of the cluster has looked at the other namespace twice more.
+    for_cluster.at_rest(&shared, "VirtualMCPServer", 2).await;
+    assert_eq!(image(&own).await.as_deref(), Some("vmcp:own"));
+    let generation = own.get::<Deployment>("x").await.and_then(|deployment| deployment.metadata.generation);
+    assert_eq!(generation, Some(1), "one operator wrote it, once");
+}

@@ -254,3 +254,30 @@ fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
     options
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_login_changes_the_index() {
+        let folder = tempfile::tempdir().unwrap();
+        let logins = Logins::in_folder(folder.path().to_owned());
+        let url: Url = "https://tracker.example/mcp".parse().unwrap();
+        let login = Login {
+            token_url: url.clone(),
+            client_id: "vmcp".to_owned(),
+            client_secret: None,
+            resource: url.to_string(),
+            access_token: "first".to_owned(),
+            refresh_token: None,
+            expires_at: None,
+        };
+        logins.store("tracker", &url, &login).unwrap();
+        let first = logins.index();
+        logins.store("tracker", &url, &Login { access_token: "second".to_owned(), ..login }).unwrap();
+        assert_ne!(logins.index(), first, "within one second too: a running server looks for a change");
+        assert_eq!(logins.read("tracker").unwrap().access_token, "second");
+        assert!(logins.remove("tracker").unwrap() && logins.index().is_empty());
+    }
+}

@@ -38,11 +38,13 @@ enum Probe {
 /// Connects and performs the handshake. The caller limits the time.
 pub(crate) async fn connect(facts: &Facts, hint: EraHint) -> Result<Connection, LinkError> {
     let channel = transport::open(facts, Owner::Everyone, None).await?;
-    let legacy = hint == EraHint::Legacy
-        || facts.spec.protocol_era == ProtocolEra::Legacy
+    let legacy = facts.spec.protocol_era == ProtocolEra::Legacy
         || matches!(facts.spec.transport, Transport::Sse { .. });
     let (channel, server) = if legacy {
         let server = initialize(facts, &channel, EraHint::Legacy).await?;
+        (channel, server)
+    } else if hint == EraHint::Legacy && facts.spec.protocol_era == ProtocolEra::Auto {
+        let server = initialize_or_probe(facts, &channel, EraHint::Legacy).await?;
         (channel, server)
     } else {
         negotiate(facts, channel).await?
@@ -50,11 +52,15 @@ pub(crate) async fn connect(facts: &Facts, hint: EraHint) -> Result<Connection, 
     Ok(Connection::new(channel, Arc::new(server)))
 }
 
-async fn negotiate(facts: &Facts, channel: Channel) -> Result<(Channel, ServerProfile), LinkError> {
-    let patience = match facts.spec.transport {
+fn probe_timeout(facts: &Facts) -> Duration {
+    match facts.spec.transport {
         Transport::Stdio { .. } => facts.settings().stdio_probe_timeout,
         _ => facts.settings().http_probe_timeout,
-    };
+    }
+}
+
+async fn negotiate(facts: &Facts, channel: Channel) -> Result<(Channel, ServerProfile), LinkError> {
+    let patience = probe_timeout(facts);
     let probed = probe(&channel, patience).await?;
     if facts.spec.protocol_era == ProtocolEra::Modern && !matches!(probed, Probe::Modern(_) | Probe::Again) {
         let reason = "the server does not speak 2026-07-28, the only revision that `protocolEra` allows";
@@ -68,14 +74,7 @@ async fn negotiate(facts: &Facts, channel: Channel) -> Result<(Channel, ServerPr
             _ => initialize(facts, &channel, EraHint::Unknown).await?,
         },
         Probe::Unclear => initialize(facts, &channel, EraHint::Unknown).await?,
-        Probe::Silent => match initialize(facts, &channel, EraHint::Unknown).await {
-            // The server was slow to start, and speaks the modern era only. By now it should be quick.
-            Err(LinkError::Protocol(reason)) => match probe(&channel, patience).await? {
-                Probe::Modern(server) => server,
-                _ => return Err(LinkError::Protocol(reason)),
-            },
-            other => other?,
-        },
+        Probe::Silent => initialize_or_probe(facts, &channel, EraHint::Unknown).await?,
         Probe::Died => {
             let channel = transport::open(facts, Owner::Everyone, None).await?;
             let server = initialize(facts, &channel, EraHint::Legacy).await?;
@@ -83,6 +82,23 @@ async fn negotiate(facts: &Facts, channel: Channel) -> Result<(Channel, ServerPr
         }
     };
     Ok((channel, server))
+}
+
+/// Performs the legacy handshake, and probes if the server refuses it: one that was slow to start, or was
+/// replaced since it was legacy, may speak the modern era only. By now it should be quick.
+async fn initialize_or_probe(
+    facts: &Facts,
+    channel: &Channel,
+    hint: EraHint,
+) -> Result<ServerProfile, LinkError> {
+    let reason = match initialize(facts, channel, hint).await {
+        Err(LinkError::Protocol(reason)) => reason,
+        other => return other,
+    };
+    match probe(channel, probe_timeout(facts)).await? {
+        Probe::Modern(server) => Ok(server),
+        _ => Err(LinkError::Protocol(reason)),
+    }
 }
 
 /// True if a server that was modern answers the probe as a legacy one does.

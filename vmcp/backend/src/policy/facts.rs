@@ -6,10 +6,11 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use vmcp_config::Transport;
+use vmcp_config::{KnownSecrets, Transport};
 
+use crate::policy::session_changes::SessionChanges;
 use crate::policy::settings::BackendSettings;
-use crate::transport::{ConfiguredHeaders, LastWords};
+use crate::transport::{ConfiguredHeaders, LastWords, ProgramActivity};
 
 /// Configuration of a backend and its signals. The lower rooms take these instead of the whole
 /// [`BackendCore`](crate::sharing::core::BackendCore), so that no room knows the ones above it.
@@ -21,10 +22,16 @@ pub(crate) struct Facts {
     settings: ArcSwap<BackendSettings>,
     /// The headers of `spec`, or those of a reload.
     pub(crate) headers: Arc<ConfiguredHeaders>,
+    /// Secrets of `spec`, or those of a reload, to be masked in what the server writes.
+    pub(crate) secrets: Arc<ArcSwap<KnownSecrets>>,
     /// Wakes the refresher: the definitions may have changed.
     pub(crate) changed: Arc<Notify>,
+    /// Wakes the session refresher: the definitions of these sessions may have changed.
+    pub(crate) session_changes: Arc<SessionChanges>,
     /// Last words of the main connection's program, until it is started again.
     pub(crate) last_words: Arc<LastWords>,
+    /// Activity of the main connection's program.
+    pub(crate) activity: Arc<ProgramActivity>,
     /// Cancelled when the backend is stopped.
     pub(crate) stop: CancellationToken,
 }
@@ -33,12 +40,17 @@ impl Facts {
     pub(crate) fn new(spec: vmcp_config::Backend, settings: BackendSettings) -> Self {
         let headers = Arc::new(ConfiguredHeaders::new(spec.transport.headers()));
         let settings = ArcSwap::from_pointee(of_backend(&spec, settings));
+        let secrets = Arc::new(ArcSwap::from_pointee(spec.known_secrets.clone()));
+        let last_words = Arc::new(LastWords::new(spec.known_secrets.clone()));
         Self {
             spec,
             settings,
             headers,
+            secrets,
             changed: Arc::default(),
-            last_words: Arc::default(),
+            session_changes: Arc::default(),
+            last_words,
+            activity: Arc::default(),
             stop: CancellationToken::new(),
         }
     }
@@ -51,6 +63,7 @@ impl Facts {
     /// Replaces the settings and the values of headers; returns true if the headers differ.
     pub(crate) fn reconfigure(&self, spec: &vmcp_config::Backend, settings: BackendSettings) -> bool {
         self.settings.store(Arc::new(of_backend(spec, settings)));
+        self.secrets.store(Arc::new(spec.known_secrets.clone()));
         self.headers.replace(spec.transport.headers())
     }
 

@@ -11,6 +11,7 @@ use crate::policy::breaker::BreakerSettings;
 use crate::policy::byte_budget::ByteBudget;
 use crate::request::event::NoDownstream;
 use crate::request::{Downstream, SharedCredentials};
+use crate::sharing::session_listings::SessionListingCount;
 use crate::transport::OrphanGuard;
 
 /// Settings of backends. Clone one value for all of them: they share its pool of HTTP connections.
@@ -30,6 +31,9 @@ pub struct BackendSettings {
     /// Slots for child processes that are being started, handshake included; a start beyond them waits, and
     /// its `connection_timeout` runs from its own slot on.
     pub starts: Arc<Semaphore>,
+    /// Time without CPU use after which a program that is being started gives its slot to another one, and
+    /// counts as hanging if its time limit has passed.
+    pub idle_start_after: Duration,
     /// True if nothing connects before the first use, as long as cached definitions exist.
     pub lazy_connect: bool,
     /// Time after the start at which a backend with cached definitions connects although no call needed it:
@@ -84,6 +88,8 @@ pub struct BackendSettings {
     pub session_idle: Duration,
     /// Receives the messages that belong to no request.
     pub downstream: Arc<dyn Downstream>,
+    /// Counts the sessions that see definitions of their own.
+    pub session_listings: SessionListingCount,
     /// Credentials of vmcp's own requests, and of those of clients that bring none.
     pub credentials: Option<SharedCredentials>,
     /// vmcp's version as told to backends in `clientInfo`.
@@ -109,6 +115,7 @@ impl Default for BackendSettings {
             first_pause: Duration::from_secs(1),
             retry_failed_every: Duration::from_secs(30),
             starts: Arc::new(Semaphore::new(default_starts())),
+            idle_start_after: Duration::from_secs(5),
             lazy_connect: true,
             revalidate_after: Duration::from_secs(3),
             breaker: BreakerSettings::default(),
@@ -132,6 +139,7 @@ impl Default for BackendSettings {
             max_sessions: 10_000,
             session_idle: Duration::from_mins(30),
             downstream: Arc::new(NoDownstream),
+            session_listings: SessionListingCount::default(),
             credentials: None,
             client_version: env!("CARGO_PKG_VERSION").to_owned(),
             http: HttpClient::default(),

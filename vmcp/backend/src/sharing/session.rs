@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::connection::Connection;
 use crate::inbound::RouteGuard;
+use crate::policy::relisting::Relisting;
 use crate::sharing::placement::Placement;
 use crate::sharing::session_pool::SessionPool;
 use crate::sharing::session_stream::SessionStream;
@@ -27,6 +28,8 @@ pub(crate) struct UpstreamSession {
     usage: Mutex<Usage>,
     /// Reads the session's GET stream.
     pub(crate) stream: SessionStream,
+    /// Listings of the session's own connection.
+    pub(crate) relisting: SessionRelisting,
     /// Set when the session left the pool, possibly while it was still being opened.
     ended: AtomicBool,
 }
@@ -37,6 +40,26 @@ struct Usage {
     calls: usize,
     /// End of the last lease, or creation.
     last_used: Instant,
+}
+
+/// Listings of one session's own connection: one at a time, and one that waits.
+#[derive(Debug, Default)]
+pub(crate) struct SessionRelisting {
+    /// Held by the listing under way.
+    pub(crate) schedule: tokio::sync::Mutex<Relisting>,
+    waits: AtomicBool,
+}
+
+impl SessionRelisting {
+    /// Queues a listing; false if one waits already.
+    pub(crate) fn queue(&self) -> bool {
+        !self.waits.swap(true, Ordering::Relaxed)
+    }
+
+    /// Begins the listing that waits: what is announced from now on needs another.
+    pub(crate) fn begin(&self) {
+        self.waits.store(false, Ordering::Relaxed);
+    }
 }
 
 /// A call's hold on an [`UpstreamSession`]; a leased session is never idle.
@@ -82,6 +105,7 @@ impl UpstreamSession {
             opening: tokio::sync::Mutex::default(),
             usage: Mutex::new(Usage { calls: 0, last_used: Instant::now() }),
             stream: SessionStream::default(),
+            relisting: SessionRelisting::default(),
             ended: AtomicBool::new(false),
         }
     }

@@ -29,6 +29,7 @@ use crate::request::{Event, Principal, Request, RpcOutcome, SessionId};
 use crate::sharing::opening;
 use crate::sharing::placement::{OwnerKey, Placement, Placements};
 use crate::sharing::session::{SessionLease, UpstreamSession};
+use crate::sharing::session_listings::{ChangedLists, SessionListing, SessionListings};
 use crate::sharing::session_subscriptions::{self, SessionSubscriptions};
 use crate::sharing::warm_processes::WarmProcesses;
 use crate::transport::LinkError;
@@ -39,8 +40,8 @@ const MAX_REAP_INTERVAL: Duration = Duration::from_mins(1);
 /// Divisor of `session_idle`: an idle session's GET stream is closed after `session_idle /
 /// STREAM_IDLE_DIVISOR`; the session itself lives on.
 const STREAM_IDLE_DIVISOR: u32 = 30;
-/// Time a call waits for the GET stream to open, on which the server may ask its questions; then the call
-/// goes on without.
+/// Time a call waits for the GET stream to open, on which the server may ask its questions; then the call,
+/// and each later one of the session, goes on without.
 const STREAM_OPEN_TIMEOUT: Duration = Duration::from_millis(500);
 /// Time for a server to renew one subscription.
 const RESUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -65,11 +66,14 @@ pub(crate) struct SessionPool {
     /// The reaper runs: it is started with the first session.
     reaping: AtomicBool,
     subscriptions: SessionSubscriptions,
+    /// Definitions that client sessions have for themselves.
+    pub(crate) listings: SessionListings,
     warm: WarmProcesses,
 }
 
 impl SessionPool {
     pub(crate) fn new(facts: Arc<Facts>) -> Self {
+        let listings = SessionListings::new(facts.settings().session_listings.clone());
         Self {
             facts,
             placements: Placements::default(),
@@ -77,6 +81,7 @@ impl SessionPool {
             listening: Mutex::default(),
             reaping: AtomicBool::new(false),
             subscriptions: SessionSubscriptions::default(),
+            listings,
             warm: WarmProcesses::default(),
         }
     }
@@ -197,6 +202,8 @@ impl SessionPool {
         }
         // The reader of a lost session may not have noticed yet, and would pass for the new one's.
         session.stream.stop();
+        // Definitions that the server added in the session before are gone with it.
+        self.drop_listing(&session);
         self.follow_first(&session).await;
         if let Some(client) =
             session.placement.owner.session().filter(|client| self.subscriptions.has(*client))
@@ -227,23 +234,28 @@ impl SessionPool {
         if let Some(session) = sessions.get(&placement.key) {
             return Ok(session.lease());
         }
-        self.make_room(&mut sessions, placement.principal)?;
+        let evicted = self.make_room(&mut sessions, placement.principal)?;
         let session = Arc::new(UpstreamSession::new(placement));
         sessions.insert(placement.key, Arc::clone(&session));
-        self.start_reaper();
         let mut lease = session.lease();
+        drop(sessions);
+        if let Some(evicted) = evicted {
+            self.drop_listing(&evicted);
+        }
+        self.start_reaper();
         if matches!(placement.key, OwnerKey::Call(_)) {
             lease.ends_in(Arc::clone(self));
         }
         Ok(lease)
     }
 
-    /// Evicts the session that was idle for longest, if there is no room for another of `principal`.
+    /// Evicts the session that was idle for longest, if there is no room for another of `principal`; returns
+    /// it.
     fn make_room(
         &self,
         sessions: &mut HashMap<OwnerKey, Arc<UpstreamSession>>,
         principal: Principal,
-    ) -> Result<(), LinkError> {
+    ) -> Result<Option<Arc<UpstreamSession>>, LinkError> {
         let limit = self.limit();
         let of = |session: &UpstreamSession| session.placement.principal == principal;
         let is_full = sessions.len() >= limit;
@@ -253,7 +265,7 @@ impl SessionPool {
         let is_over =
             sessions.len() >= share && sessions.values().filter(|session| of(session)).count() >= share;
         if !is_full && !is_over {
-            return Ok(());
+            return Ok(None);
         }
         let candidates = sessions.iter().filter(|(_, session)| !is_over || of(session));
         let idle = candidates.filter_map(|(key, session)| Some((session.idle_since()?, *key)));
@@ -262,10 +274,11 @@ impl SessionPool {
             let reason = format!("all {count} sessions at the backend are in use; try again later");
             return Err(LinkError::Unsendable(reason));
         };
-        if let Some(session) = sessions.remove(&oldest) {
-            session.end();
+        let evicted = sessions.remove(&oldest);
+        if let Some(evicted) = &evicted {
+            evicted.end();
         }
-        Ok(())
+        Ok(evicted)
     }
 
     fn limit(&self) -> usize {
@@ -301,13 +314,16 @@ impl SessionPool {
         let unused = |session: &UpstreamSession, time| {
             session.idle_since().is_some_and(|since| since.elapsed() >= time) && !self.is_listening(session)
         };
-        for (_, session) in sessions.extract_if(|_, session| unused(session, idle)) {
-            session.end();
-        }
+        let ended: Vec<_> = sessions.extract_if(|_, session| unused(session, idle)).collect();
         for session in sessions.values() {
             if unused(session, idle / STREAM_IDLE_DIVISOR) {
                 session.stream.close_idle();
             }
+        }
+        drop(sessions);
+        for (_, session) in ended {
+            session.end();
+            self.drop_listing(&session);
         }
     }
 
@@ -321,7 +337,7 @@ impl SessionPool {
         self.sessions.lock().len()
     }
 
-    fn of_client(&self, session: SessionId) -> Option<Arc<UpstreamSession>> {
+    pub(crate) fn of_client(&self, session: SessionId) -> Option<Arc<UpstreamSession>> {
         self.sessions.lock().get(&OwnerKey::Session(session)).cloned()
     }
 
@@ -341,12 +357,40 @@ impl SessionPool {
         let removed = self.sessions.lock().remove(&key);
         if let Some(session) = removed {
             session.end();
+            self.drop_listing(&session);
+        }
+    }
+
+    /// Returns the definitions that a client session has on its own connection, where they differ from the
+    /// backend's own.
+    pub(crate) fn listing(&self, session: SessionId) -> Option<SessionListing> {
+        self.listings.get(session).filter(|_| self.live_of_client(session).is_some())
+    }
+
+    /// Forgets the definitions of a connection that has ended or was opened anew, and tells its client.
+    fn drop_listing(&self, session: &UpstreamSession) {
+        if let Some(session) = session.placement.owner.session() {
+            self.announce(session, self.listings.remove(session));
+        }
+    }
+
+    /// Tells a client which of its lists changed in its own session.
+    pub(crate) fn announce(&self, session: SessionId, changed: ChangedLists) {
+        let settings = self.facts.settings();
+        for method in changed.methods() {
+            if let Ok(message) = serde_json::from_slice(&rpc::notification(method, None)) {
+                let event = Event::Notification(message);
+                settings.downstream.deliver(&self.facts.spec.name, Some(session), event);
+            }
         }
     }
 
     /// Ends all sessions and waits until the server was told, for at most [`CLOSE_ALL_TIMEOUT`].
     pub(crate) async fn end_all(&self) {
         let sessions = std::mem::take(&mut *self.sessions.lock());
+        for session in sessions.values() {
+            self.drop_listing(session);
+        }
         let closes = futures::stream::iter(sessions.into_values()).for_each_concurrent(
             MAX_CONCURRENT_CLOSES,
             async |session| {
@@ -384,7 +428,7 @@ impl SessionPool {
     /// question that it asks before has nobody to go to.
     async fn follow_first(&self, session: &UpstreamSession) {
         if let Some(opened) = self.follow(session) {
-            let _ = timeout(STREAM_OPEN_TIMEOUT, opened).await;
+            session.stream.answered(opened, STREAM_OPEN_TIMEOUT).await;
         }
     }
 

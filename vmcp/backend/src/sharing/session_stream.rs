@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
@@ -19,6 +21,8 @@ pub(crate) struct SessionStream {
     reader: Mutex<Option<AbortOnDropHandle<()>>>,
     /// The stream was closed for idleness; the next call opens it again.
     idle: AtomicBool,
+    /// The server did not answer a GET in time: it holds the answer back until it has something to send.
+    held_back: AtomicBool,
 }
 
 impl SessionStream {
@@ -69,5 +73,38 @@ impl SessionStream {
         };
         *reader = Some(AbortOnDropHandle::new(runtime.spawn(read.in_current_span())));
         Some(opened)
+    }
+
+    /// Waits up to `patience` for what [`SessionStream::follow`] returned: a question that the server asks
+    /// before has nobody to go to. A server that holds its answer back is waited for once in a session.
+    pub(crate) async fn answered(&self, opened: oneshot::Receiver<()>, patience: Duration) {
+        if !self.is_held_back() && timeout(patience, opened).await.is_err() {
+            self.held_back.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// True if no call waits for the stream any more.
+    fn is_held_back(&self) -> bool {
+        self.held_back.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_holds_its_answer_back_is_waited_for_once() {
+        let stream = SessionStream::default();
+        let (answer, opened) = oneshot::channel();
+        drop(answer);
+        stream.answered(opened, Duration::ZERO).await;
+        assert!(!stream.is_held_back(), "it answered, or its stream has ended");
+        let (_holds, opened) = oneshot::channel();
+        stream.answered(opened, Duration::ZERO).await;
+        assert!(stream.is_held_back());
+        let (_holds, opened) = oneshot::channel();
+        // Without a wait this ends, however long the patience.
+        stream.answered(opened, Duration::MAX).await;
     }
 }

@@ -25,6 +25,9 @@ use crate::transport::prepared_request::PreparedRequest;
 /// within their deadlines.
 const MAX_QUEUED_MESSAGES: usize = 64;
 
+/// Bytes of a text that is no message in which secrets are looked for, before it is cut for the log.
+const MAX_MASKED_BYTES: usize = 1024;
+
 /// A message to write. `id` names the request that fails if the message cannot be sent.
 #[derive(Debug)]
 pub(crate) struct QueuedMessage {
@@ -155,11 +158,13 @@ impl Mux {
         tracing::debug!(id, "ignored an answer to no request under way");
     }
 
-    /// Counts something that is no message and logs its first 200 bytes. The first one is worth a line, not a
-    /// warning: many healthy programs greet on their standard output.
+    /// Counts something that is no message and logs its first 200 characters. The first one is worth a line,
+    /// not a warning: many healthy programs greet on their standard output.
     pub(crate) fn ignore(&self, why: &str, bytes: &[u8]) {
         let count = self.ignored.fetch_add(1, Ordering::Relaxed) + 1;
-        let start = String::from_utf8_lossy(bytes.get(..200).unwrap_or(bytes)).into_owned();
+        // A secret is masked before the text is cut, which would leave a part of it.
+        let start = String::from_utf8_lossy(bytes.get(..MAX_MASKED_BYTES).unwrap_or(bytes));
+        let start: String = self.inbound.secrets.load().mask(&start).chars().take(200).collect();
         if count == 1 {
             tracing::info!(
                 why,

@@ -10,6 +10,7 @@ use crate::inbound::Inbound;
 use crate::inbound::owner::Owner;
 use crate::policy::facts::Facts;
 use crate::request::SharedCredentials;
+use crate::transport::LastWords;
 use crate::transport::body::AnswerLimits;
 use crate::transport::channel::Channel;
 use crate::transport::endpoint::Endpoint;
@@ -47,10 +48,12 @@ pub(crate) async fn open(
         }
         Transport::Stdio { command, args, env, cwd, inherit_env, idle_timeout: _ } => {
             let in_our_place = settings.in_our_place;
-            // Words of a client's own process are its client's.
-            let last_words = match owner {
-                Owner::Everyone => Arc::clone(&facts.last_words),
-                Owner::Session(..) | Owner::Principal(_) => Arc::default(),
+            // Words and activity of a client's own process are its client's.
+            let (last_words, activity) = match owner {
+                Owner::Everyone => (Arc::clone(&facts.last_words), Arc::clone(&facts.activity)),
+                Owner::Session(..) | Owner::Principal(_) => {
+                    (Arc::new(LastWords::new(facts.spec.known_secrets.clone())), Arc::default())
+                }
             };
             let program = stdio::Program {
                 command,
@@ -62,6 +65,7 @@ pub(crate) async fn open(
                 guard: settings.orphan_guard.as_ref(),
                 in_our_place,
                 last_words,
+                activity,
             };
             let (mux, to_write) = mux::Mux::new(Arc::clone(&inbound), closed.clone(), limits.budget);
             let limits = stdio::ProcessLimits { line_bytes: limits.bytes, kill_grace: settings.kill_grace };

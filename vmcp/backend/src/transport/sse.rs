@@ -120,13 +120,14 @@ async fn post(target: Endpoint, message: Bytes) -> Result<(), LinkError> {
     let accepted = async {
         let headers = target.post_headers();
         let response = target.post(headers, message, Purpose::Call).await?;
-        let status = response.status();
-        let refused = LinkError::refused(status, response.headers());
-        body::drain(response.into_body());
-        match status {
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(refused),
-            _ if status.is_success() => Ok(()),
-            _ => Err(LinkError::Status(status)),
+        let (head, rest) = response.into_parts();
+        body::drain(rest);
+        match head.status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                Err(LinkError::refused(head.status, &head.headers))
+            }
+            status if status.is_success() => Ok(()),
+            status => Err(LinkError::Status(status)),
         }
     };
     let stuck = LinkError::Closed { detail: "a message was not accepted in time".to_owned() };

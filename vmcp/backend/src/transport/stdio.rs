@@ -3,6 +3,7 @@
 
 mod last_words;
 pub(crate) mod orphan_guard;
+mod program_activity;
 mod standard_error;
 
 use std::collections::BTreeMap;
@@ -27,6 +28,7 @@ use vmcp_wire::rpc;
 
 pub(crate) use self::last_words::LastWords;
 use self::orphan_guard::{OrphanGuard, WatchedGroup};
+pub(crate) use self::program_activity::ProgramActivity;
 use crate::policy::settings::SERVED_VARIABLE;
 use crate::transport::link_error::LinkError;
 use crate::transport::mux::{Mux, QueuedMessage};
@@ -99,6 +101,8 @@ pub(crate) struct Program<'a> {
     pub(crate) in_our_place: bool,
     /// Collects the program's last words.
     pub(crate) last_words: Arc<LastWords>,
+    /// Follows the program's process group.
+    pub(crate) activity: Arc<ProgramActivity>,
 }
 
 /// ProcessLimits of a child process.
@@ -210,7 +214,11 @@ fn spawn(program: &Program<'_>) -> std::io::Result<ProcessGroupGuard> {
     }
     let child = CommandWrap::from(command).wrap(ProcessGroup::leader()).spawn()?;
     // The leader's id is the id of the group.
-    let watched = program.guard.and_then(|guard| guard.watch(child.id()?));
+    let group = child.id();
+    if let Some(group) = group {
+        program.activity.follow(group);
+    }
+    let watched = program.guard.zip(group).and_then(|(guard, group)| guard.watch(group));
     Ok(ProcessGroupGuard { child, _watched: watched })
 }
 
@@ -236,7 +244,7 @@ async fn read(stdout: ChildStdout, limit: usize, mux: &Mux, words: &LastWords) -
                 } else if !text.is_empty() {
                     mux.ignore("a line that is no JSON object", text);
                     let said = text.get(..MAX_STRAY_BYTES).unwrap_or(text);
-                    words.push(format!("on standard output: {}", String::from_utf8_lossy(said)));
+                    words.push(&format!("on standard output: {}", String::from_utf8_lossy(said)));
                 }
             }
             Ok(LineRead::TooLong) => return format!("wrote a line longer than the limit of {limit} bytes"),
@@ -282,6 +290,26 @@ async fn write(mut stdin: ChildStdin, mut messages: mpsc::Receiver<QueuedMessage
         // The reader notices the end of the process and says why.
         if written.await.is_err() {
             return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_of_a_desktop_and_of_patterns_are_inherited_and_no_others() {
+        let patterns = [NamePattern::new("AWS_*")];
+        let inherited = |name: &str| is_inherited(OsStr::new(name), &patterns);
+        for name in ["PATH", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "SSH_AUTH_SOCK", "DOCKER_HOST"] {
+            assert!(inherited(name), "{name}");
+        }
+        for name in ["KUBECONFIG", "AWS_PROFILE", "SSL_CERT_DIR", "ALL_PROXY", "AWS_ENDPOINT_URL"] {
+            assert!(inherited(name), "{name}");
+        }
+        for name in ["GITHUB_TOKEN", "VMCP_ADMIN_TOKEN", "OPENAI_API_KEY"] {
+            assert!(!inherited(name), "{name}");
         }
     }
 }

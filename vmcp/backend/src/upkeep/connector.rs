@@ -1,37 +1,22 @@
 //! The connector: a task that makes and replaces the connection of one backend. States: configured →
 //! connecting → connected or failed; failed backends are tried again on use and on a timer.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::time::{sleep, timeout};
-use vmcp_config::Transport;
 use vmcp_config::status::BackendState;
 
 use crate::connection::Connection;
 use crate::connection::EraHint;
-use crate::connection::era;
 use crate::policy::backoff;
 use crate::sharing::core::{BackendCore, ConnectRounds};
 use crate::transport::LinkError;
-use crate::upkeep::{idle_stop, notification_stream};
+use crate::upkeep::{attempt, idle_stop, notification_stream};
 
 /// Lifetime from which a connection counts as stable. One that ends sooner is a crash, and crashes in a row
 /// are answered with exponential backoff.
 const MIN_STABLE_LIFETIME: Duration = Duration::from_secs(30);
-
-/// Longest time for which one start keeps its slot; a slower one goes on without.
-const MAX_SLOT_TIME: Duration = Duration::from_secs(10);
-/// Times that the time limit of an attempt is longer while a package runner's server was never listed.
-const FIRST_RUN_FACTOR: u32 = 4;
-/// Programs that download a server before they run it.
-const PACKAGE_RUNNERS: [&str; 9] = ["npx", "uvx", "uv", "bunx", "bun", "pnpm", "yarn", "pipx", "docker"];
-
-fn is_package_runner(command: &str) -> bool {
-    let file = command.rsplit(['/', '\\']).next().unwrap_or_default();
-    PACKAGE_RUNNERS.contains(&file.split('.').next().unwrap_or_default())
-}
 
 pub(crate) struct Connector {
     shared: Arc<BackendCore>,
@@ -126,7 +111,7 @@ impl Connector {
                 Err(error) => error,
             };
             failures += 1;
-            self.hint = EraHint::Unknown;
+            self.hint = self.hint_after(&error);
             tracing::warn!(error = error.detail(), attempt = failures, "cannot connect");
             self.shared.remember_error(error.detail());
             if failures > retries || !worth_retrying(&error) {
@@ -144,37 +129,15 @@ impl Connector {
     }
 
     async fn attempt(&self) -> Result<Arc<Connection>, LinkError> {
-        let facts = &self.shared.facts;
-        // A closed semaphore is no reason not to start; nothing closes it.
-        let slot = if facts.spec.starts_process() {
-            Arc::clone(&facts.settings().starts).acquire_owned().await.ok()
-        } else {
-            None
-        };
-        let after = facts.settings().connection_timeout * self.first_run_factor();
-        let mut connect = pin!(timeout(after, era::connect(facts, self.hint)));
-        let connected = tokio::select! {
-            connected = connect.as_mut() => connected,
-            // A program that hangs must not keep the others from starting.
-            () = sleep(MAX_SLOT_TIME) => {
-                drop(slot);
-                connect.await
-            }
-        };
-        let timed_out = || {
-            let detail = facts.last_words.explain(&format!("after {after:?}"));
-            LinkError::ConnectTimeout { detail }
-        };
-        connected.unwrap_or_else(|_| Err(timed_out())).map(Arc::new)
+        let known = self.shared.discovered.borrow().is_some();
+        attempt::connect(&self.shared.facts, self.hint, known).await.map(Arc::new)
     }
 
-    /// Returns how many times longer this attempt may take: a package runner downloads on its first run.
-    fn first_run_factor(&self) -> u32 {
-        let facts = &self.shared.facts;
-        let Transport::Stdio { command, .. } = &facts.spec.transport else { return 1 };
-        let configured = facts.spec.connection_timeout.is_some();
-        let known = self.shared.discovered.borrow().is_some();
-        if configured || known || !is_package_runner(command) { 1 } else { FIRST_RUN_FACTOR }
+    /// A program that ended by itself did so twice: when it was probed, and when it was initialized. The next
+    /// attempt spares the probe, so that a broken program is started once an attempt.
+    fn hint_after(&self, error: &LinkError) -> EraHint {
+        let ended = matches!(error, LinkError::Gone { .. } | LinkError::Closed { .. });
+        if ended && self.shared.facts.spec.starts_process() { EraHint::Legacy } else { EraHint::Unknown }
     }
 
     fn adopt(&mut self, connection: &Arc<Connection>) {

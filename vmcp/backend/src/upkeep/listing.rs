@@ -43,13 +43,13 @@ pub(crate) async fn everything(
     let mut bytes_left = MAX_TOTAL_BYTES;
     let (mut refusal, mut knows_tools) = (None, true);
     for list in List::ALL {
-        let (capability, entries) = match list {
-            List::Tools => ("tools", &mut listing.tools),
-            List::Prompts => ("prompts", &mut listing.prompts),
-            List::Resources => ("resources", &mut listing.resources),
-            List::ResourceTemplates => ("resources", &mut listing.resource_templates),
+        let entries = match list {
+            List::Tools => &mut listing.tools,
+            List::Prompts => &mut listing.prompts,
+            List::Resources => &mut listing.resources,
+            List::ResourceTemplates => &mut listing.resource_templates,
         };
-        if server.declares(capability) {
+        if server.declares(list.capability()) {
             match pages(connection, list, &mut bytes_left).await? {
                 Ok(pages) => *entries = pages,
                 Err(refused) => {

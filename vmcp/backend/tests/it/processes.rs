@@ -1,6 +1,7 @@
 //! Child processes.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -156,6 +157,74 @@ async fn a_start_beyond_the_slots_waits_for_one() {
     }
 }
 
+/// A package runner in `folder`, which computes until the file `installed` is there and is then a server.
+/// Each start adds a line to the file `starts`.
+fn package_runner(folder: &Path) -> Transport {
+    use std::os::unix::fs::PermissionsExt as _;
+    let runner = folder.join("npx");
+    let server = format!("answer() {{\n{}\n}}\n{SHELL}", legacy("reply '{}'"));
+    let script = format!(
+        "#!/bin/sh\ncd \"$1\"; echo started >> starts; while [ ! -e installed ]; do :; done\n{server}"
+    );
+    std::fs::write(&runner, script).unwrap();
+    std::fs::set_permissions(&runner, std::fs::Permissions::from_mode(0o755)).unwrap();
+    Transport::Stdio {
+        command: runner.to_str().unwrap().to_owned(),
+        args: vec![folder.to_str().unwrap().to_owned()],
+        env: BTreeMap::new(),
+        cwd: None,
+        inherit_env: Vec::new(),
+        idle_timeout: None,
+    }
+}
+
+#[tokio::test]
+async fn a_package_runner_that_works_is_not_cut_off_and_keeps_its_slot() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = BackendSettings {
+        starts: Arc::new(Semaphore::new(1)),
+        connection_timeout: Duration::from_millis(100),
+        idle_start_after: Duration::from_secs(3),
+        ..settings()
+    };
+    let installing = Backend::start(spec("a", package_runner(folder.path())), settings.clone(), None);
+    let started = || folder.path().join("starts").exists().then_some(());
+    eventually("the start of the package runner", started).await;
+    // Its slot is taken, so that this one has to wait.
+    let settings = BackendSettings { connection_timeout: Duration::from_secs(30), ..settings };
+    let next = Backend::start(spec("b", shell(&legacy("reply '{}'"))), settings, None);
+    // Longer than a first run may take without work: four time limits, and the time to notice.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let (status, waiting) = (installing.status(), next.status());
+    assert_eq!((status.state, status.last_error), (BackendState::Connecting, None));
+    assert_eq!(waiting.state, BackendState::Connecting, "no slot is free");
+    std::fs::write(folder.path().join("installed"), "").unwrap();
+    for backend in [installing, next] {
+        wait_for_state(&backend, BackendState::Connected).await;
+        backend.stop().await;
+    }
+    assert_eq!(std::fs::read_to_string(folder.path().join("starts")).unwrap(), "started\n");
+}
+
+#[tokio::test]
+async fn a_program_that_hangs_gives_its_slot_to_another() {
+    let settings = BackendSettings {
+        starts: Arc::new(Semaphore::new(1)),
+        connection_timeout: Duration::from_mins(2),
+        idle_start_after: Duration::from_millis(300),
+        ..settings()
+    };
+    let hanging = Backend::start(spec("a", shell("sleep 1000")), settings.clone(), None);
+    wait_for_state(&hanging, BackendState::Connecting).await;
+    let next = Backend::start(spec("b", shell(&legacy("reply '{}'"))), settings, None);
+    wait_for_state(&next, BackendState::Connected).await;
+    let status = hanging.status();
+    assert_eq!((status.state, status.last_error), (BackendState::Connecting, None));
+    for backend in [hanging, next] {
+        backend.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn a_line_without_end_ends_the_process() {
     let handler = legacy("head -c 300000 /dev/zero | tr '\\0' x; sleep 100");
@@ -303,6 +372,27 @@ async fn a_process_that_keeps_crashing_is_restarted_with_pauses() {
     let gaps = crashes.windows(2).map(|pair| Duration::from_nanos(pair[1] - pair[0])).collect::<Vec<_>>();
     // The first crash may be a restart, and is followed by no pause; then the pause doubles.
     assert!(gaps.len() == 3 && gaps[1] >= first_pause && gaps[2] >= 2 * first_pause, "{gaps:?}");
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn a_broken_program_is_started_once_an_attempt_and_ever_less_often() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("starts");
+    let broken = format!("date +%s%N >> {}; exit 1", file.display());
+    let pause = Duration::from_millis(100);
+    let settings = BackendSettings { max_connection_retries: 0, retry_failed_every: pause, ..settings() };
+    let backend = Backend::start(spec("b", shell(&broken)), settings, None);
+    let starts = || {
+        let starts = std::fs::read_to_string(&file).ok()?;
+        let starts: Vec<u64> = starts.lines().filter_map(|line| line.parse().ok()).collect();
+        (starts.len() >= 6).then_some(starts)
+    };
+    let starts = eventually("six starts", starts).await;
+    let gaps = starts.windows(2).map(|pair| Duration::from_nanos(pair[1] - pair[0])).collect::<Vec<_>>();
+    // The first attempt probes for the era with a process of its own; each later one has a longer pause.
+    let grows = gaps.iter().skip(1).zip([1, 2, 4, 8]).all(|(gap, factor)| *gap >= pause * factor);
+    assert!(grows, "{gaps:?}");
     backend.stop().await;
 }
 

@@ -44,6 +44,7 @@ pub(crate) fn spec(name: &str, transport: vmcp_config::Transport) -> vmcp_config
         warm_sessions: 0,
         credentials: vmcp_config::Credentials::default(),
         passthrough_headers: std::collections::BTreeSet::default(),
+        known_secrets: vmcp_config::KnownSecrets::default(),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Stage `lists`: `tools/list` from vmcp's memory, beside bare proxies that pass the same bytes.
 
+mod topics;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +57,10 @@ pub(crate) async fn measure(report: &mut Report, options: &Options) -> Result<()
                 ));
                 cell(report, options, &mut testbed, (tools, &pages, depth), clients).await?;
             }
+        }
+        if tools == 500 {
+            progress(&format!("lists: {} by context", count_in_words(tools)));
+            topics::measure(report, &mut testbed, tools).await?;
         }
         testbed.end().await?;
     }

@@ -11,7 +11,7 @@ pub(crate) fn for_key(path: &str) -> Option<&'static str> {
         | "outgoingAuth.default.upstreamInject" => {
             "vmcp has no authorization server of its own that would keep upstream tokens: the client's own token is exchanged (`type: tokenExchange`) or passed on (`type: passthrough`)"
         }
-        "compositeTools" | "sessionStorage" | "codeMode" => "not supported yet: remove it",
+        "compositeTools" | "codeMode" => "not supported yet: remove it",
         "incomingAuth.oidc.clientId" | "incomingAuth.oidc.clientSecret" => {
             "not needed: tokens are verified by their signature, remove it"
         }
@@ -43,9 +43,7 @@ pub(crate) fn for_key(path: &str) -> Option<&'static str> {
 /// Returns the remedy for a value that is none of the choices at `path`.
 pub(crate) fn for_value(path: &str, value: &str) -> Option<&'static str> {
     Some(match (path, value) {
-        ("incomingAuth.type", "clientCertificate") => {
-            "TLS ends at a proxy in front: let it check certificates, and use `oidc` or `apiKeys` here"
-        }
+        ("incomingAuth.type", "clientCertificate" | "mtls" | "mTLS") => "write `clientCertificates`",
         ("optimizer.storage.type", _) => "other kinds may come later: use `sqlite`",
         ("backends.transport", "websocket" | "ws") => "use the server's streamable HTTP endpoint",
         _ => return None,

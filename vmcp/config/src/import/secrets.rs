@@ -1,7 +1,7 @@
 //! Detection of secrets in an imported file, by the name of the setting or the look of the value, and the
 //! environment variables that replace them.
 
-mod signs;
+pub(crate) mod signs;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -22,6 +22,7 @@ use crate::sections::backend::outgoing_auth::Credentials;
 use crate::sections::proxy::{IDLE_TIMEOUT, TIMEOUT};
 use crate::values::duration::{self, RawDuration};
 use crate::values::headers::Headers;
+use crate::values::known_secrets::KnownSecrets;
 use crate::values::secret::Secret;
 
 /// Most backends in one file; more are a mistake.
@@ -58,6 +59,8 @@ pub struct Backend {
     pub credentials: Credentials,
     /// Names of the headers of clients that the server gets, in lower case.
     pub passthrough_headers: BTreeSet<String>,
+    /// Secrets of this entry, to be masked in what the server writes.
+    pub known_secrets: KnownSecrets,
 }
 
 /// Transport to a backend.

@@ -20,10 +20,12 @@ use super::telemetry::Telemetry;
 use crate::rules::Aggregation;
 
 /// Paths of the settings that a server reads at its start only: a change of any other takes effect while it
-/// runs. A path that names a block stands for everything in it.
-pub const SETTINGS_AT_START: [&str; 10] = [
+/// runs, and so does a new certificate in place of the one that `server.tls` had. A path that names a block
+/// stands for everything in it.
+pub const SETTINGS_AT_START: [&str; 11] = [
     "server.listen",
     "server.adminListen",
+    "server.tls",
     "server.maxConnections",
     "server.receiveTimeout",
     "server.writeTimeout",

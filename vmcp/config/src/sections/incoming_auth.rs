@@ -1,6 +1,7 @@
 //! `incomingAuth`: authentication of clients, by tokens of identity providers and by keys.
 
 pub(crate) mod api_keys;
+mod client_certificates;
 pub(crate) mod oidc;
 
 use std::sync::Arc;
@@ -9,8 +10,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::authz::RawAuthz;
+use super::server::Server;
 use crate::problems::{self, Report};
 use api_keys::{ApiKey, RawApiKey};
+use client_certificates::RawClientCertificates;
 use oidc::{OidcIssuer, RawOidc};
 
 /// Authentication of clients. Empty: every client that reaches the port is anonymous and may call.
@@ -20,43 +23,37 @@ pub struct IncomingAuth {
     pub issuers: Vec<Arc<OidcIssuer>>,
     /// Keys that are accepted, each of one client.
     pub api_keys: Vec<ApiKey>,
+    /// Authorities (PEM) whose certificates are accepted (mTLS).
+    pub client_authorities: Option<String>,
 }
 
 impl IncomingAuth {
     /// Returns true if clients need no credentials.
     pub fn is_anonymous(&self) -> bool {
-        self.issuers.is_empty() && self.api_keys.is_empty()
+        self.issuers.is_empty() && self.api_keys.is_empty() && self.client_authorities.is_none()
     }
 }
 
 /// Authentication of clients.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "IncomingAuth")]
 pub struct RawIncomingAuth {
-    /// Credentials that a client must present. `oidc` takes keys of `apiKeys` as well, if there are any.
+    /// Credentials that a client must present. `oidc` takes keys of `apiKeys` as well, if there are any, and
+    /// both take certificates, if there are `clientCertificates`. Default: `anonymous`, with a warning where
+    /// other machines reach the port.
     #[serde(rename = "type")]
-    pub kind: RawIncomingAuthType,
+    pub kind: Option<RawIncomingAuthType>,
     /// Identity provider whose access tokens are accepted. Needed by `type: oidc`.
     pub oidc: Option<RawOidc>,
     /// Further identity providers, of the shape of `oidc`.
     pub additional_issuers: Vec<RawOidc>,
     /// Keys that clients send as bearer tokens or in `X-API-Key`. Needed by `type: apiKeys`.
     pub api_keys: Vec<RawApiKey>,
+    /// Certificates that clients show in the TLS handshake (mTLS). Needed by `type: clientCertificates`.
+    pub client_certificates: Option<RawClientCertificates>,
     /// Policies about who may call which tool.
     pub authz: RawAuthz,
-}
-
-impl Default for RawIncomingAuth {
-    fn default() -> Self {
-        Self {
-            kind: RawIncomingAuthType::Anonymous,
-            oidc: None,
-            additional_issuers: Vec::new(),
-            api_keys: Vec::new(),
-            authz: RawAuthz::default(),
-        }
-    }
 }
 
 /// Kinds of authentication.
@@ -70,13 +67,16 @@ pub enum RawIncomingAuthType {
     Oidc,
     /// Keys from a list.
     ApiKeys,
+    /// Certificates of an authority (mTLS).
+    ClientCertificates,
 }
 
 /// Path of the section.
 const PATH: &str = "incomingAuth";
 
 impl RawIncomingAuth {
-    pub(crate) fn validate(&self, report: &mut Report) -> IncomingAuth {
+    /// `has_tls`: the client port has TLS.
+    pub(crate) fn validate(&self, has_tls: bool, report: &mut Report) -> IncomingAuth {
         self.check_blocks(report);
         let mut issuers = Vec::new();
         let blocks = self.oidc.iter().map(|block| ("incomingAuth.oidc".to_owned(), block));
@@ -86,35 +86,64 @@ impl RawIncomingAuth {
         for (path, block) in blocks.chain(further) {
             issuers.extend(block.validate(&path, report).map(Arc::new));
         }
-        IncomingAuth { issuers, api_keys: api_keys::validate(&self.api_keys, report) }
+        let certificates = self.client_certificates.as_ref();
+        IncomingAuth {
+            issuers,
+            api_keys: api_keys::validate(&self.api_keys, report),
+            client_authorities: certificates.map(|block| block.validate(has_tls, report)),
+        }
+    }
+
+    /// Warns of a port that every machine of the network may call, unless the file says that this is meant.
+    /// Replicas that have peers stand behind a balancer, which decides who reaches them.
+    pub(crate) fn check_open_port(&self, server: &Server, report: &mut Report) {
+        let is_local = server.listen.ip().is_loopback() || !server.peers.is_empty();
+        if self.kind.is_none() && !is_local && !report.is_dropped("server.listen") {
+            report.warn(
+                "server.listen",
+                "every machine that reaches this port may call every tool",
+                "listen at 127.0.0.1, let in clients with `incomingAuth`, or write `incomingAuth: { type: \
+                 anonymous }` if this is meant",
+            );
+        }
     }
 
     /// Reports a block that `type` needs and that is missing, and blocks that `type` makes no use of: a list
     /// of keys that protects nothing is a mistake, not a warning.
     fn check_blocks(&self, report: &mut Report) {
+        let kind = self.kind.unwrap_or(RawIncomingAuthType::Anonymous);
         let (oidc, keys) = (self.oidc.is_some(), !self.api_keys.is_empty());
         let further = !self.additional_issuers.is_empty();
+        let certificates = self.client_certificates.is_some();
         let mut needs = |name: &str, remedy: &str| {
             report.problem(&problems::key(PATH, name), "missing", remedy);
         };
-        match self.kind {
+        match kind {
             RawIncomingAuthType::Oidc if !oidc => {
                 needs("oidc", "add `oidc: { issuer: https://…, audience: … }`");
             }
             RawIncomingAuthType::ApiKeys if !keys => {
                 needs("apiKeys", "add `apiKeys: [{ subject: NAME, key: '${file:/path}' }]`");
             }
+            RawIncomingAuthType::ClientCertificates if !certificates => {
+                needs(
+                    "clientCertificates",
+                    "add `clientCertificates: { authorities: '${file:/path/ca.crt}' }`",
+                );
+            }
             _ => {}
         }
-        let tokens_unused = self.kind != RawIncomingAuthType::Oidc;
-        let keys_unused = self.kind == RawIncomingAuthType::Anonymous;
-        for (name, unused, kind) in [
+        let tokens_unused = kind != RawIncomingAuthType::Oidc;
+        let anonymous = kind == RawIncomingAuthType::Anonymous;
+        let keys_unused = anonymous || kind == RawIncomingAuthType::ClientCertificates;
+        for (name, unused, wanted) in [
             ("oidc", oidc && tokens_unused, "oidc"),
             ("additionalIssuers", further && tokens_unused, "oidc"),
             ("apiKeys", keys && keys_unused, "apiKeys"),
+            ("clientCertificates", certificates && anonymous, "clientCertificates"),
         ] {
             if unused {
-                let remedy = format!("set `type: {kind}`, or remove this block");
+                let remedy = format!("set `type: {wanted}`, or remove this block");
                 report.problem(&problems::key(PATH, name), "not used by this `type`", remedy);
             }
         }

@@ -2,6 +2,7 @@
 //! and the exposure of tools in `tools/list`.
 
 pub(crate) mod contextual;
+pub(crate) mod discovery;
 pub(crate) mod embeddings;
 pub(crate) mod learning;
 pub(crate) mod limits;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::problems::{self, Report};
 use contextual::{Contextual, RawContextual};
+use discovery::Discovery;
 use embeddings::{Embeddings, RawEmbeddings};
 use learning::{Learning, RawLearning};
 use limits::Limits;
@@ -62,6 +64,8 @@ pub struct Optimizer {
     pub learning: Learning,
     /// The language model that ranks tools; `None`: the search alone does.
     pub llm: Option<Llm>,
+    /// `GET /tools`.
+    pub discovery: Discovery,
     /// The cross-encoder that orders the first hits anew; `None`: the search's own order stays.
     pub rerank: Option<Rerank>,
     /// Upper bounds on the input of clients.
@@ -148,6 +152,8 @@ pub struct RawOptimizer {
     pub learning: RawLearning,
     /// The language model that ranks tools for `recommend_tools` and `search_tools`.
     pub llm: Option<RawLlm>,
+    /// `GET /tools`: tools by topic over plain HTTP. Off by default.
+    pub discovery: Discovery,
     /// The cross-encoder that orders the first hits of a search anew.
     pub rerank: Option<RawRerank>,
     /// Upper bounds on the input of clients.
@@ -173,6 +179,7 @@ impl Default for RawOptimizer {
             contextual: RawContextual::default(),
             learning: RawLearning::default(),
             llm: None,
+            discovery: Discovery::default(),
             rerank: None,
             limits: Limits::default(),
         }
@@ -218,6 +225,7 @@ impl RawOptimizer {
         if storage_dir.as_ref().is_some_and(|dir| dir.as_os_str().is_empty()) {
             report.problem("optimizer.storage.dir", "empty", "name a folder, or remove it");
         }
+        self.discovery.validate(self.llm.is_some(), report);
         Optimizer {
             enabled: self.enabled,
             tools: optim_tool::validate(&self.tools, has_contextual, report),
@@ -235,6 +243,7 @@ impl RawOptimizer {
             contextual: self.contextual.validate(report),
             learning: self.learning.validate(has_contextual, report),
             llm: self.llm.as_ref().and_then(|llm| llm.validate(report)),
+            discovery: self.discovery.clone(),
             rerank: self.rerank.as_ref().and_then(|rerank| rerank.validate(report)),
             limits: self.limits.clone(),
         }

@@ -1,5 +1,7 @@
 //! `rateLimiting`: token buckets for calls of tools.
 
+pub(crate) mod session_storage;
+
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -7,6 +9,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use self::session_storage::{RawSessionStorage, RedisStore};
 use crate::problems::{Report, item};
 use crate::values::duration::{self, MAX_DURATION, RawDuration};
 
@@ -20,6 +23,8 @@ pub struct RateLimiting {
     pub all: RateLimit,
     /// Further limits of calls of single tools: name and limits.
     pub tools: Vec<(Box<str>, RateLimit)>,
+    /// Store of the buckets, from `sessionStorage`; `None`: the memory of each replica.
+    pub store: Option<RedisStore>,
 }
 
 /// Limits of one kind of call.
@@ -41,7 +46,8 @@ pub struct TokenBucket {
 }
 
 /// Limits on calls of tools, however they are called: a call takes a token of each bucket it belongs to.
-/// Calls beyond are refused with the time after which to try again. Each replica has buckets of its own.
+/// Calls beyond are refused with the time after which to try again. Each replica has buckets of its own,
+/// unless they share those in Redis: `sessionStorage`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "RateLimiting")]
@@ -82,7 +88,7 @@ pub struct RawTokenBucket {
 }
 
 impl RawRateLimiting {
-    pub(crate) fn validate(&self, report: &mut Report) -> RateLimiting {
+    pub(crate) fn validate(&self, storage: &RawSessionStorage, report: &mut Report) -> RateLimiting {
         let path = "rateLimiting";
         let all = limit(self.shared.as_ref(), self.per_user.as_ref(), path, report);
         let mut names = HashSet::new();
@@ -99,7 +105,7 @@ impl RawRateLimiting {
             let limit = limit(tool.shared.as_ref(), tool.per_user.as_ref(), &path, report);
             tools.push((tool.name.as_str().into(), limit));
         }
-        RateLimiting { all, tools }
+        RateLimiting { all, tools, store: storage.validate(report) }
     }
 }
 

@@ -1,12 +1,15 @@
 //! `server`: listening addresses, limits on clients, graceful shutdown, and the secrets and hosts that
 //! protect the ports.
 
+pub(crate) mod tls;
+
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tls::{RawTls, Tls};
 
 use crate::problems::{self, Report};
 use crate::values::duration::{self, MAX_DURATION, RawDuration};
@@ -58,6 +61,8 @@ pub struct Server {
     /// Secrets from which the keys that seal session ids are derived: the first seals, all open. Empty: a
     /// random one is made at start, and no session survives a restart.
     pub session_keys: Vec<Secret>,
+    /// TLS of the client port; `None`: it speaks plain HTTP.
+    pub tls: Option<Tls>,
     /// Address at which other replicas reach the client port of this process; `None`: they do not.
     pub peer_address: Option<SocketAddr>,
     /// Admin ports of the other replicas, as host and port.
@@ -65,6 +70,8 @@ pub struct Server {
     /// Bearer tokens for `/admin/*`, any of which is accepted. Empty: `/admin/*` is served only if
     /// `admin_listen` is a loopback address.
     pub admin_tokens: Vec<Secret>,
+    /// Bearer tokens for `/metrics`, besides `admin_tokens`. Empty: `/metrics` wants none.
+    pub metrics_tokens: Vec<Secret>,
 }
 
 /// Listening addresses, limits on clients, graceful shutdown.
@@ -120,6 +127,8 @@ pub struct RawServer {
     /// that a key can be rotated. Empty: a random one is made at start, and sessions do not survive a
     /// restart.
     pub session_keys: Vec<Secret>,
+    /// TLS of the client port. Absent: plain HTTP, for a proxy that ends TLS.
+    pub tls: Option<RawTls>,
     /// IP address, with a port if it is not that of `listen`, at which other replicas with the same
     /// `sessionKeys` reach this process: they hand on what only this process can answer. Empty: they do not.
     pub peer_address: String,
@@ -130,6 +139,9 @@ pub struct RawServer {
     /// Bearer tokens of at least 16 characters for `/admin/*`, any of which is accepted. Empty: `/admin/*` is
     /// served only if `adminListen` is a loopback address.
     pub admin_tokens: Vec<Secret>,
+    /// Bearer tokens of at least 16 characters for `/metrics`, any of which is accepted, as is each of
+    /// `adminTokens`. Empty: `/metrics` wants no token.
+    pub metrics_tokens: Vec<Secret>,
 }
 
 impl Default for RawServer {
@@ -149,9 +161,11 @@ impl Default for RawServer {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             session_keys: Vec::new(),
+            tls: None,
             peer_address: String::new(),
             peers: Vec::new(),
             admin_tokens: Vec::new(),
+            metrics_tokens: Vec::new(),
         }
     }
 }
@@ -169,9 +183,14 @@ impl RawServer {
         }
         check_secrets(&self.session_keys, "server.sessionKeys", report);
         check_secrets(&self.admin_tokens, "server.adminTokens", report);
+        check_secrets(&self.metrics_tokens, "server.metricsTokens", report);
+        if self.tls.is_some() {
+            tls::check_peers(&self.peer_address, report);
+        }
         Server {
             listen,
             admin_listen,
+            tls: self.tls.as_ref().map(|tls| tls.validate(report)),
             drain_timeout: self.drain_timeout.validate("server.drainTimeout", &DRAIN_TIMEOUT, report),
             shutdown_delay: self.shutdown_delay.validate("server.shutdownDelay", &SHUTDOWN_DELAY, report),
             max_connections: self.max_connections,
@@ -199,6 +218,7 @@ impl RawServer {
             peer_address: validate_peer_address(&self.peer_address, listen, report),
             peers: self.peers.iter().enumerate().map(|(i, peer)| validate_peer(peer, i, report)).collect(),
             admin_tokens: self.admin_tokens.clone(),
+            metrics_tokens: self.metrics_tokens.clone(),
         }
     }
 }

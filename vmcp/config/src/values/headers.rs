@@ -49,9 +49,7 @@ pub(crate) fn validate(headers: &BTreeMap<String, Secret>, path: &str, report: &
         } else if is_reserved(&lower) {
             report.problem(&at, "this header is set by vmcp itself", "remove it");
         }
-        if value.expose().len() > MAX_VALUE_BYTES
-            || !value.expose().chars().all(|c| c == '\t' || (' '..='~').contains(&c))
-        {
+        if !is_value(value.expose()) {
             report.problem(
                 &at,
                 "not a header value",
@@ -63,6 +61,18 @@ pub(crate) fn validate(headers: &BTreeMap<String, Secret>, path: &str, report: &
         }
     }
     validated
+}
+
+/// Reports a key at `path` that cannot be sent as a bearer token.
+pub(crate) fn check_key(key: Option<&Secret>, path: &str, report: &mut Report) {
+    if key.is_some_and(|key| !is_value(key.expose())) {
+        let remedy = format!("use at most {MAX_VALUE_BYTES} printable ASCII characters, without line breaks");
+        report.problem(path, "cannot be sent as a bearer token", remedy);
+    }
+}
+
+fn is_value(value: &str) -> bool {
+    value.len() <= MAX_VALUE_BYTES && value.chars().all(|c| c == '\t' || (' '..='~').contains(&c))
 }
 
 /// True for a character of an HTTP token (RFC 9110, 5.6.2), of which header names are made.

@@ -3,11 +3,12 @@
 use url::Url;
 
 use crate::problems::Report;
+use crate::writing::masked;
 
 /// Validates an absolute `http` or `https` URL without credentials and fragment; `None` if it cannot be
 /// parsed.
 pub(crate) fn validate(text: &str, path: &str, report: &mut Report) -> Option<Url> {
-    let shown = report.shown(path, text);
+    let shown = report.shown(path, &masked::without_query_values(text));
     let url = match Url::parse(text.trim()) {
         Ok(url) if matches!(url.scheme(), "http" | "https") => url,
         Ok(url) if text.contains("://") => {

@@ -21,12 +21,12 @@ pub(super) fn mask(value: &mut Value) {
             }
         }
         Value::Array(items) => items.iter_mut().for_each(mask),
-        Value::String(text) => {
+        Value::String(text) if text.starts_with("http://") || text.starts_with("https://") => {
             if let Cow::Owned(masked) = without_query_values(text) {
                 *text = masked;
             }
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
@@ -55,9 +55,8 @@ fn has_secret_name(name: &str) -> bool {
 }
 
 /// Masks the value of each parameter in a URL's query. Any may be a key.
-fn without_query_values(text: &str) -> Cow<'_, str> {
-    let is_url = text.starts_with("http://") || text.starts_with("https://");
-    let Some((address, query)) = text.split_once('?').filter(|_| is_url) else { return text.into() };
+pub(crate) fn without_query_values(text: &str) -> Cow<'_, str> {
+    let Some((address, query)) = text.split_once('?') else { return text.into() };
     let masked = query.split('&').map(|parameter| match parameter.split_once('=') {
         Some((name, value)) if !value.is_empty() => format!("{name}={MASK}"),
         _ => parameter.to_owned(),

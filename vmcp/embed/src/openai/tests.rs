@@ -34,6 +34,16 @@ async fn vectors_are_put_in_order_of_their_index() {
 }
 
 #[tokio::test]
+async fn a_request_names_the_model() {
+    let service = FakeService::start().await.unwrap();
+    for model in [OpenAiSettings::DEFAULT_MODEL, "nomic-embed-text"] {
+        let openai = OpenAiEmbedder::new(OpenAiSettings::new(service.url(), model)).unwrap();
+        openai.embed(&texts(1)).await.unwrap();
+    }
+    assert_eq!(service.models(), ["text-embedding-3-small", "nomic-embed-text"]);
+}
+
+#[tokio::test]
 async fn a_missing_key_is_named_as_such() {
     let service = FakeService::start().await.unwrap();
     service.set(|behavior| behavior.bearer = Some("key".to_owned()));

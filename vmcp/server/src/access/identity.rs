@@ -1,5 +1,6 @@
 //! Principals: callers, by identity and network address.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -32,6 +33,16 @@ pub(crate) enum PrincipalKey {
     Address(IpAddr),
     /// A client with an identity, wherever it calls from: [`Identity::digest`].
     Identity([u8; 32]),
+}
+
+impl fmt::Display for PrincipalKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PrincipalKey::Only => f.write_str("only"),
+            PrincipalKey::Address(address) => fmt::Display::fmt(address, f),
+            PrincipalKey::Identity(digest) => f.write_str(&hex::encode(digest)),
+        }
+    }
 }
 
 /// The network part of an IPv6 address: /64.

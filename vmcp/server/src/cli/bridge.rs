@@ -10,11 +10,11 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
-use vmcp_config::{Backend, Config, Credentials, Isolation, Transport, normalize_name};
+use vmcp_config::{Backend, Config, Credentials, Isolation, KnownSecrets, Transport, normalize_name};
 
 use super::connection::duration;
 use super::console::failure::{CommandFailure, Exit};
-use super::options::GlobalOptions;
+use super::options::{GlobalOptions, listen_address};
 use super::process::{StopSignals, pid1_reaper};
 use super::serve::{BACKEND_GRACE, THREAD_GRACE, announce_backends, serve_ports};
 use crate::config_file::source;
@@ -48,10 +48,10 @@ pub(super) struct Arguments {
     #[arg(long)]
     port: Option<u16>,
     /// Serve clients at this address instead
-    #[arg(long, value_name = "ADDR:PORT", conflicts_with = "port")]
+    #[arg(long, value_name = "ADDR:PORT", conflicts_with = "port", value_parser = listen_address)]
     listen: Option<SocketAddr>,
     /// Address of health, readiness, metrics and status
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9090")]
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9090", value_parser = listen_address)]
     admin_listen: SocketAddr,
     /// File with the bearer token for status; it may be replaced while the bridge runs. Without it, status is
     /// served at loopback addresses only, because it shows the last lines that the program printed
@@ -136,17 +136,19 @@ fn configuration(arguments: &Arguments) -> Result<Config, CommandFailure> {
     server.drain_timeout = arguments.drain_timeout;
     // The program is all there is to serve, so restarting it never ends.
     config.proxy.max_connection_retries = u32::MAX;
+    let transport = Transport::Stdio {
+        command: program.to_owned(),
+        args: args.to_vec(),
+        // `Options::bridge` passes the whole environment on.
+        env: BTreeMap::new(),
+        cwd: None,
+        inherit_env: Vec::new(),
+        idle_timeout: None,
+    };
     config.backends.push(Backend {
         name: name.into(),
-        transport: Transport::Stdio {
-            command: program.to_owned(),
-            args: args.to_vec(),
-            // `Options::bridge` passes the whole environment on.
-            env: BTreeMap::new(),
-            cwd: None,
-            inherit_env: Vec::new(),
-            idle_timeout: None,
-        },
+        known_secrets: KnownSecrets::of(&transport, KnownSecrets::of_environment()),
+        transport,
         enabled: true,
         timeout: None,
         connection_timeout: None,

@@ -18,6 +18,7 @@ use super::console::failure::{CommandFailure, Exit};
 use super::console::notes;
 use super::known_clients;
 use super::options::GlobalOptions;
+use super::running_server::mcp_url;
 use super::serve::profile_of;
 use crate::config_file::secret_store::write_private;
 
@@ -80,8 +81,9 @@ fn connect(
         profile_of(&global.load()?.config, name)?;
     }
     let endpoint = if *http {
+        let server = global.load()?.config.server;
         let below = profile.as_ref().map(|name| format!("/{name}")).unwrap_or_default();
-        Endpoint::Url(format!("http://{}/mcp{below}", global.load()?.config.server.listen))
+        Endpoint::Url(mcp_url(server.listen, server.tls.is_some()) + &below)
     } else {
         Endpoint::Command(std::env::current_exe()?, std::path::absolute(&config)?, profile.clone())
     };

@@ -27,7 +27,7 @@ use super::console::failure::{CommandFailure, Exit};
 use super::console::progress;
 use super::options::{GlobalOptions, no_file};
 use super::process::block_on;
-use super::running_server::{RunningServer, local_socket};
+use super::running_server::{RunningServer, local_socket, mcp_url};
 
 /// Time that a server has to answer a request to its admin port.
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(30);
@@ -147,10 +147,10 @@ impl Connection {
     /// Returns the server that recorded itself for the configuration file `config`: one with ports, else one
     /// that a client started. It knows its backends' secrets; this command needs none of them.
     async fn recorded(global: &GlobalOptions, token: Option<&Secret>, config: &Path) -> Option<Connection> {
-        if let Some(running) = RunningServer::of(config) {
+        for running in RunningServer::all_of(config) {
             let of_file = || Some(global.load().ok()?.config.server.admin_tokens.first()?.clone());
             let token = token.cloned().or_else(of_file);
-            let found = probe_server(running.mcp, running.admin, token).await;
+            let found = probe_server((running.mcp, running.tls), running.admin, token).await;
             if let Some((server, _)) = found.filter(|(_, status)| status.pid == running.pid) {
                 return Some(server);
             }
@@ -173,8 +173,21 @@ impl Connection {
 
     /// Requests an action of a running server.
     pub(super) async fn post(&self, path: &str) -> Result<(), CommandFailure> {
+        self.admin_port()?.post(path, ADMIN_TIMEOUT).await
+    }
+
+    /// Requests an action of a running server that may take up to `limit`, and returns its report.
+    pub(super) async fn post_for<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        limit: Duration,
+    ) -> Result<T, CommandFailure> {
+        self.admin_port()?.post_for(path, limit).await
+    }
+
+    fn admin_port(&self) -> Result<&AdminPort, CommandFailure> {
         match self {
-            Connection::Server { admin: Some(admin), .. } => admin.post(path, ADMIN_TIMEOUT).await,
+            Connection::Server { admin: Some(admin), .. } => Ok(admin),
             _ => Err(CommandFailure::new("this needs the admin port of a running server")
                 .exit(Exit::Usage)
                 .remedy("add --admin-url http://ADDR:PORT")),
@@ -203,14 +216,18 @@ impl Connection {
         let Some(file) = global.load_if_any()? else {
             // Without a file, a server may still run at the default ports.
             let usual = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-            let found =
-                if *local { None } else { probe_server(usual(8080), usual(9090), admin_token.clone()).await };
+            let found = if *local {
+                None
+            } else {
+                probe_server((usual(8080), false), usual(9090), admin_token.clone()).await
+            };
             return found.map(|(server, _)| server).ok_or_else(no_file);
         };
         let server = &file.config.server;
         let token = admin_token.as_ref().or(server.admin_tokens.first()).cloned();
+        let client_port = (server.listen, server.tls.is_some());
         if !local
-            && let Some((found, status)) = probe_server(server.listen, server.admin_listen, token).await
+            && let Some((found, status)) = probe_server(client_port, server.admin_listen, token).await
             && runs_with(&status, &file.config)
         {
             return Ok(found);
@@ -284,15 +301,15 @@ fn is_awaited(backend: &BackendStatus) -> bool {
 }
 
 /// Returns the vmcp server at these addresses and its status, or `None` if none answers within
-/// [`remote_server::PROBE_TIMEOUT`].
+/// [`remote_server::PROBE_TIMEOUT`]. `tls`: its client port has TLS.
 async fn probe_server(
-    listen: SocketAddr,
+    (listen, tls): (SocketAddr, bool),
     admin: SocketAddr,
     token: Option<Secret>,
 ) -> Option<(Connection, StatusReport)> {
     let admin =
         AdminPort { url: Url::parse(&format!("http://{}", connectable(admin))).ok()?, token, socket: None };
-    let mcp = Url::parse(&format!("http://{}/mcp", connectable(listen))).ok()?;
+    let mcp = Url::parse(&mcp_url(connectable(listen), tls)).ok()?;
     let status: StatusReport = admin
         .get("admin/status", remote_server::PROBE_TIMEOUT)
         .await

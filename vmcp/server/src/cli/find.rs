@@ -51,7 +51,8 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
     request.insert("tool_description".to_owned(), query.into());
     request.extend(keywords.map(|keywords| ("tool_keywords".to_owned(), keywords.into())));
     request.extend(limit.map(|limit| ("limit".to_owned(), limit.into())));
-    request.insert("explain".to_owned(), explain.into());
+    // A table says, without being asked, when words had no part in it.
+    request.insert("explain".to_owned(), (explain || format == OutputFormat::Table).into());
     let work = async |connection: &Connection| {
         let result = connection.call("optim.find_tool", request).await.map_err(|failure| match failure {
             CallFailure::UnknownTool => CommandFailure::new("the server does not search")
@@ -63,13 +64,16 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
         }
         let answer = result.get("structuredContent").cloned().unwrap_or_default();
         let found = SearchAnswer::deserialize(&answer)?;
-        output::print(format, &answer, || found.human_text())?;
+        output::print(format, &answer, || found.human_text(explain))?;
         if found.degraded {
             let reason = found.degraded_reason.as_deref().unwrap_or("no reason given");
             notes::note(&format!(
                 "degraded ({} search): {reason}; `vmcp doctor` says what to do",
                 found.search_mode
             ));
+        }
+        if found.is_by_meaning_alone() {
+            notes::note("no tool shares a word with the query; these are the nearest in meaning");
         }
         if found.tools.is_empty() {
             notes::note("no tool fits; use other words, or see `vmcp tools`");

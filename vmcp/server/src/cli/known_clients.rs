@@ -4,6 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use crate::cli::console::failure::{CommandFailure, Exit};
+use crate::engine::folders;
 
 /// Files of each client; `~` is the home folder, other relative paths are of the project.
 const CLIENTS: [(&str, &[&str]); 10] = [
@@ -87,7 +88,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 fn home() -> Option<PathBuf> {
-    env::var_os("HOME").or_else(|| env::var_os("USERPROFILE")).map(PathBuf::from)
+    folders::home_dir().or_else(|| env::var_os("USERPROFILE").map(PathBuf::from))
 }
 
 fn resolved(places: &[&str], home: Option<&Path>) -> Vec<PathBuf> {

@@ -1,6 +1,7 @@
 //! Options that every command takes, and the configuration file they lead to.
 
 use std::env;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -12,6 +13,7 @@ use crate::access::outgoing;
 use crate::config_file::reference_lookup::ReferenceLookup;
 use crate::config_file::secret_store;
 use crate::config_file::source::{self, ConfigInputs, LoadError};
+use crate::engine::folders;
 use crate::telemetry::{self, Telemetry, logs, traces};
 
 /// Name of the configuration file unless another is given.
@@ -168,10 +170,12 @@ fn not_loaded(path: &Path, error: &LoadError) -> CommandFailure {
     }
 }
 
+/// Parses an address to listen at.
+pub(super) fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "write an IP address and a port, such as 127.0.0.1:8080".to_owned())
+}
+
 fn usual_files() -> Vec<PathBuf> {
-    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || Some(absolute("HOME")?.join(".config"));
-    let user =
-        absolute("XDG_CONFIG_HOME").or_else(home).map(|folder| folder.join("vmcp").join(DEFAULT_FILE_NAME));
+    let user = folders::config_dir().map(|folder| folder.join(DEFAULT_FILE_NAME));
     std::iter::once(PathBuf::from(DEFAULT_FILE_NAME)).chain(user).collect()
 }

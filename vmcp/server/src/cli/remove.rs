@@ -7,6 +7,7 @@ use vmcp_config::edit;
 use super::completions::candidates;
 use super::config_edit;
 use super::console::failure::{CommandFailure, Exit};
+use super::console::notes;
 use super::options::GlobalOptions;
 
 /// The backend to change.
@@ -35,10 +36,16 @@ pub(super) fn run(
     global: &GlobalOptions,
 ) -> Result<Exit, CommandFailure> {
     let name = &arguments.name;
-    config_edit::edit(&global.config_path()?, |text| match change {
+    let path = global.config_path()?;
+    config_edit::edit(&path, |text| match change {
         Change::Remove => edit::remove(text, name),
         Change::Enable => edit::set_enabled(text, name, true),
         Change::Disable => edit::set_enabled(text, name, false),
     })?;
+    notes::note(&match change {
+        Change::Remove => format!("removed {name} from {}", path.display()),
+        Change::Enable => format!("enabled {name}; `vmcp backends` shows its state"),
+        Change::Disable => format!("disabled {name}; its entry stays in {}", path.display()),
+    });
     Ok(Exit::Done)
 }

@@ -82,8 +82,13 @@ fn human_text(status: &StatusReport, connection: &Connection) -> String {
     let mcp = mcp.as_ref().map_or_else(|| "standard input and output".to_owned(), ToString::to_string);
     let admin = admin.as_ref().filter(|_| !connection.is_of_client());
     let admin = admin.map_or_else(|| "a socket of this user".to_owned(), |admin| admin.url.to_string());
-    let [up, idle, failed] = [BackendState::Connected, BackendState::Configured, BackendState::Failed]
-        .map(|state| count(status, state));
+    let words = [
+        (BackendState::Connected, "connected"),
+        (BackendState::Connecting, "connecting"),
+        (BackendState::Configured, "idle"),
+        (BackendState::Failed, "failed"),
+    ];
+    let counts = words.map(|(state, word)| format!("{} {word}", count(status, state))).join(", ");
     let refused = if status.configuration.refused.is_some() {
         "\nconfiguration  the last edit is refused; `vmcp doctor` says why"
     } else {
@@ -91,7 +96,7 @@ fn human_text(status: &StatusReport, connection: &Connection) -> String {
     };
     format!(
         "vmcp {version}, process {pid}, up {uptime}\nMCP            {mcp}\nadmin          {admin}\n\
-         backends       {up} connected, {idle} idle, {failed} failed\ntools          {tools}\n\
+         backends       {counts}\ntools          {tools}\n\
          search         {}, {} of {} tools have a vector\nconnections    {connections}{refused}",
         embeddings.provider, embeddings.embedded, embeddings.wanted
     )

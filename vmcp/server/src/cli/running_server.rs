@@ -1,40 +1,57 @@
 //! State file of a running server: the addresses at which `vmcp serve` listens with a configuration file, for
 //! commands that ask it. With `--listen`, or while values are missing, the configuration alone does not say.
+//! Each process has a file of its own, so that a second server leaves the first one found.
 
 pub(super) mod local_socket;
+mod process_files;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use nix::sys::signal::kill;
-use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use vmcp_config::status::digest;
 
 use crate::config_file::secret_store::write_private;
 use crate::engine::folders;
 
+/// End of the names of state files.
+const STATE_SUFFIX: &str = ".json";
+
 /// A server that runs with a configuration file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RunningServer {
-    /// Its process. A killed server leaves its file behind; the id tells it from its successor.
+    /// Its process.
     pub(super) pid: u32,
     /// Address of the client port.
     pub(super) mcp: SocketAddr,
+    /// True if the client port speaks TLS alone.
+    #[serde(default)]
+    pub(super) tls: bool,
     /// Address of the admin port.
     pub(super) admin: SocketAddr,
 }
 
 impl RunningServer {
-    /// Returns the server that last wrote the state file for `config`; it may have ended since.
+    /// Returns the newest server that runs with `config`.
     pub(super) fn of(config: &Path) -> Option<RunningServer> {
-        RunningServer::read(&state_path(&folders::cache_dir(), config)?)
+        RunningServer::all_of(config).into_iter().next()
     }
 
-    /// True if the process exists; its id may by now belong to another one.
-    pub(super) fn is_alive(&self) -> bool {
-        let pid = i32::try_from(self.pid).map(Pid::from_raw);
-        pid.is_ok_and(|pid| kill(pid, None).is_ok())
+    /// Returns the URL of the client port.
+    pub(super) fn url(&self) -> String {
+        mcp_url(self.mcp, self.tls)
+    }
+
+    /// Returns the servers that run with `config`, the newest first. One of them may be dead, if another
+    /// program has got its process id.
+    pub(super) fn all_of(config: &Path) -> Vec<RunningServer> {
+        RunningServer::all_below(&folders::cache_dir(), config)
+    }
+
+    fn all_below(cache: &Path, config: &Path) -> Vec<RunningServer> {
+        let Some(prefix) = file_prefix(config) else { return Vec::new() };
+        let files = process_files::of_living(&folder(cache), &prefix, STATE_SUFFIX);
+        files.iter().filter_map(|path| RunningServer::read(path)).collect()
     }
 
     fn read(path: &Path) -> Option<RunningServer> {
@@ -42,11 +59,14 @@ impl RunningServer {
     }
 }
 
-/// The state file of this process; removed when dropped, unless another server has replaced it.
-pub(super) struct StateFile {
-    path: PathBuf,
-    server: RunningServer,
+/// Returns the URL of a client port at `address`.
+pub(super) fn mcp_url(address: SocketAddr, tls: bool) -> String {
+    let scheme = if tls { "https" } else { "http" };
+    format!("{scheme}://{address}/mcp")
 }
+
+/// The state file of this process; removed when dropped.
+pub(super) struct StateFile(PathBuf);
 
 impl StateFile {
     /// Writes the state file for `config`. Without a writable cache folder there is none, and commands look
@@ -56,13 +76,13 @@ impl StateFile {
     }
 
     fn write_below(cache: &Path, config: &Path, server: &RunningServer) -> Option<StateFile> {
-        let path = state_path(cache, config)?;
+        let path = process_files::path(&folder(cache), &file_prefix(config)?, server.pid, STATE_SUFFIX);
         let written = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| {
             let text = serde_json::to_string(server)?;
             write_private(&path, &text)
         });
         match written {
-            Ok(()) => Some(StateFile { path, server: server.clone() }),
+            Ok(()) => Some(StateFile(path)),
             Err(error) => {
                 tracing::debug!(%error, path = %path.display(), "no state file; commands find the server by its configured addresses");
                 None
@@ -73,23 +93,20 @@ impl StateFile {
 
 impl Drop for StateFile {
     fn drop(&mut self) {
-        if RunningServer::read(&self.path).as_ref() == Some(&self.server) {
-            let _ = std::fs::remove_file(&self.path);
-        }
+        let _ = std::fs::remove_file(&self.0);
     }
 }
 
 /// Returns the log file of a server in the background that runs with `config`.
 pub(super) fn log_path(config: &Path) -> Option<PathBuf> {
-    Some(state_path(&folders::cache_dir(), config)?.with_extension("log"))
+    Some(folder(&folders::cache_dir()).join(format!("{}.log", file_prefix(config)?)))
 }
 
-/// Returns the path of the state file: one for each configuration file, whatever name leads to it.
-fn state_path(cache: &Path, config: &Path) -> Option<PathBuf> {
-    Some(cache.join("run").join(format!("{}.json", file_prefix(config)?)))
+fn folder(cache: &Path) -> PathBuf {
+    cache.join("run")
 }
 
-/// Returns the beginning of the names of all files that belong to `config`.
+/// Returns the beginning of the names of all files that belong to `config`, whatever name leads to it.
 fn file_prefix(config: &Path) -> Option<String> {
     let config = config.canonicalize().ok()?;
     digest(&config.to_string_lossy()).get(..16).map(str::to_owned)
@@ -100,19 +117,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_found_by_its_file_until_it_ends() {
+    fn each_living_server_is_found_by_its_file_until_it_ends() {
         let dir = tempfile::tempdir().unwrap();
         let config = dir.path().join("vmcp.yaml");
         std::fs::write(&config, "backends: []").unwrap();
-        let server =
-            |pid| RunningServer { pid, mcp: ([127, 0, 0, 1], 1).into(), admin: ([127, 0, 0, 1], 2).into() };
-        let found = || RunningServer::read(&state_path(dir.path(), &config)?);
-        let first = StateFile::write_below(dir.path(), &config, &server(1));
-        assert_eq!(found(), Some(server(1)));
-        let second = StateFile::write_below(dir.path(), &config, &server(2));
-        drop(first);
-        assert_eq!(found(), Some(server(2)), "the first one leaves the file of its successor alone");
+        let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let server = |pid| RunningServer { pid, mcp: at(1), tls: true, admin: at(2) };
+        assert_eq!(server(1).url(), "https://127.0.0.1:1/mcp");
+        let found = || RunningServer::all_below(dir.path(), &config);
+        let (own, parent) = (std::process::id(), std::os::unix::process::parent_id());
+        let first = StateFile::write_below(dir.path(), &config, &server(own)).unwrap();
+        let written = std::fs::File::options().write(true).open(&first.0).unwrap();
+        written.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        let second = StateFile::write_below(dir.path(), &config, &server(parent));
+        assert_eq!(found(), [server(parent), server(own)], "the newest is the first");
         drop(second);
-        assert_eq!(found(), None);
+        assert_eq!(found(), [server(own)], "the end of the second hides the first no more");
+
+        // A killed server leaves its file behind.
+        std::mem::forget(StateFile::write_below(dir.path(), &config, &server(i32::MAX.cast_unsigned())));
+        assert_eq!(found(), [server(own)]);
+        assert_eq!(std::fs::read_dir(folder(dir.path())).unwrap().count(), 1);
+        drop(first);
+        assert!(found().is_empty());
     }
 }

@@ -17,8 +17,9 @@ const MAX_SECRET_BYTES: u64 = vmcp_config::MAX_FILE_BYTES as u64;
 
 /// Store secrets for `${secret:NAME}` in the configuration file
 ///
-/// They are in the keyring of your desktop (Secret Service) if there is one and `secret-tool` is installed,
-/// else in ~/.config/vmcp/secrets.json, which only you can read. A running server takes changes at once.
+/// They are in the Keychain of macOS, or in the keyring of your desktop (Secret Service) if there is one and
+/// `secret-tool` is installed, else in ~/.config/vmcp/secrets.json, which only you can read. A running server
+/// takes changes at once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -16,7 +16,7 @@ use vmcp_config::{Config, Server};
 
 use super::console::failure::{CommandFailure, Exit};
 use super::console::{notes, output};
-use super::options::{ConfigFile, GlobalOptions};
+use super::options::{ConfigFile, GlobalOptions, listen_address};
 use super::process::{StopSignals, orphan_reaper, pid1_reaper};
 use super::running_server::local_socket::{self, LocalSocket};
 use super::running_server::{RunningServer, StateFile};
@@ -49,10 +49,10 @@ const BACKEND_POLL_INTERVAL: Duration = Duration::from_millis(50);
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
     /// Address for clients; overrides server.listen
-    #[arg(long, value_name = "ADDR:PORT", env = "VMCP_LISTEN")]
+    #[arg(long, value_name = "ADDR:PORT", env = "VMCP_LISTEN", value_parser = listen_address)]
     listen: Option<SocketAddr>,
     /// Address for operators; overrides server.adminListen
-    #[arg(long, value_name = "ADDR:PORT", env = "VMCP_ADMIN_LISTEN")]
+    #[arg(long, value_name = "ADDR:PORT", env = "VMCP_ADMIN_LISTEN", value_parser = listen_address)]
     admin_listen: Option<SocketAddr>,
     /// Serve one client on standard input and output instead of a port
     #[arg(long, conflicts_with = "listen")]
@@ -146,13 +146,22 @@ async fn serve(
     } else {
         let mut state = None;
         let announce = |ports: &Ports| {
-            let running = RunningServer { pid: std::process::id(), mcp: ports.client, admin: ports.admin };
+            let tls = server.tls.is_some();
+            let running =
+                RunningServer { pid: std::process::id(), mcp: ports.client, tls, admin: ports.admin };
             state = StateFile::write(&path, &running);
-            announce_ports(ports, &path.display().to_string(), people);
+            announce_ports(&running, &path.display().to_string(), people);
         };
         let outcome = serve_ports(edge, &admin, &server, stop, announce).await;
         drop(state);
-        outcome
+        let holds_port = |it: &RunningServer| it.mcp == server.listen || it.admin == server.admin_listen;
+        outcome.map_err(|failure| match RunningServer::of(&path).filter(holds_port) {
+            Some(running) => failure.remedy(format!(
+                "process {} serves this configuration already: `vmcp status` shows it, `vmcp stop` ends it",
+                running.pid
+            )),
+            None => failure,
+        })
     };
     engine.shutdown(BACKEND_GRACE).await;
     audit.apply(None);
@@ -266,8 +275,8 @@ async fn serve_admin(address: SocketAddr, admin: Admin) -> Result<JoinHandle<()>
     }))
 }
 
-fn announce_ports(ports: &Ports, config: &str, people: bool) {
-    let (mcp, admin) = (format!("http://{}/mcp", ports.client), format!("http://{}", ports.admin));
+fn announce_ports(running: &RunningServer, config: &str, people: bool) {
+    let (mcp, admin) = (running.url(), format!("http://{}", running.admin));
     if people {
         notes::note(&format!(
             "\n  vmcp {}\n  MCP            {mcp}\n  admin          {admin}/admin/status\n  configuration  {config} (edits apply while it runs, but for a few settings)\n  \

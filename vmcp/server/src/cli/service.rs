@@ -9,6 +9,7 @@ use super::console::failure::{CommandFailure, Exit};
 use super::console::{notes, output};
 use super::options::GlobalOptions;
 use crate::config_file::secret_store::write_private;
+use crate::engine::folders;
 
 /// Name of the systemd unit.
 const UNIT: &str = "vmcp.service";
@@ -123,7 +124,7 @@ fn xml(text: &str) -> String {
 pub(super) fn run(arguments: &Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
     let manager = Manager::here();
     let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = folder("HOME").ok_or_else(|| CommandFailure::new("there is no home folder"))?;
+    let home = folders::home_dir().ok_or_else(|| CommandFailure::new("there is no home folder"))?;
     let file = manager.file(&home, folder("XDG_CONFIG_HOME").as_deref());
     let shown = file.display().to_string();
     match arguments.action {

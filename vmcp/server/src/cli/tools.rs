@@ -1,7 +1,10 @@
 //! `vmcp tools`: lists the tools of all backends, or shows one of them.
 
 mod changes;
+mod contexts;
 mod one_tool;
+mod refresh;
+mod usage;
 
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCandidates;
@@ -44,11 +47,14 @@ pub(super) struct Arguments {
     server_options: ServerOptions,
 }
 
-/// Actions on changed definitions.
+/// Actions on definitions that change, and on messages.
 #[derive(Debug, Subcommand)]
 enum Action {
     Diff(changes::DiffArguments),
     Approve(changes::ApproveArguments),
+    Refresh(refresh::RefreshArguments),
+    Contexts(contexts::ContextsArguments),
+    Metrics(usage::UsageArguments),
 }
 
 /// Runs the command.
@@ -56,6 +62,9 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
     match &arguments.action {
         Some(Action::Diff(arguments)) => return changes::diff(arguments, global),
         Some(Action::Approve(arguments)) => return changes::approve(arguments, global),
+        Some(Action::Contexts(arguments)) => return contexts::run(arguments, global),
+        Some(Action::Metrics(arguments)) => return usage::run(arguments, global),
+        Some(Action::Refresh(arguments)) => return refresh::run(arguments, global),
         None => {}
     }
     let Arguments { action: _, name, backend, all, output: format, server_options } = arguments;

@@ -2,12 +2,13 @@
 //! the values, or with the names of those in the keyring.
 
 use std::collections::BTreeMap;
-use std::env;
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+
+use crate::engine::folders;
 
 /// Place of a stored secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,9 +30,7 @@ pub type StoredSecrets = BTreeMap<String, StoredSecret>;
 /// Returns the path of the store: `$XDG_CONFIG_HOME/vmcp/secrets.json`, or `~/.config/vmcp/secrets.json`;
 /// `None` without a home directory.
 pub fn path() -> Option<PathBuf> {
-    let folder = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let config = folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")));
-    config.map(|config| config.join("vmcp").join("secrets.json"))
+    Some(folders::config_dir()?.join("secrets.json"))
 }
 
 /// Parses the text of the store; an empty text holds no secrets.

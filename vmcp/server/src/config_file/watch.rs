@@ -154,7 +154,8 @@ impl ConfigFollower {
             if self.unreadable.take().is_some() || source != self.source {
                 self.source = source;
                 let loaded = if self.source.text.trim().is_empty() { Err(self.empty()) } else { loaded };
-                self.apply_or_refuse(loaded).await;
+                // A configuration by value makes a large future.
+                Box::pin(self.apply_or_refuse(loaded)).await;
             }
             // A change between the read and the start of a watch raised no event, so read once more.
             if !self.folders.watch(folders) {

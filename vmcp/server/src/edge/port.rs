@@ -13,4 +13,5 @@ mod open_files;
 pub mod serve;
 mod socket;
 mod stack;
+mod tls;
 mod workers;

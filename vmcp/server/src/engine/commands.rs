@@ -18,6 +18,7 @@ pub(super) enum Command {
     Apply(Box<Config>, oneshot::Sender<BackendChanges>),
     LoadVectors(oneshot::Sender<()>),
     Rebuild(oneshot::Sender<()>),
+    RebuildAndRecord(oneshot::Sender<()>),
     Shutdown(Duration, oneshot::Sender<()>),
 }
 
@@ -47,6 +48,11 @@ impl ConductorHandle {
     /// Publishes a snapshot of the present listings.
     pub(super) async fn rebuild(&self) {
         self.ask(Command::Rebuild).await;
+    }
+
+    /// As [`Self::rebuild`], and waits until the listings are in the cache.
+    pub(super) async fn rebuild_and_record(&self) {
+        self.ask(Command::RebuildAndRecord).await;
     }
 
     /// Stops all backends; calls in flight have `grace` to end.

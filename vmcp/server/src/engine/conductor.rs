@@ -103,6 +103,11 @@ impl Conductor {
                         self.rebuild(None).await;
                         let _ = answer.send(());
                     }
+                    Some(Command::RebuildAndRecord(answer)) => {
+                        self.rebuild(None).await;
+                        // The recorder ends only with this task.
+                        let _ = self.recorder.send(RecorderEntry::Flush(answer)).await;
+                    }
                     Some(Command::Shutdown(grace, answer)) => {
                         self.worker = None;
                         self.fleet.stop_all(grace).await;
@@ -139,7 +144,7 @@ impl Conductor {
         // wanted.
         if !Arc::ptr_eq(&now.config, &before.config) {
             let names = BackendNames::new(&before.config, &now.config);
-            // The recorder ends only with this task.
+            // The recorder takes it at once, whatever the store does, and ends only with this task.
             let _ = self.recorder.send(RecorderEntry::Configuration(names)).await;
         }
         if now.config.optimizer.enabled && now.config.optimizer.learning.enabled {
@@ -227,7 +232,7 @@ impl Conductor {
             provider.wake();
         }
         for listing in self.fleet.unrecorded(&listings) {
-            // The recorder ends only with this task.
+            // As above.
             let _ = self.recorder.send(RecorderEntry::Listing(listing)).await;
         }
     }
@@ -237,7 +242,7 @@ impl Conductor {
         let before = self.shared.snapshot.load_full();
         let store = self.shared.open_store();
         let build = move || {
-            let vectors = build::vectors(&before.texts, &store, &model)?;
+            let vectors = build::vectors(&before.texts, &store, &model, |_| None)?;
             let index = Arc::new(before.index.with_vectors(vectors));
             Ok::<_, vmcp_store::StoreError>(Snapshot { index, ..Snapshot::clone(&before) })
         };

@@ -4,4 +4,5 @@ pub mod configured;
 pub(super) mod provider;
 mod query_cache;
 pub(crate) mod ranking_services;
+mod regeneration;
 pub(super) mod worker;

@@ -9,7 +9,9 @@ use serde::Serialize;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::task::AbortOnDropHandle;
 use vmcp_access::outgoing::BackendTokens;
-use vmcp_backend::{Backend, BackendSettings, ByteBudget, Downstream, HttpClient, OrphanGuard, breaker};
+use vmcp_backend::{
+    Backend, BackendSettings, ByteBudget, Downstream, HttpClient, OrphanGuard, SessionListingCount, breaker,
+};
 use vmcp_config::Config;
 use vmcp_model::discovered::Discovered;
 
@@ -38,6 +40,7 @@ pub(super) struct Fleet {
     served: Option<Arc<str>>,
     /// Slots for programs that are being started, shared by all backends.
     starts: Arc<Semaphore>,
+    session_listings: SessionListingCount,
 }
 
 struct RunningBackend {
@@ -94,7 +97,13 @@ impl Fleet {
             orphan_guard,
             served,
             starts,
+            session_listings: SessionListingCount::default(),
         }
+    }
+
+    /// Returns the count of sessions that see definitions of their own at any backend.
+    pub(super) fn session_listings(&self) -> SessionListingCount {
+        self.session_listings.clone()
     }
 
     /// Notified when a backend has another listing than before.
@@ -235,6 +244,7 @@ impl Fleet {
             http: self.http.clone(),
             byte_budget: self.byte_budget.clone(),
             starts: Arc::clone(&self.starts),
+            session_listings: self.session_listings.clone(),
             ..BackendSettings::default()
         };
         if let Some(downstream) = &self.downstream {

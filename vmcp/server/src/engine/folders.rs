@@ -1,17 +1,41 @@
-//! Folders on disk: the cache and the local model.
+//! Folders on disk: the home, settings, the cache and the local model.
 
 use std::env;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
+use nix::unistd::{Uid, User};
 use vmcp_config::{Config, EmbeddingProvider};
 use vmcp_embed::local::MODEL_NAME;
+
+/// Returns the home directory: `$HOME`, or the one that the user database names, if it exists. Some launchers
+/// start programs without the variable, or with an empty one.
+pub fn home_dir() -> Option<PathBuf> {
+    home_by(env::var_os("HOME"))
+}
+
+fn home_by(variable: Option<OsString>) -> Option<PathBuf> {
+    let of_user = || User::from_uid(Uid::effective()).ok()?.map(|user| user.dir).filter(|dir| dir.is_dir());
+    variable.and_then(absolute).or_else(of_user)
+}
+
+/// Returns the folder for settings: `$XDG_CONFIG_HOME/vmcp`, or `~/.config/vmcp`; `None` without a home
+/// directory.
+pub fn config_dir() -> Option<PathBuf> {
+    let config = env::var_os("XDG_CONFIG_HOME").and_then(absolute);
+    Some(config.or_else(|| Some(home_dir()?.join(".config")))?.join("vmcp"))
+}
 
 /// Returns the folder for data that can be made or fetched again: `$XDG_CACHE_HOME/vmcp`, or `~/.cache/vmcp`;
 /// without a home directory, one in the folder for temporary files.
 pub fn cache_dir() -> PathBuf {
-    let folder = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));
-    cache.unwrap_or_else(env::temp_dir).join("vmcp")
+    let cache = env::var_os("XDG_CACHE_HOME").and_then(absolute);
+    cache.or_else(|| Some(home_dir()?.join(".cache"))).unwrap_or_else(env::temp_dir).join("vmcp")
+}
+
+/// Returns the path that a variable holds; a relative one counts as not set.
+fn absolute(value: OsString) -> Option<PathBuf> {
+    Some(PathBuf::from(value)).filter(|path| path.is_absolute())
 }
 
 /// Returns the folder of `embeddings.db`.
@@ -30,4 +54,19 @@ pub fn model_dir(config: &Config) -> PathBuf {
 /// Returns the folder of the local model when none is configured.
 pub fn default_model_dir() -> PathBuf {
     cache_dir().join("models").join(MODEL_NAME)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_without_a_folder_is_replaced_by_the_user_database() {
+        assert_eq!(home_by(Some("/home/ada".into())), Some("/home/ada".into()));
+        let of_user = home_by(None);
+        assert!(of_user.as_ref().is_none_or(|home| home.is_dir()), "{of_user:?}");
+        for unusable in ["", "relative"] {
+            assert_eq!(home_by(Some(unusable.into())), of_user, "{unusable:?}");
+        }
+    }
 }

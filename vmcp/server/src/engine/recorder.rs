@@ -1,19 +1,24 @@
-//! The recorder: one task that writes the conductor's news to the cache, one entry after another, so that no
-//! snapshot waits for the disk.
+//! The recorder: one task that writes the conductor's news to the cache, one entry after another. It takes
+//! entries while it writes, so that no snapshot and no reload waits for a disk that hangs.
 
+mod backlog;
 pub(super) mod definition_changes;
+pub(crate) mod refresh;
 
+use std::future::{Future, pending};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use vmcp_config::Config;
 
 use super::shared::Shared;
+use backlog::Backlog;
 use definition_changes::{ChangedListing, milliseconds};
 
-/// Entries that wait for the disk; beyond it the conductor waits.
-const MAX_WAITING: usize = 64;
+/// Entries on their way to the recorder, which takes them at once.
+const MAX_UNTAKEN: usize = 64;
 /// A backend that is not configured here is forgotten once no process has listed or embedded it for this
 /// long: several processes with different configurations may share the cache.
 const UNUSED_RETENTION: Duration = Duration::from_hours(30 * 24);
@@ -24,10 +29,12 @@ pub(super) enum RecorderEntry {
     Listing(ChangedListing),
     /// A configuration came into force.
     Configuration(BackendNames),
+    /// Answered once all entries before it are written.
+    Flush(oneshot::Sender<()>),
 }
 
 /// The backends of a configuration, disabled ones included.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct BackendNames {
     configured: Vec<Arc<str>>,
     /// Configured before, and no longer.
@@ -44,22 +51,57 @@ impl BackendNames {
         let removed = names(before).into_iter().filter(|name| !configured.contains(name)).collect();
         BackendNames { configured, removed }
     }
+
+    /// Returns the difference that both make together: this one, and the one that came into force `later`.
+    fn and(self, later: BackendNames) -> BackendNames {
+        let mut removed = later.removed;
+        removed.extend(self.removed.into_iter().filter(|name| !later.configured.contains(name)));
+        BackendNames { configured: later.configured, removed }
+    }
 }
 
-/// Starts the recorder, which ends when the returned sender is dropped.
+/// Starts the recorder, which ends when the returned sender is dropped and everything is written.
 pub(super) fn start(shared: Arc<Shared>) -> mpsc::Sender<RecorderEntry> {
-    let (sender, records) = mpsc::channel(MAX_WAITING);
-    tokio::spawn(run(shared, records));
+    let (sender, inbox) = mpsc::channel(MAX_UNTAKEN);
+    tokio::spawn(run(inbox, move |entry| write(Arc::clone(&shared), entry)));
     sender
 }
 
-async fn run(shared: Arc<Shared>, mut records: mpsc::Receiver<RecorderEntry>) {
-    while let Some(record) = records.recv().await {
-        match record {
-            RecorderEntry::Listing(listing) => record_listing(&shared, listing).await,
-            // Listings of a removed backend were sent before this entry, so that none brings its rows back.
-            RecorderEntry::Configuration(names) => forget_backends(&shared, names).await,
+/// Hands entries to `write`, one after another in their order, and takes further ones meanwhile.
+async fn run<Written>(mut inbox: mpsc::Receiver<RecorderEntry>, write: impl Fn(RecorderEntry) -> Written)
+where
+    Written: Future<Output = ()>,
+{
+    let mut backlog = Backlog::default();
+    let mut writing: Option<Pin<Box<Written>>> = None;
+    let mut is_open = true;
+    while is_open || writing.is_some() {
+        let written = async {
+            match &mut writing {
+                Some(writing) => writing.await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            entry = inbox.recv(), if is_open => match entry {
+                Some(entry) => backlog.add(entry),
+                None => is_open = false,
+            },
+            () = written => writing = None,
         }
+        if writing.is_none() {
+            writing = backlog.next().map(|entry| Box::pin(write(entry)));
+        }
+    }
+}
+
+async fn write(shared: Arc<Shared>, entry: RecorderEntry) {
+    match entry {
+        RecorderEntry::Listing(listing) => record_listing(&shared, listing).await,
+        // The caller may have gone.
+        RecorderEntry::Flush(done) => _ = done.send(()),
+        // Listings of a removed backend were sent before this entry, so that none brings its rows back.
+        RecorderEntry::Configuration(names) => forget_backends(&shared, names).await,
     }
 }
 
@@ -88,5 +130,24 @@ async fn forget_backends(shared: &Arc<Shared>, names: BackendNames) {
     });
     if let Some(vectors @ 1..) = forgotten.await {
         tracing::info!(vectors, "embeddings of removed backends deleted from the cache");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_store_that_hangs_delays_no_sender() {
+        let (sender, inbox) = mpsc::channel(MAX_UNTAKEN);
+        let recorder = tokio::spawn(run(inbox, |_| pending()));
+        let send = async {
+            for _ in 0..10 * MAX_UNTAKEN {
+                let names = BackendNames { configured: Vec::new(), removed: vec!["gone".into()] };
+                sender.send(RecorderEntry::Configuration(names)).await.unwrap();
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), send).await.expect("nothing waits for the store");
+        recorder.abort();
     }
 }

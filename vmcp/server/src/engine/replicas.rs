@@ -8,6 +8,7 @@
 mod client;
 mod known;
 pub(crate) mod report;
+mod version;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -28,8 +29,10 @@ use super::recorder::definition_changes::milliseconds;
 use super::shared::Shared;
 use super::{Engine, Snapshot};
 use crate::telemetry::tool_metrics::{Filter, MetricsBook};
+use client::Answer;
 use known::Known;
-use report::{ApprovedTool, ReplicaReport};
+use report::ReplicaReport;
+use version::{ReportVersions, Sources};
 
 pub(crate) use known::Census;
 
@@ -49,10 +52,25 @@ pub(super) struct Replicas {
     known: ArcSwap<Known>,
     /// The sums, and what they were made of.
     sums: Mutex<Option<Sums>>,
-    /// By address: the replica there, and the time up to which its learned pairs were taken over.
-    learned_up_to: Mutex<HashMap<SocketAddr, (String, i64)>>,
+    /// By address: the last answer of the replica there.
+    heard: Mutex<HashMap<SocketAddr, Heard>>,
+    /// Entity tags of this process's report.
+    versions: ReportVersions,
     /// Held during a round: a second caller waits for it and starts its own.
     round: tokio::sync::Mutex<()>,
+}
+
+/// The last answer of another replica, which stands until it answers anew.
+#[derive(Clone)]
+struct Heard {
+    /// Entity tag of the report; a replica that has none sends all of it each time.
+    tag: Option<String>,
+    /// The report without its learned pairs, which are taken over at once.
+    report: Arc<ReplicaReport>,
+    /// Time up to which its learned pairs were taken over.
+    learned_up_to: i64,
+    /// Version of this process's definitions at which its approvals were last taken over.
+    adopted_at: Option<u64>,
 }
 
 struct Sums {
@@ -68,7 +86,8 @@ impl Replicas {
             id: dir.map_or_else(random_id, lasting_id),
             known: ArcSwap::default(),
             sums: Mutex::default(),
-            learned_up_to: Mutex::default(),
+            heard: Mutex::default(),
+            versions: ReportVersions::new(random_id()),
             round: tokio::sync::Mutex::default(),
         }
     }
@@ -126,19 +145,34 @@ impl Engine {
         before
     }
 
-    /// Returns what other replicas ask for; of learned pairs, those used at `learned_after` or later.
-    pub(crate) async fn replica_report(&self, learned_after: i64) -> ReplicaReport {
+    /// Returns what other replicas ask for, with its entity tag; of learned pairs, those used at
+    /// `learned_after` or later. No report if its tag would be `known_tag`.
+    pub(crate) async fn replica_report(
+        &self,
+        learned_after: i64,
+        known_tag: Option<&str>,
+    ) -> (String, Option<ReplicaReport>) {
         self.tool_metrics().flush().await;
-        let (shared, learned) = (Arc::clone(&self.0.shared), self.learner().learned());
-        let approved = tokio::task::spawn_blocking(move || shared.drift.approved()).await;
-        let mut report = self.0.shared.replicas.known.load().departed_report();
-        report.replica.clone_from(&self.0.shared.replicas.id);
-        report.tools = self.tool_metrics().book().all().map(|metrics| (**metrics).clone()).collect();
-        let recent = learned.all().filter(|pair| pair.last_used >= learned_after);
+        let shared = Arc::clone(&self.0.shared);
+        let sources = Sources {
+            own: self.tool_metrics().book(),
+            learned: self.learner().learned(),
+            known: shared.replicas.known.load_full(),
+            approvals: shared.drift.version(),
+        };
+        let tag = shared.replicas.versions.tag(&sources, learned_after);
+        if known_tag == Some(tag.as_str()) {
+            return (tag, None);
+        }
+        let mut report = sources.known.departed_report();
+        report.replica.clone_from(&shared.replicas.id);
+        report.tools = sources.own.all().map(|metrics| (**metrics).clone()).collect();
+        let recent = sources.learned.all().filter(|pair| pair.last_used >= learned_after);
         report.learned = recent.map(|pair| pair.as_ref().into()).collect();
+        let approved = tokio::task::spawn_blocking(move || shared.drift.approved()).await;
         // The task fails only when the runtime is going down.
         report.approved = approved.ok().and_then(Result::ok).unwrap_or_default();
-        report
+        (tag, Some(report))
     }
 
     /// Asks all other replicas once, and takes in their reports.
@@ -153,17 +187,18 @@ impl Engine {
             return;
         }
         let (addresses, mut unreachable) = addresses(&config).await;
+        let before = std::mem::take(&mut *replicas.heard.lock());
         let asked = addresses.into_iter().map(async |address| {
-            let after = replicas.learned_up_to.lock().get(&address).map_or(0, |(_, after)| *after);
-            (address, client::report(&config, address, after).await)
+            let last = before.get(&address).cloned();
+            (address, client::report(&config, address, last).await)
         });
-        let mut reports = Vec::new();
+        let mut changed = false;
+        let mut heard = HashMap::new();
         for (address, answer) in join_all(asked).await {
             match answer {
-                Ok(report) if report.replica == replicas.id => {}
-                Ok(report) => {
-                    self.adopt(address, &report).await;
-                    reports.push(report);
+                Ok(answer) => {
+                    changed |= answer.is_new;
+                    heard.insert(address, self.adopt(answer).await);
                 }
                 Err(reason) => {
                     tracing::debug!(%address, reason, "another replica gave no report");
@@ -171,7 +206,14 @@ impl Engine {
                 }
             }
         }
+        let others = heard.values().filter(|heard| heard.report.replica != replicas.id);
+        let others: Vec<_> = others.map(|heard| Arc::clone(&heard.report)).collect();
+        *replicas.heard.lock() = heard;
+        if !changed && replicas.known.load().is_of(&others, &unreachable) {
+            return;
+        }
         let now = milliseconds(SystemTime::now());
+        let reports = others.iter().map(|report| (**report).clone()).collect();
         let known = replicas.known.load().after_round(reports, unreachable, &replicas.id, now);
         if known != **replicas.known.load() {
             replicas.known.store(Arc::new(known));
@@ -179,28 +221,25 @@ impl Engine {
     }
 
     /// Takes over what a replica learned and what was approved there.
-    async fn adopt(&self, address: SocketAddr, report: &ReplicaReport) {
-        {
-            let mut up_to = self.0.shared.replicas.learned_up_to.lock();
-            let newest = report.learned.iter().map(|pair| pair.last_used).max();
-            let entry = up_to.entry(address).or_default();
-            if entry.0 != report.replica {
-                // Another process at the address: its older pairs are asked for the next time.
-                *entry = (report.replica.clone(), 0);
-            } else if let Some(newest) = newest {
-                entry.1 = newest;
-            }
-        }
-        self.learner().adopt(report.learned.iter().map(Into::into).collect());
+    async fn adopt(&self, answer: Answer) -> Heard {
+        let Answer { mut heard, learned, is_new } = answer;
         let shared: Arc<Shared> = Arc::clone(&self.0.shared);
-        let approved: Vec<ApprovedTool> = report.approved.clone();
-        if approved.is_empty() {
-            return;
+        if heard.report.replica == shared.replicas.id {
+            return heard;
         }
-        let adopt = move || shared.drift.adopt(&approved);
+        if !learned.is_empty() {
+            self.learner().adopt(learned.iter().map(Into::into).collect());
+        }
+        let version = shared.drift.version();
+        let current = heard.adopted_at == Some(version) && !is_new;
+        if current || heard.report.approved.is_empty() {
+            return heard;
+        }
+        let report = Arc::clone(&heard.report);
+        let adopt = move || shared.drift.adopt(&report.approved);
         // The task fails only when the runtime is going down.
         match tokio::task::spawn_blocking(adopt).await.unwrap_or(Ok::<usize, StoreError>(0)) {
-            Ok(0) => {}
+            Ok(0) => heard.adopted_at = Some(version),
             Ok(adopted) => {
                 tracing::info!(
                     tools = adopted,
@@ -210,6 +249,7 @@ impl Engine {
             }
             Err(error) => tracing::warn!(%error, "approvals of another replica could not be taken over"),
         }
+        heard
     }
 }
 

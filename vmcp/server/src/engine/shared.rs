@@ -4,6 +4,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::watch;
@@ -15,12 +16,14 @@ use super::embedding::provider::MonitoredProvider;
 use super::embedding::ranking_services::RankingServices;
 use super::replicas::Replicas;
 use super::snapshot::Snapshot;
+use super::snapshot::build::session_snapshots::SessionSnapshots;
 use super::snapshot::generation::Generation;
 use super::tool_drift::DriftGuard;
 use crate::search::context::{Contexts, Learner};
 use crate::telemetry::calls::{CallObserver, CallObservers};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::tool_metrics::ToolMetricsRecorder;
+use crate::telemetry::topic_usage::TopicUsage;
 
 pub(super) struct Shared {
     pub(super) snapshot: ArcSwap<Snapshot>,
@@ -35,6 +38,8 @@ pub(super) struct Shared {
     pub(super) call_observers: Arc<CallObservers>,
     /// Counts the calls of each tool.
     pub(super) tool_metrics: Arc<ToolMetricsRecorder>,
+    /// Sums the tokens of the answers of `GET /tools`.
+    pub(super) topic_usage: TopicUsage,
     /// Services that help to rank tools.
     pub(super) ranking_services: RankingServices,
     /// The contexts of clients.
@@ -45,13 +50,17 @@ pub(super) struct Shared {
     pub(super) replicas: Replicas,
     /// Compares definitions with the trusted ones; blocks.
     pub(super) drift: DriftGuard,
+    /// Snapshots for sessions that see definitions of their own.
+    pub(super) session_snapshots: SessionSnapshots,
     store: ArcSwap<Store>,
+    /// True once the cache on disk could not be used: it is in memory, and ends with the process.
+    lacks_cache: AtomicBool,
 }
 
 impl Shared {
     pub(super) fn new(
         snapshot: Snapshot,
-        store: Store,
+        (store, lacks_cache): (Store, bool),
         drift: DriftGuard,
         metrics: Arc<Metrics>,
         tool_metrics: Arc<ToolMetricsRecorder>,
@@ -70,14 +79,22 @@ impl Shared {
             call_observers: Arc::new(CallObservers::new(&metrics, observers)),
             metrics,
             tool_metrics,
+            topic_usage: TopicUsage::default(),
             ranking_services: RankingServices::default(),
             contexts,
             learner,
             replicas,
             drift,
+            session_snapshots: SessionSnapshots::default(),
             byte_budget: ByteBudget::default(),
             store: ArcSwap::from_pointee(store),
+            lacks_cache: AtomicBool::new(lacks_cache),
         }
+    }
+
+    /// True if the cache on disk could not be used.
+    pub(super) fn lacks_cache(&self) -> bool {
+        self.lacks_cache.load(Ordering::Relaxed)
     }
 
     /// Returns the store; its calls block.
@@ -103,6 +120,7 @@ impl Shared {
                 }
                 Err(error) => {
                     tracing::warn!(%error, "going on with the cache in memory");
+                    shared.lacks_cache.store(true, Ordering::Relaxed);
                     let memory = Store::in_memory()
                         .inspect_err(|error| tracing::error!(%error, "the cache in memory failed too; nothing is cached"))
                         .ok()?;
@@ -135,13 +153,17 @@ fn replaced(current: &ArcSwap<Store>, failed: &Arc<Store>, memory: Store) -> Arc
     if Arc::ptr_eq(&before, failed) { memory } else { Arc::clone(&before) }
 }
 
-/// Opens the store in a folder, or in memory if `dir` is `None` or the folder cannot be used.
-pub(super) fn open(dir: Option<&Path>) -> Result<Store, StoreError> {
-    let Some(dir) = dir else { return Store::in_memory() };
-    Store::open(dir).or_else(|error| {
-        tracing::warn!(%error, "going on with the cache in memory");
-        Store::in_memory()
-    })
+/// Opens the store in a folder, or in memory if `dir` is `None` or the folder cannot be used, which the
+/// second value says.
+pub(super) fn open(dir: Option<&Path>) -> Result<(Store, bool), StoreError> {
+    let Some(dir) = dir else { return Ok((Store::in_memory()?, false)) };
+    match Store::open(dir) {
+        Ok(store) => Ok((store, false)),
+        Err(error) => {
+            tracing::warn!(%error, "going on with the cache in memory");
+            Ok((Store::in_memory()?, true))
+        }
+    }
 }
 
 #[cfg(test)]

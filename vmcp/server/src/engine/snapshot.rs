@@ -17,7 +17,7 @@ mod views;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde_json::value::RawValue;
@@ -26,17 +26,20 @@ use vmcp_access::outgoing::BackendTokens;
 use vmcp_access::rate_limit::RateLimiter;
 use vmcp_backend::Backend;
 use vmcp_config::Config;
+use vmcp_json::object::Object;
 use vmcp_model::catalog::{Catalog, CatalogTool};
 use vmcp_model::discovered::Discovered;
 use vmcp_search::Index;
 use vmcp_wire::era::Revision;
 use vmcp_wire::handshake::server_capabilities::ServerCapabilities;
+use vmcp_wire::lists::pages::List;
 
 use super::tool_drift::Quarantine;
 use crate::access::identity::{Principal, PrincipalKey};
 use crate::access::policy::Policy;
 use crate::access::rate_limits::rate_limiter;
 use crate::schema::ArgumentCheck;
+use crate::search::topics::TaggedTools;
 use declarations::{BackendDeclarations, BackendListings};
 use linked_uris::LinkedUris;
 use task_owners::TaskOwners;
@@ -85,6 +88,8 @@ pub struct Snapshot {
     pub(super) texts: Arc<Vec<String>>,
     /// Argument checks, by position in [`Catalog::tools`].
     pub(super) checks: Arc<Vec<ArgumentCheck>>,
+    /// Contexts and categories of the tools, once somebody has asked for them.
+    pub(super) tagged: OnceLock<Arc<TaggedTools>>,
     /// [`super::Options::bridge`].
     pub bridge: bool,
 }
@@ -113,6 +118,7 @@ impl Snapshot {
             rate_limiter: rate_limiter(None, &config),
             texts: Arc::default(),
             checks: Arc::default(),
+            tagged: OnceLock::new(),
             config,
             bridge,
         }
@@ -173,6 +179,11 @@ impl Snapshot {
         &self.catalog
     }
 
+    /// Returns contexts and categories of the tools, hidden ones included.
+    pub(crate) fn tagged_tools(&self) -> &Arc<TaggedTools> {
+        self.tagged.get_or_init(|| Arc::new(TaggedTools::of(&self.config, &self.catalog)))
+    }
+
     /// Returns `ServerCapabilities` for clients of a revision, as JSON: exactly the capabilities that are
     /// relayed.
     pub fn declaration(&self, view: &View, revision: Revision) -> Cow<'_, str> {
@@ -180,6 +191,12 @@ impl Snapshot {
             return self.declarations.declaration(revision).into();
         }
         self.declarations.declaration_of(|name| view.has_backend(name), revision).into()
+    }
+
+    /// True if the declaration for modern clients has the capability that a list belongs to.
+    pub(crate) fn declares(&self, view: &View, list: List) -> bool {
+        let declaration = self.declaration(view, Revision::MODERN);
+        Object::parse_valid(&declaration).is_ok_and(|declared| declared.text(list.capability()).is_some())
     }
 
     /// Returns the capabilities of each backend that a client may see, sorted by name.

@@ -7,6 +7,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use vmcp_config::status::EmbeddingState;
 use vmcp_embed::testing::FakeService;
+use vmcp_store::DefinitionKind;
 
 use vmcp_wire::lists::pages::List;
 
@@ -95,12 +96,24 @@ async fn a_changed_definition_is_an_event_and_one_embedding() {
     let after = *engine.generations().borrow();
     assert!(after.tools > before.tools && after.prompts == before.prompts, "{before:?} {after:?}");
     let changes = engine.store().changes(10).unwrap();
-    assert_eq!((changes.len(), changes[0].tool.as_str()), (1, "alpha"));
+    assert_eq!((changes.len(), changes[0].definition.1.as_str()), (1, "alpha"));
 
     server.remove("beta");
     engine.refresh(None);
     eventually("the removal is recorded", || engine.changes()["s"].removed == 1).await;
     assert!(!listed(&engine).contains(&"s_beta".to_owned()));
+}
+
+#[tokio::test]
+async fn a_cache_that_cannot_be_used_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    for (storage, lacks) in [(Storage::Dir(file), true), (Storage::Dir(dir.path().join("new")), false)] {
+        let engine =
+            Engine::start(config(KEYWORDS), Options { storage, ..Options::default() }).await.unwrap();
+        assert_eq!(engine.lacks_cache(), lacks);
+    }
 }
 
 #[tokio::test]
@@ -165,7 +178,7 @@ async fn a_start_forgets_what_no_process_has_used_for_a_month() {
     let store = vmcp_store::Store::open(dir.path()).unwrap();
     let now = recorder::definition_changes::milliseconds(std::time::SystemTime::now());
     for (backend, at) in [("s", 1), ("long-unused", 1), ("of-another-process", now)] {
-        store.set_schema_hashes(backend, [("t", "1")], at).unwrap();
+        store.set_schema_hashes(backend, [(DefinitionKind::Tool, "t", "1")], at).unwrap();
     }
     let known = |backend: &str| !store.schema_hashes(backend).unwrap().is_empty();
     let start = async |yaml: &str| {

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use parking_lot::Mutex;
@@ -35,6 +36,8 @@ pub(super) struct DriftGuard {
     store: StateStore,
     /// The last compared listing of each backend.
     compared: Mutex<BTreeMap<Arc<str>, ComparedListing>>,
+    /// Number of comparisons and approvals.
+    version: AtomicU64,
 }
 
 /// The latest change of one tool's definition, as operators read it.
@@ -60,7 +63,7 @@ impl DriftGuard {
             None
         });
         let store = file.map_or_else(StateStore::in_memory, Ok)?;
-        Ok(DriftGuard { store, compared: Mutex::default() })
+        Ok(DriftGuard { store, compared: Mutex::default(), version: AtomicU64::default() })
     }
 
     /// Compares listings that were not compared before, tells the changes, and returns the tools to hide.
@@ -84,6 +87,7 @@ impl DriftGuard {
             let listed: Vec<_> = listed.collect();
             match self.store.observe_listing(backend, &listed, quarantine, milliseconds(SystemTime::now())) {
                 Ok(news) => {
+                    self.version.fetch_add(1, Ordering::Relaxed);
                     compared.insert(Arc::clone(backend), (Arc::clone(discovered), quarantine));
                     for drift in &news {
                         tell(drift, rules.on_tool_change(backend));
@@ -117,12 +121,20 @@ impl DriftGuard {
 
     /// Trusts the pending definition of a tool; false if none waits.
     pub(super) fn approve(&self, backend: &str, tool: &str) -> Result<bool, StoreError> {
-        self.store.approve_drift(backend, tool, milliseconds(SystemTime::now()))
+        let approved = self.store.approve_drift(backend, tool, milliseconds(SystemTime::now()));
+        self.version.fetch_add(1, Ordering::Relaxed);
+        approved
     }
 }
 
 /// Approvals, which replicas share.
 impl DriftGuard {
+    /// Returns a number that is another one once the approved or the pending definitions may have changed.
+    /// Read it before these: a change in between is then seen the next time.
+    pub(super) fn version(&self) -> u64 {
+        self.version.load(Ordering::Relaxed)
+    }
+
     /// Returns the definitions that an operator approved.
     pub(super) fn approved(&self) -> Result<Vec<ApprovedTool>, StoreError> {
         let drifts = self.store.tool_drifts()?.into_iter();

@@ -10,10 +10,10 @@ mod list_mcp_servers;
 mod list_tools;
 mod read_mcp_resource;
 mod recommend_tools;
-mod reset_tool_metrics;
 mod search_available_tools;
 mod search_tools;
 mod set_context;
+mod upkeep;
 
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -88,7 +88,9 @@ pub fn definitions(style: NameStyle, config: &Config) -> Vec<Definition> {
             OptimTool::RecommendTools => recommend_tools::definition(&names, config),
             OptimTool::SetContext => set_context::definition(&names, config),
             OptimTool::SearchAvailableTools => search_available_tools::definition(&names, config),
-            OptimTool::ResetToolMetrics => reset_tool_metrics::definition(&names),
+            OptimTool::ResetToolMetrics => upkeep::reset_tool_metrics(&names),
+            OptimTool::RefreshTools => upkeep::refresh_tools(&names),
+            OptimTool::RegenerateEmbeddings => upkeep::regenerate_embeddings(&names),
         };
         definition(&names.of(*tool), value, &mark)
     };

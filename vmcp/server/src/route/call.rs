@@ -189,7 +189,8 @@ impl<'a> Authorized<'a> {
         let answer = pin!(send::run(way, params, &mut self.recorder)).instrument(span.clone()).await;
         let answer =
             answer.map_err(|error| cause::explain(error, self.context.snapshot, self.target.backend));
-        self.recorder.record().error = failure_text::of(&answer);
+        let backend = self.context.snapshot.backends.get(self.target.backend);
+        self.recorder.record().error = failure_text::of(&answer, backend);
         self.recorder.record().pending = answer.as_ref().is_ok_and(is_pending);
         if let Ok(Response { outcome: RpcOutcome::Result(result), .. }) = &answer {
             self.learn_links(result);

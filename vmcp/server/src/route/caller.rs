@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::HeaderMap;
+use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use vmcp_backend::{Backend, ClientFacts, Event, SessionId};
@@ -93,6 +94,13 @@ impl CallContext<'_> {
         record.context = self.caller.context;
         record.trace = traces::trace_id(&self.caller.trace);
         CallRecorder::start(self.engine.call_observers(), record)
+    }
+
+    /// Starts the record of a call of one of vmcp's own tools.
+    pub(super) fn start_own_record(self, origin: Origin, arguments: &RawValue) -> CallRecorder {
+        let mut recorder = self.start_record(origin);
+        recorder.keep_arguments(Some(arguments.get()));
+        recorder
     }
 
     /// Returns the key of the caller's context: by the handle that it passed, or its session's.

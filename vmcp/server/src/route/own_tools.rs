@@ -2,6 +2,7 @@
 //! report. Each call leaves one record: call_tool's is that of the tool that it called.
 
 mod call_tool;
+mod catalog_upkeep;
 mod fallback;
 mod find_tool;
 mod listings;
@@ -10,7 +11,6 @@ mod resolve;
 mod response_limit;
 mod set_context;
 mod tool_lookup;
-mod tool_metrics;
 mod tool_result;
 mod unavailable;
 
@@ -21,6 +21,7 @@ use super::answer::Answer;
 use super::caller::CallContext;
 use crate::optim::names::OptimTool;
 
+pub(crate) use listings::tools_by_model;
 pub(super) use tool_result::failed_call;
 
 /// Runs an own tool. `params` are those of `tools/call`.
@@ -30,17 +31,19 @@ pub(super) async fn run(context: CallContext<'_>, tool: OptimTool, params: &Owne
     match tool {
         OptimTool::FindTool => find_tool::run(context, arguments).await,
         OptimTool::CallTool => call_tool::run(context, params, arguments).await,
-        OptimTool::ListTools => listings::list_tools::run(context, arguments),
+        OptimTool::ListTools => listings::list_tools::run(context, arguments).await,
         OptimTool::GetToolSchema => listings::get_tool_schema::run(context, arguments),
         OptimTool::ListMcpServers => listings::list_mcp_servers::run(context, arguments),
         OptimTool::GetToolAlternatives => listings::get_tool_alternatives::run(context, arguments),
         OptimTool::ReadMcpResource => read_mcp_resource::run(context, arguments).await,
-        OptimTool::GetToolMetrics => tool_metrics::get(context, arguments).await,
+        OptimTool::GetToolMetrics => listings::tool_metrics::get(context, arguments).await,
         OptimTool::SearchTools => listings::search_tools::run(context, arguments).await,
         OptimTool::RecommendTools => listings::recommend_tools::run(context, arguments).await,
         OptimTool::SetContext => set_context::run(context, arguments).await,
         OptimTool::SearchAvailableTools => listings::search_available_tools::run(context, arguments).await,
-        OptimTool::ResetToolMetrics => tool_metrics::reset(context, arguments).await,
+        OptimTool::ResetToolMetrics => listings::tool_metrics::reset(context, arguments).await,
+        OptimTool::RefreshTools => catalog_upkeep::refresh_tools(context, arguments).await,
+        OptimTool::RegenerateEmbeddings => catalog_upkeep::regenerate_embeddings(context, arguments).await,
     }
 }
 

@@ -37,6 +37,13 @@ pub struct IssuerLabels {
     pub issuer: String,
 }
 
+/// Labels of metrics by store that replicas share.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct StoreLabels {
+    /// Kind of the store.
+    pub provider: String,
+}
+
 /// Labels of a call to a backend.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct CallLabels {
@@ -46,13 +53,22 @@ pub struct CallLabels {
     pub outcome: &'static str,
 }
 
-/// Labels of a changed tool definition.
+/// Labels of a changed definition.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ChangeLabels {
     /// The backend's configured name.
     pub backend: String,
     /// `added`, `updated` or `removed`.
     pub change: &'static str,
+    /// `tool`, `prompt`, `resource` or `resource template`.
+    pub definition: &'static str,
+}
+
+/// Labels of a context of `GET /tools`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ContextLabels {
+    /// Name of a built-in or configured context.
+    pub context: String,
 }
 
 /// Labels of a piece of embedding work.
@@ -121,6 +137,16 @@ metrics! {
     degraded_searches: Counter = "vmcp_optimizer_degraded_searches", Counter::default();
     /// Tokens that an answer of find_tool saved against listing every tool, in percent.
     token_savings: Histogram = "vmcp_optimizer_token_savings_percent", Histogram::new(PERCENT);
+    /// Answers of `GET /tools` that contexts chose.
+    tools_filtered_requests: Counter = "vmcp_tools_filtered_requests", Counter::default();
+    /// Tokens of these answers.
+    tools_filtered_tokens: Counter = "vmcp_tools_filtered_tokens", Counter::default();
+    /// Answers of `GET /tools`, filtered or not.
+    tools_baseline_requests: Counter = "vmcp_tools_baseline_requests", Counter::default();
+    /// Tokens that the whole lists in place of these answers would have had.
+    tools_baseline_tokens: Counter = "vmcp_tools_baseline_tokens", Counter::default();
+    /// Answers of `GET /tools` by known context.
+    tools_contexts: Family<ContextLabels, Counter> = "vmcp_tools_contexts", Family::default();
     /// Calls of call_tool.
     call_tool_requests: Counter = "vmcp_optimizer_call_tool_requests", Counter::default();
     /// Calls of call_tool that ended in an error of any kind.
@@ -155,13 +181,15 @@ metrics! {
     backend_up: Family<BackendLabels, Gauge> = "vmcp_backend_up", Family::default();
     /// 1 if the last fetch of an identity provider's keys succeeded, else 0.
     identity_provider_up: Family<IssuerLabels, Gauge> = "vmcp_identity_provider_up", Family::default();
+    /// 1 if Redis, where rate limits are shared, answered last, else 0; absent without it.
+    rate_limit_store_up: Family<StoreLabels, Gauge> = "vmcp_rate_limit_store_up", Family::default();
     /// Tools that are searchable.
     catalog_tools: Gauge = "vmcp_catalog_tools", Gauge::default();
     /// Searchable tools that have a vector.
     catalog_embedded: Gauge = "vmcp_catalog_embedded_tools", Gauge::default();
     /// Tools that are hidden until their changed definitions are approved.
     catalog_quarantined: Gauge = "vmcp_catalog_quarantined_tools", Gauge::default();
-    /// Tool definitions that changed.
+    /// Definitions that changed.
     catalog_changes: Family<ChangeLabels, Counter> = "vmcp_catalog_changes", Family::default();
     /// Open connections of clients.
     client_connections: Gauge = "vmcp_client_connections", Gauge::default();

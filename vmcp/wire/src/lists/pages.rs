@@ -56,6 +56,16 @@ impl List {
         }
     }
 
+    /// Returns the server capability that a list belongs to.
+    #[must_use]
+    pub fn capability(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Prompts => "prompts",
+            Self::Resources | Self::ResourceTemplates => "resources",
+        }
+    }
+
     /// Returns the byte that stands for the list in cursors. Never reuse a value: clients hold old cursors.
     pub(crate) fn tag(self) -> u8 {
         match self {

@@ -1,11 +1,12 @@
-//! Conditions of the objects that a VirtualMCPServer refers to: its group, telemetry, embeddings.
+//! Conditions of the objects that a VirtualMCPServer refers to: its group, telemetry, embeddings, and the
+//! Secret of its language model.
 
 use kube::ResourceExt as _;
 use vmcp_crds::virtual_mcp_server::{EmbeddingSource, TeiService};
 
 use super::Degradations;
 use crate::runtime::{Conditions, is_true};
-use crate::virtual_mcp_server::dereference::{embedding_server_of, group_of};
+use crate::virtual_mcp_server::dereference::{embedding_server_of, group_of, tool_configs_of};
 use crate::virtual_mcp_server::status::ObservedVirtualMCPServer;
 
 /// Sets a condition for each reference.
@@ -33,8 +34,20 @@ pub(super) fn references(
     if let Some(reference) = &observed.server.spec.telemetry_config_ref {
         telemetry(observed, &reference.name, conditions, degradations);
     }
+    tool_configs(observed, conditions);
     authentication(observed, conditions);
     embedding_server(observed, conditions, degradations);
+}
+
+/// Sets `ToolConfigRefsValidated` if a backend has an MCPToolConfig. A reference that cannot be followed
+/// degrades the server by its backend, which is not called.
+fn tool_configs(observed: &ObservedVirtualMCPServer<'_>, conditions: &mut Conditions) {
+    const KIND: &str = "ToolConfigRefsValidated";
+    if let Some(problem) = observed.plan.tool_configs.first() {
+        conditions.set(KIND, false, problem.reason, problem.message.clone());
+    } else if !tool_configs_of(observed.server, observed.references).is_empty() {
+        conditions.set(KIND, true, "ToolConfigRefsValid", "every MCPToolConfig exists and is valid");
+    }
 }
 
 /// Sets `AuthConfigured`: clients are asked who they are, and the configuration for that is in force. The
@@ -130,4 +143,25 @@ fn embedding_server(
     };
     conditions.set(KIND, false, reason, message.clone());
     degradations.push((reason, message));
+}
+
+/// Sets `LanguageModelConfigured` if the resource names a language model: its key is in force.
+pub(super) fn language_model(
+    observed: &ObservedVirtualMCPServer<'_>,
+    conditions: &mut Conditions,
+    degradations: &mut Degradations,
+) {
+    const KIND: &str = "LanguageModelConfigured";
+    let Ok(server) = &observed.plan.server else { return conditions.keep(KIND) };
+    if server.optimizer.as_ref().is_none_or(|optimizer| optimizer.llm.is_none()) {
+        return;
+    }
+    match &observed.plan.left_out.language_model {
+        Some(refusal) => {
+            let message = format!("no language model ranks tools: {}", refusal.message);
+            conditions.set(KIND, false, refusal.reason, message.clone());
+            degradations.push((refusal.reason, message));
+        }
+        None => conditions.set(KIND, true, "LanguageModelValid", "the language model can be asked"),
+    }
 }

@@ -3,31 +3,43 @@
 use std::collections::VecDeque;
 
 use parking_lot::Mutex;
+use vmcp_config::KnownSecrets;
 
 /// Lines kept; older ones are forgotten.
 const MAX_LINES: usize = 5;
 
 /// The last lines of a program's standard error, and those of its standard output that are no messages.
-#[derive(Debug, Default)]
-pub(crate) struct LastWords(Mutex<VecDeque<String>>);
+#[derive(Debug)]
+pub(crate) struct LastWords {
+    lines: Mutex<VecDeque<String>>,
+    /// Secrets that the program was started with: it may repeat them.
+    secrets: KnownSecrets,
+}
 
 impl LastWords {
-    pub(super) fn push(&self, line: String) {
-        let mut lines = self.0.lock();
+    pub(crate) fn new(secrets: KnownSecrets) -> Self {
+        Self { lines: Mutex::default(), secrets }
+    }
+
+    /// Adds a line; returns it as it may be shown.
+    pub(super) fn push(&self, line: &str) -> String {
+        let line = self.secrets.mask(line).into_owned();
+        let mut lines = self.lines.lock();
         if lines.len() == MAX_LINES {
             lines.pop_front();
         }
-        lines.push_back(line);
+        lines.push_back(line.clone());
+        line
     }
 
     /// Forgets the lines of a former process.
     pub(super) fn clear(&self) {
-        self.0.lock().clear();
+        self.lines.lock().clear();
     }
 
     /// Returns `what`, followed by the lines if there are any.
     pub(crate) fn explain(&self, what: &str) -> String {
-        let lines = self.0.lock();
+        let lines = self.lines.lock();
         if lines.is_empty() {
             what.to_owned()
         } else {

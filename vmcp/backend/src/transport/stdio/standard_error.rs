@@ -33,8 +33,10 @@ pub(super) async fn follow(stderr: ChildStderr, tail: Arc<LastWords>, pass: bool
             // Writing fails if vmcp's own standard error is closed, and nothing can be done about it.
             let _ = tokio::io::stderr().write_all(&line).await;
         }
-        let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+        let text = String::from_utf8_lossy(&line);
+        let text = text.trim_end();
         if !text.is_empty() {
+            let text = tail.push(text);
             let now = Instant::now();
             if !pass && let LineFate::Logged { held_back } = allowance.take(text.len(), now) {
                 if held_back > 0 {
@@ -45,7 +47,6 @@ pub(super) async fn follow(stderr: ChildStderr, tail: Arc<LastWords>, pass: bool
                 }
                 fold.log(&text, now);
             }
-            tail.push(text);
         }
     }
 }

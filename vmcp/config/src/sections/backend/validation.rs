@@ -19,6 +19,7 @@ use crate::sections::proxy::{self, IDLE_TIMEOUT, TIMEOUT};
 use crate::values::duration::RawDuration;
 use crate::values::headers;
 use crate::values::http_url;
+use crate::values::known_secrets::KnownSecrets;
 use crate::values::secret::Secret;
 
 /// Settings of single backends in other sections than `backends`.
@@ -74,6 +75,7 @@ pub(crate) fn validate(
             unavailable.insert(name.into(), format!("{}; {}", problem.message, problem.remedy));
         }
         let auth = shared.outgoing.apply(name, &mut transport, &path, report);
+        let known_secrets = KnownSecrets::of(&transport, report.secrets_below(&path));
         backends.push(Backend {
             name: name.into(),
             transport,
@@ -87,6 +89,7 @@ pub(crate) fn validate(
             warm_sessions: backend.warm_sessions,
             credentials: auth.credentials,
             passthrough_headers: auth.passthrough,
+            known_secrets,
         });
     }
     (backends, unavailable)

@@ -19,6 +19,20 @@ pub struct Contextual {
     pub dynamic_weight: f32,
     /// The list before a client has set a context.
     pub no_context: NoContext,
+    /// The way in which a context chooses tools.
+    pub context_source: ContextSource,
+}
+
+/// The way in which a context chooses tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ContextSource {
+    /// By the similarity of tools' texts and of learned uses.
+    Embeddings,
+    /// By the words of `optimizer.discovery.contexts` and the built-in contexts; without such a word,
+    /// everything is listed.
+    Keywords,
+    /// By words where it has some, else by similarity.
+    Both,
 }
 
 /// The list that a client gets before it has set a context.
@@ -51,6 +65,8 @@ pub struct RawContextual {
     pub dynamic_weight: RawDecimal,
     /// The list that a client gets before it has set a context.
     pub no_context: NoContext,
+    /// The way in which a context chooses tools.
+    pub context_source: ContextSource,
 }
 
 impl Default for RawContextual {
@@ -61,6 +77,7 @@ impl Default for RawContextual {
             static_weight: "0.6".into(),
             dynamic_weight: "0.4".into(),
             no_context: NoContext::All,
+            context_source: ContextSource::Embeddings,
         }
     }
 }
@@ -76,6 +93,7 @@ impl RawContextual {
             static_weight: share("staticWeight", &self.static_weight),
             dynamic_weight: share("dynamicWeight", &self.dynamic_weight),
             no_context: self.no_context,
+            context_source: self.context_source,
         }
     }
 }

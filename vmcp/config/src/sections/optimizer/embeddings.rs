@@ -271,6 +271,7 @@ impl RawOpenAi {
             let at = format!("{path}.apiKey");
             report.problem(&at, "`headers` gives `Authorization` too", "keep one of the two");
         }
+        headers::check_key(self.api_key.as_ref(), &format!("{path}.apiKey"), report);
         let timeout = self.timeout.validate(&format!("{path}.timeout"), &TIMEOUT, report);
         let endpoint = http_url::validate(&self.endpoint, &format!("{path}.endpoint"), report)?;
         Some(EmbeddingProvider::OpenAi {

@@ -9,8 +9,8 @@ use url::Url;
 use crate::problems::Report;
 use crate::sections::proxy::TIMEOUT;
 use crate::values::duration::{self, RawDuration};
-use crate::values::http_url;
 use crate::values::secret::Secret;
+use crate::values::{headers, http_url};
 
 /// Validated settings of the language model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +64,7 @@ impl RawLlm {
                 "name the model to ask for, such as `gpt-5-mini`",
             );
         }
+        headers::check_key(self.api_key.as_ref(), &format!("{path}.apiKey"), report);
         let timeout = self.timeout.validate(&format!("{path}.timeout"), &TIMEOUT, report);
         let endpoint = http_url::validate(&self.endpoint, &format!("{path}.endpoint"), report)?;
         Some(Llm {

@@ -35,11 +35,15 @@ pub enum OptimTool {
     SearchAvailableTools,
     /// Forgets the metrics of tools. For operators' clients: any client that sees it may call it.
     ResetToolMetrics,
+    /// Lists the tools of servers again, and counts what changed. For operators' clients, too.
+    RefreshTools,
+    /// Embeds tools anew. For operators' clients, too.
+    RegenerateEmbeddings,
 }
 
 impl OptimTool {
     /// All of them.
-    pub const ALL: [OptimTool; 13] = [
+    pub const ALL: [OptimTool; 15] = [
         OptimTool::FindTool,
         OptimTool::CallTool,
         OptimTool::ListTools,
@@ -53,6 +57,8 @@ impl OptimTool {
         OptimTool::SetContext,
         OptimTool::SearchAvailableTools,
         OptimTool::ResetToolMetrics,
+        OptimTool::RefreshTools,
+        OptimTool::RegenerateEmbeddings,
     ];
 
     /// Returns the name without a prefix, as it is written in the file.
@@ -71,6 +77,8 @@ impl OptimTool {
             OptimTool::SetContext => "set_context",
             OptimTool::SearchAvailableTools => "search_available_tools",
             OptimTool::ResetToolMetrics => "reset_tool_metrics",
+            OptimTool::RefreshTools => "refresh_tools",
+            OptimTool::RegenerateEmbeddings => "regenerate_embeddings",
         }
     }
 
@@ -90,6 +98,8 @@ impl OptimTool {
             OptimTool::SetContext => "optim.set_context",
             OptimTool::SearchAvailableTools => "optim.search_available_tools",
             OptimTool::ResetToolMetrics => "optim.reset_tool_metrics",
+            OptimTool::RefreshTools => "optim.refresh_tools",
+            OptimTool::RegenerateEmbeddings => "optim.regenerate_embeddings",
         }
     }
 }

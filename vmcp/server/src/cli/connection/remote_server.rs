@@ -30,9 +30,7 @@ pub(super) const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 /// because a command cannot answer it.
 pub(super) async fn call(url: &Url, tool: &str, arguments: Map<String, Value>) -> Result<Value, CallFailure> {
     let unreachable = |reason: String| {
-        CommandFailure::new(format!("{url}: {reason}")).exit(Exit::Unreachable).remedy(
-            "is `vmcp serve` running there? --url names another endpoint, --local starts the backends here",
-        )
+        CommandFailure::new(format!("{url}: {reason}")).exit(Exit::Unreachable).remedy(remedy(url, &reason))
     };
     let lifecycle = ClientLifecycleMode::Auto {
         preferred_versions: vec![ProtocolVersion::V_2026_07_28],
@@ -61,6 +59,14 @@ pub(super) async fn call(url: &Url, tool: &str, arguments: Map<String, Value>) -
         Err(ServiceError::TransportSend(error)) => Err(unreachable(error_chain(&error)).into()),
         Err(error) => Err(unreachable(error.to_string()).into()),
     }
+}
+
+fn remedy(url: &Url, reason: &str) -> &'static str {
+    if url.scheme() == "https" && reason.contains("certificate") {
+        return "name the authority of its certificate by SSL_CERT_FILE=ca.crt, and the host in the certificate by \
+                --url; --local starts the backends here";
+    }
+    "is `vmcp serve` running there? --url names another endpoint, --local starts the backends here"
 }
 
 /// Returns the reason why the MCP client could not connect. Its own error hides the cause, so a plain request
@@ -107,7 +113,25 @@ impl AdminPort {
         path: &str,
         timeout: Duration,
     ) -> Result<T, CommandFailure> {
-        let answer = self.send(Method::GET, path, timeout).await?;
+        self.json(Method::GET, path, timeout).await
+    }
+
+    /// Requests an action, and returns its report.
+    pub(super) async fn post_for<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        timeout: Duration,
+    ) -> Result<T, CommandFailure> {
+        self.json(Method::POST, path, timeout).await
+    }
+
+    async fn json<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        timeout: Duration,
+    ) -> Result<T, CommandFailure> {
+        let answer = self.send(method, path, timeout).await?;
         let url = answer.url().clone();
         answer.json().await.map_err(|error| {
             let reason = in_one_line(error);

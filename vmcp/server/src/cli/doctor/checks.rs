@@ -157,6 +157,13 @@ pub(super) fn of_backend(
             ),
             "`vmcp backends -v` says which and why",
         ),
+        (BackendState::Connected, None) if *tools == Some(0) && resources + prompts == 0 => {
+            Finding::degraded(
+                &subject,
+                format!("connected{took} ({transport}, {spoken}), and offers nothing"),
+                "its own log may say why; some servers offer nothing without their credentials",
+            )
+        }
         (BackendState::Connected, None) => {
             Finding::good(&subject, format!("connected{took} ({transport}, {spoken}): {offers}"))
         }
@@ -185,4 +192,30 @@ pub(super) fn of_backend(
 
 fn shown(duration: Duration) -> String {
     format!("{:.2} s", duration.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Health;
+    use super::*;
+
+    #[test]
+    fn a_backend_that_lists_nothing_or_fails_to_list_is_no_good_news() {
+        let connected = |tools, last_error: Option<&str>| {
+            let status = BackendStatus {
+                name: "b".to_owned(),
+                state: BackendState::Connected,
+                tools,
+                last_error: last_error.map(str::to_owned),
+                ..BackendStatus::default()
+            };
+            of_backend(&status, None, &Connection::Server { mcp: None, admin: None })
+        };
+        assert_eq!(connected(Some(2), None).health, Health::Good);
+        assert_eq!(connected(Some(0), None).health, Health::Degraded);
+        let failed = connected(None, Some("listing failed: fetch failed"));
+        assert_eq!(failed.health, Health::Degraded);
+        let shown = serde_json::to_string(&failed).unwrap();
+        assert!(shown.contains("not known yet") && shown.contains("fetch failed"), "{shown}");
+    }
 }

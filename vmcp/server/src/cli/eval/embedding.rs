@@ -28,7 +28,7 @@ pub(super) async fn index(
     let Some(embedder) = embedder else { return Ok(index) };
     let texts: Vec<_> = documents.iter().map(vector_text).collect();
     let (store, model) = (cache()?, embedder.model_id().await?);
-    let known = vectors(&texts, &store, &model)?;
+    let known = vectors(&texts, &store, &model, |_| None)?;
     let wanting: Vec<_> = texts
         .iter()
         .zip(corpus.tools())
@@ -56,7 +56,7 @@ pub(super) async fn index(
     // Loads the model even if the cache had everything, so that the first query is not slower than the
     // others.
     embedder.embed(&["warm up".to_owned()]).await?;
-    Ok(index.with_vectors(vectors(&texts, &store, &model)?))
+    Ok(index.with_vectors(vectors(&texts, &store, &model, |_| None)?))
 }
 
 /// Opens a cache apart from the server's, which deletes rows of tools that its backends do not offer.

@@ -66,9 +66,18 @@ struct TokenMetrics {
 }
 
 impl SearchAnswer {
-    /// Returns a table of the tools and the tokens saved, with the explanation if one was asked for.
-    pub(super) fn human_text(&self) -> String {
+    /// True if there are hits, none of them by a word that it shares with the query.
+    pub(super) fn is_by_meaning_alone(&self) -> bool {
+        let without_words = |explain: &SearchExplanation| explain.keyword_matches == 0;
+        self.search_mode == "hybrid"
+            && !self.tools.is_empty()
+            && self.explain.as_ref().is_some_and(without_words)
+    }
+
+    /// Returns a table of the tools and the tokens saved, with the explanation if `explained`.
+    pub(super) fn human_text(&self, explained: bool) -> String {
         let SearchAnswer { tools, token_metrics, search_mode, explain, .. } = self;
+        let explain = explain.as_ref().filter(|_| explained);
         let mut parts = Vec::new();
         if !tools.is_empty() {
             let TokenMetrics { baseline, returned, percent } = token_metrics;
@@ -82,7 +91,7 @@ impl SearchAnswer {
                 "{search_mode} search; {returned} tokens instead of {baseline} ({percent:.1}% saved)"
             ));
         }
-        parts.extend(explain.as_ref().map(SearchExplanation::human_text));
+        parts.extend(explain.map(SearchExplanation::human_text));
         parts.join("\n\n")
     }
 }
@@ -179,14 +188,14 @@ mod tests {
 
     #[test]
     fn people_see_the_first_sentence_and_the_savings() {
-        let text = answer(false).human_text();
+        let text = answer(false).human_text(false);
         assert!(text.contains("0.91") && text.contains("Who follows.") && !text.contains("More"), "{text}");
         assert!(text.contains("100 tokens instead of 1000 (90.0% saved)"), "{text}");
     }
 
     #[test]
     fn an_explanation_shows_arms_ranks_terms_and_clauses() {
-        let text = answer(true).human_text();
+        let text = answer(true).human_text(true);
         for expected in
             ["0.500 (#2)", "1.500 (clause 1)", "2.250", "40 tools", "follow (in 3)", "clause 2: tell me"]
         {
@@ -195,9 +204,20 @@ mod tests {
     }
 
     #[test]
+    fn hits_without_a_common_word_are_told_and_nothing_is_explained_unasked() {
+        let mut found = answer(true);
+        assert!(!found.is_by_meaning_alone());
+        found.explain.as_mut().unwrap().keyword_matches = 0;
+        assert!(found.is_by_meaning_alone());
+        assert_eq!(found.human_text(false), answer(false).human_text(false));
+        found.search_mode = "semantic".to_owned();
+        assert!(!found.is_by_meaning_alone(), "words had no part by choice");
+    }
+
+    #[test]
     fn nothing_found_can_be_explained() {
         let mut found = answer(true);
         found.tools.clear();
-        assert!(found.human_text().contains("40 tools searched"));
+        assert!(found.human_text(true).contains("40 tools searched"));
     }
 }

@@ -5,12 +5,10 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
-use nix::sys::signal::kill;
-use nix::unistd::Pid;
 use tokio::net::UnixListener;
 
+use super::process_files;
 use crate::engine::folders;
 
 /// Access to the folder of sockets: by its owner only.
@@ -45,7 +43,7 @@ fn folder(cache: &Path) -> PathBuf {
 
 fn bind(folder: &Path, prefix: &str, pid: u32) -> io::Result<(UnixListener, LocalSocket)> {
     DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
-    let path = folder.join(format!("{prefix}-{pid}"));
+    let path = process_files::path(folder, prefix, pid, "");
     // A former process of this id left it behind.
     let _ = fs::remove_file(&path);
     let listener = UnixListener::bind(&path)?;
@@ -55,25 +53,9 @@ fn bind(folder: &Path, prefix: &str, pid: u32) -> io::Result<(UnixListener, Loca
 /// Returns the sockets of living servers over `config`, the newest first. Those of dead ones are removed.
 pub(in crate::cli) fn of(config: &Path) -> Vec<PathBuf> {
     let prefix = super::file_prefix(config);
-    prefix.map(|prefix| below(&folder(&folders::cache_dir()), &prefix)).unwrap_or_default()
-}
-
-fn below(folder: &Path, prefix: &str) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut found: Vec<(SystemTime, PathBuf)> = Vec::new();
-    for entry in entries {
-        let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_prefix(prefix)?.strip_prefix('-')?.parse().ok());
-        let Some(pid) = pid.map(Pid::from_raw) else { continue };
-        if kill(pid, None).is_err() {
-            let _ = fs::remove_file(entry.path());
-            continue;
-        }
-        let since = entry.metadata().and_then(|metadata| metadata.modified());
-        found.push((since.unwrap_or(SystemTime::UNIX_EPOCH), entry.path()));
-    }
-    found.sort();
-    found.into_iter().rev().map(|(_, path)| path).collect()
+    prefix
+        .map(|prefix| process_files::of_living(&folder(&folders::cache_dir()), &prefix, ""))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -88,9 +70,9 @@ mod tests {
         let (_listener, socket) = bind(&folder, "abc", own).unwrap();
         let (_other, _of_another_file) = bind(&folder, "abd", own).unwrap();
         fs::write(folder.join(format!("abc-{}", i32::MAX)), "").unwrap();
-        assert_eq!(below(&folder, "abc"), [folder.join(format!("abc-{own}"))]);
+        assert_eq!(process_files::of_living(&folder, "abc", ""), [folder.join(format!("abc-{own}"))]);
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
         drop(socket);
-        assert!(below(&folder, "abc").is_empty());
+        assert!(process_files::of_living(&folder, "abc", "").is_empty());
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn leave_terminal() {
 
 /// Starts this command again in the background, and waits until it serves.
 pub(super) fn start(config: &Path) -> Result<Exit, CommandFailure> {
-    if let Some(running) = RunningServer::of(config).filter(RunningServer::is_alive) {
+    if let Some(running) = RunningServer::of(config) {
         return Err(CommandFailure::new(format!(
             "process {} serves this configuration already",
             running.pid
@@ -53,9 +53,9 @@ pub(super) fn start(config: &Path) -> Result<Exit, CommandFailure> {
     spinner.finish_and_clear();
     let running = running?;
     notes::note(&format!(
-        "vmcp serves http://{}/mcp in the background (process {}); its log is {}\n\
+        "vmcp serves {} in the background (process {}); its log is {}\n\
          `vmcp status`, `vmcp logs -f` and `vmcp stop` are for it",
-        running.mcp,
+        running.url(),
         running.pid,
         log.display()
     ));

@@ -18,7 +18,15 @@ pub struct AdminRoute {
 }
 
 /// Every route of the admin port.
-pub const ADMIN_ROUTES: [AdminRoute; 14] = [
+pub const ADMIN_ROUTES: [AdminRoute; 18] = [
+    AdminRoute {
+        method: "GET",
+        path: "/",
+        wants_token: false,
+        query: "",
+        answer: "text/plain",
+        purpose: "This list of routes, for a person with a browser.",
+    },
     AdminRoute {
         method: "GET",
         path: "/healthz",
@@ -42,7 +50,8 @@ pub const ADMIN_ROUTES: [AdminRoute; 14] = [
         wants_token: false,
         query: "",
         answer: "application/openmetrics-text",
-        purpose: "[Metrics](metrics.md); 404 if `telemetry.metricsEnabled` is false.",
+        purpose: "[Metrics](metrics.md); 404 if `telemetry.metricsEnabled` is false. With `server.metricsTokens`, 401 without one of \
+                  them or of `server.adminTokens`.",
     },
     AdminRoute {
         method: "GET",
@@ -79,12 +88,40 @@ pub const ADMIN_ROUTES: [AdminRoute; 14] = [
                   if none waits for approval.",
     },
     AdminRoute {
+        method: "GET",
+        path: "/admin/tools/usage",
+        wants_token: true,
+        query: "",
+        answer: "application/json",
+        purpose: "Tokens that contexts saved at `GET /tools` of this process: `{baseline, filtered, reduction}`, as \
+                  `GET /tools/metrics` of the client port has it.",
+    },
+    AdminRoute {
+        method: "POST",
+        path: "/admin/tools/usage/reset",
+        wants_token: true,
+        query: "",
+        answer: "text/plain",
+        purpose: "Begins these figures anew.",
+    },
+    AdminRoute {
         method: "POST",
         path: "/admin/refresh",
         wants_token: true,
-        query: "`backend`: only this one",
+        query: "`backend`: only this one; `wait=true`: answer with what changed; `force=true`: also embed all its tools \
+                anew, and wait",
         answer: "text/plain",
-        purpose: "Lists backends again: 202 at once, 404 for an unknown backend.",
+        purpose: "Lists backends again: 202 at once, 404 for an unknown backend. With `wait` or `force`, 200 and JSON, \
+                  `{servers}`: `server`, and `added`, `updated`, `removed`, `unchanged`, or `error`.",
+    },
+    AdminRoute {
+        method: "POST",
+        path: "/admin/embeddings/regenerate",
+        wants_token: true,
+        query: "`backend`: only this one's tools",
+        answer: "application/json",
+        purpose: "Embeds tools anew, also those that have a vector: `{regenerated, failed, duration_ms}`. 404 for an \
+                  unknown backend, 503 while the provider does not answer.",
     },
     AdminRoute {
         method: "POST",
@@ -138,8 +175,8 @@ pub const ADMIN_ROUTES: [AdminRoute; 14] = [
         wants_token: true,
         query: "`learned_after`: only pairs learned since, in milliseconds",
         answer: "application/json",
-        purpose: "Counts, learned pairs and approvals of this process, for the other replicas of `server.peers`. Its shape \
-                  may change with any version.",
+        purpose: "Counts, learned pairs and approvals of this process, for the other replicas of `server.peers`; 304 if \
+                  it is the one of `If-None-Match`. Its shape may change with any version.",
     },
 ];
 

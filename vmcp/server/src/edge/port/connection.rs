@@ -1,4 +1,5 @@
-//! [`ConnectionServer`]: serves one connection of a client, as HTTP/1.1 or as HTTP/2 by prior knowledge.
+//! [`ConnectionServer`]: serves one connection of a client, as HTTP/1.1 or as HTTP/2, by prior knowledge or
+//! by the choice of TLS.
 //!
 //! One clock a connection bounds the handshake, the headers of a request and idleness alike: a connection
 //! without a request under way for `server.receiveTimeout` is closed. It costs no timer operation a request.
@@ -10,6 +11,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::net::IpAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
@@ -22,10 +24,12 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
+use vmcp_access::client_certificate::ClientCertificate;
 use vmcp_config::Server;
 
 use super::http2::StreamExecutor;
-use super::socket::ClientSocket;
+use super::socket::{ClientSocket, ClientStream};
+use super::tls::{Accepted, TlsPort};
 use crate::edge::transport::http::activity::Activity;
 use crate::edge::transport::http::exchange::{Arrival, Response, Service};
 use crate::engine::Engine;
@@ -55,6 +59,7 @@ const LAST_REQUEST_TIMEOUT: Duration = Duration::from_millis(200);
 /// Serves connections with one stack of layers.
 pub(super) struct ConnectionServer<S> {
     http1: http1::Builder,
+    tls: Option<TlsPort>,
     stack: S,
     engine: Engine,
     receive: Duration,
@@ -77,22 +82,45 @@ impl<S: Service<Arrival> + Clone> ConnectionServer<S> {
             .max_header_size(MAX_HEADER_BYTES as usize)
             .max_buf_size(MAX_BUFFER_BYTES);
         let (receive, write) = (settings.receive_timeout, settings.write_timeout);
-        Self { http1, stack, engine, receive, write }
+        Self { http1, tls: None, stack, engine, receive, write }
+    }
+
+    /// Serves TLS alone.
+    pub(super) fn with_tls(self, tls: Option<TlsPort>) -> Self {
+        Self { tls, ..self }
     }
 
     /// Serves one connection to its end.
     pub(super) async fn serve(&self, stream: TcpStream, stop: CancellationToken) {
         let _counted = ConnectionGauge::begin(self.engine.clone());
         let Ok(from) = stream.peer_addr() else { return };
+        let mut request = RequestContext {
+            stack: self.stack.clone(),
+            engine: self.engine.clone(),
+            from: from.ip(),
+            certificate: None,
+        };
         // Three bytes tell the versions apart: HTTP/2 begins with "PRI".
         let mut first = [0; 3];
         if !wakes(&stream, &mut first, Instant::now() + self.receive, &stop).await {
             return;
         }
-        let request =
-            RequestContext { stack: self.stack.clone(), engine: self.engine.clone(), from: from.ip() };
+        let (stream, is_http2) = match &self.tls {
+            None => (ClientStream::Plain(stream), first == *b"PRI"),
+            Some(tls) => {
+                let snapshot = self.engine.snapshot();
+                match timeout(self.receive, tls.accept(stream, &snapshot.config)).await {
+                    Ok(Ok(Accepted { stream, is_http2, certificate })) => {
+                        request.certificate = certificate;
+                        (ClientStream::Tls(Box::new(stream)), is_http2)
+                    }
+                    Ok(Err(error)) => return tracing::debug!(%error, address = %from, "no TLS with a client"),
+                    Err(_) => return,
+                }
+            }
+        };
         let socket = ClientSocket::new(stream, self.engine.clone(), self.write);
-        let ended = if first == *b"PRI" {
+        let ended = if is_http2 {
             self.serve_http2(socket, request, stop).await
         } else {
             self.serve_http1(socket, request, stop).await
@@ -110,8 +138,9 @@ impl<S: Service<Arrival> + Clone> ConnectionServer<S> {
         request: RequestContext<S>,
         stop: CancellationToken,
     ) -> hyper::Result<()> {
-        // The first rest is short; one that is interrupted by half a head is not.
-        let mut rest = REST;
+        // The first rest is short; one that is interrupted by half a head is not. TLS may hold bytes that the
+        // socket does not show, so that its connections keep their buffers.
+        let mut rest = if socket.plain().is_some() { REST } else { self.receive };
         loop {
             let activity = socket.activity();
             let service = request.clone().service(activity.clone());
@@ -136,11 +165,9 @@ impl<S: Service<Arrival> + Clone> ConnectionServer<S> {
             };
             let parts = Pin::into_inner(connection).into_parts();
             socket = parts.io.into_inner();
-            if rest >= self.receive {
-                return Ok(());
-            }
+            let Some(plain) = socket.plain().filter(|_| rest < self.receive) else { return Ok(()) };
             if parts.read_buf.is_empty() {
-                if !wakes(socket.stream(), &mut [0], resting_since + self.receive, &stop).await {
+                if !wakes(plain, &mut [0], resting_since + self.receive, &stop).await {
                     return Ok(());
                 }
                 rest = REST;
@@ -257,6 +284,7 @@ struct RequestContext<S> {
     stack: S,
     engine: Engine,
     from: IpAddr,
+    certificate: Option<Arc<ClientCertificate>>,
 }
 
 impl<S: Service<Arrival> + Clone> RequestContext<S> {
@@ -268,9 +296,13 @@ impl<S: Service<Arrival> + Clone> RequestContext<S> {
     + use<S> {
         service_fn(move |request: Request<Incoming>| {
             let (stack, snapshot, from) = (self.stack.clone(), self.engine.snapshot(), self.from);
+            let certificate = self.certificate.clone();
             let (reading, answering, activity) = (activity.begin(), activity.begin(), activity.clone());
             async move {
-                let (head, body) = request.into_parts();
+                let (mut head, body) = request.into_parts();
+                if let Some(certificate) = certificate {
+                    head.extensions.insert(certificate);
+                }
                 let mut response = stack.call(Arrival { head, body, reading, from, snapshot }).await;
                 response.body_mut().end(answering);
                 if activity.closes_after_answer() {

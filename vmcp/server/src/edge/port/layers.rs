@@ -7,3 +7,4 @@ pub(super) mod host_rules;
 pub(super) mod principal_limits;
 pub(super) mod read_body;
 mod resource_metadata;
+pub(super) mod tools_route;

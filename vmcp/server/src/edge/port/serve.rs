@@ -15,6 +15,7 @@ use super::admin::{self, Admin};
 use super::connection::ConnectionServer;
 use super::connections::ConnectionLimits;
 use super::stack::client_stack;
+use super::tls::TlsPort;
 use super::workers::Workers;
 use super::{connections, open_files};
 use crate::edge::request::edge::Edge;
@@ -32,6 +33,9 @@ pub enum ServeError {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// The certificate of the client port cannot be used.
+    #[error("{0}")]
+    Tls(String),
     /// The threads that serve clients cannot be started.
     #[error("cannot start the threads that serve clients: {0}")]
     Threads(#[source] io::Error),
@@ -55,9 +59,10 @@ impl Ports {
     pub async fn open(edge: Arc<Edge>, admin: Admin, server: &Server) -> Result<Ports, ServeError> {
         let (clients, client) = bind("server.listen", server.listen).await?;
         let (operators, operator) = bind("server.adminListen", server.admin_listen).await?;
+        let tls = TlsPort::new(&edge.engine.snapshot().config).map_err(ServeError::Tls)?;
         let workers = Workers::start().map_err(ServeError::Threads)?;
         let stack = Arc::new(client_stack(&edge, server, client));
-        let connections = ConnectionServer::new(stack, edge.engine.clone(), server);
+        let connections = ConnectionServer::new(stack, edge.engine.clone(), server).with_tls(tls);
         let (stop_clients, stop_admin) = (CancellationToken::new(), CancellationToken::new());
         Ok(Ports {
             client,

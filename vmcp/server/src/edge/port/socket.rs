@@ -1,4 +1,5 @@
-//! [`ClientSocket`]: a TCP stream with a write timeout (slow reader attack) that can take back what was read.
+//! [`ClientSocket`]: a TCP stream, with or without TLS, with a write timeout (slow reader attack) that can
+//! take back what was read.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -9,6 +10,7 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
+use tokio_rustls::server::TlsStream;
 
 use crate::edge::transport::http::activity::Activity;
 use crate::engine::Engine;
@@ -16,7 +18,7 @@ use crate::engine::Engine;
 /// A connection that fails once written bytes have waited for `limit`. Until then a stalled client holds a
 /// bounded number of bytes, and so do the tasks that wait for it.
 pub(super) struct ClientSocket {
-    stream: TcpStream,
+    stream: ClientStream,
     engine: Engine,
     limit: Duration,
     /// The write timeout; runs while the client leaves sent bytes unread.
@@ -28,10 +30,10 @@ pub(super) struct ClientSocket {
 
 impl ClientSocket {
     /// Wraps `stream`; a write that waits for longer than `limit` fails.
-    pub(super) fn new(stream: TcpStream, engine: Engine, limit: Duration) -> Self {
+    pub(super) fn new(stream: ClientStream, engine: Engine, limit: Duration) -> Self {
         // Small answers must not wait for the client's delayed acknowledgement (40 ms, Nagle's algorithm). A
         // socket that refuses the option still works.
-        let _ = stream.set_nodelay(true);
+        let _ = stream.tcp().set_nodelay(true);
         let (activity, unread) = (Activity::default(), Bytes::new());
         Self { stream, engine, limit, waiting: None, activity, unread }
     }
@@ -41,9 +43,12 @@ impl ClientSocket {
         self.activity.clone()
     }
 
-    /// Returns the TCP stream.
-    pub(super) fn stream(&self) -> &TcpStream {
-        &self.stream
+    /// Returns the TCP stream, unless TLS may hold bytes of it.
+    pub(super) fn plain(&self) -> Option<&TcpStream> {
+        match &self.stream {
+            ClientStream::Plain(stream) => Some(stream),
+            ClientStream::Tls(_) => None,
+        }
     }
 
     /// Takes back bytes, which are read again first.
@@ -71,6 +76,31 @@ impl ClientSocket {
     }
 }
 
+/// The stream of a connection.
+pub(super) enum ClientStream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl ClientStream {
+    fn tcp(&self) -> &TcpStream {
+        match self {
+            ClientStream::Plain(stream) => stream,
+            ClientStream::Tls(stream) => stream.get_ref().0,
+        }
+    }
+}
+
+/// Calls a method of the stream within.
+macro_rules! either {
+    ($socket:ident.$method:ident($($argument:expr),*)) => {
+        match &mut $socket.stream {
+            ClientStream::Plain(stream) => Pin::new(stream).$method($($argument),*),
+            ClientStream::Tls(stream) => Pin::new(stream.as_mut()).$method($($argument),*),
+        }
+    };
+}
+
 impl AsyncRead for ClientSocket {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -82,7 +112,7 @@ impl AsyncRead for ClientSocket {
             buffer.put_slice(&self.unread.split_to(taken));
             return Poll::Ready(Ok(()));
         }
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        either!(self.poll_read(context, buffer))
     }
 }
 
@@ -92,7 +122,7 @@ impl AsyncWrite for ClientSocket {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        let written = either!(self.poll_write(context, bytes));
         self.written(written, context)
     }
 
@@ -101,19 +131,22 @@ impl AsyncWrite for ClientSocket {
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
+        let written = either!(self.poll_write_vectored(context, pieces));
         self.written(written, context)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        match &self.stream {
+            ClientStream::Plain(stream) => stream.is_write_vectored(),
+            ClientStream::Tls(stream) => stream.is_write_vectored(),
+        }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        either!(self.poll_flush(context))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        either!(self.poll_shutdown(context))
     }
 }

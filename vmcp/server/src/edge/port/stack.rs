@@ -8,6 +8,7 @@
 //! Endpoint              the path, the methods, a bridge that is not up yet          404, 405, 503
 //! Authenticate          the principal: identity and address                         400, 401, 403, 503
 //! PrincipalLimits       requests and bytes of one principal                         429
+//! ToolsRoute            tools by topic, for programs that are no MCP clients        200, 400, 403, 405
 //! ReadBody              media types, size, time, the byte budget of the process     406, 408, 413, 415, 503
 //!   │
 //! McpService            message, era, session, and the conversation                 400, 404
@@ -31,7 +32,9 @@ use super::layers::endpoint::Endpoint;
 use super::layers::host_rules::{HostGuard, HostRules};
 use super::layers::principal_limits::PrincipalLimits;
 use super::layers::read_body::ReadBody;
+use super::layers::tools_route::ToolsRoute;
 use crate::edge::request::Edge;
+use crate::edge::tools_api::ToolsApi;
 use crate::edge::transport::http::McpService;
 use crate::edge::transport::http::exchange::{Arrival, Service};
 
@@ -47,7 +50,8 @@ pub(super) fn client_stack(
 
     let mcp = McpService::new(Arc::clone(edge));
     let read_body = ReadBody::new(budget, Arc::clone(&metrics), mcp);
-    let limits = PrincipalLimits::new(Arc::clone(&metrics), read_body);
+    let tools = ToolsRoute::new(ToolsApi::new(edge.engine.clone()), read_body);
+    let limits = PrincipalLimits::new(Arc::clone(&metrics), tools);
     let authenticate = Authenticate::new(
         ConfiguredAuthenticator::new(Arc::clone(&metrics), Arc::clone(edge.engine.call_observers())),
         limits,

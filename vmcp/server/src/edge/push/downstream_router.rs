@@ -77,6 +77,13 @@ impl DownstreamRouter {
         registered
     }
 
+    /// Ends a session whose client asks for it: its id is refused from now on.
+    pub(crate) fn end(&self, session: SessionId, principal: PrincipalKey, expires: u64) {
+        for released in self.sessions.end(session, principal, expires) {
+            self.release(&released);
+        }
+    }
+
     /// Frees all that an ended session holds in this process: open questions, streams, subscriptions.
     pub(crate) fn end_session(&self, session: SessionId) {
         self.questions.close_session(session);

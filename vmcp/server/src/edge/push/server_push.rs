@@ -6,14 +6,12 @@ use tokio_util::sync::CancellationToken;
 use vmcp_backend::SessionId;
 
 use super::downstream_router::DownstreamRouter;
-use crate::edge::session::sessions::Sessions;
 use crate::engine::Engine;
 
 /// The state behind all push streams and subscriptions of this process.
 pub(crate) struct ServerPush {
     pub(crate) engine: Engine,
     pub(crate) router: Arc<DownstreamRouter>,
-    pub(crate) sessions: Arc<Sessions>,
     /// Cancelled at shutdown; ends all push streams.
     pub(crate) closing: CancellationToken,
 }
@@ -31,7 +29,7 @@ impl ServerPush {
     /// Frees what was registered for a session that its client ended concurrently. Call after each
     /// registration: the end may have come between the check of the session id and the registration.
     pub(crate) fn release_if_ended(&self, session: SessionId) {
-        if self.sessions.has_ended(session) {
+        if self.router.sessions.has_ended(session) {
             self.router.end_session(session);
         }
     }

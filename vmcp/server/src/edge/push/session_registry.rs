@@ -1,7 +1,8 @@
 //! [`SessionRegistry`]: state of legacy sessions that this process keeps in memory.
 //!
 //! A session is sealed into its id, so most sessions need no memory here. Registered are only those that
-//! opened a stream, subscribed to a resource or chose a log level in this process.
+//! opened a stream, subscribed to a resource or chose a log level in this process; remembered are those that
+//! their clients ended here, until their ids expire.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -19,9 +20,9 @@ use crate::access::principal_shares::{Held, LimitReached, PrincipalShares};
 use crate::engine::Generation;
 use crate::telemetry::metrics::Metrics;
 
-/// Registered sessions of this process, as a backstop; one more evicts another.
+/// Registered and ended sessions of this process, as a backstop; one more evicts another.
 const MAX_SESSIONS: usize = 100_000;
-/// Registered sessions of one principal; one more evicts another of the same principal.
+/// Registered and ended sessions of one principal; one more evicts another of the same principal.
 const MAX_SESSIONS_PER_PRINCIPAL: usize = 25_000;
 /// Sessions that are looked at for one without a stream, so that an eviction costs the same whatever their
 /// number.
@@ -39,8 +40,6 @@ pub(crate) struct RegisteredSession {
     pub(crate) session: SessionId,
     /// The principal whose share the session takes.
     pub(crate) principal: PrincipalKey,
-    /// End of the session, in seconds since 1970.
-    expires: u64,
     pub(crate) mailbox: Arc<Mailbox>,
     /// The level of `logging/setLevel`; `None` if the client never set one.
     level: Mutex<Option<Level>>,
@@ -90,11 +89,38 @@ pub(crate) struct SessionRegistry {
     last_number: AtomicU64,
 }
 
-/// A registration and its place in the share of its principal.
+/// A session and its place in the share of its principal.
 #[derive(Debug)]
 struct Entry {
-    registered: Arc<RegisteredSession>,
+    state: SessionState,
+    principal: PrincipalKey,
+    /// End of the session, in seconds since 1970.
+    expires: u64,
     _held: Held,
+}
+
+/// State of a session in this process.
+#[derive(Debug)]
+enum SessionState {
+    Registered(Arc<RegisteredSession>),
+    /// Its client ended it: the id is refused until it expires.
+    Ended,
+}
+
+impl Entry {
+    fn registered(&self) -> Option<&Arc<RegisteredSession>> {
+        match &self.state {
+            SessionState::Registered(registered) => Some(registered),
+            SessionState::Ended => None,
+        }
+    }
+
+    fn into_registered(self) -> Option<Arc<RegisteredSession>> {
+        match self.state {
+            SessionState::Registered(registered) => Some(registered),
+            SessionState::Ended => None,
+        }
+    }
 }
 
 /// A queue of sessions, the first to expire in front.
@@ -110,32 +136,40 @@ struct SessionTable {
 }
 
 impl SessionTable {
-    fn insert(&mut self, registered: &Arc<RegisteredSession>, held: Held) {
-        let RegisteredSession { session, principal, expires, .. } = **registered;
-        self.expiry.insert((expires, session));
-        self.of_principal.entry(principal).or_default().insert((expires, session));
-        self.sessions.insert(session, Entry { registered: Arc::clone(registered), _held: held });
+    fn insert(&mut self, session: SessionId, entry: Entry) {
+        let at = (entry.expires, session);
+        self.expiry.insert(at);
+        self.of_principal.entry(entry.principal).or_default().insert(at);
+        self.sessions.insert(session, entry);
     }
 
-    fn remove(&mut self, session: SessionId) -> Option<Arc<RegisteredSession>> {
-        let Entry { registered, .. } = self.sessions.remove(&session)?;
-        let at = (registered.expires, session);
+    fn remove(&mut self, session: SessionId) -> Option<Entry> {
+        let entry = self.sessions.remove(&session)?;
+        let at = (entry.expires, session);
         self.expiry.remove(&at);
-        if let Some(own) = self.of_principal.get_mut(&registered.principal) {
+        if let Some(own) = self.of_principal.get_mut(&entry.principal) {
             own.remove(&at);
             if own.is_empty() {
-                self.of_principal.remove(&registered.principal);
+                self.of_principal.remove(&entry.principal);
             }
         }
-        Some(registered)
+        Some(entry)
+    }
+
+    fn registered(&self, session: SessionId) -> Option<&Arc<RegisteredSession>> {
+        self.sessions.get(&session)?.registered()
+    }
+
+    fn has_ended(&self, session: SessionId) -> bool {
+        self.sessions.get(&session).is_some_and(|entry| matches!(entry.state, SessionState::Ended))
     }
 
     /// Removes the first session to expire without a stream among the first of a queue, or the first of all:
-    /// a session without a stream loses a log level or a queued update only.
-    fn evict(&mut self, principal: Option<PrincipalKey>) -> Option<Arc<RegisteredSession>> {
+    /// a session without a stream loses a log level or a queued update only, one that was ended its end.
+    fn evict(&mut self, principal: Option<PrincipalKey>) -> Option<Entry> {
         let queue = principal.map_or(Some(&self.expiry), |principal| self.of_principal.get(&principal))?;
         let silent = |(_, session): &&(u64, SessionId)| {
-            self.sessions.get(session).is_some_and(|entry| !entry.registered.mailbox.has_open_stream())
+            self.registered(*session).is_none_or(|registered| !registered.mailbox.has_open_stream())
         };
         let chosen = queue.iter().take(MAX_EVICTION_LOOKUPS).find(silent).or_else(|| queue.first())?.1;
         self.remove(chosen)
@@ -162,12 +196,18 @@ impl SessionRegistry {
 
     /// Returns the registration of a session.
     pub(crate) fn get(&self, session: SessionId) -> Option<Arc<RegisteredSession>> {
-        self.lock().sessions.get(&session).map(|entry| Arc::clone(&entry.registered))
+        self.lock().registered(session).map(Arc::clone)
+    }
+
+    /// Returns true if the session was ended in this process.
+    pub(crate) fn has_ended(&self, session: SessionId) -> bool {
+        self.lock().has_ended(session)
     }
 
     /// Returns the registration of a session, made if there is none, and those evicted for it: of the same
     /// principal at its share, of any principal at the limit of the process. `known` are the list generations
-    /// that a session knows of which nothing is remembered.
+    /// that a session knows of which nothing is remembered. A session that was ended gets a registration that
+    /// nothing reaches.
     pub(crate) fn register(
         &self,
         session: SessionId,
@@ -176,34 +216,69 @@ impl SessionRegistry {
         known: Generation,
     ) -> (Arc<RegisteredSession>, Vec<Arc<RegisteredSession>>) {
         let mut table = self.lock();
-        if let Some(entry) = table.sessions.get(&session) {
-            return (Arc::clone(&entry.registered), Vec::new());
+        if let Some(registered) = table.registered(session) {
+            return (Arc::clone(registered), Vec::new());
         }
         let seen = table.seen.pop(&session).unwrap_or(known);
         let registered = Arc::new(RegisteredSession {
             session,
             principal,
-            expires,
             mailbox: Arc::new(Mailbox::new(self.next_mailbox_number(), None, seen)),
             level: Mutex::default(),
             announced_to: Mutex::default(),
         });
+        if table.has_ended(session) {
+            registered.mailbox.close();
+            return (registered, Vec::new());
+        }
         let mut evicted = Vec::new();
+        // Without room the session is served unregistered, until its stream ends.
+        if let Some(held) = self.make_room(&mut table, principal, &mut evicted) {
+            let state = SessionState::Registered(Arc::clone(&registered));
+            table.insert(session, Entry { state, principal, expires, _held: held });
+        }
+        (registered, evicted)
+    }
+
+    /// Takes a place in the share of a principal, and evicts others for it.
+    fn make_room(
+        &self,
+        table: &mut SessionTable,
+        principal: PrincipalKey,
+        evicted: &mut Vec<Arc<RegisteredSession>>,
+    ) -> Option<Held> {
         loop {
             let of = match self.shares.take(principal) {
-                Ok(held) => {
-                    table.insert(&registered, held);
-                    return (registered, evicted);
-                }
+                Ok(held) => return Some(held),
                 Err(LimitReached::OfPrincipal(_)) => Some(principal),
                 Err(LimitReached::OfProcess(_)) => None,
             };
-            match table.evict(of) {
-                Some(one) => evicted.push(one),
-                // Nothing to evict: the session is served unregistered, until its stream ends.
-                None => return (registered, evicted),
-            }
+            evicted.extend(table.evict(of)?.into_registered());
         }
+    }
+
+    /// Ends a session in this process; other processes accept its id until it expires. Returns its
+    /// registration and those that were evicted.
+    pub(crate) fn end(
+        &self,
+        session: SessionId,
+        principal: PrincipalKey,
+        expires: u64,
+    ) -> Vec<Arc<RegisteredSession>> {
+        let mut table = self.lock();
+        table.seen.pop(&session);
+        if let Some(entry) = table.sessions.get_mut(&session) {
+            let before = std::mem::replace(&mut entry.state, SessionState::Ended);
+            return match before {
+                SessionState::Registered(registered) => vec![registered],
+                SessionState::Ended => Vec::new(),
+            };
+        }
+        let mut evicted = Vec::new();
+        if let Some(held) = self.make_room(&mut table, principal, &mut evicted) {
+            table.insert(session, Entry { state: SessionState::Ended, principal, expires, _held: held });
+        }
+        evicted
     }
 
     /// Removes a registration that nothing uses: no stream, no subscription, no log level. `subscribes` tells
@@ -217,33 +292,41 @@ impl SessionRegistry {
         drop(registered);
         // Every user of a registration holds an `Arc` of it. With the map locked and one reference left, no
         // task can be about to open a stream on it.
-        let unused = |Entry { registered, .. }: &Entry| {
+        let unused = |registered: &Arc<RegisteredSession>| {
             let idle = Arc::strong_count(registered) == 1 && registered.level().is_none();
             idle && !registered.mailbox.has_open_stream() && !subscribes(registered.mailbox.number)
         };
-        if table.sessions.get(&session).is_some_and(unused)
-            && let Some(removed) = table.remove(session)
+        if table.registered(session).is_some_and(unused)
+            && let Some(removed) = table.remove(session).and_then(Entry::into_registered)
         {
             table.seen.put(session, removed.mailbox.seen());
         }
     }
 
-    /// Removes and returns the registration of a session that ended.
+    /// Removes and returns the registration of a session that is over.
     pub(crate) fn remove(&self, session: SessionId) -> Option<Arc<RegisteredSession>> {
         let mut table = self.lock();
         table.seen.pop(&session);
-        table.remove(session)
+        table.registered(session)?;
+        table.remove(session)?.into_registered()
     }
 
-    /// Returns the sessions whose lifetime is over.
+    /// Forgets the ended sessions whose ids have expired, and returns the registered ones.
     pub(crate) fn expired(&self, now: u64) -> Vec<SessionId> {
-        let table = self.lock();
-        table.expiry.iter().take_while(|(expires, _)| *expires <= now).map(|(_, session)| *session).collect()
+        let mut table = self.lock();
+        let expired = table.expiry.iter().take_while(|(expires, _)| *expires <= now);
+        let expired: Vec<SessionId> = expired.map(|(_, session)| *session).collect();
+        let (ended, registered): (Vec<_>, Vec<_>) =
+            expired.into_iter().partition(|session| table.has_ended(*session));
+        for session in ended {
+            table.remove(session);
+        }
+        registered
     }
 
     /// Returns all registrations.
     pub(crate) fn all(&self) -> Vec<Arc<RegisteredSession>> {
-        self.lock().sessions.values().map(|entry| Arc::clone(&entry.registered)).collect()
+        self.lock().sessions.values().filter_map(Entry::registered).map(Arc::clone).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, SessionTable> {
@@ -285,6 +368,23 @@ mod tests {
         register(&sessions, 1, 5);
         register(&sessions, 2, 6);
         assert_eq!(sessions.expired(5), [[1; 16]]);
+    }
+
+    #[test]
+    fn an_ended_session_is_refused_until_it_expires() {
+        let sessions = SessionRegistry::new(&Metrics::new());
+        let key = Principal::default().key();
+        let registered = register(&sessions, 1, 5);
+        assert_eq!(sessions.end([1; 16], key, 5).len(), 1, "its registration");
+        assert!(sessions.end([1; 16], key, 5).is_empty() && sessions.end([2; 16], key, 7).is_empty());
+        assert!(sessions.has_ended([1; 16]) && sessions.has_ended([2; 16]) && !sessions.has_ended([3; 16]));
+        assert!(sessions.get([1; 16]).is_none() && sessions.all().is_empty());
+        let late = register(&sessions, 1, 5);
+        assert!(!Arc::ptr_eq(&late, &registered) && sessions.get([1; 16]).is_none());
+        assert!(sessions.remove([1; 16]).is_none() && sessions.has_ended([1; 16]), "the end stays");
+        assert!(sessions.expired(6).is_empty());
+        assert!(!sessions.has_ended([1; 16]) && sessions.has_ended([2; 16]));
+        assert_eq!(sessions.lock().expiry.len(), 1);
     }
 
     #[test]

@@ -97,12 +97,19 @@ async fn handle(
         return refuse(RpcError::method_not_found(method));
     }
     if let Some(list) = List::of_method(method) {
-        let fresh =
-            if edge.engine.wait_for_first_listings().await { Some(edge.engine.snapshot()) } else { None };
+        let fresh = if edge.engine.wait_for_first_listings().await {
+            Some(edge.engine.for_session(edge.engine.snapshot(), peer.session).await)
+        } else {
+            None
+        };
         if let Some(fresh) = &fresh {
             edge.engine.prepare(fresh, &peer.principal).await;
         }
         let snapshot = fresh.as_deref().unwrap_or(snapshot);
+        // A session was told other capabilities, perhaps: its lists are empty then.
+        if peer.era == Era::Modern && !snapshot.declares(&snapshot.view(&peer.principal), list) {
+            return refuse(RpcError::method_not_found(method));
+        }
         return match lists::page(&edge.engine, snapshot, peer, list, params) {
             Ok(page) => EncodedResponse::ok(rpc::response_around(request.id(), page)),
             Err(error) => refuse(error),

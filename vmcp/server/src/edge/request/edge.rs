@@ -31,7 +31,7 @@ use crate::engine::Engine;
 pub struct Edge {
     pub(crate) engine: Engine,
     keys: SealingKeys,
-    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) sessions: Sessions,
     pub(crate) in_flight: Arc<InFlightRequests>,
     pub(crate) push: Arc<ServerPush>,
     pub(crate) questions: Arc<PendingQuestions>,
@@ -44,21 +44,16 @@ impl Edge {
     /// runtime must be running.
     pub fn new(engine: Engine, router: Arc<DownstreamRouter>) -> Result<Arc<Edge>, KeyError> {
         let keys = SealingKeys::new(&engine.snapshot().config)?;
-        let (sessions, closing) = (Arc::<Sessions>::default(), CancellationToken::new());
+        let closing = CancellationToken::new();
         let questions = Arc::clone(&router.questions);
-        let push = Arc::new(ServerPush {
-            engine: engine.clone(),
-            router,
-            sessions: Arc::clone(&sessions),
-            closing: closing.clone(),
-        });
+        let push = Arc::new(ServerPush { engine: engine.clone(), router, closing: closing.clone() });
         let metrics = Arc::clone(engine.metrics());
         tokio::spawn(context_changes::run(Arc::downgrade(&push)));
         tokio::spawn(upkeep::run(Arc::downgrade(&push)));
         let edge = Arc::new(Edge {
             engine,
             keys,
-            sessions,
+            sessions: Sessions::default(),
             in_flight: Arc::default(),
             push,
             questions,

@@ -170,4 +170,23 @@ mod tests {
         let table = in_flight.lock();
         assert!(table.sessions.is_empty() && table.count == 0);
     }
+
+    #[test]
+    fn a_refusal_names_the_limit_that_was_reached() {
+        let in_flight = Arc::new(InFlightRequests::default());
+        let (id, token) = (RawValue::from_string("1".to_owned()).unwrap(), CancellationToken::new());
+        let session = |number: usize| (number as u128).to_be_bytes();
+        let enter = |number| in_flight.enter(session(number), &id, &token);
+        let full: Vec<_> =
+            (0..MAX_REQUESTS).map(|at| enter(at / MAX_REQUESTS_PER_SESSION).unwrap()).collect();
+        let refused = |number| enter(number).unwrap_err().to_string();
+        let of_process = refused(MAX_REQUESTS);
+        assert!(
+            of_process.contains("this server has 20000") && !of_process.contains("session"),
+            "{of_process}"
+        );
+        let of_session = refused(0);
+        assert!(of_session.contains("at most 256 in a session"), "{of_session}");
+        drop(full);
+    }
 }

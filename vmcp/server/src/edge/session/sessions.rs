@@ -1,15 +1,14 @@
 //! [`Sessions`]: legacy sessions, sealed into their ids.
 //!
-//! A session id carries the whole session, encrypted, so any process with the key can serve it. Two tables
-//! are kept in memory: the ids that clients ended, and a cache of opened sessions, so that an id is unsealed
-//! once and not with each request.
+//! A session id carries the whole session, encrypted, so any process with the key can serve it. Opened
+//! sessions are cached, so that an id is unsealed once and not with each request.
 
-use parking_lot::{Mutex, MutexGuard};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
-use vmcp_backend::{ClientFacts, SessionId};
+use vmcp_backend::ClientFacts;
 use vmcp_json::object::Object;
 use vmcp_wire::sealed::KeyRing;
 use vmcp_wire::sealed::{session::Session, session::SessionError};
@@ -19,37 +18,13 @@ use crate::access::identity::Principal;
 
 /// Lifetime of a session, in seconds. A client whose session expired opens another without its user noticing.
 pub(crate) const LIFETIME_SECS: u64 = 24 * 60 * 60;
-/// Ended sessions that are remembered; beyond it the one that expires first is forgotten.
-const MAX_ENDED: usize = 100_000;
 /// Cached sessions, about 1 KiB each; beyond it the whole cache is cleared.
 const MAX_OPENED: usize = 10_000;
 
-/// The ended and the cached sessions of this process.
+/// The cached sessions of this process.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
-    ended: Mutex<EndedSessions>,
     open: Mutex<OpenedSessions>,
-}
-
-/// Ended sessions, and the queue of their expiry in seconds since 1970.
-#[derive(Debug, Default)]
-struct EndedSessions {
-    ids: HashSet<SessionId>,
-    expiry: BTreeSet<(u64, SessionId)>,
-}
-
-impl EndedSessions {
-    /// Adds a session; forgets the expired ones and, at [`MAX_ENDED`], the first to expire.
-    fn insert(&mut self, session: SessionId, expires: u64, now: u64) {
-        while let Some((first, _)) = self.expiry.first()
-            && (*first <= now || self.ids.len() >= MAX_ENDED)
-            && let Some((_, forgotten)) = self.expiry.pop_first()
-        {
-            self.ids.remove(&forgotten);
-        }
-        self.ids.insert(session);
-        self.expiry.insert((expires, session));
-    }
 }
 
 /// A cache of sessions by id, valid for one key ring only: after a change of keys an id must be unsealed
@@ -107,18 +82,17 @@ pub(crate) fn begin(ring: &KeyRing, mut session: Session) -> Result<(Session, St
 }
 
 impl Sessions {
-    /// Returns the session that `id` holds, unless it was ended in this process.
+    /// Returns the session that `id` holds. It may have been ended, which the registry of sessions knows.
     pub(crate) fn get(
         &self,
         ring: &Arc<KeyRing>,
         principal: &Principal,
         id: &str,
     ) -> Result<Arc<OpenedSession>, SessionNotFound> {
-        let known = match self.cached(ring, id) {
-            Some(known) if known.session.identity == principal.binding() => known,
-            _ => self.unseal(ring, principal, id)?,
-        };
-        if self.has_ended(known.session.id) { Err(SessionNotFound::Ended) } else { Ok(known) }
+        match self.cached(ring, id) {
+            Some(known) if known.session.identity == principal.binding() => Ok(known),
+            _ => self.unseal(ring, principal, id),
+        }
     }
 
     /// Returns a cached session that has not expired. A change of `ring` empties the cache.
@@ -152,20 +126,6 @@ impl Sessions {
         }
         Ok(known)
     }
-
-    /// Returns true if the session was ended in this process.
-    pub(crate) fn has_ended(&self, session: SessionId) -> bool {
-        self.lock().ids.contains(&session)
-    }
-
-    /// Ends a session in this process; other processes accept its id until it expires.
-    pub(crate) fn end(&self, session: &Session) {
-        self.lock().insert(session.id, session.expires, now());
-    }
-
-    fn lock(&self) -> MutexGuard<'_, EndedSessions> {
-        self.ended.lock()
-    }
 }
 
 #[cfg(test)]
@@ -187,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ended_session_is_gone_and_the_others_are_not() {
+    fn a_session_is_what_its_id_holds() {
         let ring = Arc::new(KeyRing::from_secrets([b"a secret of enough bytes"]).unwrap());
         let sessions = Sessions::default();
         let (first, id) = begin(&ring, session()).unwrap();
@@ -195,8 +155,6 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(sessions.get(&ring, &Principal::default(), &id).unwrap().session, first);
         }
-        sessions.end(&first);
-        assert!(matches!(sessions.get(&ring, &Principal::default(), &id), Err(SessionNotFound::Ended)));
         assert!(sessions.get(&ring, &Principal::default(), &other).is_ok());
         assert!(matches!(
             sessions.get(&ring, &Principal::default(), "made-up"),
@@ -224,17 +182,5 @@ mod tests {
                 assert_eq!(refused.unwrap_err(), SessionNotFound::OfAnotherIdentity);
             }
         }
-    }
-
-    #[test]
-    fn expired_ends_are_forgotten_first() {
-        let mut ended = EndedSessions::default();
-        ended.insert([1; 16], 5, 0);
-        ended.insert([2; 16], 9, 0);
-        ended.insert([3; 16], 7, 6);
-        assert_eq!((ended.ids.len(), ended.expiry.len()), (2, 2));
-        assert!(!ended.ids.contains(&[1; 16]));
-        ended.insert([2; 16], 9, 6);
-        assert_eq!(ended.expiry.len(), 2, "ended twice");
     }
 }

@@ -192,6 +192,7 @@ async fn answer(
     headers: &HeaderMap,
 ) -> Response {
     let edge = &service.edge;
+    let snapshot = edge.engine.for_session(snapshot, peer.session).await;
     edge.engine.prepare(&snapshot, &peer.principal).await;
     if peer.era == Era::Modern {
         if request.method() == methods::TOOLS_CALL
@@ -291,8 +292,9 @@ fn end(service: &McpService, principal: &Principal, headers: &HeaderMap) -> Resp
     }
     match session(edge, principal, headers) {
         Ok(session) => {
-            edge.sessions.end(&session.session);
-            edge.push.end_session(session.session.id);
+            let Session { id, expires, .. } = session.session;
+            edge.push.router.end(id, principal.key(), expires);
+            edge.push.end_session(id);
             edge.in_flight.cancel_session(session.session.id);
             service.streams.end_session(session.session.id);
             respond::empty(StatusCode::OK)
@@ -311,7 +313,11 @@ fn session(
     let Field::One(id) = headers.field(headers::SESSION_ID) else {
         return Err(Box::new(refuse::session_required()));
     };
-    edge.sessions.get(&edge.ring(), principal, id).map_err(|error| {
+    let known = edge.sessions.get(&edge.ring(), principal, id).and_then(|known| {
+        let has_ended = edge.push.router.sessions.has_ended(known.session.id);
+        if has_ended { Err(SessionNotFound::Ended) } else { Ok(known) }
+    });
+    known.map_err(|error| {
         if error == SessionNotFound::OfAnotherIdentity {
             // The session goes on: ending it would let whoever has seen its id end the victim's work.
             let (subject, address) = (principal.identity.subject(), principal.address);

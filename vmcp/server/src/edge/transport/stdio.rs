@@ -142,8 +142,9 @@ impl Connection {
 
     /// Begins a request; a task writes its messages and its answer.
     async fn request(&mut self, request: OwnedRequest, era: RequestEra) {
-        let snapshot = self.edge.engine.snapshot();
-        self.edge.engine.prepare(&snapshot, &self.principal).await;
+        let engine = &self.edge.engine;
+        let snapshot = engine.for_session(engine.snapshot(), Some(ONLY_SESSION)).await;
+        engine.prepare(&snapshot, &self.principal).await;
         let style = snapshot.config.optimizer.tool_name_style;
         let mut peer = match era {
             RequestEra::Modern(revision) => Peer::modern(revision, request.params(), style),

@@ -82,7 +82,8 @@ impl EmbeddingWorker {
             self.shared.metrics.embedding_cache_misses.inc_by(missing.len() as u64);
         }
         if missing.is_empty() {
-            return self.probe(&snapshot).await;
+            let embedded = self.embed_of_sessions(&snapshot, &model).await?;
+            return if embedded { Ok(()) } else { self.probe(&snapshot).await };
         }
         // During an outage every retry comes here; the outage itself was logged.
         if self.provider.outage().is_none() {
@@ -101,7 +102,7 @@ impl EmbeddingWorker {
     }
 
     /// Embeds the tools at these positions and stores their vectors.
-    async fn embed(
+    pub(super) async fn embed(
         &self,
         snapshot: &Arc<Snapshot>,
         model: &str,
@@ -135,6 +136,17 @@ impl EmbeddingWorker {
             })
             .await;
         Ok(())
+    }
+
+    /// Embeds the tools that only some sessions have; returns true if there were any without a vector.
+    async fn embed_of_sessions(&self, shared: &Snapshot, model: &str) -> Result<bool, EmbedError> {
+        let sessions = &self.shared.session_snapshots;
+        let texts = sessions.unembedded(shared, model);
+        for batch in texts.chunks(self.provider.embedder.batch_size().max(1)) {
+            let vectors = self.provider.embedder.embed(batch).await?;
+            sessions.add_vectors(model, batch, vectors);
+        }
+        Ok(!texts.is_empty())
     }
 
     /// Probes a provider that was down when nothing is left to embed: only an answer ends the outage.

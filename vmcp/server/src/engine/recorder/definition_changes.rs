@@ -1,18 +1,23 @@
-//! Change events: compares each new listing of a backend with the stored hashes of its tools, and logs,
-//! counts and records every added, updated and removed definition.
+//! Change events: compares each new listing of a backend with the stored hashes of its definitions, and logs,
+//! counts and records every added, updated and removed one: tools, prompts, resources, templates.
 //!
-//! The first listing of a backend is no change. A rug pull, a tool whose definition changes after it was
-//! trusted, shows up here as an update with the hash before and after.
+//! The first listing of a backend is no change. A rug pull, a definition that changes after it was trusted,
+//! shows up here as an update with the hash before and after.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use vmcp_config::status::DefinitionChanges;
+use vmcp_model::definition_diff::listed_hash;
 use vmcp_model::discovered::Discovered;
-use vmcp_store::{ChangeKind, RecordedChange, Store, StoreError};
+use vmcp_store::{ChangeKind, DefinitionKind, DefinitionName, RecordedChange, Store, StoreError};
 
 use crate::telemetry::metrics::{ChangeLabels, Metrics};
+
+/// Changes of one listing that are logged one by one; of further ones only the number is. All are counted and
+/// recorded.
+const MAX_LOGGED_CHANGES: usize = 200;
 
 /// A listing that is not compared with the store yet.
 #[derive(Clone)]
@@ -22,63 +27,61 @@ pub(in crate::engine) struct ChangedListing {
     pub(in crate::engine) discovered: Arc<Discovered>,
 }
 
-impl ChangedListing {
-    fn hashes(&self) -> HashMap<&str, String> {
-        self.discovered.tools.iter().map(|tool| (tool.name.as_str(), tool.hash.to_string())).collect()
-    }
+/// Returns the hashes of a listing.
+pub(in crate::engine) fn hashes(listing: &Discovered) -> KnownHashes {
+    use DefinitionKind::{Prompt, Resource, ResourceTemplate, Tool};
+    let Discovered { tools, prompts, resources, templates, .. } = listing;
+    let tools = tools.iter().map(|tool| ((Tool, tool.name.clone()), tool.hash.to_string()));
+    let prompts = prompts.iter().map(|prompt| (Prompt, &prompt.name, &prompt.raw));
+    let resources = resources.iter().map(|resource| (Resource, &resource.uri, &resource.raw));
+    let templates = templates.iter().map(|of| (ResourceTemplate, &of.uri_template, &of.raw));
+    let others = prompts.chain(resources).chain(templates);
+    let others = others.map(|(kind, name, raw)| ((kind, name.clone()), listed_hash(name, raw)));
+    tools.chain(others).collect()
 }
 
-/// Stored hashes of a backend's tools, by the backend's own tool names.
-pub(in crate::engine) type KnownHashes = HashMap<String, String>;
+/// Hashes of a backend's definitions, by the backend's own names.
+pub(in crate::engine) type KnownHashes = HashMap<DefinitionName, String>;
 
 pub(in crate::engine) fn known(store: &Store, backend: &str) -> Result<KnownHashes, StoreError> {
-    Ok(store.schema_hashes(backend)?.into_iter().map(|known| (known.tool, known.hash)).collect())
+    Ok(store.schema_hashes(backend)?.into_iter().map(|known| (known.definition, known.hash)).collect())
 }
 
-/// Compares a listing with the stored hashes; returns the events, sorted by tool, and their counts. `removed`
-/// has the last hashes of tools that were removed: one that comes back changed counts as updated.
+/// Compares the `hashes` of a listing of `backend` with the stored ones; returns the events, sorted by
+/// definition, and their counts. `removed` has the last hashes of definitions that were removed: one that
+/// comes back changed counts as updated.
 pub(in crate::engine) fn compare(
+    backend: &str,
     known: &KnownHashes,
     removed: &KnownHashes,
-    listing: &ChangedListing,
+    hashes: &KnownHashes,
     at: SystemTime,
 ) -> (Vec<RecordedChange>, DefinitionChanges) {
-    let hashes = listing.hashes();
-    let change = |tool: &str, kind, before: Option<&String>, after: Option<&String>| RecordedChange {
-        backend: listing.backend.to_string(),
-        tool: tool.to_owned(),
-        kind,
-        before: before.cloned(),
-        after: after.cloned(),
-        at: milliseconds(at),
-    };
-    let offered = hashes.iter().filter_map(|(tool, hash)| match known.get(*tool) {
-        Some(before) if before == hash => None,
-        Some(before) => Some(change(tool, ChangeKind::Updated, Some(before), Some(hash))),
-        None => match removed.get(*tool) {
-            Some(before) if before != hash => {
-                Some(change(tool, ChangeKind::Updated, Some(before), Some(hash)))
-            }
-            _ => Some(change(tool, ChangeKind::Added, None, Some(hash))),
-        },
+    let change =
+        |definition: &DefinitionName, kind, before: Option<&String>, after: Option<&String>| RecordedChange {
+            backend: backend.to_owned(),
+            definition: definition.clone(),
+            kind,
+            before: before.cloned(),
+            after: after.cloned(),
+            at: milliseconds(at),
+        };
+    let offered = hashes.iter().filter_map(|(definition, hash)| {
+        match known.get(definition).or_else(|| removed.get(definition).filter(|before| *before != hash)) {
+            Some(before) if before == hash => None,
+            Some(before) => Some(change(definition, ChangeKind::Updated, Some(before), Some(hash))),
+            None => Some(change(definition, ChangeKind::Added, None, Some(hash))),
+        }
     });
-    let gone = known.iter().filter(|(tool, _)| !hashes.contains_key(tool.as_str()));
-    let gone = gone.map(|(tool, before)| change(tool, ChangeKind::Removed, Some(before), None));
+    let gone = known.iter().filter(|(definition, _)| !hashes.contains_key(*definition));
+    let gone = gone.map(|(definition, before)| change(definition, ChangeKind::Removed, Some(before), None));
     let mut events: Vec<RecordedChange> = offered.chain(gone).collect();
-    events.sort_by(|one, other| one.tool.cmp(&other.tool));
+    events.sort_by(|one, other| one.definition.cmp(&other.definition));
     let count = |kind| events.iter().filter(|event| event.kind == kind).count();
     let (added, updated) = (count(ChangeKind::Added), count(ChangeKind::Updated));
     let removed = count(ChangeKind::Removed);
-    (
-        events,
-        DefinitionChanges {
-            added,
-            updated,
-            removed,
-            unchanged: hashes.len() - added - updated,
-            at: Some(at),
-        },
-    )
+    let unchanged = hashes.len() - added - updated;
+    (events, DefinitionChanges { added, updated, removed, unchanged, at: Some(at) })
 }
 
 /// Compares a listing with the stored hashes of its backend, reports the changes to log and metrics, and
@@ -91,33 +94,49 @@ pub(in crate::engine) fn record(
     let ChangedListing { backend, fingerprint, discovered } = listing;
     let known = known(store, backend)?;
     let at = SystemTime::now();
-    // A backend that was listed before and offered nothing is no new one: its next tools are changes.
+    // A backend that was listed before and offered nothing is no new one: what it offers next are changes.
     let is_new = known.is_empty() && !store.has_definitions(backend)?;
     let removed = if is_new { KnownHashes::new() } else { store.removed_hashes(backend)? };
-    let (events, changes) = compare(&known, &removed, listing, at);
+    let hashes = hashes(discovered);
+    let (events, changes) = compare(backend, &known, &removed, &hashes, at);
     let now = milliseconds(at);
     if is_new {
         // The first listing: nothing to compare with.
-        tracing::info!(backend = %backend, tools = changes.added, "tools discovered");
-    } else {
+        tracing::info!(backend = %backend, tools = discovered.tools.len(), "tools discovered");
+    } else if !events.is_empty() {
         announce(&events, metrics);
         store.record_changes(&events)?;
     }
-    let hashes = listing.hashes();
-    store.set_schema_hashes(backend, hashes.iter().map(|(tool, hash)| (*tool, hash.as_str())), now)?;
+    let rows = hashes.iter().map(|((kind, name), hash)| (*kind, name.as_str(), hash.as_str()));
+    store.set_schema_hashes(backend, rows, now)?;
     if changes.removed > 0 {
-        store.retain_tools(backend, &hashes.keys().copied().collect::<Vec<_>>())?;
+        let kept: Vec<_> = hashes.keys().map(|(kind, name)| (*kind, name.as_str())).collect();
+        store.retain_definitions(backend, &kept)?;
     }
     store.save_definitions(backend, fingerprint, &discovered.to_json(), now)?;
     Ok(changes)
 }
 
 fn announce(changes: &[RecordedChange], metrics: &Metrics) {
-    for RecordedChange { backend, tool, kind, before, after, .. } in changes {
-        let (old, new) = (before.as_deref().unwrap_or("-"), after.as_deref().unwrap_or("-"));
-        tracing::info!(server = backend, tool, change = kind.as_str(), old, new, "tool changed");
-        let labels = ChangeLabels { backend: backend.clone(), change: kind.as_str() };
+    for RecordedChange { backend, definition: (of, _), kind, .. } in changes {
+        let (change, definition) = (kind.as_str(), of.as_str());
+        let labels = ChangeLabels { backend: backend.clone(), change, definition };
         metrics.catalog_changes.get_or_create(&labels).inc();
+    }
+    for RecordedChange { backend, definition: (of, name), kind, before, after, .. } in
+        changes.iter().take(MAX_LOGGED_CHANGES)
+    {
+        let (old, new) = (before.as_deref().unwrap_or("-"), after.as_deref().unwrap_or("-"));
+        let (change, definition) = (kind.as_str(), of.as_str());
+        if *of == DefinitionKind::Tool {
+            tracing::info!(server = backend, tool = name, change, old, new, "tool changed");
+        } else {
+            tracing::info!(server = backend, definition, name, change, old, new, "definition changed");
+        }
+    }
+    if let Some(first) = changes.get(MAX_LOGGED_CHANGES) {
+        let more = changes.len() - MAX_LOGGED_CHANGES;
+        tracing::info!(server = first.backend, more, "further definitions changed");
     }
 }
 
@@ -153,14 +172,16 @@ mod tests {
         assert!(store.changes(10).unwrap().is_empty(), "the first listing is no change");
         assert_eq!(counts(&listing(&[("a", "1"), ("b", "2"), ("d", "1")])), (1, 1, 1, 1));
         let kinds: Vec<_> =
-            store.changes(10).unwrap().into_iter().map(|change| (change.tool, change.kind)).collect();
+            store.changes(10).unwrap().into_iter().map(|change| (change.definition.1, change.kind)).collect();
         assert!(kinds.contains(&("b".into(), ChangeKind::Updated)), "{kinds:?}");
         assert_eq!(kinds.len(), 3);
         assert_eq!(counts(&listing(&[("a", "1"), ("b", "2"), ("d", "1")])), (0, 0, 0, 3));
         assert!(store.schema_hash("jira", "c").unwrap().is_none(), "removed tools are forgotten");
         assert!(store.definitions("jira", "f").unwrap().is_some());
         assert!(
-            metrics.encode().contains(r#"vmcp_catalog_changes_total{backend="jira",change="updated"} 1"#)
+            metrics.encode().contains(
+                r#"vmcp_catalog_changes_total{backend="jira",change="updated",definition="tool"} 1"#
+            )
         );
     }
 
@@ -174,9 +195,14 @@ mod tests {
         assert_eq!((changes.updated, changes.added), (1, 1));
         let recorded = store.changes(10).unwrap();
         let updated = recorded.iter().find(|change| change.kind == ChangeKind::Updated).unwrap();
-        assert_eq!(updated.before.as_deref(), Some(trusted.hashes()["a"].as_str()));
+        assert_eq!(
+            updated.before.as_deref(),
+            Some(hashes(&trusted.discovered)[&(DefinitionKind::Tool, "a".to_owned())].as_str())
+        );
         assert!(
-            metrics.encode().contains(r#"vmcp_catalog_changes_total{backend="jira",change="updated"} 1"#)
+            metrics.encode().contains(
+                r#"vmcp_catalog_changes_total{backend="jira",change="updated",definition="tool"} 1"#
+            )
         );
     }
 
@@ -186,5 +212,41 @@ mod tests {
         record(&store, &listing(&[]), &metrics).unwrap();
         record(&store, &listing(&[("a", "1")]), &metrics).unwrap();
         assert_eq!(store.changes(10).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_changed_prompt_resource_or_template_is_an_event_as_a_changed_tool_is() {
+        let (store, metrics) = (Store::in_memory().unwrap(), Metrics::new());
+        let mut size = 0;
+        let mut offering = |text: &str| {
+            size += 1;
+            let raw = |json: String| vec![RawValue::from_string(json).unwrap()];
+            let discovered = Arc::new(Discovered::read(Listing {
+                prompts: raw(format!(r#"{{"name":"p","description":"{text}"}}"#)),
+                resources: raw(format!(
+                    r#"{{"uri":"f:///r","name":"r","description":"{text}","size":{size}}}"#
+                )),
+                resource_templates: raw(format!(r#"{{"uriTemplate":"f:///{{t}}","name":"{text}"}}"#)),
+                ..Listing::default()
+            }));
+            ChangedListing { backend: "jira".into(), fingerprint: "f".into(), discovered }
+        };
+        let counts = |listing: &ChangedListing| {
+            let changes = record(&store, listing, &metrics).unwrap();
+            (changes.added, changes.updated, changes.removed, changes.unchanged)
+        };
+        assert_eq!(counts(&offering("trusted")), (3, 0, 0, 0));
+        assert_eq!(counts(&offering("trusted")), (0, 0, 0, 3), "a size is no definition");
+        assert_eq!(counts(&offering("poisoned")), (0, 3, 0, 0));
+        let changed: Vec<_> =
+            store.changes(10).unwrap().into_iter().map(|change| change.definition.0).collect();
+        assert_eq!(
+            changed,
+            [DefinitionKind::ResourceTemplate, DefinitionKind::Resource, DefinitionKind::Prompt]
+        );
+        assert_eq!(counts(&listing(&[])), (0, 0, 3, 0));
+        assert_eq!(counts(&offering("worse")), (0, 3, 0, 0), "removed in between");
+        let labels = r#"{backend="jira",change="updated",definition="prompt"} 2"#;
+        assert!(metrics.encode().contains(&format!("vmcp_catalog_changes_total{labels}")));
     }
 }

@@ -1,10 +1,11 @@
 //! HTTP calls to the admin ports of other replicas, with the admin token that all replicas share.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, header};
+use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -14,7 +15,8 @@ use url::form_urlencoded;
 use vmcp_config::Config;
 use vmcp_error_chain::error_chain;
 
-use super::report::ReplicaReport;
+use super::Heard;
+use super::report::{ReplicaReport, SharedPair};
 use crate::telemetry::tool_metrics::Filter;
 
 /// Time limit of one exchange.
@@ -22,20 +24,43 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// Most bytes of a report: 5,000 learned pairs of 384 dimensions take 25 MB.
 const MAX_REPORT_BYTES: usize = 64 << 20;
 
-/// Fetches the report of a replica.
+/// The answer of a replica.
+pub(super) struct Answer {
+    /// Part of it that is remembered.
+    pub(super) heard: Heard,
+    /// Learned pairs that are new.
+    pub(super) learned: Vec<SharedPair>,
+    /// False if the replica answered that its last report stands.
+    pub(super) is_new: bool,
+}
+
+/// Fetches the report of a replica, unless the last one stands.
 pub(super) async fn report(
     config: &Config,
     address: SocketAddr,
-    learned_after: i64,
-) -> Result<ReplicaReport, String> {
-    let path = format!("/admin/replica?learned_after={learned_after}");
-    let body = exchange(config, address, Method::GET, &path).await?;
-    serde_json::from_slice(&body).map_err(|error| error.to_string())
+    last: Option<Heard>,
+) -> Result<Answer, String> {
+    let after = last.as_ref().map_or(0, |last| last.learned_up_to);
+    let path = format!("/admin/replica?learned_after={after}");
+    let tag = last.as_ref().and_then(|last| last.tag.as_deref());
+    let answer = exchange(config, address, Method::GET, &path, tag).await?;
+    let mut report: ReplicaReport = match (answer.body, last.clone()) {
+        (None, Some(heard)) => return Ok(Answer { heard, learned: Vec::new(), is_new: false }),
+        (None, None) => return Err("it answered that nothing changed, and was not asked so".to_owned()),
+        (Some(body), _) => serde_json::from_slice(&body).map_err(|error| error.to_string())?,
+    };
+    let learned = std::mem::take(&mut report.learned);
+    let newest = learned.iter().map(|pair| pair.last_used).max();
+    // Another process at the address: its older pairs are asked for the next time.
+    let is_same = last.is_none_or(|last| last.report.replica == report.replica);
+    let learned_up_to = if is_same { newest.unwrap_or(after) } else { 0 };
+    let heard = Heard { tag: answer.tag, report: Arc::new(report), learned_up_to, adopted_at: None };
+    Ok(Answer { heard, learned, is_new: true })
 }
 
 /// Makes a replica forget metrics of tools; what it does not hear, it still counts.
 pub(super) async fn reset(config: &Config, address: SocketAddr, filter: &Filter) {
-    if let Err(reason) = exchange(config, address, Method::POST, &reset_path(filter)).await {
+    if let Err(reason) = exchange(config, address, Method::POST, &reset_path(filter), None).await {
         tracing::warn!(%address, reason, "metrics of tools were not reset at another replica");
     }
 }
@@ -48,7 +73,21 @@ fn reset_path(filter: &Filter) -> String {
     format!("/admin/tool-metrics/reset?{}", query.finish())
 }
 
-async fn exchange(config: &Config, address: SocketAddr, method: Method, path: &str) -> Result<Bytes, String> {
+/// An answer over HTTP.
+struct Exchanged {
+    /// Entity tag of the body.
+    tag: Option<String>,
+    /// `None`: the body of `known_tag` stands.
+    body: Option<Bytes>,
+}
+
+async fn exchange(
+    config: &Config,
+    address: SocketAddr,
+    method: Method,
+    path: &str,
+    known_tag: Option<&str>,
+) -> Result<Exchanged, String> {
     let work = async {
         let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
         let (mut sender, connection) =
@@ -60,12 +99,20 @@ async fn exchange(config: &Config, address: SocketAddr, method: Method, path: &s
         if let Some(token) = config.server.admin_tokens.first() {
             request = request.header(header::AUTHORIZATION, format!("Bearer {}", token.expose()));
         }
+        if let Some(tag) = known_tag {
+            request = request.header(header::IF_NONE_MATCH, tag);
+        }
         let request = request.body(Empty::<Bytes>::new()).map_err(|error| error.to_string())?;
         let answer = sender.send_request(request).await.map_err(|error| error_chain(&error))?;
         let status = answer.status();
+        let tag = answer.headers().get(header::ETAG).and_then(|tag| tag.to_str().ok()).map(str::to_owned);
+        if status == StatusCode::NOT_MODIFIED {
+            return Ok(Exchanged { tag, body: None });
+        }
         let body = Limited::new(answer.into_body(), MAX_REPORT_BYTES).collect().await;
         let body = body.map_err(|error| error.to_string())?.to_bytes();
-        if status.is_success() { Ok(body) } else { Err(format!("it answered {status}")) }
+        let body = Some(body);
+        if status.is_success() { Ok(Exchanged { tag, body }) } else { Err(format!("it answered {status}")) }
     };
     timeout(TIMEOUT, work).await.unwrap_or_else(|_| Err(format!("no answer in {} s", TIMEOUT.as_secs())))
 }

@@ -1,6 +1,7 @@
 //! [`Known`]: the counts of other replicas, by replica; those of a replica that is gone stay for a while.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Serialize;
 use vmcp_store::ToolMetrics;
@@ -47,6 +48,27 @@ impl Known {
     pub(super) fn census(&self) -> Census {
         let present = self.replicas.values().filter(|counts| counts.departed_at.is_none()).count();
         Census { replicas: present + 1, unreachable: self.unreachable.clone() }
+    }
+
+    /// True if a round with these unchanged reports, of all replicas that answered, would change nothing.
+    pub(super) fn is_of(&self, reports: &[Arc<ReplicaReport>], unreachable: &[String]) -> bool {
+        let is_present =
+            |id: &String| self.replicas.get(id).is_some_and(|counts| counts.departed_at.is_none());
+        self.unreachable == unreachable
+            && self.replicas.len() == reports.len()
+            && reports.iter().all(|report| is_present(&report.replica) && report.departed.is_empty())
+    }
+
+    /// True if reports about replicas that are gone would be equal.
+    pub(super) fn has_same_departed(&self, other: &Known) -> bool {
+        self.departed().eq(other.departed())
+    }
+
+    /// Returns the replicas that are gone, with the time of their last report.
+    fn departed(&self) -> impl Iterator<Item = (&String, i64, &[ToolMetrics])> {
+        self.replicas
+            .iter()
+            .filter_map(|(replica, counts)| Some((replica, counts.departed_at?, counts.tools.as_slice())))
     }
 
     /// Returns what is known after a round: the reports of those that answered, and of those that did not
@@ -121,9 +143,10 @@ impl Known {
 
     /// Begins a report with the replicas that are gone.
     pub(super) fn departed_report(&self) -> ReplicaReport {
-        let departed = self.replicas.iter().filter_map(|(replica, counts)| {
-            let at = counts.departed_at?;
-            Some(DepartedReplica { replica: replica.clone(), at, tools: counts.tools.clone() })
+        let departed = self.departed().map(|(replica, at, tools)| DepartedReplica {
+            replica: replica.clone(),
+            at,
+            tools: tools.to_vec(),
         });
         ReplicaReport { departed: departed.collect(), ..ReplicaReport::default() }
     }
@@ -167,6 +190,18 @@ mod tests {
         assert_eq!(total(&back, 0), 2 + 6 + 4, "b is back, a is gone");
         let later = gone.after_round(vec![report("a", 4)], vec![], "me", 2001 + DEPARTED_LIFETIME);
         assert_eq!(total(&later, 2), 6);
+    }
+
+    #[test]
+    fn unchanged_reports_of_the_replicas_that_are_there_change_nothing() {
+        let (a, b) = (Arc::new(report("a", 3)), Arc::new(report("b", 5)));
+        let both = Known::default().after_round(vec![report("a", 3), report("b", 5)], vec![], "me", 1000);
+        assert!(both.is_of(&[Arc::clone(&a), Arc::clone(&b)], &[]));
+        assert!(!both.is_of(&[Arc::clone(&a)], &[]), "b is gone");
+        assert!(!both.is_of(&[Arc::clone(&a), b], &["c:1".to_owned()]));
+        let gone = both.after_round(vec![report("a", 3)], vec![], "me", 2000);
+        assert!(!gone.is_of(&[a], &[]), "the counts of b end some day");
+        assert!(!gone.has_same_departed(&both) && both.has_same_departed(&Known::default()));
     }
 
     #[test]

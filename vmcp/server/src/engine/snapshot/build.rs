@@ -1,8 +1,10 @@
 //! Builds a snapshot of the backends' listings: catalog, view, index and argument checks. Computes and reads
 //! the store; run it on a blocking thread.
 
+pub(in crate::engine) mod session_snapshots;
+
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use vmcp_config::Config;
 use vmcp_model::catalog::Catalog;
@@ -45,6 +47,7 @@ pub(in crate::engine) fn snapshot(
         generation: before.generation,
         index: Arc::new(Index::new(&documents)),
         checks: Arc::new(checks(before, &catalog)),
+        tagged: OnceLock::new(),
         views: Arc::new(views),
         authentication: Arc::clone(&before.authentication),
         policy,
@@ -62,7 +65,7 @@ pub(in crate::engine) fn snapshot(
         config,
     };
     if let Some(model) = model {
-        match vectors(&after.texts, store, model) {
+        match vectors(&after.texts, store, model, |_| None) {
             Ok(vectors) => after.index = Arc::new(after.index.with_vectors(vectors)),
             Err(error) => {
                 tracing::warn!(%error, "embeddings could not be read from the cache; searches go by keywords");
@@ -72,8 +75,13 @@ pub(in crate::engine) fn snapshot(
     after
 }
 
-/// Reads the stored vectors of these texts, by position.
-pub(crate) fn vectors(texts: &[String], store: &Store, model: &str) -> Result<Vectors, StoreError> {
+/// Reads the stored vectors of these texts, by position; `others` are vectors that are not stored.
+pub(crate) fn vectors(
+    texts: &[String],
+    store: &Store,
+    model: &str,
+    others: impl Fn(&ContentKey) -> Option<Vec<f32>>,
+) -> Result<Vectors, StoreError> {
     let key = |text: &String| (!text.is_empty()).then(|| ContentKey::new(TEXT_VERSION, model, text));
     let keys: Vec<_> = texts.iter().map(key).collect();
     let wanted: Vec<_> = keys.iter().flatten().copied().collect();
@@ -81,7 +89,8 @@ pub(crate) fn vectors(texts: &[String], store: &Store, model: &str) -> Result<Ve
     // Cloned, not taken: several tools may have the same text, and each needs the vector.
     // Rows of one model have one width; should some differ, the majority is right.
     let dims = most_frequent(known.values().map(Vec::len)).unwrap_or_default();
-    Ok(Vectors::from_rows(dims, keys.into_iter().map(|key| known.get(&key?).cloned())))
+    let vector = |key: ContentKey| known.get(&key).cloned().or_else(|| others(&key));
+    Ok(Vectors::from_rows(dims, keys.into_iter().map(|key| vector(key?))))
 }
 
 fn most_frequent(widths: impl Iterator<Item = usize>) -> Option<usize> {

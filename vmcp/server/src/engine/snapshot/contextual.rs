@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use vmcp_config::{Exposure, NoContext};
+use vmcp_config::{ContextSource, Exposure, NoContext};
 use vmcp_search::learning::{TierWeights, merge};
 
 use crate::access::identity::PrincipalKey;
@@ -83,6 +83,17 @@ impl Engine {
 pub(crate) fn choose(snapshot: &Snapshot, view: &View, learned: &Learned, context: &Context) -> Choice {
     let optimizer = &snapshot.config.optimizer;
     let settings = &optimizer.contextual;
+    if settings.context_source != ContextSource::Embeddings {
+        let visible = view.documents().into_iter();
+        if let Some(mut documents) = snapshot.tagged_tools().documents_for(&context.query, visible) {
+            documents.truncate(settings.top_k);
+            let documents = Some(documents).filter(|documents| !documents.is_empty());
+            return Choice { confidence: 1.0, documents };
+        }
+        if settings.context_source == ContextSource::Keywords {
+            return Choice { confidence: 0.0, documents: None };
+        }
+    }
     let Some(QueryEmbedding { model, vector }) = &context.embedding else {
         return Choice { confidence: 0.0, documents: None };
     };

@@ -154,7 +154,7 @@ impl View {
     }
 
     /// Returns the documents of all tools of this view.
-    pub(in crate::engine) fn documents(&self) -> Vec<usize> {
+    pub(crate) fn documents(&self) -> Vec<usize> {
         (0..self.catalog.tools.len()).filter(|at| self.permissions.tools.contains(*at)).collect()
     }
 

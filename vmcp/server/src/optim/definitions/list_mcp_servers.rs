@@ -10,7 +10,9 @@ pub(super) fn definition(names: &Names<'_>) -> Value {
         "name": names.of(OptimTool::ListMcpServers),
         "title": "List servers",
         "description": "Lists the connected servers with their states and numbers of tools.",
-        "inputSchema": {"type": "object", "properties": {}},
+        "inputSchema": {"type": "object", "properties": {
+            "project_id": {"type": "string", "description": "Optional: a profile, to list its servers only."},
+        }},
         "annotations": {"readOnlyHint": true, "idempotentHint": true, "openWorldHint": false}
     })
 }

@@ -18,6 +18,7 @@ pub(super) fn definition(names: &Names<'_>, config: &Config) -> Value {
                 "task_description": {
                     "type": "string", "minLength": 1, "maxLength": limit, "description": "The task in plain words."
                 },
+                "agent_id": {"type": "string", "description": "Optional: a profile, to recommend its tools only."},
                 "search_mode": {
                     "enum": ["semantic", "hybrid", "llm"],
                     "description": "Optional: the search alone, a language model among its first hits, or among all tools."

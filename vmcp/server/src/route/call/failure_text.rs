@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use vmcp_backend::{CallError, Response, RpcOutcome};
+use vmcp_backend::{Backend, CallError, Response, RpcOutcome};
 use vmcp_config::sanitize;
 use vmcp_json::object::Object;
 
@@ -11,8 +11,9 @@ const MAX_CHARACTERS: usize = 300;
 /// Bytes of an error result above which it is not read for its text.
 const MAX_READ_BYTES: usize = 64 * 1024;
 
-/// Returns the text of a failure, shortened; `None` for a success.
-pub(super) fn of(answer: &Result<Response, CallError>) -> Option<Box<str>> {
+/// Returns the text of a failure, without the secrets that the backend was configured with and shortened;
+/// `None` for a success.
+pub(super) fn of(answer: &Result<Response, CallError>, backend: Option<&Backend>) -> Option<Box<str>> {
     let text = match answer {
         Ok(Response { outcome: RpcOutcome::Result(result), .. }) if result.is_tool_error() => {
             (result.size() <= MAX_READ_BYTES).then(|| first_text(result)).flatten()?
@@ -23,6 +24,7 @@ pub(super) fn of(answer: &Result<Response, CallError>) -> Option<Box<str>> {
         Ok(_) => return None,
         Err(error) => error.to_string(),
     };
+    let text = backend.map_or_else(|| text.clone(), |backend| backend.mask_secrets(&text));
     let shortened: String = text.chars().take(MAX_CHARACTERS).collect();
     Some(sanitize::text(&shortened).into())
 }

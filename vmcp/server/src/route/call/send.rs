@@ -1,8 +1,6 @@
 //! Sends an authorized request to its backend: parameters, trace context, rounds of input, the task that a
 //! call may become.
 
-use std::time::Instant;
-
 use serde_json::value::RawValue;
 use tracing::Span;
 use vmcp_access::rate_limit::Limited;
@@ -47,7 +45,7 @@ pub(super) async fn run(
         return Err(CallError::InvalidRequest { reason });
     }
     if let Item::Tool(tool) = target.item {
-        rate_limit(context, &tool.name)?;
+        rate_limit(context, &tool.name).await?;
         confirmation::obtain(context, tool, params).await?;
     }
     let outgoing = Outgoing::new(context, target, params)?;
@@ -81,8 +79,8 @@ pub(super) async fn run(
 }
 
 /// Takes the tokens that a call of a tool costs; its rounds of input cost nothing more.
-fn rate_limit(context: CallContext<'_>, tool: &str) -> Result<(), CallError> {
-    let taken = context.snapshot.rate_limiter.take(&context.caller.principal.key(), tool, Instant::now());
+async fn rate_limit(context: CallContext<'_>, tool: &str) -> Result<(), CallError> {
+    let taken = context.snapshot.rate_limiter.take(&context.caller.principal.key(), tool).await;
     taken.map_err(|Limited { scope, retry_after }| CallError::RateLimited {
         scope: scope.words(),
         retry_after,

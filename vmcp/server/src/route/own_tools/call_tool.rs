@@ -35,7 +35,7 @@ use crate::telemetry::calls::{CallRecorder, Origin, Outcome};
 /// Calls the tool that the arguments name. `params` are those of the call of call_tool itself: its other keys
 /// (answers to a question of the backend, metadata) go on to the tool.
 pub(super) async fn run(context: CallContext<'_>, params: &OwnedParams, arguments: &RawValue) -> Answer {
-    let mut recorder = context.start_record(Origin::CallTool);
+    let mut recorder = context.start_own_record(Origin::CallTool, arguments);
     let span = info_span!(
         "optimizer.call_tool",
         tool = tracing::field::Empty,

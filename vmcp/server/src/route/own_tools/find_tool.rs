@@ -21,6 +21,7 @@ use crate::engine::snapshot::contextual::tool_key;
 use crate::engine::{Engine, View};
 use crate::optim::find_arguments::{Detail, FindArguments};
 use crate::optim::short_schema::short_schema;
+use crate::optim::visible_schema::visible_schema;
 use crate::route::answer::Answer;
 use crate::route::caller::CallContext;
 use crate::search::{Degraded, SearchRequest, SearchResult, search};
@@ -32,8 +33,7 @@ const MAX_SENTENCE_CHARS: usize = 200;
 
 /// Searches, and answers with a `CallToolResult`.
 pub(super) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answer {
-    let mut recorder = context.start_record(Origin::FindTool);
-    recorder.keep_arguments(Some(arguments.get()));
+    let mut recorder = context.start_own_record(Origin::FindTool, arguments);
     let span = info_span!(
         "optimizer.find_tool",
         outcome = tracing::field::Empty,
@@ -236,8 +236,8 @@ fn parameters<'a>(listed: &Object<'a>, detail: Detail) -> Option<Cow<'a, RawValu
     match detail {
         Detail::Names => None,
         // A schema that cannot be shortened stays whole.
-        Detail::Summary => Some(short_schema(schema).map_or(Cow::Borrowed(schema), Cow::Owned)),
-        Detail::Full => Some(Cow::Borrowed(schema)),
+        Detail::Summary => Some(short_schema(schema).map_or_else(|| visible_schema(schema), Cow::Owned)),
+        Detail::Full => Some(visible_schema(schema)),
     }
 }
 

@@ -6,10 +6,14 @@ pub(super) mod get_tool_schema;
 pub(super) mod list_mcp_servers;
 pub(super) mod list_tools;
 pub(super) mod own_answer;
+mod profile_view;
 mod ranked;
 pub(super) mod recommend_tools;
 pub(super) mod search_available_tools;
 pub(super) mod search_tools;
+pub(super) mod tool_metrics;
+
+pub(crate) use ranked::tools_by_model;
 
 #[cfg(test)]
 mod tests;

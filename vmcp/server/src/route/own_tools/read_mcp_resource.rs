@@ -33,7 +33,7 @@ pub(super) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answe
 }
 
 async fn read(context: CallContext<'_>, arguments: &RawValue) -> Result<Box<RawValue>, Refusal> {
-    let recorder = context.start_record(ORIGIN);
+    let recorder = context.start_own_record(ORIGIN, arguments);
     let asked = OwnArguments::parse(arguments).and_then(|arguments| {
         let limit = context.snapshot.config.optimizer.limits.tool_name_chars;
         Ok((arguments.required(&["resource_uri", "uri"], MAX_URI_CHARS)?, arguments.text(&SERVER, limit)?))

@@ -1,11 +1,11 @@
-//! Finds the one tool that an own tool's arguments name, within the caller's view: by the listed name, or
-//! with a server by the server's own, in any letter case that is unambiguous.
+//! Finds the one tool or server that an own tool's arguments name, within the caller's view: a tool by the
+//! listed name, or with a server by the server's own, in any letter case that is unambiguous.
 
 use std::sync::Arc;
 
+use serde::Serialize;
 use vmcp_model::catalog::CatalogTool;
 
-use super::listings::list_tools::UnknownServer;
 use super::listings::own_answer::Refusal;
 use super::tool_lookup;
 use super::tool_result::{CallFailure, ErrorType};
@@ -18,14 +18,9 @@ pub(super) fn resolve<'a>(
     name: &str,
     server: Option<&str>,
 ) -> Result<&'a Arc<CatalogTool>, Refusal> {
-    let (snapshot, view) = (context.snapshot, context.view);
+    let view = context.view;
     let fits = if let Some(server) = server {
-        let servers = snapshot.backends.keys().filter(|backend| view.has_backend(backend));
-        if !servers.clone().any(|backend| backend.eq_ignore_ascii_case(server)) {
-            let error = format!("server not found: {server}");
-            let available_servers = servers.map(AsRef::as_ref).collect();
-            return Err(Refusal::json(&UnknownServer { success: false, error, available_servers }));
-        }
+        visible_server(context, server)?;
         view.tools_of(server, name)
     } else {
         let like = || {
@@ -52,4 +47,22 @@ pub(super) fn resolve<'a>(
             Err(failure(format!("{name} could be {}; use the exact name", names.join(" or "))))
         }
     }
+}
+
+/// Returns the server of this name that the caller sees, whatever the case of its letters.
+pub(super) fn visible_server<'a>(context: CallContext<'a>, wanted: &str) -> Result<&'a Arc<str>, Refusal> {
+    let visible = context.snapshot.backends.keys().filter(|backend| context.view.has_backend(backend));
+    visible.clone().find(|name| name.eq_ignore_ascii_case(wanted)).ok_or_else(|| {
+        let error = format!("server not found: {wanted}");
+        let available_servers = visible.map(AsRef::as_ref).collect();
+        Refusal::json(&UnknownServer { success: false, error, available_servers })
+    })
+}
+
+/// The answer for a server that the caller does not see.
+#[derive(Serialize)]
+struct UnknownServer<'a> {
+    success: bool,
+    error: String,
+    available_servers: Vec<&'a str>,
 }

@@ -19,7 +19,7 @@ const MAX_HANDLE_CHARS: usize = 64;
 
 /// Sets the context, and answers with what it changes.
 pub(super) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answer {
-    let recorder = context.start_record(Origin::Own(OptimTool::SetContext));
+    let recorder = context.start_own_record(Origin::Own(OptimTool::SetContext), arguments);
     let (result, outcome) = match set(context, arguments).await {
         Ok(set) => {
             let text = set.text();

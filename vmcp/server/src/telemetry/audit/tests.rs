@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use vmcp_config::OptimTool;
 use vmcp_wire::owned::OwnedParams;
 
 use super::{AuditTrail, ConsoleStream};
@@ -21,6 +22,10 @@ struct Setup {
 }
 
 async fn setup(settings: &str) -> Setup {
+    setup_with(KEYWORDS, settings).await
+}
+
+async fn setup_with(optimizer: &str, settings: &str) -> Setup {
     let tools = ["work", "fail", "refuse", "deny", "ask"].map(|name| (name, "Does it.", json!({})));
     let server = Scripted::start(&tools).await;
     let folder = tempfile::tempdir().unwrap();
@@ -31,7 +36,7 @@ async fn setup(settings: &str) -> Setup {
         policy: Some(DenyTool::named("fs_deny")),
         ..options
     };
-    let settings_of_calls = format!("{KEYWORDS}aggregation: {{ confirm: {{ tools: [fs_ask] }} }}\n");
+    let settings_of_calls = format!("{optimizer}aggregation: {{ confirm: {{ tools: [fs_ask] }} }}\n");
     let engine = engine_with(&backends(&[("fs", &server.url)], &settings_of_calls), options).await;
     trail.apply(config(&audit(folder.path(), settings)).audit.as_ref());
     let claims = json!({"sub": "alice", "email": "alice@example.com", "secret-claim": "c"});
@@ -139,6 +144,26 @@ async fn arguments_are_added_only_when_asked_for_and_never_beyond_their_limit() 
     assert_eq!(events[1]["data"], json!({"request": {"key": "a\nb"}}));
     assert_eq!(events[2]["data"], json!({"request": "{\"key\":\"ääääää", "truncated": true}));
     assert_eq!(events[3]["data"], json!({"request": {"a": 1}}), "a line end in the arguments ends no event");
+}
+
+#[tokio::test]
+async fn arguments_of_every_own_tool_are_recorded() {
+    let names: Vec<String> = OptimTool::ALL.iter().map(|tool| tool.bare().to_owned()).collect();
+    let optimizer =
+        format!("optimizer: {{ embeddings: {{ provider: none }}, tools: [{}] }}\n", names.join(", "));
+    let asked = setup_with(&optimizer, "includeRequestData: true").await;
+    for (number, name) in names.iter().enumerate() {
+        // A mistake in the arguments leaves them in the event all the same.
+        for arguments in [json!({"call": number}), json!([number])] {
+            asked.call(&format!("optim.{name}"), arguments).await;
+        }
+    }
+    let events = asked.events();
+    for (number, name) in names.iter().enumerate() {
+        for (event, arguments) in [(2 * number, json!({"call": number})), (2 * number + 1, json!([number]))] {
+            assert_eq!(events[event]["data"], json!({"request": arguments}), "{name}: {:#?}", events[event]);
+        }
+    }
 }
 
 #[tokio::test]

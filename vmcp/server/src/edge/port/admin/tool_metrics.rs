@@ -2,7 +2,7 @@
 //! `/admin/replica`, from which replicas get the sums.
 
 use axum::extract::{Query, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use serde::Deserialize;
 use serde_json::json;
@@ -41,12 +41,19 @@ pub(super) async fn reset(
     Json(json!({"reset": inner.engine.reset_metrics(query.filter(), only_here).await}))
 }
 
-/// Answers `GET /admin/replica`.
+/// Answers `GET /admin/replica`; 304 if the report is the one of `If-None-Match`.
 pub(super) async fn replica(
     State(Admin(inner)): State<Admin>,
     Query(query): Query<ReplicaQuery>,
-) -> impl IntoResponse {
-    Json(inner.engine.replica_report(query.learned_after).await)
+    headers: HeaderMap,
+) -> Response {
+    let known_tag = headers.get(header::IF_NONE_MATCH).and_then(|tag| tag.to_str().ok());
+    let (tag, report) = inner.engine.replica_report(query.learned_after, known_tag).await;
+    let tag = [(header::ETAG, tag)];
+    match report {
+        Some(report) => (tag, Json(report)).into_response(),
+        None => (StatusCode::NOT_MODIFIED, tag).into_response(),
+    }
 }
 
 /// The parameters of `GET /admin/replica`.

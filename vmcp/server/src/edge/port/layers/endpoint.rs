@@ -7,9 +7,12 @@ use http::{Method, StatusCode};
 
 use super::read_body::refuse_unread;
 use super::resource_metadata;
+use crate::edge::tools_api;
 use crate::edge::transport::http::exchange::{Arrival, Response, Service};
 use crate::edge::transport::http::{refuse, respond};
 
+/// Answer to a person who opens the port in a browser.
+const GREETING: &str = "vmcp is here. MCP clients connect to /mcp; `vmcp connect` sets them up.\n";
 /// The path of MCP.
 pub(super) const PATH: &str = "/mcp";
 
@@ -36,6 +39,9 @@ impl<S> Endpoint<S> {
 impl<S: Service<Arrival>> Service<Arrival> for Endpoint<S> {
     async fn call(&self, arrival: Arrival) -> Response {
         let path = arrival.head.uri.path();
+        if tools_api::serves(&arrival.snapshot.config, path) {
+            return self.0.call(arrival).await;
+        }
         if profile_name(path).is_some() && profile(&arrival).is_none() {
             return refuse_unread(arrival, refuse::no_profile());
         }
@@ -44,7 +50,11 @@ impl<S: Service<Arrival>> Service<Arrival> for Endpoint<S> {
             {
                 return refuse_unread(arrival, response);
             }
-            return refuse_unread(arrival, respond::empty(StatusCode::NOT_FOUND));
+            let response = match (&arrival.head.method, path) {
+                (&Method::GET, "/") => respond::text(StatusCode::OK, GREETING),
+                _ => respond::empty(StatusCode::NOT_FOUND),
+            };
+            return refuse_unread(arrival, response);
         }
         match arrival.head.method {
             Method::OPTIONS => return respond::methods(StatusCode::NO_CONTENT),

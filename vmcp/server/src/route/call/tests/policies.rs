@@ -77,6 +77,43 @@ async fn no_identity_reaches_by_any_way_what_policies_do_not_permit() {
 }
 
 #[tokio::test]
+async fn a_profile_gives_nothing_that_policies_do_not_permit() {
+    let profiles = "profiles: { first: { servers: [one] }, second: { servers: [two] } }\n";
+    let Setup { engine, backends, .. } =
+        setup_with(Options::default(), &format!("{KEYWORDS}{profiles}{POLICIES}")).await;
+    let within = |name: &str, profile: &str| {
+        let principal = Principal { profile: Some(profile.into()), ..identity(name).into() };
+        Caller { principal, ..caller() }
+    };
+    for (way, params, ..) in ways() {
+        let reached = backends[0].methods();
+        for (name, profile) in
+            [("bob", "first"), ("bob", "second"), ("anonymous", "first"), ("alice", "second")]
+        {
+            let refused = go_as(&engine, within(name, profile), way, &params).await;
+            assert_eq!(backends[0].methods(), reached, "{name} in {profile} {way}: {refused}");
+        }
+        let allowed = go_as(&engine, within("alice", "first"), way, &params).await;
+        let counted = ["subscriptions/listen", "renewed subscription"].contains(&way) && allowed != "unknown";
+        assert!(backends[0].methods().len() > reached.len() || counted, "{way}: {allowed}");
+    }
+}
+
+#[tokio::test]
+async fn tasks_are_listed_of_backends_that_may_be_called() {
+    let Setup { engine, backends, .. } = restricted().await;
+    let tasks = async |name: &str| go_as(&engine, caller_named(name), "tasks/list", &json!({})).await;
+    // Each page has the tasks of one backend.
+    let all = tasks("alice").await;
+    assert!(all.contains("one-1") && all.contains("nextCursor"), "{all}");
+    let reached = backends[0].methods();
+    let bobs = tasks("bob").await;
+    assert!(bobs.contains("two-1") && !bobs.contains("nextCursor"), "{bobs}");
+    assert!(!tasks("mallory").await.contains("-1\""), "neither");
+    assert_eq!(backends[0].methods(), reached, "the backend hears nothing");
+}
+
+#[tokio::test]
 async fn lists_and_searches_show_what_may_be_called() {
     let Setup { engine, .. } = restricted().await;
     let of = |name| listed(&engine, name, List::Tools);
@@ -99,6 +136,10 @@ async fn lists_and_searches_show_what_may_be_called() {
     assert!(!found("mallory").await.contains("_work"));
     let snapshot = engine.snapshot();
     let view = |name| snapshot.view(&identity(name).into());
+    let baseline = |name| view(name).baseline_tokens;
+    assert!(baseline("bob") > 0 && baseline("bob") < baseline("alice"), "savings count the caller's tools");
+    assert!(bobs.contains(&format!("\"baseline_tokens\":{}", baseline("bob"))), "{bobs}");
+    assert_eq!(baseline("mallory"), 0);
     assert!(Arc::ptr_eq(&view("carol"), &view("carol")), "a view is made once");
     assert!(Arc::ptr_eq(&view("eve"), &view("mallory")), "shared");
 }
@@ -147,6 +188,8 @@ async fn no_own_tool_shows_what_policies_do_not_permit() {
         }
     }
     assert_eq!(backends[0].methods(), before, "the backend hears nothing");
+    let read = call("alice", "read_mcp_resource", &json!({"resource_uri": "one://note"})).await;
+    assert!(backends[0].methods().len() > before.len(), "{read}");
 }
 
 #[tokio::test]

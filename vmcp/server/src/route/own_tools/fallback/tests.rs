@@ -79,6 +79,22 @@ async fn the_answer_to_a_failed_call_names_the_tool_that_may_take_its_place() {
 }
 
 #[tokio::test]
+async fn an_empty_answer_names_alternatives_and_is_no_error() {
+    let blank = Scripted::start(&[("blank", DESCRIPTION, json!({}))]).await;
+    let weather = Weather::start().await;
+    let yaml = backends(
+        &[("a", &blank.url), ("b", &weather.works.url)],
+        "optimizer: { embeddings: { provider: none } }\n",
+    );
+    let engine = engine(&yaml).await;
+    let answer = call_tool(&engine, "a_blank", json!({})).await;
+    assert_ne!(answer["isError"], true, "an empty answer may be a right one: {answer}");
+    let suggestions = answer["_meta"]["vmcp/fallback"]["fallback_suggestions"].as_array().unwrap();
+    assert_eq!(suggestions[0]["tool"], "b_forecast", "{answer}");
+    assert!(answer.get("structuredContent").is_none(), "{answer}");
+}
+
+#[tokio::test]
 async fn suggestions_can_be_switched_off_by_the_caller_and_by_configuration() {
     let weather = Weather::start().await;
     let named = async |optimizer: &str, more: Value| {

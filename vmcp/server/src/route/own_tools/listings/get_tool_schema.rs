@@ -9,6 +9,7 @@ use vmcp_json::object::Object;
 
 use super::own_answer;
 use crate::optim::own_arguments::{SERVER, TOOL};
+use crate::optim::visible_schema::visible_schema;
 use crate::route::answer::Answer;
 use crate::route::caller::CallContext;
 use crate::route::own_tools::resolve::resolve;
@@ -24,14 +25,15 @@ pub(in crate::route::own_tools) fn run(context: CallContext<'_>, arguments: &Raw
         let status = context.snapshot.backends.get(&tool.backend).map(vmcp_backend::Backend::status);
         let answers = status.is_some_and(|status| status.state != BackendState::Failed && !status.cached);
         let field = |key| listed.get(key).map(ToOwned::to_owned);
+        let schema = |key| listed.get(key).map(|schema| visible_schema(schema).into_owned());
         Ok(Answered {
             success: true,
             server: tool.backend.to_string(),
             tool: ToolDetails {
                 name: tool.name.clone(),
                 description: tool.description.clone(),
-                input_schema: field("inputSchema"),
-                output_schema: field("outputSchema"),
+                input_schema: schema("inputSchema"),
+                output_schema: schema("outputSchema"),
                 annotations: field("annotations"),
             },
             stale: !answers,

@@ -7,6 +7,7 @@ use vmcp_config::OptimTool;
 use vmcp_search::first_sentence;
 
 use super::own_answer;
+use super::profile_view::under_profile;
 use crate::route::answer::Answer;
 use crate::route::caller::CallContext;
 use crate::telemetry::calls::Origin;
@@ -14,10 +15,18 @@ use crate::telemetry::calls::Origin;
 /// Most characters of a server's description.
 const MAX_DESCRIPTION_CHARS: usize = 200;
 
-/// Answers with the servers.
+/// Answers with the servers, or only those of the profile that `project_id` names.
 pub(in crate::route::own_tools) fn run(context: CallContext<'_>, arguments: &RawValue) -> Answer {
-    own_answer::answer(context, Origin::Own(OptimTool::ListMcpServers), arguments, |_| {
-        let (snapshot, view) = (context.snapshot, context.view);
+    own_answer::answer(context, Origin::Own(OptimTool::ListMcpServers), arguments, |arguments| {
+        let snapshot = context.snapshot;
+        let limit = snapshot.config.optimizer.limits.tool_name_chars;
+        let project = arguments.text(&["project_id"], limit)?;
+        let of_project = project.as_ref().map(|project| under_profile(context, project));
+        let view = match &of_project {
+            Some(Some(view)) => view,
+            Some(None) => return Ok(Servers { success: true, servers: Vec::new() }),
+            None => context.view,
+        };
         let mut changes = context.engine.changes();
         let visible = snapshot.backends.iter().filter(|(name, _)| view.has_backend(name));
         let servers = visible.map(|(name, backend)| {

@@ -1,15 +1,18 @@
 //! The handler of list_tools: the tools of the caller's view by server, each with a brief description.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use vmcp_model::catalog::CatalogTool;
 use vmcp_search::first_sentence;
 
-use super::own_answer::{self, Refusal};
+use super::own_answer;
 use crate::optim::own_arguments::SERVER;
 use crate::route::answer::Answer;
 use crate::route::caller::CallContext;
+use crate::route::own_tools::resolve::visible_server;
 use crate::telemetry::calls::Origin;
 use crate::telemetry::tool_metrics::MetricsBook;
 use crate::telemetry::tool_metrics::report::rounded;
@@ -19,8 +22,10 @@ use vmcp_config::OptimTool;
 const MAX_BRIEF_CHARS: usize = 100;
 
 /// Answers with the tools of one server, or of all.
-pub(in crate::route::own_tools) fn run(context: CallContext<'_>, arguments: &RawValue) -> Answer {
-    own_answer::answer(context, Origin::Own(OptimTool::ListTools), arguments, |arguments| {
+pub(in crate::route::own_tools) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answer {
+    let origin = Origin::Own(OptimTool::ListTools);
+    let changed_at = changed_at(context).await;
+    own_answer::answer(context, origin, arguments, |arguments| {
         let limit = context.snapshot.config.optimizer.limits.tool_name_chars;
         let server = arguments.text(&SERVER, limit)?;
         let with_metrics = arguments.read("include_metrics", "true or false")?.unwrap_or(false);
@@ -30,17 +35,16 @@ pub(in crate::route::own_tools) fn run(context: CallContext<'_>, arguments: &Raw
         let tools_of = |backend: &str| {
             let mut tools: Vec<_> = view.tools().filter(|tool| &*tool.backend == backend).collect();
             tools.sort_by(|one, other| one.name.cmp(&other.name));
-            tools.into_iter().map(|tool| ListedTool::new(tool, book.as_deref())).collect::<Vec<_>>()
+            tools
+                .into_iter()
+                .map(|tool| ListedTool::new(tool, book.as_deref(), &changed_at))
+                .collect::<Vec<_>>()
         };
         let Some(wanted) = server else {
             let servers = servers.map(|name| ServerTools { name, tools: tools_of(name) }).collect();
             return Ok(Listing::All { success: true, servers });
         };
-        let Some(server) = servers.clone().find(|name| name.eq_ignore_ascii_case(&wanted)) else {
-            let error = format!("server not found: {wanted}");
-            let available_servers = servers.map(AsRef::as_ref).collect();
-            return Err(Refusal::json(&UnknownServer { success: false, error, available_servers }));
-        };
+        let server = visible_server(context, &wanted)?;
         Ok(Listing::One { success: true, server, tools: tools_of(server) })
     })
 }
@@ -58,14 +62,6 @@ struct ServerTools<'a> {
     tools: Vec<ListedTool<'a>>,
 }
 
-/// The answer for a server that the caller does not see.
-#[derive(Serialize)]
-pub(in crate::route::own_tools) struct UnknownServer<'a> {
-    pub(in crate::route::own_tools) success: bool,
-    pub(in crate::route::own_tools) error: String,
-    pub(in crate::route::own_tools) available_servers: Vec<&'a str>,
-}
-
 #[derive(Serialize)]
 struct ListedTool<'a> {
     name: &'a str,
@@ -73,10 +69,13 @@ struct ListedTool<'a> {
     /// `null` for a tool that was never called.
     #[serde(skip_serializing_if = "Option::is_none")]
     metrics: Option<Value>,
+    /// Time of the definition's last change, if it ever changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_schema_change: Option<String>,
 }
 
 impl<'a> ListedTool<'a> {
-    fn new(tool: &'a CatalogTool, book: Option<&MetricsBook>) -> ListedTool<'a> {
+    fn new(tool: &'a CatalogTool, book: Option<&MetricsBook>, changed_at: &ChangeTimes) -> ListedTool<'a> {
         let brief_metrics = |book: &MetricsBook| match book.get(&tool.backend, &tool.definition.name) {
             None => Value::Null,
             Some(metrics) => json!({
@@ -85,8 +84,23 @@ impl<'a> ListedTool<'a> {
                 "call_count": metrics.call_count,
             }),
         };
-        ListedTool { name: &tool.name, brief: brief(&tool.description), metrics: book.map(brief_metrics) }
+        let key = (tool.backend.to_string(), tool.definition.name.clone());
+        ListedTool {
+            name: &tool.name,
+            brief: brief(&tool.description),
+            metrics: book.map(brief_metrics),
+            last_schema_change: changed_at.get(&key).cloned(),
+        }
     }
+}
+
+/// Times of the last change, by server and the tool's own name there.
+type ChangeTimes = HashMap<(String, String), String>;
+
+/// Returns when definitions changed; without a readable database, no time is known.
+async fn changed_at(context: CallContext<'_>) -> ChangeTimes {
+    let changes = context.engine.changed_tools().await.unwrap_or_default();
+    changes.into_iter().map(|change| ((change.server, change.tool), change.at)).collect()
 }
 
 /// Returns the first sentence of a description, or the first 100 characters of a longer one.

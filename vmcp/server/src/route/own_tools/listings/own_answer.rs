@@ -9,7 +9,7 @@ use crate::optim::own_arguments::OwnArguments;
 use crate::route::answer::Answer;
 use crate::route::caller::CallContext;
 use crate::route::own_tools::tool_result;
-use crate::telemetry::calls::{Origin, Outcome};
+use crate::telemetry::calls::{CallRecorder, Origin, Outcome};
 
 /// The failure that a handler answers with.
 pub(in crate::route::own_tools) enum Refusal {
@@ -39,15 +39,9 @@ pub(in crate::route::own_tools) fn answer<T: Serialize>(
     arguments: &RawValue,
     work: impl FnOnce(&OwnArguments<'_>) -> Result<T, Refusal>,
 ) -> Answer {
-    let mut recorder = context.start_record(origin);
-    recorder.keep_arguments(Some(arguments.get()));
+    let recorder = context.start_own_record(origin, arguments);
     let done = OwnArguments::parse(arguments).map_err(Refusal::from).and_then(|arguments| work(&arguments));
-    let (result, outcome) = match done {
-        Ok(answer) => (tool_result::structured(&to_raw_value(&answer).unwrap_or_default()), Outcome::Ok),
-        Err(refusal) => (refused(refusal), Outcome::ToolError),
-    };
-    recorder.settle(outcome);
-    Answer::own(result)
+    settled(recorder, done)
 }
 
 /// As [`answer`], for work that waits.
@@ -57,11 +51,15 @@ pub(in crate::route::own_tools) async fn answer_later<T: Serialize>(
     arguments: &RawValue,
     work: impl AsyncFnOnce(&OwnArguments<'_>) -> Result<T, Refusal>,
 ) -> Answer {
-    let recorder = context.start_record(origin);
+    let recorder = context.start_own_record(origin, arguments);
     let done = match OwnArguments::parse(arguments) {
         Ok(arguments) => work(&arguments).await,
         Err(error) => Err(Refusal::from(error)),
     };
+    settled(recorder, done)
+}
+
+fn settled(recorder: CallRecorder, done: Result<impl Serialize, Refusal>) -> Answer {
     let (result, outcome) = match done {
         Ok(answer) => (tool_result::structured(&to_raw_value(&answer).unwrap_or_default()), Outcome::Ok),
         Err(refusal) => (refused(refusal), Outcome::ToolError),

@@ -179,6 +179,18 @@ fn cut(mut ranked: Ranked<'_>, limit: usize) -> Ranked<'_> {
     ranked
 }
 
+/// Returns the names of the tools that the language model of the configuration chooses for a message; `None`
+/// without its answer.
+pub(crate) async fn tools_by_model(context: CallContext<'_>, message: &str) -> Option<Vec<String>> {
+    let model = LanguageModel::available(context, false)?;
+    let candidates: Vec<&CatalogTool> = of_server(context, None).take(MAX_PROMPT_TOOLS).collect();
+    let book = context.engine.total_metrics();
+    let chosen = choice::choose(&model, message, &candidates, &book).await;
+    let chosen =
+        chosen.inspect_err(|reason| tracing::warn!(%reason, "a language model could not choose tools"));
+    Some(chosen.ok()?.into_iter().map(|(tool, _)| tool.name.clone()).collect())
+}
+
 /// Returns the first sentence of a tool's description.
 pub(super) fn brief(tool: &CatalogTool) -> String {
     first_sentence(&tool.description).trim().to_owned()

@@ -1,10 +1,11 @@
 //! The handler of recommend_tools: one to three tools for a task, with reasons.
 
 use serde::Serialize;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use vmcp_config::OptimTool;
 
 use super::own_answer::{self, Refusal};
+use super::profile_view::{profiles, under_profile};
 use super::ranked::{self, MODES, ModeUsed, RankedTool, RankingRequest};
 use crate::optim::own_arguments::OwnArguments;
 use crate::route::answer::Answer;
@@ -17,8 +18,30 @@ const MAX_RECOMMENDATIONS: usize = 3;
 /// Answers with the recommended tools.
 pub(in crate::route::own_tools) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answer {
     let origin = Origin::Own(OptimTool::RecommendTools);
-    let work = async |arguments: &OwnArguments<'_>| recommended(context, arguments).await;
+    let work = async |arguments: &OwnArguments<'_>| for_agent(context, arguments).await;
     own_answer::answer_later(context, origin, arguments, work).await
+}
+
+/// Recommends tools of the caller's view, or only of the profile that `agent_id` names.
+async fn for_agent(context: CallContext<'_>, arguments: &OwnArguments<'_>) -> Result<Box<RawValue>, Refusal> {
+    let json = |recommended: Recommended<'_>| to_raw_value(&recommended).unwrap_or_default();
+    let limit = context.snapshot.config.optimizer.limits.tool_name_chars;
+    let Some(agent) = arguments.text(&["agent_id"], limit)? else {
+        return recommended(context, arguments).await.map(json);
+    };
+    let Some(view) = under_profile(context, &agent) else {
+        let available_agents = profiles(context).collect();
+        let error = format!("there is no profile `{agent}`");
+        return Err(Refusal::json(&UnknownAgent { success: false, error, available_agents }));
+    };
+    recommended(CallContext { view: &view, ..context }, arguments).await.map(json)
+}
+
+#[derive(Serialize)]
+struct UnknownAgent<'a> {
+    success: bool,
+    error: String,
+    available_agents: Vec<&'a str>,
 }
 
 #[derive(Serialize)]

@@ -24,7 +24,7 @@ const MAX_HANDLE_CHARS: usize = 64;
 
 /// Answers with the tools, as a Markdown list and as data.
 pub(in crate::route::own_tools) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answer {
-    let recorder = context.start_record(Origin::Own(OptimTool::SearchAvailableTools));
+    let recorder = context.start_own_record(Origin::Own(OptimTool::SearchAvailableTools), arguments);
     let (result, outcome) = match found(context, arguments).await {
         Ok(found) => {
             let text = found.text();

@@ -54,6 +54,23 @@ async fn a_client_gets_along_with_list_schema_and_call() {
 }
 
 #[tokio::test]
+async fn servers_are_listed_by_project() {
+    let (one, two) = (server().await, server().await);
+    let profiles = format!("{}profiles: {{ billing: {{ servers: [two] }} }}\n", all());
+    let engine = engine(&backends(&[("one", &one.url), ("two", &two.url)], &profiles)).await;
+    for (arguments, expected) in [
+        (json!({}), json!(["one", "two"])),
+        (json!({"project_id": "billing"}), json!(["two"])),
+        (json!({"project_id": "unknown"}), json!([])),
+    ] {
+        let listed = structured(&engine, "optim_list_mcp_servers", arguments.clone()).await;
+        let names: Vec<_> =
+            listed["servers"].as_array().unwrap().iter().map(|server| &server["name"]).collect();
+        assert_eq!((&listed["success"], json!(names)), (&json!(true), expected), "{arguments}");
+    }
+}
+
+#[tokio::test]
 async fn only_configured_tools_are_listed_and_callable() {
     let server = server().await;
     let few = "optimizer: { embeddings: { provider: none }, tools: [list_tools, call_tool] }\n";

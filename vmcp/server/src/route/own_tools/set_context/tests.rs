@@ -5,7 +5,7 @@ use vmcp_config::status::EmbeddingState;
 use vmcp_embed::testing::FakeService;
 use vmcp_wire::lists::pages::List;
 
-use crate::access::identity::Principal;
+use crate::access::identity::{Identity, Principal};
 use crate::engine::{Engine, Options, Storage};
 use crate::optim::names::NameStyle;
 use crate::route::Caller;
@@ -270,4 +270,105 @@ async fn without_a_context_the_list_may_be_of_own_tools_alone() {
     assert_eq!(listed(engine, "").len(), 4, "vmcp's own");
     let (id, _) = set_context(engine, TASK).await;
     assert_eq!(listed(engine, &id).len(), 12 + 4, "an unknown task hides nothing");
+}
+
+/// Bob may not use the tool that Alice uses most.
+const POLICIES: &str = r#"
+incomingAuth:
+  authz:
+    policies:
+    - 'permit(principal, action, resource);'
+    - 'forbid(principal == Client::"bob", action, resource == Tool::"s_watch_issue");'
+"#;
+
+#[tokio::test]
+async fn what_one_client_taught_shows_another_only_what_it_may_call() {
+    let (server, service) = (tracker().await, FakeService::start().await.unwrap());
+    let engine = engine_of(&yaml(&server, &service, "", POLICIES), Storage::Memory).await;
+    let of = |name: &str| {
+        let identity = Identity::known("https://idp", name, serde_json::Map::new(), None);
+        Caller { principal: Principal::from(identity), ..Caller::default() }
+    };
+    let (alice, bob) = (of("alice"), of("bob"));
+    let ask = async |caller: &Caller, tool: &str, arguments: Value| {
+        call_with(&engine, caller, json!({"name": tool, "arguments": arguments})).await.unwrap()
+    };
+    let enter = async |caller: &Caller| {
+        let set = ask(caller, "optim.set_context", json!({"query": TASK})).await;
+        (set["structuredContent"]["context_id"].as_str().unwrap().to_owned(), set)
+    };
+    let (id, _) = enter(&alice).await;
+    for tool in ["s_watch_issue", "s_get_weather", "s_draw_chart"] {
+        let used = json!({"tool_name": tool, "parameters": {}, "context_id": id});
+        ask(&alice, "optim.call_tool", used).await;
+    }
+    assert_eq!(learned(&engine).await.len(), 3);
+
+    let (id, _) = enter(&alice).await;
+    assert!(listed_for(&engine, &alice, &id).contains(&"s_watch_issue".to_owned()));
+    let (id, set) = enter(&bob).await;
+    assert_eq!(set["structuredContent"]["listed_tools"], 4, "{set}");
+    let names = listed_for(&engine, &bob, &id);
+    assert!(names.contains(&"s_get_weather".to_owned()), "what others taught serves Bob too: {names:?}");
+    assert!(!names.contains(&"s_watch_issue".to_owned()), "{names:?}");
+    for (tool, arguments) in [
+        ("optim.set_context", json!({"query": TASK})),
+        ("optim.search_available_tools", json!({"query": TASK, "context_id": id})),
+        ("optim.find_tool", json!({"tool_description": TASK})),
+    ] {
+        let answer = ask(&bob, tool, arguments).await.to_string();
+        assert!(!answer.contains("watch_issue"), "{tool}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_is_shown_no_tool_by_anothers_uses_that_it_may_not_call() {
+    let (server, service) = (tracker().await, FakeService::start().await.unwrap());
+    let profiles =
+        "profiles: { bob: { tools: ['s_draw_chart', 's_add_user', 's_run_query', 's_read_issue'] } }\n";
+    let engine = engine_of(&yaml(&server, &service, "", profiles), Storage::Memory).await;
+    let (id, _) = set_context(&engine, TASK).await;
+    for tool in ["s_get_weather", "s_draw_chart", "s_add_user", "s_run_query"] {
+        use_tool(&engine, &id, tool).await;
+    }
+    assert_eq!(learned(&engine).await.len(), 4);
+    let bob = Caller {
+        principal: Principal { profile: Some("bob".into()), ..Principal::default() },
+        ..Caller::default()
+    };
+    let ask = async |tool: &str, arguments: Value| {
+        call_with(&engine, &bob, json!({"name": tool, "arguments": arguments})).await.unwrap()
+    };
+    let set = ask("optim.set_context", json!({"query": TASK})).await;
+    let id = set["structuredContent"]["context_id"].as_str().unwrap();
+    let names = listed_for(&engine, &bob, id);
+    assert!(names.iter().any(|name| name == "s_draw_chart"), "{names:?}");
+    assert!(!names.iter().any(|name| name == "s_get_weather"), "{names:?}");
+    for (tool, arguments) in [
+        ("optim.find_tool", json!({"tool_description": TASK, "context_id": id})),
+        ("optim.search_available_tools", json!({"query": "get the weather", "context_id": id})),
+    ] {
+        let found = ask(tool, arguments).await.to_string();
+        assert!(!found.contains("s_get_weather"), "{tool}: {found}");
+    }
+}
+
+#[tokio::test]
+async fn a_context_may_choose_by_the_words_of_its_query() {
+    for source in ["Keywords", "Both"] {
+        let all = Contextual::start().await;
+        let engine = &all.engine;
+        let settings = format!(", noContext: None, contextSource: {source}");
+        engine.apply(config(&yaml(&all.server, &all.service, &settings, ""))).await;
+        assert_eq!(listed(engine, "").len(), 4, "vmcp's own");
+        let (id, set) = set_context(engine, "PROJ-1 comments").await;
+        assert_eq!(set["structuredContent"]["listed_tools"], 3, "{set}");
+        let names = listed(engine, &id);
+        for tool in ["s_list_issues", "s_read_issue", "s_watch_issue"] {
+            assert!(names.iter().any(|name| name == tool), "{tool} in {names:?}");
+        }
+        assert_eq!(names.len(), 3 + 4, "{names:?}");
+        let (id, _) = set_context(engine, "something without such a word").await;
+        assert_eq!(listed(engine, &id).len(), 12 + 4, "uncertain, nothing is hidden");
+    }
 }

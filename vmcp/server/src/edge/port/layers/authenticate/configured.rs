@@ -10,6 +10,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName};
 use parking_lot::Mutex;
 use vmcp_access::authentication::Authentication;
+use vmcp_access::client_certificate::ClientCertificate;
 use vmcp_access::rejection::Rejection;
 
 use super::{Authenticator, challenge};
@@ -116,9 +117,12 @@ impl Authenticator for ConfiguredAuthenticator {
         if authentication.is_anonymous() {
             return Ok(Identity::Anonymous);
         }
-        let outcome = match credential(&head.headers, authentication.takes_api_keys()) {
-            Ok(credential) => authentication.identify(credential).await,
-            Err(rejection) => Err(rejection),
+        // A token says more than the certificate of the connection, which may be that of a proxy.
+        let certificate = head.extensions.get::<Arc<ClientCertificate>>();
+        let outcome = match (credential(&head.headers, authentication.takes_api_keys()), certificate) {
+            (Ok(None), Some(certificate)) => authentication.identify_by(certificate),
+            (Ok(credential), _) => authentication.identify(credential).await,
+            (Err(rejection), _) => Err(rejection),
         };
         outcome.map_err(|rejection| {
             self.record(&rejection, from);

@@ -9,7 +9,9 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
+use super::tools_by_model;
 use crate::engine::Engine;
+use crate::route::{CallContext, Caller};
 use crate::testing::{Scripted, backends, call, engine};
 
 /// A service with `/v1/chat/completions` that gives one answer, and the prompts that it got.
@@ -127,5 +129,39 @@ async fn a_model_that_fails_leaves_it_to_the_search() {
         assert_eq!((&recommended["success"], &recommended["mode_used"]), (&json!(true), &json!("keyword")));
         assert!(recommended["warning"].as_str().unwrap().contains("language model failed"), "{recommended}");
         assert_eq!(recommended["tools"].as_array().unwrap().len(), 3);
+    }
+}
+
+#[tokio::test]
+async fn an_agent_is_recommended_tools_of_its_profile_only() {
+    let server =
+        Scripted::start(&[("read", "Reads a page.", json!({})), ("view", "Reads a page.", json!({}))]).await;
+    let more = "profiles: { frontend: { tools: ['*_view'] } }\n\
+                optimizer: { tools: [recommend_tools], embeddings: { provider: none } }\n";
+    let engine = engine(&backends(&[("s", &server.url)], more)).await;
+    let recommend = async |agent: &str| {
+        let arguments = json!({"task_description": "read a page", "agent_id": agent});
+        call(&engine, "optim.recommend_tools", arguments).await.unwrap()["structuredContent"].clone()
+    };
+    let recommended = recommend("frontend").await;
+    assert_eq!((&recommended["total_tools"], recommended["tools"].as_array().unwrap().len()), (&json!(1), 1));
+    assert_eq!(recommended["tools"][0]["tool"], "s_view");
+    let unknown = recommend("nobody").await;
+    assert_eq!((&unknown["success"], &unknown["available_agents"]), (&json!(false), &json!(["frontend"])));
+}
+
+#[tokio::test]
+async fn a_model_chooses_for_a_message_and_may_find_nothing() {
+    for (answer, expected) in
+        [(Some(r#"[{"tool": "s_page1"}]"#), Some(vec!["s_page1"])), (Some("[]"), Some(vec![])), (None, None)]
+    {
+        let model = FakeModel::start(answer).await;
+        let (_server, engine) = with_tools(3, Some(&model)).await;
+        let (snapshot, caller) = (engine.snapshot(), Caller::default());
+        let view = snapshot.view(&caller.principal);
+        let context = CallContext { engine: &engine, snapshot: &snapshot, view: &view, caller: &caller };
+        let chosen = tools_by_model(context, "who is following this?").await;
+        assert_eq!(chosen, expected.map(|names| names.into_iter().map(str::to_owned).collect()));
+        assert_eq!(model.offered(), [3]);
     }
 }

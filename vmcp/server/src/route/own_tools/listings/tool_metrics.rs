@@ -6,13 +6,13 @@ use serde_json::value::{RawValue, to_raw_value};
 use vmcp_config::OptimTool;
 use vmcp_store::ToolMetrics;
 
-use super::listings::own_answer::{self, Refusal};
-use super::tool_result;
+use super::own_answer::{self, Refusal};
 use crate::engine::View;
 use crate::engine::replicas::Census;
 use crate::optim::own_arguments::{OwnArguments, SERVER, TOOL};
 use crate::route::answer::Answer;
 use crate::route::caller::CallContext;
+use crate::route::own_tools::tool_result;
 use crate::telemetry::calls::{Origin, Outcome};
 use crate::telemetry::tool_metrics::Filter;
 use crate::telemetry::tool_metrics::report::{MetricsQuery, MetricsScope, ToolReport, report};
@@ -21,7 +21,7 @@ use crate::telemetry::tool_metrics::report::{MetricsQuery, MetricsScope, ToolRep
 const MAX_LIMIT: usize = 1000;
 
 /// Answers with the figures of tools.
-pub(super) async fn get(context: CallContext<'_>, arguments: &RawValue) -> Answer {
+pub(in crate::route::own_tools) async fn get(context: CallContext<'_>, arguments: &RawValue) -> Answer {
     context.engine.gather_metrics().await;
     own_answer::answer(context, Origin::Own(OptimTool::GetToolMetrics), arguments, |arguments| {
         let query = query(context, arguments)?;
@@ -41,8 +41,8 @@ pub(super) async fn get(context: CallContext<'_>, arguments: &RawValue) -> Answe
 }
 
 /// Forgets the figures of tools.
-pub(super) async fn reset(context: CallContext<'_>, arguments: &RawValue) -> Answer {
-    let recorder = context.start_record(Origin::Own(OptimTool::ResetToolMetrics));
+pub(in crate::route::own_tools) async fn reset(context: CallContext<'_>, arguments: &RawValue) -> Answer {
+    let recorder = context.start_own_record(Origin::Own(OptimTool::ResetToolMetrics), arguments);
     let query =
         OwnArguments::parse(arguments).map_err(Refusal::from).and_then(|given| query(context, &given));
     let query = match query {

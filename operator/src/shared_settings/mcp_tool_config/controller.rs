@@ -1,0 +1,25 @@
+//! Reconciles an MCPToolConfig: validate -> status.
+
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use kube::runtime::controller::Action;
+use vmcp_crds::MCPToolConfig;
+
+use super::status;
+use super::validate::validate;
+use crate::runtime::{CallError, Context, Triggers, report, run_controller};
+
+/// Reconciles MCPToolConfigs until the process is to end.
+pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
+    let triggers = Triggers::new(context, &context.resources.tool_configs);
+    run_controller(triggers, reconcile).boxed()
+}
+
+async fn reconcile(config: Arc<MCPToolConfig>, context: Arc<Context>) -> Result<Action, CallError> {
+    let status = status::of(&config, validate(&config.spec));
+    let before = config.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    report(&context, config.as_ref(), before, &status.conditions, &status).await?;
+    Ok(Action::await_change())
+}

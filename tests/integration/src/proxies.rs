@@ -1,0 +1,9 @@
+//! Proxies between a client and its servers: a balancer of connections, a reverse proxy of requests.
+
+mod forward;
+mod round_robin;
+mod tls;
+
+pub use forward::forward;
+pub use round_robin::RoundRobin;
+pub use tls::TlsProxy;

@@ -1,0 +1,102 @@
+//! A tenant who may write the operator's resources and little else, and the attempts to have the operator
+//! make or read what the tenant may not.
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use vmcp_kubernetes_tests::{Cluster, Namespace};
+
+/// The rights of the tenant: the operator's resources, Deployments and Services of the namespace.
+pub(super) const TENANT: &str = "apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: tenant}
+rules:
+- {apiGroups: [toolhive.stacklok.com], resources: ['*'], verbs: ['*']}
+- {apiGroups: [apps], resources: [deployments], verbs: ['*']}
+- {apiGroups: [''], resources: [services], verbs: ['*']}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: tenant}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: tenant}
+subjects: [{kind: User, name: tenant, apiGroup: rbac.authorization.k8s.io}]";
+
+/// Returns a client that acts as a user.
+pub(super) async fn client_as(cluster: &Cluster, user: &str) -> Client {
+    let file = Kubeconfig::read_from(cluster.kubeconfig()).expect("a kubeconfig");
+    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
+    let mut config = config.expect("a configuration");
+    config.auth_info.impersonate = Some(user.to_owned());
+    Client::try_from(config).expect("a client")
+}
+
+/// Applies a resource as the tenant; returns the refusal.
+pub(super) async fn refusal(
+    tenant: &Client,
+    place: &Namespace,
+    kind: &str,
+    name: &str,
+    spec: &Value,
+) -> Option<String> {
+    let object = json!({
+        "apiVersion": "toolhive.stacklok.com/v1alpha1", "kind": kind, "metadata": { "name": name }, "spec": spec,
+    });
+    let plural = match kind {
+        "MCPServerEntry" => "mcpserverentries".to_owned(),
+        _ => format!("{}s", kind.to_lowercase()),
+    };
+    let path = format!("/apis/toolhive.stacklok.com/v1alpha1/namespaces/{}/{plural}", place.name);
+    let request = http::Request::post(path).header("content-type", "application/json");
+    let request = request.body(object.to_string().into_bytes()).expect("a request");
+    tenant.request::<Value>(request).await.err().map(|error| error.to_string())
+}
+
+/// An attempt: kind, spec, and the right that the refusal names.
+pub(super) struct Attempt {
+    kind: &'static str,
+    spec: Value,
+    right: &'static str,
+}
+
+/// Returns an attempt for each object that the operator would make, and each Secret that it would read, with
+/// rights of its own.
+pub(super) fn attempts() -> Vec<Attempt> {
+    let key = json!({ "name": "s", "key": "k" });
+    let gateway = json!([{ "name": "public", "namespace": "gateways" }]);
+    let header = json!({ "headerName": "A", "valueSecretRef": key });
+    let collector = json!({
+        "enabled": true, "endpoint": "a.example:4318", "sensitiveHeaders": [{ "name": "A", "secretKeyRef": key }],
+    });
+    let entry = json!({
+        "remoteUrl": "https://a.example/mcp", "headerForward": { "addHeadersFromSecret": [header] },
+    });
+    [
+        ("VirtualMCPServer", json!({ "httpRoute": { "parentRefs": gateway } }), "create HTTPRoutes"),
+        ("VirtualMCPServer", json!({ "serviceMonitor": { "interval": "30s" } }), "create ServiceMonitors"),
+        ("EmbeddingServer", json!({}), "create StatefulSets"),
+        ("MCPServerEntry", entry, "get Secrets"),
+        (
+            "MCPExternalAuthConfig",
+            json!({ "type": "bearerToken", "bearerToken": { "tokenSecretRef": key } }),
+            "get Secrets",
+        ),
+        ("MCPTelemetryConfig", json!({ "openTelemetry": collector }), "get Secrets"),
+    ]
+    .map(|(kind, spec, right)| Attempt { kind, spec, right })
+    .into()
+}
+
+/// Waits until an attempt is refused for want of its right: a policy is in force a moment after it was made.
+pub(super) async fn refused(tenant: &Client, place: &Namespace, Attempt { kind, spec, right }: &Attempt) {
+    place
+        .eventually(&format!("the policy to want the right to {right} for {kind}"), async || {
+            let refused = refusal(tenant, place, kind, "attempt", spec).await;
+            if refused.is_none() {
+                let object = format!("{kind}/attempt");
+                let delete = ["delete", object.as_str(), "--namespace", &place.name];
+                place.cluster().kubectl(&delete).await.expect("deleted");
+            }
+            refused.filter(|refused| refused.contains(right))
+        })
+        .await;
+}

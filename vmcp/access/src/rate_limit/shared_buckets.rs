@@ -1,0 +1,153 @@
+//! [`SharedBuckets`]: token buckets in Redis, which the replicas of a server share.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use redis::aio::{ConnectionManager, ConnectionManagerConfig};
+use redis::{Client, ConnectionAddr, IntoConnectionInfo as _, RedisConnectionInfo, RedisError, Script};
+use tokio::time::timeout;
+use vmcp_config::RedisStore;
+use vmcp_error_chain::error_chain;
+
+use super::{Bucket, Limited, Scope};
+
+/// Takes a token of each bucket, or none if one is empty: atomic, and by the clock of Redis, so that clocks
+/// of replicas do not matter. KEYS are the buckets; ARGV has two numbers for each, its capacity and the
+/// seconds in which it fills up. Returns the position of the emptiest bucket (0: a token of each was taken)
+/// and the milliseconds until it has a token. A key expires once its bucket is full, which is the same as
+/// none.
+const TAKE: &str = r"
+local clock = redis.call('TIME')
+local now = clock[1] + clock[2] / 1000000
+local levels, emptiest, wait = {}, 0, 0
+for i, key in ipairs(KEYS) do
+  local capacity, refill = tonumber(ARGV[2 * i - 1]), tonumber(ARGV[2 * i])
+  local saved = redis.call('HMGET', key, 'tokens', 'at')
+  local tokens = capacity
+  if saved[1] and saved[2] then
+    local passed = math.max(0, now - tonumber(saved[2]))
+    tokens = math.min(capacity, tonumber(saved[1]) + passed * capacity / refill)
+  end
+  local missing = (1 - tokens) * refill / capacity
+  if missing > wait then
+    emptiest, wait = i, missing
+  end
+  levels[i] = tokens
+end
+if emptiest > 0 then
+  return {emptiest, math.ceil(wait * 1000)}
+end
+for i, key in ipairs(KEYS) do
+  redis.call('HSET', key, 'tokens', string.format('%.9f', levels[i] - 1), 'at', string.format('%.6f', now))
+  redis.call('PEXPIRE', key, math.ceil(ARGV[2 * i] * 1000))
+end
+return {0, 0}
+";
+
+/// Time for an answer of Redis, connecting included. A call that has waited for so long counts in this
+/// replica.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time after a failure in which Redis is not asked, so that calls do not wait for [`ANSWER_TIMEOUT`] each;
+/// then one call asks.
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Token buckets in Redis.
+pub struct SharedBuckets {
+    store: RedisStore,
+    connection: ConnectionManager,
+    script: Script,
+    /// Moment until which Redis is not asked; `None`: it has answered.
+    away_until: Mutex<Option<Instant>>,
+}
+
+impl std::fmt::Debug for SharedBuckets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SharedBuckets").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+impl SharedBuckets {
+    /// Buckets in `store`; connects with the first call.
+    pub fn new(store: RedisStore) -> Result<Self, RedisError> {
+        let RedisStore { host, port, tls, db, key_prefix: _, username, password } = &store;
+        let address = if *tls {
+            ConnectionAddr::TcpTls { host: host.clone(), port: *port, insecure: false, tls_params: None }
+        } else {
+            ConnectionAddr::Tcp(host.clone(), *port)
+        };
+        let mut settings = RedisConnectionInfo::default().set_db(i64::from(*db));
+        if let Some(username) = username {
+            settings = settings.set_username(username);
+        }
+        if let Some(password) = password {
+            settings = settings.set_password(password.expose());
+        }
+        let client = Client::open(address.into_connection_info()?.set_redis_settings(settings))?;
+        let config = ConnectionManagerConfig::new()
+            .set_number_of_retries(1)
+            .set_connection_timeout(Some(ANSWER_TIMEOUT))
+            .set_response_timeout(Some(ANSWER_TIMEOUT));
+        let connection = ConnectionManager::new_lazy_with_config(client, config)?;
+        Ok(Self { store, connection, script: Script::new(TAKE), away_until: Mutex::default() })
+    }
+
+    /// Returns the server that the buckets are in.
+    pub fn store(&self) -> &RedisStore {
+        &self.store
+    }
+
+    /// True unless the last answer of Redis failed to come.
+    pub fn is_up(&self) -> bool {
+        self.away_until.lock().is_none()
+    }
+
+    /// Takes a token of each bucket, or none if one is empty; `None` if Redis does not answer.
+    pub(super) async fn take(&self, buckets: &[(Scope, String, Bucket)]) -> Option<Result<(), Limited>> {
+        if !self.may_ask() {
+            return None;
+        }
+        let mut call = self.script.prepare_invoke();
+        for (_, key, Bucket { capacity, refill }) in buckets {
+            call.key(format!("{}rate:{key}", self.store.key_prefix)).arg(*capacity).arg(refill.as_secs_f64());
+        }
+        let mut connection = self.connection.clone();
+        let answer = timeout(ANSWER_TIMEOUT, call.invoke_async::<(usize, u64)>(&mut connection)).await;
+        let (emptiest, milliseconds) = match answer {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => return self.failed(&error_chain(&error)),
+            Err(_) => return self.failed(&format!("no answer within {ANSWER_TIMEOUT:?}")),
+        };
+        if self.away_until.lock().take().is_some() {
+            tracing::info!("Redis answers again; the rate limits are shared by all replicas");
+        }
+        let Some((scope, ..)) = emptiest.checked_sub(1).and_then(|place| buckets.get(place)) else {
+            return Some(Ok(()));
+        };
+        Some(Err(Limited { scope: *scope, retry_after: Duration::from_millis(milliseconds) }))
+    }
+
+    /// Returns false while Redis is away; then true for one call each [`RETRY_INTERVAL`].
+    fn may_ask(&self) -> bool {
+        let mut away_until = self.away_until.lock();
+        let Some(until) = *away_until else { return true };
+        let now = Instant::now();
+        if now >= until {
+            *away_until = Some(now + RETRY_INTERVAL);
+        }
+        now >= until
+    }
+
+    fn failed<T>(&self, reason: &str) -> Option<T> {
+        let before = self.away_until.lock().replace(Instant::now() + RETRY_INTERVAL);
+        if before.is_none() {
+            let RedisStore { host, port, .. } = &self.store;
+            tracing::warn!(
+                host,
+                port,
+                reason,
+                "Redis does not answer; until it does, each replica counts its own calls against the rate limits"
+            );
+        }
+        None
+    }
+}

@@ -1,0 +1,65 @@
+//! [`TaggedTools`]: the configured topics, and contexts and categories of every tool of a catalog.
+
+use vmcp_config::{Config, ConfiguredTags, ContextSigns};
+use vmcp_model::catalog::{Catalog, CatalogTool};
+use vmcp_model::topics::{Pattern, ToolTags, Topic, Topics, fit};
+
+/// Returns the built-in and the configured topics.
+pub(crate) fn topics(config: &Config) -> Topics {
+    let topic = |(name, signs): (&String, &ContextSigns)| Topic {
+        name: name.clone(),
+        keywords: signs.keywords.iter().map(|word| word.to_lowercase()).collect(),
+        patterns: signs.compiled().into_iter().map(Pattern::Regex).collect(),
+    };
+    Topics::default().with(config.optimizer.discovery.contexts.iter().map(topic))
+}
+
+/// Topics, and the tags of tools by document.
+#[derive(Debug)]
+pub(crate) struct TaggedTools {
+    /// Known topics.
+    pub(crate) topics: Topics,
+    tags: Vec<ToolTags>,
+}
+
+impl TaggedTools {
+    /// Tags the tools of a catalog.
+    pub(crate) fn of(config: &Config, catalog: &Catalog) -> TaggedTools {
+        let topics = topics(config);
+        let tags = |tool: &CatalogTool| match config.optimizer.discovery.tags.get(&tool.name) {
+            Some(ConfiguredTags { contexts, categories }) => {
+                ToolTags { contexts: contexts.clone(), categories: categories.clone() }
+            }
+            None => ToolTags::of(tool, &topics),
+        };
+        let tags = catalog.tools.iter().map(|tool| tags(tool)).collect();
+        TaggedTools { topics, tags }
+    }
+
+    /// Returns the tags of a document.
+    pub(crate) fn get(&self, document: usize) -> Option<&ToolTags> {
+        self.tags.get(document)
+    }
+
+    /// Returns the documents among `visible` that have any topic of a text, the best fit first; `None` if the
+    /// text means no topic.
+    pub(crate) fn documents_for(
+        &self,
+        text: &str,
+        visible: impl Iterator<Item = usize>,
+    ) -> Option<Vec<usize>> {
+        let topics = self.topics.of_message(text);
+        if topics.is_empty() {
+            return None;
+        }
+        let strength = |tags: &ToolTags| -> u32 {
+            topics.iter().map(|topic| u32::from(fit(&tags.contexts, topic))).sum()
+        };
+        let mut fitting: Vec<(u32, usize)> = visible
+            .filter_map(|document| Some((strength(self.get(document)?), document)))
+            .filter(|(strength, _)| *strength > 0)
+            .collect();
+        fitting.sort_by_key(|(strength, _)| std::cmp::Reverse(*strength));
+        Some(fitting.into_iter().map(|(_, document)| document).collect())
+    }
+}
