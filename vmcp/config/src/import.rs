@@ -14,7 +14,6 @@ use serde::Serialize;
 use self::dialects::FoundServer;
 use self::entry::{Entry, ToolRules};
 use self::secrets::Secrets;
-pub(crate) use self::secrets::has_token_prefix;
 use crate::document::MAX_BYTES;
 use crate::sections::backend::{RESERVED_NAMES, is_backend_name, normalize_name};
 use crate::values::secret::Secret;

@@ -1,7 +1,7 @@
 //! References in strings: `${NAME}`, `${file:/path}`, `${secret:NAME}`, each with an optional `:-default`,
 //! and `$$` for a dollar sign.
 
-use crate::import::secrets::signs;
+use crate::values::secret_signs::{is_secret_name, looks_secret};
 
 /// Returns the value of an environment variable, or `None` if it is not set.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -143,10 +143,7 @@ pub(crate) fn substitute(
 /// a secret.
 fn is_secret(reference: &str, value: &str) -> bool {
     let name = reference.split_once(":-").map_or(reference, |(name, _)| name);
-    name.starts_with(FILE)
-        || name.starts_with(SECRET)
-        || signs::is_secret_name(name)
-        || signs::looks_secret(value)
+    name.starts_with(FILE) || name.starts_with(SECRET) || is_secret_name(name) || looks_secret(value)
 }
 
 fn resolve(reference: &str, sources: ReferenceSources<'_>) -> Result<String, ReferenceError> {

@@ -1,15 +1,13 @@
 //! Detection of secrets in an imported file, by the name of the setting or the look of the value, and the
 //! environment variables that replace them.
 
-pub(crate) mod signs;
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use url::Url;
 
-pub(crate) use self::signs::has_token_prefix;
 use crate::references::is_name;
 use crate::values::secret::Secret;
+use crate::values::secret_signs::{is_option, is_secret_name, looks_secret, password_of_url};
 
 /// Schemes of the `Authorization` header, which stay in the text.
 const SCHEMES: [&str; 3] = ["Bearer ", "Basic ", "Token "];
@@ -39,7 +37,7 @@ impl Secrets {
         if translated.referred {
             return translated.text;
         }
-        if let Some((before, password, after)) = signs::password_of_url(value) {
+        if let Some((before, password, after)) = password_of_url(value) {
             let variable = self.variable(backend, &format!("{wanted}_PASSWORD"), password);
             notes.push(format!(
                 "{}: the password is expected in the environment variable {variable}",
@@ -51,7 +49,7 @@ impl Secrets {
             .iter()
             .find_map(|scheme| value.strip_prefix(scheme).map(|secret| (*scheme, secret)))
             .unwrap_or(("", value));
-        let is_secret = !scheme.is_empty() || signs::is_secret_name(key) || signs::looks_secret(secret);
+        let is_secret = !scheme.is_empty() || is_secret_name(key) || looks_secret(secret);
         if secret.is_empty() || !is_secret {
             return translated.text;
         }
@@ -87,7 +85,7 @@ impl Secrets {
             let value = self.value(backend, &wanted(backend, name), name, value.trim_start(), notes);
             return format!("{}:{blank}{value}", plain(name));
         }
-        if let Some((name, value)) = arg.split_once('=').filter(|(name, _)| signs::is_option(name)) {
+        if let Some((name, value)) = arg.split_once('=').filter(|(name, _)| is_option(name)) {
             let bare = name.trim_start_matches('-');
             // `--env=TOKEN=x`
             let (name, value) = match value.split_once('=').filter(|_| matches!(bare, "e" | "env")) {
