@@ -4,7 +4,7 @@
 mod tags;
 mod words;
 
-pub use tags::{ToolTags, fit};
+pub use tags::{ToolTags, best_fitting, fit};
 
 use regex::Regex;
 

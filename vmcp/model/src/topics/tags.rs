@@ -1,5 +1,7 @@
 //! [`ToolTags`]: contexts and categories of a tool.
 
+use std::cmp::Reverse;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -63,6 +65,23 @@ pub fn fit(tags: &[String], wanted: &str) -> u8 {
     tags.iter().map(fit).max().unwrap_or_default()
 }
 
+/// Returns the tools that fit any of the wanted contexts, the best fit first; equals keep their order.
+pub fn best_fitting<'a, T, C: AsRef<str>>(
+    tools: impl Iterator<Item = T>,
+    tags: impl Fn(&T) -> Option<&'a ToolTags>,
+    wanted: &[C],
+) -> Vec<T> {
+    let strength = |tags: &ToolTags| -> u32 {
+        wanted.iter().map(|context| u32::from(fit(&tags.contexts, context.as_ref()))).sum()
+    };
+    let mut fitting: Vec<(u32, T)> = tools
+        .map(|tool| (tags(&tool).map_or(0, strength), tool))
+        .filter(|(strength, _)| *strength > 0)
+        .collect();
+    fitting.sort_by_key(|(strength, _)| Reverse(*strength));
+    fitting.into_iter().map(|(_, tool)| tool).collect()
+}
+
 /// Returns the tags of a definition's `_meta`.
 fn said(raw: &RawValue) -> ToolTags {
     #[derive(Deserialize)]
@@ -91,6 +110,14 @@ mod tests {
         );
         assert_eq!(fit(&tags(&["ai"]), "AI"), 2);
         assert_eq!(fit(&[], "jira"), 0);
+    }
+
+    #[test]
+    fn the_best_fit_comes_first_and_what_fits_nothing_is_left_out() {
+        let known = [&["notes"][..], &["documents", "jira"], &[], &["document"], &["jira"]]
+            .map(|contexts| ToolTags { contexts: tags(contexts), categories: Vec::new() });
+        let ordered = best_fitting(0..=known.len(), |tool| known.get(*tool), &["jira", "document"]);
+        assert_eq!(ordered, [1, 3, 4], "3 points, then two of 2 in their order; the last has no tags");
     }
 
     #[test]

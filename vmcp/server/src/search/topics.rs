@@ -2,7 +2,7 @@
 
 use vmcp_config::{Config, ConfiguredTags, ContextSigns};
 use vmcp_model::catalog::{Catalog, CatalogTool};
-use vmcp_model::topics::{Pattern, ToolTags, Topic, Topics, fit};
+use vmcp_model::topics::{Pattern, ToolTags, Topic, Topics, best_fitting};
 
 /// Returns the built-in and the configured topics.
 pub(crate) fn topics(config: &Config) -> Topics {
@@ -52,14 +52,6 @@ impl TaggedTools {
         if topics.is_empty() {
             return None;
         }
-        let strength = |tags: &ToolTags| -> u32 {
-            topics.iter().map(|topic| u32::from(fit(&tags.contexts, topic))).sum()
-        };
-        let mut fitting: Vec<(u32, usize)> = visible
-            .filter_map(|document| Some((strength(self.get(document)?), document)))
-            .filter(|(strength, _)| *strength > 0)
-            .collect();
-        fitting.sort_by_key(|(strength, _)| std::cmp::Reverse(*strength));
-        Some(fitting.into_iter().map(|(_, document)| document).collect())
+        Some(best_fitting(visible, |document: &usize| self.get(*document), &topics))
     }
 }

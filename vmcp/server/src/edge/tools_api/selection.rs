@@ -8,7 +8,7 @@ use uuid::Uuid;
 use vmcp_json::object::Object;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_model::tokens;
-use vmcp_model::topics::{ToolTags, Topics, fit};
+use vmcp_model::topics::{ToolTags, Topics, best_fitting, fit};
 
 use super::query::ToolsQuery;
 use crate::telemetry::topic_usage::AnswerSize;
@@ -146,20 +146,12 @@ impl<'a> Selection<'a> {
 
 /// Returns the tools that have any of the contexts, and the category, the best fit first.
 fn choose<'a>(visible: &[Tagged<'a>], contexts: &[String], query: &ToolsQuery) -> Vec<Tagged<'a>> {
-    let strength = |tags: &ToolTags| -> u32 {
-        contexts.iter().map(|context| u32::from(fit(&tags.contexts, context))).sum()
-    };
     let in_category =
         |tags: &ToolTags| query.category.as_ref().is_none_or(|category| fit(&tags.categories, category) > 0);
-    let mut chosen: Vec<(u32, Tagged<'a>)> = visible
-        .iter()
-        .filter(|(_, tags)| in_category(tags))
-        .map(|tagged| (strength(tagged.1), *tagged))
-        .filter(|(strength, _)| *strength > 0)
-        .collect();
-    chosen.sort_by_key(|(strength, _)| std::cmp::Reverse(*strength));
+    let of_category = visible.iter().filter(|(_, tags)| in_category(tags)).copied();
+    let mut chosen = best_fitting(of_category, |(_, tags)| Some(tags), contexts);
     chosen.truncate(query.limit.unwrap_or(usize::MAX));
-    chosen.into_iter().map(|(_, tagged)| tagged).collect()
+    chosen
 }
 
 /// The answer of `GET /tools`.
