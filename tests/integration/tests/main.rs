@@ -43,6 +43,7 @@ mod scenario {
     mod newcomer;
     mod notifications;
     mod policies;
+    mod process_hygiene;
     mod profiles;
     mod questions;
     mod rate_limits;
