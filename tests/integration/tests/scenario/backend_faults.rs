@@ -134,7 +134,12 @@ async fn a_call_that_is_answered_with_nonsense_is_an_error_in_time() {
             })
             .await;
         }
-        assert!(vmcp.process.resident_mib() < 300, "an endless answer is not kept");
+        // The allocator returns freed pages some time later, while others are used.
+        eventually("the memory of an endless answer to be free", async || {
+            client.call_tool("bad_echo", json!({"message": "again"})).await;
+            (vmcp.process.resident_mib() < 300).then_some(())
+        })
+        .await;
     }
 }
 
