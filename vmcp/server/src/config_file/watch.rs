@@ -143,7 +143,8 @@ impl ConfigFollower {
                     self.refuse_unreadable(reason.to_string());
                     return;
                 }
-                // The runtime shuts down, or reading panicked; the configuration in force stays.
+                // The process ends.
+                Err(error) if error.is_cancelled() => return,
                 Err(error) => {
                     tracing::error!(%error, "reading the configuration failed; the one in force stays");
                     return;

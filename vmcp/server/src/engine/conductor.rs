@@ -206,10 +206,14 @@ impl Conductor {
                 build::snapshot(&before, config, policy, listings, quarantine, &store, model.as_deref())
             }
         };
-        let Ok(mut snapshot) = tokio::task::spawn_blocking(build).await else {
-            // The runtime is going down, or building has a fault; the snapshot before stays in force.
-            tracing::error!("no snapshot could be built; the one before stays in force");
-            return;
+        let mut snapshot = match tokio::task::spawn_blocking(build).await {
+            Ok(snapshot) => snapshot,
+            // The process ends.
+            Err(error) if error.is_cancelled() => return,
+            Err(error) => {
+                tracing::error!(%error, "no snapshot could be built; the one before stays in force");
+                return;
+            }
         };
         // Outside of the build, because fetching keys begins in this runtime.
         if *snapshot.authentication.config() != snapshot.config.incoming_auth {
@@ -272,7 +276,7 @@ impl Conductor {
         // After the swap: a client that reacts to the new generation must find the new lists.
         self.shared
             .generation
-            .send_if_modified(|generation| generation.advance(changed, seconds(SystemTime::now())));
+            .send_if_modified(|generation| generation.advance(changed, milliseconds(SystemTime::now())));
     }
 
     /// Follows the configured provider: another one embeds every tool anew, from the cache where it can.
@@ -328,7 +332,8 @@ fn lists_changed(before: &Snapshot, after: &Snapshot) -> [bool; 3] {
     [tools || (restricted && after.catalog_differs(before)), resources, prompts]
 }
 
-/// Returns seconds since the Unix epoch.
-fn seconds(at: SystemTime) -> u64 {
-    at.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+/// Returns milliseconds since the Unix epoch.
+fn milliseconds(at: SystemTime) -> u64 {
+    let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
