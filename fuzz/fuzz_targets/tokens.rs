@@ -77,7 +77,7 @@ fuzz_target!(|input: ([u8; NONCE_LENGTH], u16, u8, &str)| {
         id: [bit; 16],
         identity: [nonce[0]; 32],
         revision: Revision::ALL[usize::from(bit) % Revision::ALL.len()],
-        issued: u64::from(at),
+        began: u64::from(at),
         expires,
         client_info: text[..half].to_owned(),
         client_capabilities: text[half..].to_owned(),

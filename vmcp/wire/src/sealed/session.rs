@@ -20,8 +20,8 @@ pub struct Session {
     pub identity: [u8; 32],
     /// The negotiated revision.
     pub revision: Revision,
-    /// The time of opening, in seconds since the Unix epoch.
-    pub issued: u64,
+    /// The time of opening, in milliseconds since the Unix epoch.
+    pub began: u64,
     /// The expiry, in seconds since the Unix epoch.
     pub expires: u64,
     /// The client's `Implementation`, as JSON.
@@ -66,14 +66,14 @@ impl Session {
         if session.identity == *identity { Ok(session) } else { Err(SessionError::Identity) }
     }
 
-    /// Writes `version ‖ revision ‖ id ‖ identity ‖ issued ‖ length of client_info ‖ client_info ‖
+    /// Writes `version ‖ revision ‖ id ‖ identity ‖ began ‖ length of client_info ‖ client_info ‖
     /// client_capabilities`
     fn encode(&self) -> Vec<u8> {
-        let Self { id, identity, revision, issued, expires: _, client_info, client_capabilities } = self;
+        let Self { id, identity, revision, began, expires: _, client_info, client_capabilities } = self;
         let mut out = vec![VERSION, revision_tag(*revision)];
         out.extend_from_slice(id);
         out.extend_from_slice(identity);
-        out.extend_from_slice(&issued.to_be_bytes());
+        out.extend_from_slice(&began.to_be_bytes());
         out.extend_from_slice(&(client_info.len() as u16).to_be_bytes());
         out.extend_from_slice(client_info.as_bytes());
         out.extend_from_slice(client_capabilities.as_bytes());
@@ -84,7 +84,7 @@ impl Session {
         let ([version, revision], rest) = opened.content.split_first_chunk()?;
         let (id, rest) = rest.split_first_chunk()?;
         let (identity, rest) = rest.split_first_chunk()?;
-        let (issued, rest) = rest.split_first_chunk()?;
+        let (began, rest) = rest.split_first_chunk()?;
         let (length, rest) = rest.split_first_chunk()?;
         let (client_info, client_capabilities) = rest.split_at_checked(u16::from_be_bytes(*length).into())?;
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
@@ -92,7 +92,7 @@ impl Session {
             id: *id,
             identity: *identity,
             revision: Revision::ALL.into_iter().find(|candidate| revision_tag(*candidate) == *revision)?,
-            issued: u64::from_be_bytes(*issued),
+            began: u64::from_be_bytes(*began),
             expires: opened.expires,
             client_info: text(client_info)?,
             client_capabilities: text(client_capabilities)?,
@@ -120,7 +120,7 @@ mod tests {
             id: [1; 16],
             identity: [2; 32],
             revision: Revision::V2025_06_18,
-            issued: 1_000,
+            began: 1_000,
             expires: 2_000,
             client_info: r#"{"name":"größe","version":"1"}"#.into(),
             client_capabilities: r#"{"elicitation":{}}"#.into(),

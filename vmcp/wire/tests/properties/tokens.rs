@@ -47,10 +47,10 @@ proptest! {
     fn a_session_is_read_back(
         (id, identity, nonce) in any::<([u8; 16], [u8; 32], [u8; 24])>(),
         revision in select(Revision::ALL.to_vec()),
-        (issued, expires) in (any::<u64>(), 1..u64::MAX),
+        (began, expires) in (any::<u64>(), 1..u64::MAX),
         (client_info, client_capabilities) in (".{0,40}", ".{0,40}"),
     ) {
-        let session = Session { id, identity, revision, issued, expires, client_info, client_capabilities };
+        let session = Session { id, identity, revision, began, expires, client_info, client_capabilities };
         let token = session.seal(&ring(), &nonce).unwrap();
         prop_assert_eq!(Session::open(&ring(), &token, &identity, expires - 1), Ok(session));
     }

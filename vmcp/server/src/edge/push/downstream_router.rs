@@ -22,7 +22,7 @@ use super::session_registry::{Backends, RegisteredSession, SessionRegistry};
 use super::topics::{Topic, TopicKind, TopicRegistry};
 use crate::access::identity::PrincipalKey;
 use crate::edge::session::pending_questions::PendingQuestions;
-use crate::edge::session::sessions::LIFETIME_SECS;
+use crate::edge::session::sessions::SessionLife;
 use crate::engine::Generation;
 use crate::telemetry::metrics::Metrics;
 
@@ -62,12 +62,12 @@ impl DownstreamRouter {
         &self,
         session: SessionId,
         principal: PrincipalKey,
-        expires: u64,
+        life: SessionLife,
         now: Generation,
     ) -> Arc<RegisteredSession> {
         // A session may have listed at any time of its life, here or in another process.
-        let known = now.as_known_since(expires.saturating_sub(LIFETIME_SECS));
-        let (registered, evicted) = self.sessions.register(session, principal, expires, known);
+        let known = now.as_known_since(life.began);
+        let (registered, evicted) = self.sessions.register(session, principal, life.expires, known);
         for evicted in evicted {
             tracing::warn!(
                 "a client has too many sessions; one was evicted and loses its stream and subscriptions"

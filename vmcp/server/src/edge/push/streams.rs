@@ -26,6 +26,7 @@ use super::server_push::ServerPush;
 use super::session_registry::RegisteredSession;
 use crate::access::identity::PrincipalKey;
 use crate::edge::session::peer::Peer;
+use crate::edge::session::sessions::SessionLife;
 use crate::engine::Generation;
 use crate::route::{Caller, tasks};
 
@@ -34,10 +35,10 @@ pub(crate) fn session_stream(
     push: &Arc<ServerPush>,
     session: SessionId,
     principal: PrincipalKey,
-    expires: u64,
+    life: SessionLife,
 ) -> impl Stream<Item = Bytes> + Send + use<> {
     let generations = push.engine.generations();
-    let registered = push.router.register(session, principal, expires, *generations.borrow());
+    let registered = push.router.register(session, principal, life, *generations.borrow());
     let mailbox = Arc::clone(&registered.mailbox);
     let mut stream = PushStream::new(push, mailbox, generations, CancellationToken::new());
     stream.lists = WatchedLists { tools: true, resources: true, prompts: true };

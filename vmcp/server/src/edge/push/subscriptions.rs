@@ -31,12 +31,8 @@ pub(crate) async fn subscribe(
         return Answer { content: Content::Error(error.into()), era: Era::Legacy, pending: None };
     };
     let topic = Topic { kind: TopicKind::Resource, backend: Arc::clone(backend), name: (&*uri).into() };
-    let registered = push.router.register(
-        session,
-        peer.principal.key(),
-        peer.expires,
-        *push.engine.generations().borrow(),
-    );
+    let registered =
+        push.router.register(session, peer.principal.key(), peer.life, *push.engine.generations().borrow());
     let answer =
         match push.router.topics.reserve(&registered.mailbox, topic, peer.principal.clone(), Some(session)) {
             Ok(None) => {

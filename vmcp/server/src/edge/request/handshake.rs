@@ -39,7 +39,7 @@ pub(crate) fn initialize(
         id: [0; 16],
         identity: principal.binding(),
         revision: Revision::negotiate(&hello.protocol_version),
-        issued: 0,
+        began: 0,
         expires: 0,
         client_info: info_that_fits(hello.client_info, MAX_TEXT.saturating_sub(client_capabilities.len())),
         client_capabilities,

@@ -19,7 +19,7 @@ pub(super) fn set_level(edge: &Edge, peer: &Peer, params: &OwnedParams) -> Answe
         return Answer::error(&RpcError::new(codes::INVALID_PARAMS, message));
     };
     let now = *edge.engine.generations().borrow();
-    let registered = edge.push.router.register(session, peer.principal.key(), peer.expires, now);
+    let registered = edge.push.router.register(session, peer.principal.key(), peer.life, now);
     registered.set_level(level);
     for backend in edge.engine.snapshot().backends.values() {
         backend.set_log_level(session, level);

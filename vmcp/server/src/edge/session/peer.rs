@@ -10,7 +10,7 @@ use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::level::Level;
 use vmcp_wire::owned::OwnedParams;
 
-use super::sessions::OpenedSession;
+use super::sessions::{OpenedSession, SessionLife};
 use crate::access::identity::Principal;
 use crate::optim::names::NameStyle;
 
@@ -35,8 +35,7 @@ pub(crate) struct Peer {
     pub(crate) client: ClientFacts,
     /// The session; set in the legacy era, and on stdio in both.
     pub(crate) session: Option<SessionId>,
-    /// Expiry of the session, in seconds since 1970.
-    pub(crate) expires: u64,
+    pub(crate) life: SessionLife,
 }
 
 impl Peer {
@@ -56,7 +55,7 @@ impl Peer {
                 log_level: meta.log_level().map(|level| Arc::from(level.as_ref())),
             },
             session: None,
-            expires: u64::MAX,
+            life: SessionLife::PROCESS,
         }
     }
 
@@ -71,7 +70,7 @@ impl Peer {
             style: style_for(style, known.name.as_deref()),
             client: ClientFacts { log_level, ..known.client.clone() },
             session: Some(known.session.id),
-            expires: known.session.expires,
+            life: SessionLife::from(&known.session),
         }
     }
 }

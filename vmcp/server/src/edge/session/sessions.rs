@@ -13,7 +13,7 @@ use vmcp_json::object::Object;
 use vmcp_wire::sealed::KeyRing;
 use vmcp_wire::sealed::{session::Session, session::SessionError};
 
-use super::random::{now, random};
+use super::random::{now, now_millis, random};
 use crate::access::identity::Principal;
 
 /// Lifetime of a session, in seconds. A client whose session expired opens another without its user noticing.
@@ -59,6 +59,27 @@ impl From<Session> for OpenedSession {
     }
 }
 
+/// The time for which a session is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SessionLife {
+    /// Its opening, in milliseconds since 1970.
+    pub(crate) began: u64,
+    /// Its expiry, in seconds since 1970.
+    pub(crate) expires: u64,
+}
+
+impl SessionLife {
+    /// The life of what has no session, and of the one session of stdio: it ends with the process, and has
+    /// seen every change of a list that this process made.
+    pub(crate) const PROCESS: SessionLife = SessionLife { began: u64::MAX, expires: u64::MAX };
+}
+
+impl From<&Session> for SessionLife {
+    fn from(session: &Session) -> Self {
+        SessionLife { began: session.began, expires: session.expires }
+    }
+}
+
 /// A session id that is not served; answered with HTTP 404, on which the client opens a new session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SessionNotFound {
@@ -73,10 +94,9 @@ pub(crate) enum SessionNotFound {
 
 /// Begins a session now: gives it an id and an expiry, and seals it into the value of `Mcp-Session-Id`.
 pub(crate) fn begin(ring: &KeyRing, mut session: Session) -> Result<(Session, String), SessionError> {
-    let now = now();
     session.id = random();
-    session.issued = now;
-    session.expires = now.saturating_add(LIFETIME_SECS);
+    session.began = now_millis();
+    session.expires = now().saturating_add(LIFETIME_SECS);
     let id = session.seal(ring, &random())?;
     Ok((session, id))
 }
@@ -139,7 +159,7 @@ mod tests {
             id: [0; 16],
             identity: [0; 32],
             revision: Revision::LATEST_LEGACY,
-            issued: 0,
+            began: 0,
             expires: 0,
             client_info: "{}".into(),
             client_capabilities: "{}".into(),

@@ -43,7 +43,7 @@ use crate::edge::request::edge::Edge;
 use crate::edge::request::encoded_response::EncodedResponse;
 use crate::edge::request::handshake;
 use crate::edge::session::peer::Peer;
-use crate::edge::session::sessions::{OpenedSession, SessionNotFound};
+use crate::edge::session::sessions::{OpenedSession, SessionLife, SessionNotFound};
 use crate::engine::Snapshot;
 use call_streams::CallStreams;
 use exchange::{Received, Response, Service};
@@ -265,7 +265,7 @@ async fn listen(service: &McpService, request: Received) -> Response {
     }
     match session(edge, &principal, headers) {
         Ok(known) => {
-            let Session { id, expires, .. } = known.session;
+            let id = known.session.id;
             if let Some(last) = headers.get(&LAST_EVENT_ID) {
                 let last = last.to_str().unwrap_or_default();
                 let problem = match service.streams.resume(id, last) {
@@ -277,7 +277,8 @@ async fn listen(service: &McpService, request: Received) -> Response {
                     error_response(StatusCode::BAD_REQUEST, None, codes::INVALID_REQUEST, &problem)
                 });
             }
-            let stream = streams::session_stream(&edge.push, id, principal.key(), expires);
+            let stream =
+                streams::session_stream(&edge.push, id, principal.key(), SessionLife::from(&known.session));
             respond::stream(while_credentials_last(stream, &principal.identity))
         }
         Err(response) => *response,

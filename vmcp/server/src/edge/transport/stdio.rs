@@ -32,7 +32,7 @@ use crate::edge::request::edge::Edge;
 use crate::edge::request::in_flight::{MAX_REQUESTS_PER_SESSION, TooManyRequests};
 use crate::edge::request::{dispatch, handshake};
 use crate::edge::session::peer::Peer;
-use crate::edge::session::sessions::OpenedSession;
+use crate::edge::session::sessions::{OpenedSession, SessionLife};
 
 /// Messages that wait for a client that does not read; beyond them their senders wait (backpressure).
 const OUTGOING_QUEUE: usize = 256;
@@ -165,7 +165,7 @@ impl Connection {
             return self.subscribe(&request, &peer).await;
         }
         // Both eras cancel by notification on stdio.
-        (peer.session, peer.expires) = (Some(ONLY_SESSION), u64::MAX);
+        (peer.session, peer.life) = (Some(ONLY_SESSION), SessionLife::PROCESS);
         let Ok(unanswered) = Arc::clone(&self.unanswered).try_acquire_owned() else {
             let limit = TooManyRequests::OfSession;
             return self.refuse(Some(request.id()), &dispatch::too_many_requests(limit)).await;
@@ -209,7 +209,8 @@ impl Connection {
             // A stream that was ended because the client did not read is opened again: there is no other way
             // to push on stdio.
             while !edge.closing.is_cancelled() {
-                let stream = streams::session_stream(&edge.push, ONLY_SESSION, principal, u64::MAX);
+                let stream =
+                    streams::session_stream(&edge.push, ONLY_SESSION, principal, SessionLife::PROCESS);
                 write(stream, &sender).await;
             }
         });

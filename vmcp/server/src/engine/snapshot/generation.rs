@@ -12,13 +12,13 @@ pub struct Generation {
     pub resources: u64,
     /// Last change of `prompts/list`.
     pub prompts: u64,
-    /// Times of these last changes in this process, in seconds since 1970: tools, resources, prompts.
+    /// Times of these last changes in this process, in milliseconds since 1970: tools, resources, prompts.
     pub changed_at: [u64; 3],
 }
 
 impl Generation {
-    /// Records which of tools, resources and prompts changed at `now`, in seconds since 1970; returns true if
-    /// any did.
+    /// Records which of tools, resources and prompts changed at `now`, in milliseconds since 1970; returns
+    /// true if any did.
     pub(in crate::engine) fn advance(&mut self, [tools, resources, prompts]: [bool; 3], now: u64) -> bool {
         let any = tools || resources || prompts;
         self.number += u64::from(any);
@@ -35,8 +35,8 @@ impl Generation {
         any
     }
 
-    /// Returns what a client knows that may have listed at any time since `since`: a list that did not change
-    /// after that as it is, any other one as unknown.
+    /// Returns what a client knows that may have listed at any time since `since`, in milliseconds since 1970:
+    /// a list that did not change since then as it is, any other one as unknown.
     #[must_use]
     pub fn as_known_since(mut self, since: u64) -> Generation {
         let [tools_at, resources_at, prompts_at] = self.changed_at;
@@ -45,7 +45,8 @@ impl Generation {
             (&mut self.resources, resources_at),
             (&mut self.prompts, prompts_at),
         ] {
-            if at > since {
+            // In doubt a list is announced once more.
+            if at >= since {
                 *last = u64::MAX;
             }
         }
@@ -61,8 +62,10 @@ mod tests {
     fn a_list_that_changed_after_a_session_began_is_unknown_to_it() {
         let mut now = Generation::default();
         now.advance([true, false, false], 10);
-        assert_eq!(now.as_known_since(10), now, "times are compared by the second");
-        let known = now.as_known_since(9);
-        assert!(known.tools != now.tools && known.prompts == now.prompts);
+        assert_eq!(now.as_known_since(11), now);
+        for since in [9, 10] {
+            let known = now.as_known_since(since);
+            assert!(known.tools != now.tools && known.prompts == now.prompts, "since {since}");
+        }
     }
 }
