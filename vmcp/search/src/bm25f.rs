@@ -26,6 +26,8 @@ const K1: f32 = 1.2;
 
 /// Number of fields: name, server, description, parameter names, parameter descriptions.
 const FIELDS: usize = 5;
+/// Number of the first of them that name a tool: its name and its server.
+const NAMING_FIELDS: usize = 2;
 /// Weights of the fields and their length normalization `b`, as measured on the development sets of the
 /// reference.
 const WEIGHTS: [f32; FIELDS] = [3.0, 1.0, 1.0, 0.5, 0.25];
@@ -46,12 +48,20 @@ struct Posting {
     counts: [u16; FIELDS],
 }
 
+impl Posting {
+    fn is_in_a_name(&self) -> bool {
+        self.counts.iter().take(NAMING_FIELDS).any(|count| *count > 0)
+    }
+}
+
 /// The keyword arm's scores for one text.
 pub(crate) struct Matches {
     /// BM25F by document number; 0 for a document that shares no term or is not visible.
     pub(crate) scores: Vec<f32>,
     /// The text's distinct terms.
     pub(crate) terms: Vec<QueryTerm>,
+    /// True if a visible document has all of the text's terms in its name or its server: the text names it.
+    pub(crate) names_one: bool,
 }
 
 impl Bm25f {
@@ -108,6 +118,7 @@ impl Bm25f {
         let is_visible =
             |posting: &&Posting| visible.is_none_or(|visible| visible.contains(posting.document));
         let mut scores = vec![0.0; self.len()];
+        let mut named = vec![0_usize; self.len()];
         let mut found: Vec<QueryTerm> = Vec::new();
         let mut seen = HashSet::new();
         for term in terms(text).filter(|term| seen.insert(term.clone())) {
@@ -122,10 +133,14 @@ impl Bm25f {
                     let frequency = norms.frequency(posting, lengths);
                     *score += idf * frequency / (K1 + frequency);
                 }
+                if let Some(named) = named.get_mut(posting.document).filter(|_| posting.is_in_a_name()) {
+                    *named += 1;
+                }
             }
             found.push(QueryTerm { term, documents });
         }
-        Matches { scores, terms: found }
+        let names_one = !found.is_empty() && named.contains(&found.len());
+        Matches { scores, terms: found, names_one }
     }
 }
 

@@ -7,6 +7,10 @@
 //! compress(z)  = s · ln(1 + z / s)                    for z > 0 of a z-score, s = max(4, documents / 128)
 //! ```
 
+mod short_text;
+
+pub(crate) use short_text::cosine_weight;
+
 /// Sets of fewer visible documents than this have no meaningful spread: they are scaled by min-max instead of
 /// z-score.
 pub const SMALL_SET: usize = 20;

@@ -35,8 +35,8 @@ impl Generation {
         any
     }
 
-    /// Returns what a client knows that may have listed at any time since `since`, in milliseconds since 1970:
-    /// a list that did not change since then as it is, any other one as unknown.
+    /// Returns what a client knows that may have listed at any time since `since`, in milliseconds since
+    /// 1970: a list that did not change since then as it is, any other one as unknown.
     #[must_use]
     pub fn as_known_since(mut self, since: u64) -> Generation {
         let [tools_at, resources_at, prompts_at] = self.changed_at;
