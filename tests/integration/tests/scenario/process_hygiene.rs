@@ -74,7 +74,7 @@ async fn a_first_start_of_many_servers_brings_every_sound_one_up() {
 
 #[tokio::test]
 async fn healthy_servers_leave_no_warning_in_the_log() {
-    // It greets on standard output, writes a trace, answers what nobody asked, and has no templates.
+    // It greets twenty times, writes a trace, answers what nobody asked, and has no templates.
     let missing =
         json!({"do": "error", "code": -32601, "message": "no", "method": "resources/templates/list"});
     let stray = json!({"do": "stray", "method": "tools/list"});
@@ -88,7 +88,7 @@ async fn healthy_servers_leave_no_warning_in_the_log() {
     let words: Vec<_> =
         entry["command"].as_array().expect("a command").iter().filter_map(Value::as_str).collect();
     let line = format!(
-        "echo 'Server started on stdio'; for n in $(seq 90); do echo \"trace $n\" >&2; done; exec '{}'",
+        "for n in $(seq 20); do echo \"Server started on stdio $n\"; done; for n in $(seq 90); do echo \"trace $n\" >&2; done; exec '{}'",
         words.join("' '")
     );
     entry["command"] = json!(["sh", "-c", line]);
@@ -101,4 +101,6 @@ async fn healthy_servers_leave_no_warning_in_the_log() {
     .await;
     assert!(!log.contains("WARN") && !log.contains("ERROR"), "{log}");
     assert!(!log.contains("trace 60"), "a burst is folded: {log}");
+    assert!(log.contains("Server started on stdio 1\""), "the first of what is no message: {log}");
+    assert!(!log.contains("Server started on stdio 2"), "no more of it: {log}");
 }
