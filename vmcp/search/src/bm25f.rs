@@ -60,8 +60,6 @@ pub(crate) struct Matches {
     pub(crate) scores: Vec<f32>,
     /// The text's distinct terms.
     pub(crate) terms: Vec<QueryTerm>,
-    /// True if a visible document has all of the text's terms in its name or its server: the text names it.
-    pub(crate) names_one: bool,
 }
 
 impl Bm25f {
@@ -118,12 +116,10 @@ impl Bm25f {
         let is_visible =
             |posting: &&Posting| visible.is_none_or(|visible| visible.contains(posting.document));
         let mut scores = vec![0.0; self.len()];
-        let mut named = vec![0_usize; self.len()];
         let mut found: Vec<QueryTerm> = Vec::new();
         let mut seen = HashSet::new();
         for term in terms(text).filter(|term| seen.insert(term.clone())) {
-            let postings =
-                self.terms.get(&term).and_then(|range| self.postings.get(range.clone())).unwrap_or_default();
+            let postings = self.postings_of(&term);
             let documents = postings.iter().filter(is_visible).count();
             let idf =
                 (1.0 + (norms.documents as f32 - documents as f32 + 0.5) / (documents as f32 + 0.5)).ln();
@@ -133,14 +129,31 @@ impl Bm25f {
                     let frequency = norms.frequency(posting, lengths);
                     *score += idf * frequency / (K1 + frequency);
                 }
-                if let Some(named) = named.get_mut(posting.document).filter(|_| posting.is_in_a_name()) {
-                    *named += 1;
-                }
             }
             found.push(QueryTerm { term, documents });
         }
-        let names_one = !found.is_empty() && named.contains(&found.len());
-        Matches { scores, terms: found, names_one }
+        Matches { scores, terms: found }
+    }
+
+    /// True if a visible document has all of these terms in its name or its server: they name it.
+    pub(crate) fn names_one(&self, terms: &[QueryTerm], visible: Option<&Visible>) -> bool {
+        let Some((first, others)) = terms.split_first() else { return false };
+        let is_named = |term: &QueryTerm, document: usize| {
+            let postings = self.postings_of(&term.term);
+            let found = postings.binary_search_by_key(&document, |posting| posting.document).ok();
+            found.and_then(|at| postings.get(at)).is_some_and(Posting::is_in_a_name)
+        };
+        self.postings_of(&first.term)
+            .iter()
+            .filter(|posting| posting.is_in_a_name())
+            .map(|posting| posting.document)
+            .filter(|document| visible.is_none_or(|visible| visible.contains(*document)))
+            .any(|document| others.iter().all(|term| is_named(term, document)))
+    }
+
+    /// The postings of a term, in document order.
+    fn postings_of(&self, term: &str) -> &[Posting] {
+        self.terms.get(term).and_then(|range| self.postings.get(range.clone())).unwrap_or_default()
     }
 }
 

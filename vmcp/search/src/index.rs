@@ -132,7 +132,9 @@ impl Index {
         let mut weigh = |clause: &Clause<'_>| {
             let matches = self.keywords.search(clause.text, &norms, visible);
             let bm25 = documents.iter().map(|document| matches.scores.get(*document).copied()).collect();
-            let ratio = fusion::cosine_weight(ratio, &matches, documents.len());
+            let ratio = fusion::cosine_weight(ratio, matches.terms.len(), documents.len(), || {
+                self.keywords.names_one(&matches.terms, visible)
+            });
             Evidence::new(matches.terms, cosines.next().unwrap_or_default(), bm25, ratio)
         };
         QueryEvidence { whole: weigh(&whole), clauses: clauses.iter().map(weigh).collect() }

@@ -90,3 +90,20 @@ fn terms_tell_how_many_visible_documents_have_them() {
 fn an_empty_index_answers() {
     assert!(scores(&[], "anything", None).is_empty());
 }
+
+#[test]
+fn terms_name_a_visible_tool_by_its_name_and_its_server_alone() {
+    let documents = [document("github", "create_issue", "files a ticket", &[("title", "its title")])];
+    let index = Bm25f::new(&documents);
+    let names_one = |text: &str, visible: Option<&Visible>| {
+        let terms = index.search(text, &index.norms(&[0]), visible).terms;
+        index.names_one(&terms, visible)
+    };
+    for text in ["create issue", "issues", "creating github issue"] {
+        assert!(names_one(text, None), "{text}");
+    }
+    for text in ["", "create ticket", "issue title", "create nothing"] {
+        assert!(!names_one(text, None), "{text}");
+    }
+    assert!(!names_one("create issue", Some(&Visible::from_iter([]))), "what is hidden has no influence");
+}
