@@ -22,6 +22,7 @@ use super::embedding::configured;
 use super::embedding::provider::{MonitoredProvider, progress};
 use super::embedding::worker::EmbeddingWorker;
 use super::fleet::{self, BackendChanges, Fleet, FleetPlan};
+use super::recorder::definition_changes::milliseconds;
 use super::recorder::{self, BackendNames, RecorderEntry};
 use super::shared::Shared;
 use super::snapshot::{Snapshot, build};
@@ -274,9 +275,8 @@ impl Conductor {
         self.shared.metrics.catalog_embedded.set(i64::try_from(embedded).unwrap_or(i64::MAX));
         self.shared.snapshot.store(Arc::new(snapshot));
         // After the swap: a client that reacts to the new generation must find the new lists.
-        self.shared
-            .generation
-            .send_if_modified(|generation| generation.advance(changed, milliseconds(SystemTime::now())));
+        let now = u64::try_from(milliseconds(SystemTime::now())).unwrap_or_default();
+        self.shared.generation.send_if_modified(|generation| generation.advance(changed, now));
     }
 
     /// Follows the configured provider: another one embeds every tool anew, from the cache where it can.
@@ -330,10 +330,4 @@ fn lists_changed(before: &Snapshot, after: &Snapshot) -> [bool; 3] {
     // A client that may use few tools has them listed, where the whole list shows the own tools only.
     let restricted = after.policy.restricts_some();
     [tools || (restricted && after.catalog_differs(before)), resources, prompts]
-}
-
-/// Returns milliseconds since the Unix epoch.
-fn milliseconds(at: SystemTime) -> u64 {
-    let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
