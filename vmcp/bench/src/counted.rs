@@ -33,17 +33,19 @@ pub fn main(count: fn() -> AllocationCounts) -> ExitCode {
     }
 }
 
-/// Answers each byte that a reader sends with the counts.
+/// Answers each byte that a reader sends with the counts, any number of readers at a time.
 fn serve_counts(address: &str, count: fn() -> AllocationCounts) -> Result<()> {
     let listener = TcpListener::bind(address)?;
     thread::spawn(move || {
         while let Ok((mut stream, _)) = listener.accept() {
-            while stream.read_exact(&mut [0]).is_ok() {
-                let AllocationCounts { allocations, bytes } = count();
-                // A reader that has gone asks no more.
-                _ = stream.write_all(&allocations.to_be_bytes());
-                _ = stream.write_all(&bytes.to_be_bytes());
-            }
+            thread::spawn(move || {
+                while stream.read_exact(&mut [0]).is_ok() {
+                    let AllocationCounts { allocations, bytes } = count();
+                    // A reader that has gone asks no more.
+                    _ = stream.write_all(&allocations.to_be_bytes());
+                    _ = stream.write_all(&bytes.to_be_bytes());
+                }
+            });
         }
     });
     Ok(())
