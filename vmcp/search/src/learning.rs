@@ -16,6 +16,7 @@
 //!     tool: "file_read",
 //!     confidence: confidence_after(None, Signal::Searched),
 //!     last_used: 0,
+//!     corrects: true,
 //! });
 //! let nearest = learned.nearest("model", &[0.0, 1.0, 0.0, 19.0], 10);
 //! assert!(nearest[0].0 > 0.999 && nearest[0].1.tool == "file_read");

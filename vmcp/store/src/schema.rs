@@ -158,6 +158,8 @@ pub(crate) const STATE: Layout = Layout {
        created_at INTEGER NOT NULL,
        last_used_at INTEGER NOT NULL
      );",
+        // Pairs from before say nothing of the search; they count as they did.
+        "ALTER TABLE dynamic_entries ADD COLUMN corrects INTEGER NOT NULL DEFAULT 1;",
     ],
     tables: &[
         "server_name, tool_name, call_count, success_count, failure_count, avg_latency_ms, recent_latency_ms,
@@ -169,8 +171,8 @@ pub(crate) const STATE: Layout = Layout {
         "server_name, tool_name, hash, definition, trusted_at FROM tool_baselines",
         "server_name, tool_name, before_definition, after_definition, after_hash, changed_at, state
          FROM tool_drift",
-        "id, server_name, tool_name, model_id, vector, query, confidence, created_at, last_used_at
-         FROM dynamic_entries",
+        "id, server_name, tool_name, model_id, vector, query, confidence, created_at, last_used_at,
+         corrects FROM dynamic_entries",
     ],
 };
 

@@ -1,5 +1,6 @@
 //! Learned pairs on disk.
 
+use rusqlite::Connection;
 use vmcp_store::{StateStore, StoredPair};
 
 fn pair(id: &str, confidence: f64) -> StoredPair {
@@ -12,6 +13,7 @@ fn pair(id: &str, confidence: f64) -> StoredPair {
         query: Some("open the notes".to_owned()),
         confidence,
         last_used_at: 7,
+        corrects: true,
     }
 }
 
@@ -20,15 +22,28 @@ fn pairs_survive_a_restart_and_replace_themselves() {
     let dir = tempfile::tempdir().unwrap();
     let store = StateStore::open(dir.path()).unwrap();
     store.put_learned(&[pair("a", 1.5), StoredPair { query: None, ..pair("b", 0.5) }]).unwrap();
-    store.put_learned(&[StoredPair { last_used_at: 9, ..pair("a", 1.3) }]).unwrap();
+    store.put_learned(&[StoredPair { last_used_at: 9, corrects: false, ..pair("a", 1.3) }]).unwrap();
     drop(store);
     let store = StateStore::open(dir.path()).unwrap();
     let all = store.all_learned().unwrap();
     assert_eq!(all.len(), 2);
-    assert_eq!(all[0], StoredPair { last_used_at: 9, ..pair("a", 1.3) });
+    assert_eq!(all[0], StoredPair { last_used_at: 9, corrects: false, ..pair("a", 1.3) });
     assert_eq!(all[1].query, None);
     store.delete_learned(&["a".to_owned(), "unknown".to_owned()]).unwrap();
     assert_eq!(store.all_learned().unwrap().len(), 1);
+}
+
+#[test]
+fn pairs_of_an_earlier_version_still_change_searches() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = StateStore::open(dir.path()).unwrap();
+    store.put_learned(&[StoredPair { corrects: false, ..pair("a", 1.5) }]).unwrap();
+    drop(store);
+    let raw = Connection::open(dir.path().join("state.db")).unwrap();
+    raw.execute_batch("ALTER TABLE dynamic_entries DROP COLUMN corrects; PRAGMA user_version = 3;").unwrap();
+    drop(raw);
+    let stored = StateStore::open(dir.path()).unwrap().all_learned().unwrap();
+    assert_eq!(stored, [pair("a", 1.5)]);
 }
 
 #[test]

@@ -36,6 +36,8 @@ pub struct LearnedPair<T> {
     pub confidence: f64,
     /// Time of the last use, in milliseconds.
     pub last_used: i64,
+    /// True unless a search had found the tool first each time: only then does the pair change a search.
+    pub corrects: bool,
 }
 
 /// Bounds on the pairs that are kept.
@@ -120,10 +122,12 @@ impl<T: Clone + Eq + Hash> Learned<T> {
         near.iter().sum::<f32>() / CONFIDENCE_PAIRS as f32
     }
 
-    /// Returns for each tool how strongly pairs near to a query speak for it, 0 to 1.
+    /// Returns for each tool how strongly pairs near to a query speak for it, 0 to 1. Only pairs that correct
+    /// a search count: one that confirms it could only displace tools of queries that are alike.
     pub fn strengths(&self, model: &str, query: &[f32], min_similarity: f32) -> HashMap<T, f32> {
         let mut strengths = HashMap::new();
-        for (cosine, pair) in self.nearest(model, query, usize::MAX) {
+        let near = self.nearest(model, query, usize::MAX);
+        for (cosine, pair) in near.into_iter().filter(|(_, pair)| pair.corrects) {
             let near = (cosine - min_similarity) / (1.0 - min_similarity).max(f32::EPSILON);
             if near <= 0.0 {
                 break;

@@ -80,6 +80,7 @@ mod tests {
                 tool: "file_read",
                 confidence: 1.5,
                 last_used: 0,
+                corrects: false,
             });
         }
         let near = learned.nearest("m", &QUERY, 30);

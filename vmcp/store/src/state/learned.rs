@@ -26,6 +26,8 @@ pub struct StoredPair {
     pub confidence: f64,
     /// Time of the last use.
     pub last_used_at: i64,
+    /// True if the pair changes searches.
+    pub corrects: bool,
 }
 
 impl StoredPair {
@@ -48,16 +50,28 @@ impl StateStore {
         self.write(|transaction| {
             let mut put = transaction.prepare_cached(
                 "INSERT INTO dynamic_entries (id, server_name, tool_name, model_id, vector, query, confidence,
-                                              created_at, last_used_at)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)
+                                              created_at, last_used_at, corrects)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9)
                  ON CONFLICT (id) DO UPDATE SET
                    model_id = excluded.model_id, vector = excluded.vector, query = excluded.query,
-                   confidence = excluded.confidence, last_used_at = excluded.last_used_at",
+                   confidence = excluded.confidence, last_used_at = excluded.last_used_at,
+                   corrects = excluded.corrects",
             )?;
             for pair in pairs {
-                let StoredPair { id, backend, tool, model_id, query, confidence, last_used_at, .. } = pair;
+                let StoredPair { id, backend, tool, model_id, query, confidence, .. } = pair;
+                let StoredPair { last_used_at, corrects, .. } = pair;
                 let vector: Vec<u8> = pair.vector.iter().flat_map(|value| value.to_le_bytes()).collect();
-                put.execute(params![id, backend, tool, model_id, vector, query, confidence, last_used_at])?;
+                put.execute(params![
+                    id,
+                    backend,
+                    tool,
+                    model_id,
+                    vector,
+                    query,
+                    confidence,
+                    last_used_at,
+                    corrects
+                ])?;
             }
             Ok(())
         })
@@ -78,7 +92,7 @@ impl StateStore {
     pub fn all_learned(&self) -> Result<Vec<StoredPair>, StoreError> {
         self.read(|connection| {
             let mut all = connection.prepare(
-                "SELECT id, server_name, tool_name, model_id, vector, query, confidence, last_used_at
+                "SELECT id, server_name, tool_name, model_id, vector, query, confidence, last_used_at, corrects
                  FROM dynamic_entries ORDER BY id",
             )?;
             all.query_map([], stored_pair)?.collect()
@@ -98,5 +112,6 @@ fn stored_pair(row: &Row<'_>) -> rusqlite::Result<StoredPair> {
         query: row.get(5)?,
         confidence: row.get(6)?,
         last_used_at: row.get(7)?,
+        corrects: row.get(8)?,
     })
 }

@@ -13,6 +13,7 @@ fn pair(id: &str, vector: &[f32], tool: &'static str) -> LearnedPair<&'static st
         tool,
         confidence: 1.5,
         last_used: 0,
+        corrects: true,
     }
 }
 
@@ -80,10 +81,12 @@ fn the_best_pair_of_a_tool_speaks_for_it() {
     }
     learned.upsert(pair("once", &QUERY, "once"));
     learned.upsert(LearnedPair { confidence: 0.5, ..pair("unsure", &QUERY, "unsure") });
+    learned.upsert(LearnedPair { corrects: false, ..pair("first", &QUERY, "first") });
     let strengths = learned.strengths("m", &QUERY, 0.6);
     assert!((strengths["once"] - 1.0).abs() < 1e-5);
     assert!((strengths["often"] - 0.5).abs() < 1e-5, "twenty are not more than one");
     assert!((strengths["unsure"] - 1.0 / 3.0).abs() < 1e-5);
+    assert!(!strengths.contains_key("first"), "a search found it without the pair");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::corpus::Corpus;
 use super::files::{NeededTool, Query};
 use crate::cli::console::failure::CommandFailure;
 use crate::search::context::Learned;
-use crate::search::{LearnedTools, Searcher, embed_query, whole_query};
+use crate::search::{LearnedTools, SearchRequest, Searcher, embed_query, search, whole_query};
 
 /// Knowledge that grows with each query of a log.
 pub(super) enum Experience {
@@ -42,10 +42,19 @@ impl Experience {
         }
     }
 
-    /// Takes in one query: as if the first tool of each need had been found by a search, and used with
-    /// success, after the tools in `failed` had failed.
-    pub(super) async fn learn(&mut self, query: &Query, searcher: &Searcher) -> Result<(), CommandFailure> {
+    /// Takes in one query: as if the first tool of each need had been found by a search that knew what came
+    /// before, and used with success, after the tools in `failed` had failed.
+    pub(super) async fn learn(
+        &mut self,
+        query: &Query,
+        corpus: &Corpus,
+        searcher: &Searcher,
+    ) -> Result<(), CommandFailure> {
         let used = query.groups.iter().filter_map(|group| group.first());
+        let first = match self {
+            Experience::Learned { .. } => first_found(query, corpus, &self.applied(corpus, searcher)).await,
+            Experience::Reliability(_) => None,
+        };
         match self {
             Experience::Learned { pairs, .. } => {
                 let text = whole_query(&query.text, &query.keywords);
@@ -53,16 +62,21 @@ impl Experience {
                     CommandFailure::new(format!("query {}: {reason}", query.id))
                         .remedy("learning needs an embedding provider")
                 })?;
-                for (server, tool) in used.map(NeededTool::as_pair) {
+                for needed in used {
+                    let (server, tool) = needed.as_pair();
                     let id = StoredPair::id_of(&text, server, tool);
-                    let before = pairs.get(&id).map(|pair| pair.confidence);
+                    let before = pairs.get(&id).cloned();
                     pairs.upsert(LearnedPair {
                         id,
                         model: Arc::clone(&embedding.model),
                         vector: Arc::clone(&embedding.vector),
                         tool: (server.into(), tool.into()),
-                        confidence: confidence_after(before, Signal::Searched),
+                        confidence: confidence_after(
+                            before.as_ref().map(|pair| pair.confidence),
+                            Signal::Searched,
+                        ),
                         last_used: 0,
+                        corrects: first.as_ref() != Some(needed) || before.is_some_and(|pair| pair.corrects),
                     });
                 }
             }
@@ -104,6 +118,20 @@ impl Experience {
     }
 }
 
+/// Returns the tool that a search for a query finds first.
+async fn first_found(query: &Query, corpus: &Corpus, searcher: &Searcher) -> Option<NeededTool> {
+    let request = SearchRequest {
+        description: &query.text,
+        keywords: &query.keywords,
+        limit: Some(1),
+        visible: None,
+        explain: false,
+    };
+    let hits = search(searcher, request).await.ranking.hits;
+    let tool = hits.first().and_then(|hit| corpus.tool(hit.document))?;
+    Some(NeededTool(tool.backend.to_string(), tool.definition.name.clone()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,7 +170,7 @@ mod tests {
         let searcher = searcher(&corpus);
         let mut experience = Experience::Reliability(BTreeMap::new());
         for _ in 0..4 {
-            experience.learn(&query, &searcher).await.unwrap();
+            experience.learn(&query, &corpus, &searcher).await.unwrap();
         }
         assert_eq!(experience.len(), 2);
         let known = experience.applied(&corpus, &searcher).reliability;

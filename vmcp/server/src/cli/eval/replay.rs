@@ -77,7 +77,7 @@ pub(super) async fn replay(
             first_before.judgments.extend(evaluate(corpus, one, searcher, None, false).await?.judgments);
             first_after.judgments.extend(evaluate(corpus, one, &knowing, None, false).await?.judgments);
         }
-        experience.learn(query, searcher).await?;
+        experience.learn(query, corpus, searcher).await?;
         bar.inc(1);
     }
     bar.finish_and_clear();

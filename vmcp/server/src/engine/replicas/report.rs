@@ -44,6 +44,13 @@ pub(crate) struct SharedPair {
     pub(crate) confidence: f64,
     /// Time of the last use, in milliseconds.
     pub(crate) last_used: i64,
+    /// True if the pair changes searches; a replica of an older version does not say.
+    #[serde(default = "default_corrects")]
+    pub(crate) corrects: bool,
+}
+
+const fn default_corrects() -> bool {
+    true
 }
 
 /// A changed definition that an operator approved.
@@ -66,6 +73,7 @@ impl From<&LearnedPair<ToolKey>> for SharedPair {
             tool: tool.to_string(),
             confidence: pair.confidence,
             last_used: pair.last_used,
+            corrects: pair.corrects,
         }
     }
 }
@@ -79,6 +87,7 @@ impl From<&SharedPair> for LearnedPair<ToolKey> {
             tool: (pair.server.as_str().into(), pair.tool.as_str().into()),
             confidence: pair.confidence,
             last_used: pair.last_used,
+            corrects: pair.corrects,
         }
     }
 }

@@ -70,13 +70,19 @@ pub(crate) struct Context {
     pub(crate) listed: HashSet<ToolKey>,
     /// Tools that searches within this context found.
     pub(crate) found: HashSet<ToolKey>,
+    /// Tools that a search within this context found first.
+    pub(crate) found_first: HashSet<ToolKey>,
 }
 
 impl Context {
-    /// Remembers tools that a search found.
+    /// Remembers tools that a search found, best first.
     pub(crate) fn finds(&mut self, tools: impl IntoIterator<Item = ToolKey>) {
+        let mut tools = tools.into_iter().peekable();
+        if self.found_first.len() < MAX_FOUND {
+            self.found_first.extend(tools.peek().cloned());
+        }
         let room = MAX_FOUND.saturating_sub(self.found.len());
-        self.found.extend(tools.into_iter().take(room));
+        self.found.extend(tools.take(room));
     }
 }
 
@@ -229,6 +235,17 @@ mod tests {
         assert_eq!(contexts.with(key, ALICE, |context| context.found.contains(&tool)), Some(true));
         contexts.set(key, ALICE, about("mail"));
         assert_eq!(contexts.with(key, ALICE, |context| context.found.is_empty()), Some(true));
+    }
+
+    #[test]
+    fn a_context_knows_what_each_search_found_first() {
+        let tool = |name: &str| -> ToolKey { ("files".into(), name.into()) };
+        let mut context = about("files");
+        context.finds(["read", "write"].map(tool));
+        context.finds([]);
+        context.finds(["list", "read"].map(tool));
+        assert_eq!(context.found.len(), 3);
+        assert_eq!(context.found_first, HashSet::from(["read", "list"].map(tool)));
     }
 
     #[test]

@@ -57,6 +57,8 @@ struct ToolUse {
     embedding: QueryEmbedding,
     tool: ToolKey,
     signal: Signal,
+    /// True if a search within the context had found the tool first.
+    was_first: bool,
     /// Time of the use, in milliseconds.
     at: i64,
 }
@@ -128,6 +130,7 @@ impl Learner {
                     stores_text: context.stores_text,
                     embedding,
                     signal: Signal::of_use(context.found.contains(&used), context.listed.contains(&used)),
+                    was_first: context.found_first.contains(&used),
                     tool: used,
                     at: i64::try_from(at.as_millis()).unwrap_or(i64::MAX),
                 })

@@ -159,6 +159,8 @@ fn learned_pair(learned: &Learned, used: &ToolUse) -> LearnedPair<ToolKey> {
         vector: Arc::clone(&used.embedding.vector),
         tool: used.tool.clone(),
         last_used: used.at,
+        // Stays, for it may be the pair itself that made the tool the first.
+        corrects: !used.was_first || before.is_some_and(|pair| pair.corrects),
         id,
     }
 }
@@ -171,6 +173,7 @@ fn of_stored(pair: StoredPair) -> LearnedPair<ToolKey> {
         tool: (pair.backend.into(), pair.tool.into()),
         confidence: pair.confidence,
         last_used: pair.last_used_at,
+        corrects: pair.corrects,
     }
 }
 
@@ -184,5 +187,33 @@ fn stored(pair: &LearnedPair<ToolKey>, query: Option<&Arc<str>>) -> StoredPair {
         query: query.map(ToString::to_string),
         confidence: pair.confidence,
         last_used_at: pair.last_used,
+        corrects: pair.corrects,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vmcp_search::learning::Signal;
+
+    use super::*;
+    use crate::search::context::QueryEmbedding;
+
+    #[test]
+    fn a_pair_corrects_from_the_first_time_that_its_tool_was_not_found_first() {
+        let used = |was_first| ToolUse {
+            query: "open the notes".into(),
+            stores_text: false,
+            embedding: QueryEmbedding { model: "m".into(), vector: [1.0, 0.0].into() },
+            tool: ("files".into(), "read".into()),
+            signal: Signal::Searched,
+            was_first,
+            at: 0,
+        };
+        let mut learned = Learned::default();
+        for (was_first, corrects) in [(true, false), (false, true), (true, true)] {
+            let pair = learned_pair(&learned, &used(was_first));
+            assert_eq!(pair.corrects, corrects);
+            learned.upsert(pair);
+        }
     }
 }
