@@ -113,14 +113,16 @@ impl PairWriter<'_> {
         self.pairs.store(Arc::new(learned));
     }
 
-    /// Takes over pairs of another replica; the later use of a pair wins.
+    /// Takes over pairs of another replica; the later use of a pair wins, and what corrects at either does here.
     fn adopt(&self, pairs: Vec<LearnedPair<ToolKey>>) {
         let mut learned = Learned::clone(&self.pairs.load());
         let mut rows = Vec::new();
         for pair in pairs {
             let id = pair.id.clone();
-            let is_new = learned.get(&id).is_none_or(|known| known.last_used < pair.last_used);
-            if is_new && learned.upsert(pair) {
+            let known = learned.get(&id);
+            let is_new = known.is_none_or(|known| known.last_used < pair.last_used);
+            let corrects = pair.corrects || known.is_some_and(|known| known.corrects);
+            if is_new && learned.upsert(LearnedPair { corrects, ..pair }) {
                 rows.extend(learned.get(&id).map(|pair| stored(pair, None)));
             }
         }
