@@ -1,4 +1,4 @@
-//! Finds the end of plain text in a JSON string: the first quote, backslash or control character.
+//! Finds the end of text in a JSON string: of plain text, or of text with escapes.
 
 use wide::u8x16;
 
@@ -15,6 +15,40 @@ pub fn plain_length(bytes: &[u8]) -> usize {
         }
     }
     blocks.len() * LANES + words(tail)
+}
+
+/// Returns the number of bytes at the beginning that are plain, or escapes of two characters: ends in front of
+/// a closing quote, a control character, any other escape, or a backslash that is the last byte.
+#[must_use]
+pub fn text_length(bytes: &[u8]) -> usize {
+    let (blocks, _) = bytes.as_chunks::<LANES>();
+    let mut end_of_escape = 0;
+    for (number, block) in blocks.iter().enumerate() {
+        let start = number * LANES;
+        // An escape may have begun with the last byte of the block before.
+        let mut special = specials(u8x16::new(*block)) & !u32::from(end_of_escape > start);
+        while special != 0 {
+            let lane = special.trailing_zeros();
+            let at = start + lane as usize;
+            if !begins_with_escape(bytes.get(at..)) {
+                return at;
+            }
+            end_of_escape = at + 2;
+            special &= !(0b11 << lane);
+        }
+    }
+    let mut at = end_of_escape.max(blocks.len() * LANES);
+    loop {
+        at += words(bytes.get(at..).unwrap_or_default());
+        if !begins_with_escape(bytes.get(at..)) {
+            return at;
+        }
+        at += 2;
+    }
+}
+
+fn begins_with_escape(bytes: Option<&[u8]>) -> bool {
+    matches!(bytes, Some([b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..]))
 }
 
 /// Returns a bit for each byte that is special, the first byte in the lowest bit.
@@ -69,6 +103,24 @@ mod tests {
         ) {
             let expected = bytes.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20));
             prop_assert_eq!(plain_length(&bytes), expected.unwrap_or(bytes.len()));
+        }
+
+        #[test]
+        fn escapes_belong_to_the_text(
+            parts in vec(prop_oneof![
+                8 => "[a-zü]{0,20}",
+                8 => prop::sample::select(vec!["\\\"", "\\\\", "\\n", "\\/"]).prop_map(str::to_owned),
+                1 => prop::sample::select(vec!["\"", "\\u00fc", "\\x", "\n", "\\"]).prop_map(str::to_owned),
+            ], 0..20),
+        ) {
+            let text = parts.concat();
+            let mut rest = text.as_bytes();
+            while let [b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', after @ ..]
+            | [b' '..=b'!' | b'#'..=b'[' | b']'..=0xff, after @ ..] = rest
+            {
+                rest = after;
+            }
+            prop_assert_eq!(text_length(text.as_bytes()), text.len() - rest.len());
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use vmcp_json::byte_rope::ByteRope;
 use vmcp_json::containers::OpenContainers;
-use vmcp_json::string_bytes::plain_length;
+use vmcp_json::string_bytes::{plain_length, text_length};
 
 use super::grammar::{Literal, Number};
 use super::key_text::KeyText;
@@ -204,18 +204,9 @@ impl Scanner {
 
     /// Skips the text of a string from `start` on, up to a quote, an escape or the end of the piece.
     fn text(&mut self, piece: &[u8], start: usize, is_key: bool) -> Result<usize, ScanError> {
-        let mut start = start;
-        let mut rest = piece.get(start..).unwrap_or_default();
-        let mut length = plain_length(rest);
-        // Fast path: line ends and quotes are frequent in long texts, and mostly whole in one piece.
-        while !is_key
-            && let Some([b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..]) =
-                rest.get(length..)
-        {
-            start += length + 2;
-            rest = piece.get(start..).unwrap_or_default();
-            length = plain_length(rest);
-        }
+        let rest = piece.get(start..).unwrap_or_default();
+        // Escapes matter in keys only.
+        let length = if is_key { plain_length(rest) } else { text_length(rest) };
         let matters = is_key && self.unknown_from.is_none();
         let part = rest.get(..length).unwrap_or_default();
         let end = start + length;

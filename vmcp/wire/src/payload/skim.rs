@@ -5,7 +5,7 @@
 //! string that the end of the piece cuts, and leaves it to the state machine.
 
 use vmcp_json::containers::OpenContainers;
-use vmcp_json::string_bytes::plain_length;
+use vmcp_json::string_bytes::text_length;
 
 /// The token that may come next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,14 +91,13 @@ fn scalar(piece: &[u8], at: usize, first: u8) -> Option<usize> {
 fn string(piece: &[u8], at: usize) -> Option<usize> {
     let mut at = at + 1;
     loop {
-        at += plain_length(piece.get(at..)?);
+        at += text_length(piece.get(at..)?);
         match piece.get(at)? {
             b'"' => return Some(at + 1),
-            b'\\' => match piece.get(at + 1)? {
-                b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => at += 2,
-                b'u' if piece.get(at + 2..at + 6)?.iter().all(u8::is_ascii_hexdigit) => at += 6,
-                _ => return None,
-            },
+            b'\\' if piece.get(at + 1)? == &b'u' => {
+                let digits = piece.get(at + 2..at + 6)?;
+                at += digits.iter().all(u8::is_ascii_hexdigit).then_some(6)?;
+            }
             _ => return None,
         }
     }
