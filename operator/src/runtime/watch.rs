@@ -15,6 +15,7 @@ mod resource_store;
 mod resource_stores;
 mod scope;
 mod secret_cache;
+mod stored_child;
 mod watch_error;
 mod watched;
 

@@ -17,6 +17,7 @@ use kube::api::{DynamicObject, ObjectMeta};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use serde::de::DeserializeOwned;
 
+use super::stored_child::{StoredChild, version};
 use super::{
     ChildKind, ChildType, MANAGED_BY_LABEL, OPERATOR_NAME, WatchEnvironment, WatchName, controller_of, scope,
     watch_error,
@@ -29,7 +30,7 @@ const MISSING_API_POLL_INTERVAL: Duration = Duration::from_mins(1);
 const FAILED_PROBE_INTERVAL: Duration = Duration::from_secs(5);
 
 type OwnerListener = Box<dyn Fn(&str, &str) -> BoxFuture<'static, ()> + Send + Sync>;
-type ChildrenOfOwner = BTreeMap<(ChildKind, String), Arc<DynamicObject>>;
+type ChildrenOfOwner = BTreeMap<(ChildKind, String), Arc<StoredChild>>;
 
 /// The children of all owners, by the uid of the owner.
 #[derive(Default)]
@@ -48,20 +49,22 @@ impl ChildrenStore {
     }
 
     /// Returns one child of an owner, as it was seen last.
-    pub fn get(&self, owner: &str, kind: ChildKind, name: &str) -> Option<Arc<DynamicObject>> {
-        self.read().get(owner)?.get(&(kind, name.to_owned())).cloned()
+    pub fn get(&self, owner: &str, kind: ChildKind, name: &str) -> Option<DynamicObject> {
+        self.stored(owner, kind, name)?.parse()
     }
 
     /// Returns one child of an owner, parsed as its type.
     pub fn typed<K: ChildType + DeserializeOwned>(&self, owner: &str, name: &str) -> Option<K> {
-        self.get(owner, K::KIND, name)?.as_ref().clone().try_parse().ok()
+        self.stored(owner, K::KIND, name)?.parse()
     }
 
-    /// Returns all children of an owner.
-    pub fn of_owner(&self, owner: &str) -> Vec<(ChildKind, Arc<DynamicObject>)> {
-        let children = self.read();
-        let Some(children) = children.get(owner) else { return Vec::new() };
-        children.iter().map(|((kind, _), object)| (*kind, object.clone())).collect()
+    fn stored(&self, owner: &str, kind: ChildKind, name: &str) -> Option<Arc<StoredChild>> {
+        self.read().get(owner)?.get(&(kind, name.to_owned())).cloned()
+    }
+
+    /// Returns kinds and names of all children of an owner.
+    pub fn of_owner(&self, owner: &str) -> Vec<(ChildKind, String)> {
+        self.read().get(owner).into_iter().flat_map(BTreeMap::keys).cloned().collect()
     }
 
     /// Returns true if the cluster lacks this optional kind.
@@ -76,7 +79,7 @@ impl ChildrenStore {
 
     /// Stores an object unless a newer one is known; returns true if it was stored.
     pub(crate) fn put(&self, kind: ChildKind, object: DynamicObject) -> bool {
-        self.insert(kind, object, |known, new| version(known) < version(new))
+        self.insert(kind, object, |known, new| known < new)
     }
 
     /// Stores an object of a list, in place of any other.
@@ -84,23 +87,18 @@ impl ChildrenStore {
         self.insert(kind, object, |_, _| true);
     }
 
-    fn insert(
-        &self,
-        kind: ChildKind,
-        mut object: DynamicObject,
-        replaces: fn(&ObjectMeta, &ObjectMeta) -> bool,
-    ) -> bool {
+    fn insert(&self, kind: ChildKind, mut object: DynamicObject, replaces: fn(u64, u64) -> bool) -> bool {
         // The entries of a list come without `apiVersion` and `kind`.
         object.types.get_or_insert_with(|| kind.types());
         let Some(owner) = controller_of(&object.metadata) else { return false };
-        let uid = owner.uid.clone();
+        let new = StoredChild::of(&object);
         let mut children = self.write();
-        let of = children.entry(uid).or_default();
+        let of = children.entry(owner.uid.clone()).or_default();
         let key = (kind, object.name_any());
-        if of.get(&key).is_some_and(|known| !replaces(&known.metadata, &object.metadata)) {
+        if of.get(&key).is_some_and(|known| !replaces(known.version, new.version)) {
             return false;
         }
-        of.insert(key, Arc::new(object));
+        of.insert(key, Arc::new(new));
         true
     }
 
@@ -110,7 +108,7 @@ impl ChildrenStore {
         let mut children = self.write();
         let Some(of) = children.get_mut(&owner.uid) else { return };
         let key = (kind, object.name_any());
-        if of.get(&key).is_some_and(|known| version(&known.metadata) <= version(&object.metadata)) {
+        if of.get(&key).is_some_and(|known| known.version <= version(&object.metadata)) {
             of.remove(&key);
         }
         if of.is_empty() {
@@ -119,16 +117,15 @@ impl ChildrenStore {
     }
 
     /// Removes an object from an owner that it no longer names, and returns it as that owner had it.
-    fn take_from_former_owner(&self, kind: ChildKind, now: &DynamicObject) -> Option<Arc<DynamicObject>> {
+    fn take_from_former_owner(&self, kind: ChildKind, now: &DynamicObject) -> Option<Arc<StoredChild>> {
         let owner = controller_of(&now.metadata).map(|owner| owner.uid.as_str());
         let key = (kind, now.name_any());
         let mut children = self.write();
         if owner.is_some_and(|owner| children.get(owner).is_some_and(|of| of.contains_key(&key))) {
             return None;
         }
-        let is_it = |known: &DynamicObject| {
-            known.metadata.uid == now.metadata.uid && version(&known.metadata) < version(&now.metadata)
-        };
+        let is_it =
+            |known: &StoredChild| known.uid == now.metadata.uid && known.version < version(&now.metadata);
         children
             .iter_mut()
             .filter(|(uid, of)| Some(uid.as_str()) != owner && of.get(&key).is_some_and(|known| is_it(known)))
@@ -166,28 +163,27 @@ impl ChildrenStore {
                 }
                 Ok(watcher::Event::InitApply(object)) => {
                     if !before.is_empty() {
-                        listed.extend(
-                            self.take_from_former_owner(kind, &object).map(|was| was.metadata.clone()),
-                        );
+                        listed.extend(self.take_from_former_owner(kind, &object).map(|was| was.metadata()));
                     }
                     listed.push(object.metadata.clone());
                     self.put_listed(kind, object);
                 }
                 Ok(watcher::Event::InitDone) => {
                     let kept: HashSet<_> = listed.iter().map(|meta| meta.uid.clone()).collect();
-                    before.retain(|object: &Arc<DynamicObject>| !kept.contains(&object.metadata.uid));
-                    for gone in &before {
+                    let gone = before.drain(..).filter(|child: &Arc<StoredChild>| !kept.contains(&child.uid));
+                    let gone: Vec<_> = gone.map(|child| child.metadata()).collect();
+                    for gone in &gone {
                         self.forget(kind, gone);
                     }
                     environment.first_lists.complete(&name);
-                    for meta in listed.drain(..).chain(before.drain(..).map(|gone| gone.metadata.clone())) {
+                    for meta in listed.drain(..).chain(gone) {
                         self.notify_owner(&meta).await;
                     }
                 }
                 Ok(watcher::Event::Apply(object)) => {
                     // A person took the owner reference off: the reconcile of the former owner puts it back.
                     if let Some(was) = self.take_from_former_owner(kind, &object) {
-                        self.notify_owner(&was.metadata).await;
+                        self.notify_owner(&was.metadata()).await;
                     }
                     let meta = object.metadata.clone();
                     // The operator's own write comes back as an event that is no news.
@@ -241,12 +237,12 @@ impl ChildrenStore {
     }
 
     /// Removes an object that a list no longer names, unless another one has taken its name.
-    fn forget(&self, kind: ChildKind, object: &DynamicObject) {
-        let Some(owner) = controller_of(&object.metadata) else { return };
+    fn forget(&self, kind: ChildKind, gone: &ObjectMeta) {
+        let Some(owner) = controller_of(gone) else { return };
         let mut children = self.write();
         let Some(of) = children.get_mut(&owner.uid) else { return };
-        let key = (kind, object.name_any());
-        if of.get(&key).is_some_and(|known| known.metadata.uid == object.metadata.uid) {
+        let key = (kind, gone.name.clone().unwrap_or_default());
+        if of.get(&key).is_some_and(|known| known.uid == gone.uid) {
             of.remove(&key);
         }
         if of.is_empty() {
@@ -255,12 +251,12 @@ impl ChildrenStore {
     }
 
     /// Returns all children of a kind in one part of the scope, whoever owns them.
-    fn all(&self, kind: ChildKind, part: Option<&str>) -> Vec<Arc<DynamicObject>> {
+    fn all(&self, kind: ChildKind, part: Option<&str>) -> Vec<Arc<StoredChild>> {
         let children = self.read();
         let objects = children.values().flatten();
         objects
             .filter(|((found, _), object)| {
-                *found == kind && (part.is_none() || object.metadata.namespace.as_deref() == part)
+                *found == kind && (part.is_none() || object.namespace.as_deref() == part)
             })
             .map(|(_, object)| object.clone())
             .collect()
@@ -284,12 +280,6 @@ async fn has_api(environment: &WatchEnvironment<'_>, kind: ChildKind) -> kube::R
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
         Err(error) => Err(error),
     }
-}
-
-/// Returns the resource version as a number: versions of one kind grow with each write, although older
-/// documentation calls them opaque. An unreadable version counts as the oldest.
-fn version(meta: &ObjectMeta) -> u64 {
-    meta.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -325,7 +315,7 @@ mod tests {
         orphan.metadata.owner_references = None;
         let was =
             children.take_from_former_owner(ChildKind::ConfigMap, &orphan).expect("it belonged to somebody");
-        assert_eq!(controller_of(&was.metadata).map(|owner| owner.name.as_str()), Some("o"));
+        assert_eq!(controller_of(&was.metadata()).map(|owner| owner.name.as_str()), Some("o"));
         assert!(children.get("owner", ChildKind::ConfigMap, "x").is_none());
     }
 

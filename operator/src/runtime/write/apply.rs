@@ -9,8 +9,6 @@
 mod compare;
 mod ownership;
 
-use std::sync::Arc;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{
     ApiResource, DeleteParams, DynamicObject, ObjectMeta, Patch, PatchParams, Preconditions,
@@ -150,10 +148,12 @@ impl Context {
             // below.
             wanted.push(key);
         }
-        for (kind, object) in self.children.of_owner(&owner.uid) {
-            let key = (kind, object.name_any());
-            if !wanted.contains(&key) && object.metadata.deletion_timestamp.is_none() {
-                match self.delete(&owner, kind, &object).await {
+        for key in self.children.of_owner(&owner.uid) {
+            let (kind, name) = &key;
+            let unwanted = (!wanted.contains(&key)).then(|| self.children.get(&owner.uid, *kind, name));
+            let unwanted = unwanted.flatten().filter(|object| object.metadata.deletion_timestamp.is_none());
+            if let Some(object) = unwanted {
+                match self.delete(&owner, *kind, &object).await {
                     Ok(()) => applied.deleted.push(key),
                     Err(error) => applied.failed = applied.failed.or(Some(error.into())),
                 }
@@ -233,7 +233,7 @@ impl Context {
         name: &str,
     ) -> Result<Option<K>, CallError> {
         match self.live(&ChildOwner::of(owner, self.resource_of::<Owner>()), K::KIND, name).await {
-            Ok(live) => Ok(live.and_then(|live| live.as_ref().clone().try_parse().ok())),
+            Ok(live) => Ok(live.and_then(|live| live.try_parse().ok())),
             Err(ApplyError::Call(error)) => Err(error),
             Err(ApplyError::NameTaken { .. } | ApplyError::Terminating { .. }) => Ok(None),
         }
@@ -245,7 +245,7 @@ impl Context {
         owner: &ChildOwner,
         kind: ChildKind,
         name: &str,
-    ) -> Result<Option<Arc<DynamicObject>>, ApplyError> {
+    ) -> Result<Option<DynamicObject>, ApplyError> {
         if let Some(known) = self.children.get(&owner.uid, kind, name) {
             return Ok(Some(known));
         }
@@ -254,7 +254,7 @@ impl Context {
         let api = self.api_of(owner, kind);
         let found = self.call(Verb::Get, kind.as_str(), name, api.get_opt(name)).await?;
         owner.check(kind, name, found.as_ref())?;
-        Ok(found.map(Arc::new))
+        Ok(found)
     }
 
     fn api_of(&self, owner: &ChildOwner, kind: ChildKind) -> Api<DynamicObject> {
