@@ -17,8 +17,8 @@ pub fn plain_length(bytes: &[u8]) -> usize {
     blocks.len() * LANES + words(tail)
 }
 
-/// Returns the number of bytes at the beginning that are plain, or escapes of two characters: ends in front of
-/// a closing quote, a control character, any other escape, or a backslash that is the last byte.
+/// Returns the number of bytes at the beginning that are plain, or escapes of two characters: ends in front
+/// of a closing quote, a control character, any other escape, or a backslash that is the last byte.
 #[must_use]
 pub fn text_length(bytes: &[u8]) -> usize {
     let (blocks, _) = bytes.as_chunks::<LANES>();

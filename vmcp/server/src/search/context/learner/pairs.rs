@@ -113,7 +113,8 @@ impl PairWriter<'_> {
         self.pairs.store(Arc::new(learned));
     }
 
-    /// Takes over pairs of another replica; the later use of a pair wins, and what corrects at either does here.
+    /// Takes over pairs of another replica; the later use of a pair wins, and what corrects at either does so
+    /// here.
     fn adopt(&self, pairs: Vec<LearnedPair<ToolKey>>) {
         let mut learned = Learned::clone(&self.pairs.load());
         let mut rows = Vec::new();
