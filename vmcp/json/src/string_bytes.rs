@@ -4,6 +4,8 @@ use wide::u8x16;
 
 /// Bytes of a vector register.
 const LANES: usize = 16;
+/// Bytes that are tested at once in long texts: a bit of a word each.
+const BLOCK: usize = 64;
 
 /// Returns the number of bytes at the beginning that are neither quote, backslash nor control character.
 #[must_use]
@@ -21,12 +23,12 @@ pub fn plain_length(bytes: &[u8]) -> usize {
 /// of a closing quote, a control character, any other escape, or a backslash that is the last byte.
 #[must_use]
 pub fn text_length(bytes: &[u8]) -> usize {
-    let (blocks, _) = bytes.as_chunks::<LANES>();
+    let (blocks, _) = bytes.as_chunks::<BLOCK>();
     let mut end_of_escape = 0;
     for (number, block) in blocks.iter().enumerate() {
-        let start = number * LANES;
+        let start = number * BLOCK;
         // An escape may have begun with the last byte of the block before.
-        let mut special = specials(u8x16::new(*block)) & !u32::from(end_of_escape > start);
+        let mut special = block_specials(block) & !u64::from(end_of_escape > start);
         while special != 0 {
             let lane = special.trailing_zeros();
             let at = start + lane as usize;
@@ -37,14 +39,21 @@ pub fn text_length(bytes: &[u8]) -> usize {
             special &= !(0b11 << lane);
         }
     }
-    let mut at = end_of_escape.max(blocks.len() * LANES);
+    let mut at = end_of_escape.max(blocks.len() * BLOCK);
     loop {
-        at += words(bytes.get(at..).unwrap_or_default());
+        at += plain_length(bytes.get(at..).unwrap_or_default());
         if !begins_with_escape(bytes.get(at..)) {
             return at;
         }
         at += 2;
     }
+}
+
+/// Returns a bit for each special byte of a block, the first byte in the lowest bit.
+fn block_specials(block: &[u8; BLOCK]) -> u64 {
+    let (registers, _) = block.as_chunks::<LANES>();
+    let bits = registers.iter().map(|register| u64::from(specials(u8x16::new(*register))));
+    bits.rev().fold(0, |all, bits| all << LANES | bits)
 }
 
 fn begins_with_escape(bytes: Option<&[u8]>) -> bool {
@@ -99,7 +108,7 @@ mod tests {
     proptest! {
         #[test]
         fn finds_the_first_special_byte(
-            bytes in vec(prop_oneof![1 => any::<u8>(), 4 => Just(b'a'), 4 => Just(0x7f), 4 => Just(0xff)], 0..160),
+            bytes in vec(prop_oneof![1 => any::<u8>(), 4 => Just(b'a'), 4 => Just(0x7f), 4 => Just(0xff)], 0..300),
         ) {
             let expected = bytes.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20));
             prop_assert_eq!(plain_length(&bytes), expected.unwrap_or(bytes.len()));

@@ -61,8 +61,9 @@ const KEYS: [(usize, &str, Key); 14] = [
 impl Key {
     /// Returns the key called `name` in an object `depth` levels deep; the envelope is level 1.
     pub(super) fn at(depth: usize, name: &[u8]) -> Option<Self> {
-        let mut keys = KEYS.iter();
-        keys.find(|(level, text, _)| *level == depth && text.as_bytes() == name).map(|(_, _, key)| *key)
+        // The length tells most names apart, without a call that compares.
+        let mut keys = KEYS.iter().filter(|(level, text, _)| *level == depth && text.len() == name.len());
+        keys.find(|(_, text, _)| text.as_bytes() == name).map(|(_, _, key)| *key)
     }
 
     /// Returns the key as it is written.

@@ -140,6 +140,7 @@ impl Scanner {
                         at += usize::from(self.step(*byte, self.offset + at)?);
                     }
                 }
+                (State::Token(_), None) => at = self.tokens(piece, at)?,
                 // A byte that ends a number belongs to what follows, so it is looked at again.
                 _ => at += usize::from(self.step(*byte, self.offset + at)?),
             }
@@ -200,6 +201,26 @@ impl Scanner {
             meta_key: meta.current.filter(|_| is_value && depth > 2),
             between: (!is_value).then_some(last_end),
         })
+    }
+
+    /// Takes tokens from `at` on, up to one that only its following bytes decide.
+    fn tokens(&mut self, piece: &[u8], mut at: usize) -> Result<usize, ScanError> {
+        while let (State::Token(expected), None, Some(byte)) = (self.state, self.unknown_from, piece.get(at))
+        {
+            if !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
+                self.token(expected, *byte, self.offset + at)?;
+            }
+            at += 1;
+            match self.state {
+                State::Text { is_key } => at = self.text(piece, at, is_key)?,
+                State::Literal(literal) if piece.get(at..).is_some_and(|rest| literal.leads(rest)) => {
+                    at += literal.length();
+                    self.end_of_value(self.offset + at);
+                }
+                _ => {}
+            }
+        }
+        Ok(at)
     }
 
     /// Skips the text of a string from `start` on, up to a quote, an escape or the end of the piece.
