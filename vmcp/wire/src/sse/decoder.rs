@@ -130,17 +130,11 @@ impl Decoder {
         }
         let mut taken = std::mem::take(&mut self.event.data);
         if let Some(value) = value_at.and_then(|at| self.line.get(at..)) {
-            let whole = match std::str::from_utf8(value) {
-                Ok(text) => text.len(),
-                // A character whose last bytes have not arrived.
-                Err(error) if error.error_len().is_none() => error.valid_up_to(),
-                Err(_) => return Err(SseError::Encoding),
-            };
+            let (text, rest) = whole_characters(value)?;
             if self.part == LinePart::Whole && self.has_data {
                 taken.push('\n');
             }
-            let (text, rest) = value.split_at(whole);
-            taken.push_str(&String::from_utf8_lossy(text));
+            taken.push_str(text);
             self.line = rest.to_vec();
             self.part = LinePart::RestOfData;
             (self.has_data, self.at_start) = (true, false);
@@ -166,7 +160,7 @@ impl Decoder {
 
     fn end_of_line(&mut self, line: &[u8]) -> Result<Option<Event>, SseError> {
         if std::mem::replace(&mut self.part, LinePart::Whole) == LinePart::RestOfData {
-            let rest = std::str::from_utf8(line).map_err(|_| SseError::Encoding)?;
+            let rest = simdutf8::basic::from_utf8(line).map_err(|_| SseError::Encoding)?;
             self.event.data.push_str(rest);
             return Ok(None);
         }
@@ -178,7 +172,7 @@ impl Decoder {
         if line.is_empty() {
             return Ok(self.dispatch());
         }
-        let line = std::str::from_utf8(line).map_err(|_| SseError::Encoding)?;
+        let line = simdutf8::basic::from_utf8(line).map_err(|_| SseError::Encoding)?;
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
         match field {
@@ -209,4 +203,16 @@ impl Decoder {
         self.event.id = id;
         None
     }
+}
+
+/// Splits off the bytes of a last character whose end has not arrived.
+fn whole_characters(bytes: &[u8]) -> Result<(&str, &[u8]), SseError> {
+    let whole = match simdutf8::compat::from_utf8(bytes) {
+        Ok(text) => return Ok((text, &[])),
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        Err(_) => return Err(SseError::Encoding),
+    };
+    let (text, rest) = bytes.split_at(whole);
+    let text = simdutf8::basic::from_utf8(text).map_err(|_| SseError::Encoding)?;
+    Ok((text, rest))
 }
