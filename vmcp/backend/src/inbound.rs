@@ -16,7 +16,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use serde_json::value::RawValue;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 use vmcp_config::KnownSecrets;
 use vmcp_json::object::Object;
 use vmcp_wire::envelope::{Notification, Request};
@@ -33,7 +33,7 @@ use crate::inbound::owner::Owner;
 use crate::inbound::questions::{OpenQuestions, PendingAnswer, QuestionRefusal};
 use crate::policy::facts::Facts;
 use crate::policy::session_changes::SessionChanges;
-use crate::request::{Downstream, Event, Request as CallRequest, RpcOutcome, SessionId};
+use crate::request::{Downstream, Event, EventSender, Request as CallRequest, RpcOutcome, SessionId};
 
 /// The id under which a call is routed before it has one; real ids start at 1.
 const OPENING_ID: u64 = 0;
@@ -76,7 +76,7 @@ struct CallRoute {
 /// A message on its way to the caller of the call that it belongs to.
 #[derive(Debug)]
 pub(crate) struct Delivery {
-    to: mpsc::Sender<Event>,
+    to: EventSender,
     event: Event,
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod arriving;
 pub(crate) mod call_error;
 pub(crate) mod credentials;
 pub(crate) mod event;
+pub(crate) mod event_queue;
 pub(crate) mod outcome;
 pub(crate) mod principal;
 pub(crate) mod transmission;
@@ -12,7 +13,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use vmcp_wire::era::Era;
 use vmcp_wire::meta::Trace;
@@ -24,6 +24,7 @@ pub use crate::request::credentials::{
     CredentialError, CredentialSource, SharedCredentials, UnprovedRequest,
 };
 pub use crate::request::event::{Downstream, Event, Question, SessionId};
+pub use crate::request::event_queue::{EventReceiver, EventSender, NotQueued, event_queue};
 pub use crate::request::outcome::{RpcOutcome, uncollected};
 pub use crate::request::principal::Principal;
 pub use crate::request::transmission::Transmission;
@@ -64,7 +65,7 @@ pub struct Request<'a> {
     pub session: Option<SessionId>,
     /// Receives, in order, what the backend sends before its answer: notifications carrying the caller's own
     /// progress token, and questions. `None`: the caller can take neither.
-    pub events: Option<mpsc::Sender<Event>>,
+    pub events: Option<EventSender>,
     /// Cancels the request here and at the backend.
     pub cancel: CancellationToken,
     /// True if the request may be sent again after a connection died under it (reads, tools annotated

@@ -6,19 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
-use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use vmcp_json::object::Object;
 use vmcp_wire::level::Level;
 
 use crate::request::{ClientFacts, Request, SharedCredentials};
-use crate::request::{Event, SessionId};
+use crate::request::{EventSender, SessionId};
 
 /// The caller of one call: takes notifications and questions that come before the answer.
 #[derive(Debug, Default)]
 pub(crate) struct CallListener {
     pub(crate) clock: CallClock,
-    pub(crate) events: Option<mpsc::Sender<Event>>,
+    pub(crate) events: Option<EventSender>,
     pub(crate) session: Option<SessionId>,
     pub(crate) client: ClientFacts,
     /// Credentials of the connection that is opened for the caller.
@@ -92,20 +91,25 @@ impl CallClock {
         ClockPause(Arc::clone(listener))
     }
 
-    /// Waits until nothing has happened for `deadline`, or for `cap` whatever happens. Returns the limit that
-    /// was reached, and true if a question was open.
-    pub(crate) async fn expiry(&self, deadline: Duration, cap: Duration) -> (Duration, bool) {
+    /// Waits until nothing has happened for `deadline`, or for `cap` from `now` on whatever happens. Returns
+    /// the limit that was reached, and true if a question was open.
+    pub(crate) async fn expiry(
+        &self,
+        mut now: Instant,
+        deadline: Duration,
+        cap: Duration,
+    ) -> (Duration, bool) {
         // A deadline above the cap was asked for on purpose.
         let cap = cap.max(deadline);
-        let last = Instant::now() + cap;
+        let last = now + cap;
         loop {
-            let now = Instant::now();
             let since = self.idle_since();
             let idle = since.unwrap_or(now) + deadline;
             if idle.min(last) <= now {
                 return (if idle < last { deadline } else { cap }, since.is_none());
             }
             sleep_until(idle.min(last)).await;
+            now = Instant::now();
         }
     }
 }
@@ -137,7 +141,8 @@ mod tests {
             tokio::time::sleep(DEADLINE * 3).await;
             drop(pause);
         };
-        let (after, ()) = tokio::join!(listener.clock.expiry(DEADLINE, Duration::from_mins(1)), answer);
+        let (after, ()) =
+            tokio::join!(listener.clock.expiry(Instant::now(), DEADLINE, Duration::from_mins(1)), answer);
         assert_eq!(after, (DEADLINE, false));
         assert!(started.elapsed() >= DEADLINE * 4);
     }
@@ -147,7 +152,7 @@ mod tests {
         let listener = Arc::new(CallListener::default());
         let _pause = CallClock::pause(&listener);
         let cap = DEADLINE * 3;
-        assert_eq!(listener.clock.expiry(DEADLINE, cap).await, (cap, true));
+        assert_eq!(listener.clock.expiry(Instant::now(), DEADLINE, cap).await, (cap, true));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use serde_json::value::RawValue;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::JoinError;
 use tokio::time::{sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
@@ -22,7 +22,7 @@ use crate::call::subscribe;
 use crate::connection::{Connection, ServerProfile};
 use crate::inbound::call_listener::CallListener;
 use crate::policy::backoff;
-use crate::request::{Request, RpcOutcome};
+use crate::request::{Request, RpcOutcome, event_queue};
 use crate::sharing::core::BackendCore;
 use crate::sharing::subscription_registry::ConfirmedVersion;
 use crate::transport::{Channel, Link, LinkError};
@@ -196,7 +196,7 @@ impl NotificationStream {
         }
         let filter = format!(r#"{{"notifications":{{{}}}}}"#, entries.join(","));
         let Ok(filter) = OwnedParams::from_text(filter) else { return Ok(None) };
-        let (events, mut acknowledged) = mpsc::channel(1);
+        let (events, mut acknowledged) = event_queue(1);
         let listener = Arc::new(CallListener { events: Some(events), ours: true, ..CallListener::default() });
         let channel = Arc::clone(&self.channel);
         let listen = async move {

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Semaphore, mpsc};
-use vmcp_backend::{Backend, BackendSettings, BackendState, CallError, Event, Request};
+use tokio::sync::Semaphore;
+use vmcp_backend::{Backend, BackendSettings, BackendState, CallError, Event, Request, event_queue};
 use vmcp_config::Transport;
 use vmcp_config::rules::NamePattern;
 use vmcp_wire::era::Era;
@@ -273,7 +273,7 @@ async fn progress_comes_in_order_and_cancellation_is_forwarded() {
         file.display()
     ));
     let backend = Backend::start(spec("b", shell(&handler)), settings(), None);
-    let (sender, mut notifications) = mpsc::channel(8);
+    let (sender, mut notifications) = event_queue(8);
     let params = params_of(r#"{"name":"echo","_meta":{"progressToken":"mine"}}"#);
     backend.request(Request { events: Some(sender), ..Request::new("tools/call", &params) }).await.unwrap();
     for progress in 1..=3 {

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use vmcp_backend::{Backend, BackendSettings, ClientFacts, Event, Question, Request, RpcOutcome, SessionId};
+use vmcp_backend::{
+    Backend, BackendSettings, ClientFacts, Event, EventReceiver, Question, Request, RpcOutcome, SessionId,
+    event_queue,
+};
 
 use crate::support::scripts::{legacy, stateful};
 use crate::support::server::{Reply, Seen, Server, event};
@@ -66,8 +69,8 @@ fn start_call(
     session: Option<SessionId>,
     client: ClientFacts,
     deadline: Duration,
-) -> (tokio::task::JoinHandle<String>, mpsc::Receiver<Event>) {
-    let (events, receiver) = mpsc::channel(16);
+) -> (tokio::task::JoinHandle<String>, EventReceiver) {
+    let (events, receiver) = event_queue(16);
     let backend = backend.clone();
     let call = tokio::spawn(async move {
         let params = params_of(&format!(r#"{{"name":"{tool}"}}"#));
@@ -86,7 +89,7 @@ fn start_call(
     (call, receiver)
 }
 
-async fn question(events: &mut mpsc::Receiver<Event>) -> Question {
+async fn question(events: &mut EventReceiver) -> Question {
     let event =
         tokio::time::timeout(crate::support::PATIENCE, events.recv()).await.expect("an event in time");
     match event.expect("an event") {

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use serde_json::value::RawValue;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use vmcp_backend::{Backend, ClientFacts, Event, SessionId};
+use vmcp_backend::{Backend, ClientFacts, EventSender, SessionId};
 use vmcp_wire::era::Era;
 
 use crate::access::identity::Principal;
@@ -36,7 +35,7 @@ pub struct Caller {
     /// The context that a client without a session names in `_meta`.
     pub context: Option<ContextKey>,
     /// Receives a backend's messages before its answer; `None`: the client cannot take any.
-    pub events: Option<mpsc::Sender<Event>>,
+    pub events: Option<EventSender>,
     /// True if the client can take a large result while it arrives.
     pub takes_arriving: bool,
     /// True if whoever makes the call has confirmed it already: a person on the command line.

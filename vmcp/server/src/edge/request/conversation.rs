@@ -14,9 +14,9 @@ use std::task::{Context, Poll};
 use futures::Stream;
 use serde_json::value::RawValue;
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
-use vmcp_backend::{Event, RpcOutcome};
+use vmcp_backend::{Event, RpcOutcome, event_queue};
 use vmcp_json::json_rope::JsonRope;
 use vmcp_json::object::Object;
 use vmcp_wire::codes;
@@ -113,7 +113,7 @@ impl Conversation {
             }
             Err(error) => return Self::refused(client, error.to_string()),
         };
-        let (sender, events) = mpsc::channel(EVENT_QUEUE);
+        let (sender, events) = event_queue(EVENT_QUEUE);
         let cancel = CancellationToken::new();
         let mut facts = peer.client.clone();
         if peer.era == Era::Legacy && !takes.messages {
@@ -253,7 +253,7 @@ impl Stream for Conversation {
             }
         }
         // Notifications that the backend sent before its answer still precede it; a question is too late.
-        while let Ok(event) = this.call.events.try_recv() {
+        while let Some(event) = this.call.events.try_recv() {
             if let Event::Notification(message) = event
                 && let Some(message) = this.client.notification(&message)
             {

@@ -121,11 +121,10 @@ mod tests {
     use super::*;
     use crate::access::identity::Principal;
     use crate::edge::request::encoded_response::EncodedResponse;
-    use tokio::sync::mpsc;
     use tokio_util::sync::CancellationToken;
 
     fn call(work: impl Future<Output = EncodedResponse> + Send + 'static) -> RunningCall {
-        RunningCall::new(Box::pin(work), mpsc::channel(1).1, CancellationToken::new())
+        RunningCall::new(Box::pin(work), vmcp_backend::event_queue(1).1, CancellationToken::new())
     }
 
     fn named(continuation: &Continuation) -> ([u8; 8], CallId) {

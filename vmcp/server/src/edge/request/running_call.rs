@@ -4,9 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use vmcp_backend::Event;
+use vmcp_backend::{EventReceiver, event_queue};
 
 use super::encoded_response::EncodedResponse;
 use super::input_requests::InputRequests;
@@ -22,7 +21,7 @@ pub(super) struct RunningCall {
     /// The response; set when the work is done, taken when it is sent.
     pub(super) answer: Option<EncodedResponse>,
     /// Messages of the backend before its answer.
-    pub(super) events: mpsc::Receiver<Event>,
+    pub(super) events: EventReceiver,
     /// Questions that the next answer to the modern client will carry.
     pub(super) input_requests: InputRequests,
     /// Cancels the call at the backend.
@@ -33,14 +32,14 @@ pub(super) struct RunningCall {
 
 impl RunningCall {
     /// Wraps the work of a request.
-    pub(super) fn new(work: Work, events: mpsc::Receiver<Event>, cancel: CancellationToken) -> Self {
+    pub(super) fn new(work: Work, events: EventReceiver, cancel: CancellationToken) -> Self {
         let input_requests = InputRequests::default();
         Self { work: Some(work), answer: None, events, input_requests, cancel, policy: None }
     }
 
     /// Wraps a response that needs no work.
     pub(super) fn answered(answer: Option<EncodedResponse>) -> Self {
-        let (events, cancel) = (mpsc::channel(1).1, CancellationToken::new());
+        let (events, cancel) = (event_queue(1).1, CancellationToken::new());
         Self { work: None, answer, events, input_requests: InputRequests::default(), cancel, policy: None }
     }
 

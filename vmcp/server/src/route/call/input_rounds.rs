@@ -67,7 +67,7 @@ impl<'a> InputRounds<'a> {
             return Ok(Next::Error(ended));
         }
         let answered = tokio::select! {
-            answered = timeout(self.answer_timeout, answer(self.caller, self.params, question, self.round)) => answered,
+            answered = timeout(self.answer_timeout, Box::pin(answer(self.caller, self.params, question, self.round))) => answered,
             () = self.caller.cancel.cancelled() => return Err(CallError::Cancelled { transmission: Transmission::Sent }),
         };
         self.round += 1;
@@ -174,7 +174,6 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use tokio::sync::mpsc;
     use vmcp_backend::{ClientFacts, Event};
 
     fn raw(text: &str) -> Box<RawValue> {
@@ -188,7 +187,7 @@ mod tests {
     /// Runs a request whose backend gives `results` one after another; the client answers `answer` to
     /// everything. Returns the outcome, and the parameters that the backend was sent.
     async fn run_with(results: &[&str], answer: Option<RpcOutcome>) -> (String, Vec<String>) {
-        let (events, mut asked) = mpsc::channel(8);
+        let (events, mut asked) = vmcp_backend::event_queue(8);
         let capabilities = Some(Arc::from(raw(r#"{"elicitation":{}}"#)));
         let client = ClientFacts { capabilities, ..ClientFacts::default() };
         let caller = Caller { client, events: Some(events), ..Caller::default() };
@@ -239,7 +238,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_url_to_visit_has_the_id_that_legacy_clients_require() {
-        let (events, mut asked) = mpsc::channel(8);
+        let (events, mut asked) = vmcp_backend::event_queue(8);
         let capabilities = Some(Arc::from(raw(r#"{"elicitation":{"url":{}}}"#)));
         let client = ClientFacts { capabilities, ..ClientFacts::default() };
         let caller = Caller { client, events: Some(events), ..Caller::default() };
