@@ -194,7 +194,8 @@ impl<User: Clone + Display + Eq + Hash> RateLimiter<User> {
             if buckets.is_empty() {
                 return Ok(());
             }
-            if let Some(taken) = shared.take(&buckets).await {
+            // Boxed: without Redis, calls do not carry the state of a conversation with it.
+            if let Some(taken) = Box::pin(shared.take(&buckets)).await {
                 return taken;
             }
         }

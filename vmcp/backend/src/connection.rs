@@ -111,7 +111,7 @@ impl Connection {
         listener: Option<&Arc<CallListener>>,
     ) -> Result<RpcOutcome, LinkError> {
         match self.channel.exchange(self.server.revision, request, listener).await {
-            Err(error) => self.decide(error).await,
+            Err(error) => Box::pin(self.decide(error)).await,
             answered => {
                 self.served.store(true, Ordering::Relaxed);
                 answered

@@ -12,9 +12,10 @@ mod skim;
 mod utf8;
 
 use std::ops::{Deref, Range};
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
 use bytes::Bytes;
+use memchr::memmem::Finder;
 use serde_json::value::RawValue;
 use vmcp_json::byte_rope::ByteRope;
 use vmcp_json::text;
@@ -22,6 +23,9 @@ use vmcp_json::text;
 use crate::translate::Change;
 pub use scanned_keys::{Key, ScannedKeys};
 pub use scanner::{ScanError, Scanner};
+
+/// Searches for content blocks that are links; prepared once, because each answer is searched.
+static RESOURCE_LINK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"resource_link\""));
 
 /// One JSON object. It dereferences to a [`RawValue`]; a received payload is parsed at the first such access,
 /// which the path of an unchanged answer avoids.
@@ -99,7 +103,16 @@ impl Payload {
     /// True if the JSON text contains `part`, byte for byte.
     #[must_use]
     pub fn contains(&self, part: &str) -> bool {
-        let finder = memchr::memmem::Finder::new(part);
+        self.is_found(&Finder::new(part))
+    }
+
+    /// True if the result may hold resource links: the word is in its text.
+    #[must_use]
+    pub fn may_hold_links(&self) -> bool {
+        self.is_found(&RESOURCE_LINK)
+    }
+
+    fn is_found(&self, finder: &Finder<'_>) -> bool {
         match &self.0 {
             Inner::Received(received) => {
                 let bytes = received.message.slice(received.range.clone()).into_bytes();

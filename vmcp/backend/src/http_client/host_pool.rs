@@ -59,7 +59,8 @@ impl HostPool {
             let is_reused = reused.is_some();
             let mut connection = match reused {
                 Some(connection) => connection,
-                None => pool.connect().await?,
+                // Boxed: calls on open connections do not carry the state of opening one.
+                None => Box::pin(pool.connect()).await?,
             };
             match connection.send(request).await {
                 Ok(response) => {

@@ -95,6 +95,13 @@ impl BackendCore {
     /// Returns the connection, made first if need be. Single flight: all callers that wait share one round of
     /// attempts.
     pub(crate) async fn connected(&self) -> Result<Arc<Connection>, LinkError> {
+        match self.current.load_full() {
+            Some(connection) => Ok(connection),
+            None => Box::pin(self.next_connection()).await,
+        }
+    }
+
+    async fn next_connection(&self) -> Result<Arc<Connection>, LinkError> {
         let mut rounds = self.rounds.subscribe();
         loop {
             if let Some(connection) = self.current.load_full() {

@@ -148,13 +148,24 @@ impl SessionPool {
         listener: &Arc<CallListener>,
     ) -> Result<Option<(SessionLease, Arc<Connection>)>, LinkError> {
         let Some(placement) = self.placements.of(&self.facts, main, request) else { return Ok(None) };
-        let mut lease = self.take(placement)?;
+        let lease = self.take(placement)?;
         if let Some(connection) = lease.session().live() {
             if lease.session().stream.is_closed_idle() {
-                self.follow_first(lease.session()).await;
+                Box::pin(self.follow_first(lease.session())).await;
             }
             return Ok(Some((lease, connection)));
         }
+        Box::pin(self.open_leased(main, placement, lease, listener)).await
+    }
+
+    /// Opens the session of a lease; `None` if the backend turns out to speak another era.
+    async fn open_leased(
+        self: &Arc<Self>,
+        main: &Arc<Connection>,
+        placement: Placement,
+        mut lease: SessionLease,
+        listener: &Arc<CallListener>,
+    ) -> Result<Option<(SessionLease, Arc<Connection>)>, LinkError> {
         // A task of its own: the call that opens the session may be cancelled, and others wait for the
         // session.
         let opening =

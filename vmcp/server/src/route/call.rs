@@ -200,7 +200,7 @@ impl<'a> Authorized<'a> {
 
     /// Remembers the links in a result that the catalog does not lead to this backend.
     fn learn_links(&self, result: &Payload) {
-        if !result.contains("\"resource_link\"") {
+        if !result.may_hold_links() {
             return;
         }
         let (context, backend) = (self.context, self.target.backend);

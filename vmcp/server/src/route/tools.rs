@@ -27,7 +27,8 @@ pub async fn call_tool(context: CallContext<'_>, params: &OwnedParams) -> Answer
     let unknown = || Answer::invalid(format!("Unknown tool: {}", shown(&subject)));
     let target = match router::tool(context, &subject) {
         Some(Target::Optim(tool)) => match call::authorize_own(context, tool, params.get("arguments")) {
-            Ok(()) => return own_tools::run(context, tool, params).await,
+            // Boxed: calls of backends do not carry the state of a search.
+            Ok(()) => return Box::pin(own_tools::run(context, tool, params)).await,
             Err(Denied) => return unknown(),
         },
         Some(Target::Backend(target)) => target,

@@ -56,7 +56,8 @@ impl Http {
         let ours = id.to_string();
         let begun_for = request.stream.then_some(&*ours);
         if status.is_success() && is_event_stream(&parts.headers) {
-            return self.stream(id, Events::new(body, &self.0.limits), begun_for).await;
+            // Boxed: a JSON answer does not carry the state of reading events.
+            return Box::pin(self.stream(id, Events::new(body, &self.0.limits), begun_for)).await;
         }
         let begun_for = begun_for.filter(|_| status.is_success());
         let (pieces, scanned) = match body::read(&mut body, &self.0.limits, begun_for).await? {

@@ -303,7 +303,8 @@ impl<S: Service<Arrival> + Clone> RequestContext<S> {
                 if let Some(certificate) = certificate {
                     head.extensions.insert(certificate);
                 }
-                let mut response = stack.call(Arrival { head, body, reading, from, snapshot }).await;
+                let mut response =
+                    stack.call(Arrival { head: Box::new(head), body, reading, from, snapshot }).await;
                 response.body_mut().end(answering);
                 if activity.closes_after_answer() {
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

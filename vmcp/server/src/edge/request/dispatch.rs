@@ -34,6 +34,9 @@ use crate::telemetry::traces;
 
 /// Lifetime of a sealed `requestState`, in seconds: the time a client has to answer the backend's questions.
 const STATE_LIFETIME_SECS: u64 = 10 * 60;
+/// Methods that are relayed to the backend of their task.
+const TASK_METHODS: [&str; 4] =
+    [methods::TASKS_GET, methods::TASKS_RESULT, methods::TASKS_UPDATE, methods::TASKS_CANCEL];
 
 /// A backend's own `requestState`, as a modern client carried it back.
 #[derive(Debug)]
@@ -97,23 +100,7 @@ async fn handle(
         return refuse(RpcError::method_not_found(method));
     }
     if let Some(list) = List::of_method(method) {
-        let fresh = if edge.engine.wait_for_first_listings().await {
-            Some(edge.engine.for_session(edge.engine.snapshot(), peer.session).await)
-        } else {
-            None
-        };
-        if let Some(fresh) = &fresh {
-            edge.engine.prepare(fresh, &peer.principal).await;
-        }
-        let snapshot = fresh.as_deref().unwrap_or(snapshot);
-        // A session was told other capabilities, perhaps: its lists are empty then.
-        if peer.era == Era::Modern && !snapshot.declares(&snapshot.view(&peer.principal), list) {
-            return refuse(RpcError::method_not_found(method));
-        }
-        return match lists::page(&edge.engine, snapshot, peer, list, params) {
-            Ok(page) => EncodedResponse::ok(rpc::response_around(request.id(), page)),
-            Err(error) => refuse(error),
-        };
+        return Box::pin(answer_list(edge, snapshot, peer, request, list)).await;
     }
     // Replaces the sealed state by the backend's own.
     let state = continues.as_ref().map(|relayed| text::quoted(&relayed.state));
@@ -131,20 +118,48 @@ async fn handle(
             ));
         }
         methods::TOOLS_CALL => route::call_tool(context, raw).await,
-        methods::RESOURCES_READ => route::read_resource(context, raw).await,
-        methods::PROMPTS_GET => route::get_prompt(context, raw).await,
-        methods::SUBSCRIBE => subscriptions::subscribe(&edge.push, peer, context, params).await,
+        // Boxed: a call of a tool, the most frequent request, does not carry the state of the others.
+        methods::RESOURCES_READ => Box::pin(route::read_resource(context, raw)).await,
+        methods::PROMPTS_GET => Box::pin(route::get_prompt(context, raw)).await,
+        methods::SUBSCRIBE => Box::pin(subscriptions::subscribe(&edge.push, peer, context, params)).await,
         methods::UNSUBSCRIBE => subscriptions::unsubscribe(&edge.push, peer, params),
         methods::SET_LEVEL => log_level::set_level(edge, peer, params),
-        methods::COMPLETE => route::complete(context, raw).await,
-        methods::TASKS_GET if has_tasks => route::tasks::relay(context, methods::TASKS_GET, raw).await,
-        methods::TASKS_RESULT if has_tasks => route::tasks::relay(context, methods::TASKS_RESULT, raw).await,
-        methods::TASKS_UPDATE if has_tasks => route::tasks::relay(context, methods::TASKS_UPDATE, raw).await,
-        methods::TASKS_CANCEL if has_tasks => route::tasks::relay(context, methods::TASKS_CANCEL, raw).await,
-        methods::TASKS_LIST if has_tasks => route::tasks::list(context, raw).await,
-        _ => route::extensions::relay(context, method, raw).await,
+        methods::COMPLETE => Box::pin(route::complete(context, raw)).await,
+        methods::TASKS_LIST if has_tasks => Box::pin(route::tasks::list(context, raw)).await,
+        _ => match TASK_METHODS.into_iter().find(|task| has_tasks && *task == method) {
+            Some(method) => Box::pin(route::tasks::relay(context, method, raw)).await,
+            None => Box::pin(route::extensions::relay(context, method, raw)).await,
+        },
     };
     encode(edge, snapshot, peer, request, answer)
+}
+
+/// Answers a list request, by the newest snapshot if it had to wait for the first listings of backends.
+async fn answer_list(
+    edge: &Edge,
+    snapshot: &Snapshot,
+    peer: &Peer,
+    request: &OwnedRequest,
+    list: List,
+) -> EncodedResponse {
+    let refuse = |error: RpcError| EncodedResponse::error(peer.era, request.id(), &error);
+    let fresh = if edge.engine.wait_for_first_listings().await {
+        Some(edge.engine.for_session(edge.engine.snapshot(), peer.session).await)
+    } else {
+        None
+    };
+    if let Some(fresh) = &fresh {
+        edge.engine.prepare(fresh, &peer.principal).await;
+    }
+    let snapshot = fresh.as_deref().unwrap_or(snapshot);
+    // A session was told other capabilities, perhaps: its lists are empty then.
+    if peer.era == Era::Modern && !snapshot.declares(&snapshot.view(&peer.principal), list) {
+        return refuse(RpcError::method_not_found(request.method()));
+    }
+    match lists::page(&edge.engine, snapshot, peer, list, request.params()) {
+        Ok(page) => EncodedResponse::ok(rpc::response_around(request.id(), page)),
+        Err(error) => refuse(error),
+    }
 }
 
 /// Encodes an answer in the terms of the client's era. A result that needs no change is forwarded as the

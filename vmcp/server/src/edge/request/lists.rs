@@ -1,7 +1,6 @@
 //! Pages of the list methods, cut from the view of the caller.
 
 use vmcp_json::byte_rope::ByteRope;
-use vmcp_json::object::Object;
 use vmcp_wire::codes;
 use vmcp_wire::era::Era;
 use vmcp_wire::lists::cursor::Cursor;
@@ -39,8 +38,7 @@ pub(super) fn page(
 
 /// Returns the context that a request names in its `_meta`.
 pub(super) fn context_handle(params: &OwnedParams) -> Option<ContextKey> {
-    let meta = Object::parse_valid(params.get("_meta")?).ok()?;
-    ContextKey::of_handle(&meta.get_str(CONTEXT_META_KEY)?)
+    ContextKey::of_handle(&params.meta().get_str(CONTEXT_META_KEY)?)
 }
 
 /// Returns the key after which the page begins; `None` for the first page.

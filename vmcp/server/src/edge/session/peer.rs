@@ -1,6 +1,8 @@
 //! [`Peer`]: the sender of one message, with its era, revision, session and declared capabilities.
 
+use std::cell::RefCell;
 use std::sync::Arc;
+use std::thread::LocalKey;
 
 use http::HeaderMap;
 use serde_json::value::RawValue;
@@ -42,7 +44,6 @@ impl Peer {
     /// Creates the sender of a modern message from the message's own `_meta`.
     pub(crate) fn modern(revision: Revision, params: &OwnedParams, style: ToolNameStyle) -> Self {
         let meta = params.meta();
-        let raw = |text: &str| RawValue::from_string(text.to_owned()).ok().map(Arc::from);
         Self {
             principal: Principal::default(),
             forwarded: None,
@@ -50,8 +51,8 @@ impl Peer {
             revision,
             style: style_for(style, meta.client_name().as_deref()),
             client: ClientFacts {
-                info: meta.client_info().and_then(raw),
-                capabilities: meta.client_capabilities().and_then(raw),
+                info: meta.client_info().and_then(|info| shared(&LAST_INFO, info)),
+                capabilities: meta.client_capabilities().and_then(|it| shared(&LAST_CAPABILITIES, it)),
                 log_level: meta.log_level().map(|level| Arc::from(level.as_ref())),
             },
             session: None,
@@ -73,6 +74,23 @@ impl Peer {
             life: SessionLife::from(&known.session),
         }
     }
+}
+
+thread_local! {
+    /// What the last modern client of this thread said about itself. It says so with each request, and a
+    /// connection stays with its thread: mostly the next request says the same.
+    static LAST_INFO: RefCell<Option<Arc<RawValue>>> = const { RefCell::new(None) };
+    static LAST_CAPABILITIES: RefCell<Option<Arc<RawValue>>> = const { RefCell::new(None) };
+}
+
+/// Returns a value that outlives its message; the one in `last`, if that is written the same.
+fn shared(last: &'static LocalKey<RefCell<Option<Arc<RawValue>>>>, text: &str) -> Option<Arc<RawValue>> {
+    if let Some(same) = last.with_borrow(|last| last.as_ref().filter(|last| last.get() == text).cloned()) {
+        return Some(same);
+    }
+    let value = Arc::<RawValue>::from(RawValue::from_string(text.to_owned()).ok()?);
+    last.set(Some(Arc::clone(&value)));
+    Some(value)
 }
 
 /// Returns the tool name style for a client: as configured, or by the client's name if configured as `auto`.

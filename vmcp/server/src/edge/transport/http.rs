@@ -74,7 +74,8 @@ impl Service<Received> for McpService {
     async fn call(&self, request: Received) -> Response {
         match request.head.method {
             Method::POST => receive(self, request).await,
-            Method::GET => listen(self, request).await,
+            // Boxed, as the detours of a POST: hyper moves the state of a request that it begins to serve.
+            Method::GET => Box::pin(listen(self, request)).await,
             _ => end(self, &request.principal, &request.head.headers),
         }
     }
@@ -134,7 +135,7 @@ async fn receive(service: &McpService, request: Received) -> Response {
     peer.principal = principal;
     if forwarded.is_none()
         && let Some(home) = forward::home_of(edge, &peer, &message)
-        && let Some(response) = forward::send(edge, home, &head, body, &peer.principal).await
+        && let Some(response) = Box::pin(forward::send(edge, home, &head, body, &peer.principal)).await
     {
         return response;
     }

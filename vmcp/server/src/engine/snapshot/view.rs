@@ -175,7 +175,7 @@ impl View {
 
     /// Returns the tool with this name.
     pub fn tool(&self, name: &str) -> Option<&Arc<CatalogTool>> {
-        self.catalog.tool(name).filter(|tool| self.permissions.has_tool(&self.catalog, tool))
+        self.document(self.catalog.position(name)?)
     }
 
     /// Returns all tools of this view, sorted by name.

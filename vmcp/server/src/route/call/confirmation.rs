@@ -17,8 +17,17 @@ use crate::route::caller::CallContext;
 /// Most characters of the arguments that the question shows.
 const MAX_SHOWN_ARGUMENTS: usize = 1000;
 
-/// Waits for the user's consent to a call of this tool, if the configuration asks for it and nobody gave it
-/// yet.
+/// True if the configuration asks for the user's consent to a call of this tool, and nobody gave it yet.
+pub(super) fn is_needed(context: CallContext<'_>, tool: &CatalogTool) -> bool {
+    let caller = context.caller;
+    let confirm = &context.snapshot.config.aggregation.confirm;
+    // A sealed state is proof of a first request with the same arguments, which was confirmed.
+    confirm.holds_back(&tool.name, tool.annotations.destructive_hint)
+        && !caller.confirmed
+        && caller.continues.is_none()
+}
+
+/// Waits for the user's consent to a call of this tool.
 pub(super) async fn obtain(
     context: CallContext<'_>,
     tool: &CatalogTool,
@@ -26,11 +35,6 @@ pub(super) async fn obtain(
 ) -> Result<(), CallError> {
     let caller = context.caller;
     let config = &context.snapshot.config;
-    let holds_back = config.aggregation.confirm.holds_back(&tool.name, tool.annotations.destructive_hint);
-    // A sealed state is proof of a first request with the same arguments, which was confirmed.
-    if !holds_back || caller.confirmed || caller.continues.is_some() {
-        return Ok(());
-    }
     let refused = |reason: String| CallError::NotConfirmed { reason };
     let question = ask_client::ask(caller, methods::ELICIT, question(tool, params)).await;
     let question = question.map_err(|why| refused(format!("the client {why} (elicitation of a form)")))?;

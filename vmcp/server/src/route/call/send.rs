@@ -46,7 +46,10 @@ pub(super) async fn run(
     }
     if let Item::Tool(tool) = target.item {
         rate_limit(context, &tool.name).await?;
-        confirmation::obtain(context, tool, params).await?;
+        if confirmation::is_needed(context, tool) {
+            // Boxed, as the rounds of input: most calls carry the state of neither.
+            Box::pin(confirmation::obtain(context, tool, params)).await?;
+        }
     }
     let outgoing = Outgoing::new(context, target, params)?;
     let mut exchange = Exchange { way, outgoing: &outgoing, recorder };
@@ -60,7 +63,7 @@ pub(super) async fn run(
                     Next::Repeat(params) => {
                         // A user takes time to answer, and a reload may have replaced the backend meanwhile.
                         let newest = context.engine.snapshot();
-                        response = exchange.send(&newest, &params).await?;
+                        response = Box::pin(exchange.send(&newest, &params)).await?;
                     }
                     Next::Complete => break,
                     Next::Error(error) => {
@@ -111,6 +114,8 @@ impl Exchange<'_> {
         let caller = context.caller;
         let ClientAtBackend { principal, credentials } = context.at_backend(backend);
         let request = Request {
+            method: &target.method,
+            params,
             subject: target.subject(),
             param_headers: self.outgoing.param_headers.clone(),
             deadline: target.deadline,
@@ -124,7 +129,6 @@ impl Exchange<'_> {
             cancel: caller.cancel.clone(),
             idempotent: target.idempotent,
             stream,
-            ..Request::new(&target.method, params)
         };
         self.recorder.asks(params.text().len());
         let answer = backend.request(request).await;

@@ -147,7 +147,7 @@ impl<S> HostRules<S> {
 
 impl<S: Service<Arrival>> Service<Arrival> for HostRules<S> {
     async fn call(&self, arrival: Arrival) -> Response {
-        let Parts { version, uri, headers, .. } = &arrival.head;
+        let Parts { version, uri, headers, .. } = &*arrival.head;
         let Err(refusal) = self.guard.check(*version, uri, headers) else {
             return self.inner.call(arrival).await;
         };

@@ -24,7 +24,8 @@ impl<S: Service<Admitted>> Service<Admitted> for ToolsRoute<S> {
         if !tools_api::serves(&arrival.snapshot.config, arrival.head.uri.path()) {
             return self.inner.call(request).await;
         }
-        let response = self.api.answer(&arrival.head, principal, &arrival.snapshot).await;
+        // Boxed: messages of MCP do not carry the state of this API.
+        let response = Box::pin(self.api.answer(&arrival.head, principal, &arrival.snapshot)).await;
         refuse_unread(request.arrival, response)
     }
 }

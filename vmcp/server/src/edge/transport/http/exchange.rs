@@ -32,7 +32,8 @@ impl<Request: Send + 'static, S: Service<Request>> Service<Request> for Arc<S> {
 
 /// A request whose head has arrived. The body is unread.
 pub(crate) struct Arrival {
-    pub(crate) head: Parts,
+    /// Boxed: each layer keeps a request while the next one serves it.
+    pub(crate) head: Box<Parts>,
     pub(crate) body: Incoming,
     /// Keeps the connection awake until the body has been read.
     pub(crate) reading: ActiveRequest,
@@ -58,7 +59,7 @@ pub(crate) struct Admitted {
 
 /// A request with its whole body.
 pub(crate) struct Received {
-    pub(crate) head: Parts,
+    pub(crate) head: Box<Parts>,
     pub(crate) principal: Principal,
     /// The body; empty unless the request is a POST. The bytes count in the budget of the process, and their
     /// request at its principal, until the last reference to them is gone.

@@ -120,7 +120,7 @@ impl Engine {
         }
         let shared = &self.0.shared;
         let slot = shared.session_snapshots.slot(snapshot.generation, &own);
-        let built = slot.get_or_init(|| build(Arc::clone(shared), snapshot, own)).await;
+        let built = Box::pin(slot.get_or_init(|| build(Arc::clone(shared), snapshot, own))).await;
         Arc::clone(built)
     }
 }

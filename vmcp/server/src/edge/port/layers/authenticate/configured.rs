@@ -121,7 +121,8 @@ impl Authenticator for ConfiguredAuthenticator {
         let certificate = head.extensions.get::<Arc<ClientCertificate>>();
         let outcome = match (credential(&head.headers, authentication.takes_api_keys()), certificate) {
             (Ok(None), Some(certificate)) => authentication.identify_by(certificate),
-            (Ok(credential), _) => authentication.identify(credential).await,
+            // Boxed: anonymous requests do not carry the state of fetching keys.
+            (Ok(credential), _) => Box::pin(authentication.identify(credential)).await,
             (Err(rejection), _) => Err(rejection),
         };
         outcome.map_err(|rejection| {
