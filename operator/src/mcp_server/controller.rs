@@ -110,7 +110,9 @@ async fn reconcile(
     let mut health = resource_health(refusal.as_ref(), counts.as_ref(), &pods, CONTAINER);
     let again = match health.state {
         _ if matches!(references.image_program, ImageProgramState::Failed(_)) => Action::requeue(FAILURE_TTL),
-        WorkloadState::Starting => Action::requeue(cluster_events::POLL_INTERVAL),
+        WorkloadState::Starting if cluster_events::need_polls(&pods) => {
+            Action::requeue(cluster_events::POLL_INTERVAL)
+        }
         _ => Action::await_change(),
     };
     // The container of a bridge runs whatever its program does: only the bridge itself knows why nothing

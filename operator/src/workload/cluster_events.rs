@@ -51,23 +51,38 @@ impl PodCounts {
     }
 }
 
+/// Returns true if events have to be listed again for one of these pods: no change of the pod itself tells
+/// that it waits for its volumes.
+pub(crate) fn need_polls(pods: &[Arc<Pod>]) -> bool {
+    pods.iter().any(|pod| scheduled_at(pod).is_some() && !is_started(pod))
+}
+
 /// Returns true if a node has had the pod for a while and started no container of it: volumes are mounted
 /// first.
 fn waits_for_volumes(pod: &Pod) -> bool {
-    let Some(status) = &pod.status else { return false };
-    let conditions = status.conditions.iter().flatten();
-    let since = conditions
+    let long = scheduled_at(pod)
+        .is_some_and(|since| Timestamp::now().duration_since(since).unsigned_abs() >= USUAL_START_TIME);
+    long && !is_started(pod)
+}
+
+/// Returns the time at which the pod was given to a node; `None` while it waits for one.
+fn scheduled_at(pod: &Pod) -> Option<Timestamp> {
+    let conditions = pod.status.as_ref()?.conditions.iter().flatten();
+    conditions
         .filter(|condition| condition.type_ == "PodScheduled" && condition.status == "True")
-        .find_map(|condition| condition.last_transition_time.as_ref());
-    let long = since
-        .is_some_and(|since| Timestamp::now().duration_since(since.0).unsigned_abs() >= USUAL_START_TIME);
+        .find_map(|condition| Some(condition.last_transition_time.as_ref()?.0))
+}
+
+/// Returns true if a container of the pod was started, or the pod is about to end.
+fn is_started(pod: &Pod) -> bool {
+    let Some(status) = &pod.status else { return false };
     let mut containers = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
-    let started = containers.any(|container| {
-        let state = container.state.as_ref();
-        container.last_state.as_ref().is_some_and(|last| last.terminated.is_some())
-            || state.is_some_and(|state| state.running.is_some() || state.terminated.is_some())
-    });
-    pod.metadata.deletion_timestamp.is_none() && long && !started
+    pod.metadata.deletion_timestamp.is_some()
+        || containers.any(|container| {
+            let state = container.state.as_ref();
+            container.last_state.as_ref().is_some_and(|last| last.terminated.is_some())
+                || state.is_some_and(|state| state.running.is_some() || state.terminated.is_some())
+        })
 }
 
 /// Returns the message of the newest event about an object, if it has one of these reasons; older events are
@@ -126,6 +141,16 @@ mod tests {
             !waits_for_volumes(&pod(&Timestamp::now().to_string(), &creating)),
             "it was scheduled just now"
         );
+    }
+
+    #[test]
+    fn events_are_polled_for_pods_on_a_node_that_start() {
+        let polled = |pod: Pod| need_polls(&[Arc::new(pod)]);
+        let creating = json!({ "waiting": { "reason": "ContainerCreating" } });
+        assert!(polled(pod(&Timestamp::now().to_string(), &creating)));
+        assert!(!polled(pod("2026-01-01T00:00:00Z", &json!({ "running": {} }))));
+        let pending = json!({ "metadata": { "name": "p" }, "status": { "phase": "Pending" } });
+        assert!(!polled(serde_json::from_value(pending).unwrap()), "the watch tells when a node has it");
     }
 
     #[test]

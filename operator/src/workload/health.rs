@@ -189,6 +189,8 @@ fn rollout(counts: &PodCounts, trouble: Option<&Trouble>) -> Rollout {
         (Some(trouble), Some(_), _) => stalled("ProgressDeadlineExceeded", &trouble.message),
         (None, Some(message), _) => stalled("ProgressDeadlineExceeded", message),
         (Some(trouble), None, _) => Rollout::UnderWay(trouble.message.clone()),
+        // The steps of a first rollout take a second: told one by one, each would be a write.
+        (None, None, Some(_)) if counts.existing == 0 => starting().rollout,
         (None, None, Some(pending)) => Rollout::UnderWay(pending.clone()),
         (None, None, None) if counts.ready < counts.desired => {
             Rollout::UnderWay(format!("{} of {} pods are ready", counts.ready, counts.desired))

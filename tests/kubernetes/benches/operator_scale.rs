@@ -11,7 +11,8 @@
     reason = "a benchmark prints, and ends where something fails"
 )]
 
-use std::collections::HashSet;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
 use std::pin::pin;
 use std::time::Duration;
 
@@ -23,13 +24,15 @@ use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 use vmcp_crds::{MCPServer, VirtualMCPServer};
-use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator};
+use vmcp_kubernetes_tests::{Cluster, ControlPlane, Namespace, Operator};
 
 /// Concurrent appliers.
 const AT_ONCE: usize = 16;
 /// Time for which writes at rest are counted.
 const REST: Duration = Duration::from_secs(30);
 const LIMIT: Duration = Duration::from_mins(20);
+/// Kinds of requests that are shown.
+const SHOWN: usize = 24;
 /// Pause between two looks at the whole cluster, whose answers are megabytes.
 const POLL: Duration = Duration::from_secs(1);
 
@@ -80,6 +83,8 @@ async fn main() {
     let servers_applied = all_applied::<VirtualMCPServer>(&client, size.servers, "vmcp").await;
     operator.quiet().await;
     let full = operator.process.resident_mib();
+    let cpu_of_applying = operator.cpu_seconds();
+    let requests = requests(&cluster).await;
 
     let (writes, cpu) = (operator.writes().await, operator.cpu_seconds());
     sleep(REST).await;
@@ -97,6 +102,7 @@ async fn main() {
     println!("\n{n} VirtualMCPServers and {m} MCPServers in {namespaces} namespaces\n");
     row("MCPServers applied", &backends_applied.elapsed_since(backends), &format!("{m} of them"));
     row("VirtualMCPServers applied", &servers_applied.elapsed_since(servers), &format!("{n} of them"));
+    row("CPU of the operator until then", &format!("{cpu_of_applying:.1} s"), "");
     row("resident memory", &format!("{full} MiB"), &format!("{idle} MiB without resources"));
     row("writes at rest, 30 s", &writes_at_rest.to_string(), &format!("{cpu:.1} s of CPU"));
     row(
@@ -108,7 +114,33 @@ async fn main() {
             to_rest.as_secs_f64()
         ),
     );
+    println!("\nrequests that the API server answered until then\n");
+    for (what, count) in requests.into_iter().take(SHOWN) {
+        row(&what, &count.to_string(), "");
+    }
     assert_eq!(writes_at_rest, 0, "MISSED: nothing is written at rest");
+}
+
+/// Returns how many requests the API server answered, by verb and resource, the most frequent first.
+async fn requests(cluster: &Cluster) -> Vec<(String, u64)> {
+    let metrics =
+        cluster.kubectl(&["get", "--raw", "/metrics"]).await.expect("the metrics of the API server");
+    let mut counts: HashMap<String, u64> = HashMap::new();
+    for line in metrics.lines().filter_map(|line| line.strip_prefix("apiserver_request_total{")) {
+        let (labels, count) = line.rsplit_once("} ").expect("a value");
+        let label = |name: &str| {
+            let (_, rest) = labels.split_once(&format!("{name}=\""))?;
+            rest.split_once('"').map(|(value, _)| value.to_owned())
+        };
+        let [verb, resource, subresource] =
+            ["verb", "resource", "subresource"].map(|name| label(name).unwrap_or_default());
+        let slash = if subresource.is_empty() { "" } else { "/" };
+        *counts.entry(format!("{verb} {resource}{slash}{subresource}")).or_default() +=
+            count.parse::<f64>().unwrap_or_default() as u64;
+    }
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by_key(|(what, count)| (Reverse(*count), what.clone()));
+    counts
 }
 
 /// A moment at which something was complete.

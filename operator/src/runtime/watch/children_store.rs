@@ -58,6 +58,20 @@ impl ChildrenStore {
         self.stored(owner, K::KIND, name)?.parse()
     }
 
+    /// Returns true if the child as it is now is known to satisfy a desired object, given by its digest.
+    pub(crate) fn satisfies(&self, owner: &str, kind: ChildKind, name: &str, desired: u64) -> bool {
+        self.stored(owner, kind, name).is_some_and(|child| child.satisfies(desired))
+    }
+
+    /// Remembers that the child of this version satisfies a desired object: reconciles that change nothing
+    /// need not compare again, which takes most of their time.
+    pub(crate) fn set_satisfies(&self, owner: &str, kind: ChildKind, object: &DynamicObject, desired: u64) {
+        let child = self.stored(owner, kind, &object.name_any());
+        if let Some(child) = child.filter(|child| child.version == version(&object.metadata)) {
+            child.set_satisfies(desired);
+        }
+    }
+
     fn stored(&self, owner: &str, kind: ChildKind, name: &str) -> Option<Arc<StoredChild>> {
         self.read().get(owner)?.get(&(kind, name.to_owned())).cloned()
     }

@@ -1,5 +1,7 @@
 //! [`StoredChild`]: a child as the store keeps it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use kube::api::{DynamicObject, ObjectMeta};
 use serde::de::DeserializeOwned;
 
@@ -11,6 +13,8 @@ pub(super) struct StoredChild {
     pub(super) namespace: Option<String>,
     pub(super) version: u64,
     json: Box<[u8]>,
+    /// The desired object that this one was compared with and found to satisfy, by its digest; 0 for none.
+    satisfies: AtomicU64,
 }
 
 impl StoredChild {
@@ -21,7 +25,18 @@ impl StoredChild {
             version: version(&object.metadata),
             // Text, numbers and maps with text keys cannot fail to serialize.
             json: serde_json::to_vec(object).unwrap_or_default().into(),
+            satisfies: AtomicU64::new(0),
         }
+    }
+
+    /// Returns true if this object is known to satisfy a desired one.
+    pub(super) fn satisfies(&self, desired: u64) -> bool {
+        desired != 0 && self.satisfies.load(Ordering::Relaxed) == desired
+    }
+
+    /// Remembers that this object satisfies a desired one.
+    pub(super) fn set_satisfies(&self, desired: u64) {
+        self.satisfies.store(desired, Ordering::Relaxed);
     }
 
     /// Returns the object as `T`; `None` if it is not one.

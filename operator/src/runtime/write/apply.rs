@@ -11,7 +11,7 @@ mod ownership;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{
-    ApiResource, DeleteParams, DynamicObject, ObjectMeta, Patch, PatchParams, Preconditions,
+    ApiResource, DeleteParams, DynamicObject, GetParams, ObjectMeta, Patch, PatchParams, Preconditions,
     PropagationPolicy, TypeMeta,
 };
 use kube::{Api, Resource, ResourceExt as _};
@@ -166,6 +166,10 @@ impl Context {
     async fn apply_one(&self, owner: &ChildOwner, child: Child) -> Result<bool, ApplyError> {
         let (kind, name) = (child.kind, child.name().to_owned());
         let (desired, digest) = owner.complete(child.object, self.resource_of_child(kind));
+        let short_digest = u64::from_str_radix(digest.get(..16).unwrap_or_default(), 16).unwrap_or_default();
+        if self.children.satisfies(&owner.uid, kind, &name, short_digest) {
+            return Ok(false);
+        }
         let api = self.api_of(owner, kind);
         let live = self.live(owner, kind, &name).await?;
         let key = (owner.uid.clone(), kind, name.clone());
@@ -177,6 +181,7 @@ impl Context {
             if compare::same(&stored, &desired)
                 || self.normalized_fields.holds(&key, &digest, &digest_of(&stored))
             {
+                self.children.set_satisfies(&owner.uid, kind, live, short_digest);
                 return Ok(false);
             }
         }
@@ -205,10 +210,10 @@ impl Context {
         let normalized = (!compare::same(&stored, &desired)).then(|| digest_of(&stored));
         self.normalized_fields.remember(key, digest, normalized);
         // Stored at once, so that the next reconcile does not see the state before this write.
-        self.children.put(
-            kind,
-            DynamicObject { metadata: ObjectMeta { managed_fields: None, ..written.metadata }, ..written },
-        );
+        let written =
+            DynamicObject { metadata: ObjectMeta { managed_fields: None, ..written.metadata }, ..written };
+        self.children.put(kind, written.clone());
+        self.children.set_satisfies(&owner.uid, kind, &written, short_digest);
         Ok(true)
     }
 
@@ -252,7 +257,14 @@ impl Context {
         // The watch does not see an object without the operator's label, or of another owner: only the API
         // server knows.
         let api = self.api_of(owner, kind);
-        let found = self.call(Verb::Get, kind.as_str(), name, api.get_opt(name)).await?;
+        // From the API server's memory: an object that was made in the last moments may be missing there, as it
+        // may be made after an answer of etcd. Not so Secrets, whose generated values must not be made anew.
+        let params = if kind == ChildKind::Secret { GetParams::default() } else { GetParams::any() };
+        let read = api.get_with(name, &params);
+        let found = match self.call(Verb::Get, kind.as_str(), name, read).await {
+            Err(error) if error.code() == Some(404) => None,
+            found => Some(found?),
+        };
         owner.check(kind, name, found.as_ref())?;
         Ok(found)
     }
