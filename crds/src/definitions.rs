@@ -100,6 +100,12 @@ where
     let mut spec = schema::<K::Spec>();
     let mut definition = K::crd();
     pending::add_to_schema(&definition.spec.names.kind, &mut spec);
+    let mut status = schema::<K::Status>();
+    if let Some(status) = status.as_object_mut() {
+        // Until the operator has seen an object, its status says so: kstatus takes an object without
+        // `observedGeneration` for one that is in force.
+        status.insert("default".to_owned(), json!({ "observedGeneration": -1 }));
+    }
     let mut root = json!({
         "type": "object",
         "description": spec.get("description"),
@@ -109,7 +115,7 @@ where
             "kind": { "type": "string" },
             "metadata": { "type": "object" },
             "spec": spec,
-            "status": schema::<K::Status>(),
+            "status": status,
         },
     });
     if let (false, Some(root)) = (rules_of_root.is_empty(), root.as_object_mut()) {

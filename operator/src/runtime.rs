@@ -76,13 +76,13 @@ pub use self::metrics::Metrics;
 pub use self::pod_schema::PodSchema;
 pub(crate) use self::pod_schema::{Field, Shape};
 pub use self::tell::{Conditions, is_true};
-pub(crate) use self::tell::{report, set_pending};
+pub(crate) use self::tell::{report, set_pending, set_valid};
 pub use self::watch::{
     Change, ChildKind, ChildType, ChildrenStore, CustomResource, Parsed, ResourceStore, ResourceStores,
     Scope, WatchedResource, kind_of,
 };
 pub(crate) use self::watch::{
-    INSTANCE_LABEL, OPERATOR_NAME, SecretData, child_metadata, controller_of, workload_labels,
+    INSTANCE_LABEL, OPERATOR_NAME, ObjectData, child_metadata, controller_of, workload_labels,
 };
 pub(crate) use self::write::GeneratedSecret;
 pub use self::write::{Applied, ApplyError, CallError, Child, Desired, Rights, Verb, rights};

@@ -6,7 +6,7 @@ use vmcp_crds::{MCPServerEntry, MCPServerEntrySpec, MCPServerEntryStatus, Proble
 
 use super::validate::ValidatedEntry;
 use crate::references::group_condition;
-use crate::runtime::{Conditions, set_pending};
+use crate::runtime::{Conditions, set_pending, set_valid};
 
 /// Computes the status. `group_exists` is `None` if no group is named.
 pub(super) fn of(
@@ -19,16 +19,9 @@ pub(super) fn of(
     let mut conditions = Conditions::new(before, generation);
     let wrong = set_checks(&mut conditions, &entry.spec, validated, group_exists);
     set_pending(&mut conditions, entry);
-    if wrong.is_empty() {
-        conditions.set(
-            "Valid",
-            true,
-            "ConfigValid",
-            "the entry can be used; the status of the VirtualMCPServer says whether it answers",
-        );
-    } else {
-        conditions.set("Valid", false, "ConfigInvalid", wrong.join(" | "));
-    }
+    let mistake = (!wrong.is_empty()).then(|| ("ConfigInvalid", wrong.join(" | ")));
+    let message = "the entry can be used; the status of the VirtualMCPServer says whether it answers";
+    set_valid(&mut conditions, message, mistake);
     MCPServerEntryStatus {
         phase: Some(if wrong.is_empty() { MCPServerEntryPhase::Valid } else { MCPServerEntryPhase::Failed }),
         observed_generation: Some(generation),

@@ -5,8 +5,10 @@ mod events;
 mod failure_status;
 mod pending_fields;
 mod report;
+mod validity;
 
 pub use self::conditions::{Conditions, is_true};
 pub(crate) use self::failure_status::{report_failure, report_malformed};
 pub(crate) use self::pending_fields::set_pending;
 pub(crate) use self::report::report;
+pub(crate) use self::validity::set_valid;

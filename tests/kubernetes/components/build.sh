@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the programs of a Kubernetes cluster, and helm, once, into the cache, and prints the folder that holds them.
 # With `oldest`, the API server and the controller manager are those of the oldest Kubernetes that vmcp supports.
+# With `gitops`, it is a program that says how Argo CD and Flux see the health of an object, by their own libraries.
 # A folder is named by the version and the hash of the sources.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -41,14 +42,22 @@ build_oldest() {
   done
 }
 
+build_gitops() {
+  say "downloading modules"
+  "$retry" go mod download
+  say "compiling"
+  go build -o "$1/gitops-health" -ldflags "-s -w" .
+}
+
 case ${1:-newest} in
-  newest) module=$here sources=("$here/pause/main.go") ;;
-  oldest) module=$here/oldest sources=("$here/go.mod") ;;
-  *) echo "usage: build.sh [oldest]" >&2; exit 2 ;;
+  newest) module=$here sources=("$here/pause/main.go") prefix= name=Kubernetes path=k8s.io/kubernetes ;;
+  oldest) module=$here/oldest sources=("$here/go.mod") prefix= name=Kubernetes path=k8s.io/kubernetes ;;
+  gitops) module=$here/gitops sources=() prefix=argo-cd- name="health checks of Argo CD" path=github.com/argoproj/argo-cd/v3 ;;
+  *) echo "usage: build.sh [oldest|gitops]" >&2; exit 2 ;;
 esac
-version=$(sed -n 's|^\tk8s.io/kubernetes v||p' "$module/go.mod")
+version=$(sed -nE "s#^(require |\t)$path v([^ ]*).*#\2#p" "$module/go.mod")
 hash=$({ cat "$module/go.mod" "$module/go.sum" "$module/main.go" "${sources[@]}"; echo "$helm"; } | sha256sum | cut -c -8)
-folder=$kubernetes/$version-$hash
+folder=$kubernetes/$prefix$version-$hash
 
 if [ ! -d "$folder" ]; then
   command -v go >/dev/null || {
@@ -59,7 +68,7 @@ if [ ! -d "$folder" ]; then
   exec 9>"$kubernetes/lock.${1:-newest}"
   flock 9
   if [ ! -d "$folder" ]; then
-    echo "building Kubernetes $version from its Go modules into $folder (once; about five minutes)" >&2
+    echo "building $name $version from its Go modules into $folder (once; minutes)" >&2
     rm -rf "$folder.building"
     mkdir -p "$folder.building"
     export CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath"

@@ -27,8 +27,20 @@ impl Programs {
 
     /// Returns our own build, which has everything that a node needs.
     pub fn built() -> Self {
+        Self::build(&[])
+    }
+
+    /// Returns the program that asks Argo CD's and Flux's libraries for the health of objects; `None` without
+    /// Go, which builds it.
+    pub fn gitops() -> Option<Self> {
+        let go = Command::new("go").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        go.is_ok_and(|go| go.success()).then(|| Self::build(&["gitops"]))
+    }
+
+    fn build(arguments: &[&str]) -> Self {
         let script = crate::repository().join("tests/kubernetes/components/build.sh");
-        let build = Command::new(&script).stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+        let mut build = Command::new(&script);
+        let build = build.args(arguments).stdin(Stdio::null()).stderr(Stdio::inherit()).output();
         let build = build.unwrap_or_else(|error| panic!("{}: {error}", script.display()));
         assert!(build.status.success(), "{} failed: {}", script.display(), build.status);
         Self { folder: String::from_utf8_lossy(&build.stdout).trim().into() }

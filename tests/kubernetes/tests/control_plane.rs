@@ -8,6 +8,7 @@ mod scenario {
     mod crowd;
     mod deputies;
     mod faults;
+    mod gitops;
     mod images;
     mod leadership;
     mod packaging;

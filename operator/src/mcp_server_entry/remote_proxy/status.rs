@@ -25,7 +25,10 @@ pub(super) fn of(
             "ConfigValid",
             "VirtualMCPServers can use it; their status says whether the server answers",
         ),
-        Some(message) => conditions.set("Ready", false, "ConfigInvalid", message.clone()),
+        Some(message) => {
+            conditions.set("Ready", false, "ConfigInvalid", message.clone());
+            conditions.set("Stalled", true, "ConfigInvalid", message.clone());
+        }
     }
     conditions.set(
         "ServiceAvailable",

@@ -82,12 +82,15 @@ pub(crate) async fn report_malformed<K: CustomResource>(
         format!("this object cannot be read as {kind}: {error}; correct the field and apply it again");
     let mut conditions = Conditions::new(&before, object.meta().generation.unwrap_or_default());
     conditions.set(summary_condition(kind), false, "Malformed", &message);
+    conditions.set("Stalled", true, "Malformed", &message);
     let conditions = conditions.finish();
     if before == conditions {
         return Ok(());
     }
     tracing::warn!(kind, namespace, name, error, "malformed object");
-    context.patch_status(object, failed_status(kind, &conditions, &message).into()).await?;
+    let mut status = failed_status(kind, &conditions, &message);
+    status.insert("observedGeneration".to_owned(), json!(object.meta().generation));
+    context.patch_status(object, status.into()).await?;
     context.publish_transitions(object, &before, &conditions).await;
     Ok(())
 }

@@ -3,7 +3,7 @@
 use vmcp_crds::{MCPExternalAuthConfig, MCPExternalAuthConfigStatus};
 
 use super::validate::InvalidAuth;
-use crate::runtime::Conditions;
+use crate::runtime::{Conditions, set_valid};
 
 /// Computes the status from the result of the validation.
 pub(super) fn of(
@@ -13,14 +13,7 @@ pub(super) fn of(
     let before = config.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let generation = config.metadata.generation.unwrap_or_default();
     let mut conditions = Conditions::new(before, generation);
-    match validated {
-        Ok(()) => conditions.set(
-            "Valid",
-            true,
-            "ConfigValid",
-            "the credentials are valid as written and their Secrets exist",
-        ),
-        Err(InvalidAuth { reason, message }) => conditions.set("Valid", false, reason, message),
-    }
+    let mistake = validated.err().map(|InvalidAuth { reason, message }| (reason, message));
+    set_valid(&mut conditions, "the credentials are valid as written and their Secrets exist", mistake);
     MCPExternalAuthConfigStatus { observed_generation: Some(generation), conditions: conditions.finish() }
 }

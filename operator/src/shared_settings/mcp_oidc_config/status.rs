@@ -2,16 +2,14 @@
 
 use vmcp_crds::{MCPOIDCConfig, MCPOIDCConfigStatus};
 
-use crate::runtime::Conditions;
+use crate::runtime::{Conditions, set_valid};
 
 /// Computes the status from the result of the validation.
 pub(super) fn of(config: &MCPOIDCConfig, validated: Result<(), String>) -> MCPOIDCConfigStatus {
     let before = config.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let generation = config.metadata.generation.unwrap_or_default();
     let mut conditions = Conditions::new(before, generation);
-    match validated {
-        Ok(()) => conditions.set("Valid", true, "ConfigValid", "the settings are valid"),
-        Err(message) => conditions.set("Valid", false, "ConfigInvalid", message),
-    }
+    let mistake = validated.err().map(|message| ("ConfigInvalid", message));
+    set_valid(&mut conditions, "the settings are valid", mistake);
     MCPOIDCConfigStatus { observed_generation: Some(generation), conditions: conditions.finish() }
 }

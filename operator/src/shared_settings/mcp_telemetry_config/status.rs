@@ -3,7 +3,7 @@
 use vmcp_crds::{MCPTelemetryConfig, MCPTelemetryConfigStatus};
 
 use super::validate::InvalidTelemetry;
-use crate::runtime::{Conditions, set_pending};
+use crate::runtime::{Conditions, set_pending, set_valid};
 
 /// Computes the status from the result of the validation.
 pub(super) fn of(
@@ -13,12 +13,8 @@ pub(super) fn of(
     let before = config.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let generation = config.metadata.generation.unwrap_or_default();
     let mut conditions = Conditions::new(before, generation);
-    match validated {
-        Ok(()) => {
-            conditions.set("Valid", true, "ConfigValid", "the settings are valid and their Secrets exist");
-        }
-        Err(InvalidTelemetry { reason, message }) => conditions.set("Valid", false, reason, message),
-    }
+    let mistake = validated.err().map(|InvalidTelemetry { reason, message }| (reason, message));
+    set_valid(&mut conditions, "the settings are valid and their Secrets exist", mistake);
     set_pending(&mut conditions, config);
     MCPTelemetryConfigStatus { observed_generation: Some(generation), conditions: conditions.finish() }
 }

@@ -2,17 +2,15 @@
 
 use vmcp_crds::{MCPToolConfig, MCPToolConfigStatus};
 
-use crate::runtime::Conditions;
+use crate::runtime::{Conditions, set_valid};
 
 /// Computes the status from the result of the validation.
 pub(super) fn of(config: &MCPToolConfig, validated: Result<(), String>) -> MCPToolConfigStatus {
     let before = config.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let generation = config.metadata.generation.unwrap_or_default();
     let mut conditions = Conditions::new(before, generation);
-    match validated {
-        Ok(()) => conditions.set("Valid", true, "ConfigValid", "the filter and the overrides are valid"),
-        Err(message) => conditions.set("Valid", false, "ConfigInvalid", message),
-    }
+    let mistake = validated.err().map(|message| ("ConfigInvalid", message));
+    set_valid(&mut conditions, "the filter and the overrides are valid", mistake);
     MCPToolConfigStatus {
         observed_generation: Some(generation),
         config_hash: Some(config.spec.hash()),
