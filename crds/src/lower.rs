@@ -37,6 +37,8 @@ pub struct Lowered {
     /// Secret key for each file of [`SECRETS_DIR`] but [`ADMIN_TOKEN`], [`METRICS_TOKEN`] and
     /// [`SESSION_KEY`].
     pub secrets: BTreeMap<String, SecretKeyReference>,
+    /// Certificates of authorities, as PEM, for each further file of [`SECRETS_DIR`].
+    pub certificates: BTreeMap<String, String>,
     /// Configuration that a server reads from the text; secrets are placeholders.
     pub config: Config,
     /// Settings that probably mean something else than their author thinks.
@@ -147,7 +149,8 @@ impl Validated {
                         .into_iter()
                         .map(|found| resource_paths::of_resource(self, referenced, found)),
                 );
-                Ok(Lowered { text, secrets: secrets.files, config: loaded.config, warnings })
+                let SecretFiles { files, certificates } = secrets;
+                Ok(Lowered { text, secrets: files, certificates, config: loaded.config, warnings })
             }
             Err(problems) => {
                 let mapped = problems

@@ -61,6 +61,7 @@ impl Document<'_> {
                 incoming_auth::render(
                     std::mem::take(&mut self.incoming_auth),
                     self.referenced.oidc,
+                    self.referenced.oidc_certificates,
                     self.secrets,
                 ),
             ),

@@ -10,7 +10,12 @@ use crate::virtual_mcp_server::{ApiKey, IncomingAuth, OidcConfigReference};
 /// Returns the block with what it refers to in place of the references. Without the MCPOIDCConfig that it
 /// names, or in a form that is not known, it is one that the validator refuses: an endpoint is never opened
 /// because a reference leads nowhere.
-pub(super) fn render(mut block: Block, oidc: Option<&MCPOIDCConfigSpec>, secrets: &mut SecretFiles) -> Value {
+pub(super) fn render(
+    mut block: Block,
+    oidc: Option<&MCPOIDCConfigSpec>,
+    oidc_certificates: Option<&str>,
+    secrets: &mut SecretFiles,
+) -> Value {
     let Some(IncomingAuth { oidc_config_ref, api_keys, .. }) = IncomingAuth::of(&block) else {
         return secret_files::escape(block.into());
     };
@@ -20,7 +25,11 @@ pub(super) fn render(mut block: Block, oidc: Option<&MCPOIDCConfigSpec>, secrets
     let Value::Object(mut rendered) = secret_files::escape(block.into()) else { return Value::Null };
     let provider = oidc.and_then(|config| config.inline.as_ref());
     if let (Some(reference), Some(provider)) = (&oidc_config_ref, provider) {
-        rendered.insert("oidc".to_owned(), secret_files::escape(issuer(reference, provider)));
+        let mut issuer = issuer(reference, provider);
+        if let Some(pem) = oidc_certificates {
+            issuer.insert("caBundlePath".to_owned(), secrets.certificates(pem).into());
+        }
+        rendered.insert("oidc".to_owned(), secret_files::escape(issuer.into()));
     }
     if !api_keys.is_empty() {
         rendered.insert("apiKeys".to_owned(), api_keys.iter().map(|key| api_key(key, secrets)).collect());
@@ -28,8 +37,9 @@ pub(super) fn render(mut block: Block, oidc: Option<&MCPOIDCConfigSpec>, secrets
     rendered.into()
 }
 
-fn issuer(reference: &OidcConfigReference, provider: &InlineOidcConfig) -> Value {
-    let InlineOidcConfig { issuer, jwks_url, insecure_allow_http, jwks_allow_private_ip } = provider;
+fn issuer(reference: &OidcConfigReference, provider: &InlineOidcConfig) -> Block {
+    let InlineOidcConfig { issuer, jwks_url, insecure_allow_http, jwks_allow_private_ip, ca_bundle_ref: _ } =
+        provider;
     let OidcConfigReference { name: _, audience, scopes, required_scopes, resource_url } = reference;
     let mut block = Block::new();
     block.insert("issuer".to_owned(), json!(issuer));
@@ -51,7 +61,7 @@ fn issuer(reference: &OidcConfigReference, provider: &InlineOidcConfig) -> Value
             block.insert(key.to_owned(), json!(value));
         }
     }
-    block.into()
+    block
 }
 
 fn api_key(key: &ApiKey, secrets: &mut SecretFiles) -> Value {

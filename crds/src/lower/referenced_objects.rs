@@ -65,6 +65,8 @@ pub struct ReferencedObjects<'a> {
     pub telemetry: Option<&'a MCPTelemetryConfigSpec>,
     /// Spec of its MCPOIDCConfig.
     pub oidc: Option<&'a MCPOIDCConfigSpec>,
+    /// Certificates, as PEM, that its `caBundleRef` leads to.
+    pub oidc_certificates: Option<&'a str>,
     /// Its managed or referenced embedding service.
     pub embedding_service: Option<&'a EmbeddingService>,
 }

@@ -15,6 +15,8 @@ const MAX_KEY: usize = 253;
 #[derive(Debug, Default)]
 pub(super) struct SecretFiles {
     pub(super) files: BTreeMap<String, SecretKeyReference>,
+    /// Certificates of authorities, by file.
+    pub(super) certificates: BTreeMap<String, String>,
 }
 
 impl SecretFiles {
@@ -24,6 +26,15 @@ impl SecretFiles {
         let reference = reference(&file);
         self.files.insert(file, secret.clone());
         reference
+    }
+
+    /// Adds a file of certificates; returns its path. The name follows from the content, so that other
+    /// certificates are another configuration. It has no `_`, as all names of secrets have.
+    pub(super) fn certificates(&mut self, pem: &str) -> String {
+        let file = format!("ca-bundle-{}", hex::encode(Sha256::digest(pem.as_bytes())));
+        let path = format!("{SECRETS_DIR}/{file}");
+        self.certificates.insert(file, pem.to_owned());
+        path
     }
 }
 

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::fields::cel_rules::rules;
+use crate::fields::references::CaBundleReference;
 
 /// An identity provider whose tokens VirtualMCPServers accept that name it in `incomingAuth.oidcConfigRef`.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -69,6 +70,9 @@ pub struct InlineOidcConfig {
     /// Fetches metadata and keys from private addresses too, such as a provider in the cluster.
     #[serde(default, rename = "jwksAllowPrivateIP")]
     pub jwks_allow_private_ip: bool,
+    /// Certificate authorities that are trusted for the provider besides those of the system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_bundle_ref: Option<CaBundleReference>,
 }
 
 /// Observed state of an MCPOIDCConfig.

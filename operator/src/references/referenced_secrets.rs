@@ -8,11 +8,11 @@ use kube::core::PartialObjectMeta;
 use sha2::{Digest as _, Sha256};
 use vmcp_crds::fields::references::SecretKeyReference;
 
-use crate::runtime::{CallError, Change, Context, CustomResource, ResourceStore, SecretData};
+use crate::runtime::{CallError, Change, Context, CustomResource, ObjectData, ResourceStore};
 
 /// The data of the Secrets that a resource refers to, as far as they exist, by name.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct ReferencedSecrets(BTreeMap<String, SecretData>);
+pub(crate) struct ReferencedSecrets(BTreeMap<String, ObjectData>);
 
 impl ReferencedSecrets {
     /// Reads every Secret that is referred to.

@@ -17,8 +17,8 @@ use super::lead::Leadership;
 use super::metrics::Metrics;
 use super::pod_schema::PodSchema;
 use super::watch::{
-    ChildKind, ChildrenStore, FirstLists, NormalizedFields, OPERATOR_NAME, ResourceStores, Scope,
-    SecretCache, WatchEnvironment,
+    ChildKind, ChildrenStore, FirstLists, NormalizedFields, OPERATOR_NAME, ResourceStores, Scope, ValueCache,
+    WatchEnvironment,
 };
 
 /// Options of the command line that decide how objects are built.
@@ -97,7 +97,8 @@ pub struct Context {
     pub(super) scope: Scope,
     pub(super) first_lists: FirstLists,
     pub(super) recorder: Recorder,
-    pub(super) secret_cache: SecretCache,
+    pub(super) secret_cache: ValueCache,
+    pub(super) config_map_cache: ValueCache,
     pub(super) normalized_fields: NormalizedFields,
 }
 
@@ -132,7 +133,8 @@ impl Context {
             shutdown,
             scope,
             first_lists,
-            secret_cache: SecretCache::default(),
+            secret_cache: ValueCache::default(),
+            config_map_cache: ValueCache::default(),
             normalized_fields: NormalizedFields::default(),
         })
     }

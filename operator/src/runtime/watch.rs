@@ -14,8 +14,8 @@ mod parsed;
 mod resource_store;
 mod resource_stores;
 mod scope;
-mod secret_cache;
 mod stored_child;
+mod value_cache;
 mod watch_error;
 mod watched;
 
@@ -35,7 +35,7 @@ pub use self::parsed::{CustomResource, Parsed, WatchedResource, kind_of};
 pub use self::resource_store::{Change, ResourceStore};
 pub use self::resource_stores::ResourceStores;
 pub use self::scope::Scope;
-pub(crate) use self::secret_cache::{SecretCache, SecretData};
+pub(crate) use self::value_cache::{ObjectData, ValueCache};
 
 /// The connections of a watch: where it reads, how much of the cluster, and where interruptions are counted.
 pub(crate) struct WatchEnvironment<'a> {

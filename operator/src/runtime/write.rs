@@ -8,8 +8,9 @@ mod apply;
 mod child;
 mod generated_secret;
 mod rights;
-mod secrets;
+
 mod status_patch;
+mod values;
 
 pub(crate) use self::api_calls::CALL_TIMEOUT;
 pub use self::api_calls::CallError;

@@ -14,7 +14,8 @@ use vmcp_crds::virtual_mcp_server::authz;
 
 use super::build::build;
 use super::dereference::{
-    DereferenceError, dereference, embedding_server_of, group_of, oidc_config_of, refers_to_secret,
+    DereferenceError, dereference, embedding_server_of, group_of, oidc_config_of, refers_to_config_map,
+    refers_to_secret,
 };
 use super::kubelet_nudge::nudge;
 use super::last_good::LastGood;
@@ -132,6 +133,9 @@ fn triggers(context: &Arc<Context>) -> Triggers<VirtualMCPServer> {
         })
         .on(&all.secrets, |change, context| {
             servers(change, context, |server, name| refers_to_secret(server, context, name))
+        })
+        .on(&all.config_maps, |change, context| {
+            servers(change, context, |server, name| refers_to_config_map(server, context, name))
         })
 }
 

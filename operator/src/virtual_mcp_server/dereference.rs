@@ -20,6 +20,7 @@ use super::names::{self, CONFIG_FILE};
 use crate::mcp_server_entry;
 use crate::references::ReferencedSecrets;
 use crate::runtime::{CallError, Context, GeneratedSecret, ResourceStores};
+use crate::shared_settings::mcp_oidc_config::{self, OidcCertificates};
 
 /// Everything that [`validate`](super::validate) reads besides the resource itself.
 #[derive(Debug, Default)]
@@ -40,6 +41,8 @@ pub(super) struct References {
     pub telemetry: Option<Arc<MCPTelemetryConfig>>,
     /// The named MCPOIDCConfig, if it exists.
     pub oidc: Option<Arc<MCPOIDCConfig>>,
+    /// The certificates that it refers to.
+    pub oidc_certificates: OidcCertificates,
     /// The named or managed EmbeddingServer, if it exists.
     pub embedding_server: Option<Arc<EmbeddingServer>>,
     /// The values of Secrets, as far as they exist.
@@ -84,6 +87,9 @@ pub(super) async fn dereference(
     let namespace = server.namespace().unwrap_or_default();
     references.secrets =
         ReferencedSecrets::read(context, &namespace, &secrets_of(server, &references)).await?;
+    if let Some(config) = &references.oidc {
+        references.oidc_certificates = mcp_oidc_config::certificates(context, config).await?;
+    }
     let (uid, name) = (server.uid().unwrap_or_default(), server.name_any());
     let map = context.children.typed::<ConfigMap>(&uid, &names::config_map(&name));
     let secret = context.child(server, &names::secret(&name)).await?;
@@ -112,6 +118,13 @@ pub(super) async fn dereference(
 /// Returns true if the server, or an entry of its group, refers to this Secret.
 pub(super) fn refers_to_secret(server: &VirtualMCPServer, context: &Context, secret: &str) -> bool {
     secrets_of(server, &from_stores(server, context)).iter().any(|reference| reference.name == secret)
+}
+
+/// Returns true if the MCPOIDCConfig of the server refers to this ConfigMap.
+pub(super) fn refers_to_config_map(server: &VirtualMCPServer, context: &Context, map: &str) -> bool {
+    let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
+    let config = oidc_config_of(server).and_then(|name| context.resources.oidc_configs.get(namespace, name));
+    config.is_some_and(|config| mcp_oidc_config::config_map_of(&config) == Some(map))
 }
 
 /// Returns the references that the stores have: all but Secrets and the mounted configuration.

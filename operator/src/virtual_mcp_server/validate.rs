@@ -161,6 +161,7 @@ fn configure(
         authz: references.authz.as_ref().map(|config| &config.spec),
         telemetry: telemetry.as_ref(),
         oidc: references.oidc.as_ref().map(|config| &config.spec),
+        oidc_certificates: references.oidc_certificates.pem(),
         embedding_service: embedding_service.as_ref(),
     };
     let invalid = |invalid: Invalid| ConfigurationRefusal {
@@ -182,8 +183,11 @@ fn configure(
     }
     lowered.check_values(|reference| references.secrets.get(reference)).map_err(invalid)?;
     let value = |reference| references.secrets.get(reference).unwrap_or_default().to_vec();
-    let secrets = lowered.secrets.iter().map(|(file, reference)| (file.clone(), value(reference))).collect();
-    let mounted = MountedConfiguration { text: lowered.text.clone(), secrets };
+    let secrets = lowered.secrets.iter().map(|(file, reference)| (file.clone(), value(reference)));
+    let certificates =
+        lowered.certificates.iter().map(|(file, pem)| (file.clone(), pem.clone().into_bytes()));
+    let mounted =
+        MountedConfiguration { text: lowered.text.clone(), secrets: secrets.chain(certificates).collect() };
     Ok(Configuration { lowered, mounted, backends })
 }
 

@@ -3,7 +3,7 @@
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, PodSpec, Secret};
 use kube::api::ApiResource;
 use kube::core::PartialObjectMeta;
 use vmcp_crds::{
@@ -12,7 +12,7 @@ use vmcp_crds::{
 };
 
 use super::resource_store::AnyResourceStore;
-use super::{MANAGED_BY_LABEL, OPERATOR_NAME, ResourceStore, WatchEnvironment, WatchName, secret_cache};
+use super::{MANAGED_BY_LABEL, OPERATOR_NAME, ResourceStore, WatchEnvironment, WatchName, value_cache};
 
 /// All objects that reconcilers read, kept up to date by watches.
 pub struct ResourceStores {
@@ -43,6 +43,8 @@ pub struct ResourceStores {
     pub pods: ResourceStore<Pod>,
     /// Every Secret, without its data: `Context::secret` reads that.
     pub secrets: ResourceStore<PartialObjectMeta<Secret>>,
+    /// Every ConfigMap, without its data: `Context::config_map` reads that.
+    pub config_maps: ResourceStore<PartialObjectMeta<ConfigMap>>,
 }
 
 impl Default for ResourceStores {
@@ -61,14 +63,15 @@ impl Default for ResourceStores {
             external_auth_configs: ResourceStore::default(),
             tool_configs: ResourceStore::default(),
             pods: ResourceStore::new(Some(ours), trim_pod),
-            secrets: ResourceStore::new(None, secret_cache::trim),
+            secrets: ResourceStore::new(None, value_cache::trim),
+            config_maps: ResourceStore::new(None, value_cache::trim),
         }
     }
 }
 
 impl ResourceStores {
     /// Lists every store; a new field that is missing here does not compile.
-    fn all(&self) -> [&dyn AnyResourceStore; 13] {
+    fn all(&self) -> [&dyn AnyResourceStore; 14] {
         let Self {
             virtual_mcp_servers,
             mcp_groups,
@@ -83,6 +86,7 @@ impl ResourceStores {
             tool_configs,
             pods,
             secrets,
+            config_maps,
         } = self;
         [
             virtual_mcp_servers,
@@ -98,6 +102,7 @@ impl ResourceStores {
             tool_configs,
             pods,
             secrets,
+            config_maps,
         ]
     }
 

@@ -3,7 +3,7 @@
 use vmcp_crds::virtual_mcp_server::{IncomingAuth, OidcConfigReference, Validated};
 
 use super::{ConfigurationRefusal, References};
-use crate::shared_settings::mcp_oidc_config;
+use crate::shared_settings::mcp_oidc_config::{self, OidcCertificates};
 
 /// Returns why clients cannot be authenticated as the resource says. Never left out: an endpoint without its
 /// authentication would be open.
@@ -17,6 +17,10 @@ pub(super) fn unusable(server: &Validated, references: &References) -> Option<Co
             return Some(ConfigurationRefusal { reason: "OIDCConfigRefNotFound", message });
         };
         if let Err(message) = mcp_oidc_config::validate(&config.spec) {
+            let message = format!("the MCPOIDCConfig {name} is not valid: {message}");
+            return Some(ConfigurationRefusal { reason: "OIDCConfigRefNotValid", message });
+        }
+        if let OidcCertificates::Unusable(message) = &references.oidc_certificates {
             let message = format!("the MCPOIDCConfig {name} is not valid: {message}");
             return Some(ConfigurationRefusal { reason: "OIDCConfigRefNotValid", message });
         }

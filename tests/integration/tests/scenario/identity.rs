@@ -1,7 +1,9 @@
 //! Identity of clients: tokens of a real provider, keys, and the worth of a session id without them.
 
 use serde_json::{Value, json};
-use vmcp_integration::{Client, Fixture, HttpAnswer, IdentityProvider, Vmcp, eventually, http_client};
+use vmcp_integration::{
+    Client, Fixture, HttpAnswer, IdentityProvider, TlsProxy, Vmcp, eventually, http_client,
+};
 
 const ALICE: &str = "alice-0123456789abcdef";
 const BOB: &str = "bob-0123456789abcdef";
@@ -213,4 +215,32 @@ async fn a_reload_changes_who_may_come_in() {
     eventually("the second provider", async || (list(&vmcp, &others).await.status == 200).then_some(()))
         .await;
     assert_eq!(list(&vmcp, &token).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_provider_behind_a_private_authority_is_trusted_by_its_certificate_alone() {
+    let provider = IdentityProvider::start().await;
+    let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let (pem, key) = (certified.cert.pem(), certified.signing_key.serialize_pem());
+    let address = provider.issuer.trim_start_matches("http://");
+    let proxy = TlsProxy::start(address, &pem, &key).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let bundle = folder.path().join("ca.crt");
+    let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    std::fs::write(&bundle, other.cert.pem()).expect("a file");
+    let keys = format!("https://localhost:{}/jwks", proxy.port);
+    let config = provider.config(&json!({"jwksUrl": keys, "caBundlePath": bundle}));
+    let vmcp = Vmcp::new().config(config).start().await;
+    let token = provider.token("alice").await;
+    assert_eq!(list(&vmcp, &token).await.status, 503, "another authority");
+    let status = vmcp.status().await;
+    let told = status["identityProviders"][0]["lastError"].as_str().unwrap_or_default();
+    assert!(told.contains("certificate"), "{told}");
+
+    // The file is read again at each fetch of keys.
+    std::fs::write(&bundle, pem).expect("a file");
+    eventually("the provider to be trusted", async || {
+        (list(&vmcp, &token).await.status == 200).then_some(())
+    })
+    .await;
 }

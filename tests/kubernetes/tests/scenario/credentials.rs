@@ -1,10 +1,12 @@
-//! Credentials of backends: a backend is called with them, or not at all.
+//! Credentials of backends: a backend is called with them, or not at all. Certificates of authorities: an
+//! identity provider is asked with them, or not at all.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use vmcp_crds::MCPExternalAuthConfig;
+use serde_json::json;
+use vmcp_crds::{MCPExternalAuthConfig, MCPOIDCConfig, VirtualMCPServer};
 use vmcp_kubernetes_tests::Namespace;
 
-use super::backends::place;
+use super::backends::{await_condition, place};
 
 const RESOURCES: &str = "
 apiVersion: toolhive.stacklok.com/v1alpha1
@@ -65,4 +67,57 @@ async fn a_backend_is_called_with_its_credentials_or_not_at_all() {
     place.delete::<MCPExternalAuthConfig>("tickets").await;
     let gone = configuration(&place, DISABLED).await;
     assert!(!gone.contains("tickets_token"), "{gone}");
+}
+
+const LOGIN: &str = "
+apiVersion: toolhive.stacklok.com/v1alpha1
+kind: MCPOIDCConfig
+metadata: {name: login}
+spec: {type: inline, inline: {issuer: 'https://login.example.com', caBundleRef: {configMapRef: {name: authority}}}}
+---
+apiVersion: toolhive.stacklok.com/v1alpha1
+kind: VirtualMCPServer
+metadata: {name: x}
+spec: {incomingAuth: {type: oidc, oidcConfigRef: {name: login, audience: tools}}}";
+
+#[tokio::test]
+async fn an_identity_provider_is_trusted_by_the_certificates_that_are_named() {
+    let (place, _operator) = place("authority").await;
+    place.apply(LOGIN).await;
+    let told = await_condition::<MCPOIDCConfig>(&place, "login", "Valid", "False", "ConfigInvalid").await;
+    assert!(told.contains("kubectl create configmap authority"), "{told}");
+    let is = async |kind: &str, status: &str, reason: &str| {
+        await_condition::<VirtualMCPServer>(&place, "x", kind, status, reason).await
+    };
+    is("AuthConfigured", "False", "OIDCConfigRefNotValid").await;
+    assert!(place.get::<ConfigMap>("x-vmcp-config").await.is_none(), "never without its authority");
+
+    let authority = || rcgen::generate_simple_self_signed(["authority".to_owned()]).expect("one").cert.pem();
+    let with = async |pem: &str| {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "authority"}, "data": {"ca.crt": pem}});
+        place.apply(&map.to_string()).await;
+        place
+            .eventually("the certificates to be mounted", async || {
+                let text = place.get::<ConfigMap>("x-vmcp-config").await?.data?.remove("vmcp.yaml")?;
+                let (_, file) = text.split_once("/etc/vmcp/secrets/ca-bundle-")?;
+                let file = format!("ca-bundle-{}", file.lines().next()?);
+                let mounted = place.get::<Secret>("x-vmcp-secrets").await?.data?.remove(&file)?;
+                (mounted.0 == pem.as_bytes()).then_some(file)
+            })
+            .await
+    };
+    let first = with(&authority()).await;
+    is("AuthConfigured", "True", "AuthValid").await;
+    await_condition::<MCPOIDCConfig>(&place, "login", "Valid", "True", "ConfigValid").await;
+    // Another file, so that the configuration is another one, too, and takes effect at once.
+    let second = with(&authority()).await;
+    assert_ne!(first, second);
+
+    place.edit::<ConfigMap>("authority", json!({"data": {"ca.crt": "none"}})).await;
+    let told = await_condition::<MCPOIDCConfig>(&place, "login", "Valid", "False", "ConfigInvalid").await;
+    assert!(told.contains("holds no certificates"), "{told}");
+    is("AuthConfigured", "False", "OIDCConfigRefNotValid").await;
+    let mounted = place.get::<Secret>("x-vmcp-secrets").await.and_then(|secret| secret.data);
+    assert!(mounted.expect("data").contains_key(&second), "the last good ones stay");
+    place.remove().await;
 }

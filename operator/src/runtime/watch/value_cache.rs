@@ -1,6 +1,6 @@
-//! A cache of Secret values: each Secret is read once for each version of it.
+//! A cache of values of Secrets or ConfigMaps: each is read once for each version of it.
 //!
-//! The watch brings the metadata of every Secret and none of the data, so that the operator holds no value
+//! The watch brings the metadata of every object and none of the data, so that the operator holds no value
 //! that no resource names. Values that no reconcile asked for in [`UNUSED`] are dropped.
 
 use parking_lot::Mutex;
@@ -9,11 +9,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::Secret;
 use kube::core::PartialObjectMeta;
 
-/// The data of one Secret.
-pub(crate) type SecretData = Arc<BTreeMap<String, ByteString>>;
+/// The data of one Secret or ConfigMap.
+pub(crate) type ObjectData = Arc<BTreeMap<String, ByteString>>;
 
 /// Time after which values are dropped that nobody asked for: the resource that named them is gone, or names
 /// them no more. A value that is asked for later is read again.
@@ -23,7 +22,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Values that were read.
 #[derive(Default)]
-pub(crate) struct SecretCache(Mutex<Values>);
+pub(crate) struct ValueCache(Mutex<Values>);
 
 #[derive(Default)]
 struct Values {
@@ -35,13 +34,13 @@ struct Values {
 struct Known {
     /// The resource version that the data were read at.
     version: String,
-    data: SecretData,
+    data: ObjectData,
     used: Instant,
 }
 
-impl SecretCache {
+impl ValueCache {
     /// Returns the data if it was read at this very version.
-    pub(crate) fn get(&self, secret: &(String, String), version: &str, now: Instant) -> Option<SecretData> {
+    pub(crate) fn get(&self, secret: &(String, String), version: &str, now: Instant) -> Option<ObjectData> {
         let mut values = self.0.lock();
         values.sweep(now);
         let known = values.known.get_mut(secret).filter(|known| known.version == version)?;
@@ -50,7 +49,7 @@ impl SecretCache {
     }
 
     /// Stores what was read, in place of an older version.
-    pub(crate) fn insert(&self, secret: (String, String), version: String, data: SecretData, now: Instant) {
+    pub(crate) fn insert(&self, secret: (String, String), version: String, data: ObjectData, now: Instant) {
         self.0.lock().known.insert(secret, Known { version, data, used: now });
     }
 
@@ -69,9 +68,9 @@ impl Values {
     }
 }
 
-/// Drops everything of a Secret's metadata that is not needed to notice a change.
-pub(super) fn trim(secret: &mut PartialObjectMeta<Secret>) {
-    let meta = &mut secret.metadata;
+/// Drops everything of an object's metadata that is not needed to notice a change.
+pub(super) fn trim<K>(object: &mut PartialObjectMeta<K>) {
+    let meta = &mut object.metadata;
     (meta.annotations, meta.labels, meta.owner_references) = (None, None, None);
 }
 
@@ -81,10 +80,10 @@ mod tests {
 
     #[test]
     fn values_that_nobody_asks_for_are_dropped() {
-        let (cache, start) = (SecretCache::default(), Instant::now());
+        let (cache, start) = (ValueCache::default(), Instant::now());
         let key = |name: &str| ("n".to_owned(), name.to_owned());
         for name in ["used", "unused"] {
-            cache.insert(key(name), "1".to_owned(), SecretData::default(), start);
+            cache.insert(key(name), "1".to_owned(), ObjectData::default(), start);
         }
         assert!(cache.get(&key("used"), "2", start).is_none(), "another version is read again");
         for minute in 1..=10 {
