@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
 # Brings a Kubernetes node up, runs the scenarios on it, and takes it down. KEEP=1 leaves it up; arguments select scenarios.
 # With VMCP_E2E=1, the cluster that KUBECONFIG names is used instead; LOAD or REGISTRY says how images get into it.
+# SCOPE=namespace runs the scenarios under releases of one namespace each; without it, some of them run so in the end.
 # Without a cluster and without root, every scenario is skipped and the exit status is 0. See docs/contributor/testing.md.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # One binary after the other: the second uninstalls the operator that the first needs.
 scenarios=(cargo test --workspace --quiet --test cluster --test release)
+# Under releases with `scope: namespace`; the life of a release is one for the cluster.
+namespaced=(env VMCP_E2E_SCOPE=namespace cargo test --workspace --quiet --test cluster)
 cluster=("${CARGO_TARGET_DIR:-target}/debug/vmcp-cluster" --name "${E2E_NODE:-e2e}")
 end=true
 running=
@@ -51,6 +54,19 @@ build() {
   step "building the scenarios" "${scenarios[@]}" --no-run
 }
 
+# Runs the scenarios, each time behind the command of the arguments up to `--`; those behind it select scenarios.
+run_scenarios() {
+  local before=()
+  while [ "$1" != -- ]; do before+=("$1") && shift; done
+  if [ "${SCOPE:-}" = namespace ]; then
+    step "scenarios, scope: namespace" "${before[@]}" "${namespaced[@]}" "$@"
+    return
+  fi
+  step "scenarios" "${before[@]}" "${scenarios[@]}" "$@"
+  # All that an operator does by its Roles: pods of each kind, configuration of running pods, admission.
+  [ $# -gt 1 ] || step "some of them, scope: namespace" "${before[@]}" "${namespaced[@]}" -- serving a_tenant
+}
+
 if [ -n "${VMCP_E2E:-}" ]; then
   if [ -n "${REGISTRY:-}${LOAD:-}" ] && [ "$(id -u)" != 0 ]; then
     echo "make e2e: REGISTRY and LOAD build images, which takes root; run: sudo -E env PATH=\"\$PATH\" make e2e …" >&2
@@ -87,7 +103,7 @@ if [ -n "${VMCP_E2E:-}" ]; then
   }
   step "looking at the cluster" "${cluster[@]}" prepare
   end=clear_cluster
-  step "scenarios" "${scenarios[@]}" -- "$@"
+  run_scenarios -- "$@"
   exit
 fi
 
@@ -113,4 +129,4 @@ alone "${E2E_NODE:-e2e}"
 "${cluster[@]}" down # leftovers of an interrupted run
 end=down
 step "bringing the node up" "${cluster[@]}" up
-step "scenarios" "${cluster[@]}" exec "${scenarios[@]}" -- "$@"
+run_scenarios "${cluster[@]}" exec -- "$@"

@@ -6,7 +6,7 @@ use std::path::Path;
 use tokio::sync::OnceCell;
 
 use crate::images::in_cluster;
-use crate::{Cluster, repository};
+use crate::{Cluster, Namespace, repository};
 
 /// Release and namespace of the chart.
 pub const RELEASE: &str = "vmcp-operator";
@@ -29,12 +29,33 @@ pub fn older_chart(folder: &Path) -> String {
     older.display().to_string()
 }
 
+/// Returns true if `VMCP_E2E_SCOPE=namespace` asks for a release in each namespace, with the chart's Roles,
+/// in place of one for the cluster.
+fn is_namespaced() -> bool {
+    std::env::var_os("VMCP_E2E_SCOPE").is_some_and(|scope| scope == "namespace")
+}
+
 impl Cluster {
-    /// Installs the chart once for all tests of a binary, in the namespace [`RELEASE`], watching all
-    /// namespaces, with two replicas of which one leads.
-    pub async fn install(&self) {
-        static INSTALLED: OnceCell<()> = OnceCell::const_new();
-        INSTALLED.get_or_init(async || self.release(&chart(), "replicas=2").await).await;
+    /// Creates a namespace that an operator looks after: the one release for all namespaces, with two
+    /// replicas of which one leads; or, if [`is_namespaced`], a release in this namespace for it alone.
+    pub async fn served(&self, prefix: &str) -> Namespace {
+        static PREPARED: OnceCell<()> = OnceCell::const_new();
+        if !is_namespaced() {
+            PREPARED.get_or_init(async || self.release(&chart(), "replicas=2").await).await;
+            return self.namespace(prefix).await;
+        }
+        let prepare = async || {
+            // An operator for all namespaces would look after this one, too. It leaves the definitions.
+            let uninstall = ["uninstall", RELEASE, "--namespace", RELEASE, "--wait", "--ignore-not-found"];
+            self.helm(&uninstall).await.unwrap_or_else(|complaint| panic!("helm: {complaint}"));
+            // Of many releases none owns the definitions.
+            self.define_resources().await;
+        };
+        PREPARED.get_or_init(prepare).await;
+        let place = self.namespace(prefix).await.with_operator();
+        let [vmcp, ..] = in_cluster();
+        self.upgrade(&place.name, &chart(), "replicas=1,scope=namespace,crds.install=false", &vmcp).await;
+        place
     }
 
     /// Installs or upgrades the release with these values, and waits until it runs.
@@ -45,8 +66,20 @@ impl Cluster {
 
     /// As [`Cluster::release`], with another image of `vmcp`.
     pub async fn release_with(&self, chart: &str, values: &str, vmcp: &str) {
-        let upgrade =
-            ["upgrade", "--install", RELEASE, chart, "--namespace", RELEASE, "--create-namespace", "--wait"];
+        self.upgrade(RELEASE, chart, values, vmcp).await;
+    }
+
+    async fn upgrade(&self, namespace: &str, chart: &str, values: &str, vmcp: &str) {
+        let upgrade = [
+            "upgrade",
+            "--install",
+            RELEASE,
+            chart,
+            "--namespace",
+            namespace,
+            "--create-namespace",
+            "--wait",
+        ];
         let mut arguments = upgrade.map(str::to_owned).to_vec();
         let [_, operator, _] = in_cluster();
         for (value, image) in [("image", operator.as_str()), ("vmcpImage", vmcp)] {
@@ -56,7 +89,8 @@ impl Cluster {
         arguments.push(format!("--set=logLevel=info,{values}"));
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         if let Err(complaint) = self.helm(&arguments).await {
-            panic!("helm: {complaint}\n{}", super::namespace_report::namespace_report(self, RELEASE).await);
+            let report = super::namespace_report::namespace_report(self, namespace).await;
+            panic!("helm: {complaint}\n{report}");
         }
     }
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use super::namespace_report::namespace_report;
-use crate::{CLUSTER_WAIT_TIMEOUT, Cluster};
+use crate::{CLUSTER_WAIT_TIMEOUT, Cluster, RELEASE};
 
 /// A namespace of one test. Its objects, events and logs are printed when a wait in it times out.
 pub struct Namespace {
@@ -21,11 +21,23 @@ pub struct Namespace {
     /// Client of this test.
     pub client: Client,
     cluster: Cluster,
+    /// True if a release in this namespace looks after it and no other.
+    has_operator: bool,
 }
 
 impl Namespace {
     pub(crate) fn new(cluster: Cluster, client: Client, name: String) -> Self {
-        Self { name, client, cluster }
+        Self { name, client, cluster, has_operator: false }
+    }
+
+    /// Notes that a release is in this namespace; it is uninstalled when the namespace is removed.
+    pub(crate) fn with_operator(self) -> Self {
+        Self { has_operator: true, ..self }
+    }
+
+    /// Returns the namespace in which the operator runs that looks after this one.
+    pub fn of_operator(&self) -> &str {
+        if self.has_operator { &self.name } else { RELEASE }
     }
 
     /// Returns the cluster that it is in.
@@ -134,6 +146,11 @@ impl Namespace {
     /// Deletes it and waits until it is gone, if the cluster has controllers to end it. A test that fails
     /// leaves its namespace for inspection.
     pub async fn remove(self) {
+        if self.has_operator {
+            // Its admission policies lie outside of the namespace.
+            let uninstall = ["uninstall", RELEASE, "--namespace", &self.name, "--wait"];
+            self.cluster.helm(&uninstall).await.unwrap_or_else(|complaint| panic!("helm: {complaint}"));
+        }
         let namespaces: Api<core::Namespace> = Api::all(self.client.clone());
         drop(namespaces.delete(&self.name, &DeleteParams::default()).await.expect("deleting the namespace"));
         if !self.cluster.collects() {

@@ -1,12 +1,13 @@
-//! A tenant who may write the operator's resources and little else, and the attempts to have the operator
-//! make or read what the tenant may not.
+//! Tenants who may write the operator's resources and little else, and the attempts to have the operator make
+//! or read what they may not.
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::{Value, json};
 use vmcp_kubernetes_tests::{Cluster, Namespace};
 
-/// The rights of the tenant: the operator's resources, Deployments and Services of the namespace.
+/// The rights of the tenants, all in the namespace: of `tenant`, the operator's resources, Deployments and
+/// Services; of `runner`, no Services; of `writer`, the operator's resources alone.
 pub(super) const TENANT: &str = "apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata: {name: tenant}
@@ -19,7 +20,32 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
 metadata: {name: tenant}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: tenant}
-subjects: [{kind: User, name: tenant, apiGroup: rbac.authorization.k8s.io}]";
+subjects: [{kind: User, name: tenant, apiGroup: rbac.authorization.k8s.io}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: runner}
+rules:
+- {apiGroups: [toolhive.stacklok.com], resources: ['*'], verbs: ['*']}
+- {apiGroups: [apps], resources: [deployments], verbs: ['*']}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: runner}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: runner}
+subjects: [{kind: User, name: runner, apiGroup: rbac.authorization.k8s.io}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: writer}
+rules:
+- {apiGroups: [toolhive.stacklok.com], resources: ['*'], verbs: ['*']}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: writer}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: writer}
+subjects: [{kind: User, name: writer, apiGroup: rbac.authorization.k8s.io}]";
 
 /// Returns a client that acts as a user.
 pub(super) async fn client_as(cluster: &Cluster, user: &str) -> Client {
@@ -43,6 +69,7 @@ pub(super) async fn refusal(
     });
     let plural = match kind {
         "MCPServerEntry" => "mcpserverentries".to_owned(),
+        "MCPRemoteProxy" => "mcpremoteproxies".to_owned(),
         _ => format!("{}s", kind.to_lowercase()),
     };
     let path = format!("/apis/toolhive.stacklok.com/v1alpha1/namespaces/{}/{plural}", place.name);
@@ -51,8 +78,9 @@ pub(super) async fn refusal(
     tenant.request::<Value>(request).await.err().map(|error| error.to_string())
 }
 
-/// An attempt: kind, spec, and the right that the refusal names.
+/// An attempt: user, kind, spec, and the right that the refusal names.
 pub(super) struct Attempt {
+    user: &'static str,
     kind: &'static str,
     spec: Value,
     right: &'static str,
@@ -70,27 +98,35 @@ pub(super) fn attempts() -> Vec<Attempt> {
     let entry = json!({
         "remoteUrl": "https://a.example/mcp", "headerForward": { "addHeadersFromSecret": [header] },
     });
+    let bearer = json!({ "type": "bearerToken", "bearerToken": { "tokenSecretRef": key } });
+    let (secrets, deployments) = ("get Secrets", "create Deployments");
     [
-        ("VirtualMCPServer", json!({ "httpRoute": { "parentRefs": gateway } }), "create HTTPRoutes"),
-        ("VirtualMCPServer", json!({ "serviceMonitor": { "interval": "30s" } }), "create ServiceMonitors"),
-        ("EmbeddingServer", json!({}), "create StatefulSets"),
-        ("MCPServerEntry", entry, "get Secrets"),
+        ("writer", "VirtualMCPServer", json!({}), deployments),
+        ("writer", "MCPServer", json!({ "image": "i", "command": ["c"] }), deployments),
+        ("runner", "VirtualMCPServer", json!({ "serviceType": "LoadBalancer" }), "create Services"),
         (
-            "MCPExternalAuthConfig",
-            json!({ "type": "bearerToken", "bearerToken": { "tokenSecretRef": key } }),
-            "get Secrets",
+            "tenant",
+            "VirtualMCPServer",
+            json!({ "httpRoute": { "parentRefs": gateway } }),
+            "create HTTPRoutes",
         ),
-        ("MCPTelemetryConfig", json!({ "openTelemetry": collector }), "get Secrets"),
+        ("tenant", "VirtualMCPServer", json!({ "serviceMonitor": {} }), "create ServiceMonitors"),
+        ("tenant", "EmbeddingServer", json!({}), "create StatefulSets"),
+        ("tenant", "MCPServerEntry", entry.clone(), secrets),
+        ("tenant", "MCPRemoteProxy", entry, secrets),
+        ("tenant", "MCPExternalAuthConfig", bearer, secrets),
+        ("tenant", "MCPTelemetryConfig", json!({ "openTelemetry": collector }), secrets),
     ]
-    .map(|(kind, spec, right)| Attempt { kind, spec, right })
+    .map(|(user, kind, spec, right)| Attempt { user, kind, spec, right })
     .into()
 }
 
 /// Waits until an attempt is refused for want of its right: a policy is in force a moment after it was made.
-pub(super) async fn refused(tenant: &Client, place: &Namespace, Attempt { kind, spec, right }: &Attempt) {
+pub(super) async fn refused(place: &Namespace, Attempt { user, kind, spec, right }: &Attempt) {
+    let client = client_as(place.cluster(), user).await;
     place
         .eventually(&format!("the policy to want the right to {right} for {kind}"), async || {
-            let refused = refusal(tenant, place, kind, "attempt", spec).await;
+            let refused = refusal(&client, place, kind, "attempt", spec).await;
             if refused.is_none() {
                 let object = format!("{kind}/attempt");
                 let delete = ["delete", object.as_str(), "--namespace", &place.name];

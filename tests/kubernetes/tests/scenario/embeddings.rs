@@ -37,8 +37,7 @@ async fn search_goes_by_words_while_embeddings_are_down_and_recovers() {
         skipped("the cluster has no default StorageClass, and the cache of a model wants a volume");
         return;
     }
-    cluster.install().await;
-    let place = cluster.namespace("embeddings").await;
+    let place = cluster.served("embeddings").await;
     place.apply(RESOURCES).await;
     ready(&place, "smart").await;
     let embeddings = async |wanted: &str| {
@@ -128,8 +127,7 @@ async fn vectors_live_as_long_as_their_pod(place: &Namespace) {
 #[tokio::test]
 async fn the_manifest_of_the_rfc_serves_as_written() {
     let cluster = Cluster::from_environment();
-    cluster.install().await;
-    let place = cluster.namespace("rfc").await;
+    let place = cluster.served("rfc").await;
     let (server, _) = RESOURCES.split_once("---").unwrap();
     place.apply(server).await;
     place.apply(include_str!("../../../../deploy/examples/rfc.yaml")).await;

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 use tokio::process::Command;
 use vmcp_crds::VirtualMCPServer;
-use vmcp_kubernetes_tests::{Cluster, Namespace, RELEASE, WEB, skipped};
+use vmcp_kubernetes_tests::{Cluster, Namespace, WEB, skipped};
 
 use super::deputies::{TENANT, attempts, client_as, refusal, refused};
 use super::{client, ready};
@@ -39,8 +39,7 @@ async fn server(place: &Namespace, name: &str) {
 #[tokio::test]
 async fn a_rollout_that_fails_is_stalled_and_the_old_pod_serves_on() {
     let cluster = Cluster::from_environment();
-    cluster.install().await;
-    let place = cluster.namespace("rollout").await;
+    let place = cluster.served("rollout").await;
     server(&place, "steady").await;
     let (_way, client) = client(&place, "steady").await;
     let serves = async || client.tools().await.contains_key("web_echo").then_some(());
@@ -64,7 +63,8 @@ async fn a_rollout_that_fails_is_stalled_and_the_old_pod_serves_on() {
 async fn route_from_operator(place: &Namespace, verb: &str, address: &str) {
     let running = "jsonpath={.items[*].status.containerStatuses[*].containerID}";
     let operator = "app.kubernetes.io/name=vmcp-operator";
-    let pods = ["get", "pods", "--namespace", RELEASE, "--selector", operator, "--output", running];
+    let namespace = place.of_operator();
+    let pods = ["get", "pods", "--namespace", namespace, "--selector", operator, "--output", running];
     let containers = place.cluster().kubectl(&pods).await.expect("the pods of the operator");
     let ids: Vec<_> = containers.split_whitespace().filter_map(|id| id.rsplit('/').next()).collect();
     assert!(!ids.is_empty(), "the operator runs");
@@ -88,8 +88,7 @@ async fn a_pod_that_the_operator_cannot_ask_is_named_and_serves_on() {
         skipped("the network of the operator's pods can be changed on the tests' own node only");
         return;
     }
-    cluster.install().await;
-    let place = cluster.namespace("unreachable").await;
+    let place = cluster.served("unreachable").await;
     server(&place, "cut").await;
     condition(&place, "cut", "PodsReachable", "True").await;
     let (_way, client) = client(&place, "cut").await;
@@ -116,12 +115,11 @@ async fn a_pod_that_the_operator_cannot_ask_is_named_and_serves_on() {
 #[tokio::test]
 async fn a_tenant_gets_servers_and_nothing_that_the_tenant_may_not_make() {
     let cluster = Cluster::from_environment();
-    cluster.install().await;
-    let place = cluster.namespace("tenant").await;
+    let place = cluster.served("tenant").await;
     place.apply(TENANT).await;
     let tenant = client_as(&cluster, "tenant").await;
     for attempt in attempts() {
-        refused(&tenant, &place, &attempt).await;
+        refused(&place, &attempt).await;
     }
     // With the right to create Services, yet without the word that anybody may come in.
     let exposed = json!({"serviceType": "LoadBalancer"});

@@ -18,8 +18,7 @@ const PODS: &str = "app.kubernetes.io/name=vmcp,app.kubernetes.io/instance=pair"
 #[tokio::test]
 async fn sessions_go_on_in_the_other_replica_and_deletion_leaves_nothing() {
     let cluster = Cluster::from_environment();
-    cluster.install().await;
-    let place = cluster.namespace("replicas").await;
+    let place = cluster.served("replicas").await;
     place.apply(WEB).await;
     place.apply(SERVER).await;
     ready(&place, "pair").await;

@@ -27,7 +27,7 @@ async fn a_tenant_has_nothing_made_that_the_tenant_may_not_make() {
     install(&cluster, &place).await;
     let tenant = client_as(&cluster, "tenant").await;
     for attempt in attempts() {
-        refused(&tenant, &place, &attempt).await;
+        refused(&place, &attempt).await;
     }
     let allowed = json!({ "serviceType": "ClusterIP" });
     assert_eq!(refusal(&tenant, &place, "VirtualMCPServer", "x", &allowed).await, None);

@@ -87,8 +87,7 @@ fn remote(place: &Namespace) -> String {
 #[tokio::test]
 async fn servers_of_three_kinds_are_listed_found_and_called_and_come_and_go() {
     let cluster = Cluster::from_environment();
-    cluster.install().await;
-    let place = cluster.namespace("serving").await;
+    let place = cluster.served("serving").await;
     place.apply(SERVERS).await;
     place.apply(&remote(&place)).await;
     ready(&place, "all").await;
@@ -157,8 +156,7 @@ async fn only_what_the_selector_selects(place: &Namespace) {
 #[tokio::test]
 async fn configuration_changes_in_running_pods_and_what_is_invalid_changes_nothing() {
     let cluster = Cluster::from_environment();
-    cluster.install().await;
-    let place = cluster.namespace("hot").await;
+    let place = cluster.served("hot").await;
     place.apply(SERVERS).await;
     ready(&place, "all").await;
     let (_way, modern) = client(&place, "all").await;
