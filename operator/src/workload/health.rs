@@ -48,6 +48,14 @@ impl From<&Deployment> for PodCounts {
     }
 }
 
+impl PodCounts {
+    /// Takes another number of existing pods.
+    #[must_use]
+    pub(crate) fn with_existing(self, existing: usize) -> Self {
+        Self { existing: i32::try_from(existing).unwrap_or(i32::MAX), ..self }
+    }
+}
+
 impl From<&StatefulSet> for PodCounts {
     fn from(set: &StatefulSet) -> Self {
         let status = set.status.as_ref();

@@ -20,6 +20,9 @@ use kube::{Resource, ResourceExt as _};
 use super::watched::{self, Watched};
 use super::{Parsed, WatchEnvironment, WatchName, WatchedResource, kind_of, scope, watch_error};
 
+/// The annotation in which `kubectl apply` keeps a copy of the whole object.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// A change of one object.
 #[derive(Debug)]
 pub struct Change<K> {
@@ -172,7 +175,11 @@ impl<K: WatchedResource> ResourceStore<K> {
             .default_backoff()
             .map_ok(watched::parsed)
             .modify(move |parsed: &mut Parsed<K>| {
-                parsed.meta_mut().managed_fields = None;
+                let meta = parsed.meta_mut();
+                meta.managed_fields = None;
+                if let Some(annotations) = &mut meta.annotations {
+                    annotations.remove(LAST_APPLIED);
+                }
                 if let Ok(object) = &mut parsed.0 {
                     trim(Arc::make_mut(object));
                 }

@@ -3,7 +3,7 @@
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, PodSpec, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::api::ApiResource;
 use kube::core::PartialObjectMeta;
 use vmcp_crds::{
@@ -38,8 +38,7 @@ pub struct ResourceStores {
     pub external_auth_configs: ResourceStore<MCPExternalAuthConfig>,
     /// Every MCPToolConfig.
     pub tool_configs: ResourceStore<MCPToolConfig>,
-    /// Pods that the operator's workloads made. Of their spec, only names, images and ports of containers are
-    /// kept.
+    /// Pods that the operator's workloads made, without their spec.
     pub pods: ResourceStore<Pod>,
     /// Every Secret, without its data: `Context::secret` reads that.
     pub secrets: ResourceStore<PartialObjectMeta<Secret>>,
@@ -123,18 +122,7 @@ impl ResourceStores {
     }
 }
 
-/// Drops nearly all of a pod's spec, which is larger than everything else that is kept of the pod.
+/// Drops the spec of a pod, which is larger than everything else of it and which no controller reads.
 fn trim_pod(pod: &mut Pod) {
-    let Some(spec) = &mut pod.spec else { return };
-    let containers = std::mem::take(&mut spec.containers);
-    *spec = PodSpec::default();
-    spec.containers = containers
-        .into_iter()
-        .map(|container| Container {
-            name: container.name,
-            image: container.image,
-            ports: container.ports,
-            ..Container::default()
-        })
-        .collect();
+    pod.spec = None;
 }
