@@ -257,8 +257,8 @@ impl Context {
         // The watch does not see an object without the operator's label, or of another owner: only the API
         // server knows.
         let api = self.api_of(owner, kind);
-        // From the API server's memory: an object that was made in the last moments may be missing there, as it
-        // may be made after an answer of etcd. Not so Secrets, whose generated values must not be made anew.
+        // From the API server's memory: an object that was made in the last moments may be missing there, as
+        // it may be made after an answer of etcd. Not so Secrets: their generated values are not made anew.
         let params = if kind == ChildKind::Secret { GetParams::default() } else { GetParams::any() };
         let read = api.get_with(name, &params);
         let found = match self.call(Verb::Get, kind.as_str(), name, read).await {

@@ -6,26 +6,31 @@ use std::time::Instant;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
-use kube::api::ObjectMeta;
 
 use super::{CallError, Verb};
 use crate::runtime::context::Context;
-use crate::runtime::watch::{ObjectData, ValueCache};
+use crate::runtime::watch::ObjectData;
 
 impl Context {
     /// Returns the data of a Secret; `None` if there is no Secret of that name.
     pub(crate) async fn secret(&self, namespace: &str, name: &str) -> Result<Option<ObjectData>, CallError> {
         let key = (namespace.to_owned(), name.to_owned());
-        let meta = self.resources.secrets.get(namespace, name);
-        if let Some(known) = cached(&self.secret_cache, &key, meta.as_ref().map(|found| &found.metadata)) {
-            return Ok(known);
+        let Some(meta) = self.resources.secrets.get(namespace, name) else {
+            self.secret_cache.remove(&key);
+            return Ok(None);
+        };
+        let version = meta.metadata.resource_version.clone().unwrap_or_default();
+        if let Some(data) = self.secret_cache.get(&key, &version, Instant::now()) {
+            return Ok(Some(data));
         }
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         let Some(secret) = self.call(Verb::Get, "Secret", name, api.get_opt(name)).await? else {
             return Ok(None);
         };
+        // The version that was read, which may be newer than the one that the watch has seen.
+        let version = secret.metadata.resource_version.unwrap_or_default();
         let data = Arc::new(secret.data.unwrap_or_default());
-        remember(&self.secret_cache, key, secret.metadata, &data);
+        self.secret_cache.insert(key, version, data.clone(), Instant::now());
         Ok(Some(data))
     }
 
@@ -36,38 +41,22 @@ impl Context {
         name: &str,
     ) -> Result<Option<ObjectData>, CallError> {
         let key = (namespace.to_owned(), name.to_owned());
-        let meta = self.resources.config_maps.get(namespace, name);
-        if let Some(known) = cached(&self.config_map_cache, &key, meta.as_ref().map(|found| &found.metadata))
-        {
-            return Ok(known);
+        let Some(meta) = self.resources.config_maps.get(namespace, name) else {
+            self.config_map_cache.remove(&key);
+            return Ok(None);
+        };
+        let version = meta.metadata.resource_version.clone().unwrap_or_default();
+        if let Some(data) = self.config_map_cache.get(&key, &version, Instant::now()) {
+            return Ok(Some(data));
         }
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
         let Some(map) = self.call(Verb::Get, "ConfigMap", name, api.get_opt(name)).await? else {
             return Ok(None);
         };
+        let version = map.metadata.resource_version.unwrap_or_default();
         let texts = map.data.unwrap_or_default().into_iter();
         let data = Arc::new(texts.map(|(key, text)| (key, ByteString(text.into_bytes()))).collect());
-        remember(&self.config_map_cache, key, map.metadata, &data);
+        self.config_map_cache.insert(key, version, ObjectData::clone(&data), Instant::now());
         Ok(Some(data))
     }
-}
-
-/// Returns what is known of an object that the watch has seen so; `None` if it has to be read.
-#[expect(clippy::option_option, reason = "known to be absent is not unknown")]
-fn cached(
-    cache: &ValueCache,
-    key: &(String, String),
-    meta: Option<&ObjectMeta>,
-) -> Option<Option<ObjectData>> {
-    let Some(meta) = meta else {
-        cache.remove(key);
-        return Some(None);
-    };
-    let version = meta.resource_version.as_deref().unwrap_or_default();
-    cache.get(key, version, Instant::now()).map(Some)
-}
-
-/// Stores the data under the version that was read, which may be newer than the one that the watch has seen.
-fn remember(cache: &ValueCache, key: (String, String), meta: ObjectMeta, data: &ObjectData) {
-    cache.insert(key, meta.resource_version.unwrap_or_default(), data.clone(), Instant::now());
 }

@@ -73,7 +73,9 @@ const LOGIN: &str = "
 apiVersion: toolhive.stacklok.com/v1alpha1
 kind: MCPOIDCConfig
 metadata: {name: login}
-spec: {type: inline, inline: {issuer: 'https://login.example.com', caBundleRef: {configMapRef: {name: authority}}}}
+spec:
+  type: inline
+  inline: {issuer: 'https://login.example.com', caBundleRef: {configMapRef: {name: authority}}}
 ---
 apiVersion: toolhive.stacklok.com/v1alpha1
 kind: VirtualMCPServer

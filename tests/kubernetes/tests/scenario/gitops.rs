@@ -15,7 +15,7 @@ use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator, Programs, reposit
 use super::backends::{apply, set_pod_status};
 use super::stand_in::StandIn;
 
-/// What an object is, in the words of Argo CD and of Flux.
+/// The health of an object in the words of Argo CD and of Flux.
 type Verdict = (&'static str, &'static str);
 
 const UNDER_WAY: Verdict = ("Progressing", "InProgress");
