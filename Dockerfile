@@ -39,7 +39,9 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
 FROM build AS model
 # As in `vmcp model pull --from`.
 ARG MODEL_SOURCE=auto
-RUN XDG_CACHE_HOME=/model /out/vmcp model pull --from "$MODEL_SOURCE"
+# The model of `optimizer.embeddings.local.model`.
+ARG MODEL=all-MiniLM-L6-v2
+RUN XDG_CACHE_HOME=/model /out/vmcp model pull "$MODEL" --from "$MODEL_SOURCE"
 
 FROM ${RUNTIME_IMAGE} AS operator
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt

@@ -272,7 +272,7 @@ mistakes! {
         "optimizer: { embeddings: { provider: openai, openai: { apiKey: x, headers: { Authorization: y } } } }" =>
             "f:1: optimizer.embeddings.openai.apiKey: `headers` gives `Authorization` too; keep one of the two",
         "optimizer: { embeddings: { local: { model: bge } } }" =>
-            "f:1: optimizer.embeddings.local.model: the model `bge` does not run in-process; use `all-MiniLM-L6-v2`, or serve the model by `tei` or `openai`",
+            "f:1: optimizer.embeddings.local.model: the model `bge` does not run in-process; use `all-MiniLM-L6-v2` or `bge-small-en-v1.5`, or serve the model by `tei` or `openai`",
         "optimizer: { embeddings: { provider: vllm } }" =>
             "f:1: optimizer.embeddings.provider: must be one of `local`, `tei`, `openai`, `none`, not `vllm`; choose one of `local`, `tei`, `openai`, `none`",
     }

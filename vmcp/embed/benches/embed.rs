@@ -9,6 +9,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
+use vmcp_embed::local::LocalModel;
 use vmcp_embed::{Embedder, LocalEmbedder, LocalSettings, testing};
 
 /// 500 texts of about 60 tokens, as in the measurements that the runtime was chosen by.
@@ -47,7 +48,8 @@ fn show(what: &str, times: &[Duration]) {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let embedder = LocalEmbedder::new(LocalSettings::new(testing::local_model().await?));
+    let embedder =
+        LocalEmbedder::new(LocalSettings::new(LocalModel::default_model(), testing::local_model().await?));
     let texts = tool_texts();
 
     let start = Instant::now();

@@ -45,10 +45,12 @@ pub enum EmbedError {
     },
     /// The files of the local model are not there.
     #[error(
-        "the local embedding model is not in {}; run `vmcp model pull`, or set optimizer.embeddings.provider to tei, openai or none",
+        "the local embedding model is not in {}; run `vmcp model pull {model}`, or set optimizer.embeddings.provider to tei, openai or none",
         dir.display()
     )]
     ModelMissing {
+        /// Name of the model.
+        model: &'static str,
         /// The model folder.
         dir: PathBuf,
     },

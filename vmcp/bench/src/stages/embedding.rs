@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use tokio_util::task::AbortOnDropHandle;
+use vmcp_embed::local::LocalModel;
 use vmcp_embed::{Embedder, LocalEmbedder, LocalSettings, testing};
 use vmcp_search::{Document, vector_text};
 
@@ -28,7 +29,7 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
             return Ok(());
         }
     };
-    let embedder = Arc::new(LocalEmbedder::new(LocalSettings::new(folder)));
+    let embedder = Arc::new(LocalEmbedder::new(LocalSettings::new(LocalModel::default_model(), folder)));
     let definitions = generate(TOOLS);
     let texts: Vec<String> = definitions
         .iter()

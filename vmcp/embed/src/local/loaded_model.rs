@@ -1,5 +1,4 @@
-//! [`LoadedModel`]: tokenizer and weights in memory; texts in, mean-pooled token vectors out. All calls
-//! block.
+//! [`LoadedModel`]: tokenizer and weights in memory; texts in, pooled token vectors out. All calls block.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,11 +6,12 @@ use std::sync::Arc;
 use rten::{Model, NodeId, RunOptions, ThreadPool, Value};
 use tokenizers::{Tokenizer, TruncationParams};
 
-use super::files::{DIMENSIONS, ModelFile, TOKENIZER, WEIGHTS};
+use super::files::ModelFile;
 use super::graph;
+use super::models::{DIMENSIONS, LocalModel, Pooling};
 use crate::EmbedError;
 
-/// Tokens of one text; further ones are cut off, since the model was trained on texts of up to 256.
+/// Tokens of one text; further ones are cut off. all-MiniLM-L6-v2 was trained on texts of up to 256.
 const MAX_TOKENS: usize = 256;
 /// Bytes of one text that are tokenized, to bound the tokenizer's work. Tokens are a handful of bytes, so the
 /// rest is beyond 256 tokens anyway.
@@ -29,6 +29,7 @@ pub(super) enum Lane {
 pub(super) struct LoadedModel {
     tokenizer: Tokenizer,
     model: Model,
+    pooling: Pooling,
     inputs: [NodeId; 3],
     output: NodeId,
     query_threads: Arc<ThreadPool>,
@@ -40,17 +41,19 @@ pub(super) type Tokens = Vec<i32>;
 
 impl LoadedModel {
     /// Reads, verifies and prepares the model in `dir`.
-    pub(crate) fn load(dir: &Path, threads: usize) -> Result<Self, EmbedError> {
-        let mut tokenizer = Tokenizer::from_bytes(read(dir, &TOKENIZER)?).map_err(failed)?;
-        // The file asks for truncation and for padding to 128 tokens; the model needs neither.
+    pub(crate) fn load(local: &'static LocalModel, dir: &Path, threads: usize) -> Result<Self, EmbedError> {
+        let read = |file| read(local, dir, file);
+        let mut tokenizer = Tokenizer::from_bytes(read(&local.tokenizer)?).map_err(failed)?;
+        // A file may ask for truncation and for padding to 128 tokens; no model needs either.
         let truncation = TruncationParams { max_length: MAX_TOKENS, ..Default::default() };
         tokenizer.with_padding(None).with_truncation(Some(truncation)).map_err(failed)?;
-        let model = graph::load(read(dir, &WEIGHTS)?).map_err(failed)?;
+        let model = graph::load(local, read(&local.weights)?).map_err(failed)?;
         let [tokens, positions, mask] = [graph::TOKENS, graph::TOKEN_POSITIONS, graph::MASK];
         let node = |name| model.node_id(name).map_err(failed);
         Ok(Self {
             inputs: [node(tokens)?, node(positions)?, node(mask)?],
             output: node(graph::OUTPUT)?,
+            pooling: local.pooling,
             tokenizer,
             model,
             query_threads: Arc::new(ThreadPool::with_num_threads(threads)),
@@ -95,7 +98,11 @@ impl LoadedModel {
         let [states] = self.model.run_n(inputs, [self.output], Some(options)).map_err(failed)?;
         let (_, states) = states.into_shape_vec::<f32, 3>().map_err(failed)?;
         let texts = states.chunks_exact(longest * DIMENSIONS).zip(batch);
-        Ok(texts.map(|(states, text)| mean(states, text.len())).collect())
+        let pooled = |(states, text): (&[f32], &Tokens)| match self.pooling {
+            Pooling::Mean => mean(states, text.len()),
+            Pooling::FirstToken => states.iter().take(DIMENSIONS).copied().collect(),
+        };
+        Ok(texts.map(pooled).collect())
     }
 }
 
@@ -110,10 +117,10 @@ fn mean(states: &[f32], tokens: usize) -> Vec<f32> {
 
 /// Returns the bytes of a model file. They must be the pinned ones, because vectors are cached under the
 /// model's name.
-fn read(dir: &Path, file: &ModelFile) -> Result<Vec<u8>, EmbedError> {
+fn read(local: &'static LocalModel, dir: &Path, file: &ModelFile) -> Result<Vec<u8>, EmbedError> {
     let path = dir.join(file.name);
     let bytes = std::fs::read(&path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => EmbedError::ModelMissing { dir: dir.to_owned() },
+        std::io::ErrorKind::NotFound => EmbedError::ModelMissing { model: local.name, dir: dir.to_owned() },
         _ => EmbedError::Model(format!("{}: {error}", path.display())),
     })?;
     if file.matches(&bytes) { Ok(bytes) } else { Err(EmbedError::ModelCorrupt { file: path }) }

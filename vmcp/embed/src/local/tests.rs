@@ -1,4 +1,4 @@
-//! With the real model, which is pulled when it is not there.
+//! With the real models, which are pulled when they are not there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::{sleep, timeout};
 
-use super::{MAX_BATCH_TOKENS, batches};
+use super::{LocalModel, MAX_BATCH_TOKENS, batches};
 use crate::{EmbedError, Embedder, LocalEmbedder, LocalSettings, testing};
 
 #[derive(Deserialize)]
@@ -20,13 +20,15 @@ struct Reference {
 /// Made by a forward pass in numpy (float64) over the same weights, and checked against ONNX Runtime with an
 /// independently exported int8 model (cosine over 0.998).
 const REFERENCE: &str = include_str!("tests/reference.json");
+/// Made by ONNX Runtime with the published graph.
+const REFERENCE_OF_BGE: &str = include_str!("tests/reference-bge.json");
 
 /// One for all tests: loading takes a while in a debug build.
 async fn embedder() -> &'static LocalEmbedder {
     static EMBEDDER: OnceCell<LocalEmbedder> = OnceCell::const_new();
     let load = || async {
         let dir = testing::local_model().await.expect("the local model can be pulled");
-        LocalEmbedder::new(LocalSettings::new(dir))
+        LocalEmbedder::new(LocalSettings::new(LocalModel::default_model(), dir))
     };
     EMBEDDER.get_or_init(load).await
 }
@@ -40,17 +42,55 @@ fn cosine(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-#[tokio::test]
-async fn vectors_equal_those_of_the_reference() {
-    let references: Vec<Reference> = serde_json::from_str(REFERENCE).unwrap();
-    let texts: Vec<&str> = references.iter().map(|reference| reference.text.as_str()).collect();
-    for (vector, Reference { text, head, sum }) in embed(&texts).await.iter().zip(&references) {
+/// Embeds the texts of a reference, and compares.
+async fn assert_equals(reference: &str, embedder: &LocalEmbedder) {
+    let references: Vec<Reference> = serde_json::from_str(reference).unwrap();
+    let texts: Vec<String> = references.iter().map(|reference| reference.text.clone()).collect();
+    let vectors = embedder.embed(&texts).await.unwrap();
+    for (vector, Reference { text, head, sum }) in vectors.iter().zip(&references) {
         assert_eq!(vector.len(), 384);
         assert!((cosine(vector, vector) - 1.0).abs() < 1e-5);
         for (got, expected) in vector.iter().zip(head) {
             assert!((got - expected).abs() < 2e-6, "{text}: {got} instead of {expected}");
         }
         assert!((vector.iter().sum::<f32>() - sum).abs() < 5e-5, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn vectors_equal_those_of_the_reference() {
+    assert_equals(REFERENCE, embedder().await).await;
+}
+
+/// The second model computes what its published graph computes, and what others measured with it.
+#[tokio::test]
+async fn vectors_of_the_second_model_equal_those_of_its_reference() {
+    let (model, dir) = match testing::second_local_model().await {
+        Ok(found) => found,
+        Err(reason) => return eprintln!("skipped: {reason}"),
+    };
+    let embedder = LocalEmbedder::new(LocalSettings::new(model, dir));
+    assert!(embedder.model_id().await.unwrap().starts_with("local/BAAI/bge-small-en-v1.5@"));
+    assert_equals(REFERENCE_OF_BGE, &embedder).await;
+    let texts = [
+        "I need to search for information online",
+        "tavily_search: Search the web for current information on any topic",
+        "browser_navigate: Navigate to a URL",
+        "get-sum: Returns the sum of two numbers",
+        "echo: Echoes back the input string",
+    ];
+    let vectors = embedder.embed(&texts.map(str::to_owned)).await.unwrap();
+    let (query, tools) = vectors.split_first().unwrap();
+    let instructed = format!("{}{}", model.query_instruction, texts[0]);
+    let instructed = embedder.embed(&[instructed]).await.unwrap();
+    assert_eq!(embedder.embed_queries(&[texts[0].to_owned()]).await.unwrap(), instructed);
+    assert!(instructed[0] != *query, "queries have an instruction");
+    for (tool, expected) in tools.iter().zip([0.8080, 0.5996, 0.4564, 0.4478]) {
+        assert!(
+            (cosine(query, tool) - expected).abs() < 1e-4,
+            "{} instead of {expected}",
+            cosine(query, tool)
+        );
     }
 }
 
@@ -118,7 +158,7 @@ async fn queries_run_beside_bulk_work() {
 #[tokio::test]
 async fn a_missing_model_is_said_at_the_first_text_and_with_its_remedy() {
     let dir = tempfile::tempdir().unwrap();
-    let embedder = LocalEmbedder::new(LocalSettings::new(dir.path()));
+    let embedder = LocalEmbedder::new(LocalSettings::new(LocalModel::default_model(), dir.path()));
     assert!(embedder.model_id().await.unwrap().starts_with("local/sentence-transformers/all-MiniLM-L6-v2@"));
     let error = embedder.embed(&["text".to_owned()]).await.unwrap_err();
     assert!(matches!(error, EmbedError::ModelMissing { .. }), "{error}");

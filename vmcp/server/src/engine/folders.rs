@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use nix::unistd::{Uid, User};
 use vmcp_config::{Config, EmbeddingProvider};
-use vmcp_embed::local::MODEL_NAME;
+use vmcp_embed::local::LocalModel;
 
 /// Returns the home directory: `$HOME`, or the one that the user database names, if it exists. Some launchers
 /// start programs without the variable, or with an empty one.
@@ -43,22 +43,40 @@ pub fn storage_dir(config: &Config) -> PathBuf {
     config.optimizer.storage_dir.clone().unwrap_or_else(cache_dir)
 }
 
-/// Returns the folder of the local model, into which `vmcp model pull` downloads it.
-pub fn model_dir(config: &Config) -> PathBuf {
-    match &config.optimizer.embeddings.provider {
-        EmbeddingProvider::Local { model_dir: Some(dir), .. } => dir.clone(),
-        _ => default_model_dir(),
-    }
+/// Returns the configured local model and its folder, into which `vmcp model pull` downloads it; the default
+/// model, if another provider is configured.
+pub fn local_model(config: &Config) -> (&'static LocalModel, PathBuf) {
+    let (name, dir) = match &config.optimizer.embeddings.provider {
+        EmbeddingProvider::Local { model, model_dir } => (model.as_str(), model_dir.clone()),
+        _ => ("", None),
+    };
+    let model = LocalModel::named(name).unwrap_or_else(LocalModel::default_model);
+    (model, dir.unwrap_or_else(|| default_model_dir(model)))
 }
 
-/// Returns the folder of the local model when none is configured.
-pub fn default_model_dir() -> PathBuf {
-    cache_dir().join("models").join(MODEL_NAME)
+/// Returns the folder of a local model when none is configured.
+pub fn default_model_dir(model: &LocalModel) -> PathBuf {
+    cache_dir().join("models").join(model.hub_name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_local_model_of_the_configuration_is_there_and_has_a_folder_of_its_own() {
+        let embedded: Vec<_> = vmcp_embed::local::MODELS.iter().map(|model| model.name).collect();
+        assert_eq!(vmcp_config::LOCAL_MODELS.as_slice(), embedded);
+        let dir = |more: &str| {
+            let yaml = format!("optimizer: {{ embeddings: {{ provider: local{more} }} }}");
+            local_model(&crate::testing::config(&yaml))
+        };
+        let (default, chosen) = (dir(""), dir(", local: { model: bge-small-en-v1.5 }"));
+        assert!(default.1.ends_with("models/sentence-transformers/all-MiniLM-L6-v2"), "{default:?}");
+        assert!(chosen.1.ends_with("models/BAAI/bge-small-en-v1.5"), "{chosen:?}");
+        let own = dir(", local: { model: bge-small-en-v1.5, modelDir: /models/bge }");
+        assert_eq!((own.0, own.1), (chosen.0, "/models/bge".into()));
+    }
 
     #[test]
     fn a_variable_without_a_folder_is_replaced_by_the_user_database() {

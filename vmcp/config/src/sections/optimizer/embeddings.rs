@@ -16,8 +16,8 @@ use crate::values::headers::{self, Headers};
 use crate::values::http_url;
 use crate::values::secret::Secret;
 
-/// Name of the one model that runs inside the process.
-pub const LOCAL_MODEL: &str = "all-MiniLM-L6-v2";
+/// Names of the models that run inside the process; the first is the default.
+pub const LOCAL_MODELS: [&str; 2] = ["all-MiniLM-L6-v2", "bge-small-en-v1.5"];
 
 /// Validated settings of the embedding provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub enum EmbeddingProvider {
     None,
     /// A small model inside the process.
     Local {
-        /// Name of the model; always [`LOCAL_MODEL`].
+        /// Name of the model, one of [`LOCAL_MODELS`].
         model: String,
         /// Folder of the model's files; `None`: the folder that vmcp downloads to.
         model_dir: Option<PathBuf>,
@@ -183,7 +183,7 @@ impl Default for RawOpenAi {
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Local")]
 pub struct RawLocal {
-    /// Name of the model; `all-MiniLM-L6-v2` is the only one so far.
+    /// Name of the model, `all-MiniLM-L6-v2` (90 MB) or `bge-small-en-v1.5` (130 MB, slower).
     pub model: String,
     /// Folder of the model's files. Default: the folder that vmcp downloads to.
     pub model_dir: Option<String>,
@@ -191,7 +191,8 @@ pub struct RawLocal {
 
 impl Default for RawLocal {
     fn default() -> Self {
-        Self { model: LOCAL_MODEL.to_owned(), model_dir: None }
+        let [model, ..] = LOCAL_MODELS;
+        Self { model: model.to_owned(), model_dir: None }
     }
 }
 
@@ -230,10 +231,11 @@ impl RawEmbeddings {
 
 impl RawLocal {
     fn validate(self, report: &mut Report) -> EmbeddingProvider {
-        if self.model != LOCAL_MODEL {
+        if !LOCAL_MODELS.contains(&self.model.as_str()) {
             let path = format!("{PATH}.local.model");
             let shown = report.shown(&path, &self.model);
-            let remedy = format!("use `{LOCAL_MODEL}`, or serve the model by `tei` or `openai`");
+            let known = LOCAL_MODELS.map(|model| format!("`{model}`")).join(" or ");
+            let remedy = format!("use {known}, or serve the model by `tei` or `openai`");
             report.problem(&path, format!("the model {shown} does not run in-process"), remedy);
         }
         EmbeddingProvider::Local { model: self.model, model_dir: self.model_dir.map(PathBuf::from) }

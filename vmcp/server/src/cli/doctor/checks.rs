@@ -58,19 +58,20 @@ pub(super) async fn embeddings(config: &Config) -> Finding {
         _ if !config.optimizer.enabled => Finding::good(SUBJECT, "the optimizer is off"),
         EmbeddingProvider::None => Finding::good(SUBJECT, "none, by choice: searches go by keywords"),
         EmbeddingProvider::Local { .. } => {
-            let dir = folders::model_dir(config);
-            match local::model_status(&dir) {
+            let (model, dir) = folders::local_model(config);
+            let remedy = format!("run `vmcp model pull {}`", model.name);
+            match local::model_status(model, &dir) {
                 local::ModelStatus::Present { .. } => {
                     Finding::good(SUBJECT, format!("local model in {}", dir.display()))
                 }
                 local::ModelStatus::Missing => {
                     let finding =
                         format!("the local model is not in {}; searches go by keywords", dir.display());
-                    Finding::degraded(SUBJECT, finding, "run `vmcp model pull`")
+                    Finding::degraded(SUBJECT, finding, &remedy)
                 }
                 local::ModelStatus::Corrupt { file } => {
                     let finding = format!("{} is damaged; searches go by keywords", file.display());
-                    Finding::broken(SUBJECT, finding, "run `vmcp model pull`")
+                    Finding::broken(SUBJECT, finding, &remedy)
                 }
             }
         }

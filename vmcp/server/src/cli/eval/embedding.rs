@@ -68,7 +68,7 @@ fn cache() -> Result<Store, CommandFailure> {
     })?)
 }
 
-/// An embedder that measures the time it takes.
+/// An embedder of queries that measures the time it takes.
 pub(super) struct TimedEmbedder {
     embedder: Arc<dyn Embedder>,
     spent: Mutex<Duration>,
@@ -89,7 +89,7 @@ impl TimedEmbedder {
 impl Embedder for TimedEmbedder {
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
         let started = Instant::now();
-        let embedded = self.embedder.embed(texts).await;
+        let embedded = self.embedder.embed_queries(texts).await;
         *self.spent.lock() += started.elapsed();
         embedded
     }

@@ -6,7 +6,7 @@ use vmcp_config::{Config, EmbeddingProvider, Headers};
 use vmcp_embed::local::LocalSettings;
 use vmcp_embed::{EmbedError, Embedder, EmbedderSettings, OpenAiSettings, TeiSettings};
 
-use crate::engine::folders::model_dir;
+use crate::engine::folders::local_model;
 
 /// Name of the provider that runs the model in this process.
 pub(in crate::engine) const LOCAL: &str = "local";
@@ -30,7 +30,10 @@ pub fn embedder(config: &Config) -> Result<Option<Arc<dyn Embedder>>, EmbedError
     let settings = match &config.optimizer.embeddings.provider {
         _ if !config.optimizer.enabled => return Ok(None),
         EmbeddingProvider::None => return Ok(None),
-        EmbeddingProvider::Local { .. } => EmbedderSettings::Local(LocalSettings::new(model_dir(config))),
+        EmbeddingProvider::Local { .. } => {
+            let (model, dir) = local_model(config);
+            EmbedderSettings::Local(LocalSettings::new(model, dir))
+        }
         EmbeddingProvider::Tei { endpoint, model, timeout, headers: sent } => {
             EmbedderSettings::Tei(TeiSettings {
                 model: model.clone(),

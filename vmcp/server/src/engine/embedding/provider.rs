@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_model_that_is_fetched_is_noticed_at_once_and_a_service_is_spared() {
-        let missing = EmbedError::ModelMissing { dir: "x".into() };
+        let missing = EmbedError::ModelMissing { model: "m", dir: "x".into() };
         let down = EmbedError::Unreachable { endpoint: "x".to_owned(), reason: "y".to_owned() };
         for failures in [0, 5, 1000] {
             assert_eq!(pause(&missing, failures), MISSING_MODEL_PAUSE);

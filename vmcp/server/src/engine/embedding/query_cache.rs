@@ -56,7 +56,7 @@ impl Embedder for QueryCache {
             .map(|(text, _)| text.clone())
             .collect();
         if !missing.is_empty() {
-            let mut made = self.embedder.embed(&missing).await?.into_iter().map(Arc::<[f32]>::from);
+            let mut made = self.embedder.embed_queries(&missing).await?.into_iter().map(Arc::<[f32]>::from);
             let mut cached = self.cached.lock();
             for (text, vector) in texts.iter().zip(&mut found).filter(|(_, known)| known.is_none()) {
                 *vector = made.next();
