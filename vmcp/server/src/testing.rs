@@ -1,5 +1,7 @@
 //! Helpers of tests: configurations from YAML, and a scripted MCP server over HTTP.
 
+pub(crate) mod fake_model;
+
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -91,8 +93,9 @@ pub(crate) async fn eventually(what: &str, condition: impl Fn() -> bool) {
     panic!("waited in vain: {what}");
 }
 
-/// An MCP server of 2025-11-25 with tools that can be changed. Tools called `slow`, `fail`, `refuse` and
-/// `long` do as they are called; all others answer with the parameters of the call.
+/// An MCP server of 2025-11-25 with tools that can be changed. Tools called `slow`, `fail`, `blank`, `refuse`
+/// and `long` do as they are called, and a call of `down` has the status 503; all others answer with the
+/// parameters of the call, and with the argument `structured` as structured content.
 #[derive(Clone)]
 pub(crate) struct Scripted {
     /// Its URL.
@@ -154,6 +157,13 @@ impl Scripted {
         }
     }
 
+    /// Gives a tool an output schema.
+    pub(crate) fn promise(&self, name: &str, output: Value) {
+        if let Some(tool) = self.script.lock().tools.get_mut(name) {
+            tool["outputSchema"] = output;
+        }
+    }
+
     /// Removes a tool.
     pub(crate) fn remove(&self, name: &str) {
         self.script.lock().tools.remove(name);
@@ -188,6 +198,9 @@ async fn answer(State(script): State<Arc<Mutex<Script>>>, Json(message): Json<Va
         "tools/call" => {
             let params = message["params"].clone();
             script.lock().calls.push(params.clone());
+            if params["name"] == "down" {
+                return StatusCode::SERVICE_UNAVAILABLE.into_response();
+            }
             run(params["name"].as_str().unwrap_or_default(), &params).await
         }
         method => {
@@ -239,7 +252,13 @@ async fn run(tool: &str, params: &Value) -> Result<Value, Value> {
         "blank" => Ok(json!({"content": [text(" \n".into())]})),
         "refuse" => Err(json!({"code": -32001, "message": "not today", "data": {"why": 1}})),
         "long" => Ok(json!({"content": vec![text("word".repeat(60)); 3]})),
-        _ => Ok(json!({"content": [text(params.to_string())], "x-vendor": {"kept": true}})),
+        _ => {
+            let mut result = json!({"content": [text(params.to_string())], "x-vendor": {"kept": true}});
+            if let Some(structured) = params["arguments"].get("structured") {
+                result["structuredContent"] = structured.clone();
+            }
+            Ok(result)
+        }
     }
 }
 

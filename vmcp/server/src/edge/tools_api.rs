@@ -149,3 +149,6 @@ fn json(status: StatusCode, body: &impl Serialize) -> Response {
         Err(_) => respond::empty(StatusCode::INTERNAL_SERVER_ERROR),
     }
 }
+
+#[cfg(test)]
+mod tests;

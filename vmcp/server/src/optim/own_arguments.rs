@@ -11,6 +11,8 @@ use super::input::{InputError, at_most_chars, string};
 pub const SERVER: [&str; 3] = ["server_name", "server", "backend_id"];
 /// Names of the field that names a tool.
 pub const TOOL: [&str; 3] = ["tool_name", "tool", "name"];
+/// Longest handle of a context, in characters; a longer one is refused.
+const MAX_HANDLE_CHARS: usize = 64;
 
 /// The arguments of a call of an own tool.
 #[derive(Debug)]
@@ -44,6 +46,11 @@ impl<'a> OwnArguments<'a> {
     pub fn required(&self, names: &[&'static str], limit: usize) -> Result<String, InputError> {
         let missing = InputError::Missing(names.first().copied().unwrap_or_default());
         self.text(names, limit)?.ok_or(missing)
+    }
+
+    /// Returns the handle of a context, if the caller passes one.
+    pub fn context_handle(&self) -> Result<Option<String>, InputError> {
+        self.text(&["context_id"], MAX_HANDLE_CHARS)
     }
 
     /// Returns a value that is `expected`; `None` if it is absent.

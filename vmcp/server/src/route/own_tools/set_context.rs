@@ -14,9 +14,6 @@ use crate::route::caller::CallContext;
 use crate::search::context::{Context, ContextKey};
 use crate::telemetry::calls::{Origin, Outcome};
 
-/// Most characters of a handle.
-const MAX_HANDLE_CHARS: usize = 64;
-
 /// Sets the context, and answers with what it changes.
 pub(super) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answer {
     let recorder = context.start_own_record(Origin::Own(OptimTool::SetContext), arguments);
@@ -73,7 +70,7 @@ async fn set(context: CallContext<'_>, arguments: &RawValue) -> Result<ContextSe
     let limit = optimizer.limits.description_chars;
     let query = arguments.required(&["query"], limit)?.trim().to_owned();
     let intent = arguments.text(&["intent"], limit)?;
-    let given = arguments.text(&["context_id"], MAX_HANDLE_CHARS)?;
+    let given = arguments.context_handle()?;
 
     let (embedding, degraded_reason) = match engine.embed_context(snapshot, &query).await {
         Ok(embedding) => (embedding, None),

@@ -81,8 +81,13 @@ impl Context {
         if self.found_first.len() < MAX_FOUND {
             self.found_first.extend(tools.peek().cloned());
         }
+        self.sees(tools);
+    }
+
+    /// Remembers tools that were found in another order than a search's.
+    pub(crate) fn sees(&mut self, tools: impl IntoIterator<Item = ToolKey>) {
         let room = MAX_FOUND.saturating_sub(self.found.len());
-        self.found.extend(tools.take(room));
+        self.found.extend(tools.into_iter().take(room));
     }
 }
 
@@ -246,6 +251,8 @@ mod tests {
         context.finds(["list", "read"].map(tool));
         assert_eq!(context.found.len(), 3);
         assert_eq!(context.found_first, HashSet::from(["read", "list"].map(tool)));
+        context.sees(["delete"].map(tool));
+        assert_eq!((context.found.len(), context.found_first.len()), (4, 2));
     }
 
     #[test]

@@ -5,6 +5,8 @@
 mod choice;
 mod language_model;
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use vmcp_model::catalog::CatalogTool;
 use vmcp_search::{SearchMode, Visible, first_sentence};
@@ -88,7 +90,7 @@ pub(super) async fn rank<'a>(context: CallContext<'a>, request: &RankingRequest<
     let all = Ranked { tools: found, mode, warning: None };
     match wanted {
         RankingMode::Semantic => return cut(all, request.limit),
-        RankingMode::Hybrid if is_clear(&all.tools) => {
+        RankingMode::Hybrid if is_clear(&all.tools.iter().map(|found| found.score).collect::<Vec<_>>()) => {
             let mode = if mode == ModeUsed::Semantic { ModeUsed::Hybrid } else { mode };
             return cut(Ranked { mode, ..all }, request.limit);
         }
@@ -119,6 +121,20 @@ pub(super) async fn rank<'a>(context: CallContext<'a>, request: &RankingRequest<
     }
 }
 
+/// Remembers ranked tools in the caller's context, as hits of find_tool are. The first choice of a language
+/// model is not what the search found first.
+pub(super) fn remember(context: CallContext<'_>, handle: Option<&str>, ranked: &Ranked<'_>) {
+    let Some(key) = context.context_key(handle) else { return };
+    let key_of = |ranked: &RankedTool<'_>| {
+        (Arc::clone(&ranked.tool.backend), ranked.tool.definition.name.as_str().into())
+    };
+    let tools = ranked.tools.iter().map(key_of);
+    let by_model = ranked.tools.iter().any(|ranked| ranked.reason.is_some());
+    context.engine.contexts().with(key, context.caller.principal.key(), |context| {
+        if by_model { context.sees(tools) } else { context.finds(tools) }
+    });
+}
+
 async fn by_search<'a>(
     context: CallContext<'a>,
     request: &RankingRequest<'_>,
@@ -127,9 +143,9 @@ async fn by_search<'a>(
     let of_server = |server: &str| {
         let documents = (0..snapshot.unfiltered().tools.len())
             .filter(|at| view.document(*at).is_some_and(|tool| tool.backend.eq_ignore_ascii_case(server)));
-        std::sync::Arc::new(documents.collect::<Visible>())
+        Arc::new(documents.collect::<Visible>())
     };
-    let visible = request.server.map_or_else(|| std::sync::Arc::clone(view.visible()), of_server);
+    let visible = request.server.map_or_else(|| Arc::clone(view.visible()), of_server);
     let searched = SearchRequest {
         description: request.task,
         keywords: "",
@@ -151,10 +167,10 @@ fn of_server<'a>(context: CallContext<'a>, server: Option<&str>) -> impl Iterato
     context.view.tools().map(AsRef::as_ref).filter(of)
 }
 
-/// True if the search needs no second opinion.
-fn is_clear(found: &[RankedTool<'_>]) -> bool {
-    let lead = found.first().zip(found.get(1)).map(|(first, second)| first.score - second.score);
-    found.len() <= MAX_CLEAR_CANDIDATES || lead.is_some_and(|lead| lead >= CLEAR_LEAD)
+/// True if hits with these scores, best first, need no second opinion.
+fn is_clear(scores: &[f32]) -> bool {
+    let lead = scores.first().zip(scores.get(1)).map(|(first, second)| first - second);
+    scores.len() <= MAX_CLEAR_CANDIDATES || lead.is_some_and(|lead| lead >= CLEAR_LEAD)
 }
 
 /// Puts the chosen tools before those that were found.

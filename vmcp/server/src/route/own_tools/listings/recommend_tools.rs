@@ -84,7 +84,9 @@ async fn recommended<'a>(
     let mode = arguments.read("search_mode", MODES)?;
     let request =
         RankingRequest { task: &task, mode, limit: MAX_RECOMMENDATIONS, server: None, may_sample: true };
+    let handle = arguments.context_handle()?;
     let ranked = ranked::rank(context, &request).await;
+    ranked::remember(context, handle.as_deref(), &ranked);
     let tools: Vec<RecommendedTool<'a>> = ranked.tools.into_iter().map(RecommendedTool::from).collect();
     let lines = tools.iter().map(|found| format!("{} of {}: {}", found.tool, found.server, found.reason));
     let recommendation = match lines.collect::<Vec<_>>().join("\n") {

@@ -19,8 +19,6 @@ use crate::telemetry::calls::{Origin, Outcome};
 
 /// Most tools that are answered with.
 const MAX_TOOLS: usize = 50;
-/// Most characters of a handle.
-const MAX_HANDLE_CHARS: usize = 64;
 
 /// Answers with the tools, as a Markdown list and as data.
 pub(in crate::route::own_tools) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answer {
@@ -70,12 +68,13 @@ async fn found(context: CallContext<'_>, arguments: &RawValue) -> Result<FoundTo
     let arguments = OwnArguments::parse(arguments)?;
     let limit = snapshot.config.optimizer.limits.description_chars;
     let query = arguments.required(&["query"], limit)?.trim().to_owned();
-    let handle = arguments.text(&["context_id"], MAX_HANDLE_CHARS)?;
+    let handle = arguments.context_handle()?;
     let needle = query.to_lowercase();
     let contains = |tool: &&CatalogTool| {
         tool.name.to_lowercase().contains(&needle) || tool.description.to_lowercase().contains(&needle)
     };
     let mut tools: Vec<&CatalogTool> = view.tools().map(AsRef::as_ref).filter(contains).collect();
+    let mut by_search = false;
     if tools.is_empty() && query.split_whitespace().nth(1).is_some() {
         let request = SearchRequest {
             description: &query,
@@ -87,12 +86,16 @@ async fn found(context: CallContext<'_>, arguments: &RawValue) -> Result<FoundTo
         let ranking = search(&engine.searcher(snapshot), request).await.ranking;
         tools =
             ranking.hits.iter().filter_map(|hit| view.document(hit.document)).map(AsRef::as_ref).collect();
+        by_search = true;
     }
     let left_out = tools.len().saturating_sub(MAX_TOOLS);
     tools.truncate(MAX_TOOLS);
     if let Some(key) = context.context_key(handle.as_deref()) {
         let keys = tools.iter().map(|tool| (Arc::clone(&tool.backend), tool.definition.name.as_str().into()));
-        engine.contexts().with(key, caller.principal.key(), |context| context.finds(keys));
+        engine.contexts().with(key, caller.principal.key(), |context| {
+            // Tools that contain a text come in the order of their names, which is no search's.
+            if by_search { context.finds(keys) } else { context.sees(keys) }
+        });
     }
     let tools = tools.into_iter().map(|tool| FoundTool {
         name: tool.name.clone(),

@@ -55,7 +55,9 @@ async fn found<'a>(
         server: server.as_deref(),
         may_sample: false,
     };
+    let handle = arguments.context_handle()?;
     let ranked = ranked::rank(context, &request).await;
+    ranked::remember(context, handle.as_deref(), &ranked);
     let tools = ranked.tools.iter().map(|ranked| FoundTool {
         server: &ranked.tool.backend,
         tool: &ranked.tool.name,

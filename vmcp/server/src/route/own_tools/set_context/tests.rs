@@ -1,5 +1,7 @@
 //! Contexts: what is listed and learned within them.
 
+mod learned_uses;
+
 use serde_json::{Value, json};
 use vmcp_config::status::EmbeddingState;
 use vmcp_embed::testing::FakeService;

@@ -1,53 +1,13 @@
 //! search_tools and recommend_tools, with a language model, without one, and with one that fails.
 
-use std::sync::Arc;
-
-use axum::extract::{Json, State};
-use axum::http::StatusCode;
-use axum::routing::post;
-use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use vmcp_embed::testing::FakeService;
 
-use super::tools_by_model;
+use super::{is_clear, tools_by_model};
 use crate::engine::Engine;
 use crate::route::{CallContext, Caller};
-use crate::testing::{Scripted, backends, call, engine};
-
-/// A service with `/v1/chat/completions` that gives one answer, and the prompts that it got.
-#[derive(Clone, Default)]
-struct FakeModel {
-    /// `None`: status 500.
-    answer: Option<String>,
-    prompts: Arc<Mutex<Vec<String>>>,
-    url: String,
-}
-
-impl FakeModel {
-    async fn start(answer: Option<&str>) -> FakeModel {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/v1", listener.local_addr().unwrap());
-        let model = FakeModel { answer: answer.map(str::to_owned), url, ..FakeModel::default() };
-        let app = axum::Router::new().route("/v1/chat/completions", post(complete)).with_state(model.clone());
-        tokio::spawn(async move { axum::serve(listener, app).await });
-        model
-    }
-
-    /// Number of tools in each prompt.
-    fn offered(&self) -> Vec<usize> {
-        let tools = |prompt: &String| prompt.lines().filter(|line| line.starts_with("- s_")).count();
-        self.prompts.lock().iter().map(tools).collect()
-    }
-}
-
-async fn complete(State(model): State<FakeModel>, Json(body): Json<Value>) -> (StatusCode, Json<Value>) {
-    assert_eq!(body["model"], "small");
-    model.prompts.lock().push(body["messages"][1]["content"].as_str().unwrap().to_owned());
-    match model.answer {
-        Some(answer) => (StatusCode::OK, Json(json!({"choices": [{"message": {"content": answer}}]}))),
-        None => (StatusCode::INTERNAL_SERVER_ERROR, Json(json!({}))),
-    }
-}
+use crate::testing::fake_model::FakeModel;
+use crate::testing::{Scripted, backends, call, engine, eventually};
 
 /// An engine with `count` tools that fit equally well, called `s_page0` and so on.
 async fn with_tools(count: usize, model: Option<&FakeModel>) -> (Scripted, Engine) {
@@ -83,6 +43,9 @@ async fn without_a_model_the_search_ranks() {
     let elsewhere = json!({"query": "read a page", "server": "another"});
     let elsewhere = call(&engine, "optim.search_tools", elsewhere).await.unwrap();
     assert_eq!(elsewhere["structuredContent"]["tools"], json!([]));
+    let few = json!({"query": "read a page", "server": "s", "limit": 2});
+    let few = call(&engine, "optim.search_tools", few).await.unwrap();
+    assert_eq!(few["structuredContent"]["tools"].as_array().unwrap().len(), 2);
 
     let recommended = recommend(&engine, Some("hybrid")).await;
     assert_eq!(recommended["tools"].as_array().unwrap().len(), 3);
@@ -106,7 +69,7 @@ async fn a_model_chooses_among_the_first_hits_or_among_all() {
     assert_eq!(recommended["tools"][0]["reason"], "It is the seventh.");
     assert!(recommended["recommendation"].as_str().unwrap().starts_with("Use s_page7 of s: "));
     assert_eq!((&recommended["mode_used"], &recommended["warning"]), (&json!("llm"), &Value::Null));
-    assert!(model.prompts.lock()[0].contains("- s_page7: Reads a page. (100 % of 1 calls succeeded)"));
+    assert!(model.prompts()[0].contains("- s_page7: Reads a page. (100 % of 1 calls succeeded)"));
     assert_eq!(recommend(&engine, None).await["mode_used"], "hybrid");
     assert_eq!(model.offered(), [50, 20]);
     assert_eq!(recommend(&engine, Some("semantic")).await["mode_used"], "keyword", "there are no vectors");
@@ -129,6 +92,51 @@ async fn a_model_that_fails_leaves_it_to_the_search() {
         assert_eq!((&recommended["success"], &recommended["mode_used"]), (&json!(true), &json!("keyword")));
         assert!(recommended["warning"].as_str().unwrap().contains("language model failed"), "{recommended}");
         assert_eq!(recommended["tools"].as_array().unwrap().len(), 3);
+    }
+}
+
+#[tokio::test]
+async fn a_search_within_one_server_finds_only_its_tools() {
+    let pages = async |name: &'static str| Scripted::start(&[(name, "Reads a page.", json!({}))]).await;
+    let (one, two) = (pages("read").await, pages("view").await);
+    let more = "optimizer: { tools: [search_tools], embeddings: { provider: none } }\n";
+    let engine = engine(&backends(&[("a", &one.url), ("b", &two.url)], more)).await;
+    for (server, expected) in [(None, 2), (Some("a"), 1)] {
+        let found = json!({"query": "read a page", "server": server});
+        let found = call(&engine, "optim.search_tools", found).await.unwrap()["structuredContent"].clone();
+        let tools = found["tools"].as_array().unwrap();
+        assert_eq!(tools.len(), expected, "{found}");
+        assert!(server.is_none_or(|server| tools.iter().all(|tool| tool["server"] == server)), "{found}");
+    }
+}
+
+#[tokio::test]
+async fn with_vectors_a_model_that_fails_leaves_it_to_search_by_meaning() {
+    let (model, service) = (FakeModel::start(None).await, FakeService::start().await.unwrap());
+    let names = ["read", "view", "open", "load", "show"];
+    let server = Scripted::start(&names.map(|name| (name, "Reads a page.", json!({})))).await;
+    let more = format!(
+        "optimizer: {{ tools: [recommend_tools], llm: {{ endpoint: '{}', model: small }}, \
+         embeddings: {{ provider: tei, tei: {{ endpoint: '{}' }} }} }}\n",
+        model.url,
+        service.url()
+    );
+    let engine = engine(&backends(&[("s", &server.url)], &more)).await;
+    eventually("the tools are embedded", || engine.embedding_status().embedded == names.len()).await;
+    let recommended = recommend(&engine, Some("llm")).await;
+    assert_eq!((&recommended["success"], &recommended["mode_used"]), (&json!(true), &json!("semantic")));
+    assert!(recommended["warning"].as_str().unwrap().contains("language model failed"), "{recommended}");
+}
+
+#[test]
+fn a_lead_of_fifteen_hundredths_needs_no_second_opinion() {
+    for (scores, clear) in [
+        (&[0.9, 0.74, 0.7, 0.6][..], true),
+        (&[0.9, 0.76, 0.7, 0.6], false),
+        (&[0.9, 0.89, 0.88], true),
+        (&[], true),
+    ] {
+        assert_eq!(is_clear(scores), clear, "{scores:?}");
     }
 }
 
