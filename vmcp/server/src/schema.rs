@@ -1,10 +1,10 @@
-//! Input schemas of tools: a bound of what they cost to evaluate, and the check of a call's arguments against
-//! them.
+//! Schemas of tools: a bound of what they cost to evaluate, and the check of a call's arguments and of its
+//! structured result against them.
 
 mod blocking;
 mod check;
 mod coercion;
 mod cost;
 
-pub(crate) use check::ArgumentCheck;
+pub(crate) use check::ToolChecks;
 pub(crate) use coercion::repaired;

@@ -38,7 +38,7 @@ use super::tool_drift::Quarantine;
 use crate::access::identity::{Principal, PrincipalKey};
 use crate::access::policy::Policy;
 use crate::access::rate_limits::rate_limiter;
-use crate::schema::ArgumentCheck;
+use crate::schema::ToolChecks;
 use crate::search::topics::TaggedTools;
 use declarations::{BackendDeclarations, BackendListings};
 use linked_uris::LinkedUris;
@@ -86,8 +86,8 @@ pub struct Snapshot {
     pub(crate) rate_limiter: Arc<RateLimiter<PrincipalKey>>,
     /// Text to embed, by position in [`Catalog::tools`]; empty for a tool that no client may find.
     pub(super) texts: Arc<Vec<String>>,
-    /// Argument checks, by position in [`Catalog::tools`].
-    pub(super) checks: Arc<Vec<ArgumentCheck>>,
+    /// Checks against schemas, by position in [`Catalog::tools`].
+    pub(super) checks: Arc<Vec<ToolChecks>>,
     /// Contexts and categories of the tools, once somebody has asked for them.
     pub(super) tagged: OnceLock<Arc<TaggedTools>>,
     /// [`super::Options::bridge`].
@@ -221,8 +221,8 @@ impl Snapshot {
         tools.len() != others.len() || !tools.iter().zip(others).all(|(one, two)| same(one, two))
     }
 
-    /// Returns the argument check of a tool of this snapshot.
-    pub(crate) fn check(&self, tool: &CatalogTool) -> ArgumentCheck {
+    /// Returns the checks of a tool of this snapshot.
+    pub(crate) fn check(&self, tool: &CatalogTool) -> ToolChecks {
         let position = self.catalog.tools.binary_search_by(|other| other.name.cmp(&tool.name));
         position.ok().and_then(|position| self.checks.get(position)).cloned().unwrap_or_default()
     }

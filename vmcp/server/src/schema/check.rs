@@ -1,4 +1,5 @@
-//! Checks a call's arguments against the tool's input schema before the backend sees them.
+//! Checks a call's arguments against the tool's input schema before the backend sees them, and the structured
+//! content of its result against the output schema.
 //!
 //! A schema is compiled when its tool is first called, on a blocking thread, and kept as long as the
 //! definition's hash stays. A schema that does not compile, or that would cost too much to evaluate, is
@@ -19,8 +20,8 @@ use super::cost::{Cost, CostError};
 
 /// Deepest instance that costs are worked out for: the upper limit of `optimizer.limits.parametersDepth`.
 const MAX_DEPTH: usize = 127;
-/// Longest arguments that are checked on the thread that serves the connection, in bytes: patterns and
-/// lengths cost by the byte.
+/// Longest JSON that is checked on the thread that serves the connection, in bytes: patterns and lengths cost
+/// by the byte.
 const MAX_CHEAP_BYTES: usize = 4 * 1024;
 /// Memory that one regular expression may compile to, in bytes.
 const MAX_PATTERN_BYTES: usize = 1024 * 1024;
@@ -47,72 +48,131 @@ struct Compiled {
     cost: Cost,
 }
 
-/// The input schema of a tool, compiled on first use. Clones share the compiled schema.
+/// The schemas of a tool, compiled on first use. Clones share the compiled schemas.
 #[derive(Clone, Default)]
-pub(crate) struct ArgumentCheck {
-    compiled: Arc<OnceLock<Option<Compiled>>>,
+pub(crate) struct ToolChecks {
+    input: Arc<OnceLock<Option<Compiled>>>,
+    output: Arc<OnceLock<Option<Compiled>>>,
 }
 
-impl ArgumentCheck {
+/// JSON of a call that a schema of its tool describes.
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    Arguments,
+    Result,
+}
+
+impl Part {
+    /// Returns the schema that a tool has for it.
+    fn schema(self, tool: &CatalogTool) -> Option<&RawValue> {
+        match self {
+            Part::Arguments => tool.definition.input_schema.as_deref(),
+            Part::Result => tool.definition.output_schema.as_deref(),
+        }
+    }
+
+    /// Returns its name in messages.
+    fn name(self) -> &'static str {
+        match self {
+            Part::Arguments => "arguments",
+            Part::Result => "result",
+        }
+    }
+}
+
+impl ToolChecks {
     /// Checks `arguments`, which must be valid JSON, against the tool's input schema. The error lists
     /// violations by JSON pointer, for the model that wrote the arguments. Work beyond about 50 microseconds
     /// is done on a blocking thread.
     pub(crate) async fn check(&self, tool: &Arc<CatalogTool>, arguments: &RawValue) -> Result<(), String> {
-        if let Some(checked) = self.check_cheaply(tool, arguments) {
+        self.check_part(Part::Arguments, tool, arguments).await
+    }
+
+    /// Checks the structured content of a result against the tool's output schema, like
+    /// [`check`](Self::check).
+    pub(crate) async fn check_result(
+        &self,
+        tool: &Arc<CatalogTool>,
+        structured: &RawValue,
+    ) -> Result<(), String> {
+        self.check_part(Part::Result, tool, structured).await
+    }
+
+    async fn check_part(&self, part: Part, tool: &Arc<CatalogTool>, json: &RawValue) -> Result<(), String> {
+        if let Some(checked) = self.check_cheaply(part, tool, json) {
             return checked;
         }
-        let (check, owned, arguments) = (self.clone(), Arc::clone(tool), arguments.to_owned());
-        let work = move || match owned.definition.input_schema.as_deref() {
-            Some(schema) => check.check_blocking(&owned.name, schema, &arguments),
+        let (checks, owned, json) = (self.clone(), Arc::clone(tool), json.to_owned());
+        let work = move || match part.schema(&owned) {
+            Some(schema) => checks.check_blocking(part, &owned.name, schema, &json),
             None => Ok(()),
         };
         blocking::run(work).await.unwrap_or_else(|| {
-            tracing::error!(tool = tool.name, "the check of arguments has failed; they are not checked");
+            tracing::error!(
+                tool = tool.name,
+                part = part.name(),
+                "a check against a schema has failed; it is skipped"
+            );
             Ok(())
         })
     }
 
-    /// Checks arguments at once if that is certain to be cheap: the schema is compiled, the arguments are
-    /// short, and no recursion multiplies the work.
-    fn check_cheaply(&self, tool: &CatalogTool, arguments: &RawValue) -> Option<Result<(), String>> {
-        if tool.definition.input_schema.is_none() {
-            return Some(Ok(()));
+    fn compiled(&self, part: Part) -> &OnceLock<Option<Compiled>> {
+        match part {
+            Part::Arguments => &self.input,
+            Part::Result => &self.output,
         }
-        let Some(compiled) = self.compiled.get()? else { return Some(Ok(())) };
-        let json = arguments.get().as_bytes();
-        let cheap = json.len() <= MAX_CHEAP_BYTES && compiled.cost.of_instance(json).is_cheap();
-        cheap.then(|| compiled.validate(arguments))
     }
 
-    /// Checks arguments, compiling the schema if need be: for threads that may be kept busy.
-    fn check_blocking(&self, tool: &str, schema: &RawValue, arguments: &RawValue) -> Result<(), String> {
-        let compiled = self.compiled.get_or_init(|| {
+    /// Checks JSON at once if that is certain to be cheap: the schema is compiled, the JSON is short, and no
+    /// recursion multiplies the work.
+    fn check_cheaply(&self, part: Part, tool: &CatalogTool, json: &RawValue) -> Option<Result<(), String>> {
+        if part.schema(tool).is_none() {
+            return Some(Ok(()));
+        }
+        let Some(compiled) = self.compiled(part).get()? else { return Some(Ok(())) };
+        let bytes = json.get().as_bytes();
+        let cheap = bytes.len() <= MAX_CHEAP_BYTES && compiled.cost.of_instance(bytes).is_cheap();
+        cheap.then(|| compiled.validate(part, json))
+    }
+
+    /// Checks JSON, compiling the schema if need be: for threads that may be kept busy.
+    fn check_blocking(
+        &self,
+        part: Part,
+        tool: &str,
+        schema: &RawValue,
+        json: &RawValue,
+    ) -> Result<(), String> {
+        let compiled = self.compiled(part).get_or_init(|| {
             compile(schema.get())
                 .inspect_err(|reason| {
-                    tracing::warn!(tool, %reason, "arguments of this tool are not checked: its input schema cannot be used");
+                    let part = part.name();
+                    tracing::warn!(tool, part, %reason, "calls of this tool are not checked: its schema cannot be used");
                 })
                 .ok()
         });
         let Some(compiled) = compiled else { return Ok(()) };
-        if !compiled.cost.of_instance(arguments.get().as_bytes()).is_affordable() {
-            tracing::warn!(tool, "arguments of this call are not checked: checking them would cost too much");
+        if !compiled.cost.of_instance(json.get().as_bytes()).is_affordable() {
+            let part = part.name();
+            tracing::warn!(tool, part, "a call is not checked: checking it would cost too much");
             return Ok(());
         }
-        compiled.validate(arguments)
+        compiled.validate(part, json)
     }
 
-    /// True if the two share the compiled schema.
+    /// True if the two share the compiled schema of arguments.
     #[cfg(test)]
-    pub(crate) fn is(&self, other: &ArgumentCheck) -> bool {
-        Arc::ptr_eq(&self.compiled, &other.compiled)
+    pub(crate) fn is(&self, other: &ToolChecks) -> bool {
+        Arc::ptr_eq(&self.input, &other.input)
     }
 }
 
 impl Compiled {
-    fn validate(&self, arguments: &RawValue) -> Result<(), String> {
-        let value: Value = serde_json::from_str(arguments.get()).map_err(|error| error.to_string())?;
+    fn validate(&self, part: Part, json: &RawValue) -> Result<(), String> {
+        let value: Value = serde_json::from_str(json.get()).map_err(|error| error.to_string())?;
         let validator = &self.validator;
-        if validator.is_valid(&value) { Ok(()) } else { Err(describe(validator.iter_errors(&value))) }
+        if validator.is_valid(&value) { Ok(()) } else { Err(describe(part, validator.iter_errors(&value))) }
     }
 }
 
@@ -133,7 +193,7 @@ fn compile(schema: &str) -> Result<Compiled, Unusable> {
     Ok(Compiled { validator, cost })
 }
 
-fn describe<'a>(errors: impl Iterator<Item = ValidationError<'a>>) -> String {
+fn describe<'a>(part: Part, errors: impl Iterator<Item = ValidationError<'a>>) -> String {
     let mut text = String::new();
     for error in errors.take(MAX_VIOLATIONS) {
         let mut pointer = error.instance_path().to_string();
@@ -150,8 +210,10 @@ fn describe<'a>(errors: impl Iterator<Item = ValidationError<'a>>) -> String {
         if !text.is_empty() {
             text.push_str("; ");
         }
-        let place = if pointer.is_empty() { "(arguments)" } else { &pointer };
-        let _ = write!(text, "{place}: {message}");
+        let _ = match pointer.as_str() {
+            "" => write!(text, "({}): {message}", part.name()),
+            place => write!(text, "{place}: {message}"),
+        };
     }
     text
 }
@@ -180,7 +242,7 @@ mod tests {
     }
 
     fn check(schema: &Value, arguments: &Value) -> Result<(), String> {
-        ArgumentCheck::default().check_blocking("t", &raw(schema), &raw(arguments))
+        ToolChecks::default().check_blocking(Part::Arguments, "t", &raw(schema), &raw(arguments))
     }
 
     #[test]
@@ -229,7 +291,7 @@ mod tests {
         }
         let deep = format!("{}{{}}{}", r#"{"not":"#.repeat(500), "}".repeat(500));
         let deep = RawValue::from_string(deep).unwrap();
-        assert_eq!(ArgumentCheck::default().check_blocking("t", &deep, &raw(&wrong)), Ok(()));
+        assert_eq!(ToolChecks::default().check_blocking(Part::Arguments, "t", &deep, &raw(&wrong)), Ok(()));
     }
 
     #[test]
@@ -255,11 +317,11 @@ mod tests {
 
     #[test]
     fn a_schema_is_compiled_once() {
-        let check = ArgumentCheck::default();
+        let check = ToolChecks::default();
         let shared = check.clone();
         let schema = raw(&json!({"required": ["a"]}));
-        assert!(check.check_blocking("t", &schema, &raw(&json!({}))).is_err());
-        assert!(shared.compiled.get().is_some());
+        assert!(check.check_blocking(Part::Arguments, "t", &schema, &raw(&json!({}))).is_err());
+        assert!(shared.input.get().is_some());
     }
 
     #[tokio::test]
@@ -269,7 +331,7 @@ mod tests {
         let tools = vec![raw(&json!({"name": "t", "inputSchema": numbers}))];
         let listing = Arc::new(Discovered::read(Listing { tools, ..Listing::default() }));
         let catalog = Catalog::build(&[("b".into(), listing)], &Aggregation::default());
-        let (check, tool) = (ArgumentCheck::default(), &catalog.tools[0]);
+        let (check, tool) = (ToolChecks::default(), &catalog.tools[0]);
         let few = raw(&json!({"n": [1, 2, 3]}));
         // Compiling is costly, too: the first check leaves the thread, the next need not.
         assert!(poll!(pin!(check.check(tool, &few))).is_pending());

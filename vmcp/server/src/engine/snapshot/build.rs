@@ -1,13 +1,14 @@
-//! Builds a snapshot of the backends' listings: catalog, view, index and argument checks. Computes and reads
-//! the store; run it on a blocking thread.
+//! Builds a snapshot of the backends' listings: catalog, view, index and checks against schemas. Computes and
+//! reads the store; run it on a blocking thread.
 
 pub(in crate::engine) mod session_snapshots;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use serde_json::value::RawValue;
 use vmcp_config::Config;
-use vmcp_model::catalog::Catalog;
+use vmcp_model::catalog::{Catalog, CatalogTool};
 use vmcp_search::{Document, Index, TEXT_VERSION, Vectors, vector_text};
 use vmcp_store::{ContentKey, Store, StoreError};
 
@@ -18,7 +19,7 @@ use super::views::Views;
 use crate::access::policy::Policy;
 use crate::access::rate_limits::rate_limiter;
 use crate::engine::tool_drift::Quarantine;
-use crate::schema::ArgumentCheck;
+use crate::schema::ToolChecks;
 
 /// Builds the snapshot that follows `before`, without the tools under `quarantine`; its generation is set
 /// when it is published. `model` is the embedding model in use; with it, the index gets the vectors that the
@@ -99,14 +100,17 @@ fn most_frequent(widths: impl Iterator<Item = usize>) -> Option<usize> {
     counts.into_iter().max_by_key(|(width, count)| (*count, *width)).map(|(width, _)| width)
 }
 
-/// Carries compiled schemas over: a check stays with its tool as long as the definition's hash stays.
-fn checks(before: &Snapshot, catalog: &Catalog) -> Vec<ArgumentCheck> {
-    let check = |tool: &vmcp_model::catalog::CatalogTool| {
-        let same = before
-            .catalog
-            .tool(&tool.name)
-            .filter(|old| old.hash == tool.hash && old.backend == tool.backend);
-        same.map(|old| before.check(old)).unwrap_or_default()
+/// Carries compiled schemas over: the checks stay with their tool as long as the definition's hash, which
+/// covers the input schema, and the output schema stay.
+fn checks(before: &Snapshot, catalog: &Catalog) -> Vec<ToolChecks> {
+    let check = |tool: &Arc<CatalogTool>| {
+        let same = |old: &&Arc<CatalogTool>| {
+            let [one, other] = [*old, tool].map(|tool| tool.definition.output_schema.as_deref());
+            old.hash == tool.hash
+                && old.backend == tool.backend
+                && one.map(RawValue::get) == other.map(RawValue::get)
+        };
+        before.catalog.tool(&tool.name).filter(same).map(|old| before.check(old)).unwrap_or_default()
     };
-    catalog.tools.iter().map(|tool| check(tool)).collect()
+    catalog.tools.iter().map(check).collect()
 }

@@ -113,7 +113,11 @@ async fn call(
         ResponseFormat::Mcp if limit.is_none() => authorized.answer(&params).await,
         _ => authorized.call(&params).await.map(|response| Answer::relayed(&tool.backend, response)),
     };
-    let failure = failure_of(&answer).filter(|_| call.include_fallbacks);
+    let mut failure = failure_of(&answer).filter(|_| call.include_fallbacks);
+    if let Some(result) = unfailed(&answer).filter(|_| call.include_fallbacks && failure.is_none()) {
+        let violation = fallback::violation(context, tool, result).await;
+        failure = violation.map(|violation| (violation, Transmission::Sent));
+    }
     let Some((error, transmission)) = failure else {
         return finished(context, tool, call.format, answer, &[]);
     };
@@ -126,6 +130,14 @@ async fn call(
         context.engine.metrics().fallback_suggestions.inc();
     }
     finished(context, tool, call.format, with_suggestions(answer, &failed, &alternatives), &alternatives)
+}
+
+/// Returns the whole result of a call that neither failed nor waits for the client.
+fn unfailed(answer: &Result<Answer, CallError>) -> Option<&Payload> {
+    match answer {
+        Ok(Answer { content: Content::Result(result), pending: None, .. }) => Some(result),
+        _ => None,
+    }
 }
 
 /// Returns the text of a failed or empty answer, and the part of its way that the call made.
@@ -148,7 +160,7 @@ fn failure_of(answer: &Result<Answer, CallError>) -> Option<(String, Transmissio
     }
 }
 
-/// Names the alternatives in a result that failed or is empty.
+/// Names the alternatives in a result that failed, is empty or does not fit its schema.
 fn with_suggestions(
     answer: Result<Answer, CallError>,
     failed: &FailedCall<'_>,

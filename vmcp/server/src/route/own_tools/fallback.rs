@@ -30,6 +30,8 @@ use alternatives::{Alternative, Suggestion};
 const META_KEY: &str = "vmcp/fallback";
 /// Bytes of a result above which it is not looked into for being empty.
 const MAX_EMPTY_BYTES: usize = 4096;
+/// Bytes of a result above which it is not checked against the tool's output schema.
+const MAX_CHECKED_BYTES: usize = 64 * 1024;
 
 /// A failed call of a tool.
 pub(super) struct FailedCall<'a> {
@@ -45,11 +47,15 @@ pub(super) struct FailedCall<'a> {
 /// Returns the tools to name in the answer to a failed call; none if that is switched off, or the request
 /// goes on with one backend's question.
 pub(super) fn alternatives<'a>(context: CallContext<'a>, failed: &Arc<CatalogTool>) -> Vec<Alternative<'a>> {
-    let most = context.snapshot.config.optimizer.max_fallbacks;
-    if most == 0 || context.caller.continues.is_some() {
+    if !are_named(context) {
         return Vec::new();
     }
-    alternatives::find(context, failed, most)
+    alternatives::find(context, failed, context.snapshot.config.optimizer.max_fallbacks)
+}
+
+/// True if answers to failed calls name alternatives.
+fn are_named(context: CallContext<'_>) -> bool {
+    context.snapshot.config.optimizer.max_fallbacks > 0 && context.caller.continues.is_none()
 }
 
 /// Calls the first alternative in place of the failed tool, if that is configured and safe. Returns its tool
@@ -192,6 +198,24 @@ pub(super) fn is_empty(result: &Payload) -> bool {
         block.get_str("text").is_some_and(|text| text.trim().is_empty())
     };
     blocks.iter().all(blank)
+}
+
+/// Says in which way a result without an error breaks the tool's output schema; `None` if it fits, is not
+/// checked, or nothing would follow.
+pub(super) async fn violation(
+    context: CallContext<'_>,
+    tool: &Arc<CatalogTool>,
+    result: &Payload,
+) -> Option<String> {
+    if tool.definition.output_schema.is_none() || result.size() > MAX_CHECKED_BYTES || !are_named(context) {
+        return None;
+    }
+    let object = Object::parse(result).ok()?;
+    let Some(structured) = object.get("structuredContent") else {
+        return Some("the answer lacks the structured content that the tool promises".to_owned());
+    };
+    let checked = context.snapshot.check(tool).check_result(tool, structured).await;
+    checked.err().map(|violations| format!("the answer does not fit the tool's output schema: {violations}"))
 }
 
 #[cfg(test)]

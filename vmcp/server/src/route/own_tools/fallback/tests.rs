@@ -95,6 +95,78 @@ async fn an_empty_answer_names_alternatives_and_is_no_error() {
 }
 
 #[tokio::test]
+async fn an_answer_that_breaks_its_own_schema_names_alternatives_and_is_no_error() {
+    let answers = Scripted::start(&[("typed", DESCRIPTION, json!({}))]).await;
+    answers.promise(
+        "typed",
+        json!({"type": "object", "required": ["degrees"], "properties": {
+        "degrees": {"type": "number"}}}),
+    );
+    let weather = Weather::start().await;
+    let yaml = backends(
+        &[("a", &answers.url), ("b", &weather.works.url)],
+        "optimizer: { embeddings: { provider: none } }\n",
+    );
+    let engine = engine(&yaml).await;
+    for (structured, words) in [
+        (json!({"degrees": "warm"}), "/degrees: "),
+        (json!({}), "/degrees: is required"),
+        (Value::Null, "lacks the structured content"),
+    ] {
+        let mut parameters = json!({"city": "Basel"});
+        if structured != Value::Null {
+            parameters["structured"] = structured.clone();
+        }
+        let answer = call_tool(&engine, "a_typed", json!({"parameters": parameters})).await;
+        assert_ne!(answer["isError"], true, "{answer}");
+        let named = &answer["_meta"]["vmcp/fallback"];
+        assert_eq!(named["fallback_suggestions"][0]["tool"], "b_forecast", "{answer}");
+        assert!(named["error"].as_str().unwrap().contains(words), "{answer}");
+        assert_eq!(answer.get("structuredContent"), Some(&structured).filter(|it| !it.is_null()), "kept");
+    }
+    let fits = json!({"parameters": {"structured": {"degrees": 21}}});
+    let answer = call_tool(&engine, "a_typed", fits).await;
+    assert!(answer.get("_meta").is_none(), "{answer}");
+}
+
+#[tokio::test]
+async fn three_alternatives_are_named_and_none_of_a_sibling_that_often_fails() {
+    let names = ["fail", "refuse", "m", "n", "o", "p", "q"];
+    let server = Scripted::start(&names.map(|name| (name, DESCRIPTION, json!({})))).await;
+    for number in 0..20 {
+        server.set(&format!("other{number}"), "Does something else.", &json!({}));
+    }
+    let keywords = "optimizer: { embeddings: { provider: none } }\n";
+    let engine = engine(&backends(&[("s", &server.url)], keywords)).await;
+    let named = async |tool: &str| {
+        let answer = call_tool(&engine, tool, json!({})).await;
+        let suggestions = answer["structuredContent"]["fallback_suggestions"].clone();
+        let tools = suggestions.as_array().unwrap().iter();
+        tools.map(|suggestion| suggestion["tool"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let names = named("s_refuse").await;
+    assert!(names.len() == 3 && names.contains(&"s_fail".to_owned()), "{names:?}");
+    for _ in 0..9 {
+        assert_eq!(named("s_fail").await.len(), 3);
+    }
+    engine.tool_metrics().flush().await;
+    let names = named("s_refuse").await;
+    assert!(names.len() == 3 && !names.contains(&"s_fail".to_owned()), "{names:?}");
+}
+
+#[tokio::test]
+async fn a_server_whose_circuit_is_open_offers_no_alternatives() {
+    let weather = Weather::start().await;
+    weather.works.set("down", "Is down.", &json!({}));
+    let breaker = "operational: { failureHandling: { circuitBreaker: { failureThreshold: 1 } } }\n";
+    let engine = engine(&format!("{}{breaker}", weather.yaml(""))).await;
+    assert!(call_tool(&engine, "a_fail", json!({})).await.to_string().contains("b_forecast"));
+    call_tool(&engine, "b_down", json!({})).await;
+    let answer = call_tool(&engine, "a_fail", json!({})).await;
+    assert!(!answer.to_string().contains("b_forecast"), "{answer}");
+}
+
+#[tokio::test]
 async fn suggestions_can_be_switched_off_by_the_caller_and_by_configuration() {
     let weather = Weather::start().await;
     let named = async |optimizer: &str, more: Value| {
