@@ -1,6 +1,8 @@
 //! Replicas share what they know of tools: counts of calls are summed, learned pairs and approvals taken
 //! over.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use vmcp_embed::testing::FakeService;
 use vmcp_integration::{Client, Fixture, Vmcp, eventually, http_client};
@@ -111,6 +113,26 @@ async fn counts_are_summed_and_outlive_their_replica() {
         (calls(&one, "all").await + calls(&one, "own").await + calls(&other, "all").await == 0).then_some(())
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_killed_replica_takes_no_call_along_that_is_older_than_a_second() {
+    let jira = Fixture::http("jira", "jira").start().await;
+    let settings = json!({"optimizer": {"exposure": "All"}});
+    let [mut one, other] = replicas(&jira, "jira_create_note", &settings).await;
+    fetch(&one.modern(), 7).await;
+    // Nothing asks for figures meanwhile, which would gather them.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    one.process.signal("KILL").await;
+    one.process.ended().await;
+    assert_eq!(calls(&other, "all").await, 7, "the other replica knows them");
+    assert_eq!(calls(&other, "own").await, 0);
+
+    one.start_again().await;
+    assert_eq!(calls(&one, "own").await, 7, "and so does the database of the killed one");
+    one.with_tool("jira_create_note").await;
+    fetch(&one.modern(), 1).await;
+    summed(&other, 8).await;
 }
 
 #[tokio::test]

@@ -1,9 +1,9 @@
 //! The other replicas of this server: what they counted is added to what this process counted, and what they
 //! learned or approved is taken over.
 //!
-//! Each process asks each other one for its [`ReplicaReport`] once a second, on the admin port. The report of
-//! a replica that is gone stays for a day, and is handed on to replicas that never met it: the loss of a pod
-//! loses the calls of its last second. Counts are kept by replica, so that none is added twice.
+//! Each process asks each other one for its [`ReplicaReport`] twice a second, on the admin port. The report
+//! of a replica that is gone stays for a day, and is handed on to replicas that never met it: the loss of a
+//! pod loses no call that is older than a second. Counts are kept by replica, so that none is added twice.
 
 mod client;
 mod known;
@@ -36,8 +36,8 @@ use version::{ReportVersions, Sources};
 
 pub(crate) use known::Census;
 
-/// Time between two rounds: the loss of a pod loses the calls of this time.
-const ROUND_INTERVAL: Duration = Duration::from_secs(1);
+/// Time between two rounds: the loss of a pod loses the calls of this time, and of one round's.
+const ROUND_INTERVAL: Duration = Duration::from_millis(500);
 /// Time limit of one name's resolution.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 /// Most replicas that are asked; further addresses are left out.
@@ -253,7 +253,7 @@ impl Engine {
     }
 }
 
-/// Asks the other replicas once a second, until `stop`.
+/// Asks the other replicas in turn, until `stop`.
 pub(super) async fn run(engine: Engine, stop: CancellationToken) {
     // A handle would keep the engine alive; it ends with the last one outside of this task.
     let inner = Arc::downgrade(&engine.0);
