@@ -39,6 +39,17 @@ fn counts_and_the_last_error_survive_a_restart() {
         )
         .unwrap();
     assert_eq!(indexes, 2);
+    raw.prepare(
+        "SELECT server_name, tool_name, call_count, success_count, failure_count, avg_latency_ms, last_called_at,
+                last_error, created_at, updated_at FROM tool_metrics",
+    )
+    .unwrap();
+    let again = "INSERT INTO tool_metrics SELECT * FROM tool_metrics";
+    let refused = raw.execute(again, []).unwrap_err().to_string();
+    assert!(
+        refused.contains("tool_metrics.server_name, tool_metrics.tool_name"),
+        "one row a tool: {refused}"
+    );
 }
 
 #[test]

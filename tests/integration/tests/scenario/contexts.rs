@@ -1,5 +1,7 @@
 //! Contexts: a client says what it is busy with, and gets the tools that fit, once such tasks are known.
 
+use std::time::Duration;
+
 use futures::StreamExt as _;
 use serde_json::{Value, json};
 use vmcp_embed::testing::FakeService;
@@ -11,7 +13,7 @@ const OWN: usize = 4;
 
 async fn jira(service: &FakeService) -> (Fixture, Vmcp) {
     let jira = Fixture::http("jira", "jira").start().await;
-    let settings = json!({"optimizer": {"exposure": "Contextual", "contextual": {"topK": 3},
+    let settings = json!({"operational": {"logLevel": "debug"}, "optimizer": {"exposure": "Contextual", "contextual": {"topK": 3},
         "embeddings": {"provider": "tei", "tei": {"endpoint": service.url(), "timeout": "2s"}}}});
     let vmcp = Vmcp::new().backend(&jira).config(settings).start().await;
     vmcp.with_tool("jira_create_note").await;
@@ -55,7 +57,13 @@ async fn a_session_is_told_when_its_list_changes_and_gets_the_tools_that_fit() {
         }
     };
     assert!(tokio::time::timeout(WAIT_TIMEOUT, told).await.is_ok(), "the session is told");
+    let again = tokio::time::timeout(Duration::from_secs(1), stream.next()).await;
+    let again =
+        again.ok().flatten().map(|chunk| String::from_utf8_lossy(&chunk.expect("a chunk")).into_owned());
+    assert!(!again.is_some_and(|more| more.contains("list_changed")), "and told once");
     assert_eq!(client.tools().await.len(), 9 + OWN, "a cold start hides nothing");
+    let output = vmcp.process.output();
+    assert!(output.contains("cold start confidence=0.00"), "{output}");
 
     let issue = json!({"issueKey": "PROJ-123"});
     for tool in ["get_jira_issue_watchers", "get_jira_issue", "get_jira_issue_comments"] {

@@ -137,7 +137,10 @@ async fn a_changed_list_reaches_every_listener() {
             backend.control(json!({"do": "add_tool", "tool": tool})).await;
             until(&mut stream, "notifications/tools/list_changed").await;
             let listed = client.tools().await;
-            assert!(listed.contains_key(&format!("{}_{name}", backend.name)), "{} at once", backend.name);
+            let full_name = format!("{}_{name}", backend.name);
+            assert!(listed.contains_key(&full_name), "{} at once", backend.name);
+            let found = client.find_tool(json!({"tool_description": full_name, "limit": 50})).await;
+            assert!(found.text.contains(&full_name), "found without a restart: {}", found.text);
         }
     }
 }

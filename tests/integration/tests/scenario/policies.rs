@@ -14,8 +14,9 @@ async fn policies_hide_tools_and_change_without_a_restart() {
     let mut settings = with(&[
         r#"permit(principal == Client::"anonymous", action, resource == Tool::"echo_echo");"#,
         r#"forbid(principal, action, resource) when { context has arg_message && context.arg_message == "secret" };"#,
+        r#"forbid(principal, action, resource == Tool::"optim.reset_tool_metrics");"#,
     ]);
-    settings["optimizer"] = json!({"exposure": "All"});
+    settings["optimizer"] = json!({"exposure": "All", "tools": ["find_tool", "reset_tool_metrics"]});
     let mut vmcp = Vmcp::new().backend(&echo).config(settings).start().await;
     let client = vmcp.with_tool("echo_echo").await;
     assert!(!client.tools().await.contains_key("echo_sleep"));
@@ -25,6 +26,7 @@ async fn policies_hide_tools_and_change_without_a_restart() {
     let denied = [
         ("echo_sleep", json!({"ms": 1})),
         ("echo_echo", json!({"message": "secret"})),
+        ("optim_reset_tool_metrics", json!({})),
         ("echo_never", json!({})),
     ];
     for (tool, arguments) in denied {
@@ -38,7 +40,7 @@ async fn policies_hide_tools_and_change_without_a_restart() {
         let denied = output.lines().filter(|line| line.contains("call denied"));
         denied.filter(|line| line.contains("WARN") && !line.contains("echo_never")).count()
     };
-    eventually("a warning of each denial", async || (warnings(&vmcp) >= 2).then_some(())).await;
+    eventually("a warning of each denial", async || (warnings(&vmcp) >= 3).then_some(())).await;
 
     let refused = vmcp.metric(r#"vmcp_config_reloads_total{outcome="refused"}"#).await;
     vmcp.reconfigure(with(&["permit(principal action, resource);"]));
@@ -55,5 +57,5 @@ async fn policies_hide_tools_and_change_without_a_restart() {
     })
     .await;
     let output = vmcp.process.output();
-    assert_eq!((warnings(&vmcp), output.matches("call denied").count()), (2, 2), "one each: {output}");
+    assert_eq!((warnings(&vmcp), output.matches("call denied").count()), (3, 3), "one each: {output}");
 }

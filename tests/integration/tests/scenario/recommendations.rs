@@ -57,3 +57,24 @@ async fn a_client_that_offers_sampling_ranks_by_its_own_model() {
     let warning = answer.structured()["warning"].as_str().expect("a warning");
     assert!(warning.contains("offers no sampling"), "{warning}");
 }
+
+#[tokio::test]
+async fn a_recommendation_names_the_server_that_has_the_documentation() {
+    let context7 = Fixture::http("context7", "ctx7").start().await;
+    let echo = Fixture::http("echo", "echo").start().await;
+    let tools = json!({"optimizer": {"tools": ["call_tool", "recommend_tools"]}});
+    let vmcp = Vmcp::new().backend(&context7).backend(&echo).config(tools).start().await;
+    vmcp.with_tool("echo_echo").await;
+    let client = vmcp.with_tool("context7_get-library-docs").await;
+    let task = json!({"task_description": "Find React hooks documentation"});
+    let answer = client.call_tool("optim_recommend_tools", task).await;
+    let recommended = answer.structured();
+    assert!(
+        recommended["recommendation"].as_str().is_some_and(|words| words.contains("of context7: ")),
+        "{}",
+        answer.text
+    );
+    let catalog = vmcp.admin_json("admin/tools").await["tools"].as_array().map(Vec::len);
+    assert_eq!(recommended["total_tools"], json!(catalog), "{}", answer.text);
+    assert_eq!(recommended["available_servers"], json!(["context7", "echo"]), "{}", answer.text);
+}

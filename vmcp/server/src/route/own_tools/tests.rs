@@ -3,8 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::engine::Engine;
+use crate::optim::names::NameStyle;
 use crate::route::Caller;
-use crate::testing::{KEYWORDS, Scripted, backends, call, call_with, engine};
+use crate::search::context::ContextKey;
+use crate::testing::{KEYWORDS, Scripted, backends, call, call_with, engine, eventually};
 
 /// Some tools of a Jira server, and tools that misbehave.
 async fn jira() -> Scripted {
@@ -340,4 +342,44 @@ async fn the_limits_of_the_input_hold() {
     let metrics = engine.metrics().encode();
     assert!(metrics.contains("vmcp_optimizer_find_tool_errors_total 1"), "{metrics}");
     assert!(metrics.contains("vmcp_optimizer_call_tool_errors_total 1"), "{metrics}");
+}
+
+#[tokio::test]
+async fn a_wish_to_search_online_finds_the_search_tool_first_by_every_way() {
+    let model = vmcp_embed::testing::local_model().await.expect("the local model can be pulled");
+    let tools = [
+        ("tavily", "tavily_search", "Search the web for current information on any topic"),
+        ("playwright", "browser_navigate", "Navigate to a URL"),
+        ("taskmanager", "add-tasks", "Add new tasks to a request"),
+        ("everything", "get-sum", "Returns the sum of two numbers"),
+        ("mirror", "echo", "Echoes back the input string"),
+    ];
+    let mut servers = Vec::new();
+    for (server, name, description) in tools {
+        servers.push((server, Scripted::start(&[(name, description, json!({}))]).await));
+    }
+    let urls: Vec<_> = servers.iter().map(|(name, server)| (*name, server.url.as_str())).collect();
+    let optimizer = format!(
+        "optimizer: {{ exposure: Contextual, tools: [find_tool, search_tools, set_context, call_tool], \
+         contextual: {{ topK: 1, coldStartThreshold: \"0\" }}, \
+         embeddings: {{ provider: local, local: {{ modelDir: '{}' }} }} }}\n",
+        model.display()
+    );
+    let engine = engine(&backends(&urls, &optimizer)).await;
+    eventually("the tools are embedded", || engine.embedding_status().embedded == tools.len()).await;
+    let wish = "I need to search for information online";
+    let found = call(&engine, "optim.find_tool", json!({"tool_description": wish})).await.unwrap();
+    assert_eq!(found["structuredContent"]["tools"][0]["name"], "tavily_tavily_search", "{found}");
+    let found = call(&engine, "optim.search_tools", json!({"query": wish})).await.unwrap();
+    assert_eq!(found["structuredContent"]["tools"][0]["tool"], "tavily_tavily_search", "{found}");
+    let set = call(&engine, "optim.set_context", json!({"query": wish})).await.unwrap();
+    let context = ContextKey::of_handle(set["structuredContent"]["context_id"].as_str().unwrap());
+    let snapshot = engine.snapshot();
+    let principal = Caller::default().principal;
+    let view = snapshot.view(&principal);
+    let list =
+        engine.contextual_list(&snapshot, &view, context, principal.key(), NameStyle::Underscore).unwrap();
+    let names: Vec<_> = list.entries().iter().map(|entry| entry.key.as_str()).collect();
+    let listed: Vec<_> = names.iter().filter(|name| !name.starts_with("optim_")).collect();
+    assert_eq!(listed, [&"tavily_tavily_search"], "{names:?}");
 }

@@ -172,3 +172,36 @@ fn time(milliseconds: i64) -> String {
     let since = Duration::from_millis(u64::try_from(milliseconds).unwrap_or_default());
     humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + since).to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tool with this many calls, all of them successful but `failures`.
+    fn tool(name: &str, calls: u64, failures: u64) -> ToolMetrics {
+        let counts = (calls, calls - failures, failures);
+        let (call_count, success_count, failure_count) = counts;
+        ToolMetrics { call_count, success_count, failure_count, ..ToolMetrics::new("s", name, 0) }
+    }
+
+    fn names(book: &MetricsBook, sort: MetricsOrder) -> Vec<String> {
+        let query = MetricsQuery { sort: Some(sort), ..MetricsQuery::default() };
+        report(book, None, &query, |_| true).tools.into_iter().map(|tool| tool.tool).collect()
+    }
+
+    #[test]
+    fn an_order_shows_ten_tools_and_top_ones_have_five_calls() {
+        let mut book = MetricsBook::default();
+        for (name, calls, failures) in
+            [("a", 10, 1), ("b", 20, 0), ("c", 2, 0), ("half", 4, 2), ("bad", 4, 3)]
+        {
+            book.put(tool(name, calls, failures));
+        }
+        assert_eq!(names(&book, MetricsOrder::Top), ["b", "a"], "the others were hardly called");
+        assert_eq!(names(&book, MetricsOrder::Failing), ["bad"], "below one half");
+        for number in 0..20 {
+            book.put(tool(&format!("more{number}"), 5, 0));
+        }
+        assert_eq!(names(&book, MetricsOrder::Top).len(), 10);
+    }
+}

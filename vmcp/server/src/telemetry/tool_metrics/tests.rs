@@ -4,8 +4,10 @@ use serde_json::json;
 
 use super::Filter;
 use super::report::{MetricsQuery, MetricsReport, report};
+use crate::access::identity::Principal;
 use crate::engine::{Engine, Options, Storage};
-use crate::testing::{self, KEYWORDS, Scripted, backends, call, engine};
+use crate::route::Caller;
+use crate::testing::{self, KEYWORDS, Scripted, backends, call, call_with, engine};
 
 async fn figures(engine: &Engine) -> MetricsReport {
     engine.tool_metrics().flush().await;
@@ -49,6 +51,33 @@ async fn each_way_of_a_call_is_counted_once_and_refused_arguments_are_not() {
         1
     );
     assert_eq!(figures(&engine).await.tools.len(), 2);
+}
+
+#[tokio::test]
+async fn a_call_without_an_answer_is_a_failure_with_its_reason() {
+    let server = Scripted::start(&[("slow", "Takes its time.", json!({}))]).await;
+    let engine = engine(&backends(&[("one", &server.url)], KEYWORDS)).await;
+    let late = json!({"tool_name": "one_slow", "timeout": 0.1, "parameters": {}});
+    call(&engine, "optim.call_tool", late).await.unwrap();
+    let tool = figures(&engine).await.tools.remove(0);
+    assert_eq!((tool.call_count, tool.failure_count), (1, 1));
+    assert!(tool.last_error.is_some_and(|error| !error.is_empty()), "the reason");
+    assert!(tool.avg_latency_ms >= 100.0, "{}", tool.avg_latency_ms);
+}
+
+#[tokio::test]
+async fn calls_from_several_projects_are_counted_in_one_row() {
+    let server = Scripted::start(&tools()).await;
+    let profiles =
+        format!("profiles: {{ blue: {{ servers: [one] }}, red: {{ servers: [one] }} }}\n{KEYWORDS}");
+    let engine = engine(&backends(&[("one", &server.url)], &profiles)).await;
+    for profile in [None, Some("blue"), Some("red")] {
+        let principal = Principal { profile: profile.map(Into::into), ..Principal::default() };
+        let caller = Caller { principal, ..Caller::default() };
+        call_with(&engine, &caller, json!({"name": "one_add", "arguments": {"a": 1}})).await.unwrap();
+    }
+    let tools = figures(&engine).await.tools;
+    assert_eq!((tools.len(), tools[0].call_count), (1, 3));
 }
 
 #[tokio::test]

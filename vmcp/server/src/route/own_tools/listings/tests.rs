@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use vmcp_config::OptimTool;
 
-use crate::engine::{Engine, Options};
-use crate::testing::{DenyTool, Scripted, backends, call, engine, engine_with, eventually};
+use crate::engine::{Engine, Options, Storage};
+use crate::testing::{self, DenyTool, Scripted, backends, call, engine, engine_with, eventually};
 
 fn all() -> String {
     let tools = OptimTool::ALL.map(OptimTool::bare).join(", ");
@@ -43,7 +43,8 @@ async fn a_client_gets_along_with_list_schema_and_call() {
         let schema = structured(&engine, "optim_get_tool_schema", arguments).await;
         assert_eq!((&schema["success"], &schema["server"]), (&json!(true), &json!("one")));
         assert_eq!(schema["tool"]["name"], "one_add");
-        assert_eq!(schema["tool"]["inputSchema"]["required"], json!(["a"]));
+        let whole = json!({"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"]});
+        assert_eq!(schema["tool"]["inputSchema"], whole);
         assert!(schema.get("stale").is_none());
     }
     let missing = structured(&engine, "optim_get_tool_schema", json!({"tool_name": "one_ad"})).await;
@@ -103,12 +104,70 @@ async fn metrics_are_shown_with_the_tools_and_by_themselves() {
     assert_eq!(listed["tools"][1]["metrics"]["call_count"], 3);
     let failing = structured(&engine, "optim_get_tool_metrics", json!({"sort": "failing"})).await;
     assert_eq!(failing["tools"].as_array().unwrap().len(), 1);
+    call(&engine, "one_add", json!({"a": 1})).await.unwrap();
+    for (asked, expected) in [
+        (json!({"server": "one"}), json!(["add", "fail"])),
+        (json!({"server": "one", "tool": "fail"}), json!(["fail"])),
+        (json!({"tool": "one_fail"}), json!(["fail"])),
+        (json!({"server": "two"}), json!([])),
+    ] {
+        let metrics = structured(&engine, "optim_get_tool_metrics", asked.clone()).await;
+        let tools: Vec<_> = metrics["tools"].as_array().unwrap().iter().map(|tool| &tool["tool"]).collect();
+        assert_eq!(json!(tools), expected, "{asked}");
+    }
+    let one = json!({"server": "one", "tool": "add"});
+    structured(&engine, "optim_reset_tool_metrics", one).await;
     let one = structured(&engine, "optim_get_tool_metrics", json!({"server": "one", "tool": "add"})).await;
     assert_eq!(one["success"], false);
     let reset = structured(&engine, "optim_reset_tool_metrics", json!({"tool": "one_fail"})).await;
     assert_eq!(reset, json!({"success": true, "reset": 1}));
     let metrics = structured(&engine, "optim_get_tool_metrics", json!({})).await;
     assert_eq!(metrics["servers"], json!([]));
+}
+
+#[tokio::test]
+async fn success_rates_have_two_decimals_and_a_tool_without_calls_has_no_figures() {
+    let (server, dir) = (server().await, tempfile::tempdir().unwrap());
+    let calls: Vec<_> = (0..47)
+        .map(|at| vmcp_store::CallFact {
+            at,
+            succeeded: at >= 3,
+            latency_ms: 1250.0,
+            outcome: "ok",
+            error: None,
+        })
+        .collect();
+    let store = vmcp_store::StateStore::open(dir.path()).unwrap();
+    store.record_calls(&[("one", "add", &calls)]).unwrap();
+    drop(store);
+    let options = Options { storage: Storage::Dir(dir.path().to_owned()), ..Options::default() };
+    let yaml = testing::config(&backends(&[("one", &server.url)], &all()));
+    let engine = Engine::start(yaml, options).await.unwrap();
+    engine.settled().await;
+    engine.tool_metrics().flush().await;
+    let listed = structured(&engine, "optim_list_tools", json!({"server": "one", "include_metrics": true}));
+    let listed = listed.await;
+    assert_eq!(
+        listed["tools"][0]["metrics"],
+        json!({"success_rate": 0.94, "avg_latency_ms": 1250.0, "call_count": 47})
+    );
+    assert_eq!(listed["tools"][1]["metrics"], Value::Null);
+}
+
+#[tokio::test]
+async fn a_policy_may_keep_clients_from_resetting_metrics() {
+    let server = server().await;
+    let policies = format!(
+        "incomingAuth: {{ authz: {{ policies: ['permit(principal, action, resource);', \
+         'forbid(principal, action, resource == Tool::\"optim.reset_tool_metrics\");'] }} }}\n{}",
+        all()
+    );
+    let engine = engine(&backends(&[("one", &server.url)], &policies)).await;
+    call(&engine, "one_fail", json!({})).await.unwrap();
+    let refused = call(&engine, "optim.reset_tool_metrics", json!({})).await.unwrap_err();
+    assert_eq!(refused["message"], "Unknown tool: optim.reset_tool_metrics");
+    let metrics = structured(&engine, "optim_get_tool_metrics", json!({})).await;
+    assert_eq!(metrics["servers"][0]["tools"][0]["call_count"], 1, "nothing is forgotten");
 }
 
 #[tokio::test]
@@ -147,7 +206,12 @@ async fn alternatives_are_named_without_a_failure_and_within_the_callers_rights(
     let engine = engine(&yaml).await;
     let asked = json!({"server_name": "one", "tool_name": "add"});
     let found = structured(&engine, "optim_get_tool_alternatives", asked.clone()).await;
-    assert_eq!(found["alternatives"][0]["tool"], "two_add", "{found}");
+    let named = &found["alternatives"][0];
+    assert_eq!((&named["server"], &named["tool"]), (&json!("two"), &json!("two_add")), "{found}");
+    let similarity = named["similarity"].as_f64().unwrap();
+    assert!(similarity > 0.0 && similarity <= 1.0, "{found}");
+    assert_eq!(named["success_rate"], Value::Null, "hardly called yet");
+    assert!(named["reason"].as_str().unwrap().contains("another server"), "{found}");
     let options = Options { policy: Some(DenyTool::named("two_add")), ..Options::default() };
     let limited = engine_with(&yaml, options).await;
     let found = structured(&limited, "optim_get_tool_alternatives", asked).await;
