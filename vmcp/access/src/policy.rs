@@ -69,6 +69,7 @@ pub struct CedarPolicy {
 struct PreparedPolicy {
     exact: Policy,
     for_lists: Policy,
+    depends_on_arguments: bool,
 }
 
 /// A decision, and the policy that decided.
@@ -87,7 +88,11 @@ impl CedarPolicy {
     pub fn new(authz: &Arc<Authz>) -> CedarPolicy {
         let policies = authz.policies.policies();
         let policies: Vec<_> = policies
-            .map(|policy| PreparedPolicy { exact: policy.clone(), for_lists: bounds::for_lists(policy) })
+            .map(|policy| PreparedPolicy {
+                exact: policy.clone(),
+                for_lists: bounds::for_lists(policy),
+                depends_on_arguments: bounds::depends_on_arguments(policy),
+            })
             .collect();
         let is_read = |claim: &str| {
             let attribute = format!("claim_{claim}");
@@ -139,6 +144,12 @@ impl CedarPolicy {
             let errors = vec!["the arguments are no object, or name a key twice".to_owned()];
             return Verdict { allowed: false, policy: DEFAULT_DENY.to_owned(), errors };
         };
+        // Asked with each search: where arguments cannot matter, the answer is that of the first time.
+        if question.is_own_tool() && !subject.tools_depend_on_arguments {
+            let nothing = values::Attributes::new();
+            let ask = || self.ask(subject, policies, question, &subject.context, &nothing);
+            return subject.own_verdict(question.name, ask);
+        }
         let mut context = subject.context.clone();
         let flat = values::arguments(&arguments);
         context.extend(flat.clone());

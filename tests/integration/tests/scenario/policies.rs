@@ -1,7 +1,7 @@
 //! Cedar policies: clients see and call what they may; policies change while the server runs.
 
 use serde_json::{Value, json};
-use vmcp_integration::{Fixture, Vmcp, eventually};
+use vmcp_integration::{Fixture, Vmcp, eventually, http_client};
 
 /// Settings with these policies.
 fn with(policies: &[&str]) -> Value {
@@ -16,10 +16,17 @@ async fn policies_hide_tools_and_change_without_a_restart() {
         r#"forbid(principal, action, resource) when { context has arg_message && context.arg_message == "secret" };"#,
         r#"forbid(principal, action, resource == Tool::"optim.reset_tool_metrics");"#,
     ]);
-    settings["optimizer"] = json!({"exposure": "All", "tools": ["find_tool", "reset_tool_metrics"]});
+    settings["optimizer"] = json!({
+        "exposure": "All",
+        "discovery": {"enabled": true},
+        "tools": ["find_tool", "reset_tool_metrics"],
+    });
     let mut vmcp = Vmcp::new().backend(&echo).config(settings).start().await;
     let client = vmcp.with_tool("echo_echo").await;
     assert!(!client.tools().await.contains_key("echo_sleep"));
+    let by_topic = http_client().get(vmcp.url.replace("/mcp", "/tools")).send().await.expect("an answer");
+    let by_topic = by_topic.text().await.expect("a list");
+    assert!(by_topic.contains("echo_echo") && !by_topic.contains("echo_sleep"), "{by_topic}");
     let answer = client.call_tool("echo_echo", json!({"message": "hello"})).await;
     assert_eq!(answer.content_text(), "hello", "{}", answer.text);
     // Denied for its tool, denied for its arguments, and unknown: one answer.

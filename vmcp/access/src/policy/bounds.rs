@@ -33,6 +33,11 @@ pub(super) fn reads_arguments(policy: &Policy) -> bool {
     policy.to_json().is_ok_and(|json| any_attribute(&json, &mut |name| name == ARGUMENTS))
 }
 
+/// True if an argument may matter to the policy's decision about a call.
+pub(super) fn depends_on_arguments(policy: &Policy) -> bool {
+    policy.to_json().map_or(true, |json| json.get("conditions").is_none_or(depends))
+}
+
 /// True if the policy reads this attribute or entry.
 pub(super) fn reads(policy: &Policy, attribute: &str) -> bool {
     policy.to_json().is_ok_and(|json| any_attribute(&json, &mut |name| name == attribute))

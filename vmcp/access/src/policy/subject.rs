@@ -6,12 +6,13 @@ use cedar_policy::{
     ActionConstraint, Entities, Entity, EntityId, EntityUid, Policy, PolicySet, PrincipalConstraint,
     RestrictedExpression,
 };
+use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use vmcp_config::Authz;
 
 use super::question::Kind;
 use super::values::{self, Attributes};
-use super::{PreparedPolicy, Unevaluated, groups};
+use super::{PreparedPolicy, Unevaluated, Verdict, groups};
 use crate::identity::Identity;
 
 /// Key of a client's rights.
@@ -37,6 +38,10 @@ pub struct Subject {
     /// Policies that may concern this client, by action.
     policies: Vec<(Kind, PolicySet, PolicySet)>,
     none: PolicySet,
+    /// True if arguments may matter to a policy about tools that may concern this client.
+    pub(super) tools_depend_on_arguments: bool,
+    /// Verdicts about own tools, by name.
+    own_verdicts: Mutex<HashMap<String, Verdict>>,
 }
 
 impl Subject {
@@ -76,7 +81,25 @@ impl Subject {
             };
             (kind, set(|policy| &policy.exact), set(|policy| &policy.for_lists))
         });
-        Subject { context, policies: sorted.collect(), entities, uid, none: PolicySet::new() }
+        let matters = |policy: &PreparedPolicy| {
+            policy.depends_on_arguments
+                && has_principal(&policy.exact, &uid, &ancestors)
+                && has_action(&policy.exact, Kind::Tool)
+        };
+        let tools_depend_on_arguments = policies.iter().any(matters);
+        let (policies, none) = (sorted.collect(), PolicySet::new());
+        let own_verdicts = Mutex::default();
+        Subject { context, policies, entities, uid, none, tools_depend_on_arguments, own_verdicts }
+    }
+
+    /// Returns the verdict about an own tool; asks once. There are as many as vmcp has tools of its own.
+    pub(super) fn own_verdict(&self, name: &str, ask: impl FnOnce() -> Verdict) -> Verdict {
+        if let Some(known) = self.own_verdicts.lock().get(name) {
+            return known.clone();
+        }
+        let verdict = ask();
+        self.own_verdicts.lock().insert(name.to_owned(), verdict.clone());
+        verdict
     }
 
     /// Returns the policies about calls of items of a kind.

@@ -132,6 +132,31 @@ fn own_tools_are_allowed_unless_a_policy_forbids_them_in_any_spelling() {
 }
 
 #[test]
+fn the_verdict_about_an_own_tool_is_kept_unless_arguments_may_matter() {
+    let who = identity("bob", json!({}));
+    let own = |arguments| Question { name: "optim.find_tool", arguments, ..Question::default() };
+    let plain = policy(&["permit(principal, action, resource);"]);
+    assert!(!plain.subject(&who).tools_depend_on_arguments);
+    for _ in 0..2 {
+        check(&plain, &who, &own(Some(r#"{"q":"any"}"#)), Ok("policy0"));
+    }
+    check(&plain, &who, &own(Some(r#"{"q":1,"q":2}"#)), Err(DEFAULT_DENY));
+    let careful = policy(&[
+        "permit(principal, action, resource);",
+        r#"forbid(principal, action, resource) when { context has arg_q && context.arg_q == "secret" };"#,
+    ]);
+    check(&careful, &who, &own(Some(r#"{"q":"any"}"#)), Ok("policy0"));
+    check(&careful, &who, &own(Some(r#"{"q":"secret"}"#)), Err("policy1"));
+    check(&careful, &who, &own(Some(r#"{"q":"any"}"#)), Ok("policy0"));
+    for condition in ["context.arguments.a == 1", "context == {}", "resource has arg_a"] {
+        let depends = policy(&[&format!("permit(principal, action, resource) when {{ {condition} }};")]);
+        assert!(depends.subject(&who).tools_depend_on_arguments, "{condition}");
+    }
+    let of_others = r#"forbid(principal == Client::"eve", action, resource) when { context has arg_q };"#;
+    assert!(!policy(&[of_others]).subject(&who).tools_depend_on_arguments);
+}
+
+#[test]
 fn a_resource_is_known_by_its_uri_and_by_the_form_that_toolhive_gives_it() {
     let note =
         Question { kind: Kind::Resource, name: "file:///a.txt", backend: Some("fs"), ..tool("fs", None) };

@@ -1,5 +1,7 @@
 //! Matrix of identities, ways and items under Cedar policies.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 use vmcp_config::OptimTool;
 use vmcp_wire::lists::pages::List;
@@ -153,6 +155,7 @@ async fn no_own_tool_shows_what_policies_do_not_permit() {
         let params = json!({"name": format!("optim.{tool}"), "arguments": arguments});
         go_as(&engine, caller_named(name), "tools/call", &params).await
     };
+    let mut asked = BTreeSet::new();
     // The tool has metrics by then.
     call("alice", "call_tool", &json!({"tool_name": "one_work"})).await;
     let before = backends[0].methods();
@@ -167,6 +170,7 @@ async fn no_own_tool_shows_what_policies_do_not_permit() {
         ("get_tool_alternatives", json!({"tool_name": "two_work"})),
         ("get_tool_metrics", json!({})),
     ] {
+        asked.insert(tool);
         for name in ["bob", "mallory", "anonymous"] {
             let answer = call(name, tool, &arguments).await;
             let shown = ["one_work", "\"one\"", "\\\"one\\\""].iter().any(|it| answer.contains(it));
@@ -180,6 +184,7 @@ async fn no_own_tool_shows_what_policies_do_not_permit() {
         ("call_tool", "tool_name", "one_work", "one_none"),
         ("read_mcp_resource", "resource_uri", "one://note", "none://note"),
     ] {
+        asked.insert(tool);
         for name in ["bob", "mallory", "anonymous"] {
             let denied = call(name, tool, &json!({key: known})).await;
             let missing = call(name, tool, &json!({key: unknown})).await;
@@ -190,6 +195,14 @@ async fn no_own_tool_shows_what_policies_do_not_permit() {
     assert_eq!(backends[0].methods(), before, "the backend hears nothing");
     let read = call("alice", "read_mcp_resource", &json!({"resource_uri": "one://note"})).await;
     assert!(backends[0].methods().len() > before.len(), "{read}");
+    // Tools for operators' clients act on what all clients share.
+    for tool in ["reset_tool_metrics", "refresh_tools", "regenerate_embeddings"] {
+        asked.insert(tool);
+        let answer = call("bob", tool, &json!({})).await;
+        assert!(!answer.contains("one"), "{tool}: {answer}");
+    }
+    let all: BTreeSet<&str> = OptimTool::ALL.into_iter().map(OptimTool::bare).collect();
+    assert_eq!(asked, all, "a new own tool has its line above");
 }
 
 #[tokio::test]
