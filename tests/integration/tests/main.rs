@@ -63,6 +63,7 @@ mod scenario {
     mod tools_api;
     mod traces;
     mod two_clients;
+    mod upstream_tokens;
 }
 
 /// Every test that a page names as proof exists.

@@ -7,8 +7,10 @@ use sha2::{Digest as _, Sha256};
 use vmcp_config::{IncomingAuth, OidcIssuer};
 
 use crate::api_keys::ApiKeys;
+use crate::auth_server::AuthServer;
 use crate::client_certificate::ClientCertificate;
 use crate::identity::Identity;
+use crate::identity::upstream_tokens::{LatestTokens, UpstreamTokens};
 use crate::oidc::issuer::{Issuer, IssuerStatus};
 use crate::oidc::key_source::Timing;
 use crate::oidc::ring_provider;
@@ -27,6 +29,8 @@ pub struct Authentication {
     issuers: Vec<Arc<Issuer>>,
     api_keys: ApiKeys,
     verified: TokenCache,
+    auth_server: Option<Arc<AuthServer>>,
+    latest: LatestTokens,
 }
 
 impl Authentication {
@@ -42,8 +46,15 @@ impl Authentication {
         timing: Timing,
     ) -> Authentication {
         ring_provider::install();
+        let auth_server = config.auth_server.as_ref().and_then(|wanted| {
+            AuthServer::start(wanted, before.auth_server.as_deref(), timing).map(Arc::new)
+        });
         let issuer = |wanted: &Arc<OidcIssuer>| {
-            let same = before.issuers.iter().find(|issuer| issuer.config() == wanted);
+            if config.auth_server.as_ref().is_some_and(|own| own.issuer == wanted.issuer) {
+                let keys = auth_server.as_ref().map(|server| server.verifying_keys()).unwrap_or_default();
+                return Arc::new(Issuer::own(Arc::clone(wanted), keys));
+            }
+            let same = before.issuers.iter().find(|issuer| issuer.config() == wanted && !issuer.is_own());
             same.map_or_else(|| Arc::new(Issuer::start(Arc::clone(wanted), timing)), Arc::clone)
         };
         Authentication {
@@ -51,6 +62,8 @@ impl Authentication {
             issuers: config.issuers.iter().map(issuer).collect(),
             api_keys: ApiKeys::new(&config.api_keys),
             verified: TokenCache::default(),
+            auth_server,
+            latest: before.latest.clone(),
         }
     }
 
@@ -69,9 +82,19 @@ impl Authentication {
         !self.api_keys.is_empty()
     }
 
-    /// Returns the state of each issuer, for operators.
+    /// Returns the embedded authorization server.
+    pub fn auth_server(&self) -> Option<&Arc<AuthServer>> {
+        self.auth_server.as_ref()
+    }
+
+    /// Returns the tokens of the client who signed in last.
+    pub fn latest_tokens(&self) -> &LatestTokens {
+        &self.latest
+    }
+
+    /// Returns the state of each identity provider that is another server, for operators.
     pub fn status(&self) -> Vec<IssuerStatus> {
-        self.issuers.iter().map(|issuer| issuer.status()).collect()
+        self.issuers.iter().filter(|issuer| !issuer.is_own()).map(|issuer| issuer.status()).collect()
     }
 
     /// Returns the client that a credential proves. `None` stands for a request without one.
@@ -118,9 +141,15 @@ impl Authentication {
             let verified = issuer.verify(token, &header).await;
             let verified = verified.and_then(|found| issuer.check_scopes(&found.0).map(|()| found));
             match verified {
-                Ok((claims, keys)) => {
-                    let identity = Identity::known(&claimed, &claims.subject, claims.all, Some(token.into()));
+                Ok((mut claims, keys)) => {
                     let until = claims.until;
+                    let own = self.auth_server.as_ref().filter(|_| issuer.is_own());
+                    let upstream = own.map_or_else(UpstreamTokens::default, |server| {
+                        server.take_upstream(&claims.subject, &mut claims.all)
+                    });
+                    self.latest.note(&upstream, until);
+                    let (all, token) = (claims.all, Some(token.into()));
+                    let identity = Identity::signed_in(&claimed, &claims.subject, all, token, upstream);
                     let verified = Verified { identity: identity.clone(), until, keys, issuer: position };
                     return Ok((identity, verified));
                 }

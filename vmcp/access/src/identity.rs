@@ -1,11 +1,15 @@
 //! [`Identity`]: a client as it has proved to be. Cheap to clone; equal if issuer and subject are equal.
 
+pub mod upstream_tokens;
+
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
+
+use self::upstream_tokens::UpstreamTokens;
 
 /// A client, as far as it has proved who it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -25,6 +29,7 @@ pub struct KnownIdentity {
     digest: [u8; 32],
     claims_digest: [u8; 32],
     token: Option<Box<str>>,
+    upstream: UpstreamTokens,
 }
 
 impl Identity {
@@ -37,6 +42,17 @@ impl Identity {
         claims: Map<String, Value>,
         token: Option<Box<str>>,
     ) -> Identity {
+        Identity::signed_in(issuer, subject, claims, token, UpstreamTokens::default())
+    }
+
+    /// Makes an identity that has signed in through vmcp, with the tokens of the providers.
+    pub(crate) fn signed_in(
+        issuer: &str,
+        subject: &str,
+        claims: Map<String, Value>,
+        token: Option<Box<str>>,
+        upstream: UpstreamTokens,
+    ) -> Identity {
         // `preserve_order` is on: claims in another order have another digest, which costs one view more.
         let claims_digest = Sha256::digest(Value::Object(claims.clone()).to_string()).into();
         Identity::Known(Arc::new(KnownIdentity {
@@ -46,6 +62,7 @@ impl Identity {
             claims,
             claims_digest,
             token,
+            upstream,
         }))
     }
 
@@ -109,6 +126,11 @@ impl KnownIdentity {
     /// Returns the token that proved the identity. Secret: never logged, never stored.
     pub fn token(&self) -> Option<&str> {
         self.token.as_deref()
+    }
+
+    /// Returns the tokens of the providers at which the client signed in through vmcp. Secret.
+    pub fn upstream_tokens(&self) -> &UpstreamTokens {
+        &self.upstream
     }
 }
 

@@ -1,8 +1,10 @@
 //! Access: proof of who calls, and the policies about the calls. [`identity`] is the result of the proof,
 //! [`authentication`] the way to it: keys of [`api_keys`] and tokens that [`oidc`] verifies; [`policy`]
-//! decides, [`rate_limit`] counts; [`outgoing`] has the tokens that backends get for a client.
+//! decides, [`rate_limit`] counts; [`outgoing`] has the tokens that backends get for a client, and
+//! [`auth_server`] those that clients get from vmcp itself.
 
 pub mod api_keys;
+pub mod auth_server;
 pub mod authentication;
 pub mod client_certificate;
 pub mod identity;

@@ -8,12 +8,14 @@
 //! | `cache` | tokens by client: LRU, single flight, renewal ahead of expiry |
 //! | `aws` | keys of roles, signed requests |
 //! | [`logins`] | tokens of `vmcp login`, on disk |
+//! | `upstream` | tokens of upstream providers, as the client's access token carries them |
 
 mod aws;
 mod cache;
 mod grants;
 pub mod logins;
-mod provider;
+pub(crate) mod provider;
+mod upstream;
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -27,6 +29,7 @@ use self::cache::{SubjectKey, TokenCache};
 use self::grants::Grants;
 pub use self::provider::HttpClient;
 use crate::identity::Identity;
+use crate::identity::upstream_tokens::LatestTokens;
 
 /// The reason why there is no token. Neither part shows a token or a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,6 +46,7 @@ pub struct OutgoingError {
 pub struct BackendTokens {
     grants: Grants,
     cache: TokenCache,
+    latest: LatestTokens,
 }
 
 /// The party that a token is for.
@@ -64,7 +68,13 @@ impl BackendTokens {
         logins: Option<PathBuf>,
     ) -> Option<Self> {
         let grants = Grants::new(backend, credentials, http, logins)?;
-        Some(Self { grants, cache: TokenCache::default() })
+        Some(Self { grants, cache: TokenCache::default(), latest: LatestTokens::default() })
+    }
+
+    /// Lists with the tokens of the client who signed in last, where the credentials say so.
+    #[must_use]
+    pub fn listing_with(self, latest: LatestTokens) -> Self {
+        Self { latest, ..self }
     }
 
     /// Returns the access token for `subject`, or `None` if the backend gets none. `refused` is a token that
@@ -74,6 +84,9 @@ impl BackendTokens {
         subject: Subject<'_>,
         refused: Option<&str>,
     ) -> Result<Option<Secret>, OutgoingError> {
+        if let Grants::Upstream(inject) = &self.grants {
+            return upstream::token(inject, subject, &self.latest, refused);
+        }
         let Some(request) = self.grants.request(subject)? else { return Ok(None) };
         let key = if self.grants.is_per_client() { key_of(subject) } else { SubjectKey::default() };
         let fetch = |is_refused: bool| self.grants.fetch(request, refused.filter(|_| is_refused));

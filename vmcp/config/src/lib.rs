@@ -43,7 +43,7 @@ pub use self::sections::audit::{AUDIT_EVENT_TYPES, Audit, OtlpTarget};
 pub use self::sections::authz::Authz;
 pub use self::sections::backend::outgoing_auth::{
     AwsKeys, AwsRoles, AwsSts, ClientCredentials, Credentials, OAuthClient, OnBehalfOf, TokenEndpoint,
-    TokenExchange, Xaa,
+    TokenExchange, UpstreamInject, Xaa,
 };
 pub use self::sections::backend::{
     Backend, Isolation, MAX_BACKEND_NAME, MAX_BACKENDS, ProtocolEra, Transport, is_backend_name,
@@ -52,6 +52,7 @@ pub use self::sections::backend::{
 pub use self::sections::config::{Config, SETTINGS_AT_START};
 pub use self::sections::incoming_auth::IncomingAuth;
 pub use self::sections::incoming_auth::api_keys::ApiKey;
+pub use self::sections::incoming_auth::auth_server::{AuthServer, Upstream, UpstreamKind, UserInfo};
 pub use self::sections::incoming_auth::oidc::OidcIssuer;
 pub use self::sections::operational::{CircuitBreaker, LogLevel, Operational};
 pub use self::sections::optimizer::contextual::{ContextSource, Contextual, NoContext};

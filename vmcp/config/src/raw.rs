@@ -19,12 +19,16 @@ use crate::sections::backend::outgoing_auth::OutgoingRules;
 pub use crate::sections::backend::outgoing_auth::{
     RawAwsSts, RawClientCredentials, RawCredentials, RawCredentialsType, RawHeaderInjection, RawOAuth,
     RawOnBehalfOf, RawOutgoingAuth, RawOutgoingAuthSource, RawPassthrough, RawRoleMapping, RawTokenExchange,
-    RawXaa,
+    RawUpstreamInject, RawXaa,
 };
 use crate::sections::backend::{self, SharedBackendSettings, Transport};
 pub use crate::sections::backend::{RawBackend, RawCommand, RawTransport};
 use crate::sections::config::Config;
 pub use crate::sections::incoming_auth::api_keys::RawApiKey;
+pub use crate::sections::incoming_auth::auth_server::{
+    RawAuthServer, RawFieldMapping, RawOAuth2Upstream, RawOidcUpstream, RawTokenLifespans,
+    RawUpstreamProvider, RawUpstreamType, RawUserInfo,
+};
 pub use crate::sections::incoming_auth::oidc::RawOidc;
 pub use crate::sections::incoming_auth::{RawIncomingAuth, RawIncomingAuthType};
 pub use crate::sections::operational::{
@@ -68,6 +72,9 @@ pub struct RawConfig {
     pub telemetry: RawTelemetry,
     /// Authentication of clients.
     pub incoming_auth: RawIncomingAuth,
+    /// Embedded authorization server: a person signs in through vmcp at identity providers, whose tokens
+    /// backends get by `upstreamInject`. Default: none.
+    pub auth_server: Option<RawAuthServer>,
     /// Credentials for backends besides their constant `headers`.
     pub outgoing_auth: RawOutgoingAuth,
     /// Names of headers of a client's request that every backend with a `url` gets unchanged;
@@ -109,11 +116,16 @@ impl RawConfig {
                 "add one, or import those of another client by `vmcp init --from FILE`",
             );
         }
-        let incoming_auth = self.incoming_auth.validate(self.server.tls.is_some(), report);
+        let (has_tls, has_auth_server) = (self.server.tls.is_some(), self.auth_server.is_some());
+        let mut incoming_auth = self.incoming_auth.validate(has_tls, has_auth_server, report);
+        let auth_server = self.auth_server.as_ref();
+        let auth_server =
+            auth_server.and_then(|raw| raw.validate(&self.server.session_keys, &mut incoming_auth, report));
         // A login of one person must not serve other people by itself.
         let is_one_person = incoming_auth.is_anonymous();
         let passthrough = &self.passthrough_headers;
         let outgoing = OutgoingRules::new(&self.outgoing_auth, passthrough, &names, is_one_person, report);
+        let outgoing = outgoing.with_upstreams(auth_server.as_ref(), self.auth_server.is_some(), report);
         let proxy = self.proxy.validate(timeouts.default.as_ref(), report);
         let shared = SharedBackendSettings {
             preconnect: self.proxy.preconnect_servers.iter().map(String::as_str).collect(),
@@ -130,6 +142,10 @@ impl RawConfig {
                 backend::check_own_address(url, &server, &problems::item("backends", index), report);
             }
         }
+        incoming_auth.auth_server = auth_server.map(|mut server| {
+            server.carry_tokens_for(backends.iter().map(|backend| &backend.credentials));
+            Arc::new(server)
+        });
         let read_only = self.backends.iter().filter(|backend| backend.read_only);
         let read_only = read_only.filter_map(|backend| backend.name.as_deref()).map(Arc::from).collect();
         let exposures = self.profiles.values().filter_map(|profile| profile.exposure);

@@ -46,6 +46,7 @@ pub use snapshot::view::View;
 pub use tool_drift::ChangedTool;
 
 use crate::access::identity::Principal;
+use crate::access::outgoing::TokenFactory;
 use crate::access::policy;
 use crate::search::context::{Contexts, Learner};
 use crate::search::{LearnedTools, QueryVectors, Searcher};
@@ -119,6 +120,7 @@ impl Engine {
             shared.byte_budget.clone(),
             options.orphan_guard,
             options.served,
+            TokenFactory::new(shared.snapshot.load().authentication.latest_tokens().clone()),
         );
         let session_listings = fleet.session_listings();
         let conductor = conductor::start(Arc::clone(&shared), behavior, fleet, stop.clone());

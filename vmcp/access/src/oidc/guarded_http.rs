@@ -7,13 +7,13 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::redirect;
-use reqwest::{Certificate, Client};
+use reqwest::{Certificate, Client, RequestBuilder};
 use url::{Host, Url};
 use vmcp_config::OidcIssuer;
 use vmcp_error_chain::error_chain;
@@ -28,7 +28,9 @@ const MAX_ANSWER_BYTES: usize = 1 << 20;
 pub(crate) enum FetchError {
     #[error("{0} is not https; for development, set insecureAllowHttp")]
     NotHttps(Url),
-    #[error("{url} has the address {address}; set jwksAllowPrivateIp if the provider is in this network")]
+    #[error(
+        "{url} has the address {address}; set jwksAllowPrivateIp (allowPrivateIPs of an upstream provider) if the provider is in this network"
+    )]
     Private { url: Url, address: IpAddr },
     #[error("{url} cannot be fetched: {reason}")]
     Transport { url: Url, reason: String },
@@ -48,7 +50,16 @@ struct AddressRules {
     allow_private: bool,
 }
 
-/// An HTTP client for the documents of one issuer.
+/// Rules about the places that a client reaches.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GuardRules {
+    /// True if TLS is not required.
+    pub(crate) allow_http: bool,
+    /// True if private and loopback addresses are reached.
+    pub(crate) allow_private: bool,
+}
+
+/// An HTTP client for the documents and the endpoints of one provider.
 #[derive(Debug)]
 pub(crate) struct GuardedClient {
     client: Client,
@@ -59,25 +70,43 @@ pub(crate) struct GuardedClient {
 impl GuardedClient {
     /// Makes the client of an issuer; reads its file of certificates.
     pub(crate) fn new(issuer: &OidcIssuer) -> Result<GuardedClient, FetchError> {
-        let rules = AddressRules { allow_private: issuer.allow_private_addresses };
+        let rules = GuardRules {
+            allow_http: issuer.insecure_allow_http,
+            allow_private: issuer.allow_private_addresses,
+        };
+        GuardedClient::with_rules(rules, issuer.ca_bundle_path.as_deref())
+    }
+
+    /// Makes a client with rules of its own; `ca_bundle` is a file of certificates.
+    pub(crate) fn with_rules(
+        GuardRules { allow_http, allow_private }: GuardRules,
+        ca_bundle: Option<&Path>,
+    ) -> Result<GuardedClient, FetchError> {
+        let rules = AddressRules { allow_private };
         let mut builder = Client::builder()
             .redirect(redirect::Policy::none())
             .no_proxy()
             .timeout(REQUEST_TIMEOUT)
             .dns_resolver(Arc::new(GuardedResolver(rules)));
-        if let Some(path) = &issuer.ca_bundle_path {
-            let wrong = |reason: String| FetchError::Certificates { path: path.clone(), reason };
+        if let Some(path) = ca_bundle {
+            let wrong = |reason: String| FetchError::Certificates { path: path.to_owned(), reason };
             let pem = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
             let certificates =
                 Certificate::from_pem_bundle(&pem).map_err(|error| wrong(error_chain(&error)))?;
             builder = builder.tls_certs_merge(certificates);
         }
         let client = builder.build().map_err(|error| FetchError::Client(error_chain(&error)))?;
-        Ok(GuardedClient { client, rules, allow_http: issuer.insecure_allow_http })
+        Ok(GuardedClient { client, rules, allow_http })
     }
 
-    /// Fetches a document.
-    pub(crate) async fn get(&self, url: &Url) -> Result<Vec<u8>, FetchError> {
+    /// Returns the client, for requests to URLs that [`Self::check`] admits. It checks the addresses of names
+    /// itself.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Refuses a URL without TLS, and one of a literal address that may not be reached.
+    pub(crate) fn check(&self, url: &Url) -> Result<(), FetchError> {
         if url.scheme() != "https" && !(self.allow_http && url.scheme() == "http") {
             return Err(FetchError::NotHttps(url.clone()));
         }
@@ -90,11 +119,21 @@ impl GuardedClient {
         if let Some(address) = literal.filter(|address| !self.rules.admit(*address)) {
             return Err(FetchError::Private { url: url.clone(), address });
         }
+        Ok(())
+    }
+
+    /// Fetches a document.
+    pub(crate) async fn get(&self, url: &Url) -> Result<Vec<u8>, FetchError> {
+        self.check(url)?;
+        self.read(url, self.client.get(url.clone()).header("accept", "application/json")).await
+    }
+
+    /// Sends a request to a URL that [`Self::check`] admitted; returns the answer.
+    pub(crate) async fn read(&self, url: &Url, request: RequestBuilder) -> Result<Vec<u8>, FetchError> {
         let failed = |error: reqwest::Error| FetchError::Transport {
             url: url.clone(),
             reason: error_chain(&error.without_url()),
         };
-        let request = self.client.get(url.clone()).header("accept", "application/json");
         let mut response = request.send().await.map_err(failed)?;
         if !response.status().is_success() {
             return Err(FetchError::Status { url: url.clone(), status: response.status().as_u16() });

@@ -7,6 +7,7 @@ use jsonwebtoken::Header;
 use vmcp_config::OidcIssuer;
 
 use super::key_source::{KeySource, KeyState, Timing};
+use super::keys::KeySet;
 use super::verify::{self, Claims, TokenError};
 use crate::rejection::Rejection;
 
@@ -14,8 +15,17 @@ use crate::rejection::Rejection;
 #[derive(Debug)]
 pub struct Issuer {
     config: Arc<OidcIssuer>,
-    keys: KeySource,
+    keys: Keys,
     required: Arc<[String]>,
+}
+
+/// Sources of an issuer's keys.
+#[derive(Debug)]
+enum Keys {
+    /// The provider, over HTTP.
+    Fetched(KeySource),
+    /// This process: it is the issuer itself.
+    Own(KeyState),
 }
 
 /// State of an issuer, for operators.
@@ -32,7 +42,26 @@ pub struct IssuerStatus {
 impl Issuer {
     pub(crate) fn start(config: Arc<OidcIssuer>, timing: Timing) -> Issuer {
         let required = config.required_scopes.clone().into();
-        Issuer { keys: KeySource::start(Arc::clone(&config), timing), config, required }
+        let keys = Keys::Fetched(KeySource::start(Arc::clone(&config), timing));
+        Issuer { config, keys, required }
+    }
+
+    /// The issuer that this process is itself.
+    pub(crate) fn own(config: Arc<OidcIssuer>, keys: KeySet) -> Issuer {
+        let required = config.required_scopes.clone().into();
+        Issuer { config, keys: Keys::Own(KeyState::fixed(keys)), required }
+    }
+
+    /// Returns true if this process is the issuer itself.
+    pub(crate) fn is_own(&self) -> bool {
+        matches!(self.keys, Keys::Own(_))
+    }
+
+    fn state(&self) -> KeyState {
+        match &self.keys {
+            Keys::Fetched(source) => source.state(),
+            Keys::Own(state) => state.clone(),
+        }
     }
 
     /// Returns the settings.
@@ -42,23 +71,27 @@ impl Issuer {
 
     /// Returns the state of the issuer's keys.
     pub fn status(&self) -> IssuerStatus {
-        let KeyState { keys, failure, .. } = self.keys.state();
+        let KeyState { keys, failure, .. } = self.state();
         IssuerStatus { issuer: self.config.issuer.clone(), keys: keys.len(), failure }
     }
 
     /// Returns the version of the present keys.
     pub(crate) fn key_version(&self) -> u64 {
-        self.keys.version()
+        match &self.keys {
+            Keys::Fetched(source) => source.version(),
+            Keys::Own(state) => state.version,
+        }
     }
 
     /// Verifies a token; returns its claims, and the version of the keys that did. A token of a key that is
     /// not known lets the keys be fetched again.
     pub(crate) async fn verify(&self, token: &str, header: &Header) -> Result<(Claims, u64), Rejection> {
-        let state = self.keys.state();
+        let state = self.state();
         if let Some(claims) = self.verify_by(token, header, &state)? {
             return Ok((claims, state.version));
         }
-        let newer = self.keys.newer_than(&state).await;
+        let Keys::Fetched(source) = &self.keys else { return Err(TokenError::Signature.into()) };
+        let newer = source.newer_than(&state).await;
         if let Some(claims) = self.verify_by(token, header, &newer)? {
             return Ok((claims, newer.version));
         }

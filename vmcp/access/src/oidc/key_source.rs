@@ -71,6 +71,13 @@ pub(crate) struct KeyState {
     document: Arc<[u8]>,
 }
 
+impl KeyState {
+    /// Keys that do not change.
+    pub(crate) fn fixed(keys: KeySet) -> Self {
+        Self { keys: Arc::new(keys), ..Self::default() }
+    }
+}
+
 /// The keys of one issuer. Dropping it ends the task that fetches them.
 #[derive(Debug)]
 pub(crate) struct KeySource {

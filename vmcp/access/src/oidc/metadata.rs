@@ -25,6 +25,35 @@ struct Metadata {
     jwks_uri: Url,
 }
 
+/// The endpoints of a provider at which people sign in.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ProviderMetadata {
+    issuer: String,
+    pub(crate) authorization_endpoint: Url,
+    pub(crate) token_endpoint: Url,
+    /// True if answers to authorization requests name the issuer (RFC 9207).
+    #[serde(default, rename = "authorization_response_iss_parameter_supported")]
+    pub(crate) names_itself: bool,
+}
+
+/// Returns the endpoints of a provider, from OpenID Connect Discovery.
+pub(crate) async fn of_provider(
+    client: &GuardedClient,
+    issuer: &Url,
+    text: &str,
+) -> Result<ProviderMetadata, MetadataError> {
+    let url = discovery_url(issuer);
+    let document = client.get(&url).await?;
+    let url = String::from(url);
+    match serde_json::from_slice::<ProviderMetadata>(&document) {
+        Ok(metadata) if metadata.issuer == text => Ok(metadata),
+        Ok(metadata) => {
+            Err(MetadataError::OtherIssuer { url, found: metadata.issuer, wanted: text.to_owned() })
+        }
+        Err(error) => Err(MetadataError::Malformed { url, reason: error.to_string() }),
+    }
+}
+
 /// Returns the URL of an issuer's key set: from OpenID Connect Discovery or, where the provider answers that
 /// with an error, from the metadata of RFC 8414.
 pub(crate) async fn jwks_url(client: &GuardedClient, issuer: &Url, text: &str) -> Result<Url, MetadataError> {

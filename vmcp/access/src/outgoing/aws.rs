@@ -13,6 +13,7 @@ use url::form_urlencoded::Serializer;
 use vmcp_config::{AwsKeys, AwsRoles, AwsSts, Secret};
 
 use super::cache::FetchedToken;
+use super::grants::SubjectToken;
 use super::provider::{self, HttpClient};
 use super::{OutgoingError, Subject};
 
@@ -72,7 +73,8 @@ impl AwsSigner {
             return Ok(roles.token_file.is_some().then_some(KeysFor::Vmcp));
         };
         let known = identity.as_known().ok_or_else(no_token)?;
-        let token = known.token().ok_or_else(no_token)?;
+        let from = SubjectToken::new(roles.subject_provider.as_ref(), "");
+        let token = from.of(known).ok_or_else(no_token)?;
         let role = role_of(roles, known.claims()).ok_or_else(|| OutgoingError {
             reason: "no role of AWS is for this client".to_owned(),
             detail: format!("no entry of `roleMappings` has a value of the claim `{}`", roles.role_claim),

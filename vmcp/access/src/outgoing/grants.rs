@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use vmcp_config::{Credentials, TokenEndpoint};
+use vmcp_config::{Credentials, TokenEndpoint, UpstreamInject};
 
 use super::aws::{AwsSigner, KeysFor};
 use super::cache::FetchedToken;
 use super::logins::LoginTokens;
 use super::provider::{HttpClient, Provider, TokenAnswer};
 use super::{OutgoingError, Subject};
+use crate::identity::KnownIdentity;
 
 const CLIENT_CREDENTIALS: &str = "client_credentials";
 const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
@@ -20,10 +21,31 @@ const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
 /// The kinds of credentials with their providers.
 #[derive(Debug)]
 pub(super) enum Grants {
-    ClientCredentials { provider: Provider, parameters: Parameters },
-    TokenExchange { provider: Provider, parameters: Parameters, subject_type: String, has_secret: bool },
-    Xaa { idp: Provider, target: Provider, parameters: Parameters, subject_type: String },
-    OnBehalfOf { provider: Provider, parameters: Parameters },
+    ClientCredentials {
+        provider: Provider,
+        parameters: Parameters,
+    },
+    TokenExchange {
+        provider: Provider,
+        parameters: Parameters,
+        subject_type: String,
+        has_secret: bool,
+        from: SubjectToken,
+    },
+    Xaa {
+        idp: Provider,
+        target: Provider,
+        parameters: Parameters,
+        subject_type: String,
+        from: SubjectToken,
+    },
+    OnBehalfOf {
+        provider: Provider,
+        parameters: Parameters,
+        from: SubjectToken,
+    },
+    /// Nothing is requested.
+    Upstream(UpstreamInject),
     Login(LoginTokens),
     Aws(AwsSigner),
 }
@@ -53,6 +75,37 @@ impl Parameters {
     }
 }
 
+/// The token of a client that is exchanged: of an upstream provider, or the client's own.
+#[derive(Debug)]
+pub(super) struct SubjectToken {
+    provider: Option<String>,
+    is_id_token: bool,
+}
+
+impl SubjectToken {
+    pub(super) fn new(provider: Option<&String>, kind: &str) -> Self {
+        Self { provider: provider.cloned(), is_id_token: kind.ends_with(":id_token") }
+    }
+
+    /// Returns the token. A client that signed in through vmcp has a token of vmcp's own, which means nothing
+    /// elsewhere: that of its first provider stands for it.
+    pub(super) fn of<'a>(&self, known: &'a KnownIdentity) -> Option<&'a str> {
+        let upstream = known.upstream_tokens();
+        match self.provider.as_deref().or_else(|| upstream.first()) {
+            Some(provider) if self.is_id_token => upstream.id(provider),
+            Some(provider) => upstream.access(provider),
+            None => known.token(),
+        }
+    }
+}
+
+fn no_token() -> OutgoingError {
+    OutgoingError {
+        reason: "it wants a token in exchange for the client's own; sign in to vmcp with a token".to_owned(),
+        detail: String::new(),
+    }
+}
+
 /// A request: for a token for vmcp itself, for one in exchange for a client's token, for keys.
 #[derive(Clone, Copy)]
 pub(super) enum GrantRequest<'a> {
@@ -72,6 +125,7 @@ impl Grants {
         Some(match credentials {
             Credentials::AwsSts(settings) => Self::Aws(AwsSigner::new(settings.clone(), http)),
             Credentials::Automatic | Credentials::None => return None,
+            Credentials::UpstreamInject(inject) => Self::Upstream(inject.clone()),
             Credentials::OAuth(_) => Self::Login(LoginTokens::new(backend, logins, http)),
             Credentials::ClientCredentials(own) => Self::ClientCredentials {
                 provider: provider(&own.endpoint),
@@ -86,16 +140,19 @@ impl Grants {
                     &exchange.scopes,
                 ),
                 subject_type: exchange.subject_token_type.clone(),
+                from: SubjectToken::new(exchange.subject_provider.as_ref(), &exchange.subject_token_type),
             },
             Credentials::Xaa(xaa) => Self::Xaa {
                 idp: provider(&xaa.idp),
                 target: provider(&xaa.target),
                 parameters: Parameters::new(Some(&xaa.audience), xaa.resource.as_ref(), &xaa.scopes),
                 subject_type: xaa.subject_token_type.clone(),
+                from: SubjectToken::new(xaa.subject_provider.as_ref(), &xaa.subject_token_type),
             },
             Credentials::OnBehalfOf(obo) => Self::OnBehalfOf {
                 provider: provider(&obo.endpoint),
                 parameters: Parameters::new(None, None, &obo.scopes),
+                from: SubjectToken::new(obo.subject_provider.as_ref(), ACCESS_TOKEN),
             },
         })
     }
@@ -121,13 +178,14 @@ impl Grants {
                 Ok(has_secret.then_some(GrantRequest::Own))
             }
             (Self::Xaa { .. } | Self::OnBehalfOf { .. }, Subject::Vmcp) => Ok(None),
-            (_, Subject::Client(identity)) => {
-                let token = identity.as_known().and_then(|known| known.token());
-                token.map(|token| Some(GrantRequest::Exchange(token))).ok_or_else(|| OutgoingError {
-                    reason: "it wants a token in exchange for the client's own; sign in to vmcp with a token"
-                        .to_owned(),
-                    detail: String::new(),
-                })
+            // `BackendTokens` asks for no request.
+            (Self::Upstream(_), _) => Ok(None),
+            (
+                Self::TokenExchange { from, .. } | Self::Xaa { from, .. } | Self::OnBehalfOf { from, .. },
+                Subject::Client(identity),
+            ) => {
+                let token = identity.as_known().and_then(|known| from.of(known));
+                token.map(|token| Some(GrantRequest::Exchange(token))).ok_or_else(no_token)
             }
         }
     }
@@ -142,6 +200,7 @@ impl Grants {
             (Self::Login(login), _) => return login.fetch(refused).await,
             (Self::Aws(signer), GrantRequest::Keys(subject)) => return signer.fetch(subject).await,
             (Self::Aws(signer), _) => return signer.fetch(KeysFor::Vmcp).await,
+            (Self::Upstream(_), _) => return Err(no_token()),
             (Self::ClientCredentials { provider, parameters }, _)
             | (Self::TokenExchange { provider, parameters, .. }, GrantRequest::Own) => {
                 let mut form = vec![("grant_type", CLIENT_CREDENTIALS)];
@@ -156,7 +215,7 @@ impl Grants {
                 form.extend(parameters.all());
                 provider.access_token(&form).await?
             }
-            (Self::Xaa { idp, target, parameters, subject_type }, GrantRequest::Exchange(token)) => {
+            (Self::Xaa { idp, target, parameters, subject_type, .. }, GrantRequest::Exchange(token)) => {
                 let mut form = exchange(token, subject_type, ID_JAG);
                 form.extend(parameters.all());
                 let assertion = idp.ask(&form).await?.access_token;
@@ -164,7 +223,7 @@ impl Grants {
                 form.extend(parameters.scope());
                 target.access_token(&form).await?
             }
-            (Self::OnBehalfOf { provider, parameters }, GrantRequest::Exchange(token)) => {
+            (Self::OnBehalfOf { provider, parameters, .. }, GrantRequest::Exchange(token)) => {
                 let mut form = vec![
                     ("grant_type", JWT_BEARER),
                     ("assertion", token),

@@ -31,6 +31,14 @@ const MAX_QUOTED: usize = 200;
 pub struct HttpClient(std::sync::Arc<OnceLock<Option<reqwest::Client>>>);
 
 impl HttpClient {
+    /// Uses a client that exists.
+    pub(crate) fn of(client: reqwest::Client) -> Self {
+        let http = Self::default();
+        // Nothing was set before.
+        let _ = http.0.set(Some(client));
+        http
+    }
+
     pub(super) fn get(&self) -> Result<&reqwest::Client, OutgoingError> {
         let build = || {
             let builder = reqwest::Client::builder().redirect(Policy::none()).timeout(TIMEOUT);
@@ -45,7 +53,7 @@ impl HttpClient {
 }
 
 /// A token endpoint, and what was learned about it.
-pub(super) struct Provider {
+pub(crate) struct Provider {
     endpoint: TokenEndpoint,
     http: HttpClient,
     /// True if the provider takes the client's secret in the body only.
@@ -60,17 +68,18 @@ impl fmt::Debug for Provider {
 
 /// The answer of a token endpoint.
 #[derive(Debug, Deserialize)]
-pub(super) struct TokenAnswer {
-    pub(super) access_token: Secret,
+pub(crate) struct TokenAnswer {
+    pub(crate) access_token: Secret,
     /// Seconds; some providers send a string.
     expires_in: Option<Value>,
-    pub(super) refresh_token: Option<Secret>,
+    pub(crate) refresh_token: Option<Secret>,
+    pub(crate) id_token: Option<Secret>,
     token_type: Option<String>,
 }
 
 impl TokenAnswer {
     /// The life of the token.
-    pub(super) fn life(&self) -> Option<Duration> {
+    pub(crate) fn life(&self) -> Option<Duration> {
         let seconds = match self.expires_in.as_ref()? {
             Value::String(text) => text.parse().ok()?,
             number => number.as_f64()? as u64,
@@ -92,6 +101,13 @@ struct ErrorAnswer {
     error_description: String,
 }
 
+/// A request without a token.
+pub(crate) struct NoToken {
+    /// The error code; `None`: the provider was not reached or not understood.
+    pub(crate) refused: Option<String>,
+    pub(crate) error: OutgoingError,
+}
+
 /// Failure of one request: a status and the provider's words.
 struct Refused {
     status: StatusCode,
@@ -99,7 +115,7 @@ struct Refused {
 }
 
 impl Provider {
-    pub(super) fn new(endpoint: TokenEndpoint, http: HttpClient) -> Self {
+    pub(crate) fn new(endpoint: TokenEndpoint, http: HttpClient) -> Self {
         Self { endpoint, http, secret_in_body: AtomicBool::new(false) }
     }
 
@@ -110,16 +126,25 @@ impl Provider {
 
     /// Requests an access token; `form` are the parameters of the grant.
     pub(super) async fn access_token(&self, form: &[(&str, &str)]) -> Result<TokenAnswer, OutgoingError> {
-        let answer = self.ask(form).await?;
+        self.access_token_or_code(form).await.map_err(|failed| failed.error)
+    }
+
+    /// Requests an access token; a failure says whether the provider refused.
+    pub(crate) async fn access_token_or_code(&self, form: &[(&str, &str)]) -> Result<TokenAnswer, NoToken> {
+        let answer = self.try_ask(form).await?;
         if answer.is_bearer() {
             return Ok(answer);
         }
-        Err(self.failed("it gave a token of a type that cannot be sent", ""))
+        Err(self.failed("it gave a token of a type that cannot be sent", "").into())
     }
 
     /// Requests any kind of token. The client's secret travels in the `Authorization` header; providers that
     /// refuse that get it in the body.
     pub(super) async fn ask(&self, form: &[(&str, &str)]) -> Result<TokenAnswer, OutgoingError> {
+        self.try_ask(form).await.map_err(|failed| failed.error)
+    }
+
+    async fn try_ask(&self, form: &[(&str, &str)]) -> Result<TokenAnswer, NoToken> {
         let in_body = self.secret_in_body.load(Ordering::Relaxed);
         let refused = match self.send(form, in_body).await? {
             Ok(answer) => return Ok(answer),
@@ -135,7 +160,10 @@ impl Provider {
         }
         let Refused { status, answer: ErrorAnswer { error, error_description } } = refused;
         let code = if error.is_empty() { format!("HTTP {}", status.as_u16()) } else { quoted(&error) };
-        Err(self.failed(&format!("it refused with {code}{}", remedy(&error)), &quoted(&error_description)))
+        let failed = format!("it refused with {code}{}", remedy(&error));
+        // Errors of the provider's own (5xx) pass; refusals of a grant do not.
+        let refused = (!status.is_server_error()).then_some(code);
+        Err(NoToken { refused, error: self.failed(&failed, &quoted(&error_description)) })
     }
 
     async fn send(
@@ -154,7 +182,14 @@ impl Provider {
             return Ok(Err(Refused { status, answer }));
         }
         // The parser's own words could quote a token.
-        serde_json::from_slice(&answer).map(Ok).map_err(|_| self.failed("its answer holds no token", ""))
+        let malformed = |_| self.failed("its answer holds no token", "");
+        serde_json::from_slice(&answer).map(Ok).or_else(|error| {
+            // GitHub refuses with HTTP 200.
+            match serde_json::from_slice::<ErrorAnswer>(&answer) {
+                Ok(answer) if !answer.error.is_empty() => Ok(Err(Refused { status, answer })),
+                _ => Err(malformed(error)),
+            }
+        })
     }
 
     fn request(
@@ -194,6 +229,12 @@ impl Provider {
             reason: format!("the identity provider gives no token: {reason}"),
             detail: format!("token endpoint at {}{separator}{detail}", self.host()),
         }
+    }
+}
+
+impl From<OutgoingError> for NoToken {
+    fn from(error: OutgoingError) -> Self {
+        Self { refused: None, error }
     }
 }
 

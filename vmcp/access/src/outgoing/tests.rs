@@ -71,6 +71,7 @@ impl Idp {
 
     fn exchange(&self, life: &str) -> BackendTokens {
         tokens(&Credentials::TokenExchange(TokenExchange {
+            subject_provider: None,
             endpoint: self.endpoint(),
             audience: Some(life.to_owned()),
             resource: None,
@@ -197,6 +198,7 @@ async fn client_credentials_are_the_same_for_all_and_a_dead_provider_is_said_to_
 async fn cross_application_access_asks_both_providers() {
     let (idp, target) = (Idp::start().await, Idp::start().await);
     let tokens = tokens(&Credentials::Xaa(Xaa {
+        subject_provider: None,
         idp: idp.endpoint(),
         target: target.endpoint(),
         audience: "https://as.example".to_owned(),

@@ -1,6 +1,7 @@
 //! `incomingAuth`: authentication of clients, by tokens of identity providers and by keys.
 
 pub(crate) mod api_keys;
+pub(crate) mod auth_server;
 mod client_certificates;
 pub(crate) mod oidc;
 
@@ -13,6 +14,7 @@ use super::authz::RawAuthz;
 use super::server::Server;
 use crate::problems::{self, Report};
 use api_keys::{ApiKey, RawApiKey};
+use auth_server::AuthServer;
 use client_certificates::RawClientCertificates;
 use oidc::{OidcIssuer, RawOidc};
 
@@ -25,6 +27,8 @@ pub struct IncomingAuth {
     pub api_keys: Vec<ApiKey>,
     /// Authorities (PEM) whose certificates are accepted (mTLS).
     pub client_authorities: Option<String>,
+    /// The embedded authorization server, whose issuer is among the issuers.
+    pub auth_server: Option<Arc<AuthServer>>,
 }
 
 impl IncomingAuth {
@@ -75,9 +79,9 @@ pub enum RawIncomingAuthType {
 const PATH: &str = "incomingAuth";
 
 impl RawIncomingAuth {
-    /// `has_tls`: the client port has TLS.
-    pub(crate) fn validate(&self, has_tls: bool, report: &mut Report) -> IncomingAuth {
-        self.check_blocks(report);
+    /// `has_tls`: the client port has TLS; `has_auth_server`: there is an issuer of vmcp's own.
+    pub(crate) fn validate(&self, has_tls: bool, has_auth_server: bool, report: &mut Report) -> IncomingAuth {
+        self.check_blocks(has_auth_server, report);
         let mut issuers = Vec::new();
         let blocks = self.oidc.iter().map(|block| ("incomingAuth.oidc".to_owned(), block));
         let further = self.additional_issuers.iter().enumerate();
@@ -91,6 +95,7 @@ impl RawIncomingAuth {
             issuers,
             api_keys: api_keys::validate(&self.api_keys, report),
             client_authorities: certificates.map(|block| block.validate(has_tls, report)),
+            auth_server: None,
         }
     }
 
@@ -110,8 +115,17 @@ impl RawIncomingAuth {
 
     /// Reports a block that `type` needs and that is missing, and blocks that `type` makes no use of: a list
     /// of keys that protects nothing is a mistake, not a warning.
-    fn check_blocks(&self, report: &mut Report) {
-        let kind = self.kind.unwrap_or(RawIncomingAuthType::Anonymous);
+    fn check_blocks(&self, has_auth_server: bool, report: &mut Report) {
+        let default =
+            if has_auth_server { RawIncomingAuthType::Oidc } else { RawIncomingAuthType::Anonymous };
+        let kind = self.kind.unwrap_or(default);
+        if has_auth_server && kind != RawIncomingAuthType::Oidc {
+            report.problem(
+                &problems::key(PATH, "type"),
+                "with `authServer`, clients present its tokens",
+                "write `type: oidc`, or remove `authServer`",
+            );
+        }
         let (oidc, keys) = (self.oidc.is_some(), !self.api_keys.is_empty());
         let further = !self.additional_issuers.is_empty();
         let certificates = self.client_certificates.is_some();
@@ -119,7 +133,7 @@ impl RawIncomingAuth {
             report.problem(&problems::key(PATH, name), "missing", remedy);
         };
         match kind {
-            RawIncomingAuthType::Oidc if !oidc => {
+            RawIncomingAuthType::Oidc if !oidc && !has_auth_server => {
                 needs("oidc", "add `oidc: { issuer: https://…, audience: … }`");
             }
             RawIncomingAuthType::ApiKeys if !keys => {

@@ -10,6 +10,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use sha2::{Digest as _, Sha256};
+use vmcp_access::identity::upstream_tokens::LatestTokens;
 use vmcp_access::outgoing::{BackendTokens, HttpClient, OutgoingError, OutgoingRequest, Subject};
 use vmcp_backend::{CredentialError, CredentialSource, SharedCredentials, UnprovedRequest};
 
@@ -21,13 +22,22 @@ const BEARER: &str = "Bearer ";
 
 /// Makes the tokens of backends; all of them share one HTTP client.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct TokenFactory(HttpClient);
+pub(crate) struct TokenFactory {
+    http: HttpClient,
+    /// The tokens of who signed in last through vmcp, for listings.
+    latest: LatestTokens,
+}
 
 impl TokenFactory {
+    /// Makes tokens; backends that list for nobody else are listed with `latest`.
+    pub(crate) fn new(latest: LatestTokens) -> Self {
+        Self { http: HttpClient::default(), latest }
+    }
+
     /// Returns the tokens of a backend; `None` if it gets none.
     pub(crate) fn tokens(&self, spec: &vmcp_config::Backend) -> Option<Arc<BackendTokens>> {
-        let tokens = BackendTokens::new(&spec.name, &spec.credentials, self.0.clone(), logins_folder());
-        tokens.map(Arc::new)
+        let tokens = BackendTokens::new(&spec.name, &spec.credentials, self.http.clone(), logins_folder());
+        tokens.map(|tokens| Arc::new(tokens.listing_with(self.latest.clone())))
     }
 }
 

@@ -87,6 +87,7 @@ struct Conductor {
 impl Conductor {
     async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
         let (mut dirty, stop, news) = (false, self.stop.clone(), self.fleet.news());
+        let latest = self.shared.snapshot.load().authentication.latest_tokens().clone();
         loop {
             tokio::select! {
                 () = stop.cancelled() => break,
@@ -120,6 +121,7 @@ impl Conductor {
                 // Only marked here: the rebuild waits for the debounce, so that a burst of listings makes one
                 // snapshot.
                 () = news.notified() => dirty = true,
+                () = latest.first() => self.fleet.refresh_injected(),
                 () = tokio::time::sleep_until(self.build_again_after.into()), if dirty => {
                     dirty = false;
                     self.rebuild(None).await;

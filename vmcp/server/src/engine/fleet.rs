@@ -12,7 +12,7 @@ use vmcp_access::outgoing::BackendTokens;
 use vmcp_backend::{
     Backend, BackendSettings, ByteBudget, Downstream, HttpClient, OrphanGuard, SessionListingCount, breaker,
 };
-use vmcp_config::Config;
+use vmcp_config::{Config, Credentials};
 use vmcp_model::discovered::Discovered;
 
 use super::recorder::definition_changes::ChangedListing;
@@ -83,6 +83,7 @@ impl Fleet {
         byte_budget: ByteBudget,
         orphan_guard: Option<Arc<OrphanGuard>>,
         served: Option<Arc<str>>,
+        token_factory: TokenFactory,
     ) -> Fleet {
         let http = HttpClient::default();
         let starts = BackendSettings::default().starts;
@@ -90,7 +91,7 @@ impl Fleet {
             running: BTreeMap::new(),
             news: Arc::default(),
             http,
-            token_factory: TokenFactory::default(),
+            token_factory,
             byte_budget,
             downstream,
             bridge,
@@ -104,6 +105,15 @@ impl Fleet {
     /// Returns the count of sessions that see definitions of their own at any backend.
     pub(super) fn session_listings(&self) -> SessionListingCount {
         self.session_listings.clone()
+    }
+
+    /// Lists the backends again that get tokens of upstream providers, since there is one to list with.
+    pub(super) fn refresh_injected(&self) {
+        let injected =
+            |running: &&RunningBackend| matches!(running.spec.credentials, Credentials::UpstreamInject(_));
+        for running in self.running.values().filter(injected) {
+            running.backend.refresh();
+        }
     }
 
     /// Notified when a backend has another listing than before.
@@ -290,7 +300,7 @@ mod tests {
     #[test]
     fn a_replaced_backend_has_the_time_that_its_calls_may_take() {
         let config = config("proxy: { maxToolTimeout: 15m }");
-        let fleet = Fleet::new(None, false, ByteBudget::default(), None, None);
+        let fleet = Fleet::new(None, false, ByteBudget::default(), None, None, TokenFactory::default());
         assert_eq!(fleet.settings(&config).drain_timeout, Duration::from_mins(15));
     }
 }

@@ -182,6 +182,7 @@ impl Sts {
         seconds: u64,
     ) -> BackendTokens {
         let roles = AwsRoles {
+            subject_provider: None,
             endpoint: self.endpoint.clone(),
             token_file: token_file.map(Into::into),
             role_claim: "groups".to_owned(),

@@ -4,6 +4,7 @@
 mod aws;
 mod raw;
 mod raw_aws;
+mod upstream_inject;
 mod validation;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,6 +18,7 @@ pub use self::raw::{
 };
 
 pub use self::raw_aws::{RawAwsSts, RawRoleMapping};
+pub use self::upstream_inject::{RawUpstreamInject, UpstreamInject};
 pub(crate) use self::validation::OutgoingRules;
 use crate::values::secret::Secret;
 
@@ -41,6 +43,8 @@ pub enum Credentials {
     OnBehalfOf(OnBehalfOf),
     /// Requests signed for AWS.
     AwsSts(AwsSts),
+    /// The client's token of an upstream provider of `authServer`.
+    UpstreamInject(UpstreamInject),
 }
 
 impl Credentials {
@@ -55,6 +59,7 @@ impl Credentials {
             Self::Xaa(_) => "xaa",
             Self::OnBehalfOf(_) => "obo",
             Self::AwsSts(_) => "awsSts",
+            Self::UpstreamInject(_) => "upstreamInject",
         }
     }
 
@@ -72,7 +77,7 @@ impl Credentials {
     /// Returns true if each client gets credentials of its own.
     pub fn is_per_client(&self) -> bool {
         match self {
-            Self::TokenExchange(_) | Self::Xaa(_) | Self::OnBehalfOf(_) => true,
+            Self::TokenExchange(_) | Self::Xaa(_) | Self::OnBehalfOf(_) | Self::UpstreamInject(_) => true,
             Self::AwsSts(aws) => aws.is_per_client(),
             _ => false,
         }
@@ -130,6 +135,8 @@ pub struct TokenExchange {
     pub scopes: Vec<String>,
     /// URN of the type of the client's token.
     pub subject_token_type: String,
+    /// Upstream provider whose token is exchanged; `None`: the client's own, or that of the first provider.
+    pub subject_provider: Option<String>,
 }
 
 /// Cross-application access.
@@ -147,6 +154,8 @@ pub struct Xaa {
     pub scopes: Vec<String>,
     /// URN of the type of the client's token.
     pub subject_token_type: String,
+    /// Upstream provider whose token is asserted; `None`: the client's own, or that of the first provider.
+    pub subject_provider: Option<String>,
 }
 
 /// On-behalf-of flow.
@@ -156,4 +165,6 @@ pub struct OnBehalfOf {
     pub endpoint: TokenEndpoint,
     /// Scopes of the token.
     pub scopes: Vec<String>,
+    /// Upstream provider whose token is asserted; `None`: the client's own, or that of the first provider.
+    pub subject_provider: Option<String>,
 }

@@ -1,5 +1,6 @@
 //! The layers of the client port, one file each; [`super::stack`] assembles them.
 
+pub(super) mod auth_server_route;
 pub(super) mod authenticate;
 pub(super) mod cors;
 pub(super) mod endpoint;

@@ -8,6 +8,7 @@
 //! Endpoint              the path, the methods, a bridge that is not up yet          404, 405, 503
 //! Authenticate          the principal: identity and address                         400, 401, 403, 503
 //! PrincipalLimits       requests and bytes of one principal                         429
+//! AuthServerRoute       sign-in and tokens, where `authServer` is configured         200, 201, 303, 400, 401
 //! ToolsRoute            tools by topic, for programs that are no MCP clients        200, 400, 403, 405
 //! ReadBody              media types, size, time, the byte budget of the process     406, 408, 413, 415, 503
 //!   │
@@ -25,6 +26,7 @@ use std::sync::Arc;
 
 use vmcp_config::Server;
 
+use super::layers::auth_server_route::AuthServerRoute;
 use super::layers::authenticate::Authenticate;
 use super::layers::authenticate::configured::ConfiguredAuthenticator;
 use super::layers::cors::Cors;
@@ -51,7 +53,8 @@ pub(super) fn client_stack(
     let mcp = McpService::new(Arc::clone(edge));
     let read_body = ReadBody::new(budget, Arc::clone(&metrics), mcp);
     let tools = ToolsRoute::new(ToolsApi::new(edge.engine.clone()), read_body);
-    let limits = PrincipalLimits::new(Arc::clone(&metrics), tools);
+    let sign_in = AuthServerRoute::new(Arc::clone(edge), edge.engine.byte_budget().clone(), tools);
+    let limits = PrincipalLimits::new(Arc::clone(&metrics), sign_in);
     let authenticate = Authenticate::new(
         ConfiguredAuthenticator::new(Arc::clone(&metrics), Arc::clone(edge.engine.call_observers())),
         limits,

@@ -80,7 +80,7 @@ impl Edge {
     }
 
     /// Returns the address of this process, for tokens that are sealed as a whole; empty without one.
-    pub(super) fn home_address(&self) -> String {
+    pub(crate) fn home_address(&self) -> String {
         let address = self.engine.snapshot().config.server.peer_address;
         address.map(|address| address.to_string()).unwrap_or_default()
     }

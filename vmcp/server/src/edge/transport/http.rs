@@ -7,9 +7,9 @@
 pub(crate) mod activity;
 pub(crate) mod arriving_event;
 mod call_streams;
-mod client_body;
+pub(crate) mod client_body;
 pub(crate) mod exchange;
-mod forward;
+pub(crate) mod forward;
 pub(crate) mod refuse;
 pub(crate) mod request_permit;
 pub(crate) mod respond;

@@ -57,6 +57,9 @@ pub struct AwsRoles {
     pub fallback: Option<String>,
     /// Claim that names the session.
     pub session_name_claim: String,
+    /// Upstream provider whose token proves the right to a role; `None`: the client's own, or that of the
+    /// first provider.
+    pub subject_provider: Option<String>,
     /// Life of the keys.
     pub session_duration: Duration,
 }
@@ -139,6 +142,7 @@ fn roles(raw: &RawAwsSts, region: &str, path: &str, report: &mut Report) -> Opti
         fallback: raw.fallback_role_arn.clone(),
         session_name_claim: raw.session_name_claim.clone().unwrap_or_else(|| "sub".to_owned()),
         session_duration: Duration::from_secs(seconds.into()),
+        subject_provider: raw.subject_provider_name.clone(),
     })
 }
 

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::raw_aws::RawAwsSts;
+use super::upstream_inject::RawUpstreamInject;
 use crate::values::secret::Secret;
 
 /// Credentials for backends besides their constant `headers`: the entry of a backend, else `default`, else
@@ -59,6 +60,8 @@ pub enum RawCredentialsType {
     Obo,
     /// Requests signed for AWS.
     AwsSts,
+    /// The client's token of an upstream provider of `authServer`.
+    UpstreamInject,
 }
 
 /// Credentials of one backend: a `type`, and the block of that name.
@@ -86,6 +89,8 @@ pub struct RawCredentials {
     pub obo: Option<RawOnBehalfOf>,
     /// `awsSts`: requests signed for AWS (Signature Version 4).
     pub aws_sts: Option<RawAwsSts>,
+    /// `upstreamInject`: the token that an upstream provider of `authServer` gave to the person who calls.
+    pub upstream_inject: Option<RawUpstreamInject>,
 }
 
 /// One constant header.
@@ -170,6 +175,9 @@ pub struct RawTokenExchange {
     pub scopes: Vec<String>,
     /// Type of the client's token: `access_token` (default), `id_token`, `jwt`, or the URN of one.
     pub subject_token_type: Option<String>,
+    /// Provider of `authServer` whose token is exchanged. Default: the client's own token; where `authServer`
+    /// gave that, the token of its first provider.
+    pub subject_provider_name: Option<String>,
     /// Allow an http `tokenUrl` that is no loopback address: whoever listens gets secret and tokens.
     pub insecure_allow_http: bool,
 }
@@ -203,6 +211,9 @@ pub struct RawXaa {
     pub scopes: Vec<String>,
     /// Type of the client's token: `id_token` (default), `access_token`, `jwt`, or the URN of one.
     pub subject_token_type: Option<String>,
+    /// Provider of `authServer` whose token is exchanged. Default: the client's own token; where `authServer`
+    /// gave that, the token of its first provider.
+    pub subject_provider_name: Option<String>,
     /// Allow an http `targetTokenUrl` that is no loopback address.
     pub insecure_target_token_url: bool,
 }
@@ -227,4 +238,7 @@ pub struct RawOnBehalfOf {
     pub audience: Option<String>,
     /// Scopes of the token.
     pub scopes: Vec<String>,
+    /// Provider of `authServer` whose token is exchanged. Default: the client's own token; where `authServer`
+    /// gave that, the token of its first provider.
+    pub subject_token_provider_name: Option<String>,
 }

@@ -29,6 +29,9 @@ pub struct RawAwsSts {
     pub session_duration: Option<u32>,
     /// Claim that names the session in AWS's logs. Default: `sub`.
     pub session_name_claim: Option<String>,
+    /// Provider of `authServer` whose token is shown to STS. Default: the client's own token; where
+    /// `authServer` gave that, the token of its first provider.
+    pub subject_provider_name: Option<String>,
     /// File with a token of vmcp itself, such as that of a Kubernetes service account; read whenever keys are
     /// fetched. With it vmcp lists the backend as `fallbackRoleArn`. Without `roleMappings`, all clients act
     /// as that role too.

@@ -10,10 +10,12 @@ use super::raw::{
 };
 use super::{
     ClientCredentials, Credentials, OAuthClient, OnBehalfOf, TokenEndpoint, TokenExchange, Xaa, aws,
+    upstream_inject,
 };
 use crate::problems::{self, Problem, Report};
 use crate::sections::aggregation;
 use crate::sections::backend::{RawBackend, Transport};
+use crate::sections::incoming_auth::auth_server::AuthServer;
 use crate::values::headers::{self, Headers};
 use crate::values::http_url;
 use crate::values::secret::Secret;
@@ -77,6 +79,27 @@ impl OutgoingRules {
             );
         }
         Self { default, backends, passthrough: common, automatic }
+    }
+
+    /// Checks the providers that credentials name against those of `authServer`.
+    pub(crate) fn with_upstreams(
+        self,
+        server: Option<&AuthServer>,
+        is_configured: bool,
+        report: &mut Report,
+    ) -> Self {
+        // A server with a problem of its own has been reported.
+        if server.is_none() && is_configured {
+            return self;
+        }
+        if let Some(default) = &self.default {
+            default.credentials.check_upstream(&problems::key(SECTION, "default"), server, report);
+        }
+        let at_backends = problems::key(SECTION, "backends");
+        for (name, auth) in &self.backends {
+            auth.credentials.check_upstream(&problems::key(&at_backends, name), server, report);
+        }
+        self
     }
 
     /// Returns the reference without a value among the credentials of a backend, if there is one.
@@ -208,6 +231,12 @@ fn validate(raw: &RawCredentials, path: &str, report: &mut Report) -> BackendAut
             let settings = raw.aws_sts.as_ref().and_then(|block| aws::validate(block, &at, report));
             set(&mut auth, settings.map(Credentials::AwsSts));
         }
+        Kind::UpstreamInject => {
+            let at = problems::key(path, "upstreamInject");
+            let block = raw.upstream_inject.as_ref();
+            let settings = block.and_then(|block| upstream_inject::validate(block, &at, report));
+            set(&mut auth, settings.map(Credentials::UpstreamInject));
+        }
     }
     auth
 }
@@ -230,6 +259,7 @@ fn check_blocks(raw: &RawCredentials, kind: Kind, path: &str, report: &mut Repor
         ("xaa", Kind::Xaa, raw.xaa.is_some()),
         ("obo", Kind::Obo, raw.obo.is_some()),
         ("awsSts", Kind::AwsSts, raw.aws_sts.is_some()),
+        ("upstreamInject", Kind::UpstreamInject, raw.upstream_inject.is_some()),
     ];
     for (name, of, given) in blocks {
         let at = problems::key(path, name);
@@ -309,6 +339,7 @@ fn token_exchange(raw: &RawTokenExchange, path: &str, report: &mut Report) -> Op
         resource: raw.resource.clone(),
         scopes: raw.scopes.clone(),
         subject_token_type,
+        subject_provider: raw.subject_provider_name.clone(),
     }))
 }
 
@@ -347,6 +378,7 @@ fn xaa(raw: &RawXaa, path: &str, report: &mut Report) -> Option<Credentials> {
         resource: raw.target_resource.clone(),
         scopes: raw.scopes.clone(),
         subject_token_type,
+        subject_provider: raw.subject_provider_name.clone(),
     }))
 }
 
@@ -371,6 +403,7 @@ fn on_behalf_of(raw: &RawOnBehalfOf, path: &str, report: &mut Report) -> Option<
     Some(Credentials::OnBehalfOf(OnBehalfOf {
         endpoint: TokenEndpoint { url, client_id, client_secret },
         scopes,
+        subject_provider: raw.subject_token_provider_name.clone(),
     }))
 }
 

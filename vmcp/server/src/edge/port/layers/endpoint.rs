@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use http::{Method, StatusCode};
 
+use super::auth_server_route::server_of;
 use super::read_body::refuse_unread;
 use super::resource_metadata;
 use crate::edge::tools_api;
@@ -39,7 +40,8 @@ impl<S> Endpoint<S> {
 impl<S: Service<Arrival>> Service<Arrival> for Endpoint<S> {
     async fn call(&self, arrival: Arrival) -> Response {
         let path = arrival.head.uri.path();
-        if tools_api::serves(&arrival.snapshot.config, path) {
+        let is_of_auth_server = server_of(&arrival.snapshot.authentication, path).is_some();
+        if is_of_auth_server || tools_api::serves(&arrival.snapshot.config, path) {
             return self.0.call(arrival).await;
         }
         if profile_name(path).is_some() && profile(&arrival).is_none() {

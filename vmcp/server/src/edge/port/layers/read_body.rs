@@ -109,6 +109,18 @@ impl<S: Service<Received>> Service<Admitted> for ReadBody<S> {
     }
 }
 
+/// Reads a body that is no message of MCP: of at most `limit` bytes, and within the same budgets.
+pub(super) async fn read_within(
+    body: &mut Incoming,
+    budget: &ByteBudget,
+    permit: RequestPermit,
+    limit: usize,
+    timeout: Duration,
+) -> Result<Bytes, Response> {
+    let read = Collector { bytes: Vec::new(), held: budget.begin(), permit, limit };
+    bounded(body, read, timeout).await.map_err(|problem| refusal(&problem))
+}
+
 /// 413, 400 or 408: a body too large, broken off, or too slow. 429 or 503: no room for it.
 fn refusal(problem: &BodyError) -> Response {
     let status = match problem {

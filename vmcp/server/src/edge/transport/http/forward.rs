@@ -42,7 +42,7 @@ const CONTEXT: &[u8] = b"forwarded request";
 const LIFETIME_SECS: u64 = 60;
 
 /// Returns the address of the client whose request another replica forwarded.
-pub(super) fn forwarded_from(ring: &KeyRing, head: &Parts) -> Option<IpAddr> {
+pub(crate) fn forwarded_from(ring: &KeyRing, head: &Parts) -> Option<IpAddr> {
     let sealed = head.headers.get(FORWARDED)?.to_str().ok()?;
     let opened = ring.open(sealed, CONTEXT, now()).ok()?;
     std::str::from_utf8(&opened.content).ok()?.parse().ok()
@@ -79,7 +79,7 @@ pub(super) async fn resumption(
 }
 
 /// Sends a request on to the process at `home`, and returns its answer; `None` if it cannot be reached.
-pub(super) async fn send(
+pub(crate) async fn send(
     edge: &Edge,
     home: SocketAddr,
     head: &Parts,
@@ -94,7 +94,7 @@ pub(super) async fn send(
     tokio::spawn(async move { drop(connection.await) });
     let mut request = Request::new(Full::new(body));
     *request.method_mut() = head.method.clone();
-    *request.uri_mut() = head.uri.path().parse().ok()?;
+    *request.uri_mut() = head.uri.path_and_query()?.as_str().parse().ok()?;
     *request.headers_mut() = head.headers.clone();
     // Headers of one connection do not go on.
     for name in [
@@ -121,7 +121,13 @@ pub(super) async fn send(
     });
     let mut response = Response::new(ClientBody::events(pieces));
     *response.status_mut() = answered.status;
-    for name in [header::CONTENT_TYPE, header::CACHE_CONTROL, header::RETRY_AFTER] {
+    for name in [
+        header::CONTENT_TYPE,
+        header::CACHE_CONTROL,
+        header::RETRY_AFTER,
+        header::LOCATION,
+        header::REFERRER_POLICY,
+    ] {
         if let Some(value) = answered.headers.get(&name) {
             response.headers_mut().insert(name, value.clone());
         }

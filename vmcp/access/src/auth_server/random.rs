@@ -1,0 +1,19 @@
+//! Randomness and wall-clock time.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Returns the seconds since the Unix epoch; 0 if the clock is before it.
+pub(crate) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Returns random bytes from the operating system's generator.
+pub(crate) fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    #[expect(
+        clippy::expect_used,
+        reason = "without randomness no token can be made safely; the system is broken"
+    )]
+    getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
+    bytes
+}

@@ -1,0 +1,276 @@
+//! The way of a person: request of the client, consent, one provider after the other, and back to the client
+//! with a code.
+
+mod browser;
+mod pages;
+pub(super) mod pending_logins;
+
+use std::time::Instant;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use http::header::SET_COOKIE;
+use http::{Method, StatusCode};
+use serde::{Deserialize, Serialize};
+use serde_json::Map;
+
+use self::browser::Browser;
+use self::pending_logins::{Login, LoginId};
+use super::AuthServer;
+use super::client::authorization_request::{AuthorizationRequest, Refused, client_answer};
+use super::client::form::Form;
+use super::endpoint::{Answer, Endpoint, EndpointRequest, redirect};
+use super::oauth_error::{OAuthError, SERVER_ERROR, UNAVAILABLE, error};
+use super::seals::Purpose;
+use super::token_endpoint::grant::Person;
+use super::upstream_provider::{Brought, SignedIn, UpstreamError, UpstreamProvider};
+use crate::auth_server::random::{now, random};
+
+/// Words for a person whose sign-in cannot go on.
+const EXPIRED: &str = "This sign-in has expired, or was begun in another browser. Start again in the client.";
+const DENIED: OAuthError = error("access_denied", "the person has not agreed");
+
+/// A request that waits for consent.
+#[derive(Serialize, Deserialize)]
+struct Consent {
+    #[serde(rename = "r")]
+    request: AuthorizationRequest,
+    #[serde(rename = "b")]
+    browser: String,
+}
+
+/// The `state` of a request to a provider.
+#[derive(Serialize, Deserialize)]
+pub(super) struct State {
+    #[serde(rename = "b")]
+    browser: String,
+    /// Name of the provider: its answer goes to its own token endpoint only.
+    #[serde(rename = "u")]
+    provider: String,
+    #[serde(rename = "v")]
+    verifier: String,
+    #[serde(rename = "n")]
+    nonce: String,
+    #[serde(rename = "s")]
+    pub(super) stage: Stage,
+}
+
+/// Stages of a sign-in.
+#[derive(Serialize, Deserialize)]
+pub(super) enum Stage {
+    /// At the first provider: nothing is kept yet.
+    #[serde(rename = "b")]
+    Begin(AuthorizationRequest),
+    /// At a further one.
+    #[serde(rename = "c")]
+    Continue(LoginRef),
+}
+
+/// A login, and the process that keeps it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct LoginRef {
+    #[serde(rename = "l")]
+    pub(super) login: LoginId,
+    #[serde(rename = "p")]
+    pub(super) process: u64,
+    /// Address of the process; empty without one.
+    #[serde(rename = "h", default)]
+    pub(super) home: String,
+}
+
+impl AuthServer {
+    /// Answers at the authorization endpoint: a GET asks for consent, a POST is the answer to that.
+    pub(super) async fn authorize(&self, request: &EndpointRequest<'_>) -> Answer {
+        if *request.method == Method::POST {
+            return self.consented(request).await;
+        }
+        let form = match Form::read(request.query.unwrap_or_default().as_bytes()) {
+            Ok(form) => form,
+            Err(error) => return pages::error(StatusCode::BAD_REQUEST, error.description),
+        };
+        let wanted = match AuthorizationRequest::read(&form, &self.config, &self.seals) {
+            Ok(wanted) => wanted,
+            Err(Refused::Page(words)) => return pages::error(StatusCode::BAD_REQUEST, words),
+            Err(Refused::Redirect { redirect_uri, state, error }) => {
+                let parameters = [("error", error.code), ("error_description", error.description)];
+                let to = client_answer(&redirect_uri, state.as_deref(), &self.config.issuer, &parameters);
+                return to.as_ref().and_then(redirect).unwrap_or_else(failed);
+            }
+        };
+        let browser = Browser::of(request.headers, &self.config.issuer_url).unwrap_or_else(Browser::new);
+        let consent = Consent { request: wanted.clone(), browser: browser.digest() };
+        let seconds = self.config.code_life.as_secs();
+        let sealed = self.seals.seal(Purpose::Consent, &consent, now().saturating_add(seconds));
+        let providers: Vec<_> = self.upstreams.iter().map(|upstream| upstream.config.name.as_str()).collect();
+        let (action, resource) = (self.url_of(Endpoint::Authorize), self.config.resource.as_str());
+        let mut page = pages::consent(&wanted, resource, &providers, &action, &sealed);
+        // As long as the whole sign-in may take.
+        if let Some(cookie) = browser.set_cookie(&self.config.issuer_url, 2 * seconds) {
+            page.headers_mut().insert(SET_COOKIE, cookie);
+        }
+        page
+    }
+
+    /// Sends a person who agreed to the first provider.
+    async fn consented(&self, request: &EndpointRequest<'_>) -> Answer {
+        let expired = || pages::error(StatusCode::BAD_REQUEST, EXPIRED);
+        let Ok(form) = Form::read(request.body) else { return expired() };
+        let consent = form.get("request").and_then(|sealed| self.seals.open(Purpose::Consent, sealed));
+        let browser = Browser::of(request.headers, &self.config.issuer_url).map(|browser| browser.digest());
+        let Some(Consent { request: wanted, browser: began }) = consent else { return expired() };
+        if browser.as_ref() != Some(&began) {
+            return expired();
+        }
+        if form.get("decision") != Some("allow") {
+            return self.refuse(&wanted, &DENIED);
+        }
+        let Some(first) = self.upstreams.first() else { return failed() };
+        match self.send_to(first, began, Stage::Begin(wanted.clone())).await {
+            Ok(answer) => answer,
+            Err(error) => self.told(&first.config.name, &error, &wanted),
+        }
+    }
+
+    /// Takes up the answer of a provider.
+    pub(super) async fn callback(&self, request: &EndpointRequest<'_>) -> Answer {
+        let expired = || pages::error(StatusCode::BAD_REQUEST, EXPIRED);
+        let Ok(form) = Form::read(request.query.unwrap_or_default().as_bytes()) else { return expired() };
+        let Some(state) = self.state_of(&form) else { return expired() };
+        let browser = Browser::of(request.headers, &self.config.issuer_url).map(|browser| browser.digest());
+        if browser.as_ref() != Some(&state.browser) {
+            return expired();
+        }
+        let (wanted, before) = match state.stage {
+            Stage::Begin(wanted) => (wanted, None),
+            Stage::Continue(at) => match self.process.logins.take(at.login) {
+                Some(login) => (login.request, Some((login.person, login.tokens))),
+                None => return expired(),
+            },
+        };
+        let Some(upstream) = self.upstreams.iter().find(|known| known.config.name == state.provider) else {
+            return self.refuse(&wanted, &SERVER_ERROR);
+        };
+        let code = match (form.get("code"), form.get("error")) {
+            (Some(code), None) => code,
+            (_, error) => {
+                let denied = error == Some("access_denied");
+                let error: String =
+                    error.unwrap_or("no code").chars().take(64).filter(|c| !c.is_control()).collect();
+                tracing::warn!(provider = state.provider, error, "sign-in refused by the provider");
+                return self.refuse(&wanted, if denied { &DENIED } else { &SERVER_ERROR });
+            }
+        };
+        let redirect_uri = self.redirect_uri(upstream);
+        let brought = Brought {
+            code,
+            issuer: form.get("iss"),
+            verifier: &state.verifier,
+            nonce: &state.nonce,
+            redirect_uri: &redirect_uri,
+        };
+        let signed_in = match upstream.sign_in(brought).await {
+            Ok(signed_in) => signed_in,
+            Err(error) => return self.told(&state.provider, &error, &wanted),
+        };
+        let Some((person, tokens)) = joined(before, signed_in) else {
+            let reason = "it tells no subject, or claims of more than 8 KiB".to_owned();
+            return self.told(&state.provider, &UpstreamError::Wrong(reason), &wanted);
+        };
+        self.go_on(
+            Login { request: wanted, person, tokens, until: self.deadline() },
+            state.browser,
+            request.home,
+        )
+        .await
+    }
+
+    /// Sends a person to the next provider, or back to the client with a code.
+    async fn go_on(&self, login: Login, browser: String, home: &str) -> Answer {
+        let has = |name: &str| login.tokens.iter().any(|tokens| tokens.provider == name);
+        let next = self.upstreams.iter().find(|upstream| !has(&upstream.config.name));
+        let wanted = login.request.clone();
+        let (subject, client) = (login.person.subject.clone(), wanted.client_name.clone());
+        let at = LoginRef {
+            login: self.process.logins.keep(login),
+            process: self.process.id,
+            home: home.to_owned(),
+        };
+        if let Some(next) = next {
+            return match self.send_to(next, browser, Stage::Continue(at)).await {
+                Ok(answer) => answer,
+                Err(error) => self.told(&next.config.name, &error, &wanted),
+            };
+        }
+        tracing::info!(subject, client, "signed in");
+        let expires = now().saturating_add(self.config.code_life.as_secs());
+        let code = self.seals.seal(Purpose::Code, &at, expires);
+        let to = wanted.answer(&self.config.issuer, &[("code", &code)]);
+        to.as_ref().and_then(redirect).unwrap_or_else(failed)
+    }
+
+    async fn send_to(
+        &self,
+        upstream: &UpstreamProvider,
+        browser: String,
+        stage: Stage,
+    ) -> Result<Answer, UpstreamError> {
+        let secret = || BASE64_URL_SAFE_NO_PAD.encode(random::<32>());
+        let (verifier, nonce) = (secret(), secret());
+        let provider = upstream.config.name.clone();
+        let state = State { browser, provider, verifier, nonce, stage };
+        let expires = now().saturating_add(self.config.code_life.as_secs());
+        let sealed = self.seals.seal(Purpose::State, &state, expires);
+        let redirect_uri = self.redirect_uri(upstream);
+        let url = upstream.authorization_url(&redirect_uri, &sealed, &state.verifier, &state.nonce).await?;
+        redirect(&url).ok_or_else(|| UpstreamError::Wrong("its address cannot be sent".to_owned()))
+    }
+
+    /// Returns the state that a provider brought back.
+    pub(super) fn state_of(&self, form: &Form) -> Option<State> {
+        self.seals.open(Purpose::State, form.get("state")?)
+    }
+
+    fn redirect_uri(&self, upstream: &UpstreamProvider) -> String {
+        let configured = upstream.config.redirect_uri.as_ref();
+        configured.map_or_else(|| self.url_of(Endpoint::Callback), ToString::to_string)
+    }
+
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.config.code_life
+    }
+
+    /// Tells the operator why a sign-in failed, and the client that it did.
+    fn told(&self, provider: &str, error: &UpstreamError, wanted: &AuthorizationRequest) -> Answer {
+        tracing::warn!(provider, %error, "sign-in failed");
+        let unreachable = matches!(error, UpstreamError::Unreachable(_));
+        self.refuse(wanted, if unreachable { &UNAVAILABLE } else { &SERVER_ERROR })
+    }
+
+    fn refuse(&self, wanted: &AuthorizationRequest, error: &OAuthError) -> Answer {
+        let parameters = [("error", error.code), ("error_description", error.description)];
+        let to = wanted.answer(&self.config.issuer, &parameters);
+        to.as_ref().and_then(redirect).unwrap_or_else(failed)
+    }
+}
+
+/// Adds the tokens of a provider to those from before. The first provider tells who the person is.
+fn joined(
+    before: Option<(Person, Vec<super::upstream_provider::ProviderTokens>)>,
+    signed_in: SignedIn,
+) -> Option<(Person, Vec<super::upstream_provider::ProviderTokens>)> {
+    let SignedIn { tokens: new, subject, claims } = signed_in;
+    let (person, mut tokens) = match before {
+        Some(before) => before,
+        None => {
+            let claims: Map<_, _> = claims;
+            (Person::new(subject?, claims)?, Vec::new())
+        }
+    };
+    tokens.push(new);
+    Some((person, tokens))
+}
+
+/// The answer to what cannot fail but for a fault of vmcp's own.
+fn failed() -> Answer {
+    pages::error(StatusCode::INTERNAL_SERVER_ERROR, "vmcp cannot do this now; its log says why.")
+}

@@ -1,0 +1,177 @@
+//! [`SigningKeys`]: the private keys of the authorization server. The first signs access tokens; the public
+//! halves of all are its key set, so that a key can be replaced while tokens of the old one live on.
+//!
+//! Where no key is configured, Ed25519 keys are derived from the secrets that seal, so that replicas which
+//! share those accept each other's tokens.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use ring::rand::SystemRandom;
+use ring::rsa::PublicKeyComponents;
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair,
+    KeyPair as _, RSA_PKCS1_SHA256, RsaKeyPair,
+};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use vmcp_config::Secret;
+use x509_parser::pem::parse_x509_pem;
+
+/// Characters of a key id.
+const ID_CHARS: usize = 16;
+
+/// A key that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("authServer.signingKeys[{position}]: {reason}")]
+pub(super) struct KeyError {
+    position: usize,
+    reason: String,
+}
+
+/// The keys; never empty.
+pub(super) struct SigningKeys {
+    first: Key,
+    others: Vec<Key>,
+}
+
+struct Key {
+    id: String,
+    pair: Pair,
+}
+
+enum Pair {
+    Curve { algorithm: &'static str, curve: &'static str, pair: EcdsaKeyPair },
+    Edwards(Ed25519KeyPair),
+    Rsa(Box<RsaKeyPair>),
+}
+
+impl std::fmt::Debug for SigningKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SigningKeys").field("first", &self.first.id).finish_non_exhaustive()
+    }
+}
+
+impl SigningKeys {
+    /// Reads the configured keys; without any, derives one from each of `secrets`, and from `own`.
+    pub(super) fn new(configured: &[Secret], secrets: &[Secret], own: &[u8; 32]) -> Result<Self, KeyError> {
+        let mut keys = Vec::new();
+        for (position, secret) in configured.iter().enumerate() {
+            let failed = |reason: String| KeyError { position, reason };
+            let (_, pem) = parse_x509_pem(secret.expose().as_bytes())
+                .map_err(|_| failed("not a private key in PEM".to_owned()))?;
+            keys.push(Key::new(&pem.contents).map_err(failed)?);
+        }
+        if keys.is_empty() {
+            let secrets = secrets.iter().map(|secret| secret.expose().as_bytes());
+            keys.extend(secrets.chain([own.as_slice()]).filter_map(Key::derived));
+        }
+        let mut keys = keys.into_iter();
+        let none = || KeyError { position: 0, reason: "no key".to_owned() };
+        Ok(Self { first: keys.next().ok_or_else(none)?, others: keys.collect() })
+    }
+
+    /// Returns the public keys as a JSON Web Key Set.
+    pub(super) fn key_set(&self) -> Value {
+        let keys: Vec<_> = std::iter::once(&self.first).chain(&self.others).map(Key::public).collect();
+        json!({ "keys": keys })
+    }
+
+    /// Returns a signed access token (RFC 9068); `None` if signing failed, which it does for want of
+    /// randomness only.
+    pub(super) fn sign(&self, claims: &Value) -> Option<String> {
+        let Key { id, pair } = &self.first;
+        let header = json!({"alg": pair.algorithm(), "typ": "at+jwt", "kid": id});
+        let encode = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
+        let signed = format!("{}.{}", encode(&header), encode(claims));
+        let signature = pair.sign(signed.as_bytes())?;
+        Some(format!("{signed}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature)))
+    }
+}
+
+impl Key {
+    fn new(der: &[u8]) -> Result<Self, String> {
+        let random = SystemRandom::new();
+        let curve = |algorithm, name, with| {
+            let pair = EcdsaKeyPair::from_pkcs8(with, der, &random).ok()?;
+            Some(Pair::Curve { algorithm, curve: name, pair })
+        };
+        let rsa = || RsaKeyPair::from_pkcs8(der).ok().map(|pair| Pair::Rsa(Box::new(pair)));
+        let pair = curve("ES256", "P-256", &ECDSA_P256_SHA256_FIXED_SIGNING)
+            .or_else(|| curve("ES384", "P-384", &ECDSA_P384_SHA384_FIXED_SIGNING))
+            .or_else(rsa)
+            .ok_or("neither a P-256 or P-384 key nor an RSA key of 2048 bits and more, in PKCS #8")?;
+        Ok(Self::of(pair))
+    }
+
+    /// Derives a key from a secret. The label keeps it apart from the keys that seal.
+    fn derived(secret: &[u8]) -> Option<Self> {
+        let seed =
+            Sha256::new().chain_update(b"vmcp authServer signing key v1\0").chain_update(secret).finalize();
+        Ed25519KeyPair::from_seed_unchecked(&seed).ok().map(|pair| Self::of(Pair::Edwards(pair)))
+    }
+
+    fn of(pair: Pair) -> Self {
+        let mut id = BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(pair.public_bytes()));
+        id.truncate(ID_CHARS);
+        Self { id, pair }
+    }
+
+    /// Returns the public half as a JSON Web Key.
+    fn public(&self) -> Value {
+        let encode = |bytes: &[u8]| BASE64_URL_SAFE_NO_PAD.encode(bytes);
+        let mut key = match &self.pair {
+            Pair::Curve { curve, pair, .. } => {
+                // 4, then both coordinates.
+                let point = pair.public_key().as_ref();
+                let (x, y) = point.get(1..).map(|both| both.split_at(both.len() / 2)).unwrap_or_default();
+                json!({"kty": "EC", "crv": curve, "x": encode(x), "y": encode(y)})
+            }
+            Pair::Edwards(pair) => {
+                json!({"kty": "OKP", "crv": "Ed25519", "x": encode(pair.public_key().as_ref())})
+            }
+            Pair::Rsa(pair) => {
+                let public = PublicKeyComponents::<Vec<u8>>::from(pair.public());
+                json!({"kty": "RSA", "n": encode(&public.n), "e": encode(&public.e)})
+            }
+        };
+        for (name, value) in [("kid", self.id.as_str()), ("alg", self.pair.algorithm()), ("use", "sig")] {
+            if let Some(object) = key.as_object_mut() {
+                object.insert(name.to_owned(), value.into());
+            }
+        }
+        key
+    }
+}
+
+impl Pair {
+    fn algorithm(&self) -> &'static str {
+        match self {
+            Self::Curve { algorithm, .. } => algorithm,
+            Self::Edwards(_) => "EdDSA",
+            Self::Rsa(_) => "RS256",
+        }
+    }
+
+    fn public_bytes(&self) -> &[u8] {
+        match self {
+            Self::Curve { pair, .. } => pair.public_key().as_ref(),
+            Self::Edwards(pair) => pair.public_key().as_ref(),
+            Self::Rsa(pair) => pair.public_key().as_ref(),
+        }
+    }
+
+    fn sign(&self, message: &[u8]) -> Option<Vec<u8>> {
+        let random = SystemRandom::new();
+        match self {
+            Self::Curve { pair, .. } => {
+                pair.sign(&random, message).ok().map(|signature| signature.as_ref().to_vec())
+            }
+            Self::Edwards(pair) => Some(pair.sign(message).as_ref().to_vec()),
+            Self::Rsa(pair) => {
+                let mut signature = vec![0; pair.public().modulus_len()];
+                pair.sign(&RSA_PKCS1_SHA256, &random, message, &mut signature).ok()?;
+                Some(signature)
+            }
+        }
+    }
+}

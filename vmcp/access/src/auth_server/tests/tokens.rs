@@ -1,0 +1,222 @@
+//! Tokens: what they say, how long, and what becomes of those of providers.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use vmcp_config::Secret;
+
+use super::*;
+use crate::identity::Identity;
+use crate::outgoing::{BackendTokens, HttpClient, OutgoingError, Subject};
+use crate::rejection::Rejection;
+
+fn claims(token: &str) -> Value {
+    let part = token.split('.').nth(1).unwrap();
+    serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(part).unwrap()).unwrap()
+}
+
+fn backend(config: &vmcp_config::Config, meeting: &Meeting) -> BackendTokens {
+    let credentials = &config.backends[0].credentials;
+    let tokens = BackendTokens::new("forge", credentials, HttpClient::default(), None).unwrap();
+    tokens.listing_with(meeting.authentication.latest_tokens().clone())
+}
+
+async fn for_client(tokens: &BackendTokens, who: &Identity) -> Result<Option<Secret>, OutgoingError> {
+    tokens.token(Subject::Client(who), None).await
+}
+
+#[tokio::test]
+async fn a_person_signs_in_and_the_backend_gets_their_token_and_nobody_else_does() {
+    let (upstream, meeting) = Meeting::new(&["forge"]).await;
+    let config = upstream.config(&["forge"]);
+    let tokens = backend(&config, &meeting);
+    assert_eq!(tokens.token(Subject::Vmcp, None).await.unwrap(), None, "nobody has signed in");
+    let (_, answer) = meeting.tokens().await;
+    assert_eq!((&answer["token_type"], &answer["expires_in"]), (&json!("Bearer"), &json!(3600)));
+    let access = answer["access_token"].as_str().unwrap();
+    let said = claims(access);
+    assert_eq!(
+        (&said["iss"], &said["aud"], &said["sub"]),
+        (&json!(ISSUER), &json!("http://localhost:4483/mcp"), &json!("4711"))
+    );
+    assert_eq!((&said["name"], &said["email"]), (&json!("alice"), &json!("alice@example.com")));
+    for text in [access, answer["refresh_token"].as_str().unwrap(), &said.to_string()] {
+        assert!(!text.contains("upstream-token") && !text.contains("upstream-refresh"), "sealed");
+    }
+    let alice = meeting.authentication.identify(Some(access)).await.unwrap();
+    let known = alice.as_known().unwrap();
+    assert!(!known.claims().contains_key("vmcp_upstream"), "policies and records do not see it");
+    assert!(!format!("{alice:?} {:?}", known.upstream_tokens()).contains("upstream-token"));
+    assert_eq!(for_client(&tokens, &alice).await.unwrap(), Some("upstream-token-1".into()));
+    let listed = tokens.token(Subject::Vmcp, None).await.unwrap();
+    assert_eq!(listed, Some("upstream-token-1".into()), "vmcp lists with it");
+    let stranger = Identity::known(ISSUER, "4711", Map::new(), None);
+    let refused = for_client(&tokens, &stranger).await.unwrap_err();
+    assert!(refused.reason.contains("sign in to vmcp again"), "{refused:?}");
+    let again = tokens.token(Subject::Client(&alice), Some("upstream-token-1")).await.unwrap_err();
+    assert!(again.detail.contains("401"), "{again:?}");
+    let asked = upstream.shared.forms.lock().clone();
+    assert_eq!(asked[0]["redirect_uri"], "http://localhost:4483/oauth/callback");
+    assert!(asked[0]["code_verifier"].len() >= 43);
+}
+
+#[tokio::test]
+async fn several_providers_come_one_after_the_other_and_a_token_carries_what_backends_need() {
+    let (upstream, meeting) = Meeting::new(&["first", "second"]).await;
+    let client = meeting.register(REDIRECT).await;
+    let at_first = meeting.consent(&client).await;
+    let at_second = meeting.callback(&at_first, &[("code", "one")]).await;
+    assert!(at_second.as_str().starts_with(&upstream.origin), "{at_second}");
+    assert!(!at_second.as_str().contains("upstream-token"));
+    let short = parameter(&at_second, "state").len();
+    assert!(short < 600, "{short}: no token travels in a URL");
+    let back = meeting.callback(&at_second, &[("code", "two")]).await;
+    let (status, answer) = meeting.redeem(&client, &parameter(&back, "code"), VERIFIER, REDIRECT).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    let alice = meeting.authentication.identify(answer["access_token"].as_str()).await.unwrap();
+    let carried = alice.as_known().unwrap().upstream_tokens();
+    assert_eq!(carried.access("second"), Some("upstream-token-2"));
+    assert_eq!(carried.access("first"), None, "no backend needs it");
+    // The state of a step is of use once.
+    let query = form(&[("state", &parameter(&at_second, "state")), ("code", "two")]);
+    let again = meeting.ask(Method::GET, &format!("/oauth/callback?{query}"), "").await;
+    assert_eq!(again.status(), StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn an_access_token_ends_with_the_token_it_carries_and_a_refresh_renews_both() {
+    let (upstream, meeting) = Meeting::new(&["forge"]).await;
+    upstream.shared.life.store(120, Ordering::SeqCst);
+    let client = meeting.register(REDIRECT).await;
+    let code = meeting.code(&client).await;
+    let (_, answer) = meeting.redeem(&client, &code, VERIFIER, REDIRECT).await;
+    let life = answer["expires_in"].as_u64().unwrap();
+    assert!((115..=120).contains(&life), "{answer}");
+    let (status, renewed) = meeting.refresh(&client, answer["refresh_token"].as_str().unwrap()).await;
+    assert_eq!(status, StatusCode::OK, "{renewed}");
+    let alice = meeting.authentication.identify(renewed["access_token"].as_str()).await.unwrap();
+    let token = alice.as_known().unwrap().upstream_tokens().access("forge").map(str::to_owned);
+    let given = upstream.shared.given.load(Ordering::SeqCst);
+    assert_eq!(token, Some(format!("upstream-token-{given}")), "the newest");
+    // The provider has withdrawn its consent, and the token has ended: the person signs in again.
+    upstream.shared.life.store(1, Ordering::SeqCst);
+    let (_, short) = meeting.refresh(&client, renewed["refresh_token"].as_str().unwrap()).await;
+    assert_eq!(short["error"], "invalid_grant", "too short to be of use: {short}");
+    *upstream.shared.refuses.lock() = true;
+    upstream.shared.life.store(7200, Ordering::SeqCst);
+    let (_, kept) = meeting.refresh(&client, renewed["refresh_token"].as_str().unwrap()).await;
+    assert!(kept["access_token"].is_string(), "what is still good is used: {kept}");
+}
+
+#[tokio::test]
+async fn refreshing_twice_at_once_asks_the_provider_once() {
+    let (upstream, meeting) = Meeting::new(&["forge"]).await;
+    upstream.shared.life.store(120, Ordering::SeqCst);
+    let (client, answer) = meeting.tokens().await;
+    let before = upstream.shared.given.load(Ordering::SeqCst);
+    let refresh = answer["refresh_token"].as_str().unwrap();
+    let (one, two) = tokio::join!(meeting.refresh(&client, refresh), meeting.refresh(&client, refresh));
+    assert_eq!(one, two);
+    assert_eq!(upstream.shared.given.load(Ordering::SeqCst), before + 1);
+}
+
+#[tokio::test]
+async fn replicas_with_the_same_keys_go_on_for_each_other() {
+    let upstream = Upstream::start().await;
+    // The key that signs is derived from the secret that they share.
+    let config = upstream.config(&["forge"]);
+    let first = Meeting::of(&config, &Authentication::default());
+    let second = Meeting::of(&config, &Authentication::default());
+    let (client, answer) = first.tokens().await;
+    let access = answer["access_token"].as_str();
+    let alice = second.authentication.identify(access).await.unwrap();
+    assert_eq!(alice.as_known().unwrap().upstream_tokens().access("forge"), Some("upstream-token-1"));
+    let (status, renewed) = second.refresh(&client, answer["refresh_token"].as_str().unwrap()).await;
+    assert_eq!(status, StatusCode::OK, "{renewed}");
+    // A code belongs to the process that keeps the login: the request is handed on to it.
+    let code = first.code(&client).await;
+    let body = form(&[("grant_type", "authorization_code"), ("code", &code)]);
+    let headers = HeaderMap::new();
+    let request = EndpointRequest {
+        method: &Method::POST,
+        path: "/oauth/token",
+        query: None,
+        headers: &headers,
+        body: body.as_bytes(),
+        home: "",
+    };
+    assert_eq!(first.server().home_of(&request), None);
+    assert_eq!(second.server().home_of(&request), None, "without an address");
+    assert_eq!(second.redeem(&client, &code, VERIFIER, REDIRECT).await.0, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn keys_rotate_without_a_restart_and_what_the_old_ones_made_lives_on() {
+    let upstream = Upstream::start().await;
+    let (old, new) = (pem(&generated()), pem(&generated()));
+    let secrets = ["a secret of thirty-two characters", "another secret of just as many chars"];
+    let config = |keys: &[&String], secrets: &[&str]| {
+        upstream.config_with(&["forge"], json!({"signingKeys": keys, "hmacSecrets": secrets}))
+    };
+    let before = Meeting::of(&config(&[&old], &secrets[..1]), &Authentication::default());
+    let (client, answer) = before.tokens().await;
+    let access = answer["access_token"].as_str();
+    let both = Meeting::of(&config(&[&new, &old], &[secrets[1], secrets[0]]), &before.authentication);
+    assert!(both.authentication.identify(access).await.is_ok());
+    let (status, renewed) = both.refresh(&client, answer["refresh_token"].as_str().unwrap()).await;
+    assert_eq!(status, StatusCode::OK, "{renewed}");
+    let after = Meeting::of(&config(&[&new], &secrets[1..]), &both.authentication);
+    assert!(after.authentication.identify(renewed["access_token"].as_str()).await.is_ok());
+    let gone = after.authentication.identify(access).await;
+    assert!(matches!(gone, Err(Rejection::Token(_))), "its key was withdrawn: {gone:?}");
+}
+
+#[tokio::test]
+async fn tokens_of_the_server_pass_the_same_checks_as_those_of_any_issuer() {
+    let (_upstream, meeting) = Meeting::new(&["forge"]).await;
+    let (_, answer) = meeting.tokens().await;
+    let access = answer["access_token"].as_str().unwrap();
+    let (head, rest) = access.split_once('.').unwrap();
+    let (_, signature) = rest.split_once('.').unwrap();
+    let mut forged = claims(access);
+    forged["sub"] = json!("0815");
+    let payload = BASE64_URL_SAFE_NO_PAD.encode(forged.to_string());
+    let forged = format!("{head}.{payload}.{signature}");
+    assert!(meeting.authentication.identify(Some(&forged)).await.is_err());
+    let none = format!("{}.{payload}.", BASE64_URL_SAFE_NO_PAD.encode(r#"{"alg":"none","typ":"at+jwt"}"#));
+    assert!(meeting.authentication.identify(Some(&none)).await.is_err());
+    assert!(meeting.authentication.identify(answer["refresh_token"].as_str()).await.is_err());
+    assert!(meeting.authentication.identify(None).await.is_err());
+}
+
+#[tokio::test]
+async fn metadata_and_keys_are_for_everybody() {
+    let (_upstream, meeting) = Meeting::new(&["forge"]).await;
+    let answer = meeting.ask(Method::GET, "/.well-known/oauth-authorization-server", "").await;
+    let document: Value = serde_json::from_str(answer.body()).unwrap();
+    assert_eq!(document["issuer"], ISSUER);
+    assert_eq!(document["code_challenge_methods_supported"], json!(["S256"]));
+    assert_eq!(document["authorization_response_iss_parameter_supported"], json!(true));
+    let keys = meeting.ask(Method::GET, "/.well-known/jwks.json", "").await;
+    assert!(keys.body().contains("\"kty\":\"OKP\"") && !keys.body().contains("\"d\""), "{}", keys.body());
+    assert_eq!(
+        meeting.ask(Method::DELETE, "/oauth/token", "").await.status(),
+        StatusCode::METHOD_NOT_ALLOWED
+    );
+    let twice = meeting.ask(Method::POST, "/oauth/token", "grant_type=a&grant_type=b").await;
+    assert_eq!(twice.status(), StatusCode::BAD_REQUEST);
+}
+
+/// Returns a P-256 key in PKCS #8.
+fn generated() -> Vec<u8> {
+    use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
+    let random = ring::rand::SystemRandom::new();
+    EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap().as_ref().to_vec()
+}
+
+fn pem(der: &[u8]) -> String {
+    use base64::prelude::BASE64_STANDARD;
+    let encoded = BASE64_STANDARD.encode(der);
+    let lines: Vec<_> =
+        encoded.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).unwrap()).collect();
+    format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", lines.join("\n"))
+}

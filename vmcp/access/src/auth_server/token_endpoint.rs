@@ -1,0 +1,217 @@
+//! The token endpoint: codes and refresh tokens become access tokens.
+
+pub(super) mod families;
+pub(super) mod grant;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use self::families::{Family, Use};
+use self::grant::Grant;
+use super::AuthServer;
+use super::client::authorization_request::{check_resources, digest};
+use super::client::form::Form;
+use super::client::registration::Client;
+use super::endpoint::{Answer, EndpointRequest, failure, json};
+use super::oauth_error::{OAuthError, SERVER_ERROR, UNAVAILABLE, error};
+use super::seals::Purpose;
+use super::sign_in::LoginRef;
+use super::upstream_provider::{ProviderTokens, UpstreamError};
+use crate::auth_server::random::{now, random};
+
+/// Name of the sealed claim with the tokens of providers.
+pub(crate) const UPSTREAM_CLAIM: &str = "vmcp_upstream";
+/// Seconds for which an access token must be good at least.
+const MIN_LIFE_SECS: u64 = 5;
+/// Bytes of an access token: it travels in a header with each request. The client port refuses one beyond 32
+/// KiB; many proxies refuse headers of 8 or 16.
+const MAX_TOKEN_BYTES: usize = 24 << 10;
+const BAD_CODE: OAuthError =
+    error("invalid_grant", "the code is not valid: expired, used before, or not of this client");
+const BAD_REFRESH: OAuthError = error("invalid_grant", "the refresh token is not valid; sign in again");
+const SIGN_IN: OAuthError = error("invalid_grant", "a provider asks for a new sign-in");
+
+impl AuthServer {
+    /// Answers at the token endpoint.
+    pub(super) async fn token(&self, request: &EndpointRequest<'_>) -> Answer {
+        match self.exchange(request).await {
+            Ok(body) => json(StatusCode::OK, body),
+            Err(error) => failure(&error),
+        }
+    }
+
+    async fn exchange(&self, request: &EndpointRequest<'_>) -> Result<String, OAuthError> {
+        let form = Form::read(request.body)?;
+        let id = form.get("client_id").ok_or(error("invalid_client", "client_id is missing"))?;
+        if Client::of(id, &self.seals).is_none() {
+            return Err(error("invalid_client", "this client is not registered here; register again"));
+        }
+        check_resources(&form, &self.config)?;
+        match form.get("grant_type") {
+            Some("authorization_code") => self.by_code(&form, &digest(id)).await,
+            Some("refresh_token") => self.by_refresh_token(&form, &digest(id)).await,
+            Some(_) => Err(error("unsupported_grant_type", "use authorization_code or refresh_token")),
+            None => Err(error("invalid_request", "grant_type is missing")),
+        }
+    }
+
+    /// Exchanges a code. Whatever does not fit, the code is spent: it was in other hands.
+    async fn by_code(&self, form: &Form, client: &str) -> Result<String, OAuthError> {
+        let at = self.code_of(form).ok_or(BAD_CODE)?;
+        let family = self.process.families.get(at.login.bytes());
+        let mut family = family.lock().await;
+        if family.check(0) != Use::First {
+            tracing::warn!(
+                "an authorization code came a second time; the tokens that it gave are renewed no more"
+            );
+            return Err(BAD_CODE);
+        }
+        let login = self.process.logins.take(at.login).ok_or(BAD_CODE)?;
+        family.used(0);
+        let request = &login.request;
+        let verifier = form.get("code_verifier").unwrap_or_default();
+        let same_uri = form.get("redirect_uri").is_none_or(|uri| uri == request.redirect_uri);
+        if request.client != client || !request.is_verified_by(verifier) || !same_uri {
+            family.end();
+            return Err(BAD_CODE);
+        }
+        let grant = Grant {
+            family: at.login.bytes(),
+            generation: 0,
+            client: client.to_owned(),
+            scope: request.scope.clone(),
+            person: login.person,
+            tokens: login.tokens,
+        };
+        self.issue(grant, None).await
+    }
+
+    /// Exchanges a refresh token (rotation).
+    async fn by_refresh_token(&self, form: &Form, client: &str) -> Result<String, OAuthError> {
+        let token = form.get("refresh_token").ok_or(error("invalid_request", "refresh_token is missing"))?;
+        let grant: Grant = self.seals.open(Purpose::Refresh, token).ok_or(BAD_REFRESH)?;
+        if grant.client != client {
+            return Err(BAD_REFRESH);
+        }
+        let (id, generation) = (grant.family, grant.generation);
+        let family = self.process.families.get(id);
+        let mut family = family.lock().await;
+        if let Some(answer) = self.process.families.repeated(id, generation) {
+            return Ok(answer);
+        }
+        self.check(&mut family, &grant)?;
+        let answer = self.issue(grant, form.get("scope")).await?;
+        family.used(generation);
+        self.process.families.answered(id, generation, &answer);
+        Ok(answer)
+    }
+
+    fn check(&self, family: &mut Family, grant: &Grant) -> Result<(), OAuthError> {
+        match family.check(grant.generation) {
+            Use::First => Ok(()),
+            Use::Reused => {
+                let subject = &grant.person.subject;
+                tracing::warn!(
+                    subject,
+                    "a refresh token came a second time; its person has to sign in again"
+                );
+                Err(BAD_REFRESH)
+            }
+            Use::Ended => Err(BAD_REFRESH),
+        }
+    }
+
+    /// Issues an access token, and a refresh token of the next generation. `scope` narrows the access token.
+    async fn issue(&self, mut grant: Grant, scope: Option<&str>) -> Result<String, OAuthError> {
+        self.renew_tokens(&mut grant).await?;
+        let config = &self.config;
+        let (now, expires) = (now(), grant.expires(config, now()));
+        if expires < now.saturating_add(MIN_LIFE_SECS) {
+            return Err(SIGN_IN);
+        }
+        let asked: Option<Vec<_>> = scope.map(|scope| scope.split_ascii_whitespace().collect());
+        let scopes =
+            grant.scope.split(' ').filter(|scope| asked.as_ref().is_none_or(|asked| asked.contains(scope)));
+        let scope = scopes.collect::<Vec<_>>().join(" ");
+        let mut claims = grant.person.claims.clone();
+        let upstream = grant.needed_tokens(config);
+        let own: [(&str, Value); 8] = [
+            ("iss", config.issuer.as_str().into()),
+            ("sub", grant.person.subject.as_str().into()),
+            ("aud", config.audience.as_str().into()),
+            ("exp", expires.into()),
+            ("iat", now.into()),
+            ("jti", BASE64_URL_SAFE_NO_PAD.encode(random::<16>()).into()),
+            ("client_id", grant.client.as_str().into()),
+            ("scope", scope.as_str().into()),
+        ];
+        claims.extend(own.map(|(name, value)| (name.to_owned(), value)));
+        claims.remove(UPSTREAM_CLAIM);
+        if !upstream.is_empty() {
+            let sealed = self.seals.seal(Purpose::Upstream, &(&grant.person.subject, upstream), expires);
+            claims.insert(UPSTREAM_CLAIM.to_owned(), sealed.into());
+        }
+        let access = self.keys.sign(&Value::Object(claims)).ok_or(SERVER_ERROR)?;
+        if access.len() > MAX_TOKEN_BYTES {
+            tracing::error!(
+                bytes = access.len(),
+                "the tokens of the providers are too large for one header; ask for fewer claims or providers"
+            );
+            return Err(SERVER_ERROR);
+        }
+        grant.generation = grant.generation.saturating_add(1);
+        let refresh_until = now.saturating_add(config.refresh_life.as_secs());
+        let refresh = self.seals.seal(Purpose::Refresh, &grant, refresh_until);
+        let answer = json!({
+            "access_token": access, "token_type": "Bearer", "expires_in": expires - now,
+            "refresh_token": refresh, "scope": scope,
+        });
+        Ok(answer.to_string())
+    }
+
+    /// Renews the tokens of providers that end before half of an access token's life. What no backend needs
+    /// may fail.
+    async fn renew_tokens(&self, grant: &mut Grant) -> Result<(), OAuthError> {
+        let config = &self.config;
+        grant.tokens.retain(|tokens| config.upstream(&tokens.provider).is_some());
+        let needed = config.access_tokens_of.iter().chain(&config.id_tokens_of);
+        // A provider that was added since: its sign-in comes with the next one.
+        let has = |name: &String| grant.tokens.iter().any(|tokens| tokens.provider == *name);
+        if !needed.into_iter().all(has) {
+            return Err(SIGN_IN);
+        }
+        for tokens in &mut grant.tokens {
+            let ends_soon = tokens.life().is_some_and(|life| life < config.access_life.as_secs() / 2);
+            if !ends_soon {
+                continue;
+            }
+            let ends_now = tokens.life().is_some_and(|life| life < MIN_LIFE_SECS);
+            match self.renewed(tokens).await {
+                Ok(renewed) => *tokens = renewed,
+                Err(_) if !ends_now || !tokens.is_carried(config) => {}
+                Err(UpstreamError::Unreachable(_)) => return Err(UNAVAILABLE),
+                Err(_) => return Err(SIGN_IN),
+            }
+        }
+        Ok(())
+    }
+
+    async fn renewed(&self, tokens: &ProviderTokens) -> Result<ProviderTokens, UpstreamError> {
+        let upstream = self.upstreams.iter().find(|upstream| upstream.config.name == tokens.provider);
+        let upstream = upstream.ok_or_else(|| UpstreamError::Refused("it is gone".to_owned()))?;
+        let renewed = upstream.renew(tokens).await;
+        if let Err(error) = &renewed
+            && tokens.refresh.is_some()
+        {
+            tracing::warn!(provider = tokens.provider, %error, "a token could not be renewed");
+        }
+        renewed
+    }
+
+    /// Returns the login of a code.
+    pub(super) fn code_of(&self, form: &Form) -> Option<LoginRef> {
+        self.seals.open(Purpose::Code, form.get("code")?)
+    }
+}
