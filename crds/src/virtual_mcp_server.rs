@@ -1,5 +1,6 @@
 //! VirtualMCPServer: many MCP servers behind one endpoint.
 
+mod auth_server;
 pub mod authz;
 mod config;
 mod embeddings;
@@ -17,6 +18,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use self::auth_server::{AuthServerConfig, UpstreamProvider};
 pub(crate) use self::config::DEFAULT_SHUTDOWN_DELAY;
 pub use self::config::{Config, FlatEmbeddingProvider, FlatOptimizer};
 pub use self::embeddings::{Embeddings, OpenAi, Tei};
@@ -102,6 +104,10 @@ pub struct VirtualMCPServerSpec {
     #[serde(skip_serializing_if = "Block::is_empty")]
     #[schemars(schema_with = "authz::incoming_auth_schema")]
     pub incoming_auth: Block,
+    /// Embedded authorization server: people sign in through it, and backends with `upstreamInject` get their
+    /// tokens. Clients need tokens then; without `incomingAuth`, those of this server are the ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auth_server_config: Option<AuthServerConfig>,
     /// Credentials for backends, besides those that the backends name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outgoing_auth: Option<OutgoingAuth>,
@@ -186,6 +192,14 @@ const RULES: &[Rule] = &[
     (
         "!has(self.incomingAuth) || (has(self.incomingAuth.authz) ? 1 : 0) + (has(self.incomingAuth.authzConfig) ? 1 : 0) + (has(self.incomingAuth.authzConfigRef) ? 1 : 0) <= 1",
         "there are policies in several places; keep one of incomingAuth.authz, authzConfig and authzConfigRef",
+    ),
+    (
+        "!has(self.authServerConfig) || !has(self.incomingAuth) || self.incomingAuth.type == 'oidc'",
+        "with authServerConfig, clients present its tokens; set incomingAuth.type: oidc, or leave incomingAuth out",
+    ),
+    (
+        "!has(self.authServerConfig) || !has(self.authServerConfig.primaryUpstreamProvider) || self.authServerConfig.upstreamProviders.exists(p, p.name == self.authServerConfig.primaryUpstreamProvider)",
+        "primaryUpstreamProvider is not among upstreamProviders; name one of them",
     ),
     (
         "!has(self.replicas) || !has(self.autoscaling)",

@@ -352,3 +352,39 @@ fn the_store_of_rate_limits_arrives_with_a_reference_to_its_password() {
     let refused = lower(&without, &ReferencedObjects::default()).unwrap_err().to_string();
     assert!(refused.starts_with("spec.sessionStorage.address: missing"), "{refused}");
 }
+
+#[test]
+fn an_authorization_server_is_lowered_with_its_secrets_as_files_and_its_primary_provider_first() {
+    let provider = |name: &str| {
+        json!({ "name": name, "type": "oidc", "oidcConfig": {
+            "issuerUrl": "https://idp.example", "clientId": "vmcp", "allowPrivateIPs": true,
+            "clientSecretRef": { "name": name, "key": "secret" },
+        } })
+    };
+    let spec = json!({ "authServerConfig": {
+        "issuer": "https://tools.example", "primaryUpstreamProvider": "corp",
+        "hmacSecretRefs": [{ "name": "keys", "key": "seal" }],
+        "tokenLifespans": { "accessTokenLifespan": "30m" },
+        "upstreamProviders": [provider("forge"), provider("corp")],
+        "storage": { "type": "memory" },
+    } });
+    let inject = json!({ "type": "upstreamInject", "upstreamInject": { "providerName": "forge" } });
+    let backends = [Backend { auth: serde_json::from_value(inject).unwrap(), ..backend("git") }];
+    let referenced = ReferencedObjects { backends: &backends, ..ReferencedObjects::default() };
+    let lowered = lower(&spec, &referenced).unwrap();
+    let server = lowered.config.incoming_auth.auth_server.as_ref().unwrap();
+    let names: Vec<_> = server.upstreams.iter().map(|upstream| upstream.name.as_str()).collect();
+    assert_eq!(names, ["corp", "forge"], "the primary provider tells who the person is");
+    assert!(server.upstreams[0].allow_private_addresses);
+    assert_eq!(server.access_life, std::time::Duration::from_mins(30));
+    assert!(server.access_tokens_of.contains("forge"));
+    let files: Vec<_> = lowered.secrets.values().cloned().collect();
+    assert_eq!(files, [secret("corp", "secret"), secret("forge", "secret"), secret("keys", "seal")]);
+    assert!(!lowered.config.incoming_auth.is_anonymous(), "clients need its tokens");
+    // A backend that names a provider which is not there is a mistake of the resource.
+    let inject = json!({ "type": "upstreamInject", "upstreamInject": { "providerName": "other" } });
+    let backends = [Backend { auth: serde_json::from_value(inject).unwrap(), ..backend("git") }];
+    let referenced = ReferencedObjects { backends: &backends, ..ReferencedObjects::default() };
+    let refused = lower(&spec, &referenced).unwrap_err().to_string();
+    assert!(refused.contains("`other` is not among"), "{refused}");
+}

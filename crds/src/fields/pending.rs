@@ -21,7 +21,25 @@ const fn pending(path: &'static str, capability: &'static str) -> PendingField {
 
 /// Fields of a VirtualMCPServer.
 const VIRTUAL_MCP_SERVER: &[PendingField] = &[
-    pending("authServerConfig", "an authorization server"),
+    pending(
+        "authServerConfig.allowConfidentialClientRegistration",
+        "nothing: clients are public and prove themselves by PKCE",
+    ),
+    pending("authServerConfig.authorizationEndpointBaseUrl", "an authorization endpoint at another host"),
+    pending(
+        "authServerConfig.baselineClientScopes",
+        "nothing: every client may ask for all scopes of incomingAuth.oidcConfigRef",
+    ),
+    pending("authServerConfig.cimd", "client identifiers that are URLs of metadata; clients register"),
+    pending("authServerConfig.delegateClients", "token exchange at the authorization server"),
+    pending(
+        "authServerConfig.disableUpstreamTokenInjection",
+        "nothing: only backends with upstreamInject get tokens of providers",
+    ),
+    pending("authServerConfig.forceConfidentialRedirectUris", "nothing: clients are public"),
+    pending("authServerConfig.insecureAllowConfidentialOverLoopbackHTTP", "nothing: clients are public"),
+    pending("authServerConfig.storage", "nothing: what clients carry is sealed, and any pod can open it"),
+    pending("authServerConfig.trustedIssuers", "token exchange at the authorization server"),
     pending("config.audit.detectApplicationErrors", "nothing: errors of tools have an outcome of their own"),
     pending("config.audit.includeResponseData", "nothing: events hold no results"),
     pending("config.audit.maxDelegationDepth", "chains of delegation in audit events"),
@@ -56,7 +74,7 @@ const VIRTUAL_MCP_SERVER: &[PendingField] = &[
 /// Fields of an MCPServer.
 const MCP_SERVER: &[PendingField] = &[
     pending("audit", "nothing: spec.config.audit of the VirtualMCPServer"),
-    pending("authServerRef", "an authorization server"),
+    pending("authServerRef", "nothing: spec.authServerConfig of the VirtualMCPServer"),
     pending(
         "authzConfig",
         "authorization; until then the NetworkPolicy admits the group's VirtualMCPServers only",
@@ -91,7 +109,7 @@ const NO_PROXY: &str = "nothing: no proxy is run; VirtualMCPServers connect to t
 /// Fields of an MCPRemoteProxy.
 const MCP_REMOTE_PROXY: &[PendingField] = &[
     pending("audit", "nothing: spec.config.audit of the VirtualMCPServer"),
-    pending("authServerRef", "an authorization server"),
+    pending("authServerRef", "nothing: spec.authServerConfig of the VirtualMCPServer"),
     pending("authzConfig", "nothing: spec.incomingAuth.authzConfig of the VirtualMCPServer"),
     pending("authzConfigRef", "nothing: spec.incomingAuth.authzConfigRef of the VirtualMCPServer"),
     pending("endpointPrefix", NO_PROXY),
@@ -190,10 +208,9 @@ mod tests {
 
     #[test]
     fn pending_fields_are_found_at_any_depth() {
-        let spec =
-            json!({ "authServerConfig": {}, "config": { "codeMode": { "enabled": true }, "name": null } });
+        let spec = json!({ "authServerConfig": { "cimd": {} }, "config": { "codeMode": { "enabled": true }, "name": null } });
         let paths: Vec<_> = given("VirtualMCPServer", &spec).iter().map(|field| field.path).collect();
-        assert_eq!(paths, ["authServerConfig", "config.codeMode"]);
+        assert_eq!(paths, ["authServerConfig.cimd", "config.codeMode"]);
         assert!(given("MCPGroup", &spec).is_empty());
     }
 

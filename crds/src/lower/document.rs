@@ -65,6 +65,7 @@ impl Document<'_> {
                     self.secrets,
                 ),
             ),
+            ("authServer", self.auth_server()),
             ("outgoingAuth", self.outgoing_auth()),
             ("passthroughHeaders", self.server.passthrough_headers.clone().into()),
             ("server", server(settings.server, self.server)),
@@ -132,6 +133,12 @@ impl Document<'_> {
         }
         backends.sort_keys();
         if backends.is_empty() { Block::new().into() } else { json!({ "backends": backends }) }
+    }
+
+    fn auth_server(&mut self) -> Value {
+        let server = self.server.auth_server.as_ref();
+        let block = server.map(|server| server.lower(&mut |secret| self.secrets.refer(secret)));
+        block.unwrap_or_else(|| Block::new().into())
     }
 
     fn session_storage(&mut self) -> Value {

@@ -32,6 +32,9 @@ fn path_in_resource(server: &Validated, referenced: &ReferencedObjects<'_>, path
         "telemetry" => "spec.telemetryConfigRef".to_owned(),
         "backends" => backend(referenced, path),
         "incomingAuth" => incoming_auth(server, path),
+        "authServer" => {
+            format!("spec.authServerConfig{}", path.strip_prefix("authServer").unwrap_or_default())
+        }
         "" => "spec".to_owned(),
         _ => format!("spec.{path}"),
     }

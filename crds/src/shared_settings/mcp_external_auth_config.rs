@@ -37,7 +37,7 @@ use crate::lower::escape;
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[(
-    "self.type == 'unauthenticated' || (self.type == 'headerInjection' && has(self.headerInjection)) || (self.type == 'bearerToken' && has(self.bearerToken)) || (self.type == 'clientCredentials' && has(self.clientCredentials)) || (self.type == 'tokenExchange' && has(self.tokenExchange)) || (self.type == 'xaa' && has(self.xaa)) || (self.type == 'obo' && has(self.obo)) || (self.type == 'awsSts' && has(self.awsSts))",
+    "self.type == 'unauthenticated' || (self.type == 'headerInjection' && has(self.headerInjection)) || (self.type == 'bearerToken' && has(self.bearerToken)) || (self.type == 'clientCredentials' && has(self.clientCredentials)) || (self.type == 'tokenExchange' && has(self.tokenExchange)) || (self.type == 'xaa' && has(self.xaa)) || (self.type == 'obo' && has(self.obo)) || (self.type == 'awsSts' && has(self.awsSts)) || (self.type == 'upstreamInject' && has(self.upstreamInject))",
     "the block of this type is missing; add it under the name of the type",
 )])))]
 pub struct MCPExternalAuthConfigSpec {
@@ -66,6 +66,9 @@ pub struct MCPExternalAuthConfigSpec {
     /// Requests signed for AWS (Signature Version 4), with keys of a role.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aws_sts: Option<AwsSts>,
+    /// The token that a provider of the VirtualMCPServer's `authServerConfig` gave to the person who calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upstream_inject: Option<UpstreamInject>,
 }
 
 /// Kinds of credentials.
@@ -89,6 +92,22 @@ pub enum ExternalAuthType {
     Obo,
     /// Requests signed for AWS.
     AwsSts,
+    /// The person's token of an upstream provider.
+    UpstreamInject,
+}
+
+/// Upstream token injection.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UpstreamInject {
+    /// Name of the provider in `spec.authServerConfig.upstreamProviders` of the VirtualMCPServer.
+    #[schemars(length(min = 1, max = 63))]
+    pub provider_name: String,
+    /// Credentials with which the backend's tools are listed, once for all clients: `latestClient` (default)
+    /// is the token of who signed in last, `none` is for backends that list without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^(latestClient|none)$"))]
+    pub list_as: Option<String>,
 }
 
 /// One constant header.
@@ -166,6 +185,11 @@ pub struct TokenExchange {
         pattern = r"^(access_token|id_token|jwt|urn:ietf:params:oauth:token-type:(access_token|id_token|jwt))?$"
     ))]
     pub subject_token_type: Option<String>,
+    /// Provider of `authServerConfig` whose token is exchanged. Default: the client's own token; where
+    /// `authServerConfig` gave that, the token of its first provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub subject_provider_name: Option<String>,
     /// Allows an http `tokenUrl`: whoever listens gets secret and tokens.
     #[serde(default)]
     pub insecure_allow_http: bool,
@@ -206,6 +230,11 @@ pub struct Xaa {
     /// Type of the client's token. Default: `id_token`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject_token_type: Option<String>,
+    /// Provider of `authServerConfig` whose token is exchanged. Default: the client's own token; where
+    /// `authServerConfig` gave that, the token of its first provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub subject_provider_name: Option<String>,
     /// Allows an http `targetTokenUrl`.
     #[serde(default)]
     pub insecure_target_token_url: bool,
@@ -233,6 +262,11 @@ pub struct OnBehalfOf {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 20), extend("x-kubernetes-list-type" = "atomic"))]
     pub scopes: Vec<String>,
+    /// Provider of `authServerConfig` whose token is asserted. Default: the client's own token; where
+    /// `authServerConfig` gave that, the token of its first provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub subject_token_provider_name: Option<String>,
 }
 
 /// Requests signed for AWS. STS gives the keys of a role for the token that a client has shown to vmcp
@@ -267,6 +301,11 @@ pub struct AwsSts {
     /// Claim that names the session in AWS's logs. Default: `sub`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_name_claim: Option<String>,
+    /// Provider of `authServerConfig` whose token is shown to STS. Default: the client's own token; where
+    /// `authServerConfig` gave that, the token of its first provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub subject_provider_name: Option<String>,
     /// File in the pod with a token of vmcp itself, such as that of an IAM role for service accounts. With it
     /// vmcp lists the backend as `fallbackRoleArn`. Without `roleMappings`, all clients act as that role too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -316,6 +355,20 @@ impl MCPExternalAuthConfigSpec {
         found
     }
 
+    /// Returns the provider of `authServerConfig` whose token the credentials need.
+    pub fn upstream_provider(&self) -> Option<&str> {
+        match self.kind {
+            ExternalAuthType::UpstreamInject => {
+                self.upstream_inject.as_ref().map(|block| block.provider_name.as_str())
+            }
+            ExternalAuthType::TokenExchange => self.token_exchange.as_ref()?.subject_provider_name.as_deref(),
+            ExternalAuthType::Xaa => self.xaa.as_ref()?.subject_provider_name.as_deref(),
+            ExternalAuthType::Obo => self.obo.as_ref()?.subject_token_provider_name.as_deref(),
+            ExternalAuthType::AwsSts => self.aws_sts.as_ref()?.subject_provider_name.as_deref(),
+            _ => None,
+        }
+    }
+
     /// Returns the entry of `outgoingAuth.backends`; `refer` returns the reference to a Secret's value.
     pub(crate) fn lower(&self, refer: &mut dyn FnMut(&SecretKeyReference) -> Value) -> Value {
         // The blocks have the names of the file, but for references to Secrets.
@@ -344,6 +397,9 @@ impl MCPExternalAuthConfigSpec {
             ExternalAuthType::Xaa => ("xaa", self.xaa.as_ref().map(|block| written(block, refer))),
             ExternalAuthType::Obo => ("obo", self.obo.as_ref().map(|block| written(block, refer))),
             ExternalAuthType::AwsSts => ("awsSts", self.aws_sts.as_ref().map(|block| written(block, refer))),
+            ExternalAuthType::UpstreamInject => {
+                ("upstreamInject", self.upstream_inject.as_ref().map(|block| written(block, refer)))
+            }
         };
         let mut entry = Block::from_iter([("type".to_owned(), Value::from(kind))]);
         if let Some(block) = block {

@@ -15,8 +15,8 @@ use kube::core::Selector;
 pub(crate) use self::optimizer::WrittenAs;
 pub use self::optimizer::{EmbeddingSource, TeiService, ValidOptimizer};
 use super::{
-    Autoscaling, HttpRoute, PodDisruptionBudget, ServiceMonitor, ServiceType, SessionStorage,
-    TelemetryConfigReference, VirtualMCPServer, VirtualMCPServerSpec,
+    AuthServerConfig, Autoscaling, HttpRoute, PodDisruptionBudget, ServiceMonitor, ServiceType,
+    SessionStorage, TelemetryConfigReference, VirtualMCPServer, VirtualMCPServerSpec,
 };
 use crate::fields::workload::{ImagePullPolicy, SessionAffinity};
 use crate::fields::yaml_block::Block;
@@ -40,6 +40,8 @@ pub struct Validated {
     pub telemetry: Option<TelemetryConfigReference>,
     /// Blocks that go into `vmcp.yaml` as written.
     pub settings: YamlBlocks,
+    /// The embedded authorization server.
+    pub auth_server: Option<AuthServerConfig>,
     /// The store that the pods share.
     pub session_storage: Option<SessionStorage>,
     /// Names of the client's headers that backends get.
@@ -201,6 +203,7 @@ impl VirtualMCPServer {
                 server: config.server,
                 incoming_auth: spec.incoming_auth.clone(),
             },
+            auth_server: spec.auth_server_config.clone(),
             session_storage: spec.session_storage.clone(),
             passthrough_headers: match spec.passthrough_headers.as_slice() {
                 [] => config.passthrough_headers,
@@ -241,7 +244,8 @@ const HTTP_ROUTE: &str = "spec.httpRoute";
 /// Returns the fields that expose an anonymous endpoint outside of the cluster without the explicit word.
 fn withheld(spec: &VirtualMCPServerSpec) -> Vec<&'static str> {
     let kind = spec.incoming_auth.get("type").and_then(serde_json::Value::as_str);
-    if spec.allow_anonymous_exposure || kind.is_some_and(|kind| kind != "anonymous") {
+    let asks_for_tokens = spec.auth_server_config.is_some();
+    if spec.allow_anonymous_exposure || asks_for_tokens || kind.is_some_and(|kind| kind != "anonymous") {
         return Vec::new();
     }
     let mut withheld = Vec::new();

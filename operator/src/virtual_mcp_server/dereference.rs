@@ -303,6 +303,8 @@ fn secrets_of(server: &VirtualMCPServer, references: &References) -> Vec<SecretK
     let keys = IncomingAuth::of(&server.spec.incoming_auth).unwrap_or_default().api_keys;
     let of_clients = keys.into_iter().map(|key| key.secret_key_ref);
     let of_auth = references.auth_configs.values().flat_map(|config| config.spec.secret_references());
+    let auth_server = server.spec.auth_server_config.as_ref();
+    let of_auth_server = auth_server.into_iter().flat_map(|server| server.secret_references());
     let storage = server.spec.session_storage.as_ref().and_then(|storage| storage.password_ref.clone());
     of_headers
         .chain(keys_of_services.into_iter().flatten())
@@ -310,6 +312,7 @@ fn secrets_of(server: &VirtualMCPServer, references: &References) -> Vec<SecretK
         .chain(of_entries)
         .chain(of_clients)
         .chain(of_auth)
+        .chain(of_auth_server)
         .collect()
 }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use vmcp_crds::lower::{Backend, ReferencedObjects};
 use vmcp_crds::mcp_server_entry::RemoteTransport;
+use vmcp_crds::virtual_mcp_server::AuthServerConfig;
 use vmcp_crds::{Invalid, MCPExternalAuthConfig, VirtualMCPServer, VirtualMCPServerSpec};
 
 use crate::references::ReferencedSecrets;
@@ -44,7 +45,10 @@ pub(crate) fn validate(
         enabled: true,
     };
     let around = ReferencedObjects { backends: &[backend], ..ReferencedObjects::default() };
-    let server = VirtualMCPServer::new(ANY, VirtualMCPServerSpec::default());
+    // Each VirtualMCPServer decides for itself whether it has the provider.
+    let auth_server_config = config.spec.upstream_provider().map(AuthServerConfig::stand_in);
+    let spec = VirtualMCPServerSpec { auth_server_config, ..VirtualMCPServerSpec::default() };
+    let server = VirtualMCPServer::new(ANY, spec);
     let validated = server
         .validate()
         .and_then(|server| server.lower(&around))
@@ -98,6 +102,9 @@ mod tests {
                 "region": "us-east-1", "fallbackRoleArn": "arn:aws:iam::123456789012:role/reader",
                 "roleMappings": [{ "claim": "admins", "roleArn": "arn:aws:iam::123456789012:role/admin", "priority": 1 }],
                 "sessionDuration": 900 } }),
+            json!({ "type": "upstreamInject", "upstreamInject": { "providerName": "corp" } }),
+            json!({ "type": "tokenExchange", "tokenExchange": {
+                "tokenUrl": "https://idp.example/token", "audience": "b", "subjectProviderName": "corp" } }),
         ] {
             assert_eq!(validated(&spec, &secret("hunter2")), Ok(()), "{spec}");
         }

@@ -170,11 +170,18 @@ fn service_monitor(server: &Validated, monitor: &ServiceMonitor) -> Child {
     Child::json(ChildKind::ServiceMonitor, metadata, spec)
 }
 
+/// Paths of the embedded authorization server: metadata, keys, and the sign-in itself.
+const AUTH_SERVER_PATHS: [&str; 3] =
+    ["/.well-known/oauth-authorization-server", "/.well-known/jwks.json", "/oauth"];
+
 fn http_route(server: &Validated, route: &HttpRoute) -> Child {
-    let asks_for_tokens = server.settings.incoming_auth.get("type").is_some_and(|kind| kind == "oidc");
+    let has_auth_server = server.auth_server.is_some();
+    let asks_for_tokens =
+        has_auth_server || server.settings.incoming_auth.get("type").is_some_and(|kind| kind == "oidc");
     // Clients without a token read there where to get one (RFC 9728).
     let metadata = asks_for_tokens.then_some("/.well-known/oauth-protected-resource");
-    let paths = std::iter::once(route.path.as_str()).chain(metadata);
+    let sign_in: &[&str] = if has_auth_server { &AUTH_SERVER_PATHS } else { &[] };
+    let paths = std::iter::once(route.path.as_str()).chain(metadata).chain(sign_in.iter().copied());
     let matches: Vec<_> =
         paths.map(|path| json!({ "path": { "type": "PathPrefix", "value": path } })).collect();
     let spec = json!({ "spec": {

@@ -8,6 +8,13 @@ use crate::shared_settings::mcp_oidc_config::{self, OidcCertificates};
 /// Returns why clients cannot be authenticated as the resource says. Never left out: an endpoint without its
 /// authentication would be open.
 pub(super) fn unusable(server: &Validated, references: &References) -> Option<ConfigurationRefusal> {
+    if let Some(auth_server) = &server.auth_server {
+        // A server without its keys would give tokens that no other pod knows.
+        let wanted = auth_server.secret_references();
+        if let Some(message) = references.secrets.missing(&server.namespace, &wanted) {
+            return Some(ConfigurationRefusal { reason: "AuthServerConfigInvalid", message });
+        }
+    }
     let auth = IncomingAuth::of(&server.settings.incoming_auth)?;
     if let Some(OidcConfigReference { name, .. }) = &auth.oidc_config_ref {
         let Some(config) = &references.oidc else {

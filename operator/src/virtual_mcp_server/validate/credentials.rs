@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use vmcp_crds::VirtualMCPServer;
 use vmcp_crds::lower::Backend;
+use vmcp_crds::{MCPExternalAuthConfig, VirtualMCPServer};
 
 use crate::shared_settings::mcp_external_auth_config;
 use crate::virtual_mcp_server::dereference::{References, auth_configs_of};
@@ -26,7 +26,9 @@ pub(super) fn add(
                 backend.auth = Some(config.spec.clone());
                 mcp_external_auth_config::validate(config, &references.secrets)
                     .err()
-                    .map(|refusal| format!("MCPExternalAuthConfig {name}: {}", refusal.message))
+                    .map(|refusal| refusal.message)
+                    .or_else(|| missing_provider(server, config))
+                    .map(|message| format!("MCPExternalAuthConfig {name}: {message}"))
             }
         };
         if let Some(problem) = problem {
@@ -34,4 +36,16 @@ pub(super) fn add(
             unusable.entry(backend.name.clone()).or_insert(problem);
         }
     }
+}
+
+/// Returns what to do about a provider that people do not sign in at.
+fn missing_provider(server: &VirtualMCPServer, config: &MCPExternalAuthConfig) -> Option<String> {
+    let provider = config.spec.upstream_provider()?;
+    let auth_server = server.spec.auth_server_config.as_ref();
+    if auth_server.is_some_and(|auth_server| auth_server.has_provider(provider)) {
+        return None;
+    }
+    Some(format!(
+        "people sign in at {provider} nowhere; add it to spec.authServerConfig.upstreamProviders of the VirtualMCPServer"
+    ))
 }

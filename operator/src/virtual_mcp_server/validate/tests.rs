@@ -39,6 +39,41 @@ fn an_endpoint_is_never_opened_because_a_reference_leads_nowhere() {
 }
 
 #[test]
+fn an_authorization_server_needs_its_secrets_and_a_backend_without_its_provider_is_not_called() {
+    let spec = "{authServerConfig: {issuer: 'https://tools.example', upstreamProviders: [{name: corp, type: oidc, \
+        oidcConfig: {issuerUrl: 'https://idp.example', clientId: v, clientSecretRef: {name: corp, key: k}}}]}}";
+    let inject = |provider: &str| {
+        let yaml = format!(
+            "metadata: {{name: own, namespace: ns}}\nspec: {{type: upstreamInject, upstreamInject: {{providerName: {provider}}}}}"
+        );
+        ("own".to_owned(), Arc::new(serde_saphyr::from_str(&yaml).expect("a configuration")))
+    };
+    let with = |provider: &str| {
+        let mut references = with_server(references(), "a");
+        references.auth_configs = [inject(provider)].into();
+        let server = Arc::make_mut(&mut references.servers[0]);
+        server.spec.external_auth_config_ref =
+            Some(vmcp_crds::fields::references::LocalReference { name: "own".to_owned() });
+        references
+    };
+    let refused = plan(spec, &with("corp")).configuration.unwrap_err();
+    assert_eq!(refused.reason, "AuthServerConfigInvalid");
+    let known = |provider: &str| References {
+        secrets: ReferencedSecrets::of(&[("corp", "k", "s3cret-value")]),
+        ..with(provider)
+    };
+    let configuration = plan(spec, &known("corp")).configuration.unwrap();
+    assert!(!configuration.lowered.text.contains("s3cret-value"), "{}", configuration.lowered.text);
+    assert!(configuration.lowered.config.incoming_auth.auth_server.is_some());
+    assert!(configuration.backends[0].enabled);
+    for (spec, provider) in [(spec, "other"), ("{}", "corp")] {
+        let plan = plan(spec, &known(provider));
+        assert!(!plan.configuration.expect("valid all the same").backends[0].enabled);
+        assert!(plan.unusable["a"].contains("people sign in at"), "{:?}", plan.unusable);
+    }
+}
+
+#[test]
 fn members_become_backends() {
     let references = with_secret(with_entry(with_server(references(), "a"), "b"));
     let plan = plan("{}", &references);

@@ -36,6 +36,7 @@ pub(super) fn references(
     }
     tool_configs(observed, conditions);
     authentication(observed, conditions);
+    auth_server(observed, conditions);
     embedding_server(observed, conditions, degradations);
 }
 
@@ -54,13 +55,29 @@ fn tool_configs(observed: &ObservedVirtualMCPServer<'_>, conditions: &mut Condit
 /// reason of a refusal degrades the server by `ConfigValid`.
 fn authentication(observed: &ObservedVirtualMCPServer<'_>, conditions: &mut Conditions) {
     const KIND: &str = "AuthConfigured";
-    let kind = observed.server.spec.incoming_auth.get("type").and_then(serde_json::Value::as_str);
-    if kind.is_none_or(|kind| kind == "anonymous") {
+    let spec = &observed.server.spec;
+    let kind = spec.incoming_auth.get("type").and_then(serde_json::Value::as_str);
+    if spec.auth_server_config.is_none() && kind.is_none_or(|kind| kind == "anonymous") {
         return;
     }
     match &observed.plan.configuration {
         Ok(_) => conditions.set(KIND, true, "AuthValid", "clients must present a token or a key"),
         Err(refusal) => conditions.set(KIND, false, refusal.reason, refusal.message.clone()),
+    }
+}
+
+/// Sets `AuthServerConfigValidated` if there is an embedded authorization server: its settings and Secrets
+/// are in force.
+fn auth_server(observed: &ObservedVirtualMCPServer<'_>, conditions: &mut Conditions) {
+    const KIND: &str = "AuthServerConfigValidated";
+    if observed.server.spec.auth_server_config.is_none() {
+        return;
+    }
+    match &observed.plan.configuration {
+        Ok(_) => conditions.set(KIND, true, "AuthServerConfigValid", "people sign in through this server"),
+        Err(refusal) => {
+            conditions.set(KIND, false, "AuthServerConfigInvalid", refusal.message.clone());
+        }
     }
 }
 
