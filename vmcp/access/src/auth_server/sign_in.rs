@@ -12,7 +12,6 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use http::header::SET_COOKIE;
 use http::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
-use serde_json::Map;
 
 use self::browser::Browser;
 use self::pending_logins::{Login, LoginId};
@@ -23,7 +22,7 @@ use super::endpoint::{Answer, Endpoint, EndpointRequest, redirect};
 use super::oauth_error::{OAuthError, SERVER_ERROR, UNAVAILABLE, error};
 use super::seals::Purpose;
 use super::token_endpoint::grant::Person;
-use super::upstream_provider::{Brought, SignedIn, UpstreamError, UpstreamProvider};
+use super::upstream_provider::{Brought, ProviderTokens, SignedIn, UpstreamError, UpstreamProvider};
 use crate::auth_server::random::{now, random};
 
 /// Words for a person whose sign-in cannot go on.
@@ -217,11 +216,12 @@ impl AuthServer {
         let secret = || BASE64_URL_SAFE_NO_PAD.encode(random::<32>());
         let (verifier, nonce) = (secret(), secret());
         let provider = upstream.config.name.clone();
-        let state = State { browser, provider, verifier, nonce, stage };
+        let carried = State { browser, provider, verifier, nonce, stage };
         let expires = now().saturating_add(self.config.code_life.as_secs());
-        let sealed = self.seals.seal(Purpose::State, &state, expires);
+        let sealed = self.seals.seal(Purpose::State, &carried, expires);
         let redirect_uri = self.redirect_uri(upstream);
-        let url = upstream.authorization_url(&redirect_uri, &sealed, &state.verifier, &state.nonce).await?;
+        let url =
+            upstream.authorization_url(&redirect_uri, &sealed, &carried.verifier, &carried.nonce).await?;
         redirect(&url).ok_or_else(|| UpstreamError::Wrong("its address cannot be sent".to_owned()))
     }
 
@@ -255,17 +255,12 @@ impl AuthServer {
 
 /// Adds the tokens of a provider to those from before. The first provider tells who the person is.
 fn joined(
-    before: Option<(Person, Vec<super::upstream_provider::ProviderTokens>)>,
+    before: Option<(Person, Vec<ProviderTokens>)>,
     signed_in: SignedIn,
-) -> Option<(Person, Vec<super::upstream_provider::ProviderTokens>)> {
+) -> Option<(Person, Vec<ProviderTokens>)> {
     let SignedIn { tokens: new, subject, claims } = signed_in;
-    let (person, mut tokens) = match before {
-        Some(before) => before,
-        None => {
-            let claims: Map<_, _> = claims;
-            (Person::new(subject?, claims)?, Vec::new())
-        }
-    };
+    let (person, mut tokens) =
+        if let Some(before) = before { before } else { (Person::new(subject?, claims)?, Vec::new()) };
     tokens.push(new);
     Some((person, tokens))
 }

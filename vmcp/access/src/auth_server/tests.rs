@@ -87,10 +87,10 @@ impl Upstream {
 
     /// A server with `providers`, whose backend gets the token of the last one.
     fn config(&self, providers: &[&str]) -> vmcp_config::Config {
-        self.config_with(providers, json!({}))
+        self.config_with(providers, &json!({}))
     }
 
-    fn config_with(&self, providers: &[&str], more: Value) -> vmcp_config::Config {
+    fn config_with(&self, providers: &[&str], more: &Value) -> vmcp_config::Config {
         let last = providers.last().unwrap();
         let mut server = json!({
             "issuer": ISSUER, "hmacSecrets": ["a secret of thirty-two characters"],

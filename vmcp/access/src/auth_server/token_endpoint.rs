@@ -101,26 +101,11 @@ impl AuthServer {
         if let Some(answer) = self.process.families.repeated(id, generation) {
             return Ok(answer);
         }
-        self.check(&mut family, &grant)?;
+        check(&mut family, &grant)?;
         let answer = self.issue(grant, form.get("scope")).await?;
         family.used(generation);
         self.process.families.answered(id, generation, &answer);
         Ok(answer)
-    }
-
-    fn check(&self, family: &mut Family, grant: &Grant) -> Result<(), OAuthError> {
-        match family.check(grant.generation) {
-            Use::First => Ok(()),
-            Use::Reused => {
-                let subject = &grant.person.subject;
-                tracing::warn!(
-                    subject,
-                    "a refresh token came a second time; its person has to sign in again"
-                );
-                Err(BAD_REFRESH)
-            }
-            Use::Ended => Err(BAD_REFRESH),
-        }
     }
 
     /// Issues an access token, and a refresh token of the next generation. `scope` narrows the access token.
@@ -213,5 +198,18 @@ impl AuthServer {
     /// Returns the login of a code.
     pub(super) fn code_of(&self, form: &Form) -> Option<LoginRef> {
         self.seals.open(Purpose::Code, form.get("code")?)
+    }
+}
+
+/// Refuses a refresh token that was used before, and all of its family.
+fn check(family: &mut Family, grant: &Grant) -> Result<(), OAuthError> {
+    match family.check(grant.generation) {
+        Use::First => Ok(()),
+        Use::Reused => {
+            let subject = &grant.person.subject;
+            tracing::warn!(subject, "a refresh token came a second time; its person has to sign in again");
+            Err(BAD_REFRESH)
+        }
+        Use::Ended => Err(BAD_REFRESH),
     }
 }

@@ -177,9 +177,8 @@ impl Grants {
             (Self::TokenExchange { has_secret, .. }, Subject::Vmcp) => {
                 Ok(has_secret.then_some(GrantRequest::Own))
             }
-            (Self::Xaa { .. } | Self::OnBehalfOf { .. }, Subject::Vmcp) => Ok(None),
-            // `BackendTokens` asks for no request.
-            (Self::Upstream(_), _) => Ok(None),
+            // For upstream tokens, `BackendTokens` asks for no request.
+            (Self::Xaa { .. } | Self::OnBehalfOf { .. }, Subject::Vmcp) | (Self::Upstream(_), _) => Ok(None),
             (
                 Self::TokenExchange { from, .. } | Self::Xaa { from, .. } | Self::OnBehalfOf { from, .. },
                 Subject::Client(identity),

@@ -89,7 +89,7 @@ impl Subject {
         let tools_depend_on_arguments = policies.iter().any(matters);
         let (policies, none) = (sorted.collect(), PolicySet::new());
         let own_verdicts = Mutex::default();
-        Subject { context, policies, entities, uid, none, tools_depend_on_arguments, own_verdicts }
+        Subject { uid, context, entities, policies, none, tools_depend_on_arguments, own_verdicts }
     }
 
     /// Returns the verdict about an own tool; asks once. There are as many as vmcp has tools of its own.

@@ -155,7 +155,7 @@ async fn keys_rotate_without_a_restart_and_what_the_old_ones_made_lives_on() {
     let (old, new) = (pem(&generated()), pem(&generated()));
     let secrets = ["a secret of thirty-two characters", "another secret of just as many chars"];
     let config = |keys: &[&String], secrets: &[&str]| {
-        upstream.config_with(&["forge"], json!({"signingKeys": keys, "hmacSecrets": secrets}))
+        upstream.config_with(&["forge"], &json!({"signingKeys": keys, "hmacSecrets": secrets}))
     };
     let before = Meeting::of(&config(&[&old], &secrets[..1]), &Authentication::default());
     let (client, answer) = before.tokens().await;
