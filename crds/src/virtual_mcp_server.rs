@@ -18,7 +18,10 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::auth_server::{AuthServerConfig, UpstreamProvider};
+pub use self::auth_server::{
+    AuthServerConfig, FieldMapping, OAuth2Upstream, OidcUpstream, TokenLifespans, UpstreamProvider,
+    UpstreamType, UserInfo,
+};
 pub(crate) use self::config::DEFAULT_SHUTDOWN_DELAY;
 pub use self::config::{Config, FlatEmbeddingProvider, FlatOptimizer};
 pub use self::embeddings::{Embeddings, OpenAi, Tei};

@@ -180,6 +180,7 @@ impl VirtualMCPServer {
             problems.push(Problem::new("metadata.name", "has a dot", remedy));
         }
         group(spec, &mut problems);
+        primary_provider(spec, &mut problems);
         labels(spec, &mut problems);
         let config = spec.config.clone().unwrap_or_default();
         let withheld = withheld(spec);
@@ -256,6 +257,18 @@ fn withheld(spec: &VirtualMCPServerSpec) -> Vec<&'static str> {
         withheld.push(HTTP_ROUTE);
     }
     withheld
+}
+
+fn primary_provider(spec: &VirtualMCPServerSpec, problems: &mut Vec<Problem>) {
+    let Some(server) = &spec.auth_server_config else { return };
+    if let Some(primary) = server.primary_upstream_provider.as_ref().filter(|name| !server.has_provider(name))
+    {
+        problems.push(Problem::new(
+            "spec.authServerConfig.primaryUpstreamProvider",
+            format!("`{primary}` is not among `upstreamProviders`"),
+            "name one of them",
+        ));
+    }
 }
 
 fn group(spec: &VirtualMCPServerSpec, problems: &mut Vec<Problem>) {

@@ -9,7 +9,7 @@ use kube::ResourceExt as _;
 use serde_json::Value;
 use vmcp_crds::fields::references::{LocalReference, SecretKeyReference};
 use vmcp_crds::lower::{ADMIN_TOKEN, METRICS_TOKEN, SESSION_KEY};
-use vmcp_crds::virtual_mcp_server::{IncomingAuth, authz};
+use vmcp_crds::virtual_mcp_server::{AuthServerConfig, IncomingAuth, authz};
 use vmcp_crds::{
     EmbeddingServer, MCPAuthzConfig, MCPExternalAuthConfig, MCPOIDCConfig, MCPServer, MCPServerEntry,
     MCPTelemetryConfig, MCPToolConfig, VirtualMCPServer,
@@ -304,7 +304,7 @@ fn secrets_of(server: &VirtualMCPServer, references: &References) -> Vec<SecretK
     let of_clients = keys.into_iter().map(|key| key.secret_key_ref);
     let of_auth = references.auth_configs.values().flat_map(|config| config.spec.secret_references());
     let auth_server = server.spec.auth_server_config.as_ref();
-    let of_auth_server = auth_server.into_iter().flat_map(|server| server.secret_references());
+    let of_auth_server = auth_server.into_iter().flat_map(AuthServerConfig::secret_references);
     let storage = server.spec.session_storage.as_ref().and_then(|storage| storage.password_ref.clone());
     of_headers
         .chain(keys_of_services.into_iter().flatten())

@@ -72,7 +72,7 @@ pub enum UpstreamKind {
         /// Token endpoint.
         token_endpoint: Url,
         /// Userinfo endpoint.
-        user_info: Option<UserInfo>,
+        user_info: Option<Box<UserInfo>>,
     },
 }
 
@@ -233,7 +233,7 @@ fn oauth2(raw: &RawOAuth2Upstream, first: bool, path: &str, report: &mut Report)
     Some(UpstreamKind::OAuth2 {
         authorization_endpoint: authorization?,
         token_endpoint: token?,
-        user_info: info.flatten(),
+        user_info: info.flatten().map(Box::new),
     })
 }
 

@@ -51,7 +51,7 @@ impl RawAuthServer {
         let upstreams = self.upstreams(report);
         let issuer = required(self.issuer.as_ref(), PATH, "issuer", report)?.clone();
         let issuer_url = self.issuer_url(&issuer, report)?;
-        let own = self.issuer_block(&issuer, &issuer_url, incoming)?;
+        let own = issuer_block(&issuer, &issuer_url, incoming)?;
         let resource = own.resource.clone().or_else(|| below(&issuer_url, "/mcp"))?;
         let sealing_secrets =
             if self.hmac_secrets.is_empty() { session_keys.to_vec() } else { self.hmac_secrets.clone() };
@@ -124,34 +124,29 @@ impl RawAuthServer {
         }
         Some(url)
     }
+}
 
-    /// Returns the block of `incomingAuth` that accepts the tokens; adds one where there is none.
-    fn issuer_block(
-        &self,
-        issuer: &str,
-        issuer_url: &Url,
-        incoming: &mut IncomingAuth,
-    ) -> Option<Arc<OidcIssuer>> {
-        if let Some(own) = incoming.issuers.iter().find(|known| known.issuer == issuer) {
-            return Some(Arc::clone(own));
-        }
-        let resource = below(issuer_url, "/mcp")?;
-        let own = Arc::new(OidcIssuer {
-            issuer: issuer.to_owned(),
-            issuer_url: issuer_url.clone(),
-            audience: resource.as_str().to_owned(),
-            resource: Some(resource),
-            jwks_url: None,
-            scopes: Vec::new(),
-            required_scopes: Vec::new(),
-            clock_skew: CLOCK_SKEW,
-            insecure_allow_http: issuer_url.scheme() == "http",
-            allow_private_addresses: false,
-            ca_bundle_path: None,
-        });
-        incoming.issuers.insert(0, Arc::clone(&own));
-        Some(own)
+/// Returns the block of `incomingAuth` that accepts the tokens; adds one where there is none.
+fn issuer_block(issuer: &str, issuer_url: &Url, incoming: &mut IncomingAuth) -> Option<Arc<OidcIssuer>> {
+    if let Some(own) = incoming.issuers.iter().find(|known| known.issuer == issuer) {
+        return Some(Arc::clone(own));
     }
+    let resource = below(issuer_url, "/mcp")?;
+    let own = Arc::new(OidcIssuer {
+        issuer: issuer.to_owned(),
+        issuer_url: issuer_url.clone(),
+        audience: resource.as_str().to_owned(),
+        resource: Some(resource),
+        jwks_url: None,
+        scopes: Vec::new(),
+        required_scopes: Vec::new(),
+        clock_skew: CLOCK_SKEW,
+        insecure_allow_http: issuer_url.scheme() == "http",
+        allow_private_addresses: false,
+        ca_bundle_path: None,
+    });
+    incoming.issuers.insert(0, Arc::clone(&own));
+    Some(own)
 }
 
 pub(super) fn required<'a, T>(
