@@ -35,10 +35,11 @@ mod tests {
         // The blocks of the providers that are not chosen are the only thing to warn of.
         let value = "a value of some length".to_owned();
         let pem = "-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----".to_owned();
-        // TLS and addresses of replicas exclude each other.
+        // TLS excludes addresses of replicas, and sign-in through vmcp excludes anonymous clients.
+        let excluded = |line: &str| line.contains("peerAddress") || line.starts_with("incomingAuth");
         let text: String = everything()
             .lines()
-            .filter(|line| !line.contains("peerAddress"))
+            .filter(|line| !excluded(line))
             .fold(String::new(), |text, line| text + line + "\n");
         let loaded =
             load_with_files(&text, "vmcp.yaml", &|_| Some(value.clone()), &|_| Ok(Some(pem.clone())))

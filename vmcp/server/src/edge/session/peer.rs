@@ -77,9 +77,10 @@ impl Peer {
 }
 
 thread_local! {
-    /// What the last modern client of this thread said about itself. It says so with each request, and a
-    /// connection stays with its thread: mostly the next request says the same.
+    /// Introduction of the last modern client of this thread. Clients introduce themselves with each request,
+    /// and a connection stays with its thread: mostly the next request has the same.
     static LAST_INFO: RefCell<Option<Arc<RawValue>>> = const { RefCell::new(None) };
+    /// Capabilities of that client.
     static LAST_CAPABILITIES: RefCell<Option<Arc<RawValue>>> = const { RefCell::new(None) };
 }
 
