@@ -1,6 +1,6 @@
 //! API groups in which the kinds are served.
 
-use kube::api::ApiResource;
+use kube::core::ApiResource;
 
 /// API group of all kinds, that of RFC-0022.
 pub const GROUP: &str = "toolhive.stacklok.com";

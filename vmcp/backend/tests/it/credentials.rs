@@ -66,6 +66,7 @@ fn per_client(transport: Transport) -> vmcp_config::Backend {
         resource: None,
         scopes: Vec::new(),
         subject_token_type: String::new(),
+        subject_provider: None,
     };
     vmcp_config::Backend { credentials: Credentials::TokenExchange(exchange), ..spec("b", transport) }
 }
