@@ -131,26 +131,26 @@ async fn an_answer_that_breaks_its_own_schema_names_alternatives_and_is_no_error
 
 #[tokio::test]
 async fn three_alternatives_are_named_and_none_of_a_sibling_that_often_fails() {
-    let names = ["fail", "refuse", "m", "n", "o", "p", "q"];
-    let server = Scripted::start(&names.map(|name| (name, DESCRIPTION, json!({})))).await;
+    let failing = ["fail", "refuse", "m", "n", "o", "p", "q"];
+    let server = Scripted::start(&failing.map(|name| (name, DESCRIPTION, json!({})))).await;
     for number in 0..20 {
         server.set(&format!("other{number}"), "Does something else.", &json!({}));
     }
     let keywords = "optimizer: { embeddings: { provider: none } }\n";
     let engine = engine(&backends(&[("s", &server.url)], keywords)).await;
-    let named = async |tool: &str| {
+    let alternatives = async |tool: &str| {
         let answer = call_tool(&engine, tool, json!({})).await;
         let suggestions = answer["structuredContent"]["fallback_suggestions"].clone();
         let tools = suggestions.as_array().unwrap().iter();
         tools.map(|suggestion| suggestion["tool"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    let names = named("s_refuse").await;
+    let names = alternatives("s_refuse").await;
     assert!(names.len() == 3 && names.contains(&"s_fail".to_owned()), "{names:?}");
     for _ in 0..9 {
-        assert_eq!(named("s_fail").await.len(), 3);
+        assert_eq!(alternatives("s_fail").await.len(), 3);
     }
     engine.tool_metrics().flush().await;
-    let names = named("s_refuse").await;
+    let names = alternatives("s_refuse").await;
     assert!(names.len() == 3 && !names.contains(&"s_fail".to_owned()), "{names:?}");
 }
 
