@@ -18,7 +18,7 @@ async fn policies_hide_tools_and_change_without_a_restart() {
     ]);
     settings["optimizer"] = json!({
         "exposure": "All",
-        "discovery": {"enabled": true},
+        "discovery": {"enabled": true, "contextFiltering": false},
         "tools": ["find_tool", "reset_tool_metrics"],
     });
     let mut vmcp = Vmcp::new().backend(&echo).config(settings).start().await;

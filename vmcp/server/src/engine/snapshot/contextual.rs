@@ -73,7 +73,8 @@ impl Engine {
         if let Some(documents) = choice.documents {
             return Some(view.chosen_list(style, &snapshot.config, &documents));
         }
-        tracing::debug!("cold start confidence={:.2}", choice.confidence);
+        // The zero behind keeps a negative zero from being told as `-0.00`.
+        tracing::debug!("cold start confidence={:.2}", choice.confidence.max(0.0) + 0.0);
         let all = || view.chosen_list(style, &snapshot.config, &view.documents());
         (optimizer.contextual.no_context == NoContext::None).then(all)
     }
