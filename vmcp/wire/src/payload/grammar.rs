@@ -66,16 +66,6 @@ impl Literal {
         (*first == byte).then_some(Self { rest })
     }
 
-    /// True if `bytes` begin with all that is still to come.
-    pub(super) fn leads(self, bytes: &[u8]) -> bool {
-        bytes.starts_with(self.rest)
-    }
-
-    /// Returns the number of bytes that are still to come.
-    pub(super) fn length(self) -> usize {
-        self.rest.len()
-    }
-
     pub(super) fn is_complete(self) -> bool {
         self.rest.is_empty()
     }

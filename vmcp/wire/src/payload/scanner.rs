@@ -141,6 +141,7 @@ impl Scanner {
                     }
                 }
                 (State::Token(_), None) => at = self.tokens(piece, at)?,
+                (State::Literal(literal), _) => at = self.literal(piece, at, literal)?,
                 // A byte that ends a number belongs to what follows, so it is looked at again.
                 _ => at += usize::from(self.step(*byte, self.offset + at)?),
             }
@@ -213,10 +214,7 @@ impl Scanner {
             at += 1;
             match self.state {
                 State::Text { is_key } => at = self.text(piece, at, is_key)?,
-                State::Literal(literal) if piece.get(at..).is_some_and(|rest| literal.leads(rest)) => {
-                    at += literal.length();
-                    self.end_of_value(self.offset + at);
-                }
+                State::Literal(literal) => at = self.literal(piece, at, literal)?,
                 _ => {}
             }
         }
@@ -257,11 +255,25 @@ impl Scanner {
         Ok(end + 1)
     }
 
-    /// Takes one byte at offset `at` outside the text of strings. Returns true if the byte was consumed.
+    /// Takes the bytes of a literal from `at` on.
+    fn literal(&mut self, piece: &[u8], mut at: usize, mut literal: Literal) -> Result<usize, ScanError> {
+        while let Some(byte) = piece.get(at) {
+            literal = literal.next(*byte).ok_or(ScanError::Syntax(self.offset + at))?;
+            at += 1;
+            if literal.is_complete() {
+                self.end_of_value(self.offset + at);
+                return Ok(at);
+            }
+        }
+        self.state = State::Literal(literal);
+        Ok(at)
+    }
+
+    /// Takes one byte at offset `at` outside the text of strings and literals. Returns true if the byte was consumed.
     fn step(&mut self, byte: u8, at: usize) -> Result<bool, ScanError> {
         let unexpected = ScanError::Syntax(at);
         match self.state {
-            State::Text { .. } => return Ok(false),
+            State::Text { .. } | State::Literal(_) => return Ok(false),
             State::Escape { is_key } => {
                 self.state = match byte {
                     b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => State::Text { is_key },
@@ -287,11 +299,6 @@ impl Scanner {
                     self.end_of_value(at);
                     return Ok(false);
                 }
-                None => return Err(unexpected),
-            },
-            State::Literal(literal) => match literal.next(byte) {
-                Some(literal) if literal.is_complete() => self.end_of_value(at + 1),
-                Some(literal) => self.state = State::Literal(literal),
                 None => return Err(unexpected),
             },
             _ if matches!(byte, b' ' | b'\n' | b'\r' | b'\t') => {}
