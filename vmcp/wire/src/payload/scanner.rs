@@ -269,7 +269,8 @@ impl Scanner {
         Ok(at)
     }
 
-    /// Takes one byte at offset `at` outside the text of strings and literals. Returns true if the byte was consumed.
+    /// Takes one byte at offset `at` outside the text of strings and literals. Returns true if the byte was
+    /// consumed.
     fn step(&mut self, byte: u8, at: usize) -> Result<bool, ScanError> {
         let unexpected = ScanError::Syntax(at);
         match self.state {
