@@ -70,6 +70,20 @@ impl fmt::Display for Problems {
     }
 }
 
+/// Returns a setting that must be there; reports `key` of `path` as missing if it is not.
+pub(crate) fn required<'a, T>(
+    value: Option<&'a T>,
+    path: &str,
+    key: &str,
+    report: &mut Report,
+) -> Option<&'a T> {
+    let at = self::key(path, key);
+    if value.is_none() && !report.is_dropped(&at) {
+        report.problem(&at, "missing", format!("add `{key}`"));
+    }
+    value
+}
+
 /// Returns the path of `key` below `parent`. A key that is no plain word is quoted: `overrides["a.b"]`.
 pub(crate) fn key(parent: &str, key: &str) -> String {
     let plain = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');

@@ -44,7 +44,7 @@ pub(super) fn validate(raw: &RawUpstreamInject, path: &str, report: &mut Report)
             false
         }
     };
-    let provider = super::validation::required(raw.provider_name.as_ref(), path, "providerName", report)?;
+    let provider = problems::required(raw.provider_name.as_ref(), path, "providerName", report)?;
     Some(UpstreamInject { provider: provider.clone(), list_as_latest })
 }
 

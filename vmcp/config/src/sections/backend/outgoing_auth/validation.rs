@@ -12,7 +12,7 @@ use super::{
     ClientCredentials, Credentials, OAuthClient, OnBehalfOf, TokenEndpoint, TokenExchange, Xaa, aws,
     upstream_inject,
 };
-use crate::problems::{self, Problem, Report};
+use crate::problems::{self, Problem, Report, required};
 use crate::sections::aggregation;
 use crate::sections::backend::{RawBackend, Transport};
 use crate::sections::incoming_auth::auth_server::AuthServer;
@@ -405,19 +405,6 @@ fn on_behalf_of(raw: &RawOnBehalfOf, path: &str, report: &mut Report) -> Option<
         scopes,
         subject_provider: raw.subject_token_provider_name.clone(),
     }))
-}
-
-pub(super) fn required<'a, T>(
-    value: Option<&'a T>,
-    path: &str,
-    key: &str,
-    report: &mut Report,
-) -> Option<&'a T> {
-    let at = problems::key(path, key);
-    if value.is_none() && !report.is_dropped(&at) {
-        report.problem(&at, "missing", format!("add `{key}`"));
-    }
-    value
 }
 
 fn secret_without_client(

@@ -9,8 +9,7 @@ use url::Url;
 use super::raw::{
     RawFieldMapping, RawOAuth2Upstream, RawOidcUpstream, RawUpstreamProvider, RawUpstreamType, RawUserInfo,
 };
-use super::validation::required;
-use crate::problems::{self, Report};
+use crate::problems::{self, Report, required};
 use crate::sections::incoming_auth::oidc::OidcIssuer;
 use crate::values::headers::{self, Headers};
 use crate::values::http_url;

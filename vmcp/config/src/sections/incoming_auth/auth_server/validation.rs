@@ -9,7 +9,7 @@ use url::{Host, Url};
 
 use super::raw::RawAuthServer;
 use super::{AuthServer, upstream};
-use crate::problems::{self, Report};
+use crate::problems::{self, Report, required};
 use crate::sections::incoming_auth::IncomingAuth;
 use crate::sections::incoming_auth::oidc::OidcIssuer;
 use crate::values::http_url;
@@ -147,19 +147,6 @@ fn issuer_block(issuer: &str, issuer_url: &Url, incoming: &mut IncomingAuth) -> 
     });
     incoming.issuers.insert(0, Arc::clone(&own));
     Some(own)
-}
-
-pub(super) fn required<'a, T>(
-    value: Option<&'a T>,
-    path: &str,
-    key: &str,
-    report: &mut Report,
-) -> Option<&'a T> {
-    let at = problems::key(path, key);
-    if value.is_none() && !report.is_dropped(&at) {
-        report.problem(&at, "missing", format!("add `{key}`"));
-    }
-    value
 }
 
 /// Returns the URL of a path below the issuer.
