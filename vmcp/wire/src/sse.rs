@@ -4,9 +4,11 @@
 
 mod decoder;
 
-pub use decoder::{Decoder, SseError};
+use bytes::Bytes;
 
-/// One event.
+pub use decoder::{Decoder, EventFields, Part, SseError};
+
+/// One event, whole.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Event {
     /// The type; `None` means `message`.
@@ -19,6 +21,33 @@ pub struct Event {
 
 /// A comment without text: keeps an idle connection from being closed.
 pub const KEEP_ALIVE: &[u8] = b":\n\n";
+
+/// Returns the events of a stream that has arrived in `pieces`, each of at most `limit` bytes.
+///
+/// ```
+/// let events = vmcp_wire::sse::decode(["data: 1\n\nda", "ta: 2\n\n"], 1024)?;
+/// assert_eq!(events.iter().map(|event| &*event.data).collect::<Vec<_>>(), ["1", "2"]);
+/// # Ok::<(), vmcp_wire::sse::SseError>(())
+/// ```
+pub fn decode<P>(pieces: impl IntoIterator<Item = P>, limit: usize) -> Result<Vec<Event>, SseError>
+where
+    Bytes: From<P>,
+{
+    let (mut decoder, mut events, mut data) = (Decoder::new(limit), Vec::new(), Vec::new());
+    for piece in pieces {
+        let mut piece = Bytes::from(piece);
+        while let Some(part) = decoder.next(&mut piece)? {
+            match part {
+                Part::Data(bytes) => data.extend_from_slice(&bytes),
+                Part::End(EventFields { event, id }) => {
+                    let data = String::from_utf8(std::mem::take(&mut data));
+                    events.push(Event { event, data: data.map_err(|_| SseError::Encoding)?, id });
+                }
+            }
+        }
+    }
+    Ok(events)
+}
 
 /// Encodes one event. `event` and `id` are cut at the first line break, which they cannot hold.
 ///

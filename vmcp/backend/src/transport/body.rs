@@ -16,9 +16,9 @@ use crate::http_client::ResponseBody;
 use crate::policy::byte_budget::ByteBudget;
 use crate::transport::link_error::LinkError;
 
-pub(super) use crate::transport::body::answer::{Answer, AnswerSource, MAX_WHOLE_BYTES, ReadPieces, read};
+pub(super) use crate::transport::body::answer::{Answer, AnswerSource, ReadPieces, read};
 pub(super) use crate::transport::body::collected::counted;
-pub(super) use crate::transport::body::events::{Event, Events, NextEvent};
+pub(super) use crate::transport::body::events::{Event, Events};
 
 /// Time for a stream to end after the wanted message; then its connection is closed instead of reused.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);

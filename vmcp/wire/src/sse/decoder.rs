@@ -1,6 +1,6 @@
-//! [`Decoder`]: turns the bytes of an event stream, in the pieces in which they arrive, into events.
+//! [`Decoder`]: reads the bytes of an event stream, in the pieces in which they arrive; data are not copied.
 
-use super::Event;
+use bytes::{Buf as _, Bytes};
 
 /// The reason why a stream cannot be read on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -16,42 +16,59 @@ pub enum SseError {
     Encoding,
 }
 
-/// Turns bytes into events. The memory is bounded: at most one unfinished event, and no more bytes of it than
-/// the limit.
+/// A part of an event stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    /// Bytes that follow in the data of the current event: a slice of the input, or the line feed between two
+    /// lines. Never empty; may end within a character. Whoever reads the data checks that they are UTF-8.
+    Data(Bytes),
+    /// The end of an event that has data, which may be empty.
+    End(EventFields),
+}
+
+/// The fields of an event besides its data.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EventFields {
+    /// The type; `None` means `message`.
+    pub event: Option<String>,
+    /// The id to resume from, if this event sets one; an empty id unsets it.
+    pub id: Option<String>,
+}
+
+/// Splits the bytes of a stream into [`Part`]s. Holds at most one line that is no data.
 ///
 /// ```
-/// use vmcp_wire::sse::Decoder;
+/// use vmcp_wire::sse::{Decoder, Part};
 ///
 /// let mut decoder = Decoder::new(1024);
-/// assert!(decoder.push(b"event: message\nda")?.is_empty(), "no event is complete yet");
-/// let events = decoder.push(b"ta: {}\n\n")?;
-/// assert_eq!(events.first().map(|event| event.data.as_str()), Some("{}"));
+/// let mut piece = "event: message\ndata: {\"a\":".into();
+/// assert_eq!(decoder.next(&mut piece)?, Some(Part::Data("{\"a\":".into())));
+/// assert_eq!(decoder.next(&mut piece)?, None, "the piece is used up");
+/// let mut piece = "1}\n\n".into();
+/// assert_eq!(decoder.next(&mut piece)?, Some(Part::Data("1}".into())));
+/// assert!(matches!(decoder.next(&mut piece)?, Some(Part::End(_))));
 /// # Ok::<(), vmcp_wire::sse::SseError>(())
 /// ```
 #[derive(Debug)]
 pub struct Decoder {
     limit: usize,
-    /// The first bytes of a line whose end has not arrived.
+    /// The first bytes of a line whose end has not arrived, unless they are known to be data.
     line: Vec<u8>,
+    /// True within the value of a `data` field.
+    in_data: bool,
     /// True if the last byte was a CR: a line feed that follows belongs to it.
     after_cr: bool,
-    /// True until the first line ends: only that one may begin with a byte order mark.
+    /// True until the first line is known: only that one may begin with a byte order mark.
     at_start: bool,
-    event: Event,
+    fields: EventFields,
     has_data: bool,
-    part: LinePart,
+    /// Bytes of the current event's data until now.
+    data_bytes: usize,
     retry: Option<u64>,
 }
 
-/// Part of the current line that is held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LinePart {
-    Whole,
-    /// The end of data whose beginning was taken.
-    RestOfData,
-}
-
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+const DATA: &[u8] = b"data:";
 
 impl Decoder {
     /// Creates a decoder for events of at most `limit` bytes; a larger one ends the stream with
@@ -61,85 +78,36 @@ impl Decoder {
         Self {
             limit,
             line: Vec::new(),
+            in_data: false,
             after_cr: false,
             at_start: true,
-            event: Event::default(),
+            fields: EventFields::default(),
             has_data: false,
-            part: LinePart::Whole,
+            data_bytes: 0,
             retry: None,
         }
     }
 
-    /// Takes bytes from the front of `input` up to the end of the next event; `None` if they are used up
+    /// Takes bytes from the front of `input` up to the end of the next part; `None` if they are used up
     /// first. After an error the stream must not be read any more.
-    pub fn next(&mut self, input: &mut &[u8]) -> Result<Option<Event>, SseError> {
-        while !input.is_empty() {
-            if std::mem::take(&mut self.after_cr)
-                && let Some(rest) = input.strip_prefix(b"\n")
-            {
-                *input = rest;
-                continue;
-            }
-            let Some(end) = memchr::memchr2(b'\n', b'\r', input) else {
-                self.reserve(input.len())?;
-                self.line.extend_from_slice(input);
-                *input = &[];
-                break;
-            };
-            let (line, rest) = input.split_at(end);
-            self.after_cr = rest.first() == Some(&b'\r');
-            *input = rest.get(1..).unwrap_or_default();
-            self.reserve(line.len())?;
-            let event = if self.line.is_empty() {
-                self.end_of_line(line)?
+    pub fn next(&mut self, input: &mut Bytes) -> Result<Option<Part>, SseError> {
+        while let Some(first) = input.first().copied() {
+            let part = if std::mem::take(&mut self.after_cr) && first == b'\n' {
+                input.advance(1);
+                None
+            } else if self.in_data {
+                self.rest_of_data(input)?
+            } else if self.held_field() == Some(DATA) {
+                input.advance(usize::from(first == b' '));
+                self.begin_data(true)?
             } else {
-                let mut whole = std::mem::take(&mut self.line);
-                whole.extend_from_slice(line);
-                self.end_of_line(&whole)?
+                self.line(input)?
             };
-            if event.is_some() {
-                return Ok(event);
+            if part.is_some() {
+                return Ok(part);
             }
         }
         Ok(None)
-    }
-
-    /// Takes all of `input` and returns its events; for callers that may hold the events of one piece at
-    /// once.
-    pub fn push(&mut self, mut input: &[u8]) -> Result<Vec<Event>, SseError> {
-        let mut events = Vec::new();
-        while let Some(event) = self.next(&mut input)? {
-            events.push(event);
-        }
-        Ok(events)
-    }
-
-    /// Takes the data that has arrived of an unfinished event, if it has at least `least` bytes, so that a
-    /// large event need not be held as a whole. [`Decoder::next`] returns the event with the data that
-    /// follows. The limit does not count what was taken. Never empty: `None` asks for more input.
-    pub fn take_data(&mut self, least: usize) -> Result<Option<String>, SseError> {
-        // The byte behind the colon belongs to the field's name if it is a space.
-        let value_at = match self.line.get(..6) {
-            _ if self.part == LinePart::RestOfData => Some(0),
-            Some(start) if start.starts_with(b"data:") => Some(if start.ends_with(b" ") { 6 } else { 5 }),
-            _ => None,
-        };
-        let arrived = value_at.map_or(0, |at| self.line.len() - at);
-        if self.event.data.len() + arrived < least.max(1) {
-            return Ok(None);
-        }
-        let mut taken = std::mem::take(&mut self.event.data);
-        if let Some(value) = value_at.and_then(|at| self.line.get(at..)) {
-            let (text, rest) = whole_characters(value)?;
-            if self.part == LinePart::Whole && self.has_data {
-                taken.push('\n');
-            }
-            taken.push_str(text);
-            self.line = rest.to_vec();
-            self.part = LinePart::RestOfData;
-            (self.has_data, self.at_start) = (true, false);
-        }
-        Ok(Some(taken).filter(|data| !data.is_empty()))
     }
 
     /// Returns the pause before a reconnect, in milliseconds, that the server asked for last.
@@ -148,27 +116,75 @@ impl Decoder {
         self.retry
     }
 
-    /// Refuses `more` bytes of the current line if the event would become too large.
-    fn reserve(&self, more: usize) -> Result<(), SseError> {
-        let held = self.line.len() + self.event.data.len();
-        if held.saturating_add(more) > self.limit {
-            Err(SseError::TooLarge { limit: self.limit })
-        } else {
-            Ok(())
+    /// Returns the held bytes of the line behind a byte order mark; `None` while they may be a part of one.
+    fn held_field(&self) -> Option<&[u8]> {
+        match self.line.strip_prefix(BYTE_ORDER_MARK) {
+            Some(behind) if self.at_start => Some(behind),
+            _ if self.at_start && !self.line.is_empty() && BYTE_ORDER_MARK.starts_with(&self.line) => None,
+            _ => Some(&self.line),
         }
     }
 
-    fn end_of_line(&mut self, line: &[u8]) -> Result<Option<Event>, SseError> {
-        if std::mem::replace(&mut self.part, LinePart::Whole) == LinePart::RestOfData {
-            let rest = simdutf8::basic::from_utf8(line).map_err(|_| SseError::Encoding)?;
-            self.event.data.push_str(rest);
+    /// Takes the value of a `data` field, up to the end of its line.
+    fn rest_of_data(&mut self, input: &mut Bytes) -> Result<Option<Part>, SseError> {
+        let end = memchr::memchr2(b'\n', b'\r', input);
+        let value = input.split_to(end.unwrap_or(input.len()));
+        if end.is_some() {
+            self.end_line(input);
+            self.in_data = false;
+        }
+        self.data(value)
+    }
+
+    /// Begins a line of data, whose value follows or is empty.
+    fn begin_data(&mut self, value_follows: bool) -> Result<Option<Part>, SseError> {
+        self.line.clear();
+        self.at_start = false;
+        self.in_data = value_follows;
+        let separator: &[u8] = if std::mem::replace(&mut self.has_data, true) { b"\n" } else { b"" };
+        self.data(Bytes::from_static(separator))
+    }
+
+    fn data(&mut self, bytes: Bytes) -> Result<Option<Part>, SseError> {
+        self.data_bytes = self.data_bytes.saturating_add(bytes.len());
+        self.check_limit()?;
+        Ok((!bytes.is_empty()).then_some(Part::Data(bytes)))
+    }
+
+    /// Takes bytes of a line that is not known to be data: one by one while it may still be, then up to its
+    /// end.
+    fn line(&mut self, input: &mut Bytes) -> Result<Option<Part>, SseError> {
+        let may_be_data = self.held_field().is_none_or(|field| DATA.starts_with(field));
+        let end = match input.first() {
+            Some(b'\n' | b'\r') => Some(0),
+            Some(_) if may_be_data => None,
+            _ => memchr::memchr2(b'\n', b'\r', input),
+        };
+        let length = end.unwrap_or(if may_be_data { 1 } else { input.len() });
+        self.line.extend_from_slice(&input.split_to(length));
+        self.check_limit()?;
+        if end.is_none() {
             return Ok(None);
         }
-        let line = if std::mem::take(&mut self.at_start) {
-            line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line)
-        } else {
-            line
-        };
+        self.end_line(input);
+        let line = std::mem::take(&mut self.line);
+        let bytes = line.strip_prefix(BYTE_ORDER_MARK).filter(|_| self.at_start).unwrap_or(&line);
+        self.at_start = false;
+        let part = self.field(bytes);
+        // Kept for the next line.
+        self.line = line;
+        self.line.clear();
+        part
+    }
+
+    /// Takes the end of a line.
+    fn end_line(&mut self, input: &mut Bytes) {
+        self.after_cr = input.first() == Some(&b'\r');
+        input.advance(1.min(input.len()));
+    }
+
+    /// Takes a whole line that has no `data:`.
+    fn field(&mut self, line: &[u8]) -> Result<Option<Part>, SseError> {
         if line.is_empty() {
             return Ok(self.dispatch());
         }
@@ -176,15 +192,9 @@ impl Decoder {
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
         match field {
-            "data" => {
-                if self.has_data {
-                    self.event.data.push('\n');
-                }
-                self.event.data.push_str(value);
-                self.has_data = true;
-            }
-            "event" => self.event.event = Some(value.to_owned()).filter(|name| !name.is_empty()),
-            "id" if !value.contains('\0') => self.event.id = Some(value.to_owned()),
+            "data" => return self.begin_data(false),
+            "event" => self.fields.event = Some(value.to_owned()).filter(|name| !name.is_empty()),
+            "id" if !value.contains('\0') => self.fields.id = Some(value.to_owned()),
             "retry" if value.bytes().all(|byte| byte.is_ascii_digit()) => {
                 self.retry = value.parse().ok().or(self.retry);
             }
@@ -195,24 +205,20 @@ impl Decoder {
     }
 
     /// Ends an event. Without data there is no event, but its id counts for the next one.
-    fn dispatch(&mut self) -> Option<Event> {
-        let Event { event, data, id } = std::mem::take(&mut self.event);
+    fn dispatch(&mut self) -> Option<Part> {
+        let fields = std::mem::take(&mut self.fields);
+        self.data_bytes = 0;
         if std::mem::take(&mut self.has_data) {
-            return Some(Event { event, data, id });
+            return Some(Part::End(fields));
         }
-        self.event.id = id;
+        self.fields.id = fields.id;
         None
     }
-}
 
-/// Splits off the bytes of a last character whose end has not arrived.
-fn whole_characters(bytes: &[u8]) -> Result<(&str, &[u8]), SseError> {
-    let whole = match simdutf8::compat::from_utf8(bytes) {
-        Ok(text) => return Ok((text, &[])),
-        Err(error) if error.error_len().is_none() => error.valid_up_to(),
-        Err(_) => return Err(SseError::Encoding),
-    };
-    let (text, rest) = bytes.split_at(whole);
-    let text = simdutf8::basic::from_utf8(text).map_err(|_| SseError::Encoding)?;
-    Ok((text, rest))
+    fn check_limit(&self) -> Result<(), SseError> {
+        if self.line.len().saturating_add(self.data_bytes) > self.limit {
+            return Err(SseError::TooLarge { limit: self.limit });
+        }
+        Ok(())
+    }
 }

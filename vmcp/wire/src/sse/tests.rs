@@ -1,7 +1,7 @@
 use super::*;
 
 fn decode(bytes: &[u8]) -> Vec<Event> {
-    Decoder::new(1024).push(bytes).unwrap()
+    super::decode([Bytes::copy_from_slice(bytes)], 1024).unwrap()
 }
 
 fn data(text: &str) -> Event {
@@ -30,24 +30,21 @@ fn reads_every_form_of_line_and_field() {
 #[test]
 fn remembers_when_to_reconnect() {
     let mut decoder = Decoder::new(64);
-    decoder.push(b"retry: 1500\n\nretry: soon\n\nretry: 99999999999999999999\n\n").unwrap();
-    assert_eq!(decoder.retry(), Some(1500));
-    assert_eq!(decoder.push(b"retry: 20\n\n"), Ok(vec![]));
-    assert_eq!(decoder.retry(), Some(20));
+    let mut read = |text: &'static str| decoder.next(&mut Bytes::from(text)).map(|_| decoder.retry());
+    assert_eq!(read("retry: 1500\n\nretry: soon\n\nretry: 99999999999999999999\n\n"), Ok(Some(1500)));
+    assert_eq!(read("retry: 20\n\n"), Ok(Some(20)));
 }
 
 #[test]
-fn holds_no_more_than_its_limit() {
-    let refuse = |pieces: &[&[u8]]| {
-        let mut decoder = Decoder::new(16);
-        pieces.iter().find_map(|piece| decoder.push(piece).err())
-    };
+fn reads_no_event_or_line_beyond_its_limit() {
+    let refuse = |pieces: &[&'static [u8]]| super::decode(pieces.iter().copied(), 16).err();
     let too_large = Some(SseError::TooLarge { limit: 16 });
-    assert_eq!(refuse(&[b"data: 0123456789\n\n", b"data: 0123456789\n\n"]), None, "the limit is per event");
-    assert_eq!(refuse(&[b"data: 0123456789", b"0"]), too_large);
-    assert_eq!(refuse(&[&[b'x'; 17]]), too_large, "a line without end");
+    assert_eq!(refuse(&[b"data: 0123456789abcdef\n\n", b"data: 0123456789abcdef\n\n"]), None, "per event");
+    assert_eq!(refuse(&[b"data: 0123456789abcdef", b"0"]), too_large);
+    assert_eq!(refuse(&[b": 01234567890123456"]), too_large, "a line without end");
     assert_eq!(refuse(&[b"data: 01234567\n", b"data: 01234567\n"]), too_large, "lines without end");
-    assert_eq!(refuse(&[b"data: \xff\n"]), Some(SseError::Encoding));
+    assert_eq!(refuse(&[b"data: \xff\n\n"]), Some(SseError::Encoding));
+    assert_eq!(refuse(&[b"id: \xff\n"]), Some(SseError::Encoding));
 }
 
 #[test]
@@ -60,40 +57,17 @@ fn what_is_encoded_is_decoded() {
 }
 
 #[test]
-fn data_that_is_taken_early_is_the_data() {
-    let text =
-        "id: 1\ndata: {\"é\":\"ü€😀\",\ndata:\"b\": [1,\ndata\ndata:  2]}\nevent: message\n\ndata: next\n\n";
+fn data_are_slices_of_what_arrived_and_their_parts_make_the_event() {
+    let text = "\u{feff}id: 1\ndata: {\"é\":\"ü€😀\",\ndata:\"b\": [1,\r\ndata\ndata:  2]}\nevent: message\n\ndata: next\n\n";
     let whole = decode(text.as_bytes());
+    assert_eq!(whole.len(), 2);
     for size in 1..=text.len() {
-        for least in [1, 3, 20] {
-            let mut decoder = Decoder::new(1024);
-            let (mut events, mut early) = (Vec::new(), String::new());
-            for mut piece in text.as_bytes().chunks(size) {
-                while let Some(mut event) = decoder.next(&mut piece).unwrap() {
-                    event.data.insert_str(0, &std::mem::take(&mut early));
-                    events.push(event);
-                }
-                if let Some(data) = decoder.take_data(least).unwrap() {
-                    early.push_str(&data);
-                }
-            }
-            assert_eq!(events, whole, "pieces of {size} bytes, {least} at least");
-        }
+        let pieces = text.as_bytes().chunks(size).map(Bytes::copy_from_slice);
+        assert_eq!(super::decode(pieces, 1024).as_ref(), Ok(&whole), "pieces of {size} bytes");
     }
-    let mut decoder = Decoder::new(16);
-    decoder.push(b"data: a").unwrap();
-    assert_eq!(decoder.take_data(1), Ok(Some("a".to_owned())));
-    decoder.push(&[0xc3]).unwrap();
-    assert_eq!(decoder.take_data(1), Ok(None), "half a character is no data: a reader would ask for ever");
-    assert_eq!(decoder.push(&[0xa9, b'\n', b'\n']), Ok(vec![data("é")]));
-    let mut decoder = Decoder::new(16);
-    decoder.push(b"data: ").unwrap();
-    for _ in 0..100 {
-        decoder.push(b"01234567").unwrap();
-        assert_eq!(
-            decoder.take_data(4),
-            Ok(Some("01234567".to_owned())),
-            "beyond the limit, which it spares"
-        );
-    }
+    let piece = Bytes::from("data: {\"a\":1}\n\n");
+    let mut rest = piece.clone();
+    let part = Decoder::new(16).next(&mut rest).unwrap();
+    let Some(Part::Data(data)) = part else { panic!("{part:?}") };
+    assert_eq!((data.as_ptr(), &*data), (piece[6..].as_ptr(), &b"{\"a\":1}"[..]));
 }

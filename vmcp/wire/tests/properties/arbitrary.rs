@@ -14,7 +14,7 @@ use vmcp_wire::owned::OwnedMessage;
 use vmcp_wire::params::Params;
 use vmcp_wire::sealed::KeyRing;
 use vmcp_wire::sealed::session::Session;
-use vmcp_wire::sse::Decoder;
+use vmcp_wire::sse;
 use vmcp_wire::translate::{self, NotificationPlan, RequestPlan, ResultPlan};
 
 use crate::{json, shapes};
@@ -66,7 +66,7 @@ proptest! {
     #[test]
     fn bytes_are_no_danger(bytes in vec(any::<u8>(), 0..200)) {
         handle(&bytes);
-        _ = Decoder::new(64).push(&bytes);
+        _ = sse::decode([bytes.clone()], 64);
         let text = String::from_utf8_lossy(&bytes);
         _ = Object::parse_str(&text);
         _ = headers::decode(&text);

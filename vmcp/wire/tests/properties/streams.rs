@@ -1,21 +1,26 @@
 //! The pieces in which the bytes of an event stream arrive do not matter.
 
+use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use vmcp_wire::sse::{Decoder, Event, SseError, encode};
+use vmcp_wire::sse::{Decoder, Event, EventFields, Part, SseError, decode, encode};
 
 const LIMIT: usize = 48;
 
 /// Decodes bytes that arrive in these pieces: the events, the error, the pause before a reconnect.
 fn outcome(pieces: &[&[u8]]) -> (Vec<Event>, Option<SseError>, Option<u64>) {
     let mut decoder = Decoder::new(LIMIT);
-    let mut events = Vec::new();
+    let (mut events, mut data) = (Vec::new(), Vec::new());
     for piece in pieces {
-        let mut rest = *piece;
+        let mut rest = Bytes::copy_from_slice(piece);
         loop {
             match decoder.next(&mut rest) {
-                Ok(Some(event)) => events.push(event),
+                Ok(Some(Part::Data(bytes))) => data.extend_from_slice(&bytes),
+                Ok(Some(Part::End(EventFields { event, id }))) => {
+                    let data = String::from_utf8_lossy(&std::mem::take(&mut data)).into_owned();
+                    events.push(Event { event, data, id });
+                }
                 Ok(None) => break,
                 Err(error) => return (events, Some(error), decoder.retry()),
             }
@@ -68,7 +73,7 @@ proptest! {
     #[test]
     fn what_is_encoded_is_decoded(event in "[a-z]{1,8}", id in "[^\r\n\0]{0,8}", data in "(?s).{0,40}") {
         let bytes = encode(Some(&event), Some(&id), &data);
-        let events = Decoder::new(4096).push(&bytes).unwrap();
+        let events = decode([bytes], 4096).unwrap();
         let lines = data.replace("\r\n", "\n").replace('\r', "\n");
         prop_assert_eq!(events, [Event { event: Some(event), data: lines, id: Some(id) }]);
     }

@@ -52,12 +52,6 @@ impl ReadPieces for ResponseBody {
     }
 }
 
-impl ReadPieces for Events {
-    async fn next_piece(&mut self) -> Result<Option<Bytes>, LinkError> {
-        self.next_part().await
-    }
-}
-
 impl ReadPieces for AnswerSource {
     async fn next_piece(&mut self) -> Result<Option<Bytes>, LinkError> {
         match self {

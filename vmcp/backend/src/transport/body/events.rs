@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::task::coop;
+use vmcp_json::byte_rope::ByteRope;
 use vmcp_wire::sse;
 
-use super::{AnswerLimits, drain, next};
+use super::{AnswerLimits, ReadPieces, drain, next};
 use crate::http_client::ResponseBody;
-use crate::policy::byte_budget::{ByteBudget, HeldBytes};
+use crate::policy::byte_budget::ByteBudget;
 use crate::transport::link_error::LinkError;
 
 /// One event of a stream.
@@ -22,103 +23,81 @@ pub(in crate::transport) struct Event {
     pub(in crate::transport) id: Option<String>,
 }
 
-/// Reads the events of a body.
+/// Reads the events of a body, each whole with [`Events::next`], or in pieces: [`Events::begin`], then
+/// [`ReadPieces::next_piece`] up to its end.
 pub(in crate::transport) struct Events {
     body: ResponseBody,
     decoder: sse::Decoder,
     chunk: Bytes,
     budget: ByteBudget,
-    /// Bytes of the unfinished event.
-    held: HeldBytes,
+    /// The first piece of the current event's data, not handed out yet.
+    first: Option<Bytes>,
+    /// True while data of the current event may follow.
+    is_open: bool,
+    /// The fields of the event that ended last.
+    fields: sse::EventFields,
     /// True once an event has come.
     any: bool,
-    /// Data of the event that was begun, not read yet.
-    begun: Option<Bytes>,
-}
-
-/// Result of [`Events::next_from`].
-pub(in crate::transport) enum NextEvent {
-    Whole(Event),
-    /// A large event that has not ended.
-    Begun,
-    /// The end of the body.
-    End,
 }
 
 impl Events {
     /// Events of at most `limits.bytes` each; a larger one is an error.
     pub(in crate::transport) fn new(body: ResponseBody, limits: &AnswerLimits) -> Self {
-        let (decoder, held) = (sse::Decoder::new(limits.bytes), limits.budget.begin());
         Self {
             body,
-            decoder,
+            decoder: sse::Decoder::new(limits.bytes),
             chunk: Bytes::new(),
             budget: limits.budget.clone(),
-            held,
+            first: None,
+            is_open: false,
+            fields: sse::EventFields::default(),
             any: false,
-            begun: None,
         }
     }
 
     /// The next event; `None` at the end of the body.
     pub(in crate::transport) async fn next(&mut self) -> Result<Option<Event>, LinkError> {
-        loop {
-            match self.next_from(usize::MAX).await? {
-                NextEvent::Whole(event) => return Ok(Some(event)),
-                NextEvent::End => return Ok(None),
-                NextEvent::Begun => {}
-            }
+        if !self.begin().await? {
+            return Ok(None);
         }
+        let (mut data, mut held) = (ByteRope::new(), self.budget.begin());
+        while let Some(piece) = self.next_piece().await? {
+            held.try_add(piece.len())?;
+            data.push(piece);
+        }
+        let sse::EventFields { event: name, id } = std::mem::take(&mut self.fields);
+        Ok(Some(Event { name, data: held.attach_to(data.into_bytes()), id }))
     }
 
-    /// The next event, or the beginning of one that has `least` bytes: its data are to be read with
-    /// [`Events::next_part`].
-    pub(in crate::transport) async fn next_from(&mut self, least: usize) -> Result<NextEvent, LinkError> {
+    /// Waits for an event with data, which may be empty; false at the end of the body.
+    pub(in crate::transport) async fn begin(&mut self) -> Result<bool, LinkError> {
+        // One chunk may hold thousands of events: without pauses the thread would serve neither its other
+        // connections nor its timers, the deadline of this call included.
+        coop::consume_budget().await;
         loop {
-            let mut rest = &*self.chunk;
-            let event = self.decoder.next(&mut rest).map_err(link_error)?;
-            self.chunk = self.chunk.slice_ref(rest);
-            if let Some(sse::Event { event: name, data, id }) = event {
-                // One chunk may hold thousands of events: without pauses the thread would serve neither its
-                // other connections nor its timers, the deadline of this call included.
-                coop::consume_budget().await;
-                self.any = true;
-                self.held = self.budget.begin();
-                let mut held = self.budget.begin();
-                held.try_add(data.len())?;
-                return Ok(NextEvent::Whole(Event { name, data: held.attach_to(data.into()), id }));
-            }
-            if let Some(data) = self.decoder.take_data(least).map_err(link_error)? {
-                self.held = self.budget.begin();
-                self.begun = Some(data.into());
-                return Ok(NextEvent::Begun);
-            }
-            match next(&mut self.body).await? {
-                Some(chunk) => {
-                    self.held.try_add(chunk.len())?;
-                    self.chunk = chunk;
+            match self.decoder.next(&mut self.chunk).map_err(link_error)? {
+                Some(sse::Part::Data(piece)) => {
+                    (self.first, self.is_open) = (Some(piece), true);
+                    return Ok(true);
                 }
-                None => return Ok(NextEvent::End),
+                Some(sse::Part::End(fields)) => {
+                    self.end(fields);
+                    return Ok(true);
+                }
+                None => {}
             }
+            let Some(chunk) = next(&mut self.body).await? else { return Ok(false) };
+            self.chunk = chunk;
         }
     }
 
-    /// The next part of the data of a [`NextEvent::Begun`]; `None` at its end.
-    pub(in crate::transport) async fn next_part(&mut self) -> Result<Option<Bytes>, LinkError> {
-        let Some(part) = &mut self.begun else { return Ok(None) };
-        if !part.is_empty() {
-            return Ok(Some(std::mem::take(part)));
-        }
-        match self.next_from(1).await? {
-            NextEvent::Begun => Ok(self.begun.as_mut().map(std::mem::take)),
-            NextEvent::Whole(event) => {
-                self.begun = None;
-                Ok(Some(event.data).filter(|data| !data.is_empty()))
-            }
-            NextEvent::End => {
-                Err(LinkError::Closed { detail: "the stream ended within its answer".to_owned() })
-            }
-        }
+    fn end(&mut self, fields: sse::EventFields) {
+        (self.fields, self.is_open, self.any) = (fields, false, true);
+    }
+
+    /// The id of the event that ended last, if it has set one.
+    pub(in crate::transport) fn id(&self) -> Option<&str> {
+        self.fields.id.as_deref()
     }
 
     /// True if the stream has brought an event.
@@ -134,6 +113,28 @@ impl Events {
     /// Lets the stream end in the background.
     pub(in crate::transport) fn drain(self) {
         drain(self.body);
+    }
+}
+
+impl ReadPieces for Events {
+    async fn next_piece(&mut self) -> Result<Option<Bytes>, LinkError> {
+        let mut pieces: ByteRope = self.first.take().into_iter().collect();
+        while self.is_open {
+            // The lines that one chunk has of an event become one piece.
+            match self.decoder.next(&mut self.chunk).map_err(link_error)? {
+                Some(sse::Part::Data(piece)) => pieces.push(piece),
+                Some(sse::Part::End(fields)) => self.end(fields),
+                None if !pieces.is_empty() => break,
+                None => match next(&mut self.body).await? {
+                    Some(chunk) => self.chunk = chunk,
+                    None => {
+                        let detail = "the stream ended within an event".to_owned();
+                        return Err(LinkError::Closed { detail });
+                    }
+                },
+            }
+        }
+        Ok(Some(pieces.into_bytes()).filter(|piece| !piece.is_empty()))
     }
 }
 

@@ -1,6 +1,5 @@
 //! Reads answers: the HTTP response to a request, as JSON or as a stream of server-sent events.
 
-use bytes::Bytes;
 use http::header::HeaderValue;
 use http::{Response, StatusCode};
 use tokio::time::sleep;
@@ -8,7 +7,7 @@ use vmcp_json::byte_rope::ByteRope;
 use vmcp_json::object::Object;
 use vmcp_wire::envelope::{EnvelopeError, Message};
 use vmcp_wire::era::Era;
-use vmcp_wire::payload::{self, Scanner};
+use vmcp_wire::payload::{self, ScanError, ScannedKeys, Scanner};
 use vmcp_wire::{codes, methods};
 
 use super::Http;
@@ -17,7 +16,7 @@ use super::headers::{LAST_EVENT, SESSION};
 use super::resumption::Resumptions;
 use crate::http_client::ResponseBody;
 use crate::request::{Request, RpcOutcome};
-use crate::transport::body::{self, Answer, AnswerSource, Events, MAX_WHOLE_BYTES, NextEvent};
+use crate::transport::body::{self, Answer, AnswerSource, Events};
 use crate::transport::endpoint::is_event_stream;
 use crate::transport::link_error::LinkError;
 
@@ -160,39 +159,39 @@ impl Http {
         last_event: &mut Option<HeaderValue>,
         begun_for: Option<&str>,
     ) -> Result<Step, LinkError> {
-        let least = begun_for.map_or(usize::MAX, |_| MAX_WHOLE_BYTES);
-        loop {
-            let data = match events.next_from(least).await? {
-                NextEvent::Whole(event) => {
-                    if let Some(event_id) = &event.id {
-                        *last_event = HeaderValue::from_str(event_id).ok().filter(|id| !id.is_empty());
-                    }
-                    event.data
-                }
-                NextEvent::Begun => match body::read(events, &self.0.limits, begun_for).await? {
-                    Answer::Begun(scanner, so_far) => return Ok(Step::Begun(scanner, so_far)),
-                    Answer::Whole(pieces, _) => pieces.into_bytes(),
-                },
-                NextEvent::End => return Ok(Step::End),
+        while events.begin().await? {
+            let (data, scanned) = match body::read(events, &self.0.limits, begun_for).await? {
+                Answer::Whole(data, scanned) => (data, scanned),
+                Answer::Begun(scanner, so_far) => return Ok(Step::Begun(scanner, so_far)),
             };
-            if let Some(outcome) = self.event(id, data).await? {
+            if let Some(event_id) = events.id() {
+                *last_event = HeaderValue::from_str(event_id).ok().filter(|id| !id.is_empty());
+            }
+            if let Some(outcome) = self.event(id, data, scanned).await? {
                 return Ok(Step::Answer(outcome));
             }
         }
+        Ok(Step::End)
     }
 
     /// Handles one event of the stream that belongs to request `id`; returns the outcome if it is the answer.
-    async fn event(&self, id: u64, data: Bytes) -> Result<Option<RpcOutcome>, LinkError> {
+    async fn event(
+        &self,
+        id: u64,
+        data: ByteRope,
+        scanned: Result<ScannedKeys, ScanError>,
+    ) -> Result<Option<RpcOutcome>, LinkError> {
         if data.is_empty() {
             return Ok(None);
         }
-        let mut scanner = Scanner::default();
-        if let Ok(found) = scanner.push(&data).and_then(|()| scanner.finish())
-            && let Ok(reply) = payload::reply(data.clone().into(), found, &id.to_string())
-        {
-            return Ok(Some(reply.into()));
-        }
-        let bytes = &*data;
+        let data = match scanned {
+            Ok(found) => match payload::reply(data, found, &id.to_string()) {
+                Ok(reply) => return Ok(Some(reply.into())),
+                Err(data) => data,
+            },
+            Err(_) => data,
+        };
+        let bytes = &*data.into_bytes();
         match Message::parse(bytes).map_err(|error| LinkError::Protocol(error.to_string()))? {
             Message::Response(response) if response.id.get() == id.to_string() => {
                 Ok(Some(RpcOutcome::result(response.result)))

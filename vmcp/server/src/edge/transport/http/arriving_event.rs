@@ -53,9 +53,9 @@ mod tests {
             let rest = stream::iter(pieces.map(Ok).collect::<Vec<_>>()).boxed();
             let sent: Vec<_> = arriving_event(None, first, rest).map(Result::unwrap).collect().await;
             let sent = sent.concat();
-            let event = sse::Decoder::new(1 << 20).next(&mut &*sent).unwrap().unwrap();
+            let events = sse::decode([sent], 1 << 20).unwrap();
             let parsed = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
-            assert_eq!(parsed(&event.data), parsed(message));
+            assert_eq!(events.iter().map(|event| parsed(&event.data)).collect::<Vec<_>>(), [parsed(message)]);
         }
     }
 }
