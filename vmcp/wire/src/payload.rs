@@ -33,10 +33,6 @@ static RESOURCE_LINK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("
 pub struct Payload(Inner);
 
 #[derive(Debug, Clone)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "the large one is what every relayed answer is; a box would cost each of them an allocation"
-)]
 enum Inner {
     Text(Box<RawValue>),
     Received(Received),

@@ -1,5 +1,6 @@
 //! Deadline layer: ends a call at its deadline, or when its caller cancels.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,10 +28,12 @@ where
     async fn call(&self, call: Call<'a>) -> Result<Response, Failure> {
         let Call { core, request, listener, in_doubt } = call;
         let started = Instant::now();
+        // Pinned where it is made: the branches of `select` would be moved.
+        let answer = pin!(self.0.call(call));
         let result = tokio::select! {
             // The answer first: most calls end with it, and need no turn of chance.
             biased;
-            result = self.0.call(call) => result,
+            result = answer => result,
             () = request.cancel.cancelled() => {
                 let error = CallError::Cancelled { transmission: in_doubt.transmission() };
                 Err(Failure { error, verdict: Verdict::Unknown })

@@ -18,7 +18,8 @@ pub(crate) type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, CallError>> + S
 /// A result whose beginning has arrived. The call is under way until [`ArrivingRest`] ends or is dropped.
 #[derive(Debug)]
 pub struct ArrivingResult {
-    scanner: Scanner,
+    /// Boxed, for whole answers are moved as the largest variant of an outcome is.
+    scanner: Box<Scanner>,
     so_far: ByteRope,
     rest: ArrivingRest,
 }
@@ -41,13 +42,13 @@ impl ArrivingResult {
     ) -> Self {
         let pieces: Pieces = Box::pin(pieces);
         let rest = ArrivingRest { pieces: Mutex::new(Some(pieces)), guards: Mutex::default() };
-        Self { scanner, so_far, rest }
+        Self { scanner: Box::new(scanner), so_far, rest }
     }
 
     /// Takes it apart: the scanner, the bytes of the whole answer that it has read, and those to come.
     /// [`IncrementalResult`](vmcp_wire::translate::IncrementalResult) begins with the first two.
     pub fn into_parts(self) -> (Scanner, ByteRope, ArrivingRest) {
-        (self.scanner, self.so_far, self.rest)
+        (*self.scanner, self.so_far, self.rest)
     }
 
     /// Holds `guard` until the answer has ended.

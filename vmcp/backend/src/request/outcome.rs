@@ -31,7 +31,6 @@ impl RpcOutcome {
 
     /// The result or the error of a caller that takes no stream. To such a one nothing arrives in parts; if
     /// something did, it would be an error.
-    #[expect(clippy::result_large_err, reason = "both are what every answer is made of, and are moved once")]
     pub fn settled(self) -> Result<Payload, Payload> {
         match self {
             Self::Result(result) => Ok(result),

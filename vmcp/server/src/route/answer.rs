@@ -27,19 +27,17 @@ pub struct Answer {
 
 /// The content of an answer.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "the large ones are what every relayed answer is, moved once")]
 pub enum Content {
     /// A whole `result`.
     Result(Payload),
     /// An `error`.
     Error(Payload),
     /// A complete `result` of which only the beginning has arrived.
-    Arriving(ArrivingAnswer),
+    Arriving(Box<ArrivingAnswer>),
 }
 
 impl Content {
     /// Returns the result or the error of a caller that takes whole results.
-    #[expect(clippy::result_large_err, reason = "both are what every answer is made of, and are moved once")]
     pub fn settled(self) -> Result<Payload, Payload> {
         match self {
             Self::Result(result) => Ok(result),

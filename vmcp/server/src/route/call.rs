@@ -159,7 +159,7 @@ impl<'a> Authorized<'a> {
         let (answer, recorder) = self.send(params, stream).await;
         match answer {
             Ok(Response { outcome: RpcOutcome::Arriving(result), era }) => {
-                let content = Content::Arriving(ArrivingAnswer::new(result, recorder));
+                let content = Content::Arriving(Box::new(ArrivingAnswer::new(result, recorder)));
                 Ok(Answer { content, era, pending: None })
             }
             answer => {

@@ -89,9 +89,10 @@ pub(super) struct Span {
 }
 
 /// The places of the keys' values in an answer.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScannedKeys {
-    spans: [Span; KEYS.len()],
+    /// Boxed: an answer is moved dozens of times on its way to the client, and these are most of its bytes.
+    spans: Box<[Span; KEYS.len()]>,
     /// The ends of the last entries of the result and of its metadata; 0 if there are none.
     last_ends: [u32; 2],
     /// True where the result, and its metadata, have an entry that is none of the known keys.

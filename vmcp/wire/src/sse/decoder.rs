@@ -61,9 +61,8 @@ pub struct Decoder {
     /// True until the first line is known: only that one may begin with a byte order mark.
     at_start: bool,
     fields: EventFields,
-    has_data: bool,
-    /// Bytes of the current event's data until now.
-    data_bytes: usize,
+    /// Bytes of the current event's data until now; `None` before its first line of data.
+    data_bytes: Option<usize>,
     retry: Option<u64>,
 }
 
@@ -82,8 +81,7 @@ impl Decoder {
             after_cr: false,
             at_start: true,
             fields: EventFields::default(),
-            has_data: false,
-            data_bytes: 0,
+            data_bytes: None,
             retry: None,
         }
     }
@@ -141,12 +139,12 @@ impl Decoder {
         self.line.clear();
         self.at_start = false;
         self.in_data = value_follows;
-        let separator: &[u8] = if std::mem::replace(&mut self.has_data, true) { b"\n" } else { b"" };
-        self.data(Bytes::from_static(separator))
+        let separator = if self.data_bytes.is_some() { "\n" } else { "" };
+        self.data(Bytes::from(separator))
     }
 
     fn data(&mut self, bytes: Bytes) -> Result<Option<Part>, SseError> {
-        self.data_bytes = self.data_bytes.saturating_add(bytes.len());
+        self.data_bytes = Some(self.data_bytes.unwrap_or_default().saturating_add(bytes.len()));
         self.check_limit()?;
         Ok((!bytes.is_empty()).then_some(Part::Data(bytes)))
     }
@@ -207,8 +205,7 @@ impl Decoder {
     /// Ends an event. Without data there is no event, but its id counts for the next one.
     fn dispatch(&mut self) -> Option<Part> {
         let fields = std::mem::take(&mut self.fields);
-        self.data_bytes = 0;
-        if std::mem::take(&mut self.has_data) {
+        if self.data_bytes.take().is_some() {
             return Some(Part::End(fields));
         }
         self.fields.id = fields.id;
@@ -216,7 +213,8 @@ impl Decoder {
     }
 
     fn check_limit(&self) -> Result<(), SseError> {
-        if self.line.len().saturating_add(self.data_bytes) > self.limit {
+        let data_bytes = self.data_bytes.unwrap_or_default();
+        if self.line.len().saturating_add(data_bytes) > self.limit {
             return Err(SseError::TooLarge { limit: self.limit });
         }
         Ok(())

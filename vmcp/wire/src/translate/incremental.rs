@@ -124,7 +124,7 @@ impl IncrementalResult {
 
     /// Moves what needs no further decision to the output.
     fn decide(&mut self) -> Result<(), ArrivalError> {
-        let found = *self.scanner.found();
+        let found = self.scanner.found().clone();
         let plan = ResultPlan { server_info: self.server_info.as_deref(), ..self.plan };
         let rules = ResultRules::new(&self.method, &plan);
         let progress = self.scanner.progress();

@@ -125,13 +125,10 @@ impl ReadPieces for Events {
                 Some(sse::Part::Data(piece)) => pieces.push(piece),
                 Some(sse::Part::End(fields)) => self.end(fields),
                 None if !pieces.is_empty() => break,
-                None => match next(&mut self.body).await? {
-                    Some(chunk) => self.chunk = chunk,
-                    None => {
-                        let detail = "the stream ended within an event".to_owned();
-                        return Err(LinkError::Closed { detail });
-                    }
-                },
+                None => {
+                    let cut = || LinkError::Closed { detail: "the stream ended within an event".to_owned() };
+                    self.chunk = next(&mut self.body).await?.ok_or_else(cut)?;
+                }
             }
         }
         Ok(Some(pieces.into_bytes()).filter(|piece| !piece.is_empty()))

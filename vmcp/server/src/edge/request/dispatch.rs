@@ -194,7 +194,7 @@ fn encode(
         }
         Content::Arriving(answer) => {
             let (id, metrics) = (request.id().get(), edge.engine.metrics());
-            return match ArrivingResponse::begin(method, id, &plan, answer, metrics) {
+            return match ArrivingResponse::begin(method, id, &plan, *answer, metrics) {
                 Ok((body, rest)) => EncodedResponse { status: 200, body, rest: Some(rest) },
                 Err(problem) => refuse(RpcError::new(codes::INTERNAL_ERROR, problem.to_string())),
             };

@@ -14,7 +14,8 @@ use super::record::{CallRecord, Outcome, RecordedArguments};
 /// counts as cancelled: its caller went away.
 #[derive(Debug)]
 pub struct CallRecorder {
-    record: CallRecord,
+    /// Boxed, for the recorder is moved with the call through each of its layers.
+    record: Box<CallRecord>,
     observers: Arc<CallObservers>,
     started: Instant,
     /// Begin of the request that the backend has not answered yet.
@@ -24,7 +25,8 @@ pub struct CallRecorder {
 impl CallRecorder {
     /// Starts the clock of a call. `record` says what is known of it.
     pub fn start(observers: &Arc<CallObservers>, record: CallRecord) -> CallRecorder {
-        CallRecorder { record, observers: Arc::clone(observers), started: Instant::now(), asked: None }
+        let (record, observers) = (Box::new(record), Arc::clone(observers));
+        CallRecorder { record, observers, started: Instant::now(), asked: None }
     }
 
     /// The record so far.
