@@ -4,7 +4,8 @@
 //! Nothing is stored. What clients carry (registration, refresh token) and what browsers carry (state, code)
 //! is sealed, so that any replica with the keys can go on; tokens of providers are sealed into the client's
 //! tokens and leave vmcp readable for the backends that name the provider only. The one memory is that of
-//! [`pending_logins`](sign_in::pending_logins) and [`families`](token_endpoint::families), and bounded.
+//! [`pending_logins`](sign_in::pending_logins), [`spent_states`](sign_in::spent_states) and
+//! [`families`](token_endpoint::families), and bounded.
 //!
 //! | room | holds |
 //! |---|---|
@@ -40,6 +41,7 @@ use self::endpoint::{Answer, Endpoint, failure, json, not_allowed};
 use self::random::random;
 use self::seals::{Purpose, Seals};
 use self::sign_in::pending_logins::PendingLogins;
+use self::sign_in::spent_states::SpentStates;
 use self::sign_in::{LoginRef, Stage};
 use self::signing_keys::SigningKeys;
 use self::token_endpoint::UPSTREAM_CLAIM;
@@ -66,6 +68,7 @@ struct Process {
     /// Secret that seals, and that a key is derived from, where none is configured.
     secret: [u8; 32],
     logins: PendingLogins,
+    states: SpentStates,
     families: Families,
 }
 
@@ -85,6 +88,7 @@ impl AuthServer {
                     id: u64::from_le_bytes(random()),
                     secret: random(),
                     logins: PendingLogins::default(),
+                    states: SpentStates::default(),
                     families: Families::default(),
                 })
             },

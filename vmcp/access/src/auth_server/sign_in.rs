@@ -4,6 +4,7 @@
 mod browser;
 mod pages;
 pub(super) mod pending_logins;
+pub(super) mod spent_states;
 
 use std::time::Instant;
 
@@ -139,6 +140,10 @@ impl AuthServer {
         if browser.as_ref() != Some(&state.browser) {
             return expired();
         }
+        if !self.process.states.spend(&state.nonce, self.deadline()) {
+            tracing::warn!(provider = state.provider, "an answer to a sign-in came twice");
+            return expired();
+        }
         let (wanted, before) = match state.stage {
             Stage::Begin(wanted) => (wanted, None),
             Stage::Continue(at) => match self.process.logins.take(at.login) {
@@ -159,10 +164,15 @@ impl AuthServer {
                 return self.refuse(&wanted, if denied { &DENIED } else { &SERVER_ERROR });
             }
         };
+        let issuer = form.get("iss");
+        if issuer.is_some_and(|issuer| self.names_another(upstream, issuer)) {
+            let reason = "the answer is of another provider (iss)".to_owned();
+            return self.told(&state.provider, &UpstreamError::Wrong(reason), &wanted);
+        }
         let redirect_uri = self.redirect_uri(upstream);
         let brought = Brought {
             code,
-            issuer: form.get("iss"),
+            issuer,
             verifier: &state.verifier,
             nonce: &state.nonce,
             redirect_uri: &redirect_uri,
@@ -228,6 +238,12 @@ impl AuthServer {
     /// Returns the state that a provider brought back.
     pub(super) fn state_of(&self, form: &Form) -> Option<State> {
         self.seals.open(Purpose::State, form.get("state")?)
+    }
+
+    /// Returns true if an answer names another provider than the one that was asked (mix-up). That of OpenID
+    /// Connect compares its issuer besides; a plain OAuth 2.0 server has none that could be compared.
+    fn names_another(&self, asked: &UpstreamProvider, issuer: &str) -> bool {
+        !asked.is_at(issuer) && self.upstreams.iter().any(|upstream| upstream.is_at(issuer))
     }
 
     fn redirect_uri(&self, upstream: &UpstreamProvider) -> String {

@@ -1,6 +1,8 @@
 //! The authorization server against a provider that counts, and against those who want more than they may.
 
 mod attacks;
+mod mix_up;
+mod openid_provider;
 mod tokens;
 
 use std::collections::HashMap;
@@ -11,6 +13,8 @@ use axum::extract::{Form as FormBody, State as Shared};
 use axum::http::StatusCode as Status;
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use http::header::{COOKIE, LOCATION, SET_COOKIE};
 use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
@@ -19,6 +23,7 @@ use url::Url;
 
 use super::*;
 use crate::auth_server::client::authorization_request::challenge_of;
+use crate::auth_server::random::now;
 use crate::authentication::Authentication;
 
 const VERIFIER: &str = "a-verifier-of-the-client-that-nobody-else-knows";
@@ -91,23 +96,29 @@ impl Upstream {
     }
 
     fn config_with(&self, providers: &[&str], more: &Value) -> vmcp_config::Config {
-        let last = providers.last().unwrap();
-        let mut server = json!({
-            "issuer": ISSUER, "hmacSecrets": ["a secret of thirty-two characters"],
-            "upstreamProviders": providers.iter().map(|name| self.provider(name)).collect::<Vec<_>>(),
-        });
-        for (key, value) in more.as_object().into_iter().flatten() {
-            server[key] = value.clone();
-        }
-        let text = json!({
-            "authServer": server,
-            "backends": [{"name": "forge", "url": "https://forge.example/mcp"}],
-            "outgoingAuth": {"backends": {"forge": {
-                "type": "upstreamInject", "upstreamInject": {"providerName": last},
-            }}},
-        });
-        vmcp_config::load(&text.to_string(), "test", &|_| None).unwrap().config
+        let providers: Vec<_> = providers.iter().map(|name| self.provider(name)).collect();
+        configuration(&providers, more)
     }
+}
+
+/// A server with `providers`, whose backend gets the token of the last one, and `more` settings.
+fn configuration(providers: &[Value], more: &Value) -> vmcp_config::Config {
+    let last = &providers.last().unwrap()["name"];
+    let mut server = json!({
+        "issuer": ISSUER, "hmacSecrets": ["a secret of thirty-two characters"],
+        "upstreamProviders": providers,
+    });
+    for (key, value) in more.as_object().into_iter().flatten() {
+        server[key] = value.clone();
+    }
+    let text = json!({
+        "authServer": server,
+        "backends": [{"name": "forge", "url": "https://forge.example/mcp"}],
+        "outgoingAuth": {"backends": {"forge": {
+            "type": "upstreamInject", "upstreamInject": {"providerName": last},
+        }}},
+    });
+    vmcp_config::load(&text.to_string(), "test", &|_| None).unwrap().config
 }
 
 /// A server, as a client and a browser meet it.
@@ -256,4 +267,18 @@ fn parameter(url: &Url, name: &str) -> String {
 fn sealed_request(page: &str) -> &str {
     let (_, rest) = page.split_once("name=\"request\" value=\"").unwrap();
     rest.split_once('"').unwrap().0
+}
+
+/// Returns a P-256 key in PKCS #8.
+fn generated() -> Vec<u8> {
+    use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
+    let random = ring::rand::SystemRandom::new();
+    EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap().as_ref().to_vec()
+}
+
+fn pem(der: &[u8]) -> String {
+    let encoded = BASE64_STANDARD.encode(der);
+    let lines: Vec<_> =
+        encoded.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).unwrap()).collect();
+    format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", lines.join("\n"))
 }

@@ -126,6 +126,15 @@ impl UpstreamProvider {
         Self { config, issuer, metadata: tokio::sync::Mutex::default() }
     }
 
+    /// Returns true if a URL has the origin of this provider.
+    pub(super) fn is_at(&self, url: &str) -> bool {
+        let own = match &self.config.kind {
+            UpstreamKind::Oidc { issuer, .. } => &issuer.issuer_url,
+            UpstreamKind::OAuth2 { authorization_endpoint, .. } => authorization_endpoint,
+        };
+        Url::parse(url).is_ok_and(|url| url.origin() == own.origin())
+    }
+
     /// Returns the URL at which a person signs in.
     pub(super) async fn authorization_url(
         &self,
@@ -229,11 +238,16 @@ impl UpstreamProvider {
         if claims.get("nonce").and_then(Value::as_str) != Some(nonce) {
             return Err(wrong("it is of another sign-in (nonce)"));
         }
-        let for_other = |azp: &Value| azp.as_str() != Some(self.config.client_id.as_str());
-        if claims.get("azp").is_some_and(for_other) {
-            return Err(wrong("it is for another client (azp)"));
+        // The signature's check has found the client among the audiences. Of several, `azp` names the one that
+        // the token was made for (OpenID Connect Core, 3.1.3.7).
+        let for_several = claims.get("aud").and_then(Value::as_array).is_some_and(|aud| aud.len() > 1);
+        match claims.get("azp") {
+            Some(azp) if azp.as_str() != Some(self.config.client_id.as_str()) => {
+                Err(wrong("it is for another client (azp)"))
+            }
+            None if for_several => Err(wrong("it is for several clients and names none as its own (azp)")),
+            _ => Ok(claims),
         }
-        Ok(claims)
     }
 
     /// Refuses an answer of another provider than the one that was asked (mix-up, RFC 9207).

@@ -1,6 +1,5 @@
 //! Tokens: what they say, how long, and what becomes of those of providers.
 
-use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use vmcp_config::Secret;
 
@@ -204,19 +203,4 @@ async fn metadata_and_keys_are_for_everybody() {
     );
     let twice = meeting.ask(Method::POST, "/oauth/token", "grant_type=a&grant_type=b").await;
     assert_eq!(twice.status(), StatusCode::BAD_REQUEST);
-}
-
-/// Returns a P-256 key in PKCS #8.
-fn generated() -> Vec<u8> {
-    use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
-    let random = ring::rand::SystemRandom::new();
-    EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap().as_ref().to_vec()
-}
-
-fn pem(der: &[u8]) -> String {
-    use base64::prelude::BASE64_STANDARD;
-    let encoded = BASE64_STANDARD.encode(der);
-    let lines: Vec<_> =
-        encoded.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).unwrap()).collect();
-    format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", lines.join("\n"))
 }
