@@ -14,10 +14,11 @@
 //! | `sign_in` | the way of a person through one browser, the pages they see, those who wait for a token |
 //! | `upstream_provider` | one identity provider |
 //! | `token_endpoint` | codes and refresh tokens; `families` is their rotation, `grant` what they carry |
-//! | `signing_keys`, `seals` | the keys |
+//! | `signing_keys`, `key_file`, `seals` | the keys |
 
 mod client;
 mod endpoint;
+mod key_file;
 mod oauth_error;
 mod random;
 mod seals;
@@ -32,7 +33,7 @@ use std::sync::Arc;
 
 use http::{Method, StatusCode};
 use serde_json::{Map, Value};
-use vmcp_config::AuthServer as Config;
+use vmcp_config::{AuthServer as Config, Problem};
 
 use self::client::form::Form;
 use self::client::registration;
@@ -190,6 +191,12 @@ fn not_found() -> Answer {
     let mut answer = Answer::new(String::new());
     *answer.status_mut() = StatusCode::NOT_FOUND;
     answer
+}
+
+/// Returns the mistakes in the keys of a configuration, which only their use would show otherwise.
+pub fn problems(config: &vmcp_config::Config) -> Vec<Problem> {
+    let server = config.incoming_auth.auth_server.as_ref();
+    server.map(|server| SigningKeys::problems(&server.signing_keys)).unwrap_or_default()
 }
 
 /// Returns true if a request may have a body that the server reads.

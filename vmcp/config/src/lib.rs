@@ -136,11 +136,15 @@ pub fn load_with_files(
     files: Files<'_>,
 ) -> Result<Loaded, Problems> {
     let secrets = &|_: &str| Err("no stored secrets are read here".to_owned());
-    load_from(text, source_name, ReferenceSources { variables, files, secrets })
+    load_from(text, source_name, ReferenceSources { variables, files, secrets }, &|_| Vec::new())
 }
 
+/// Check by a crate that knows more than this one, such as what makes a private key. A message goes on behind
+/// the name of its value: `is no private key in PEM`.
+pub type FurtherCheck<'a> = &'a dyn Fn(&Config) -> Vec<Problem>;
+
 /// Reads and validates a text that may refer to everything in `sources`. A backend whose reference has no
-/// value is switched off, with a warning; see [`Config::unavailable`].
+/// value is switched off, with a warning; see [`Config::unavailable`]. `check` adds mistakes.
 ///
 /// # Examples
 ///
@@ -151,12 +155,20 @@ pub fn load_with_files(
 /// assert!(loaded.config.unavailable["a"].contains("`TOKEN` is not set"));
 /// # Ok::<(), vmcp_config::Problems>(())
 /// ```
-pub fn load_from(text: &str, source_name: &str, sources: ReferenceSources<'_>) -> Result<Loaded, Problems> {
+pub fn load_from(
+    text: &str,
+    source_name: &str,
+    sources: ReferenceSources<'_>,
+    check: FurtherCheck<'_>,
+) -> Result<Loaded, Problems> {
     let mut report = problems::Report::default();
     let config = read(text, sources, &mut report).map(|raw| {
         let effective_yaml = writing::effective::render(&raw, &report.references);
         raw.validate(effective_yaml, &mut report)
     });
+    for Problem { path, message, remedy, .. } in config.iter().flat_map(check) {
+        report.problem(&path, format!("{} {message}", report.named(&path)), remedy);
+    }
     let warnings = report.finish(source_name)?;
     match config {
         Some(config) => Ok(Loaded { config, warnings }),

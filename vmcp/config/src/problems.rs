@@ -203,6 +203,12 @@ impl Report {
         format!("`{}`", text.escape_debug())
     }
 
+    /// Returns a name for the value at a path that shows nothing of it: the reference that it was written as.
+    pub(crate) fn named(&self, path: &str) -> String {
+        let written = self.references.get(path).and_then(|written| references::alone(written));
+        written.map_or_else(|| "the value".to_owned(), |written| format!("`{written}`"))
+    }
+
     /// Returns the warnings if there is no problem, else the problems; both in the order of their lines.
     pub(crate) fn finish(mut self, source_name: &str) -> Result<Vec<Problem>, Problems> {
         if self.problems.is_empty() {

@@ -104,6 +104,13 @@ pub(crate) fn refers_to_secret(text: &str) -> bool {
     text.contains("${secret:")
 }
 
+/// Returns a text that is one reference and nothing else, without its default, which may be a secret.
+pub(crate) fn alone(text: &str) -> Option<String> {
+    let reference = text.strip_prefix("${")?.strip_suffix('}').filter(|inner| !inner.contains('}'))?;
+    let (source, _) = reference.split_once(":-").unwrap_or((reference, ""));
+    Some(format!("${{{source}}}"))
+}
+
 /// Replaces the references in `text`; `None` if it has none. A variable or file that is unset, missing or
 /// empty takes the default. Values are not scanned again: a reference inside of a value stays as it is.
 /// Values that are secrets are added to `secrets`.
@@ -214,6 +221,20 @@ mod tests {
         let secrets = |name: &str| Ok((name == "TOKEN").then(|| "s3cret".to_owned()));
         let sources = ReferenceSources { variables: &variables, files: &files, secrets: &secrets };
         substitute(text, sources, &mut Vec::new())
+    }
+
+    #[test]
+    fn a_reference_alone_is_a_name_and_what_stands_around_it_is_not_shown() {
+        for (text, expected) in [
+            ("${file:/run/key}", Some("${file:/run/key}")),
+            ("${A:-hunter2}", Some("${A}")),
+            ("hunter2${A}", None),
+            ("${A}hunter2", None),
+            ("${A}hunter2${B}", None),
+            ("hunter2", None),
+        ] {
+            assert_eq!(alone(text).as_deref(), expected, "{text}");
+        }
     }
 
     #[test]

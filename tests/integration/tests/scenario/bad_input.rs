@@ -140,6 +140,66 @@ async fn a_configuration_with_every_kind_of_mistake_is_explained() {
 }
 
 #[tokio::test]
+async fn a_file_that_is_no_signing_key_is_named_with_its_field_and_the_remedy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("writing");
+        format!("'${{file:{}}}'", path.display())
+    };
+    let key = file("key.pem", &rcgen::KeyPair::generate().expect("a key").serialize_pem());
+    let pair = rcgen::generate_simple_self_signed(["vmcp".to_owned()]).expect("a certificate");
+    let certificate = file("tls.crt", &pair.cert.pem());
+    let edwards = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).expect("a key").serialize_pem();
+    let edwards = file("ed25519.pem", &edwards);
+    let missing = format!("'${{file:{}}}'", folder.path().join("missing.pem").display());
+    let configure = |keys: &[&str]| {
+        let yaml = format!(
+            "backends: []\nauthServer:\n  issuer: http://localhost:4483\n  signingKeys:\n    - {}\n  \
+             upstreamProviders: [{{name: a, type: oidc, oidcConfig: {{issuerUrl: 'https://a.example', clientId: v}}}}]\n",
+            keys.join("\n    - ")
+        );
+        std::fs::write(folder.path().join("vmcp.yaml"), yaml).expect("writing");
+    };
+    configure(&[&key]);
+    let valid = Cli::run(&["validate"], folder.path()).await;
+    assert!(valid.success, "{valid:?}");
+
+    configure(&[&key, &certificate, &edwards, "key.pem", &missing]);
+    let refused = Cli::run(&["validate"], folder.path()).await;
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    let lines: Vec<_> = refused.stdout.lines().collect();
+    for (line, place, expected, remedy) in [
+        (
+            0,
+            "vmcp.yaml:6: authServer.signingKeys[1]: `${file:",
+            "/tls.crt}` is a certificate",
+            "; name the file",
+        ),
+        (
+            1,
+            "vmcp.yaml:7: authServer.signingKeys[2]: `${file:",
+            "/ed25519.pem}` is neither",
+            "; make one: `openssl",
+        ),
+        (
+            2,
+            "vmcp.yaml:8: authServer.signingKeys[3]: ",
+            "the value is no private key",
+            "; write the path of a key",
+        ),
+        (3, "vmcp.yaml:9: authServer.signingKeys[4]: ", "there is no file", "; create it"),
+    ] {
+        let said = lines[line];
+        assert!(said.starts_with(place) && said.contains(expected) && said.contains(remedy), "{said}");
+    }
+    assert_eq!(lines.len(), 5, "each once: {refused:?}");
+    assert!(!refused.stdout.contains("PRIVATE KEY"), "{refused:?}");
+    let serve = Cli::run(&["serve", "--config", "vmcp.yaml", "--listen", "127.0.0.1:0"], folder.path()).await;
+    assert!(!serve.success && serve.stderr.contains("signingKeys[1]"), "{serve:?}");
+}
+
+#[tokio::test]
 async fn a_client_with_large_icons_is_served_under_its_name() {
     let vmcp = Vmcp::new().start().await;
     let icon =

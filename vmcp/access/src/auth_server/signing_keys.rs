@@ -14,18 +14,20 @@ use ring::signature::{
 };
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use vmcp_config::Secret;
-use x509_parser::pem::parse_x509_pem;
+use vmcp_config::{Problem, Secret};
+
+use super::key_file::{self, KeyFault};
 
 /// Characters of a key id.
 const ID_CHARS: usize = 16;
 
 /// A key that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("authServer.signingKeys[{position}]: {reason}")]
-pub(super) struct KeyError {
-    position: usize,
-    reason: String,
+pub(super) enum KeyError {
+    #[error("authServer.signingKeys[{position}] {fault}")]
+    Fault { position: usize, fault: KeyFault },
+    #[error("there is no key to sign with")]
+    None,
 }
 
 /// The keys; never empty.
@@ -56,18 +58,24 @@ impl SigningKeys {
     pub(super) fn new(configured: &[Secret], secrets: &[Secret], own: &[u8; 32]) -> Result<Self, KeyError> {
         let mut keys = Vec::new();
         for (position, secret) in configured.iter().enumerate() {
-            let failed = |reason: String| KeyError { position, reason };
-            let (_, pem) = parse_x509_pem(secret.expose().as_bytes())
-                .map_err(|_| failed("not a private key in PEM".to_owned()))?;
-            keys.push(Key::new(&pem.contents).map_err(failed)?);
+            keys.push(Key::read(secret).map_err(|fault| KeyError::Fault { position, fault })?);
         }
         if keys.is_empty() {
             let secrets = secrets.iter().map(|secret| secret.expose().as_bytes());
             keys.extend(secrets.chain([own.as_slice()]).filter_map(Key::derived));
         }
         let mut keys = keys.into_iter();
-        let none = || KeyError { position: 0, reason: "no key".to_owned() };
-        Ok(Self { first: keys.next().ok_or_else(none)?, others: keys.collect() })
+        Ok(Self { first: keys.next().ok_or(KeyError::None)?, others: keys.collect() })
+    }
+
+    /// Returns the mistakes in the configured keys, for [`vmcp_config::FurtherCheck`].
+    pub(super) fn problems(configured: &[Secret]) -> Vec<Problem> {
+        let wrong = |(position, secret)| {
+            let fault = Key::read(secret).err()?;
+            let path = format!("authServer.signingKeys[{position}]");
+            Some(Problem::new(path, fault.to_string(), fault.remedy()))
+        };
+        configured.iter().enumerate().filter_map(wrong).collect()
     }
 
     /// Returns the public keys as a JSON Web Key Set.
@@ -89,17 +97,18 @@ impl SigningKeys {
 }
 
 impl Key {
-    fn new(der: &[u8]) -> Result<Self, String> {
+    fn read(secret: &Secret) -> Result<Self, KeyFault> {
+        let der = key_file::pkcs8(secret.expose())?;
         let random = SystemRandom::new();
         let curve = |algorithm, name, with| {
-            let pair = EcdsaKeyPair::from_pkcs8(with, der, &random).ok()?;
+            let pair = EcdsaKeyPair::from_pkcs8(with, &der, &random).ok()?;
             Some(Pair::Curve { algorithm, curve: name, pair })
         };
-        let rsa = || RsaKeyPair::from_pkcs8(der).ok().map(|pair| Pair::Rsa(Box::new(pair)));
+        let rsa = || RsaKeyPair::from_pkcs8(&der).ok().map(|pair| Pair::Rsa(Box::new(pair)));
         let pair = curve("ES256", "P-256", &ECDSA_P256_SHA256_FIXED_SIGNING)
             .or_else(|| curve("ES384", "P-384", &ECDSA_P384_SHA384_FIXED_SIGNING))
             .or_else(rsa)
-            .ok_or("neither a P-256 or P-384 key nor an RSA key of 2048 bits and more, in PKCS #8")?;
+            .ok_or(KeyFault::Unsupported)?;
         Ok(Self::of(pair))
     }
 
@@ -173,5 +182,22 @@ impl Pair {
                 Some(signature)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_of_no_use_is_a_problem_at_its_place() {
+        let key = rcgen::KeyPair::generate().unwrap().serialize_pem();
+        let edwards = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap().serialize_pem();
+        let configured = [Secret::from(key), Secret::from(edwards), Secret::from("key.pem")];
+        let problems = SigningKeys::problems(&configured);
+        let places: Vec<_> = problems.iter().map(|problem| problem.path.as_str()).collect();
+        assert_eq!(places, ["authServer.signingKeys[1]", "authServer.signingKeys[2]"]);
+        let fault = SigningKeys::new(&configured, &[], &[0; 32]).unwrap_err();
+        assert_eq!(fault, KeyError::Fault { position: 1, fault: KeyFault::Unsupported });
     }
 }

@@ -238,8 +238,8 @@ impl UpstreamProvider {
         if claims.get("nonce").and_then(Value::as_str) != Some(nonce) {
             return Err(wrong("it is of another sign-in (nonce)"));
         }
-        // The signature's check has found the client among the audiences. Of several, `azp` names the one that
-        // the token was made for (OpenID Connect Core, 3.1.3.7).
+        // The client is among the audiences, which were checked with the signature. Of several, `azp` names
+        // the one that the token was made for (OpenID Connect Core, 3.1.3.7).
         let for_several = claims.get("aud").and_then(Value::as_array).is_some_and(|aud| aud.len() > 1);
         match claims.get("azp") {
             Some(azp) if azp.as_str() != Some(self.config.client_id.as_str()) => {

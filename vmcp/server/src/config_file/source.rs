@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use vmcp_access::auth_server;
 use vmcp_config::{Loaded, MAX_FILE_BYTES, Problem, Problems, ReferenceSources};
 
 use super::reference_lookup::ReferenceLookup;
@@ -68,7 +69,8 @@ impl ConfigInputs {
             files: &|path| read(Path::new(path)),
             secrets: &|name| values.secret(name),
         };
-        let mut loaded = vmcp_config::load_from(&text, &path.display().to_string(), sources);
+        let name = path.display().to_string();
+        let mut loaded = vmcp_config::load_from(&text, &name, sources, &auth_server::problems);
         if let Ok(loaded) = &mut loaded {
             lookup.sign_in(&mut loaded.config, read);
             let warning = |(file, reason): &(PathBuf, String)| {

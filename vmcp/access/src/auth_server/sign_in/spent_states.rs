@@ -1,5 +1,5 @@
-//! [`SpentStates`]: states that came back from a provider. Each is of use once, so that neither an answer that
-//! is replayed nor a second code under the same state is taken (RFC 9700, 4.7.1).
+//! [`SpentStates`]: states that came back from a provider. Each is of use once, so that neither an answer
+//! that is replayed nor a second code under the same state is taken (RFC 9700, 4.7.1).
 //!
 //! States are sealed, and any replica opens them: a copy is noticed by the process that saw its original.
 //! Between replicas, the challenge of PKCE, the nonce and the provider, which takes a code once, stand guard.

@@ -20,7 +20,7 @@ pub struct RawAuthServer {
     /// the claim `iss` of its tokens.
     #[schemars(required)]
     pub issuer: Option<String>,
-    /// Private keys (PEM, PKCS #8; P-256, P-384 or RSA of 2048 bits and more) that sign tokens: the first
+    /// Private keys (PEM, PKCS #8; P-256, P-384 or RSA of 2048 to 4096 bits) that sign tokens: the first
     /// signs, all verify. Write `${file:/path}`. Default: keys derived from the secrets that seal.
     pub signing_keys: Vec<Secret>,
     /// Secrets of at least 32 characters that seal client identifiers, refresh tokens and the tokens of
