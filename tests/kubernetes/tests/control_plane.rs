@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod scenario {
+    mod added_servers;
     mod backends;
     mod control_plane;
     mod credentials;

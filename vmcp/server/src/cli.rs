@@ -6,6 +6,7 @@
 //! | `running` (status, stop, restart), `follow` (logs, calls), `metrics`, `service` | a running server |
 //! | `tools`, `find`, `call`, `backends`, `doctor` | commands that ask a server through `connection` |
 //! | `add`, `remove` (also `enable` and `disable`) | commands that edit the configuration file |
+//! | `kubernetes` | `add` and `remove` in a cluster, by `kubectl` |
 //! | `connect` | writes vmcp into another client's file, and undoes that |
 //! | `try_server` | starts one server, without a configuration file |
 //! | `authz` | asks the policies of the configuration file |
@@ -34,6 +35,7 @@ mod find;
 mod follow;
 mod init;
 mod known_clients;
+mod kubernetes;
 mod login;
 mod metrics;
 mod model;
@@ -88,8 +90,8 @@ enum Command {
     Bridge(bridge::Arguments),
     Init(init::Arguments),
     Add(add::Arguments),
-    /// Remove a backend from the configuration file
-    Remove(remove::Arguments),
+    /// Remove a backend from the configuration file, or with --kubernetes from a cluster
+    Remove(remove::RemoveArguments),
     /// Use a backend again that `vmcp disable` switched off
     Enable(remove::Arguments),
     /// Switch a backend off and keep it in the configuration file
@@ -136,7 +138,7 @@ pub fn main() -> ExitCode {
         Command::Bridge(arguments) => bridge::run(arguments, &global),
         Command::Init(arguments) => init::run(arguments, &global),
         Command::Add(arguments) => add::run(arguments, &global),
-        Command::Remove(arguments) => remove::run(Change::Remove, &arguments, &global),
+        Command::Remove(arguments) => remove::remove(&arguments, &global),
         Command::Enable(arguments) => remove::run(Change::Enable, &arguments, &global),
         Command::Disable(arguments) => remove::run(Change::Disable, &arguments, &global),
         Command::Try(arguments) => try_server::run(arguments, &global),

@@ -1,4 +1,5 @@
-//! `vmcp remove`, `vmcp enable`, `vmcp disable`: change a backend of the configuration file.
+//! `vmcp remove`, `vmcp enable`, `vmcp disable`: change a backend of the configuration file. `remove` deletes
+//! servers of a cluster too.
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
@@ -8,6 +9,7 @@ use super::completions::candidates;
 use super::config_edit;
 use super::console::failure::{CommandFailure, Exit};
 use super::console::notes;
+use super::kubernetes::{self, ClusterArguments};
 use super::options::GlobalOptions;
 
 /// The backend to change.
@@ -16,6 +18,15 @@ pub(super) struct Arguments {
     /// Name of the backend
     #[arg(add = ArgValueCandidates::new(candidates::backends))]
     name: String,
+}
+
+/// The backend to remove, and from where.
+#[derive(Debug, Args)]
+pub(super) struct RemoveArguments {
+    #[command(flatten)]
+    backend: Arguments,
+    #[command(flatten)]
+    cluster: ClusterArguments,
 }
 
 /// Change to a backend.
@@ -27,6 +38,15 @@ pub(super) enum Change {
     Enable,
     /// Writes `enabled: false`.
     Disable,
+}
+
+/// Runs `vmcp remove`.
+pub(super) fn remove(arguments: &RemoveArguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
+    let RemoveArguments { backend, cluster } = arguments;
+    if cluster.kubernetes {
+        return kubernetes::remove(&backend.name, cluster, global);
+    }
+    run(Change::Remove, backend, global)
 }
 
 /// Runs the command.

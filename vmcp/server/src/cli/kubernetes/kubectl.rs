@@ -1,0 +1,83 @@
+//! [`Kubectl`]: the person's `kubectl`, as a process. What is applied goes through its standard input: an
+//! argument would be in the list of processes, and a file on the disk.
+
+use std::io::{self, ErrorKind, Write as _};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use vmcp_config::{MASK, Secret};
+
+use super::manifests::MANAGER;
+use super::refusal;
+use crate::cli::console::failure::CommandFailure;
+
+/// Time limit of each request to the API server; `kubectl` has none by itself.
+const REQUEST_TIMEOUT: &str = "--request-timeout=30s";
+
+/// A cluster, as `kubectl` sees it.
+pub(super) struct Kubectl<'a> {
+    /// Options of every call.
+    options: Vec<String>,
+    /// Values that are masked in its words.
+    secrets: Vec<&'a Secret>,
+}
+
+impl<'a> Kubectl<'a> {
+    pub(super) fn new(
+        context: Option<&str>,
+        namespace: Option<&str>,
+        secrets: impl Iterator<Item = &'a Secret>,
+    ) -> Self {
+        let option = |name: &str, value: &str| format!("--{name}={value}");
+        let context = context.map(|context| option("context", context));
+        let namespace = namespace.map(|namespace| option("namespace", namespace));
+        let options = [REQUEST_TIMEOUT.to_owned()].into_iter().chain(context).chain(namespace).collect();
+        Self { options, secrets: secrets.collect() }
+    }
+
+    /// Applies an object (server-side apply) with further arguments; returns the output.
+    pub(super) fn apply(&self, object: &Value, arguments: &[&str]) -> Result<String, CommandFailure> {
+        let manager = format!("--field-manager={MANAGER}");
+        let apply = ["apply", "--server-side", &manager, "--filename=-"];
+        self.run(&[&apply, arguments].concat(), Some(object))
+    }
+
+    /// Runs it and returns its output. Neither input nor output is logged.
+    pub(super) fn run(&self, arguments: &[&str], input: Option<&Value>) -> Result<String, CommandFailure> {
+        tracing::debug!(?arguments, options = ?self.options, "kubectl");
+        let mut command = Command::new("kubectl");
+        command.args(arguments).args(&self.options);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let output = exchange(&mut command, input).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => refusal::no_kubectl(),
+            _ => CommandFailure::new(format!("kubectl: {error}")),
+        })?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        let words = String::from_utf8_lossy(&output.stderr);
+        Err(refusal::explain(&self.masked(&words)))
+    }
+
+    /// Masks the values, as they are and as a Secret has them: an API server may quote what it refuses.
+    fn masked(&self, words: &str) -> String {
+        use base64::Engine as _;
+        let encoded = |text: &str| base64::prelude::BASE64_STANDARD.encode(text);
+        self.secrets.iter().fold(words.to_owned(), |words, secret| {
+            let text = secret.expose();
+            words.replace(text, MASK).replace(&encoded(text), MASK)
+        })
+    }
+}
+
+fn exchange(command: &mut Command, input: Option<&Value>) -> io::Result<std::process::Output> {
+    let mut child = command.spawn()?;
+    if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
+        // One that ends without reading says why on its standard error.
+        match stdin.write_all(input.to_string().as_bytes()) {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => return Err(error),
+            _ => {}
+        }
+    }
+    child.wait_with_output()
+}

@@ -1,0 +1,116 @@
+//! Complaints of `kubectl`, each with its remedy.
+
+use crate::cli::console::failure::{CommandFailure, Exit};
+
+/// Longest part of a complaint that is shown, in characters.
+const MAX_CHARS: usize = 1000;
+
+/// Complaints that a person can do something about, as words that are all in them (lower case), with the
+/// remedy. The first that fits counts.
+const REMEDIES: [(&[&str], &str); 16] = [
+    (&["no matches for kind"], NO_RESOURCES),
+    (&["doesn't have a resource type"], NO_RESOURCES),
+    (&["forbidden"], NO_RIGHTS),
+    (
+        &["namespaces ", "not found"],
+        "create it (`kubectl create namespace NAME`), or name another by --namespace",
+    ),
+    (
+        &["conflict"],
+        "another tool keeps it as it is, such as Argo CD or Flux: change it there, or choose another name",
+    ),
+    (&["unauthorized"], NOT_SIGNED_IN),
+    (&["must be logged in"], NOT_SIGNED_IN),
+    (&["current-context"], NO_CONTEXT),
+    (&["no configuration has been provided"], NO_CONTEXT),
+    (&["context ", "does not exist"], NO_CONTEXT),
+    // The address that `kubectl` takes without a configuration.
+    (&["localhost:8080"], NO_CONTEXT),
+    (&["unable to connect"], NO_ANSWER),
+    (&["connection refused"], NO_ANSWER),
+    (&["was refused"], NO_ANSWER),
+    (&["no such host"], NO_ANSWER),
+    (&["deadline exceeded"], NO_ANSWER),
+];
+const NO_RESOURCES: &str = "the cluster does not have vmcp's resources yet: `helm install vmcp charts/vmcp-operator \
+    --namespace vmcp-system --create-namespace`";
+const NO_RIGHTS: &str = "ask who administers the cluster for the role `edit` in that namespace; `kubectl auth can-i \
+    create mcpservers` and `kubectl auth can-i create secrets` must say yes";
+const NOT_SIGNED_IN: &str = "sign in to the cluster again; `kubectl auth whoami` shows as whom";
+const NO_CONTEXT: &str =
+    "choose a cluster: `kubectl config get-contexts` lists those you have, --context takes one";
+const NO_ANSWER: &str = "`kubectl cluster-info` shows whether the cluster answers";
+
+/// Returns the failure where there is no `kubectl`.
+pub(super) fn no_kubectl() -> CommandFailure {
+    CommandFailure::new("there is no kubectl on the PATH")
+        .remedy("install it: https://kubernetes.io/docs/tasks/tools/")
+}
+
+/// Returns the failure for what `kubectl` said on its standard error.
+pub(super) fn explain(words: &str) -> CommandFailure {
+    let shown: String = words.trim().chars().take(MAX_CHARS).collect();
+    let shown = shown.strip_prefix("error: ").unwrap_or(&shown);
+    let failure = CommandFailure::new(format!("kubectl: {shown}"));
+    match remedy_for(words) {
+        Some(NO_ANSWER) => failure.remedy(NO_ANSWER).exit(Exit::Unreachable),
+        Some(remedy) => failure.remedy(remedy),
+        None => failure,
+    }
+}
+
+fn remedy_for(words: &str) -> Option<&'static str> {
+    let words = words.to_ascii_lowercase();
+    let fits = |(all, _): &&(&[&str], &str)| all.iter().all(|text| words.contains(text));
+    REMEDIES.iter().find(fits).map(|(_, remedy)| *remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn complaints_of_kubectl_have_their_remedy() {
+        for (words, remedy) in [
+            (
+                "error: resource mapping not found for name: \"a\" namespace: \"\" from \"STDIN\": no matches for kind \
+                 \"MCPServer\" in version \"toolhive.stacklok.com/v1alpha1\"\nensure CRDs are installed first",
+                NO_RESOURCES,
+            ),
+            ("error: the server doesn't have a resource type \"mcpservers\"", NO_RESOURCES),
+            (
+                "Error from server (Forbidden): secrets \"a-env\" is forbidden: User \"eve\" cannot patch resource",
+                NO_RIGHTS,
+            ),
+            ("error: current-context is not set", NO_CONTEXT),
+            ("error: context \"none\" does not exist", NO_CONTEXT),
+            (
+                "The connection to the server localhost:8080 was refused - did you specify the right host?",
+                NO_CONTEXT,
+            ),
+            (
+                "The connection to the server 10.0.0.1:6443 was refused - did you specify the right host?",
+                NO_ANSWER,
+            ),
+            ("error: You must be logged in to the server (Unauthorized)", NOT_SIGNED_IN),
+        ] {
+            assert_eq!(remedy_for(words), Some(remedy), "{words}");
+        }
+        let missing = remedy_for("Error from server (NotFound): namespaces \"nowhere\" not found");
+        assert!(missing.unwrap().contains("kubectl create namespace"));
+        let kept = remedy_for(
+            "error: Apply failed with 1 conflict: conflict with \"argocd-controller\": .spec.image",
+        );
+        assert!(kept.unwrap().contains("Argo CD"));
+        // The words themselves are all there is to say.
+        assert_eq!(
+            remedy_for("The MCPServer \"optim\" is invalid: <nil>: the names optim and composite are"),
+            None
+        );
+    }
+
+    #[test]
+    fn a_long_complaint_is_cut() {
+        assert!(explain(&"x".repeat(9000)).message().len() < 1100);
+    }
+}
