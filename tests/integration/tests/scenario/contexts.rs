@@ -1,13 +1,18 @@
 //! Contexts: a client says what it is busy with, and gets the tools that fit, once such tasks are known.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use futures::StreamExt as _;
+use futures::{Stream, StreamExt as _};
 use serde_json::{Value, json};
 use vmcp_embed::testing::FakeService;
 use vmcp_integration::{Client, Fixture, HttpAnswer, MODERN, Vmcp, WAIT_TIMEOUT, eventually};
 
 const TASK: &str = "see who follows the tickets of my team";
+const LIST_CHANGED: &str = "notifications/tools/list_changed";
+/// Time after the answer of set_context in which the session is told of its new list.
+const TOLD_WITHIN: Duration = Duration::from_secs(1);
+/// Time in which nothing more about it is said.
+const QUIET: Duration = Duration::from_millis(1500);
 /// Tools of vmcp's own under `exposure: Contextual`.
 const OWN: usize = 4;
 
@@ -26,6 +31,15 @@ async fn jira(service: &FakeService) -> (Fixture, Vmcp) {
 
 async fn set_context(client: &Client, query: &str) -> HttpAnswer {
     client.call_tool("optim_set_context", json!({"query": query})).await
+}
+
+/// Appends the next chunk of an event stream.
+async fn read_chunk<C: AsRef<[u8]>, E: std::fmt::Debug>(
+    stream: &mut (impl Stream<Item = Result<C, E>> + Unpin),
+    seen: &mut String,
+) {
+    let chunk = stream.next().await.expect("an open stream").expect("a chunk");
+    seen.push_str(&String::from_utf8_lossy(chunk.as_ref()));
 }
 
 /// Waits until so much is known about the task that tools are chosen for it.
@@ -48,22 +62,26 @@ async fn a_session_is_told_when_its_list_changes_and_gets_the_tools_that_fit() {
     let set = set_context(&client, TASK).await;
     assert!(set.content_text().starts_with("Context updated."), "{}", set.text);
     assert!(set.structured().get("context_id").is_none(), "a session needs no handle: {}", set.text);
-    let told = async {
-        let mut seen = String::new();
-        while !seen.contains("notifications/tools/list_changed") {
-            seen.push_str(&String::from_utf8_lossy(
-                &stream.next().await.expect("an open stream").expect("a chunk"),
-            ));
+    let answered = Instant::now();
+    let mut seen = String::new();
+    let told = tokio::time::timeout(WAIT_TIMEOUT, async {
+        while !seen.contains(LIST_CHANGED) {
+            read_chunk(&mut stream, &mut seen).await;
+        }
+    });
+    assert!(told.await.is_ok(), "the session is told");
+    let waited = answered.elapsed();
+    eprintln!("told {waited:.1?} after the answer");
+    assert!(waited <= TOLD_WITHIN, "{waited:?}");
+    let more = async {
+        loop {
+            read_chunk(&mut stream, &mut seen).await;
         }
     };
-    assert!(tokio::time::timeout(WAIT_TIMEOUT, told).await.is_ok(), "the session is told");
-    let again = tokio::time::timeout(Duration::from_secs(1), stream.next()).await;
-    let again =
-        again.ok().flatten().map(|chunk| String::from_utf8_lossy(&chunk.expect("a chunk")).into_owned());
-    assert!(!again.is_some_and(|more| more.contains("list_changed")), "and told once");
+    assert!(tokio::time::timeout(QUIET, more).await.is_err(), "the stream stays open");
+    assert_eq!(seen.matches(LIST_CHANGED).count(), 1, "told once: {seen}");
     assert_eq!(client.tools().await.len(), 9 + OWN, "a cold start hides nothing");
-    let output = vmcp.process.output();
-    assert!(output.contains("cold start confidence=0.00"), "{output}");
+    vmcp.process.line_after("cold start confidence=0.00").await;
 
     let issue = json!({"issueKey": "PROJ-123"});
     for tool in ["get_jira_issue_watchers", "get_jira_issue", "get_jira_issue_comments"] {
