@@ -8,6 +8,7 @@ mod scenario {
     mod node_faults;
     mod replicas;
     mod serving;
+    mod tool_counts;
 
     use vmcp_integration::Client;
     use vmcp_kubernetes_tests::{Endpoint, Namespace};
