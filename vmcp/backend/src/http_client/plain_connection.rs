@@ -22,7 +22,7 @@ use super::driver_waker::DriverWaker;
 const MAX_TURNS: u32 = 4;
 /// Bytes that one read takes, and the limit of a response's head. By default hyper's buffer grows to 400 KiB,
 /// and each piece of an answer that a slow client has not taken yet keeps one alive.
-const MAX_BUFFER_BYTES: usize = 64 * 1024;
+const MAX_BUFFER_BYTES: usize = 128 * 1024;
 
 type OutgoingRequest = Request<Full<Bytes>>;
 
