@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fields::cel_rules::{QUANTITY_PATTERN, rules};
 use crate::fields::references::SecretKeyReference;
+use crate::fields::resource_overrides::{EmbeddingServerOverrides, is_default};
 use crate::fields::workload::{EnvironmentVariable, ImagePullPolicy, pod_template_schema};
 use crate::fields::yaml_block::Block;
 
@@ -95,10 +96,9 @@ pub struct EmbeddingServerSpec {
     #[serde(skip_serializing_if = "Block::is_empty")]
     #[schemars(schema_with = "pod_template_schema")]
     pub pod_template_spec: Block,
-    /// Fields that are accepted and not followed yet, as written.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub pending: Block,
+    /// Labels and annotations of the objects that are made.
+    #[serde(skip_serializing_if = "is_default")]
+    pub resource_overrides: EmbeddingServerOverrides,
 }
 
 impl Default for EmbeddingServerSpec {
@@ -115,7 +115,7 @@ impl Default for EmbeddingServerSpec {
             model_cache: None,
             resources: None,
             pod_template_spec: Block::new(),
-            pending: Block::new(),
+            resource_overrides: EmbeddingServerOverrides::default(),
         }
     }
 }

@@ -4,5 +4,6 @@ pub(crate) mod cel_rules;
 pub(crate) mod headers;
 pub mod pending;
 pub mod references;
+pub mod resource_overrides;
 pub mod workload;
 pub(crate) mod yaml_block;

@@ -10,6 +10,7 @@ use vmcp_config::{Isolation, ProtocolEra};
 
 use crate::fields::cel_rules::rules;
 use crate::fields::references::LocalReference;
+use crate::fields::resource_overrides::{MCPServerOverrides, is_default};
 use crate::fields::workload::{
     EnvironmentVariable, ImagePullPolicy, SecretVariable, SessionAffinity, pod_template_schema,
 };
@@ -127,6 +128,9 @@ pub struct MCPServerSpec {
     #[serde(default, skip_serializing_if = "Block::is_empty")]
     #[schemars(schema_with = "pod_template_schema")]
     pub pod_template_spec: Block,
+    /// Labels and annotations of the objects that are made.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub resource_overrides: MCPServerOverrides,
     /// Clients that share a connection to the server, with `stdio` a process of it: all of them, those of one
     /// principal, or none. Default: `session` where the server is of the legacy era and may keep state, else
     /// `shared`.
@@ -145,6 +149,19 @@ pub struct MCPServerSpec {
     #[serde(flatten)]
     #[schemars(skip)]
     pub pending: Block,
+}
+
+impl MCPServerSpec {
+    /// Returns all Secrets with credentials for registries, each once.
+    pub fn all_pull_secrets(&self) -> Vec<LocalObjectReference> {
+        let mut secrets = self.image_pull_secrets.clone();
+        for secret in &self.resource_overrides.proxy_deployment.image_pull_secrets {
+            if !secrets.contains(secret) {
+                secrets.push(secret.clone());
+            }
+        }
+        secrets
+    }
 }
 
 fn default_port() -> u16 {

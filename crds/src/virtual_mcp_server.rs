@@ -39,6 +39,7 @@ pub use self::validated::{
 };
 use crate::fields::cel_rules::{Rule, rules};
 use crate::fields::references::LocalReference;
+use crate::fields::resource_overrides::{VirtualMCPServerOverrides, is_default};
 use crate::fields::workload::{ImagePullPolicy, SessionAffinity, pod_template_schema};
 use crate::fields::yaml_block::Block;
 
@@ -155,6 +156,9 @@ pub struct VirtualMCPServerSpec {
     #[serde(skip_serializing_if = "Block::is_empty")]
     #[schemars(schema_with = "pod_template_schema")]
     pub pod_template_spec: Block,
+    /// Labels and annotations of the objects that are made.
+    #[serde(skip_serializing_if = "is_default")]
+    pub resource_overrides: VirtualMCPServerOverrides,
     /// Seconds that a pod may take to end before it is killed. Default: `shutdownDelay` and `drainTimeout` of
     /// `config.server`, and 10 seconds.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -92,7 +92,10 @@ const MCP_SERVER: &[PendingField] = &[
     pending("permissionProfile", "limits on outgoing connections; until then a NetworkPolicy of your own"),
     pending("proxyMode", "nothing: the bridge serves streamable HTTP in both eras"),
     pending("rateLimiting", "nothing: spec.config.rateLimiting of the VirtualMCPServer"),
-    pending("resourceOverrides", "labels and annotations of what is made"),
+    pending(
+        "resourceOverrides.proxyDeployment.env",
+        "nothing: no proxy is beside the server; its own variables are spec.env",
+    ),
     pending("sessionStorage", "nothing: the VirtualMCPServer keeps sessions"),
     pending("telemetryConfigRef", "traces of the bridge"),
     pending("trustProxyHeaders", "a proxy before the server"),
@@ -126,10 +129,6 @@ const MCP_REMOTE_PROXY: &[PendingField] = &[
     pending("trustProxyHeaders", NO_PROXY),
 ];
 
-/// Fields of an EmbeddingServer.
-const EMBEDDING_SERVER: &[PendingField] =
-    &[pending("resourceOverrides", "labels and annotations of what is made")];
-
 /// Fields of an MCPTelemetryConfig.
 const MCP_TELEMETRY_CONFIG: &[PendingField] = &[
     pending("openTelemetry.caBundleRef", "certificates of a private authority"),
@@ -145,7 +144,6 @@ pub fn fields_of(kind: &str) -> &'static [PendingField] {
         "MCPServer" => MCP_SERVER,
         "MCPServerEntry" => MCP_SERVER_ENTRY,
         "MCPRemoteProxy" => MCP_REMOTE_PROXY,
-        "EmbeddingServer" => EMBEDDING_SERVER,
         "MCPTelemetryConfig" => MCP_TELEMETRY_CONFIG,
         _ => &[],
     }

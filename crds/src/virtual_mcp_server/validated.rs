@@ -18,6 +18,7 @@ use super::{
     AuthServerConfig, Autoscaling, HttpRoute, PodDisruptionBudget, ServiceMonitor, ServiceType,
     SessionStorage, TelemetryConfigReference, VirtualMCPServer, VirtualMCPServerSpec,
 };
+use crate::fields::resource_overrides::VirtualMCPServerOverrides;
 use crate::fields::workload::{ImagePullPolicy, SessionAffinity};
 use crate::fields::yaml_block::Block;
 use crate::problem::{Invalid, Problem};
@@ -56,6 +57,8 @@ pub struct Validated {
     pub service_type: ServiceType,
     /// Session affinity of the Service.
     pub session_affinity: SessionAffinity,
+    /// Labels and annotations of the objects that are made.
+    pub overrides: VirtualMCPServerOverrides,
     /// Peers of the NetworkPolicy to make; empty: all may connect.
     pub ingress_from: Option<Vec<NetworkPolicyPeer>>,
     /// ServiceMonitor to make.
@@ -182,6 +185,7 @@ impl VirtualMCPServer {
         group(spec, &mut problems);
         primary_provider(spec, &mut problems);
         labels(spec, &mut problems);
+        spec.resource_overrides.check(&mut problems);
         let config = spec.config.clone().unwrap_or_default();
         let withheld = withheld(spec);
         let scale = scale(spec, &mut problems);
@@ -222,6 +226,7 @@ impl VirtualMCPServer {
                 spec.service_type
             },
             session_affinity: spec.session_affinity,
+            overrides: spec.resource_overrides.clone(),
             ingress_from: spec
                 .network_policy
                 .as_ref()

@@ -44,7 +44,7 @@ fn metadata(server: &ValidEmbeddingServer) -> ObjectMeta {
 fn claim(server: &ValidEmbeddingServer, cache: &ModelCache) -> PersistentVolumeClaim {
     let requests = [("storage".to_owned(), cache.size.clone())];
     PersistentVolumeClaim {
-        metadata: metadata(server),
+        metadata: server.overrides.persistent_volume_claim.on(metadata(server)),
         spec: Some(PersistentVolumeClaimSpec {
             access_modes: Some(vec![cache.access_mode.as_str().to_owned()]),
             resources: Some(VolumeResourceRequirements { requests: Some(requests.into()), limits: None }),
@@ -58,7 +58,7 @@ fn claim(server: &ValidEmbeddingServer, cache: &ModelCache) -> PersistentVolumeC
 /// Returns the StatefulSet without its pod template.
 fn set(server: &ValidEmbeddingServer) -> StatefulSet {
     StatefulSet {
-        metadata: metadata(server),
+        metadata: server.overrides.stateful_set.on(metadata(server)),
         spec: Some(StatefulSetSpec {
             replicas: Some(server.replicas),
             service_name: Some(child_name(&server.name)),
@@ -76,7 +76,7 @@ fn set(server: &ValidEmbeddingServer) -> StatefulSet {
 
 fn service(server: &ValidEmbeddingServer) -> Service {
     Service {
-        metadata: metadata(server),
+        metadata: server.overrides.service.on(metadata(server)),
         spec: Some(ServiceSpec {
             selector: Some(workload_labels(WORKLOAD_NAME, &server.name)),
             ports: Some(vec![ServicePort {
@@ -96,11 +96,11 @@ fn template(server: &ValidEmbeddingServer) -> PodTemplateSpec {
     spec.containers = vec![container(server)];
     spec.volumes = Some(vec![volume(server)]);
     PodTemplateSpec {
-        metadata: Some(ObjectMeta {
+        metadata: Some(server.overrides.stateful_set.on_pods(ObjectMeta {
             labels: Some(workload_labels(WORKLOAD_NAME, &server.name)),
             annotations: pod::secrets_annotation(server.secrets.clone()),
             ..ObjectMeta::default()
-        }),
+        })),
         spec: Some(spec),
     }
 }

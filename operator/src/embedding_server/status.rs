@@ -9,7 +9,7 @@ use vmcp_crds::{EmbeddingServer, EmbeddingServerStatus};
 
 use super::build::CONTAINER;
 use super::names::WORKLOAD_NAME;
-use crate::runtime::{Conditions, set_pending};
+use crate::runtime::Conditions;
 use crate::workload::health::{PODS_READY, PodCounts, WorkloadHealth, WorkloadState, resource_health};
 use crate::workload::pod_selector;
 use crate::workload::rollout::set_progress;
@@ -48,7 +48,6 @@ pub(super) fn of(server: &EmbeddingServer, observed: &ObservedEmbeddingServer<'_
     conditions.set("Ready", counts.ready > 0, &reason, message.clone());
     set_validity(&mut conditions, server.spec.hf_token_secret_ref.is_some(), observed.refusal);
     set_progress(&mut conditions, &rollout);
-    set_pending(&mut conditions, server);
     if let Some(claim) = observed.claim {
         volume(&mut conditions, claim);
     }

@@ -66,6 +66,18 @@ fn a_cache_is_a_volume_and_a_token_a_variable() {
 }
 
 #[test]
+fn labels_and_annotations_are_added_as_in_toolhive() {
+    let spec = "{modelCache: {}, resourceOverrides: {\
+        statefulSet: {labels: {a: '1'}, podTemplateMetadataOverrides: {annotations: {b: '2'}}}, \
+        service: {annotations: {c: '3'}}, persistentVolumeClaim: {labels: {d: '4'}}}}";
+    let set = planned(spec, ChildKind::StatefulSet).unwrap();
+    assert_eq!(set["metadata"]["labels"]["a"], "1");
+    assert_eq!(set["spec"]["template"]["metadata"]["annotations"]["b"], "2");
+    assert_eq!(planned(spec, ChildKind::Service).unwrap()["metadata"]["annotations"]["c"], "3");
+    assert_eq!(planned(spec, ChildKind::PersistentVolumeClaim).unwrap()["metadata"]["labels"]["d"], "4");
+}
+
+#[test]
 fn what_makes_no_sense_says_what_would() {
     for (spec, said) in [
         ("{args: [--model-id=x]}", "spec.args: `--model-id` is set already; set `spec.model` instead"),
@@ -74,6 +86,10 @@ fn what_makes_no_sense_says_what_would() {
             "spec.modelCache.accessMode: one node's volume cannot serve pods on others",
         ),
         ("{hfTokenSecretRef: {name: none, key: k}}", "there is no Secret none"),
+        (
+            "{resourceOverrides: {service: {labels: {app.kubernetes.io/instance: x}}}}",
+            "spec.resourceOverrides.service.labels: `app.kubernetes.io/instance` belongs to the operator or to Kubernetes",
+        ),
     ] {
         let refusal = plan(&server(spec), &ReferencedSecrets::default(), &PodSchema::default())
             .unwrap_err()

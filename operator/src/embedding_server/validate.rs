@@ -3,6 +3,7 @@
 
 use k8s_openapi::api::core::v1::{EnvVar, ResourceRequirements};
 use vmcp_crds::embedding_server::{AccessMode, ModelCache};
+use vmcp_crds::fields::resource_overrides::EmbeddingServerOverrides;
 use vmcp_crds::fields::workload::ImagePullPolicy;
 use vmcp_crds::{Block, EmbeddingServer, Invalid, Problem};
 
@@ -31,6 +32,8 @@ pub(super) struct ValidEmbeddingServer {
     pub cache: Option<ModelCache>,
     pub resources: Option<ResourceRequirements>,
     pub template: Block,
+    /// Labels and annotations of the objects that are made.
+    pub overrides: EmbeddingServerOverrides,
     /// A digest of the values of Secrets; `None` without any.
     pub secrets: Option<String>,
 }
@@ -77,6 +80,7 @@ pub(super) fn validate(
             remedy,
         ));
     }
+    spec.resource_overrides.check(&mut problems);
     let references = secret_references(server);
     let token = references.iter().map(|token| pod::secret_variable(TOKEN_VARIABLE, token));
     let server = ValidEmbeddingServer {
@@ -90,6 +94,7 @@ pub(super) fn validate(
         cache,
         resources: spec.resources.clone(),
         template: spec.pod_template_spec.clone(),
+        overrides: spec.resource_overrides.clone(),
         secrets: (!references.is_empty()).then(|| secrets.digest(&references, uid.as_bytes())),
         name,
     };

@@ -134,7 +134,7 @@ pub(super) fn metadata(server: &ValidMCPServer) -> ObjectMeta {
 /// Returns the Deployment without its pod template.
 fn deployment(server: &ValidMCPServer) -> Deployment {
     Deployment {
-        metadata: metadata(server),
+        metadata: server.overrides.proxy_deployment.workload.on(metadata(server)),
         spec: Some(DeploymentSpec {
             replicas: server.replicas,
             selector: LabelSelector {
@@ -149,7 +149,7 @@ fn deployment(server: &ValidMCPServer) -> Deployment {
 
 fn service(server: &ValidMCPServer) -> Service {
     Service {
-        metadata: metadata(server),
+        metadata: server.overrides.proxy_service.on(metadata(server)),
         spec: Some(ServiceSpec {
             selector: Some(workload_labels(WORKLOAD_NAME, &server.name)),
             session_affinity: Some(server.session_affinity.as_str().to_owned()),
@@ -199,11 +199,11 @@ fn template(server: &ValidMCPServer, bridge_image: &str, settings: &BuildSetting
         },
     }];
     PodTemplateSpec {
-        metadata: Some(ObjectMeta {
+        metadata: Some(server.overrides.proxy_deployment.workload.on_pods(ObjectMeta {
             labels: Some(workload_labels(WORKLOAD_NAME, &server.name)),
             annotations: pod::secrets_annotation(server.secrets.clone()),
             ..ObjectMeta::default()
-        }),
+        })),
         spec: Some(spec),
     }
 }

@@ -108,7 +108,7 @@ impl ImagePrograms {
         };
         let (namespace, name) = (server.namespace().unwrap_or_default(), server.name_any());
         let mut credentials = PullCredentials::default();
-        for secret in &server.spec.image_pull_secrets {
+        for secret in server.spec.all_pull_secrets() {
             let data = context.secret(&namespace, &secret.name).await?;
             if let Some(config) = data.as_ref().and_then(|data| data.get(DOCKER_CONFIG_KEY)) {
                 credentials.add(&config.0);

@@ -52,6 +52,31 @@ const TOKEN: &[u8] = b"a token";
 const STDIO: &str = "{image: 'node:24', command: [npx, -y, server-time], args: [--utc]}";
 
 #[test]
+fn labels_and_annotations_are_added_as_in_toolhive() {
+    let spec = STDIO.replace(
+        "args:",
+        "imagePullSecrets: [{name: a}], resourceOverrides: {proxyDeployment: {annotations: {note: b}, \
+         podTemplateMetadataOverrides: {labels: {cost: c}}, imagePullSecrets: [{name: a}, {name: b}]}, \
+         proxyService: {annotations: {lb: d}}}, args:",
+    );
+    let (deployment, service) = planned(&spec, ReferencedSecrets::default());
+    assert_eq!(deployment["metadata"]["annotations"]["note"], "b");
+    assert_eq!(deployment["spec"]["template"]["metadata"]["labels"]["cost"], "c");
+    let secrets = &deployment["spec"]["template"]["spec"]["imagePullSecrets"];
+    assert_eq!(*secrets, json!([{ "name": "a" }, { "name": "b" }]));
+    assert_eq!(service["metadata"]["annotations"]["lb"], "d");
+
+    let own = "resourceOverrides: {proxyDeployment: {podTemplateMetadataOverrides: {labels: {app.kubernetes.io/name: vmcp}}}}, args:";
+    let refused = refused(&STDIO.replace("args:", own));
+    assert!(
+        refused.starts_with(
+            "spec.resourceOverrides.proxyDeployment.podTemplateMetadataOverrides.labels: `app.kubernetes.io/name` belongs"
+        ),
+        "{refused}"
+    );
+}
+
+#[test]
 fn a_running_bridge_keeps_its_image_until_something_else_changes() {
     let image = |spec: &str, running: Option<RunningBridge>| {
         let references = References { running_bridge: running, ..references(ReferencedSecrets::default()) };

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{EnvVar, LocalObjectReference, ResourceRequirements};
 use vmcp_config::Isolation;
+use vmcp_crds::fields::resource_overrides::MCPServerOverrides;
 use vmcp_crds::fields::workload::{ImagePullPolicy, SessionAffinity};
 use vmcp_crds::mcp_server::{MCPServerNetworkPolicy, MCPServerTransport};
 use vmcp_crds::{Block, Invalid, MCPServer, Problem};
@@ -42,6 +43,8 @@ pub(super) struct ValidMCPServer {
     /// Peers that may connect to the pods.
     pub network_policy: MCPServerNetworkPolicy,
     pub template: Block,
+    /// Labels and annotations of the objects that are made.
+    pub overrides: MCPServerOverrides,
     /// A digest of the values of Secrets; `None` without any.
     pub secrets: Option<String>,
 }
@@ -67,6 +70,7 @@ pub(super) fn validate(server: &MCPServer, references: &References) -> Result<Va
         );
         problems.push(Problem::new("metadata.name", "not usable as a name", remedy));
     }
+    spec.resource_overrides.check(&mut problems);
     let secrets = secret_references(server);
     let image_program = match &references.image_program {
         ImageProgramState::Known(program) => Some(program),
@@ -77,7 +81,7 @@ pub(super) fn validate(server: &MCPServer, references: &References) -> Result<Va
         image_program: image_program.cloned(),
         image: spec.image.clone(),
         image_pull_policy: spec.image_pull_policy,
-        image_pull_secrets: spec.image_pull_secrets.clone(),
+        image_pull_secrets: spec.all_pull_secrets(),
         env: env(server, &mut problems),
         resources: spec.resources.clone(),
         port: spec.proxy_port,
@@ -88,6 +92,7 @@ pub(super) fn validate(server: &MCPServer, references: &References) -> Result<Va
         group: spec.group_ref.as_ref().map(|group| group.name.clone()),
         network_policy: spec.network_policy.clone().unwrap_or_default(),
         template: spec.pod_template_spec.clone(),
+        overrides: spec.resource_overrides.clone(),
         // The token of the bridge is also the key of the digest.
         secrets: (!secrets.is_empty()).then(|| references.secrets.digest(&secrets, &references.bridge_token)),
         name,

@@ -25,7 +25,7 @@ fn meta(server: &Validated, name: String) -> ObjectMeta {
 /// Returns the ServiceAccount of the pods, which has no rights and mounts no token.
 pub(super) fn service_account(server: &Validated) -> ServiceAccount {
     ServiceAccount {
-        metadata: meta(server, names::auxiliary(&server.name)),
+        metadata: server.overrides.service_account.on(meta(server, names::auxiliary(&server.name))),
         automount_service_account_token: Some(false),
         ..ServiceAccount::default()
     }

@@ -48,7 +48,8 @@ const PATH: &str = "spec.podTemplateSpec";
 /// `null` removes. Returns JSON, since the overlay may have fields that are newer than the types of this
 /// program.
 ///
-/// The labels of `base` stay, since the workload's selector needs them.
+/// Labels and annotations of `base` stay: the workload's selector needs the labels, and the annotations roll
+/// the pods.
 pub(crate) fn merge(
     base: &PodTemplateSpec,
     overlay: &Map<String, Value>,
@@ -63,14 +64,14 @@ pub(crate) fn merge(
     // Fields that the types know have values of the right type; the API server judges newer ones.
     serde_json::from_value::<PodTemplateSpec>(without_directives(&overlay)).map_err(reason)?;
     strategic_merge::merge(&mut merged, &overlay, schema)?;
-    if let Some(Value::Object(ours)) = serde_json::to_value(base).map_err(reason)?.pointer("/metadata/labels")
-        && let Some(template) = merged.as_object_mut()
-    {
-        let metadata = template.entry("metadata").or_insert_with(|| json!({}));
-        if let Some(metadata) = metadata.as_object_mut()
-            && let Some(labels) = metadata.entry("labels").or_insert_with(|| json!({})).as_object_mut()
+    let base = serde_json::to_value(base).map_err(reason)?;
+    for field in ["labels", "annotations"] {
+        if let Some(Value::Object(ours)) = base.get("metadata").and_then(|metadata| metadata.get(field))
+            && let Some(template) = merged.as_object_mut()
+            && let Some(metadata) = template.entry("metadata").or_insert_with(|| json!({})).as_object_mut()
+            && let Some(entries) = metadata.entry(field).or_insert_with(|| json!({})).as_object_mut()
         {
-            labels.extend(ours.clone());
+            entries.extend(ours.clone());
         }
     }
     // In the order of the types, so that the same template has the same digest as before.

@@ -12,6 +12,7 @@ mod scenario {
     mod gitops;
     mod images;
     mod leadership;
+    mod overrides;
     mod packaging;
     mod pod_templates;
     mod repair;

@@ -39,7 +39,7 @@ pub(in crate::virtual_mcp_server) fn deployment(
     // Cannot fail: `validate` has merged the same template into an empty one.
     let merged = pod_template::merge(&template, &server.pods.template, &settings.pod_schema).ok();
     let deployment = Child::of(&Deployment {
-        metadata: meta(server, server.name.clone()),
+        metadata: server.overrides.deployment.on(meta(server, server.name.clone())),
         spec: Some(DeploymentSpec {
             replicas: replicas(&server.scale),
             selector: LabelSelector {
@@ -76,11 +76,11 @@ fn template(
     let account = pods.service_account.clone().unwrap_or_else(|| names::auxiliary(&server.name));
     let base = pod::base(Some(&account), &pods.image_pull_secrets);
     PodTemplateSpec {
-        metadata: Some(ObjectMeta {
+        metadata: Some(server.overrides.deployment.on_pods(ObjectMeta {
             labels: Some(pod_labels(server)),
             annotations: Some(BTreeMap::from([(start_settings::annotation(), start_settings)])),
             ..ObjectMeta::default()
-        }),
+        })),
         spec: Some(PodSpec {
             // Not even the token of an account that the resource names: `vmcp` does not call the API server.
             automount_service_account_token: Some(false),

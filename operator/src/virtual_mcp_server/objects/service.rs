@@ -11,7 +11,7 @@ use crate::virtual_mcp_server::names;
 /// Returns the Service for clients. It has no admin port: it may lead out of the cluster.
 pub(in crate::virtual_mcp_server) fn client_service(server: &Validated) -> Service {
     Service {
-        metadata: meta(server, names::service(&server.name)),
+        metadata: server.overrides.service.on(meta(server, names::service(&server.name))),
         spec: Some(ServiceSpec {
             type_: Some(server.service_type.as_str().to_owned()),
             session_affinity: Some(server.session_affinity.as_str().to_owned()),

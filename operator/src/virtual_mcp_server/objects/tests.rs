@@ -128,6 +128,34 @@ fn a_template_changes_the_pods() {
 }
 
 #[test]
+fn labels_and_annotations_are_added_where_they_are_asked_for() {
+    let spec = "{resourceOverrides: {\
+        deployment: {labels: {cost: a}, annotations: {note: b}, \
+            podTemplateMetadataOverrides: {labels: {cost: c}, annotations: {sidecar.istio.io/inject: 'false'}}}, \
+        service: {annotations: {service.beta.kubernetes.io/aws-load-balancer-scheme: internal}}, \
+        serviceAccount: {annotations: {eks.amazonaws.com/role-arn: r}}}}";
+    let deployment = one(spec, "Deployment/x");
+    assert_eq!(deployment["metadata"]["labels"]["cost"], "a");
+    assert_eq!(deployment["metadata"]["labels"]["app.kubernetes.io/name"], "vmcp");
+    assert_eq!(deployment["metadata"]["annotations"]["note"], "b");
+    let pods = &deployment["spec"]["template"]["metadata"];
+    assert_eq!(pods["labels"]["cost"], "c");
+    assert_eq!(pods["annotations"]["sidecar.istio.io/inject"], "false");
+    let start_settings = |deployment: &Value| {
+        let annotations = &deployment["spec"]["template"]["metadata"]["annotations"];
+        annotations["toolhive.stacklok.com/start-settings"].clone()
+    };
+    assert_eq!(start_settings(&deployment), start_settings(&one("{}", "Deployment/x")));
+    assert_eq!(deployment["spec"]["selector"]["matchLabels"].get("cost"), None, "a selector cannot change");
+    let service = one(spec, "Service/vmcp-x");
+    let scheme = &service["metadata"]["annotations"]["service.beta.kubernetes.io/aws-load-balancer-scheme"];
+    assert_eq!(scheme, "internal");
+    assert_eq!(one(spec, "Service/vmcp-x-peers")["metadata"].get("annotations"), None);
+    let account = one(spec, "ServiceAccount/x-vmcp");
+    assert_eq!(account["metadata"]["annotations"]["eks.amazonaws.com/role-arn"], "r");
+}
+
+#[test]
 fn what_is_asked_for_is_made() {
     let spec = "{podDisruptionBudget: {minAvailable: 1}, networkPolicy: {enabled: true}, serviceMonitor: {enabled: true, \
                 interval: 30s}, httpRoute: {parentRefs: [{name: gw}], path: /mcp}, serviceType: LoadBalancer, allowAnonymousExposure: true}";

@@ -4,7 +4,7 @@ use super::*;
 
 fn base() -> PodTemplateSpec {
     serde_json::from_value(json!({
-        "metadata": {"labels": {"app": "x"}},
+        "metadata": {"labels": {"app": "x"}, "annotations": {"digest": "1"}},
         "spec": {
             "containers": [{
                 "name": "vmcp", "image": "vmcp:1", "env": [{"name": "A", "value": "1"}],
@@ -34,7 +34,7 @@ fn spec(overlay: &Value) -> Value {
 #[test]
 fn named_entries_are_merged_and_others_replaced() {
     let merged = merged(json!({
-        "metadata": {"labels": {"app": "y", "team": "z"}},
+        "metadata": {"labels": {"app": "y", "team": "z"}, "annotations": {"digest": "2", "note": "n"}},
         "spec": {
             "containers": [
                 {"name": "vmcp", "env": [{"name": "A", "value": "2"}, {"name": "B", "value": "3"}]},
@@ -46,6 +46,7 @@ fn named_entries_are_merged_and_others_replaced() {
     }))
     .expect("merged");
     assert_eq!(merged["metadata"]["labels"], json!({"app": "x", "team": "z"}));
+    assert_eq!(merged["metadata"]["annotations"], json!({"digest": "1", "note": "n"}));
     let spec = &merged["spec"];
     assert_eq!(spec["containers"][0]["image"], "vmcp:1");
     assert_eq!(

@@ -62,6 +62,27 @@ async fn phase(place: &Namespace, name: &str) -> (String, Option<String>) {
     (format!("{:?}", status.phase.unwrap()), status.message)
 }
 
+/// Waits for a reconcile of a resource that writes nothing: a touched annotation makes the operator look.
+pub(super) async fn assert_writes_nothing<K>(place: &Namespace, operator: &Operator, name: &str)
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    let kind = K::kind(&());
+    let mut touches = 0;
+    place
+        .eventually("a reconcile that writes nothing", async || {
+            let before = (operator.writes().await, operator.reconciles(&kind).await);
+            touches += 1;
+            let touch = json!({ "metadata": { "annotations": { "touched": touches.to_string() } } });
+            place.edit::<K>(name, touch).await;
+            place
+                .eventually("a look", async || (operator.reconciles(&kind).await > before.1).then_some(()))
+                .await;
+            (operator.writes().await == before.0).then_some(())
+        })
+        .await;
+}
+
 /// Waits for a Deployment.
 pub(super) async fn deployment(place: &Namespace, name: &str) -> Deployment {
     place.eventually(name, async || place.get::<Deployment>(name).await).await
@@ -232,22 +253,7 @@ async fn drift_is_repaired_what_others_own_is_left_and_rest_is_rest() {
         "now"
     );
 
-    // A touched annotation makes the operator look; it finds nothing to write.
-    let mut touches = 0;
-    place
-        .eventually("a reconcile that writes nothing", async || {
-            let before = (operator.writes().await, operator.reconciles("MCPServer").await);
-            touches += 1;
-            let touch = json!({ "metadata": { "annotations": { "touched": touches.to_string() } } });
-            place.edit::<MCPServer>("time", touch).await;
-            place
-                .eventually("a look", async || {
-                    (operator.reconciles("MCPServer").await > before.1).then_some(())
-                })
-                .await;
-            (operator.writes().await == before.0).then_some(())
-        })
-        .await;
+    assert_writes_nothing::<MCPServer>(&place, &operator, "time").await;
 }
 
 #[tokio::test]
