@@ -2,6 +2,7 @@
 
 mod auth_server;
 pub mod authz;
+mod client_service;
 mod config;
 mod embeddings;
 mod exposure;
@@ -22,11 +23,12 @@ pub use self::auth_server::{
     AuthServerConfig, FieldMapping, OAuth2Upstream, OidcUpstream, TokenLifespans, UpstreamProvider,
     UpstreamType, UserInfo,
 };
+pub use self::client_service::{ClientService, ExternalTrafficPolicy, ServiceType};
 pub(crate) use self::config::DEFAULT_SHUTDOWN_DELAY;
 pub use self::config::{Config, FlatEmbeddingProvider, FlatOptimizer};
 pub use self::embeddings::{Embeddings, OpenAi, Tei};
 pub use self::exposure::{
-    Autoscaling, HttpRoute, NetworkPolicy, ParentReference, PodDisruptionBudget, ServiceMonitor, ServiceType,
+    Autoscaling, HttpRoute, NetworkPolicy, ParentReference, PodDisruptionBudget, ServiceMonitor,
 };
 pub use self::incoming_auth::{ApiKey, IncomingAuth, IncomingAuthType, OidcConfigReference};
 pub use self::optimizer::{Llm, Optimizer, Storage};
@@ -140,6 +142,9 @@ pub struct VirtualMCPServerSpec {
     pub image_pull_secrets: Vec<LocalObjectReference>,
     /// Type of the Service. Any but `ClusterIP` needs `allowAnonymousExposure`.
     pub service_type: ServiceType,
+    /// Settings of the Service. Its annotations: `resourceOverrides.service`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub service: ClientService,
     /// `true`: the endpoint may be reached from outside of the cluster although it asks nobody who they are.
     /// Every client that reaches it uses the credentials of all backends.
     pub allow_anonymous_exposure: bool,
@@ -207,6 +212,14 @@ const RULES: &[Rule] = &[
     (
         "!has(self.authServerConfig) || !has(self.authServerConfig.primaryUpstreamProvider) || self.authServerConfig.upstreamProviders.exists(p, p.name == self.authServerConfig.primaryUpstreamProvider)",
         "primaryUpstreamProvider is not among upstreamProviders; name one of them",
+    ),
+    (
+        "!has(self.service) || self.serviceType == 'LoadBalancer' || !(has(self.service.loadBalancerSourceRanges) || has(self.service.loadBalancerClass))",
+        "loadBalancerSourceRanges and loadBalancerClass are for a load balancer; set serviceType: LoadBalancer, or remove them",
+    ),
+    (
+        "!has(self.service) || self.serviceType != 'ClusterIP' || !has(self.service.externalTrafficPolicy)",
+        "externalTrafficPolicy is for what comes from outside of the cluster; set serviceType: LoadBalancer or NodePort, or remove it",
     ),
     (
         "!has(self.replicas) || !has(self.autoscaling)",

@@ -1,5 +1,5 @@
-//! Fields about scale and reachability: autoscaling, disruption budget, Service, NetworkPolicy,
-//! ServiceMonitor, HTTPRoute.
+//! Fields about scale and reachability: autoscaling, disruption budget, NetworkPolicy, ServiceMonitor,
+//! HTTPRoute.
 
 use std::collections::BTreeMap;
 
@@ -9,29 +9,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::fields::cel_rules::rules;
-
-/// Type of a Service.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum ServiceType {
-    /// Reachable inside the cluster.
-    #[default]
-    ClusterIP,
-    /// Reachable at a port of every node.
-    NodePort,
-    /// Reachable through a load balancer of the cloud.
-    LoadBalancer,
-}
-
-impl ServiceType {
-    /// Returns the value of `spec.type` in a Service.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ClusterIP => "ClusterIP",
-            Self::NodePort => "NodePort",
-            Self::LoadBalancer => "LoadBalancer",
-        }
-    }
-}
 
 /// A HorizontalPodAutoscaler by CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -15,8 +15,9 @@ use kube::core::Selector;
 pub(crate) use self::optimizer::WrittenAs;
 pub use self::optimizer::{EmbeddingSource, TeiService, ValidOptimizer};
 use super::{
-    AuthServerConfig, Autoscaling, HttpRoute, PodDisruptionBudget, ServiceMonitor, ServiceType,
-    SessionStorage, TelemetryConfigReference, VirtualMCPServer, VirtualMCPServerSpec,
+    AuthServerConfig, Autoscaling, ClientService, HttpRoute, PodDisruptionBudget, ServiceMonitor,
+    ServiceType, SessionStorage, TelemetryConfigReference, VirtualMCPServer, VirtualMCPServerSpec,
+    client_service,
 };
 use crate::fields::resource_overrides::VirtualMCPServerOverrides;
 use crate::fields::workload::{ImagePullPolicy, SessionAffinity};
@@ -55,6 +56,8 @@ pub struct Validated {
     pub disruption: Option<Disruption>,
     /// Type of the Service.
     pub service_type: ServiceType,
+    /// Settings of the Service.
+    pub service: ClientService,
     /// Session affinity of the Service.
     pub session_affinity: SessionAffinity,
     /// Labels and annotations of the objects that are made.
@@ -186,6 +189,7 @@ impl VirtualMCPServer {
         primary_provider(spec, &mut problems);
         labels(spec, &mut problems);
         spec.resource_overrides.check(&mut problems);
+        client_service::check(spec, &mut problems);
         let config = spec.config.clone().unwrap_or_default();
         let withheld = withheld(spec);
         let scale = scale(spec, &mut problems);
@@ -225,6 +229,7 @@ impl VirtualMCPServer {
             } else {
                 spec.service_type
             },
+            service: spec.service.clone(),
             session_affinity: spec.session_affinity,
             overrides: spec.resource_overrides.clone(),
             ingress_from: spec

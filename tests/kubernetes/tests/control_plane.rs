@@ -8,6 +8,7 @@ mod scenario {
     mod credentials;
     mod crowd;
     mod deputies;
+    mod exposure;
     mod faults;
     mod gitops;
     mod images;

@@ -3,19 +3,29 @@
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use vmcp_crds::lower::{ADMIN_PORT, CLIENT_PORT};
-use vmcp_crds::virtual_mcp_server::Validated;
+use vmcp_crds::virtual_mcp_server::{ServiceType, Validated};
 
 use super::meta;
 use crate::virtual_mcp_server::names;
 
 /// Returns the Service for clients. It has no admin port: it may lead out of the cluster.
+///
+/// Settings that its type gives no meaning are left out, since the API server refuses them: the type is
+/// `ClusterIP` where the exposure is withheld.
 pub(in crate::virtual_mcp_server) fn client_service(server: &Validated) -> Service {
+    let settings = &server.service;
+    let balanced = server.service_type == ServiceType::LoadBalancer;
+    let ranges = &settings.load_balancer_source_ranges;
+    let policy = settings.external_traffic_policy.filter(|_| server.service_type != ServiceType::ClusterIP);
     Service {
         metadata: server.overrides.service.on(meta(server, names::service(&server.name))),
         spec: Some(ServiceSpec {
             type_: Some(server.service_type.as_str().to_owned()),
             session_affinity: Some(server.session_affinity.as_str().to_owned()),
             selector: Some(names::selector(&server.name)),
+            load_balancer_source_ranges: (balanced && !ranges.is_empty()).then(|| ranges.clone()),
+            load_balancer_class: settings.load_balancer_class.clone().filter(|_| balanced),
+            external_traffic_policy: policy.map(|policy| policy.as_str().to_owned()),
             ports: Some(vec![port("mcp", CLIENT_PORT)]),
             ..ServiceSpec::default()
         }),

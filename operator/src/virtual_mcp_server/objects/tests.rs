@@ -156,6 +156,22 @@ fn labels_and_annotations_are_added_where_they_are_asked_for() {
 }
 
 #[test]
+fn a_load_balancer_takes_connections_from_the_given_addresses() {
+    let service = "serviceType: LoadBalancer, service: {loadBalancerSourceRanges: [203.0.113.0/24], \
+                   loadBalancerClass: service.k8s.aws/nlb, externalTrafficPolicy: Local}";
+    let made = one(&format!("{{allowAnonymousExposure: true, {service}}}"), "Service/vmcp-x");
+    assert_eq!(made["spec"]["loadBalancerSourceRanges"], json!(["203.0.113.0/24"]));
+    assert_eq!(made["spec"]["loadBalancerClass"], "service.k8s.aws/nlb");
+    assert_eq!(made["spec"]["externalTrafficPolicy"], "Local");
+    // Withheld, it is no load balancer, and the API server would refuse the settings of one.
+    let withheld = one(&format!("{{{service}}}"), "Service/vmcp-x")["spec"].take();
+    assert_eq!(withheld["type"], "ClusterIP");
+    for field in ["loadBalancerSourceRanges", "loadBalancerClass", "externalTrafficPolicy"] {
+        assert_eq!(withheld.get(field), None, "{field}");
+    }
+}
+
+#[test]
 fn what_is_asked_for_is_made() {
     let spec = "{podDisruptionBudget: {minAvailable: 1}, networkPolicy: {enabled: true}, serviceMonitor: {enabled: true, \
                 interval: 30s}, httpRoute: {parentRefs: [{name: gw}], path: /mcp}, serviceType: LoadBalancer, allowAnonymousExposure: true}";
