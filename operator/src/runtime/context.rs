@@ -17,8 +17,8 @@ use super::lead::Leadership;
 use super::metrics::Metrics;
 use super::pod_schema::PodSchema;
 use super::watch::{
-    ChildKind, ChildrenStore, FirstLists, NormalizedFields, OPERATOR_NAME, ResourceStores, Scope, ValueCache,
-    WatchEnvironment,
+    ChildKind, ChildrenStore, FirstLists, History, NormalizedFields, OPERATOR_NAME, ResourceStores, Scope,
+    ValueCache, WatchEnvironment,
 };
 
 /// Options of the command line that decide how objects are built.
@@ -96,6 +96,7 @@ pub struct Context {
     pub shutdown: CancellationToken,
     pub(super) scope: Scope,
     pub(super) first_lists: FirstLists,
+    history: History,
     pub(super) recorder: Recorder,
     pub(super) secret_cache: ValueCache,
     pub(super) config_map_cache: ValueCache,
@@ -133,6 +134,7 @@ impl Context {
             shutdown,
             scope,
             first_lists,
+            history: History::default(),
             secret_cache: ValueCache::default(),
             config_map_cache: ValueCache::default(),
             normalized_fields: NormalizedFields::default(),
@@ -148,6 +150,7 @@ impl Context {
             api_group: self.settings.api_group,
             metrics: &self.metrics,
             first_lists: &self.first_lists,
+            history: &self.history,
         };
         let watches = FuturesUnordered::new();
         watches.push(self.resources.watch(&environment).boxed());
@@ -156,6 +159,11 @@ impl Context {
                 watches.push(self.children.watch(&environment, kind, part.clone()).boxed());
             }
         }
+        let forget = || {
+            self.secret_cache.clear();
+            self.config_map_cache.clear();
+        };
+        watches.push(self.history.follow(&environment, forget).boxed());
         let _ = self.shutdown.run_until_cancelled(watches.collect::<()>()).await;
     }
 

@@ -3,11 +3,13 @@
 //!
 //! [`ResourceStores`] holds the resources that controllers reconcile or react to, [`ChildrenStore`] the
 //! objects that the operator made. A reconciler reads from these stores and asks the API server for almost
-//! nothing. Every watch lists, then follows; an interrupted one starts again with exponential backoff.
+//! nothing. Every watch lists, then follows; an interrupted one starts again with exponential backoff,
+//! and all of them after a restore of etcd ([`History`]).
 
 mod child_kind;
 mod children_store;
 mod first_lists;
+mod history;
 mod labels;
 mod normalized_fields;
 mod parsed;
@@ -17,7 +19,6 @@ mod scope;
 mod stored_child;
 mod value_cache;
 mod watch_error;
-mod watched;
 
 use kube::Client;
 use vmcp_crds::ApiGroup;
@@ -27,6 +28,7 @@ use super::metrics::Metrics;
 pub use self::child_kind::{ChildKind, ChildType};
 pub use self::children_store::ChildrenStore;
 pub(crate) use self::first_lists::{FirstLists, WatchName};
+pub(crate) use self::history::History;
 pub(crate) use self::labels::{
     INSTANCE_LABEL, MANAGED_BY_LABEL, OPERATOR_NAME, child_metadata, controller_of, workload_labels,
 };
@@ -49,4 +51,6 @@ pub(crate) struct WatchEnvironment<'a> {
     pub(crate) metrics: &'a Metrics,
     /// Progress of the first lists.
     pub(crate) first_lists: &'a FirstLists,
+    /// Restores of etcd, after which watches begin anew.
+    pub(crate) history: &'a History,
 }

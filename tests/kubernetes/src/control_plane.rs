@@ -5,7 +5,7 @@ mod credentials;
 mod processes;
 
 use std::ops::Deref;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http::Request;
@@ -25,7 +25,7 @@ pub(crate) use processes::Processes;
 pub struct ControlPlane {
     cluster: Cluster,
     has_controllers: bool,
-    _processes: Processes,
+    processes: Processes,
 }
 
 impl ControlPlane {
@@ -68,7 +68,37 @@ impl ControlPlane {
         };
         let cluster = plan.start(&programs, &mut processes).await;
         let has_controllers = programs.get("kube-controller-manager").is_some();
-        Self { cluster, has_controllers, _processes: processes }
+        Self { cluster, has_controllers, processes }
+    }
+
+    /// Copies the data of etcd, which is stopped meanwhile.
+    pub async fn back_up(&mut self) {
+        self.processes.stop("etcd");
+        let (data, backup) = (self.etcd_data(), self.etcd_data().with_extension("backup"));
+        copy(&data, &backup);
+        self.processes.start_again("etcd");
+        ready(&self.cluster, &mut self.processes).await;
+    }
+
+    /// Puts the backup in the place of etcd's data, and restarts the API server and the controllers, as the
+    /// documentation of Kubernetes wants it.
+    pub async fn restore(&mut self) {
+        self.processes.stop("etcd");
+        let data = self.etcd_data();
+        std::fs::remove_dir_all(&data).expect("the data of etcd");
+        copy(&data.with_extension("backup"), &data);
+        self.processes.start_again("etcd");
+        for name in ["kube-apiserver", "kube-controller-manager"] {
+            if self.processes.has(name) {
+                self.processes.stop(name);
+                self.processes.start_again(name);
+            }
+            ready(&self.cluster, &mut self.processes).await;
+        }
+    }
+
+    fn etcd_data(&self) -> PathBuf {
+        self.cluster.kubeconfig().with_file_name("etcd")
     }
 
     /// Returns true, and records that the current test is skipped or cut short, if no controller manager
@@ -161,6 +191,11 @@ impl Plan<'_> {
         }
         cluster
     }
+}
+
+fn copy(from: &Path, to: &Path) {
+    let copied = std::process::Command::new("cp").arg("-a").args([from, to]).status();
+    assert!(copied.expect("cp").success(), "{} is copied", from.display());
 }
 
 async fn ready(cluster: &Cluster, processes: &mut Processes) {

@@ -18,6 +18,7 @@ mod scenario {
     mod pod_templates;
     mod repair;
     mod resources;
+    mod restore;
     mod secrets;
     mod security;
     mod services;

@@ -161,8 +161,10 @@ impl ChildrenStore {
         let resource = environment.api_group.resource(kind.resource());
         let api = scope::api::<DynamicObject>(environment.client, name.part.as_deref(), &resource);
         let config = environment.scope.watch_config().labels(&format!("{MANAGED_BY_LABEL}={OPERATOR_NAME}"));
-        let events =
-            watcher(api, config).default_backoff().modify(|object| object.metadata.managed_fields = None);
+        let events = environment.history.restarting(|| {
+            let events = watcher(api.clone(), config.clone()).default_backoff();
+            events.modify(|object| object.metadata.managed_fields = None)
+        });
         futures::pin_mut!(events);
         // `listed` since `Init`, `before` as of `Init`: an object that is not listed again is gone. Owners
         // are told once the list is complete, since controllers start to listen when all lists are.
@@ -302,7 +304,7 @@ mod tests {
     use serde_json::json;
     use vmcp_crds::ApiGroup;
 
-    use super::super::{FirstLists, Scope};
+    use super::super::{FirstLists, History, Scope};
     use super::*;
     use crate::runtime::Metrics;
 
@@ -372,6 +374,7 @@ mod tests {
                 api_group: ApiGroup::default(),
                 metrics: &Metrics::default(),
                 first_lists: &FirstLists::of([]),
+                history: &History::default(),
             };
             has_api(&environment, kind).await.ok()
         };

@@ -3,6 +3,8 @@
 //! One malformed object (written under another version of its definition) must not stop the watch of all
 //! others.
 
+pub(super) mod watched;
+
 use std::borrow::Cow;
 use std::fmt::Debug;
 use std::sync::Arc;

@@ -17,7 +17,7 @@ use kube::runtime::reflector::store::Writer;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Resource, ResourceExt as _};
 
-use super::watched::{self, Watched};
+use super::parsed::watched::{self, Watched};
 use super::{Parsed, WatchEnvironment, WatchName, WatchedResource, kind_of, scope, watch_error};
 
 /// The annotation in which `kubectl apply` keeps a copy of the whole object.
@@ -124,7 +124,9 @@ impl<K: WatchedResource> ResourceStore<K> {
             .iter()
             .enumerate()
             .map(|(part, (name, _))| {
-                self.events(environment, name.part.as_deref()).map(move |event| (part, event)).boxed()
+                let namespace = name.part.clone();
+                let start = move || self.events(environment, namespace.as_deref());
+                environment.history.restarting(start).map(move |event| (part, event)).boxed()
             })
             .collect();
         while let Some((part, event)) = events.next().await {

@@ -53,6 +53,11 @@ impl ValueCache {
         self.0.lock().known.insert(secret, Known { version, data, used: now });
     }
 
+    /// Drops all values: versions say nothing any more after a restore of etcd.
+    pub(crate) fn clear(&self) {
+        self.0.lock().known.clear();
+    }
+
     /// Drops the values of a Secret that is gone.
     pub(crate) fn remove(&self, secret: &(String, String)) {
         self.0.lock().known.remove(secret);

@@ -15,7 +15,7 @@ use super::Parsed;
 /// A [`Parsed`] object whose URL comes from an [`ApiResource`], for kinds that are served in several groups.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(transparent, bound(deserialize = "K: DeserializeOwned"))]
-pub(super) struct Watched<K>(Parsed<K>);
+pub(in crate::runtime::watch) struct Watched<K>(Parsed<K>);
 
 impl<K: Resource + Clone> Resource for Watched<K> {
     type DynamicType = ApiResource;
@@ -51,7 +51,7 @@ impl<K: Resource + Clone> Resource for Watched<K> {
 }
 
 /// Takes the objects of an event out of the type of the watch.
-pub(super) fn parsed<K>(event: Event<Watched<K>>) -> Event<Parsed<K>> {
+pub(in crate::runtime::watch) fn parsed<K>(event: Event<Watched<K>>) -> Event<Parsed<K>> {
     match event {
         Event::Apply(Watched(object)) => Event::Apply(object),
         Event::Delete(Watched(object)) => Event::Delete(object),
