@@ -2,13 +2,15 @@
 //! operator's last write brought it.
 //!
 //! A write is stored at once, so that the next reconcile does not see the state before it; the watch event
-//! that follows is older or equal and is ignored (resource versions are compared). A list is the truth, also
-//! where it is older: it replaces everything, and the events after it bring later writes again.
+//! that follows is older or equal and is ignored (resource versions are compared). The answer of a write may
+//! also come after the event that the object was deleted, so that deletions are remembered for a while. A
+//! list is the truth, also where it is older: it replaces everything, and the events after it bring later
+//! writes again.
 
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
@@ -28,6 +30,8 @@ use vmcp_error_chain::error_chain;
 const MISSING_API_POLL_INTERVAL: Duration = Duration::from_mins(1);
 /// The interval at which the operator asks again whether there is an optional API, if it got no answer.
 const FAILED_PROBE_INTERVAL: Duration = Duration::from_secs(5);
+/// Time for which deleted objects are remembered: longer than any call of the API server may take.
+const DELETED_MEMORY: Duration = Duration::from_mins(1);
 
 type OwnerListener = Box<dyn Fn(&str, &str) -> BoxFuture<'static, ()> + Send + Sync>;
 type ChildrenOfOwner = BTreeMap<(ChildKind, String), Arc<StoredChild>>;
@@ -36,6 +40,8 @@ type ChildrenOfOwner = BTreeMap<(ChildKind, String), Arc<StoredChild>>;
 #[derive(Default)]
 pub struct ChildrenStore {
     by_owner: RwLock<HashMap<String, ChildrenOfOwner>>,
+    /// Objects that were deleted, or lost their label, by their uids: the version of that, and when.
+    deleted: Mutex<HashMap<String, (u64, Instant)>>,
     /// By the kind of the owner.
     listeners: Mutex<HashMap<&'static str, OwnerListener>>,
     /// Optional kinds that the cluster lacks.
@@ -93,11 +99,18 @@ impl ChildrenStore {
 
     /// Stores an object unless a newer one is known; returns true if it was stored.
     pub(crate) fn put(&self, kind: ChildKind, object: DynamicObject) -> bool {
-        self.insert(kind, object, |known, new| known < new)
+        let uid = object.metadata.uid.as_deref().unwrap_or_default();
+        let deleted = self.deleted.lock().get(uid).map(|(version, _)| *version);
+        let is_deleted = deleted.is_some_and(|deleted| version(&object.metadata) <= deleted);
+        !is_deleted && self.insert(kind, object, |known, new| known < new)
     }
 
     /// Stores an object of a list, in place of any other.
     fn put_listed(&self, kind: ChildKind, object: DynamicObject) {
+        // It is there again, after a restore of etcd.
+        if let Some(uid) = &object.metadata.uid {
+            self.deleted.lock().remove(uid);
+        }
         self.insert(kind, object, |_, _| true);
     }
 
@@ -118,6 +131,11 @@ impl ChildrenStore {
 
     /// Removes a deleted object unless a newer one of its name is known.
     fn remove(&self, kind: ChildKind, object: &DynamicObject) {
+        if let Some(uid) = object.uid() {
+            let (mut deleted, now) = (self.deleted.lock(), Instant::now());
+            deleted.retain(|_, (_, since)| now.duration_since(*since) < DELETED_MEMORY);
+            deleted.insert(uid, (version(&object.metadata), now));
+        }
         let Some(owner) = controller_of(&object.metadata) else { return };
         let mut children = self.write();
         let Some(of) = children.get_mut(&owner.uid) else { return };
@@ -349,6 +367,18 @@ mod tests {
         assert_eq!(known().as_deref(), Some("3"));
         children.remove(ChildKind::ConfigMap, &object("11"));
         assert_eq!(known(), None);
+    }
+
+    #[test]
+    fn an_answer_that_comes_after_the_deletion_does_not_bring_the_object_back() {
+        let children = ChildrenStore::default();
+        let known = || children.get("owner", ChildKind::ConfigMap, "x").is_some();
+        children.remove(ChildKind::ConfigMap, &object("11"));
+        assert!(!children.put(ChildKind::ConfigMap, object("10")), "written, seen by a person, and deleted");
+        assert!(!known());
+        assert!(children.put(ChildKind::ConfigMap, object("12")), "its label was lost, and is back");
+        children.put_listed(ChildKind::ConfigMap, object("3"));
+        assert!(children.put(ChildKind::ConfigMap, object("4")), "restored from a backup");
     }
 
     #[tokio::test]
