@@ -124,6 +124,9 @@ pub struct MCPServerSpec {
     /// and nobody else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_policy: Option<MCPServerNetworkPolicy>,
+    /// Outgoing connections that the pods may make, as a profile of ToolHive. Default: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permission_profile: Option<PermissionProfile>,
     /// Merged into the pod template, strategically, as `kubectl patch` does. The container is named `mcp`.
     #[serde(default, skip_serializing_if = "Block::is_empty")]
     #[schemars(schema_with = "pod_template_schema")]
@@ -172,7 +175,7 @@ fn default_port() -> u16 {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MCPServerNetworkPolicy {
-    /// `false`: no NetworkPolicy is made, and every pod of the cluster may connect.
+    /// `false`: every pod of the cluster may connect.
     pub enabled: bool,
     /// Peers that may connect besides the VirtualMCPServers of the group. At most 64.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -184,6 +187,44 @@ impl Default for MCPServerNetworkPolicy {
     fn default() -> Self {
         Self { enabled: true, ingress_from: Vec::new() }
     }
+}
+
+/// A permission profile, of which the outgoing connections are followed, by a NetworkPolicy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "self.type != 'builtin' || self.name in ['none', 'network']",
+        "the builtin profiles are none and network; name one of them, or set type: configmap",
+    ),
+    (
+        "self.type != 'configmap' || has(self.key)",
+        "type: configmap needs key, under which the ConfigMap has the profile",
+    ),
+])))]
+pub struct PermissionProfile {
+    /// Source of the profile.
+    #[serde(rename = "type", default)]
+    pub source: PermissionProfileType,
+    /// Name of the profile: `none` or `network`, or with `configmap` the name of the ConfigMap.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// Key in the data of the ConfigMap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub key: Option<String>,
+}
+
+/// Source of a permission profile.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PermissionProfileType {
+    /// No outgoing connections with `none`, all of them with `network`.
+    #[default]
+    Builtin,
+    /// A profile in JSON, in a ConfigMap of the same namespace. `allow_port` of `network.outbound`, and
+    /// addresses in `allow_host`, are followed; names of hosts cannot be.
+    Configmap,
 }
 
 /// Transport of a server in a container.

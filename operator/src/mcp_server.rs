@@ -8,6 +8,7 @@ mod dereference;
 mod image_program;
 mod names;
 mod network_policy;
+mod permission_profile;
 mod status;
 #[cfg(test)]
 mod tests;

@@ -89,7 +89,6 @@ const MCP_SERVER: &[PendingField] = &[
         "oidcConfigRef",
         "authentication; until then the NetworkPolicy admits the group's VirtualMCPServers only",
     ),
-    pending("permissionProfile", "limits on outgoing connections; until then a NetworkPolicy of your own"),
     pending("proxyMode", "nothing: the bridge serves streamable HTTP in both eras"),
     pending("rateLimiting", "nothing: spec.config.rateLimiting of the VirtualMCPServer"),
     pending(

@@ -103,9 +103,7 @@ pub(super) fn build(
         children.push(Child::of(&secret(server, &references.bridge_token)));
     }
     children.extend([Child::of(&deployment).with_pod_template(template), Child::of(&service(server))]);
-    if server.network_policy.enabled {
-        children.push(Child::of(&network_policy(server, settings)));
-    }
+    children.extend(network_policy(server, settings).map(|policy| Child::of(&policy)));
     Ok(Desired { children, keep: Vec::new() })
 }
 

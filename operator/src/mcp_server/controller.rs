@@ -15,6 +15,7 @@ use super::build::{CONTAINER, build};
 use super::dereference::{DereferenceError, References, dereference, secret_references};
 use super::image_program::{ImageProgramState, ImagePrograms};
 use super::names::{WORKLOAD_NAME, child_name, secret_name};
+use super::permission_profile::config_map_of;
 use super::status::{self, ObservedMCPServer};
 use super::validate::validate;
 use crate::references;
@@ -69,6 +70,12 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
         })
         .on(&all.secrets, |change, context| {
             references::users_of(change, &context.resources.mcp_servers, secret_references)
+        })
+        .on(&all.config_maps, |change, context| {
+            let (namespace, map) = (change.object.namespace().unwrap_or_default(), change.object.name_any());
+            let mut servers = context.resources.mcp_servers.list(&namespace);
+            servers.retain(|server| config_map_of(server) == Some(map.as_str()));
+            servers.iter().map(|server| (namespace.clone(), server.name_any())).collect::<Vec<_>>()
         });
     let poller = AdminPoller::new();
     let (context, requeue, reports) = (context.clone(), triggers.requeue(), poller.clone());
@@ -128,6 +135,7 @@ async fn reconcile(
     }
     let observed = ObservedMCPServer {
         group_exists: references.group_exists,
+        permission_profile: &references.permission_profile,
         refusal: refusal.as_ref(),
         counts: counts.unwrap_or_default(),
         health,

@@ -1,5 +1,5 @@
 //! Step 1 of a reconcile, dereference: the values of Secrets that variables refer to, whether the group
-//! exists, the token of the bridge, and the program of the image.
+//! exists, the token of the bridge, the program of the image, and the permission profile.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt as _;
@@ -11,6 +11,7 @@ use vmcp_crds::mcp_server::MCPServerTransport;
 use super::build::RunningBridge;
 use super::image_program::{ImageProgramState, ImagePrograms};
 use super::names::{child_name, secret_name};
+use super::permission_profile::{self, ProfileText};
 use crate::references::{ReferencedSecrets, group_exists};
 use crate::runtime::{CallError, Context, GeneratedSecret};
 
@@ -27,6 +28,8 @@ pub(super) struct References {
     pub running_bridge: Option<RunningBridge>,
     /// The program that the image starts by itself.
     pub image_program: ImageProgramState,
+    /// The text of the permission profile.
+    pub permission_profile: ProfileText,
 }
 
 /// Error of reading references.
@@ -61,7 +64,8 @@ pub(super) async fn dereference(
     let deployment = context.children.typed::<Deployment>(&uid, &child_name(&server.name_any()));
     let running_bridge = deployment.as_ref().and_then(RunningBridge::of);
     let image_program = programs.of(server, context, deployment.as_ref()).await?;
-    Ok(References { secrets, group_exists, bridge_token, running_bridge, image_program })
+    let permission_profile = permission_profile::read(context, server).await?;
+    Ok(References { secrets, group_exists, bridge_token, running_bridge, image_program, permission_profile })
 }
 
 /// Returns true if the server has a Secret of the operator's: with a bridge, or with values to digest.

@@ -1,7 +1,9 @@
-//! The NetworkPolicy of an MCPServer, a part of step 3, build: who may connect to its pods. Pure.
+//! The NetworkPolicy of an MCPServer, a part of step 3, build: who may connect to its pods, and where they
+//! may connect to. Pure.
 
 use k8s_openapi::api::networking::v1::{
-    NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicyPort, NetworkPolicySpec,
+    IPBlock, NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule, NetworkPolicyPeer,
+    NetworkPolicyPort, NetworkPolicySpec,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -9,18 +11,39 @@ use vmcp_crds::lower::ADMIN_PORT;
 
 use super::build::{BRIDGE_PORT, metadata};
 use super::names::WORKLOAD_NAME;
+use super::permission_profile::Egress;
 use super::validate::{ProgramStart, ValidMCPServer};
 use crate::runtime::{BuildSettings, OPERATOR_NAME, workload_labels};
 use crate::workload::GROUP_LABEL;
 
-/// Returns the NetworkPolicy: the VirtualMCPServers that serve the group may call the server, the operator
-/// may ask a bridge for its status, and nobody else may connect.
-pub(super) fn network_policy(server: &ValidMCPServer, settings: &BuildSettings) -> NetworkPolicy {
-    let port = |port: u16| NetworkPolicyPort {
-        port: Some(IntOrString::Int(port.into())),
-        protocol: Some("TCP".to_owned()),
-        ..NetworkPolicyPort::default()
-    };
+/// The port of the DNS.
+const DNS_PORT: u16 = 53;
+
+/// Returns the NetworkPolicy; `None` if the pods may connect to everything and take connections from
+/// everybody.
+pub(super) fn network_policy(server: &ValidMCPServer, settings: &BuildSettings) -> Option<NetworkPolicy> {
+    let ingress = server.network_policy.enabled.then(|| ingress(server, settings));
+    let egress = egress(&server.egress);
+    let types = [("Ingress", ingress.is_some()), ("Egress", egress.is_some())];
+    let types: Vec<_> =
+        types.iter().filter(|(_, limited)| *limited).map(|(kind, _)| (*kind).to_owned()).collect();
+    (!types.is_empty()).then(|| NetworkPolicy {
+        metadata: metadata(server),
+        spec: Some(NetworkPolicySpec {
+            pod_selector: Some(LabelSelector {
+                match_labels: Some(workload_labels(WORKLOAD_NAME, &server.name)),
+                match_expressions: None,
+            }),
+            policy_types: Some(types),
+            ingress,
+            egress,
+        }),
+    })
+}
+
+/// Returns the rules for those who connect: the VirtualMCPServers that serve the group may call the server,
+/// the operator may ask a bridge for its status, and nobody else may connect.
+fn ingress(server: &ValidMCPServer, settings: &BuildSettings) -> Vec<NetworkPolicyIngressRule> {
     // A VirtualMCPServer without a group serves all servers of its namespace.
     let groups = server.group.iter().cloned().chain([String::new()]).collect();
     let vmcp = NetworkPolicyPeer {
@@ -39,8 +62,10 @@ pub(super) fn network_policy(server: &ValidMCPServer, settings: &BuildSettings) 
         ProgramStart::ByImage { port, .. } => *port,
     };
     let callers = std::iter::once(vmcp).chain(server.network_policy.ingress_from.iter().cloned());
-    let mut ingress =
-        vec![NetworkPolicyIngressRule { from: Some(callers.collect()), ports: Some(vec![port(target)]) }];
+    let mut ingress = vec![NetworkPolicyIngressRule {
+        from: Some(callers.collect()),
+        ports: Some(vec![port("TCP", target)]),
+    }];
     if let ProgramStart::ByBridge(_) = server.start {
         let namespace = settings.operator_namespace.as_ref().map(|name| LabelSelector {
             match_labels: Some([("kubernetes.io/metadata.name".to_owned(), name.clone())].into()),
@@ -56,19 +81,40 @@ pub(super) fn network_policy(server: &ValidMCPServer, settings: &BuildSettings) 
         };
         ingress.push(NetworkPolicyIngressRule {
             from: Some(vec![operator]),
-            ports: Some(vec![port(ADMIN_PORT)]),
+            ports: Some(vec![port("TCP", ADMIN_PORT)]),
         });
     }
-    NetworkPolicy {
-        metadata: metadata(server),
-        spec: Some(NetworkPolicySpec {
-            pod_selector: Some(LabelSelector {
-                match_labels: Some(workload_labels(WORKLOAD_NAME, &server.name)),
-                match_expressions: None,
-            }),
-            policy_types: Some(vec!["Ingress".to_owned()]),
-            ingress: Some(ingress),
-            ..NetworkPolicySpec::default()
-        }),
+    ingress
+}
+
+/// Returns the rules for outgoing connections; `None` if all are allowed. Where any is allowed, names can be
+/// resolved: the DNS may be anywhere, such as in `kube-system` or at a link-local address of the node.
+fn egress(egress: &Egress) -> Option<Vec<NetworkPolicyEgressRule>> {
+    let (ports, blocks) = match egress {
+        Egress::Open => return None,
+        Egress::Closed => return Some(Vec::new()),
+        Egress::To { ports, blocks } => (ports, blocks),
+    };
+    let dns = ["UDP", "TCP"].map(|protocol| port(protocol, DNS_PORT)).to_vec();
+    let ports: Vec<_> = ports.iter().map(|number| port("TCP", *number)).collect();
+    let to = blocks.iter().map(|cidr| NetworkPolicyPeer {
+        ip_block: Some(IPBlock { cidr: cidr.clone(), except: None }),
+        ..NetworkPolicyPeer::default()
+    });
+    let to: Vec<_> = to.collect();
+    Some(vec![
+        NetworkPolicyEgressRule { ports: Some(dns), to: None },
+        NetworkPolicyEgressRule {
+            ports: (!ports.is_empty()).then_some(ports),
+            to: (!to.is_empty()).then_some(to),
+        },
+    ])
+}
+
+fn port(protocol: &str, number: u16) -> NetworkPolicyPort {
+    NetworkPolicyPort {
+        port: Some(IntOrString::Int(number.into())),
+        protocol: Some(protocol.to_owned()),
+        ..NetworkPolicyPort::default()
     }
 }

@@ -5,6 +5,7 @@ use vmcp_crds::mcp_server::MCPServerPhase;
 use vmcp_crds::{MCPServer, MCPServerStatus};
 
 use super::names::{WORKLOAD_NAME, backend};
+use super::permission_profile::{self, ProfileText};
 use crate::references::group_condition;
 use crate::runtime::{Conditions, set_pending};
 use crate::workload::health::{PODS_READY, PodCounts, WorkloadHealth, WorkloadState};
@@ -16,6 +17,8 @@ use crate::workload::spec_refusal::{SpecRefusal, set_validity};
 pub(super) struct ObservedMCPServer<'a> {
     /// True if the MCPGroup exists; `None` if none is named.
     pub group_exists: Option<bool>,
+    /// The text of the permission profile.
+    pub permission_profile: &'a ProfileText,
     /// The refusal, if the resource cannot run as it is written.
     pub refusal: Option<&'a SpecRefusal>,
     /// The pods that the Deployment counts.
@@ -33,11 +36,16 @@ pub(super) fn of(
     let generation = server.metadata.generation.unwrap_or_default();
     let before = server.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let mut conditions = Conditions::new(before, generation);
-    let ObservedMCPServer { group_exists, refusal, counts, health } = observed;
+    let ObservedMCPServer { group_exists, permission_profile, refusal, counts, health } = observed;
     let WorkloadHealth { state, reason, message, rollout } = health;
     conditions.set("Ready", counts.ready > 0 && *state != WorkloadState::Stopped, reason, message.clone());
     set_validity(&mut conditions, !server.spec.secrets.is_empty(), *refusal);
     set_progress(&mut conditions, rollout);
+    permission_profile::set_condition(
+        &mut conditions,
+        server.spec.permission_profile.as_ref(),
+        permission_profile,
+    );
     set_pending(&mut conditions, server);
     let group = group_condition(&mut conditions, server.spec.group_ref.as_ref(), *group_exists);
     let is_news = *state != WorkloadState::Ready || reason != PODS_READY;

@@ -7,6 +7,7 @@ use super::build::{CONTAINER, RunningBridge};
 use super::controller::plan;
 use super::dereference::References;
 use super::image_program::ImageProgramState;
+use super::permission_profile::ProfileText;
 use super::status::{self, ObservedMCPServer};
 use crate::references::ReferencedSecrets;
 use crate::registry::RegistryError;
@@ -279,7 +280,9 @@ fn without_a_command_the_bridge_starts_what_the_image_starts() {
 fn status(server: &MCPServer, refusal: Option<&SpecRefusal>, counts: Option<PodCounts>) -> MCPServerStatus {
     let health = resource_health(refusal, counts.as_ref(), &[], CONTAINER);
     let counts = counts.unwrap_or_default();
-    status::of(server, &ObservedMCPServer { group_exists: None, refusal, counts, health }, "cluster.local")
+    let permission_profile = &ProfileText::NotNeeded;
+    let observed = ObservedMCPServer { group_exists: None, permission_profile, refusal, counts, health };
+    status::of(server, &observed, "cluster.local")
 }
 
 #[test]
@@ -336,4 +339,42 @@ fn pods_are_restricted_and_take_calls_of_their_group_alone() {
     let open = STDIO.replace("args:", "networkPolicy: {enabled: false}, args:");
     let desired = plan(&server(&open), &references, &settings).unwrap();
     assert!(desired.children.iter().all(|child| child.kind() != ChildKind::NetworkPolicy));
+}
+
+#[test]
+fn pods_connect_to_what_their_profile_allows() {
+    let policy = |fields: &str, text: Option<&str>| {
+        let permission_profile =
+            text.map_or(ProfileText::NotNeeded, |text| ProfileText::Found(text.to_owned()));
+        let references = References { permission_profile, ..references(ReferencedSecrets::default()) };
+        let spec = STDIO.replace("args:", &format!("{fields}, args:"));
+        let desired = plan(&server(&spec), &references, &settings()).unwrap();
+        let child = desired.children.iter().find(|child| child.kind() == ChildKind::NetworkPolicy);
+        child.map(|child| serde_json::to_value(child.object()).unwrap()["spec"].take())
+    };
+    let none = "permissionProfile: {type: builtin, name: none}";
+    let closed = policy(none, None).unwrap();
+    assert_eq!(closed["policyTypes"], json!(["Ingress", "Egress"]));
+    assert_eq!(closed["egress"], json!([]), "not even to the DNS");
+    let open = policy("permissionProfile: {type: builtin, name: network}", None).unwrap();
+    assert_eq!(open["policyTypes"], json!(["Ingress"]));
+
+    let configmap = "permissionProfile: {type: configmap, name: p, key: k}";
+    let profile = r#"{"network": {"outbound": {"allow_host": ["10.0.0.0/8"], "allow_port": [443]}}}"#;
+    let limited = policy(configmap, Some(profile)).unwrap();
+    let port = |protocol: &str, port: u16| json!({ "port": port, "protocol": protocol });
+    assert_eq!(limited["egress"][0], json!({ "ports": [port("UDP", 53), port("TCP", 53)] }));
+    let block = json!({ "ipBlock": { "cidr": "10.0.0.0/8" } });
+    assert_eq!(limited["egress"][1], json!({ "ports": [port("TCP", 443)], "to": [block] }));
+
+    // An open way in opens no way out.
+    let way_in = policy(&format!("networkPolicy: {{enabled: false}}, {none}"), None).unwrap();
+    assert_eq!(way_in["policyTypes"], json!(["Egress"]));
+    assert_eq!(policy("networkPolicy: {enabled: false}", None), None);
+
+    let refused = refused(&STDIO.replace("args:", &format!("{configmap}, args:")));
+    assert!(
+        refused.starts_with("spec.permissionProfile: there is no ConfigMap p with the key `k`"),
+        "{refused}"
+    );
 }

@@ -12,6 +12,7 @@ use vmcp_crds::{Block, Invalid, MCPServer, Problem};
 
 use super::dereference::{References, secret_references};
 use super::image_program::ImageProgramState;
+use super::permission_profile::{Egress, permissions};
 use crate::registry::ImageProgram;
 use crate::workload::pod;
 
@@ -42,6 +43,8 @@ pub(super) struct ValidMCPServer {
     pub group: Option<String>,
     /// Peers that may connect to the pods.
     pub network_policy: MCPServerNetworkPolicy,
+    /// Outgoing connections that the pods may make.
+    pub egress: Egress,
     pub template: Block,
     /// Labels and annotations of the objects that are made.
     pub overrides: MCPServerOverrides,
@@ -91,6 +94,7 @@ pub(super) fn validate(server: &MCPServer, references: &References) -> Result<Va
         service_account: spec.service_account.clone(),
         group: spec.group_ref.as_ref().map(|group| group.name.clone()),
         network_policy: spec.network_policy.clone().unwrap_or_default(),
+        egress: egress(server, references, &mut problems),
         template: spec.pod_template_spec.clone(),
         overrides: spec.resource_overrides.clone(),
         // The token of the bridge is also the key of the digest.
@@ -125,6 +129,17 @@ fn start(
         Some(program) => program.words(&spec.args),
         None => spec.command.iter().chain(&spec.args).cloned().collect(),
     })
+}
+
+fn egress(server: &MCPServer, references: &References, problems: &mut Vec<Problem>) -> Egress {
+    let profile = server.spec.permission_profile.as_ref();
+    permissions(profile, &references.permission_profile).map_or_else(
+        |problem| {
+            problems.push(problem);
+            Egress::Closed
+        },
+        |permissions| permissions.egress,
+    )
 }
 
 /// Joins variables with a value and variables from Secrets; a name may be given once.

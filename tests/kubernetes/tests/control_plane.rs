@@ -15,6 +15,7 @@ mod scenario {
     mod leadership;
     mod overrides;
     mod packaging;
+    mod permissions;
     mod pod_templates;
     mod repair;
     mod resources;

@@ -34,14 +34,14 @@ mod tests {
     fn what_is_not_followed_is_named() {
         let server: MCPServer = serde_saphyr::from_str(
             "{apiVersion: toolhive.stacklok.com/v1alpha1, kind: MCPServer, metadata: {name: x}, \
-             spec: {image: i, permissionProfile: {type: builtin, name: network}, proxyMode: sse}}",
+             spec: {image: i, endpointPrefix: /a, proxyMode: sse}}",
         )
         .expect("a server");
         let mut conditions = Conditions::new(&[], 1);
         set_pending(&mut conditions, &server);
         let pending = conditions.finish().pop().expect("a condition");
         assert_eq!((pending.type_.as_str(), pending.status.as_str()), ("FieldsPending", "True"));
-        assert!(pending.message.starts_with("accepted and not followed: spec.permissionProfile (limits on"));
+        assert!(pending.message.starts_with("accepted and not followed: spec.endpointPrefix (a path"));
         assert!(pending.message.contains("spec.proxyMode"), "{}", pending.message);
     }
 }
