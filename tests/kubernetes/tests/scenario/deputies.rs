@@ -100,6 +100,8 @@ pub(super) fn attempts() -> Vec<Attempt> {
     });
     let bearer = json!({ "type": "bearerToken", "bearerToken": { "tokenSecretRef": key } });
     let (secrets, deployments) = ("get Secrets", "create Deployments");
+    let note = json!({ "annotations": { "a": "b" } });
+    let managed = json!({ "provider": "tei", "tei": { "managed": {} } });
     [
         ("writer", "VirtualMCPServer", json!({}), deployments),
         ("writer", "MCPServer", json!({ "image": "i", "command": ["c"] }), deployments),
@@ -112,6 +114,30 @@ pub(super) fn attempts() -> Vec<Attempt> {
         ),
         ("tenant", "VirtualMCPServer", json!({ "serviceMonitor": {} }), "create ServiceMonitors"),
         ("tenant", "EmbeddingServer", json!({}), "create StatefulSets"),
+        (
+            "tenant",
+            "VirtualMCPServer",
+            json!({ "optimizer": { "enabled": true, "embeddings": managed } }),
+            "create StatefulSets",
+        ),
+        (
+            "runner",
+            "VirtualMCPServer",
+            json!({ "resourceOverrides": { "service": note } }),
+            "create Services",
+        ),
+        (
+            "runner",
+            "MCPServer",
+            json!({ "image": "i", "resourceOverrides": { "proxyService": note } }),
+            "create Services",
+        ),
+        (
+            "tenant",
+            "VirtualMCPServer",
+            json!({ "resourceOverrides": { "serviceAccount": note } }),
+            "create ServiceAccounts",
+        ),
         ("tenant", "MCPServerEntry", entry.clone(), secrets),
         ("tenant", "MCPRemoteProxy", entry, secrets),
         ("tenant", "MCPExternalAuthConfig", bearer, secrets),
