@@ -18,10 +18,11 @@ Generated from the resource definitions by `make crds`; do not edit. What the re
 In a path, `[]` stands for each item of a list and `<name>` for a key of your own. Fields in **bold** are required.
 ";
 /// Fields whose content is described elsewhere, and what they are.
-const ELSEWHERE: [(&str, &str); 7] = [
+const ELSEWHERE: [(&str, &str); 8] = [
     ("resources", "as in a container"),
     ("backendSelector", "label selector"),
     ("ingressFrom", "list of peers, as in a NetworkPolicy"),
+    ("behavior", "as in a HorizontalPodAutoscaler"),
     ("conditions", "list of conditions"),
     ("managed", "as `spec` of an EmbeddingServer"),
     ("podTemplateSpec", "as in a Deployment"),

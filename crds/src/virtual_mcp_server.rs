@@ -9,6 +9,7 @@ mod exposure;
 mod incoming_auth;
 mod optimizer;
 mod outgoing_auth;
+mod service_monitor;
 mod session_storage;
 mod status;
 mod validated;
@@ -28,11 +29,12 @@ pub(crate) use self::config::DEFAULT_SHUTDOWN_DELAY;
 pub use self::config::{Config, FlatEmbeddingProvider, FlatOptimizer};
 pub use self::embeddings::{Embeddings, OpenAi, Tei};
 pub use self::exposure::{
-    Autoscaling, HttpRoute, NetworkPolicy, ParentReference, PodDisruptionBudget, ServiceMonitor,
+    Autoscaling, HttpRoute, HttpRouteTimeouts, NetworkPolicy, ParentReference, PodDisruptionBudget,
 };
 pub use self::incoming_auth::{ApiKey, IncomingAuth, IncomingAuthType, OidcConfigReference};
 pub use self::optimizer::{Llm, Optimizer, Storage};
 pub use self::outgoing_auth::{BackendAuth, BackendAuthType, OutgoingAuth, OutgoingAuthSource};
+pub use self::service_monitor::{RelabelAction, RelabelConfig, ServiceMonitor};
 pub use self::session_storage::SessionStorage;
 pub use self::status::{BackendState, CircuitBreakerState, DiscoveredBackend, Phase, VirtualMCPServerStatus};
 pub(crate) use self::validated::WrittenAs;

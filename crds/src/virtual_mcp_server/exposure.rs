@@ -1,17 +1,17 @@
-//! Fields about scale and reachability: autoscaling, disruption budget, NetworkPolicy, ServiceMonitor,
-//! HTTPRoute.
+//! Fields about scale and reachability: autoscaling, disruption budget, NetworkPolicy, HTTPRoute.
 
-use std::collections::BTreeMap;
-
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscalerBehavior;
 use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::fields::cel_rules::rules;
+use crate::fields::resource_overrides::MetadataOverrides;
+use crate::problem::Problem;
 
 /// A HorizontalPodAutoscaler by CPU.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[(
     "self.minReplicas <= self.maxReplicas",
@@ -40,6 +40,10 @@ pub struct Autoscaling {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100_000))]
     pub target_requests_in_flight: Option<i32>,
+    /// Pace at which pods are added and removed. Default: that of Kubernetes, which removes pods only after
+    /// five minutes with less load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behavior: Option<HorizontalPodAutoscalerBehavior>,
 }
 
 fn one() -> i32 {
@@ -89,32 +93,6 @@ impl Default for NetworkPolicy {
     }
 }
 
-/// A ServiceMonitor for the Prometheus operator.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, rename_all = "camelCase")]
-pub struct ServiceMonitor {
-    /// `false`: no ServiceMonitor is made.
-    pub enabled: bool,
-    /// Interval between scrapes, such as `30s`. Default: that of Prometheus.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 32), regex(pattern = r"^(([0-9]+)h)?(([0-9]+)m)?(([0-9]+)s)?(([0-9]+)ms)?$"))]
-    pub interval: Option<String>,
-    /// Labels by which a Prometheus selects the ServiceMonitor. At most 64.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 64))]
-    pub labels: BTreeMap<String, String>,
-    /// `true`: `/metrics` of the pods wants a bearer token. The operator generates it, as `metrics-token` in
-    /// the Secret `NAME-vmcp-secrets`, and the ServiceMonitor refers to it.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub require_token: bool,
-}
-
-impl Default for ServiceMonitor {
-    fn default() -> Self {
-        Self { enabled: true, interval: None, labels: BTreeMap::new(), require_token: false }
-    }
-}
-
 /// An HTTPRoute of the Gateway API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -130,6 +108,37 @@ pub struct HttpRoute {
     #[serde(default = "mcp_path")]
     #[schemars(length(max = 1024), regex(pattern = r"^/[^\s?#]*$"))]
     pub path: String,
+    /// Time limits of the gateway. Default: its own, which may cut off long calls and streams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeouts: Option<HttpRouteTimeouts>,
+    /// Labels and annotations of the HTTPRoute, such as those for external-dns.
+    #[serde(flatten)]
+    pub metadata: MetadataOverrides,
+}
+
+/// Pattern of a duration of the Gateway API, such as `1h30m` or `0s`.
+const GATEWAY_DURATION: &str = "^([0-9]{1,5}(h|m|s|ms)){1,4}$";
+
+/// Time limits of a gateway.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct HttpRouteTimeouts {
+    /// Longest time from a request to the end of its answer, such as `1h`; `0s` is without limit. Streams of
+    /// events count as one answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32), regex(pattern = GATEWAY_DURATION))]
+    pub request: Option<String>,
+    /// Longest time of one attempt, not more than `request`; `0s` is without limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32), regex(pattern = GATEWAY_DURATION))]
+    pub backend_request: Option<String>,
+}
+
+impl HttpRoute {
+    /// Finds reserved keys among labels and annotations.
+    pub(super) fn check(&self, problems: &mut Vec<Problem>) {
+        self.metadata.check("spec.httpRoute", problems);
+    }
 }
 
 fn mcp_path() -> String {

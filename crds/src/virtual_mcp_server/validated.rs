@@ -116,7 +116,7 @@ pub struct Pods {
 }
 
 /// Number of pods.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Scale {
     /// A fixed number.
     Fixed(i32),
@@ -190,6 +190,8 @@ impl VirtualMCPServer {
         labels(spec, &mut problems);
         spec.resource_overrides.check(&mut problems);
         client_service::check(spec, &mut problems);
+        spec.http_route.iter().for_each(|route| route.check(&mut problems));
+        spec.service_monitor.iter().for_each(|monitor| monitor.check(&mut problems));
         let config = spec.config.clone().unwrap_or_default();
         let withheld = withheld(spec);
         let scale = scale(spec, &mut problems);

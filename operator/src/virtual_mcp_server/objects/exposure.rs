@@ -92,7 +92,7 @@ fn autoscaler(server: &Validated, autoscaling: &Autoscaling) -> HorizontalPodAut
             min_replicas: Some(autoscaling.min_replicas),
             max_replicas: autoscaling.max_replicas,
             metrics: Some(std::iter::once(cpu).chain(memory).chain(requests).collect()),
-            ..HorizontalPodAutoscalerSpec::default()
+            behavior: autoscaling.behavior.clone(),
         }),
         ..HorizontalPodAutoscaler::default()
     }
@@ -155,8 +155,18 @@ fn service_monitor(server: &Validated, monitor: &ServiceMonitor) -> Child {
     metadata.labels.get_or_insert_default().extend(monitor.labels.clone());
     let mut endpoint = json!({ "port": "admin", "path": "/metrics" });
     if let Some(endpoint) = endpoint.as_object_mut() {
-        if let Some(interval) = &monitor.interval {
-            endpoint.insert("interval".to_owned(), interval.as_str().into());
+        for (field, duration) in [("interval", &monitor.interval), ("scrapeTimeout", &monitor.scrape_timeout)]
+        {
+            if let Some(duration) = duration {
+                endpoint.insert(field.to_owned(), duration.as_str().into());
+            }
+        }
+        for (field, rules) in
+            [("relabelings", &monitor.relabelings), ("metricRelabelings", &monitor.metric_relabelings)]
+        {
+            if !rules.is_empty() {
+                endpoint.insert(field.to_owned(), json!(rules));
+            }
         }
         if server.metrics_token {
             let credentials = json!({ "name": names::secret(&server.name), "key": METRICS_TOKEN });
@@ -184,13 +194,18 @@ fn http_route(server: &Validated, route: &HttpRoute) -> Child {
     let paths = std::iter::once(route.path.as_str()).chain(metadata).chain(sign_in.iter().copied());
     let matches: Vec<_> =
         paths.map(|path| json!({ "path": { "type": "PathPrefix", "value": path } })).collect();
+    let mut rule = json!({
+        "matches": matches,
+        "backendRefs": [{ "name": names::service(&server.name), "port": CLIENT_PORT }],
+    });
+    if let (Some(timeouts), Some(rule)) = (&route.timeouts, rule.as_object_mut()) {
+        rule.insert("timeouts".to_owned(), json!(timeouts));
+    }
     let spec = json!({ "spec": {
         "parentRefs": route.parent_refs,
         "hostnames": route.hostnames,
-        "rules": [{
-            "matches": matches,
-            "backendRefs": [{ "name": names::service(&server.name), "port": CLIENT_PORT }],
-        }],
+        "rules": [rule],
     } });
-    Child::json(ChildKind::HTTPRoute, meta(server, names::auxiliary(&server.name)), spec)
+    let metadata = route.metadata.on(meta(server, names::auxiliary(&server.name)));
+    Child::json(ChildKind::HTTPRoute, metadata, spec)
 }

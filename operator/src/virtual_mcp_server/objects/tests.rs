@@ -183,6 +183,41 @@ fn what_is_asked_for_is_made() {
 }
 
 #[test]
+fn an_autoscaler_scales_as_it_is_told() {
+    let behavior = json!({"scaleDown": {"stabilizationWindowSeconds": 600, "policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]}});
+    let spec = format!("{{autoscaling: {{maxReplicas: 5, behavior: {behavior}}}}}");
+    assert_eq!(one(&spec, "HorizontalPodAutoscaler/x-vmcp")["spec"]["behavior"], behavior);
+    let silent = one("{autoscaling: {maxReplicas: 5}}", "HorizontalPodAutoscaler/x-vmcp");
+    assert_eq!(silent["spec"].get("behavior"), None);
+}
+
+#[test]
+fn a_monitor_relabels_and_has_a_timeout() {
+    let spec = "{serviceMonitor: {interval: 1m, scrapeTimeout: 20s, relabelings: [{targetLabel: team, replacement: tools}], \
+                metricRelabelings: [{action: drop, sourceLabels: [__name__], regex: 'vmcp_client_.*'}]}}";
+    let endpoint = one(spec, "ServiceMonitor/x-vmcp")["spec"]["endpoints"][0].take();
+    assert_eq!((&endpoint["interval"], &endpoint["scrapeTimeout"]), (&json!("1m"), &json!("20s")));
+    assert_eq!(endpoint["relabelings"], json!([{"targetLabel": "team", "replacement": "tools"}]));
+    let dropped = json!([{"action": "drop", "sourceLabels": ["__name__"], "regex": "vmcp_client_.*"}]);
+    assert_eq!(endpoint["metricRelabelings"], dropped);
+}
+
+#[test]
+fn a_route_has_time_limits_labels_and_annotations() {
+    let route =
+        "parentRefs: [{name: gw}], timeouts: {request: 0s}, labels: {team: tools}, annotations: {note: a}";
+    let made = one(&format!("{{allowAnonymousExposure: true, httpRoute: {{{route}}}}}"), "HTTPRoute/x-vmcp");
+    assert_eq!(made["spec"]["rules"][0]["timeouts"], json!({"request": "0s"}));
+    assert_eq!(
+        (&made["metadata"]["labels"]["team"], &made["metadata"]["annotations"]["note"]),
+        (&json!("tools"), &json!("a"))
+    );
+    let silent =
+        one("{allowAnonymousExposure: true, httpRoute: {parentRefs: [{name: gw}]}}", "HTTPRoute/x-vmcp");
+    assert_eq!(silent["spec"]["rules"][0].get("timeouts"), None, "the gateway's own");
+}
+
+#[test]
 fn metrics_that_want_a_token_are_scraped_with_it() {
     let spec = "{serviceMonitor: {requireToken: true}}";
     let references = References {

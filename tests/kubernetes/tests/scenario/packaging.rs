@@ -69,7 +69,8 @@ const FOREIGN: &str = "
 - {group: monitoring.coreos.com, kind: ServiceMonitor, plural: servicemonitors}
 - {group: gateway.networking.k8s.io, kind: HTTPRoute, plural: httproutes}";
 
-async fn define_foreign(cluster: &Cluster) {
+/// Defines the kinds of other projects, with schemas that take everything.
+pub(super) async fn define_foreign(cluster: &Cluster) {
     for kind in serde_saphyr::from_str::<Vec<Value>>(FOREIGN).unwrap() {
         let [group, kind, plural] = ["group", "kind", "plural"].map(|key| kind[key].as_str().unwrap());
         let name = format!("{plural}.{group}");
