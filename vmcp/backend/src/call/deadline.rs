@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{StreamExt as _, stream};
+use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -30,15 +31,17 @@ where
         let started = Instant::now();
         // Pinned where it is made: the branches of `select` would be moved.
         let answer = pin!(self.0.call(call));
+        let expiry = listener.clock.expiry(started, request.deadline, core.facts.settings().max_call);
         let result = tokio::select! {
-            // The answer first: most calls end with it, and need no turn of chance.
+            // The answer first: most calls end with it, and need no turn of chance. A backend that floods its
+            // stream uses up the task's budget in it, so that the other two must not ask for any.
             biased;
             result = answer => result,
-            () = request.cancel.cancelled() => {
+            () = unconstrained(request.cancel.cancelled()) => {
                 let error = CallError::Cancelled { transmission: in_doubt.transmission() };
                 Err(Failure { error, verdict: Verdict::Unknown })
             }
-            (after, asked) = listener.clock.expiry(started, request.deadline, core.facts.settings().max_call) => {
+            (after, asked) = unconstrained(expiry) => {
                 let error = CallError::Timeout { after, transmission: in_doubt.transmission() };
                 core.remember_error(format!("{}: {error}", request.method));
                 // A hasty caller says nothing about the backend, nor does one who has a question to answer.

@@ -11,7 +11,7 @@ use vmcp_backend::{
 
 use crate::support::scripts::{echo, legacy, modern};
 use crate::support::server::{Reply, Seen, Server, event};
-use crate::support::{call, eventually, json, params_of, result, settings, spec};
+use crate::support::{PATIENCE, call, eventually, json, params_of, result, settings, spec};
 
 const PARAMS: &str = r#"{"name":"echo","_meta":{"progressToken":"mine"}}"#;
 
@@ -108,6 +108,28 @@ async fn equal_progress_tokens_of_two_callers_never_meet() {
     let seen = server.asked("tools/call");
     assert_ne!(seen[0].progress_token(), seen[1].progress_token());
     backend.stop().await;
+}
+
+#[tokio::test]
+async fn a_stream_that_never_pauses_does_not_outlast_the_deadline() {
+    let notification = event(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#);
+    let server = Server::start(modern(move |_| Reply::Flood(notification.repeat(1_000)))).await;
+    let deadline = Duration::from_millis(300);
+    let settings = BackendSettings { max_call: deadline, ..settings() };
+    let backend = Arc::new(Backend::start(spec("b", server.transport()), settings, None));
+    // A task of its own: the time of this one must not depend on the budget of the call's.
+    let call = tokio::spawn({
+        let backend = Arc::clone(&backend);
+        async move {
+            let params = params_of(PARAMS);
+            backend.request(Request { deadline, ..Request::new("tools/call", &params) }).await
+        }
+    });
+    let answer = tokio::time::timeout(PATIENCE, call).await.expect("an end in time").unwrap();
+    assert_eq!(
+        answer.unwrap_err(),
+        CallError::Timeout { after: deadline, transmission: Transmission::Unknown }
+    );
 }
 
 #[tokio::test]

@@ -66,6 +66,8 @@ pub(crate) enum Reply {
     LiveJson(String, tokio::sync::mpsc::UnboundedReceiver<String>),
     /// JSON in these pieces.
     StreamJson(BoxStream<'static, String>),
+    /// An event stream that repeats these bytes as fast as they are read, for ever.
+    Flood(String),
     /// An event stream that breaks after these bytes.
     Broken(Vec<u8>),
     /// JSON that breaks off after these bytes.
@@ -218,6 +220,10 @@ async fn respond(reply: Reply, count: Arc<Mutex<u32>>) -> Response {
                 Some((Ok::<_, Infallible>(Bytes::from(pieces.next().await?)), (pieces, watch)))
             });
             as_json(Body::from_stream(pieces))
+        }
+        Reply::Flood(piece) => {
+            watch.finish();
+            events(Body::from_stream(stream::repeat(Ok::<_, Infallible>(Bytes::from(piece)))))
         }
         Reply::Broken(start) => {
             watch.finish();
