@@ -96,6 +96,7 @@ impl MetadataOverrides {
 /// Labels and annotations of a Deployment or StatefulSet, and of its pods.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
+// Fields written out: serde leaves those of a struct that is flattened twice to the pending ones beside it.
 pub struct WorkloadOverrides {
     /// Labels that the object gets besides those of the operator. At most 64.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]

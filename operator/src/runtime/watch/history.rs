@@ -12,9 +12,9 @@ use kube::Api;
 use kube::api::{ApiResource, DynamicObject, ListParams};
 use tokio::sync::watch;
 use vmcp_crds::VirtualMCPServer;
+use vmcp_error_chain::error_chain;
 
 use super::{WatchEnvironment, scope};
-use vmcp_error_chain::error_chain;
 
 /// The interval at which the API server is asked for its revision.
 const POLL_INTERVAL: Duration = Duration::from_secs(10);

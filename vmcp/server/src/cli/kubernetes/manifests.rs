@@ -160,7 +160,7 @@ pub(super) fn check_name(name: &str) -> Result<(), CommandFailure> {
         return Ok(());
     }
     Err(usage(format!("`{name}` cannot be the name of a resource"))
-        .remedy("use lower-case letters, digits and `-`, at most 59"))
+        .remedy("use lower-case letters, digits and `-`, at most 63"))
 }
 
 /// Returns the name of the Secret. Kinds have different ones: an MCPServer and an MCPServerEntry may have the
