@@ -73,9 +73,11 @@ lint: check-format check-signs clippy doc deny ## Check format, signs, lints, do
 
 format: ## Format the code
 	cargo fmt --all
+	cargo fmt --manifest-path fuzz/Cargo.toml
 
 check-format: setup
 	cargo fmt --all --check
+	cargo fmt --manifest-path fuzz/Cargo.toml --check
 
 check-signs: setup ## Check the repository's own rules: comments, spelling, links, the size of folders
 	cargo test --quiet -p vmcp-tidy
@@ -85,6 +87,7 @@ doc: setup ## Build the documentation of the code; a broken link fails
 
 clippy: setup
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	cargo clippy --manifest-path fuzz/Cargo.toml --quiet -- -D warnings
 
 $(DENY):
 	scripts/retry.sh cargo install --quiet --locked cargo-deny --version 0.20.2 --root $(CACHE)/tools

@@ -12,7 +12,12 @@ use vmcp_wire::translate::{self, ArrivalError, IncrementalResult, ResultPlan};
 const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
 
 /// Translates the answer in pieces; `None` if its result has not begun before the end.
-fn in_pieces(method: &str, plan: &ResultPlan<'_>, answer: &[u8], size: usize) -> Option<Result<Vec<u8>, ArrivalError>> {
+fn in_pieces(
+    method: &str,
+    plan: &ResultPlan<'_>,
+    answer: &[u8],
+    size: usize,
+) -> Option<Result<Vec<u8>, ArrivalError>> {
     let (mut scanner, mut so_far) = (Scanner::default(), ByteRope::new());
     let mut pieces = answer.chunks(size);
     for piece in pieces.by_ref() {

@@ -4,7 +4,8 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
-    let environment = |name: &str| (name.len() % 3 > 0).then(|| "a value of some length".to_owned());
+    let environment =
+        |name: &str| (!name.len().is_multiple_of(3)).then(|| "a value of some length".to_owned());
     match vmcp_config::load(text, "vmcp.yaml", &environment) {
         Ok(loaded) => {
             let effective = loaded.config.effective_yaml();

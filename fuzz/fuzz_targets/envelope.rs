@@ -22,9 +22,12 @@ fn compare(bytes: &[u8], message: &Result<Message<'_>, EnvelopeError>) {
     let expected = match (message, &params) {
         (Err(error), _) => Err((error.code(), error.to_string())),
         (Ok(_), Err(error)) => Err((codes::INVALID_PARAMS, error.to_string())),
-        (Ok(message), Ok(params)) => {
-            Ok((message.id().map(RawValue::get), message.method(), params.object.raw(), params.meta.object().len()))
-        }
+        (Ok(message), Ok(params)) => Ok((
+            message.id().map(RawValue::get),
+            message.method(),
+            params.object.raw(),
+            params.meta.object().len(),
+        )),
     };
     let found = match &owned {
         Err(error) => Err((error.code(), error.to_string())),
@@ -36,7 +39,12 @@ fn compare(bytes: &[u8], message: &Result<Message<'_>, EnvelopeError>) {
             };
             let text = params.text().to_owned();
             return assert_eq!(
-                Ok((owned.id().map(RawValue::get), owned.method(), text.as_str(), params.meta().keys().count())),
+                Ok((
+                    owned.id().map(RawValue::get),
+                    owned.method(),
+                    text.as_str(),
+                    params.meta().keys().count()
+                )),
                 expected
             );
         }

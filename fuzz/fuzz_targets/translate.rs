@@ -4,11 +4,11 @@
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::value::RawValue;
+use vmcp_json::json_rope::JsonRope;
 use vmcp_wire::era::{Era, Revision};
-use vmcp_wire::meta::{RequestMeta, ProgressToken, Stamp};
+use vmcp_wire::meta::{ProgressToken, RequestMeta, Stamp};
 use vmcp_wire::methods;
 use vmcp_wire::owned::{OwnedMessage, OwnedParams};
-use vmcp_json::json_rope::JsonRope;
 use vmcp_wire::translate::{self, Hints, NotificationPlan, RequestPlan, ResultPlan, Scope, Translated};
 
 const METHODS: [&str; 8] = [
@@ -35,7 +35,7 @@ fuzz_target!(|input: (u8, &str)| {
 
     if let Ok(params) = OwnedParams::from_text(text) {
         // As the backend does: both eras, and a progress token of our own in place of the client's.
-        let stamp = if more % 2 == 0 {
+        let stamp = if more.is_multiple_of(2) {
             Stamp::Legacy
         } else {
             Stamp::Modern {
@@ -66,8 +66,8 @@ fuzz_target!(|input: (u8, &str)| {
             from,
             to,
             hints: Hints { ttl_ms: 5, scope: Scope::Public },
-            server_info: (more % 2 == 0).then_some(r#"{"name":"v"}"#),
-            request_state: (more % 5 == 0).then_some("sealed"),
+            server_info: (more.is_multiple_of(2)).then_some(r#"{"name":"v"}"#),
+            request_state: (more.is_multiple_of(5)).then_some("sealed"),
         };
         if let Ok(result) = translate::result(method, raw, &plan) {
             let once = json(result);
@@ -87,7 +87,7 @@ fuzz_target!(|input: (u8, &str)| {
         let plan = NotificationPlan {
             to,
             progress_token: Some(raw),
-            subscription_id: (more % 2 == 0).then_some(raw),
+            subscription_id: (more.is_multiple_of(2)).then_some(raw),
         };
         if let Ok(Translated::Params(Some(params))) = translate::notification(method, Some(raw), &plan) {
             json(params);
