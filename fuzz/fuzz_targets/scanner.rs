@@ -1,5 +1,5 @@
-//! Fuzzes the scanner of answers: it agrees with the parser, with the strict scanner, and with itself when
-//! the answer arrives in other pieces.
+//! Fuzzes the scanner of answers: it accepts what the parser accepts, and agrees with the strict scanner, and
+//! with itself when the answer arrives in other pieces.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -50,12 +50,12 @@ fuzz_target!(|input: (u8, &[u8])| {
     }
 
     let parsed = serde_json::from_slice::<&RawValue>(bytes).ok().filter(|raw| raw.get().starts_with('{'));
+    // More is accepted only where no key matters, as the strict scanner does.
     let keys = match whole {
         Ok(keys) => keys,
         Err(ScanError::Duplicate(_)) => return,
         Err(error) => return assert!(parsed.is_none(), "{error}"),
     };
-    assert!(parsed.is_some(), "no JSON to the parser");
     let Some(id) = keys.range(Key::Id) else { return };
     let id = String::from_utf8_lossy(&bytes[id]).into_owned();
     let (is_result, text) = match payload::reply(bytes.to_vec().into(), keys, &id) {

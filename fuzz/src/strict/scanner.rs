@@ -1,5 +1,6 @@
 //! The strict scanner: a JSON state machine that looks at every byte, as an oracle for
-//! [`vmcp_wire::payload::Scanner`], which skims most of them.
+//! [`vmcp_wire::payload::Scanner`], which skims most of them. Containers that hold no key which matters are
+//! skimmed here too, for their strings and brackets alone.
 
 use super::grammar::{Literal, Number};
 
@@ -35,8 +36,6 @@ pub struct Refused;
 #[derive(Debug, Clone, Copy)]
 enum State {
     Value,
-    /// Behind `[`.
-    ValueOrEnd,
     /// Behind the comma of an object.
     Key,
     /// Behind `{`.
@@ -56,6 +55,12 @@ enum State {
     },
     Number(Number),
     Literal(Literal),
+    /// Within containers whose keys do not matter, of which `floor` are around the outermost.
+    Skimmed {
+        floor: usize,
+        in_text: bool,
+        in_escape: bool,
+    },
     /// Nothing but space: the envelope is closed.
     Done,
 }
@@ -169,19 +174,40 @@ impl Scanner {
                 Some(literal) => self.state = State::Literal(literal),
                 None => return Err(unexpected),
             },
+            State::Skimmed { floor, in_text, in_escape } => {
+                self.state = self.skimmed(byte, floor, in_text, in_escape)?;
+                if self.depth == floor {
+                    self.end_of_value(at + 1);
+                }
+            }
             _ if matches!(byte, b' ' | b'\n' | b'\r' | b'\t') => {}
-            State::ValueOrEnd if byte == b']' => self.close(at),
-            State::Value | State::ValueOrEnd => self.begin_value(byte, at)?,
+            State::Value => self.begin_value(byte, at)?,
             State::KeyOrEnd if byte == b'}' => self.close(at),
             State::Key | State::KeyOrEnd if byte == b'"' => self.begin_key(),
             State::Colon if byte == b':' => self.state = State::Value,
-            State::After if byte == b',' => {
-                self.state = if self.in_object() { State::Key } else { State::Value };
-            }
-            State::After if byte == (if self.in_object() { b'}' } else { b']' }) => self.close(at),
+            State::After if byte == b',' => self.state = State::Key,
+            State::After if byte == b'}' => self.close(at),
             _ => return Err(unexpected),
         }
         Ok(true)
+    }
+
+    /// Takes a byte of what is skimmed.
+    fn skimmed(&mut self, byte: u8, floor: usize, in_text: bool, in_escape: bool) -> Result<State, Refused> {
+        let state = |in_text, in_escape| Ok(State::Skimmed { floor, in_text, in_escape });
+        match byte {
+            0..0x20 if in_text || !matches!(byte, b'\n' | b'\r' | b'\t') => return Err(Refused),
+            _ if in_escape => return state(in_text, false),
+            b'\\' if !in_text => return Err(Refused),
+            b'\\' => return state(in_text, true),
+            b'"' => return state(!in_text, false),
+            _ if in_text => {}
+            b'{' | b'[' => self.push(byte == b'{'),
+            b'}' | b']' if self.in_object() != (byte == b'}') => return Err(Refused),
+            b'}' | b']' => self.depth -= 1,
+            _ => {}
+        }
+        state(in_text, false)
     }
 
     fn begin_value(&mut self, byte: u8, at: usize) -> Result<(), Refused> {
@@ -208,16 +234,35 @@ impl Scanner {
     }
 
     fn open(&mut self, is_object: bool) {
+        let matters = is_object && (self.depth == 0 || self.keys_matter_in(self.depth + 1));
+        self.state = if matters {
+            State::KeyOrEnd
+        } else {
+            State::Skimmed { floor: self.depth, in_text: false, in_escape: false }
+        };
+        if let Some(current) = self.current.get_mut(self.depth) {
+            *current = None;
+        }
+        self.push(is_object);
+    }
+
+    fn push(&mut self, is_object: bool) {
         let bit = 1 << (self.depth % 64);
         match self.objects.get_mut(self.depth / 64) {
             Some(word) => *word = if is_object { *word | bit } else { *word & !bit },
             None => self.objects.push(u64::from(is_object)),
         }
-        if let Some(current) = self.current.get_mut(self.depth) {
-            *current = None;
-        }
         self.depth += 1;
-        self.state = if is_object { State::KeyOrEnd } else { State::ValueOrEnd };
+    }
+
+    /// True if an object at this level, below the current keys of those above, is one whose keys matter.
+    fn keys_matter_in(&self, level: usize) -> bool {
+        match level {
+            1 => true,
+            2 => self.current[0].is_some_and(|key| KEYS[key].1 == "result"),
+            3 => self.current[1].is_some_and(|key| KEYS[key].1 == "_meta"),
+            _ => false,
+        }
     }
 
     fn close(&mut self, at: usize) {
@@ -238,12 +283,7 @@ impl Scanner {
     }
 
     fn begin_key(&mut self) {
-        let matters = match self.depth {
-            1 => true,
-            2 => self.current[0].is_some_and(|key| KEYS[key].1 == "result"),
-            3 => self.current[1].is_some_and(|key| KEYS[key].1 == "_meta"),
-            _ => false,
-        };
+        let matters = self.keys_matter_in(self.depth);
         self.key = matters.then(Vec::new);
         self.state = State::Text { is_key: true };
     }

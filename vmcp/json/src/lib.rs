@@ -16,4 +16,3 @@ pub mod reader;
 mod scan;
 pub mod string_bytes;
 pub mod text;
-pub mod token_window;

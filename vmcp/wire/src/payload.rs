@@ -2,7 +2,8 @@
 //! sent.
 //!
 //! One pass of the [`Scanner`] over the arriving bytes finds the few keys that a gateway must know
-//! ([`ScannedKeys`]), so that an answer which needs no change is relayed without being parsed.
+//! ([`ScannedKeys`]), so that an answer which needs no change is relayed without being parsed. Whether its
+//! nested values are JSON is for those to find out who read them.
 
 mod grammar;
 mod key_text;
@@ -28,7 +29,8 @@ pub use scanner::{ScanError, Scanner};
 static RESOURCE_LINK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"resource_link\""));
 
 /// One JSON object. It dereferences to a [`RawValue`]; a received payload is parsed at the first such access,
-/// which the path of an unchanged answer avoids.
+/// which the path of an unchanged answer avoids. One that is no JSON reads as `null` there, and as its text
+/// by [`Payload::get`], so that a parser can tell what is wrong.
 #[derive(Debug, Clone)]
 pub struct Payload(Inner);
 
@@ -45,7 +47,8 @@ pub struct Received {
     message: ByteRope,
     found: ScannedKeys,
     range: Range<usize>,
-    parsed: OnceLock<Box<RawValue>>,
+    /// The text, if it is no JSON.
+    parsed: OnceLock<Result<Box<RawValue>, Box<str>>>,
 }
 
 /// The two kinds of answer.
@@ -118,6 +121,15 @@ impl Payload {
         }
     }
 
+    /// Returns the JSON text; of a received payload that is no JSON, what was received.
+    #[must_use]
+    pub fn get(&self) -> &str {
+        match &self.0 {
+            Inner::Received(received) => received.parsed().map_or_else(|text| text, RawValue::get),
+            Inner::Text(text) => text.get(),
+        }
+    }
+
     /// Returns the length of the JSON text in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
@@ -133,8 +145,8 @@ impl Payload {
         match self.0 {
             Inner::Text(text) => text,
             Inner::Received(received) => {
-                received.raw();
-                received.parsed.into_inner().unwrap_or_default()
+                _ = received.parsed();
+                received.parsed.into_inner().and_then(Result::ok).unwrap_or_default()
             }
         }
     }
@@ -178,12 +190,12 @@ impl Received {
         out
     }
 
-    fn raw(&self) -> &RawValue {
-        self.parsed.get_or_init(|| {
+    fn parsed(&self) -> Result<&RawValue, &str> {
+        let parsed = self.parsed.get_or_init(|| {
             let bytes = self.message.slice(self.range.clone()).into_bytes();
-            // The scanner has accepted the text. Should the parser disagree, the payload reads as `null`.
-            serde_json::from_slice(&bytes).unwrap_or_default()
-        })
+            serde_json::from_slice(&bytes).map_err(|_| String::from_utf8_lossy(&bytes).into())
+        });
+        parsed.as_deref().map_err(|text| &**text)
     }
 }
 
@@ -193,7 +205,7 @@ impl Deref for Payload {
     fn deref(&self) -> &RawValue {
         match &self.0 {
             Inner::Text(text) => text,
-            Inner::Received(received) => received.raw(),
+            Inner::Received(received) => received.parsed().unwrap_or(RawValue::NULL),
         }
     }
 }

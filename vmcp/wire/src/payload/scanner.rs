@@ -1,15 +1,16 @@
-//! [`Scanner`]: an incremental JSON state machine. One pass over an answer, while it arrives, checks that it
-//! is JSON and finds the keys that a gateway must know. Its memory is a bit for each level of nesting,
+//! [`Scanner`]: an incremental JSON state machine. One pass over an answer, while it arrives, finds the keys
+//! that a gateway must know, and checks that nothing can be mistaken for them: the objects that hold these
+//! keys are JSON, and all others are balanced ([`Skim`]). Its memory is a bit for each level of nesting,
 //! whatever the answer's size.
 
 use vmcp_json::byte_rope::ByteRope;
 use vmcp_json::containers::OpenContainers;
-use vmcp_json::string_bytes::{plain_length, text_length};
+use vmcp_json::string_bytes::plain_length;
 
 use super::grammar::{Literal, Number};
 use super::key_text::KeyText;
 use super::scanned_keys::{Key, ScannedKeys, Span};
-use super::skim::{Expected, skim};
+use super::skim::Skim;
 use super::utf8::Utf8;
 
 /// Levels of objects whose keys matter: the envelope, the result in it, the metadata in that.
@@ -21,7 +22,8 @@ pub enum ScanError {
     /// Not UTF-8.
     #[error("the answer is not UTF-8: invalid byte at offset {0}")]
     Encoding(usize),
-    /// Not JSON.
+    /// Not JSON, in the objects whose keys matter; elsewhere, a bracket, a backslash or a control character
+    /// that no JSON has there.
     #[error("the answer is not JSON: unexpected byte at offset {0}")]
     Syntax(usize),
     /// A repeated key: parsers disagree on which value counts.
@@ -33,6 +35,19 @@ pub enum ScanError {
     /// The bytes end in the middle of a value.
     #[error("the answer is cut off after {0} bytes")]
     Truncated(usize),
+}
+
+/// The token of an object that may come next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    Value,
+    /// Behind a comma.
+    Key,
+    /// Behind `{`.
+    KeyOrEnd,
+    Colon,
+    /// A comma, or the end.
+    After,
 }
 
 /// The state of the machine: the bytes that may come next.
@@ -78,6 +93,7 @@ pub struct Scanner {
     /// Number of open containers around the outermost one whose keys do not matter; `None` outside of such
     /// a container.
     unknown_from: Option<usize>,
+    skim: Skim,
     levels: [Level; LEVELS],
     key: KeyText,
     utf8: Utf8,
@@ -114,6 +130,7 @@ impl Default for Scanner {
             offset: 0,
             open: OpenContainers::default(),
             unknown_from: None,
+            skim: Skim::default(),
             levels: [Level::default(); LEVELS],
             key: KeyText::default(),
             utf8: Utf8::default(),
@@ -131,19 +148,13 @@ impl Scanner {
         self.utf8.check(piece).map_err(|at| ScanError::Encoding(self.offset + at))?;
         let mut at = 0;
         while let Some(byte) = piece.get(at) {
-            match (self.state, self.unknown_from) {
-                (State::Text { is_key }, _) => at = self.text(piece, at, is_key)?,
-                (State::Token(mut expected), Some(floor)) => {
-                    at = skim(piece, at, &mut self.open, floor, &mut expected);
-                    self.state = State::Token(expected);
-                    if let Some(byte) = piece.get(at) {
-                        at += usize::from(self.step(*byte, self.offset + at)?);
-                    }
-                }
-                (State::Token(_), None) => at = self.tokens(piece, at)?,
-                (State::Literal(literal), _) => at = self.literal(piece, at, literal)?,
+            match (self.unknown_from, self.state) {
+                (Some(floor), _) => at = self.skim(piece, at, floor)?,
+                (None, State::Text { is_key }) => at = self.text(piece, at, is_key)?,
+                (None, State::Token(_)) => at = self.tokens(piece, at)?,
+                (None, State::Literal(literal)) => at = self.literal(piece, at, literal)?,
                 // A byte that ends a number belongs to what follows, so it is looked at again.
-                _ => at += usize::from(self.step(*byte, self.offset + at)?),
+                (None, _) => at += usize::from(self.step(*byte, self.offset + at)?),
             }
         }
         self.offset += piece.len();
@@ -186,13 +197,12 @@ impl Scanner {
             return None;
         }
         let depth = self.unknown_from.unwrap_or(self.open.depth());
-        let is_value = match self.state {
-            State::Token(_) | State::Done => self.unknown_from.is_some(),
-            State::Text { is_key } | State::Escape { is_key } | State::Unicode { is_key, .. } => {
-                !is_key || self.unknown_from.is_some()
-            }
-            State::Number(_) | State::Literal(_) => true,
-        };
+        let is_value = self.unknown_from.is_some()
+            || match self.state {
+                State::Token(_) | State::Done => false,
+                State::Text { is_key } | State::Escape { is_key } | State::Unicode { is_key, .. } => !is_key,
+                State::Number(_) | State::Literal(_) => true,
+            };
         let (level, container) = if depth > 2 { (meta, Key::Meta) } else { (result, Key::Result) };
         let begin = self.found.range(container).map_or(0, |range| range.start + 1);
         let last_end = if level.last_end == 0 { begin } else { level.last_end as usize };
@@ -202,6 +212,20 @@ impl Scanner {
             meta_key: meta.current.filter(|_| is_value && depth > 2),
             between: (!is_value).then_some(last_end),
         })
+    }
+
+    /// Skims the open containers but `floor` from `at` on; returns the offset behind them, or the end.
+    fn skim(&mut self, piece: &[u8], at: usize, floor: usize) -> Result<usize, ScanError> {
+        let rest = piece.get(at..).unwrap_or_default();
+        match self.skim.read(rest, &mut self.open, floor) {
+            Ok(None) => Ok(piece.len()),
+            Ok(Some(length)) => {
+                self.unknown_from = None;
+                self.end_of_value(self.offset + at + length);
+                Ok(at + length)
+            }
+            Err(wrong) => Err(ScanError::Syntax(self.offset + at + wrong)),
+        }
     }
 
     /// Takes tokens from `at` on, up to one that only its following bytes decide.
@@ -224,27 +248,23 @@ impl Scanner {
     /// Skips the text of a string from `start` on, up to a quote, an escape or the end of the piece.
     fn text(&mut self, piece: &[u8], start: usize, is_key: bool) -> Result<usize, ScanError> {
         let rest = piece.get(start..).unwrap_or_default();
-        // Escapes matter in keys only.
-        let length = if is_key { plain_length(rest) } else { text_length(rest) };
-        let matters = is_key && self.unknown_from.is_none();
+        let length = plain_length(rest);
         let part = rest.get(..length).unwrap_or_default();
         let end = start + length;
         match rest.get(length) {
             None => {
-                if matters {
+                if is_key {
                     self.key.push(part);
                 }
                 return Ok(end);
             }
             Some(b'"') if is_key => {
-                if matters {
-                    self.end_of_key(part)?;
-                }
+                self.end_of_key(part)?;
                 self.state = State::Token(Expected::Colon);
             }
             Some(b'"') => self.end_of_value(self.offset + end + 1),
             Some(b'\\') => {
-                if matters {
+                if is_key {
                     self.key.push(part);
                     self.key.push(b"\\");
                 }
@@ -311,17 +331,12 @@ impl Scanner {
 
     /// Takes the first byte of a token.
     fn token(&mut self, expected: Expected, byte: u8, at: usize) -> Result<(), ScanError> {
-        let in_object = self.open.in_object();
         match (expected, byte) {
-            (Expected::ValueOrEnd, b']') | (Expected::KeyOrEnd, b'}') => self.close(at),
-            (Expected::Value | Expected::ValueOrEnd, _) => self.begin_value(byte, at)?,
+            (Expected::Value, _) => self.begin_value(byte, at)?,
             (Expected::Key | Expected::KeyOrEnd, b'"') => self.begin_key(at),
             (Expected::Colon, b':') => self.state = State::Token(Expected::Value),
-            (Expected::After, b',') => {
-                self.state = State::Token(if in_object { Expected::Key } else { Expected::Value });
-            }
-            (Expected::After, b'}') if in_object => self.close(at),
-            (Expected::After, b']') if !in_object => self.close(at),
+            (Expected::After, b',') => self.state = State::Token(Expected::Key),
+            (Expected::After | Expected::KeyOrEnd, b'}') => self.close(at),
             _ => return Err(ScanError::Syntax(at)),
         }
         Ok(())
@@ -334,7 +349,7 @@ impl Scanner {
         }
         self.state = match byte {
             b'"' => State::Text { is_key: false },
-            b'{' | b'[' => State::Token(if byte == b'{' { Expected::KeyOrEnd } else { Expected::ValueOrEnd }),
+            b'{' | b'[' => State::Token(Expected::KeyOrEnd),
             _ => match (Number::begin(byte), Literal::begin(byte)) {
                 (Some(number), _) => State::Number(number),
                 (None, Some(literal)) => State::Literal(literal),
@@ -362,23 +377,16 @@ impl Scanner {
                 (2, [_, Level { current, .. }, _]) => current == Some(Key::Meta),
                 _ => false,
             };
-        if self.unknown_from.is_none() {
-            if matters {
-                if let Some(level) = self.levels.get_mut(depth) {
-                    *level = Level::default();
-                }
-            } else {
-                self.unknown_from = Some(depth);
-            }
+        if !matters {
+            self.unknown_from = Some(depth);
+        } else if let Some(level) = self.levels.get_mut(depth) {
+            *level = Level::default();
         }
         self.open.push(is_object);
     }
 
     fn close(&mut self, at: usize) {
         self.open.pop();
-        if self.unknown_from == Some(self.open.depth()) {
-            self.unknown_from = None;
-        }
         self.end_of_value(at + 1);
     }
 
@@ -414,7 +422,7 @@ impl Scanner {
 
     /// Keeps a byte of an escape in a key that may matter.
     fn escaped_key(&mut self, is_key: bool, byte: u8) {
-        if is_key && self.unknown_from.is_none() {
+        if is_key {
             self.key.push(&[byte]);
         }
     }
@@ -435,9 +443,6 @@ impl Scanner {
 
     /// Returns the innermost open object, if its keys matter.
     fn level(&mut self) -> Option<&mut Level> {
-        if self.unknown_from.is_some() {
-            return None;
-        }
         self.levels.get_mut(self.open.depth().checked_sub(1)?)
     }
 }
