@@ -110,9 +110,7 @@ async fn reconcile(
     let pods = of_deployment(pods, &child_name(&name));
     let counts = match context.children.typed::<Deployment>(&uid, &child_name(&name)) {
         Some(deployment) => {
-            // A pod is seen before the Deployment counts it: with that number, its start would be two writes.
-            let existing = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()).count();
-            let counts = PodCounts::from(&deployment).with_existing(existing);
+            let counts = PodCounts::from(&deployment).with_existing(&pods);
             Some(counts.with_cluster_events(&context, None, &pods).await)
         }
         None => None,

@@ -28,11 +28,13 @@ use crate::runtime::{
     run_controller,
 };
 use crate::workload::admin_poller::AdminPoller;
+use crate::workload::cluster_events;
 use crate::workload::health::PodCounts;
 use crate::workload::{of_deployment, workload_of_pod};
 
-/// The interval at which everything is looked at again, although watches and polls tell of changes.
-const RESYNC_INTERVAL: Duration = Duration::from_secs(10);
+/// The interval at which everything is looked at again, although watches and polls tell of changes. Building
+/// a configuration takes milliseconds, and a thousand servers would take them all the time.
+const RESYNC_INTERVAL: Duration = Duration::from_mins(5);
 
 /// Error of a reconcile.
 #[derive(Debug, thiserror::Error)]
@@ -198,10 +200,12 @@ async fn reconcile(
     let deployment = context.children.typed::<Deployment>(&uid, &name);
     let counts = match &deployment {
         Some(deployment) => {
-            Some(PodCounts::from(deployment).with_cluster_events(&context, None, &pods).await)
+            let counts = PodCounts::from(deployment).with_existing(&pods);
+            Some(counts.with_cluster_events(&context, None, &pods).await)
         }
         None => None,
     };
+    let waits_for_events = cluster_events::need_polls(&pods);
     let token = &references.generated.admin_token;
     let pods = observe(poller, &server, pods, token);
     nudge(&server, &plan, &applied, &pods, &context).await?;
@@ -222,5 +226,6 @@ async fn reconcile(
         hasten(poller, &server, &pods, token);
     }
     applied.entirely()?;
-    Ok(Action::requeue(RESYNC_INTERVAL))
+    let again = if waits_for_events { cluster_events::POLL_INTERVAL } else { RESYNC_INTERVAL };
+    Ok(Action::requeue(again))
 }

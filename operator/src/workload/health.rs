@@ -49,9 +49,11 @@ impl From<&Deployment> for PodCounts {
 }
 
 impl PodCounts {
-    /// Takes another number of existing pods.
+    /// Counts the pods that are seen. The workload counts them a moment later: by its number, each start
+    /// would be two writes.
     #[must_use]
-    pub(crate) fn with_existing(self, existing: usize) -> Self {
+    pub(crate) fn with_existing(self, pods: &[Arc<Pod>]) -> Self {
+        let existing = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()).count();
         Self { existing: i32::try_from(existing).unwrap_or(i32::MAX), ..self }
     }
 }

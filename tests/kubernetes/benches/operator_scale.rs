@@ -11,7 +11,6 @@
     reason = "a benchmark prints, and ends where something fails"
 )]
 
-use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::pin::pin;
 use std::time::Duration;
@@ -28,6 +27,10 @@ use vmcp_kubernetes_tests::{Cluster, ControlPlane, Namespace, Operator};
 
 /// Concurrent appliers.
 const AT_ONCE: usize = 16;
+/// Requests a second of the controllers, by Kubernetes' default, and while their work is waited for: without
+/// them, no pod is made.
+const USUAL: u32 = 20;
+const UNTHROTTLED: u32 = 300;
 /// Time for which writes at rest are counted.
 const REST: Duration = Duration::from_secs(30);
 const LIMIT: Duration = Duration::from_mins(20);
@@ -64,7 +67,8 @@ impl Size {
 #[tokio::main]
 async fn main() {
     let size = Size::from_arguments();
-    let cluster = ControlPlane::start_unthrottled().await;
+    let mut cluster = ControlPlane::start().await;
+    cluster.limit_controllers(UNTHROTTLED);
     let client = cluster.client().await;
     let home = cluster.namespace("operator").await;
     let variables = [("LEADER_ELECT", "false"), ("WATCH_NAMESPACE", "")];
@@ -79,8 +83,13 @@ async fn main() {
     let backends_applied = all_applied::<MCPServer>(&client, size.backends, "mcp-server").await;
     // Its controllers make ReplicaSets and pods of the Deployments for a while, and each changes a status.
     operator.quiet().await;
+    // As in any cluster: what the controllers do for each object is not in the way of the next.
+    cluster.limit_controllers(USUAL);
+    sleep(REST).await;
     let servers = apply_all(&places, "VirtualMCPServer", "server", size.servers).await;
     let servers_applied = all_applied::<VirtualMCPServer>(&client, size.servers, "vmcp").await;
+    cluster.limit_controllers(UNTHROTTLED);
+    sleep(REST).await;
     operator.quiet().await;
     let full = operator.process.resident_mib();
     let cpu_of_applying = operator.cpu_seconds();
@@ -115,32 +124,55 @@ async fn main() {
         ),
     );
     println!("\nrequests that the API server answered until then\n");
-    for (what, count) in requests.into_iter().take(SHOWN) {
-        row(&what, &count.to_string(), "");
+    for (what, Answered { count, seconds }) in requests.into_iter().take(SHOWN) {
+        row(
+            &what,
+            &count.to_string(),
+            &format!("{:.1} ms each, {seconds:.0} s in all", seconds / count * 1e3),
+        );
     }
     assert_eq!(writes_at_rest, 0, "MISSED: nothing is written at rest");
 }
 
-/// Returns how many requests the API server answered, by verb and resource, the most frequent first.
-async fn requests(cluster: &Cluster) -> Vec<(String, u64)> {
+/// Requests of one kind that the API server answered, and the time that they took in all.
+#[derive(Default, Clone, Copy)]
+struct Answered {
+    count: f64,
+    seconds: f64,
+}
+
+/// Returns what the API server answered, by verb and resource, what took longest in all first. Watches go on,
+/// and are left out.
+async fn requests(cluster: &Cluster) -> Vec<(String, Answered)> {
+    const COUNT: &str = "apiserver_request_duration_seconds_count{";
+    const SUM: &str = "apiserver_request_duration_seconds_sum{";
     let metrics =
         cluster.kubectl(&["get", "--raw", "/metrics"]).await.expect("the metrics of the API server");
-    let mut counts: HashMap<String, u64> = HashMap::new();
-    for line in metrics.lines().filter_map(|line| line.strip_prefix("apiserver_request_total{")) {
-        let (labels, count) = line.rsplit_once("} ").expect("a value");
+    let mut answered: HashMap<String, Answered> = HashMap::new();
+    for line in metrics.lines() {
+        let (is_count, line) = match (line.strip_prefix(COUNT), line.strip_prefix(SUM)) {
+            (Some(line), _) => (true, line),
+            (_, Some(line)) => (false, line),
+            _ => continue,
+        };
+        let (labels, value) = line.rsplit_once("} ").expect("a value");
         let label = |name: &str| {
             let (_, rest) = labels.split_once(&format!("{name}=\""))?;
             rest.split_once('"').map(|(value, _)| value.to_owned())
         };
         let [verb, resource, subresource] =
             ["verb", "resource", "subresource"].map(|name| label(name).unwrap_or_default());
+        if verb == "WATCH" {
+            continue;
+        }
         let slash = if subresource.is_empty() { "" } else { "/" };
-        *counts.entry(format!("{verb} {resource}{slash}{subresource}")).or_default() +=
-            count.parse::<f64>().unwrap_or_default() as u64;
+        let entry = answered.entry(format!("{verb} {resource}{slash}{subresource}")).or_default();
+        *(if is_count { &mut entry.count } else { &mut entry.seconds }) +=
+            value.parse::<f64>().unwrap_or_default();
     }
-    let mut counts: Vec<_> = counts.into_iter().collect();
-    counts.sort_by_key(|(what, count)| (Reverse(*count), what.clone()));
-    counts
+    let mut answered: Vec<_> = answered.into_iter().collect();
+    answered.sort_by(|(_, one), (_, other)| other.seconds.total_cmp(&one.seconds));
+    answered
 }
 
 /// A moment at which something was complete.

@@ -37,16 +37,6 @@ impl ControlPlane {
 
     /// Starts a control plane on free ports of 127.0.0.1. Needs no root.
     pub async fn start() -> Self {
-        Self::start_with("").await
-    }
-
-    /// As [`ControlPlane::start`], for thousands of objects: with the controllers' default of 20 requests a
-    /// second, the pods of 5,000 servers take a quarter of an hour.
-    pub async fn start_unthrottled() -> Self {
-        Self::start_with("--kube-api-qps 300 --kube-api-burst 600").await
-    }
-
-    async fn start_with(controller_flags: &str) -> Self {
         // The janitor of its processes removes the folder.
         let folder =
             tempfile::Builder::new().prefix("vmcp-control-plane-").tempdir().expect("a folder").keep();
@@ -64,11 +54,23 @@ impl ControlPlane {
             } else {
                 "--endpoint-reconciler-type none --disable-admission-plugins ServiceAccount"
             },
-            controller_flags,
         };
         let cluster = plan.start(&programs, &mut processes).await;
         let has_controllers = programs.get("kube-controller-manager").is_some();
         Self { cluster, has_controllers, processes }
+    }
+
+    /// Restarts the controllers with another limit of requests a second. By Kubernetes' default of 20, the
+    /// pods of 5,000 servers take half an hour.
+    pub fn limit_controllers(&mut self, requests_a_second: u32) {
+        let limit =
+            format!("--kube-api-qps {requests_a_second} --kube-api-burst {}", requests_a_second * 3 / 2);
+        if self.processes.has("kube-controller-manager") {
+            self.processes.stop("kube-controller-manager");
+            // Of a flag that is given twice, the last one counts.
+            self.processes.add_flags("kube-controller-manager", &limit);
+            self.processes.start_again("kube-controller-manager");
+        }
     }
 
     /// Copies the data of etcd, which is stopped meanwhile.
@@ -130,14 +132,12 @@ pub(crate) struct Plan<'a> {
     pub(crate) ports: [u16; 3],
     /// More flags of the API server.
     pub(crate) flags: &'a str,
-    /// More flags of the controller manager.
-    pub(crate) controller_flags: &'a str,
 }
 
 impl Plan<'_> {
     /// Starts it and waits until it is ready.
     pub(crate) async fn start(self, programs: &Programs, processes: &mut Processes) -> Cluster {
-        let Self { folder, address, ports: [port, etcd, peers], flags, controller_flags } = self;
+        let Self { folder, address, ports: [port, etcd, peers], flags } = self;
         let credentials =
             Credentials::create(folder, &[address, "127.0.0.1", "10.96.0.1", "kubernetes.default.svc"]);
         let file = |name: &str| credentials.path(name).display().to_string();
@@ -185,7 +185,6 @@ impl Plan<'_> {
                     &format!("--kubeconfig {} --leader-elect=false --secure-port 0", admin.display()),
                     &format!("--service-account-private-key-file {}", file("accounts.key")),
                     &format!("--root-ca-file {} --use-service-account-credentials", file("ca.crt")),
-                    controller_flags,
                 ],
             );
         }

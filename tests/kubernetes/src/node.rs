@@ -65,8 +65,7 @@ impl Node {
         let mut processes = Processes::lasting(folder);
         // containerd starts while the control plane does.
         containers::start(folder, &mut processes);
-        let plan =
-            Plan { folder, address: ADDRESS, ports: [6443, 2379, 2380], flags: "", controller_flags: "" };
+        let plan = Plan { folder, address: ADDRESS, ports: [6443, 2379, 2380], flags: "" };
         let cluster = plan.start(&programs, &mut processes).await;
         kubelet::start(&self.name, folder, &programs, &mut processes);
         self.import(&containers::pause(&programs).await).await;

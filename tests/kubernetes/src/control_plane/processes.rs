@@ -65,6 +65,12 @@ impl Processes {
         self.children.push((name.to_owned(), child));
     }
 
+    /// Adds flags to those with which a program is started again.
+    pub(crate) fn add_flags(&mut self, name: &str, flags: &str) {
+        let (_, known) = self.commands.get_mut(name).expect("a program that was started before");
+        known.extend(flags.split_whitespace().map(str::to_owned));
+    }
+
     /// Ends a program by SIGTERM, and waits until it has ended.
     pub(crate) fn stop(&mut self, name: &str) {
         let at = self.children.iter().position(|(running, _)| running == name).expect("a running program");
