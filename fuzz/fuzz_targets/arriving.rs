@@ -60,8 +60,9 @@ fuzz_target!(|input: (u8, u8, &str)| {
         Some(result) => {
             let expected = [br#"{"jsonrpc":"2.0","id":7,"result":"#, &*result.into_bytes(), b"}"].concat();
             assert_eq!(String::from_utf8(pieces.expect("an answer")), String::from_utf8(expected.clone()));
-            let is_json = |bytes: &[u8]| serde_json::from_slice::<&serde_json::value::RawValue>(bytes).is_ok();
-            assert_eq!(is_json(&expected), is_json(&answer));
+            let is_json =
+                |bytes: &[u8]| serde_json::from_slice::<&serde_json::value::RawValue>(bytes).is_ok();
+            assert!(is_json(&expected) || !is_json(&answer));
         }
         // Data that a legacy client cannot take becomes text in a whole result only.
         None if whole.received().is_some_and(|received| received.found().has(Key::StructuredContent)) => {}

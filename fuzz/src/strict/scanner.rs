@@ -55,9 +55,9 @@ enum State {
     },
     Number(Number),
     Literal(Literal),
-    /// Within containers whose keys do not matter, of which `floor` are around the outermost.
+    /// Within a container whose keys do not matter: open ones, this one included.
     Skimmed {
-        floor: usize,
+        open: usize,
         in_text: bool,
         in_escape: bool,
     },
@@ -70,8 +70,6 @@ enum State {
 struct Scanner {
     state: State,
     depth: usize,
-    /// One bit for each open container, set for objects. The nesting of an answer is not limited here.
-    objects: Vec<u64>,
     /// The current key of each of the first levels, if it is one that matters.
     current: [Option<Key>; LEVELS],
     /// The beginning of the key that is being read, if it may be one that matters.
@@ -81,14 +79,7 @@ struct Scanner {
 
 impl Default for Scanner {
     fn default() -> Self {
-        Self {
-            state: State::Value,
-            depth: 0,
-            objects: Vec::new(),
-            current: [None; LEVELS],
-            key: None,
-            found: [None; KEYS.len()],
-        }
+        Self { state: State::Value, depth: 0, current: [None; LEVELS], key: None, found: [None; KEYS.len()] }
     }
 }
 
@@ -174,12 +165,10 @@ impl Scanner {
                 Some(literal) => self.state = State::Literal(literal),
                 None => return Err(unexpected),
             },
-            State::Skimmed { floor, in_text, in_escape } => {
-                self.state = self.skimmed(byte, floor, in_text, in_escape)?;
-                if self.depth == floor {
-                    self.end_of_value(at + 1);
-                }
-            }
+            State::Skimmed { open, in_text, in_escape } => match skimmed(byte, open, in_text, in_escape)? {
+                State::Skimmed { open: 0, .. } => self.end_of_value(at + 1),
+                state => self.state = state,
+            },
             _ if matches!(byte, b' ' | b'\n' | b'\r' | b'\t') => {}
             State::Value => self.begin_value(byte, at)?,
             State::KeyOrEnd if byte == b'}' => self.close(at),
@@ -190,24 +179,6 @@ impl Scanner {
             _ => return Err(unexpected),
         }
         Ok(true)
-    }
-
-    /// Takes a byte of what is skimmed.
-    fn skimmed(&mut self, byte: u8, floor: usize, in_text: bool, in_escape: bool) -> Result<State, Refused> {
-        let state = |in_text, in_escape| Ok(State::Skimmed { floor, in_text, in_escape });
-        match byte {
-            0..0x20 if in_text || !matches!(byte, b'\n' | b'\r' | b'\t') => return Err(Refused),
-            _ if in_escape => return state(in_text, false),
-            b'\\' if !in_text => return Err(Refused),
-            b'\\' => return state(in_text, true),
-            b'"' => return state(!in_text, false),
-            _ if in_text => {}
-            b'{' | b'[' => self.push(byte == b'{'),
-            b'}' | b']' if self.in_object() != (byte == b'}') => return Err(Refused),
-            b'}' | b']' => self.depth -= 1,
-            _ => {}
-        }
-        state(in_text, false)
     }
 
     fn begin_value(&mut self, byte: u8, at: usize) -> Result<(), Refused> {
@@ -234,25 +205,15 @@ impl Scanner {
     }
 
     fn open(&mut self, is_object: bool) {
-        let matters = is_object && (self.depth == 0 || self.keys_matter_in(self.depth + 1));
-        self.state = if matters {
-            State::KeyOrEnd
-        } else {
-            State::Skimmed { floor: self.depth, in_text: false, in_escape: false }
-        };
+        if !is_object || !self.keys_matter_in(self.depth + 1) {
+            self.state = State::Skimmed { open: 1, in_text: false, in_escape: false };
+            return;
+        }
         if let Some(current) = self.current.get_mut(self.depth) {
             *current = None;
         }
-        self.push(is_object);
-    }
-
-    fn push(&mut self, is_object: bool) {
-        let bit = 1 << (self.depth % 64);
-        match self.objects.get_mut(self.depth / 64) {
-            Some(word) => *word = if is_object { *word | bit } else { *word & !bit },
-            None => self.objects.push(u64::from(is_object)),
-        }
         self.depth += 1;
+        self.state = State::KeyOrEnd;
     }
 
     /// True if an object at this level, below the current keys of those above, is one whose keys matter.
@@ -309,9 +270,20 @@ impl Scanner {
     fn current_key(&self) -> Option<Key> {
         *self.current.get(self.depth.checked_sub(1)?)?
     }
+}
 
-    fn in_object(&self) -> bool {
-        let Some(level) = self.depth.checked_sub(1) else { return false };
-        self.objects.get(level / 64).is_some_and(|word| word & (1 << (level % 64)) != 0)
+/// Takes a byte of what is skimmed.
+fn skimmed(byte: u8, open: usize, in_text: bool, in_escape: bool) -> Result<State, Refused> {
+    let state = |open, in_text, in_escape| Ok(State::Skimmed { open, in_text, in_escape });
+    match byte {
+        0..0x20 if in_text || !matches!(byte, b'\n' | b'\r' | b'\t') => Err(Refused),
+        _ if in_escape => state(open, in_text, false),
+        b'\\' if !in_text => Err(Refused),
+        b'\\' => state(open, in_text, true),
+        b'"' => state(open, !in_text, false),
+        _ if in_text => state(open, in_text, false),
+        b'{' | b'[' => state(open + 1, in_text, false),
+        b'}' | b']' => state(open - 1, in_text, false),
+        _ => state(open, in_text, false),
     }
 }

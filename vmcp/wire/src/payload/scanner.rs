@@ -1,10 +1,9 @@
 //! [`Scanner`]: an incremental JSON state machine. One pass over an answer, while it arrives, finds the keys
 //! that a gateway must know, and checks that nothing can be mistaken for them: the objects that hold these
-//! keys are JSON, and all others are balanced ([`Skim`]). Its memory is a bit for each level of nesting,
-//! whatever the answer's size.
+//! keys are JSON, and of all others the end is found ([`Skim`]). Its memory is the same whatever the answer's
+//! size and nesting.
 
 use vmcp_json::byte_rope::ByteRope;
-use vmcp_json::containers::OpenContainers;
 use vmcp_json::string_bytes::plain_length;
 
 use super::grammar::{Literal, Number};
@@ -67,6 +66,8 @@ enum State {
     },
     Number(Number),
     Literal(Literal),
+    /// Within a container whose keys do not matter.
+    Skimmed(Skim),
     /// Nothing but space: the envelope is closed.
     Done,
 }
@@ -89,11 +90,8 @@ pub struct Scanner {
     state: State,
     /// Bytes read before the current piece.
     offset: usize,
-    open: OpenContainers,
-    /// Number of open containers around the outermost one whose keys do not matter; `None` outside of such
-    /// a container.
-    unknown_from: Option<usize>,
-    skim: Skim,
+    /// Open objects whose keys matter.
+    depth: usize,
     levels: [Level; LEVELS],
     key: KeyText,
     utf8: Utf8,
@@ -128,9 +126,7 @@ impl Default for Scanner {
         Self {
             state: State::Token(Expected::Value),
             offset: 0,
-            open: OpenContainers::default(),
-            unknown_from: None,
-            skim: Skim::default(),
+            depth: 0,
             levels: [Level::default(); LEVELS],
             key: KeyText::default(),
             utf8: Utf8::default(),
@@ -148,13 +144,13 @@ impl Scanner {
         self.utf8.check(piece).map_err(|at| ScanError::Encoding(self.offset + at))?;
         let mut at = 0;
         while let Some(byte) = piece.get(at) {
-            match (self.unknown_from, self.state) {
-                (Some(floor), _) => at = self.skim(piece, at, floor)?,
-                (None, State::Text { is_key }) => at = self.text(piece, at, is_key)?,
-                (None, State::Token(_)) => at = self.tokens(piece, at)?,
-                (None, State::Literal(literal)) => at = self.literal(piece, at, literal)?,
+            match self.state {
+                State::Skimmed(skim) => at = self.skim(skim, piece, at)?,
+                State::Text { is_key } => at = self.text(piece, at, is_key)?,
+                State::Token(_) => at = self.tokens(piece, at)?,
+                State::Literal(literal) => at = self.literal(piece, at, literal)?,
                 // A byte that ends a number belongs to what follows, so it is looked at again.
-                (None, _) => at += usize::from(self.step(*byte, self.offset + at)?),
+                _ => at += usize::from(self.step(*byte, self.offset + at)?),
             }
         }
         self.offset += piece.len();
@@ -192,17 +188,15 @@ impl Scanner {
     /// Returns the place in the result that was reached; `None` before and behind the result.
     pub(crate) fn progress(&self) -> Option<Progress> {
         let [envelope, result, meta] = &self.levels;
-        let is_object = self.unknown_from.is_none_or(|depth| depth >= 2);
-        if envelope.current != Some(Key::Result) || self.open.depth() < 2 || !is_object {
+        if envelope.current != Some(Key::Result) || self.depth < 2 {
             return None;
         }
-        let depth = self.unknown_from.unwrap_or(self.open.depth());
-        let is_value = self.unknown_from.is_some()
-            || match self.state {
-                State::Token(_) | State::Done => false,
-                State::Text { is_key } | State::Escape { is_key } | State::Unicode { is_key, .. } => !is_key,
-                State::Number(_) | State::Literal(_) => true,
-            };
+        let depth = self.depth;
+        let is_value = match self.state {
+            State::Token(_) | State::Done => false,
+            State::Text { is_key } | State::Escape { is_key } | State::Unicode { is_key, .. } => !is_key,
+            State::Number(_) | State::Literal(_) | State::Skimmed(_) => true,
+        };
         let (level, container) = if depth > 2 { (meta, Key::Meta) } else { (result, Key::Result) };
         let begin = self.found.range(container).map_or(0, |range| range.start + 1);
         let last_end = if level.last_end == 0 { begin } else { level.last_end as usize };
@@ -214,13 +208,14 @@ impl Scanner {
         })
     }
 
-    /// Skims the open containers but `floor` from `at` on; returns the offset behind them, or the end.
-    fn skim(&mut self, piece: &[u8], at: usize, floor: usize) -> Result<usize, ScanError> {
-        let rest = piece.get(at..).unwrap_or_default();
-        match self.skim.read(rest, &mut self.open, floor) {
-            Ok(None) => Ok(piece.len()),
+    /// Skims a container from `at` on; returns the offset behind it, or the end.
+    fn skim(&mut self, mut skim: Skim, piece: &[u8], at: usize) -> Result<usize, ScanError> {
+        match skim.read(piece.get(at..).unwrap_or_default()) {
+            Ok(None) => {
+                self.state = State::Skimmed(skim);
+                Ok(piece.len())
+            }
             Ok(Some(length)) => {
-                self.unknown_from = None;
                 self.end_of_value(self.offset + at + length);
                 Ok(at + length)
             }
@@ -230,8 +225,7 @@ impl Scanner {
 
     /// Takes tokens from `at` on, up to one that only its following bytes decide.
     fn tokens(&mut self, piece: &[u8], mut at: usize) -> Result<usize, ScanError> {
-        while let (State::Token(expected), None, Some(byte)) = (self.state, self.unknown_from, piece.get(at))
-        {
+        while let (State::Token(expected), Some(byte)) = (self.state, piece.get(at)) {
             if !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
                 self.token(expected, *byte, self.offset + at)?;
             }
@@ -294,7 +288,7 @@ impl Scanner {
     fn step(&mut self, byte: u8, at: usize) -> Result<bool, ScanError> {
         let unexpected = ScanError::Syntax(at);
         match self.state {
-            State::Text { .. } | State::Literal(_) => return Ok(false),
+            State::Text { .. } | State::Literal(_) | State::Skimmed(_) => return Ok(false),
             State::Escape { is_key } => {
                 self.state = match byte {
                     b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => State::Text { is_key },
@@ -344,12 +338,12 @@ impl Scanner {
 
     fn begin_value(&mut self, byte: u8, at: usize) -> Result<(), ScanError> {
         // The envelope is an object; a batch (an array) is refused.
-        if self.open.depth() == 0 && byte != b'{' {
+        if self.depth == 0 && byte != b'{' {
             return Err(ScanError::Syntax(at));
         }
         self.state = match byte {
             b'"' => State::Text { is_key: false },
-            b'{' | b'[' => State::Token(Expected::KeyOrEnd),
+            b'{' | b'[' => self.container(byte == b'{'),
             _ => match (Number::begin(byte), Literal::begin(byte)) {
                 (Some(number), _) => State::Number(number),
                 (None, Some(literal)) => State::Literal(literal),
@@ -362,37 +356,39 @@ impl Scanner {
             let span = Span { separator, key: key_start, start, end: start, next: 0, first: byte };
             self.found.begin(key, span);
         }
-        if matches!(byte, b'{' | b'[') {
-            self.open_container(byte == b'{');
+        if let State::Token(_) = self.state {
+            self.enter();
         }
         Ok(())
     }
 
-    fn open_container(&mut self, is_object: bool) {
-        let depth = self.open.depth();
-        let matters = is_object
-            && match (depth, self.levels) {
-                (0, _) => true,
-                (1, [Level { current, .. }, ..]) => current == Some(Key::Result),
-                (2, [_, Level { current, .. }, _]) => current == Some(Key::Meta),
-                _ => false,
-            };
-        if !matters {
-            self.unknown_from = Some(depth);
-        } else if let Some(level) = self.levels.get_mut(depth) {
+    /// Returns the state within an object or array that begins.
+    fn container(&self, is_object: bool) -> State {
+        let matters = match (self.depth, self.levels) {
+            (0, _) => true,
+            (1, [Level { current, .. }, ..]) => current == Some(Key::Result),
+            (2, [_, Level { current, .. }, _]) => current == Some(Key::Meta),
+            _ => false,
+        };
+        if is_object && matters { State::Token(Expected::KeyOrEnd) } else { State::Skimmed(Skim::begin()) }
+    }
+
+    /// Enters an object whose keys matter.
+    fn enter(&mut self) {
+        if let Some(level) = self.levels.get_mut(self.depth) {
             *level = Level::default();
         }
-        self.open.push(is_object);
+        self.depth += 1;
     }
 
     fn close(&mut self, at: usize) {
-        self.open.pop();
+        self.depth = self.depth.saturating_sub(1);
         self.end_of_value(at + 1);
     }
 
     /// Ends a value in front of offset `end`.
     fn end_of_value(&mut self, end: usize) {
-        let depth = self.open.depth();
+        let depth = self.depth;
         if depth == 0 {
             self.state = State::Done;
             return;
@@ -428,7 +424,7 @@ impl Scanner {
     }
 
     fn end_of_key(&mut self, last: &[u8]) -> Result<(), ScanError> {
-        let depth = self.open.depth();
+        let depth = self.depth;
         let current = self.key.end(last).and_then(|name| Key::at(depth, &name));
         match current {
             Some(key) if self.found.has(key) => return Err(ScanError::Duplicate(key)),
@@ -443,7 +439,7 @@ impl Scanner {
 
     /// Returns the innermost open object, if its keys matter.
     fn level(&mut self) -> Option<&mut Level> {
-        self.levels.get_mut(self.open.depth().checked_sub(1)?)
+        self.levels.get_mut(self.depth.checked_sub(1)?)
     }
 }
 

@@ -1,7 +1,8 @@
 //! [`Skim`]: finds the end of a container that holds no key which matters, by its strings and brackets alone.
 //!
-//! What is balanced cannot reach out of its place in the envelope, whatever it says. So the grammar within is
-//! left to the reader, who parses it anyway: to check each token, too, takes ten times as long.
+//! What ends where it should cannot reach out of its place in the envelope, whatever it says: a bracket of
+//! another kind is an error to every parser. So the grammar within is left to the reader, who parses it
+//! anyway; to check each token, too, takes ten times as long.
 //!
 //! The technique is that of simdjson: 64 bytes are classified by vector instructions, a bit of a word each,
 //! and strings are told from the rest by arithmetic on these words.
@@ -10,14 +11,15 @@
 
 use fearless_simd::prelude::*;
 use fearless_simd::{Level, dispatch, u8x64};
-use vmcp_json::containers::OpenContainers;
 
 /// Bytes that are classified at once: the bits of a word.
 const BLOCK: usize = 64;
 
-/// The place in skimmed containers that the last piece ended at.
-#[derive(Debug, Clone, Copy, Default)]
+/// The place in a container that was reached.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Skim {
+    /// Open containers, this one included.
+    depth: usize,
     in_text: bool,
     /// Behind a backslash that begins an escape.
     in_escape: bool,
@@ -27,7 +29,8 @@ pub(super) struct Skim {
 struct Classes {
     quotes: u64,
     backslashes: u64,
-    brackets: u64,
+    opening: u64,
+    closing: u64,
     controls: u64,
     /// Tabs and line ends, which are spaces outside of strings.
     spaces: u64,
@@ -42,7 +45,8 @@ impl Classes {
         Self {
             quotes: block.simd_eq(b'"').to_bitmask(),
             backslashes: block.simd_eq(b'\\').to_bitmask(),
-            brackets: (braces.simd_eq(b'{') | braces.simd_eq(b'}')).to_bitmask(),
+            opening: braces.simd_eq(b'{').to_bitmask(),
+            closing: braces.simd_eq(b'}').to_bitmask(),
             controls: block.simd_lt(0x20).to_bitmask(),
             spaces: (block.simd_eq(b'\n') | block.simd_eq(b'\r') | block.simd_eq(b'\t')).to_bitmask(),
         }
@@ -50,53 +54,38 @@ impl Classes {
 }
 
 impl Skim {
-    /// Reads on within open containers, until only `floor` of them are left. Returns the offset behind the
-    /// last one that ended, or `None` if it goes on behind these bytes.
-    ///
-    /// The error is the offset of a bracket that ends another kind of container, of a backslash outside of
-    /// strings, or of a control character that is no space.
-    pub(super) fn read(
-        &mut self,
-        bytes: &[u8],
-        open: &mut OpenContainers,
-        floor: usize,
-    ) -> Result<Option<usize>, usize> {
-        dispatch!(Level::new(), simd => self.read_by(simd, bytes, open, floor))
+    /// Begins behind the opening bracket.
+    pub(super) fn begin() -> Self {
+        Self { depth: 1, in_text: false, in_escape: false }
+    }
+
+    /// Reads on. Returns the offset behind the closing bracket, or `None` if the container goes on behind
+    /// these bytes. The error is the offset of a backslash outside of strings, or of a control character that
+    /// is no space.
+    pub(super) fn read(&mut self, bytes: &[u8]) -> Result<Option<usize>, usize> {
+        dispatch!(Level::new(), simd => self.read_by(simd, bytes))
     }
 
     #[inline(always)]
-    fn read_by<S: Simd>(
-        &mut self,
-        simd: S,
-        bytes: &[u8],
-        open: &mut OpenContainers,
-        floor: usize,
-    ) -> Result<Option<usize>, usize> {
+    fn read_by<S: Simd>(&mut self, simd: S, bytes: &[u8]) -> Result<Option<usize>, usize> {
         let (blocks, tail) = bytes.as_chunks::<BLOCK>();
         for (number, block) in blocks.iter().enumerate() {
-            let end = self.block(Classes::of(simd, *block), block, BLOCK, open, floor);
-            if let Some(end) = end.map_err(|at| number * BLOCK + at)? {
+            let end = self.block(Classes::of(simd, *block), BLOCK).map_err(|at| number * BLOCK + at)?;
+            if let Some(end) = end {
                 return Ok(Some(number * BLOCK + end));
             }
         }
         let mut last = [b' '; BLOCK];
         last.iter_mut().zip(tail).for_each(|(to, from)| *to = *from);
-        let end = self.block(Classes::of(simd, last), &last, tail.len(), open, floor);
+        let end = self.block(Classes::of(simd, last), tail.len());
         let before = blocks.len() * BLOCK;
         end.map(|end| end.map(|end| before + end)).map_err(|at| before + at)
     }
 
     /// Reads a block, of which `length` bytes are to be read and spaces follow.
     #[inline(always)]
-    fn block(
-        &mut self,
-        classes: Classes,
-        block: &[u8; BLOCK],
-        length: usize,
-        open: &mut OpenContainers,
-        floor: usize,
-    ) -> Result<Option<usize>, usize> {
-        let Classes { mut quotes, backslashes, brackets, controls, spaces } = classes;
+    fn block(&mut self, classes: Classes, length: usize) -> Result<Option<usize>, usize> {
+        let Classes { mut quotes, backslashes, opening, closing, controls, spaces } = classes;
         if backslashes != 0 || self.in_escape {
             let (escaped, goes_on) = escaped(backslashes, self.in_escape);
             self.in_escape = if length < BLOCK { escaped >> length & 1 == 1 } else { goes_on };
@@ -109,26 +98,38 @@ impl Skim {
         let text = parity(quotes) ^ 0_u64.wrapping_sub(u64::from(self.in_text));
         self.in_text = text >> (BLOCK - 1) == 1;
         let wrong = (controls & (text | !spaces) | backslashes & !text).trailing_zeros();
-        let mut brackets = brackets & !text;
-        while brackets != 0 {
-            let at = brackets.trailing_zeros();
-            brackets &= brackets - 1;
-            match block.get(at as usize) {
-                Some(byte @ (b'{' | b'[')) => open.push(*byte == b'{'),
-                byte => {
-                    if at > wrong || (byte == Some(&b'}')) != open.in_object() {
-                        return Err(at.min(wrong) as usize);
-                    }
-                    open.pop();
-                    if open.depth() == floor {
-                        *self = Self::default();
-                        return Ok(Some(at as usize + 1));
-                    }
-                }
+        let (opening, closing) = (opening & !text, closing & !text);
+        let (opened, closed) = (count(opening), count(closing));
+        if closed >= self.depth
+            && let Some(end) = self.end(opening, closing)
+            && end < wrong
+        {
+            return Ok(Some(end as usize + 1));
+        }
+        if wrong < u64::BITS {
+            return Err(wrong as usize);
+        }
+        self.depth = self.depth + opened - closed;
+        Ok(None)
+    }
+
+    /// Returns the place of the closing bracket that ends the container, if it is in a block with these.
+    fn end(&self, opening: u64, mut closing: u64) -> Option<u32> {
+        let mut closed = 0;
+        while closing != 0 {
+            let at = closing.trailing_zeros();
+            closing &= closing - 1;
+            closed += 1;
+            if closed == self.depth + count(opening & !(u64::MAX << at)) {
+                return Some(at);
             }
         }
-        if wrong < u64::BITS { Err(wrong as usize) } else { Ok(None) }
+        None
     }
+}
+
+fn count(bits: u64) -> usize {
+    bits.count_ones() as usize
 }
 
 /// Returns a bit for each byte behind a backslash that is not escaped itself, by the parity of the runs of
@@ -159,9 +160,9 @@ mod tests {
 
     use super::*;
 
-    /// Reads as [`Skim`] does, byte by byte; `bytes` begin behind the bracket of an array.
+    /// Reads as [`Skim`] does, byte by byte.
     fn byte_by_byte(bytes: &[u8]) -> Result<Option<usize>, usize> {
-        let (mut open, mut in_text, mut in_escape) = (vec![b']'], false, false);
+        let (mut depth, mut in_text, mut in_escape) = (1, false, false);
         for (at, byte) in bytes.iter().enumerate() {
             match byte {
                 0..0x20 if in_text || !matches!(byte, b'\n' | b'\r' | b'\t') => return Err(at),
@@ -170,10 +171,9 @@ mod tests {
                 b'\\' => in_escape = true,
                 b'"' => in_text = !in_text,
                 _ if in_text => {}
-                b'{' => open.push(b'}'),
-                b'[' => open.push(b']'),
-                b'}' | b']' if open.pop() != Some(*byte) => return Err(at),
-                b'}' | b']' if open.is_empty() => return Ok(Some(at + 1)),
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' if depth == 1 => return Ok(Some(at + 1)),
+                b'}' | b']' => depth -= 1,
                 _ => {}
             }
         }
@@ -181,12 +181,9 @@ mod tests {
     }
 
     fn in_pieces(bytes: &[u8], size: usize) -> Result<Option<usize>, usize> {
-        let (mut skim, mut open) = (Skim::default(), OpenContainers::default());
-        open.push(true);
-        open.push(false);
+        let mut skim = Skim::begin();
         for (number, piece) in bytes.chunks(size).enumerate() {
-            let end = skim.read(piece, &mut open, 1).map_err(|at| number * size + at)?;
-            if let Some(end) = end {
+            if let Some(end) = skim.read(piece).map_err(|at| number * size + at)? {
                 return Ok(Some(number * size + end));
             }
         }
