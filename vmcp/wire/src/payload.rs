@@ -102,22 +102,24 @@ impl Payload {
     /// True if the JSON text contains `part`, byte for byte.
     #[must_use]
     pub fn contains(&self, part: &str) -> bool {
-        self.is_found(&Finder::new(part))
+        let finder = Finder::new(part);
+        match &self.0 {
+            Inner::Received(received) => received.holds(received.range.clone(), &finder),
+            Inner::Text(text) => finder.find(text.get().as_bytes()).is_some(),
+        }
     }
 
-    /// True if the result may hold resource links: the word is in its text.
+    /// True if the result may hold resource links: the word is in its text, outside of structured content.
     #[must_use]
     pub fn may_hold_links(&self) -> bool {
-        self.is_found(&RESOURCE_LINK)
-    }
-
-    fn is_found(&self, finder: &Finder<'_>) -> bool {
         match &self.0 {
             Inner::Received(received) => {
-                let bytes = received.message.slice(received.range.clone()).into_bytes();
-                finder.find(&bytes).is_some()
+                let Range { start, end } = received.range;
+                let structured = received.found.range(Key::StructuredContent).unwrap_or(end..end);
+                received.holds(start..structured.start, &RESOURCE_LINK)
+                    || received.holds(structured.end..end, &RESOURCE_LINK)
             }
-            Inner::Text(text) => finder.find(text.get().as_bytes()).is_some(),
+            Inner::Text(text) => RESOURCE_LINK.find(text.get().as_bytes()).is_some(),
         }
     }
 
@@ -163,6 +165,11 @@ impl Received {
     #[must_use]
     pub fn text(&self, key: Key) -> Option<Bytes> {
         Some(self.message.slice(self.found.range(key)?).into_bytes())
+    }
+
+    /// True if the needle is in this part of the whole answer.
+    fn holds(&self, range: Range<usize>, finder: &Finder<'_>) -> bool {
+        finder.find(&self.message.slice(range).into_bytes()).is_some()
     }
 
     /// True if the value of a key is written like `json`.

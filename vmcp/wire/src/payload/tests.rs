@@ -90,6 +90,21 @@ fn what_is_nested_ends_where_it_should_and_else_is_left_to_the_reader() {
     }
 }
 
+#[test]
+fn links_are_looked_for_in_blocks_and_not_in_structured_content() {
+    let may_hold = |result: &str| {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":7,"result":{result}}}"#);
+        let found = scan(text.as_bytes(), 9).unwrap();
+        let Ok(Reply::Result(payload)) = reply(text.into(), found, "7") else { panic!("a result") };
+        payload.may_hold_links()
+    };
+    let (link, none) = (r#"[{"type":"resource_link"}]"#, r#"[{"type":"text","text":""}]"#);
+    assert!(may_hold(&format!(r#"{{"content":{link},"structuredContent":{{"a":1}}}}"#)));
+    assert!(may_hold(&format!(r#"{{"structuredContent":{{"a":1}},"content":{link}}}"#)));
+    assert!(may_hold(&format!(r#"{{"content":{link}}}"#)));
+    assert!(!may_hold(&format!(r#"{{"content":{none},"structuredContent":{link}}}"#)));
+}
+
 proptest! {
     /// Asserts that the scanner and serde_json accept the same texts, nested ones apart: there the scanner
     /// accepts more.
