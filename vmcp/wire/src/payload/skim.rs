@@ -26,6 +26,7 @@ pub(super) struct Skim {
 }
 
 /// A bit for each byte of a block that is of a class, the first byte in the lowest bit.
+#[derive(Clone, Copy)]
 struct Classes {
     quotes: u64,
     backslashes: u64,
