@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Generates the chart's copy of the resource definitions, their list for kustomize, and deploy/*.yaml: the chart with its
-# default values, for users without Helm. With --check, fails when a committed file differs from what would be generated.
+# Generates the chart's copy of the resource definitions, their list for kustomize, deploy/*.yaml: the chart with its
+# default values, for users without Helm, and deploy/olm: the chart as a bundle of OLM. With --check, fails when a committed
+# file differs from what would be generated.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 chart=charts/vmcp-operator
@@ -37,6 +38,7 @@ if [ "${1:-}" != --check ]; then
   manifests
   find deploy -maxdepth 1 -name '*.yaml' ! -name 00-namespace.yaml -delete
   cp "$fresh"/deploy/*.yaml deploy/
+  scripts/olm-bundle.sh deploy/olm
   exit
 fi
 
@@ -45,7 +47,9 @@ same "$fresh/crds" $chart/files/crds
 same "$fresh/Kustomization" crds/Kustomization
 if helm=$(scripts/helm.sh); then
   manifests
-  same "$fresh/deploy" deploy --exclude=examples --exclude=gitops --exclude=Kustomization --exclude=00-namespace.yaml
+  same "$fresh/deploy" deploy --exclude=examples --exclude=gitops --exclude=olm --exclude=Kustomization --exclude=00-namespace.yaml
+  scripts/olm-bundle.sh "$fresh/olm"
+  same "$fresh/olm" deploy/olm --exclude=source
 else
   reason="without helm, nothing compares deploy/ with the chart (the line above says where helm comes from)"
   echo "deploy-manifests --check: $reason" >>"${VMCP_SKIPPED:-/dev/stderr}"
