@@ -7,7 +7,7 @@ VMCP := $(CARGO_TARGET_DIR)/debug/vmcp
 DENY := $(CACHE)/tools/bin/cargo-deny
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-unit test-pure test-integration test-control-plane test-oldest-kubernetes test-dynamic-tools tools-metrics e2e conformance build-tests model lint format check-format check-signs doc clippy deny bench bench-operator first-start fuzz fuzz-short schema crds check-generated image helm-lint deploy-manifests clean-cache
+.PHONY: help setup build demo test test-unit test-pure test-integration test-control-plane test-oldest-kubernetes test-dynamic-tools tools-metrics e2e conformance build-tests model lint format check-format check-signs doc clippy deny bench bench-operator first-start fuzz fuzz-short schema crds check-generated image helm-lint deploy-manifests olm-validate clean-cache
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -136,6 +136,9 @@ helm-lint: ## Lint the chart, with its defaults and with everything on (HELM nam
 
 deploy-manifests: ## Write deploy/ from the chart
 	@scripts/deploy-manifests.sh
+
+olm-validate: ## Validate deploy/olm by the rules of OLM and OperatorHub (built with Go the first time)
+	@scripts/olm-validate.sh --install
 
 clean-cache: ## Remove what make put into the cache: builds, servers, tools, the model
 	rm -rf $(CARGO_TARGET_DIR) $(CACHE)/servers $(CACHE)/tools $(VMCP_MODEL_DIR)
