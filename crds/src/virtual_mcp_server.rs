@@ -29,7 +29,9 @@ pub(crate) use self::config::DEFAULT_SHUTDOWN_DELAY;
 pub use self::config::{Config, FlatEmbeddingProvider, FlatOptimizer};
 pub use self::embeddings::{Embeddings, OpenAi, Tei};
 pub use self::exposure::{
-    Autoscaling, HttpRoute, HttpRouteTimeouts, NetworkPolicy, ParentReference, PodDisruptionBudget,
+    Autoscaling, ExtensionReference, HeaderModifier, HttpHeader, HttpRoute, HttpRouteFilter,
+    HttpRouteFilterType, HttpRouteTimeouts, NetworkPolicy, ParentReference, PathRewrite, PathRewriteType,
+    PodDisruptionBudget, UrlRewrite,
 };
 pub use self::incoming_auth::{ApiKey, IncomingAuth, IncomingAuthType, OidcConfigReference};
 pub use self::optimizer::{Llm, Optimizer, Storage};

@@ -1,11 +1,18 @@
 //! Fields about scale and reachability: autoscaling, disruption budget, NetworkPolicy, HTTPRoute.
 
+mod route_filters;
+
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscalerBehavior;
 use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use self::route_filters::NO_TYPE_TWICE;
+pub use self::route_filters::{
+    ExtensionReference, HeaderModifier, HttpHeader, HttpRouteFilter, HttpRouteFilterType, PathRewrite,
+    PathRewriteType, UrlRewrite,
+};
 use crate::fields::cel_rules::rules;
 use crate::fields::resource_overrides::MetadataOverrides;
 use crate::problem::Problem;
@@ -104,13 +111,21 @@ pub struct HttpRoute {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub hostnames: Vec<String>,
-    /// Prefix of the paths that are routed here.
+    /// Prefix of the paths that are routed here. The server answers at `/mcp`; a filter of type `URLRewrite`
+    /// leads there from any other.
     #[serde(default = "mcp_path")]
     #[schemars(length(max = 1024), regex(pattern = r"^/[^\s?#]*$"))]
     pub path: String,
     /// Time limits of the gateway. Default: its own, which may cut off long calls and streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<HttpRouteTimeouts>,
+    /// Filters of the gateway, for all that is routed here; `URLRewrite` is for `path` alone. At most 16.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 16),
+        extend("x-kubernetes-list-type" = "atomic", "x-kubernetes-validations" = rules(&[NO_TYPE_TWICE]))
+    )]
+    pub filters: Vec<HttpRouteFilter>,
     /// Labels and annotations of the HTTPRoute, such as those for external-dns.
     #[serde(flatten)]
     pub metadata: MetadataOverrides,
@@ -135,9 +150,10 @@ pub struct HttpRouteTimeouts {
 }
 
 impl HttpRoute {
-    /// Finds reserved keys among labels and annotations.
+    /// Finds reserved keys among labels and annotations, and filters that are refused.
     pub(super) fn check(&self, problems: &mut Vec<Problem>) {
         self.metadata.check("spec.httpRoute", problems);
+        route_filters::check(&self.filters, problems);
     }
 }
 

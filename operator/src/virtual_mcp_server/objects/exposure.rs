@@ -12,9 +12,11 @@ use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec}
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use serde_json::json;
+use serde_json::{Value, json};
 use vmcp_crds::lower::{ADMIN_PORT, CLIENT_PORT, METRICS_TOKEN};
-use vmcp_crds::virtual_mcp_server::{Autoscaling, Disruption, HttpRoute, Scale, ServiceMonitor, Validated};
+use vmcp_crds::virtual_mcp_server::{
+    Autoscaling, Disruption, HttpRoute, HttpRouteFilter, Scale, ServiceMonitor, Validated,
+};
 
 use super::meta;
 use crate::runtime::{Child, ChildKind};
@@ -191,21 +193,39 @@ fn http_route(server: &Validated, route: &HttpRoute) -> Child {
     // Clients without a token read there where to get one (RFC 9728).
     let metadata = asks_for_tokens.then_some("/.well-known/oauth-protected-resource");
     let sign_in: &[&str] = if has_auth_server { &AUTH_SERVER_PATHS } else { &[] };
-    let paths = std::iter::once(route.path.as_str()).chain(metadata).chain(sign_in.iter().copied());
-    let matches: Vec<_> =
-        paths.map(|path| json!({ "path": { "type": "PathPrefix", "value": path } })).collect();
-    let mut rule = json!({
-        "matches": matches,
-        "backendRefs": [{ "name": names::service(&server.name), "port": CLIENT_PORT }],
-    });
-    if let (Some(timeouts), Some(rule)) = (&route.timeouts, rule.as_object_mut()) {
-        rule.insert("timeouts".to_owned(), json!(timeouts));
-    }
+    let others: Vec<&str> = metadata.into_iter().chain(sign_in.iter().copied()).collect();
+    let backend = json!({ "name": names::service(&server.name), "port": CLIENT_PORT });
+    let path = route.path.as_str();
+    let all: Vec<&HttpRouteFilter> = route.filters.iter().collect();
+    let rest: Vec<_> = all.iter().copied().filter(|filter| filter.url_rewrite.is_none()).collect();
+    let parts = if rest.len() < all.len() {
+        // The new path is that of MCP, and the Gateway API lets a rule replace one prefix only.
+        vec![(vec![path], all), (others, rest)]
+    } else {
+        vec![(std::iter::once(path).chain(others).collect(), all)]
+    };
+    let parts = parts.iter().filter(|(paths, _)| !paths.is_empty());
+    let rules: Vec<_> = parts.map(|(paths, filters)| rule(route, &backend, paths, filters)).collect();
     let spec = json!({ "spec": {
         "parentRefs": route.parent_refs,
         "hostnames": route.hostnames,
-        "rules": [rule],
+        "rules": rules,
     } });
     let metadata = route.metadata.on(meta(server, names::auxiliary(&server.name)));
     Child::json(ChildKind::HTTPRoute, metadata, spec)
+}
+
+fn rule(route: &HttpRoute, backend: &Value, paths: &[&str], filters: &[&HttpRouteFilter]) -> Value {
+    let matches: Vec<_> =
+        paths.iter().map(|path| json!({ "path": { "type": "PathPrefix", "value": path } })).collect();
+    let mut rule = json!({ "matches": matches, "backendRefs": [backend] });
+    if let Some(rule) = rule.as_object_mut() {
+        if !filters.is_empty() {
+            rule.insert("filters".to_owned(), json!(filters));
+        }
+        if let Some(timeouts) = &route.timeouts {
+            rule.insert("timeouts".to_owned(), json!(timeouts));
+        }
+    }
+    rule
 }

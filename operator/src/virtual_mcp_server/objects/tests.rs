@@ -218,6 +218,42 @@ fn a_route_has_time_limits_labels_and_annotations() {
 }
 
 #[test]
+fn a_route_has_filters_and_rewrites_the_path_of_mcp_alone() {
+    let rewrite = json!({
+        "type": "URLRewrite",
+        "urlRewrite": { "path": { "type": "ReplacePrefixMatch", "replacePrefixMatch": "/mcp" } },
+    });
+    let limit = json!({
+        "type": "ExtensionRef", "extensionRef": { "group": "a.example", "kind": "Limit", "name": "n" },
+    });
+    let rules = |more: &str, filters: Value| {
+        let route = format!("httpRoute: {{parentRefs: [{{name: gw}}], path: /team, filters: {filters}}}");
+        one(&format!("{{{more}, {route}}}"), "HTTPRoute/x-vmcp")["spec"]["rules"].take()
+    };
+    let paths = |rule: &Value| -> Vec<String> {
+        let matches = rule["matches"].as_array().expect("matches");
+        matches.iter().map(|each| each["path"]["value"].as_str().expect("a path").to_owned()).collect()
+    };
+    let anonymous = rules("allowAnonymousExposure: true", json!([rewrite, limit]));
+    assert_eq!(anonymous.as_array().map(Vec::len), Some(1));
+    assert_eq!(anonymous[0]["filters"], json!([rewrite, limit]));
+
+    // Clients read elsewhere where to get a token: under the same limit, and at the path that they ask for.
+    let oidc = "incomingAuth: {type: oidc, oidcConfigRef: {name: login, audience: a}}";
+    let split = rules(oidc, json!([rewrite, limit]));
+    assert_eq!(paths(&split[0]), ["/team"]);
+    assert_eq!(split[0]["filters"], json!([rewrite, limit]));
+    assert_eq!(paths(&split[1]), ["/.well-known/oauth-protected-resource"]);
+    assert_eq!(split[1]["filters"], json!([limit]));
+    assert_eq!(split[1]["backendRefs"], split[0]["backendRefs"]);
+
+    let together = rules(oidc, json!([limit]));
+    assert_eq!(together.as_array().map(Vec::len), Some(1));
+    assert_eq!(paths(&together[0]), ["/team", "/.well-known/oauth-protected-resource"]);
+    assert_eq!(rules(oidc, json!([]))[0].get("filters"), None);
+}
+
+#[test]
 fn metrics_that_want_a_token_are_scraped_with_it() {
     let spec = "{serviceMonitor: {requireToken: true}}";
     let references = References {
