@@ -42,7 +42,7 @@ test-integration: build-tests model ## Run the scenarios with real servers and c
 # The control plane is built first: its first build takes minutes, and its progress is seen only outside of a test.
 test-control-plane: build-tests ## Run the tests of the operator on a real Kubernetes API server (built with Go the first time)
 	@test -n "$(KUBEBUILDER_ASSETS)" || tests/kubernetes/components/build.sh >/dev/null
-	@! command -v go >/dev/null || tests/kubernetes/components/build.sh gitops >/dev/null
+	@! command -v go >/dev/null || for what in gitops gateway-api; do tests/kubernetes/components/build.sh $$what >/dev/null || exit 1; done
 	@scripts/report-skips.sh cargo test --workspace --quiet --test control_plane
 
 # Themes that depend on the API server: schemas and CEL, policies, server-side apply, garbage collection, status.

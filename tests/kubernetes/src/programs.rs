@@ -33,8 +33,13 @@ impl Programs {
     /// Returns the program that asks Argo CD's and Flux's libraries for the health of objects; `None` without
     /// Go, which builds it.
     pub fn gitops() -> Option<Self> {
-        let go = Command::new("go").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-        go.is_ok_and(|go| go.success()).then(|| Self::build(&["gitops"]))
+        has_go().then(|| Self::build(&["gitops"]))
+    }
+
+    /// Returns the folder with the definition of HTTPRoutes, `httproutes.yaml`, of the Gateway API; `None`
+    /// without Go, which fetches it.
+    pub fn gateway_api() -> Option<Self> {
+        has_go().then(|| Self::build(&["gateway-api"]))
     }
 
     fn build(arguments: &[&str]) -> Self {
@@ -61,4 +66,9 @@ impl Programs {
     pub fn path(&self, name: &str) -> PathBuf {
         self.get(name).unwrap_or_else(|| panic!("there is no {name} in {}", self.folder.display()))
     }
+}
+
+fn has_go() -> bool {
+    let go = Command::new("go").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    go.is_ok_and(|go| go.success())
 }

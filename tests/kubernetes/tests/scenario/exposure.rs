@@ -1,11 +1,11 @@
 //! The Service for clients and what leads to it, on a real API server.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use vmcp_crds::VirtualMCPServer;
-use vmcp_kubernetes_tests::{ControlPlane, Operator};
+use vmcp_kubernetes_tests::{ControlPlane, Operator, Programs, skipped};
 
 use super::backends::{apply, assert_writes_nothing, await_condition, place};
-use super::packaging::define_foreign;
+use super::packaging::{await_established, define_foreign};
 
 /// The API server refuses settings of a load balancer at any other Service.
 #[tokio::test]
@@ -67,7 +67,8 @@ async fn routes_autoscalers_and_monitors_are_made_as_they_are_asked_for() {
         [("LEADER_ELECT", "false"), ("ENABLE_HTTP_ROUTES", "true"), ("ENABLE_SERVICE_MONITORS", "true")];
     let operator = Operator::with(&place, "one", &variables).await;
     let spec = "{allowAnonymousExposure: true, \
-        httpRoute: {parentRefs: [{name: gw}], timeouts: {request: 0s}, annotations: {note: a}, labels: {team: b}}, \
+        httpRoute: {parentRefs: [{name: gw}], timeouts: {request: 0s}, annotations: {note: a}, labels: {team: b}, \
+            filters: [{type: ExtensionRef, extensionRef: {group: a.example, kind: Limit, name: limit}}]}, \
         autoscaling: {maxReplicas: 5, behavior: {scaleDown: {policies: [{type: Pods, value: 1, periodSeconds: 60}]}}}, \
         serviceMonitor: {interval: 30s, scrapeTimeout: 10s, relabelings: [{targetLabel: c, replacement: d}]}}";
     apply(&place, "VirtualMCPServer", "x", spec).await;
@@ -78,6 +79,7 @@ async fn routes_autoscalers_and_monitors_are_made_as_they_are_asked_for() {
         })
         .await;
     assert_eq!(route["spec"]["rules"][0]["timeouts"], json!({ "request": "0s" }));
+    assert_eq!(route["spec"]["rules"][0]["filters"][0]["extensionRef"]["kind"], "Limit");
     assert_eq!(route["metadata"]["annotations"]["note"], "a");
     assert_eq!(route["metadata"]["labels"]["team"], "b");
     // The API server adds defaults beside what is asked for, which is no drift.
@@ -103,9 +105,92 @@ async fn routes_autoscalers_and_monitors_are_made_as_they_are_asked_for() {
     place
         .eventually("the settings to go", async || {
             let route = place.json("httproutes/x-vmcp").await;
-            let gone = route.pointer("/spec/rules/0/timeouts").is_none()
+            let gone = ["/spec/rules/0/timeouts", "/spec/rules/0/filters"]
+                .iter()
+                .all(|field| route.pointer(field).is_none())
                 && route["metadata"]["annotations"].get("note").is_none();
             (gone && place.json("hpa/x-vmcp").await.is_null()).then_some(())
         })
         .await;
+}
+
+/// The definition of HTTPRoutes is that of the Gateway API, with rules of its own.
+#[tokio::test]
+async fn a_route_with_filters_is_one_that_the_gateway_api_takes() {
+    let found = tokio::task::spawn_blocking(Programs::gateway_api).await.expect("looking for the definition");
+    let Some(definitions) = found else {
+        skipped("the definitions of the Gateway API are in a Go module, and there is no go");
+        return;
+    };
+    let cluster = ControlPlane::start().await;
+    let definition = std::fs::read_to_string(definitions.path("httproutes.yaml")).expect("the definition");
+    cluster.apply(&definition, "").await.expect("applied");
+    await_established(&cluster, "httproutes.gateway.networking.k8s.io").await;
+    let place = cluster.namespace("filters").await;
+    let variables = [("LEADER_ELECT", "false"), ("ENABLE_HTTP_ROUTES", "true")];
+    let operator = Operator::with(&place, "one", &variables).await;
+
+    let login = "{type: inline, inline: {issuer: 'https://login.example.com'}}";
+    apply(&place, "MCPOIDCConfig", "login", login).await;
+    let filters = json!([
+        { "type": "URLRewrite", "urlRewrite": { "path": { "type": "ReplacePrefixMatch", "replacePrefixMatch": "/mcp" } } },
+        {
+            "type": "RequestHeaderModifier",
+            "requestHeaderModifier": {
+                "set": [{ "name": "X-Tenant", "value": "team one" }],
+                "add": [{ "name": "X-Via", "value": "a" }],
+                "remove": ["X-Debug"],
+            },
+        },
+        {
+            "type": "ResponseHeaderModifier",
+            "responseHeaderModifier": { "set": [{ "name": "Strict-Transport-Security", "value": "max-age=1" }] },
+        },
+        { "type": "ExtensionRef", "extensionRef": { "group": "a.example", "kind": "Limit", "name": "n" } },
+        { "type": "ExtensionRef", "extensionRef": { "group": "", "kind": "ConfigMap", "name": "n" } },
+    ]);
+    let spec = |filters: &Value| {
+        json!({
+            "incomingAuth": {
+                "type": "oidc",
+                "oidcConfigRef": { "name": "login", "audience": "a", "resourceUrl": "https://a.example/team/mcp" },
+            },
+            "httpRoute": { "parentRefs": [{ "name": "gw" }], "path": "/team/mcp", "filters": filters },
+        })
+    };
+    apply(&place, "VirtualMCPServer", "x", &spec(&filters).to_string()).await;
+    let rules = place
+        .eventually("the route", async || {
+            let mut route = place.json("httproutes/x-vmcp").await;
+            route.is_object().then(|| route["spec"]["rules"].take())
+        })
+        .await;
+    assert_eq!(rules[0]["filters"], filters);
+    assert_eq!(rules[0]["matches"], json!([{ "path": { "type": "PathPrefix", "value": "/team/mcp" } }]));
+    // Where clients learn where to get a token, the path stays.
+    assert_eq!(rules[1]["filters"].as_array(), filters.as_array().map(|all| all[1..].to_vec()).as_ref());
+    assert_eq!(rules[1]["matches"][0]["path"]["value"], "/.well-known/oauth-protected-resource");
+    assert_writes_nothing::<VirtualMCPServer>(&place, &operator, "x").await;
+
+    // Limits are those of the Gateway API, so that nothing is refused later than here.
+    let extension = &filters[4];
+    let headers: Vec<_> = (0..17).map(|n| json!({ "name": format!("X-{n}"), "value": "a" })).collect();
+    for (filters, says) in [
+        (json!(vec![extension; 17]), "spec.httpRoute.filters"),
+        (
+            json!([{ "type": "RequestHeaderModifier", "requestHeaderModifier": { "set": headers } }]),
+            "spec.httpRoute.filters[0].requestHeaderModifier.set",
+        ),
+        (
+            json!([{ "type": "RequestMirror", "requestMirror": { "backendRef": { "name": "s" } } }]),
+            "every call twice",
+        ),
+    ] {
+        let refused = json!({
+            "apiVersion": "toolhive.stacklok.com/v1alpha1", "kind": "VirtualMCPServer", "metadata": { "name": "other" },
+            "spec": spec(&filters),
+        });
+        let refused = place.try_apply(&refused.to_string()).await.unwrap_err().to_string();
+        assert!(refused.contains(says), "{refused}");
+    }
 }

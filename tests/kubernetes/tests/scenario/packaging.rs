@@ -82,9 +82,14 @@ pub(super) async fn define_foreign(cluster: &Cluster) {
                      versions: [{{name: v1, served: true, storage: true, schema: {{openAPIV3Schema: {schema}}}}}]}}}}"
         );
         cluster.apply(&definition, "").await.unwrap();
-        let wait = ["wait", "--for", "condition=Established", "--timeout", "180s", "crd", &name];
-        cluster.kubectl(&wait).await.unwrap();
+        await_established(cluster, &name).await;
     }
+}
+
+/// Waits until the API server serves a kind.
+pub(super) async fn await_established(cluster: &Cluster, definition: &str) {
+    let wait = ["wait", "--for", "condition=Established", "--timeout", "180s", "crd", definition];
+    cluster.kubectl(&wait).await.unwrap();
 }
 
 /// Returns the condition that complains about an object; `None` once the operator has looked at it and found
