@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use vmcp_crds::ApiGroup;
@@ -28,6 +29,10 @@ pub(crate) struct Options {
     /// Seconds until a process ends that cannot list every kind: a right or a definition is missing.
     #[arg(long, env = "SYNC_TIMEOUT_SECONDS", default_value_t = 120, global = true)]
     pub(crate) sync_timeout_seconds: u64,
+    /// Seconds until a VirtualMCPServer is looked at again of which nothing changed. Watches tell of changes:
+    /// this repairs what they miss.
+    #[arg(long, env = "RESYNC_SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..), global = true)]
+    pub(crate) resync_seconds: u64,
     /// DNS domain of the cluster, for addresses of Services.
     #[arg(long, env = "CLUSTER_DOMAIN", default_value = "cluster.local", global = true)]
     pub(crate) cluster_domain: String,
@@ -80,7 +85,7 @@ impl Options {
         std::iter::once(ApiGroup::Vmcp).chain(toolhive).collect()
     }
 
-    /// Returns the options that decide how objects are built; `None` without an image of `vmcp`.
+    /// Returns the options that controllers follow; `None` without an image of `vmcp`.
     ///
     /// There is no default image: a wrong guess would show only when the pods of the first VirtualMCPServer
     /// cannot pull it.
@@ -98,6 +103,7 @@ impl Options {
             operator_namespace: self.lease_namespace.clone(),
             look_up_images: self.look_up_images,
             plain_http_registries: self.plain_http_registries.clone(),
+            resync_interval: Duration::from_secs(self.resync_seconds),
             ..BuildSettings::default()
         })
     }

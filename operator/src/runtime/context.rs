@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
@@ -21,7 +22,7 @@ use super::watch::{
     ValueCache, WatchEnvironment,
 };
 
-/// Options of the command line that decide how objects are built.
+/// Options of the command line that controllers follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub struct BuildSettings {
@@ -45,6 +46,8 @@ pub struct BuildSettings {
     pub look_up_images: bool,
     /// Registries that are asked over plain HTTP.
     pub plain_http_registries: Vec<String>,
+    /// The interval at which a resource is looked at again of which nothing changed.
+    pub resync_interval: Duration,
     /// The rules by which `spec.podTemplateSpec` is merged; no option, but read from the API server at start.
     pub pod_schema: Arc<PodSchema>,
 }
@@ -73,6 +76,7 @@ impl Default for BuildSettings {
             operator_namespace: None,
             look_up_images: true,
             plain_http_registries: Vec::new(),
+            resync_interval: Duration::from_mins(5),
             pod_schema: Arc::default(),
         }
     }

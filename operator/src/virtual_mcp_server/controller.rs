@@ -1,7 +1,6 @@
 //! Reconciles a VirtualMCPServer: dereference -> validate -> build -> apply -> observe -> nudge -> status.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -31,10 +30,6 @@ use crate::workload::admin_poller::AdminPoller;
 use crate::workload::cluster_events;
 use crate::workload::health::PodCounts;
 use crate::workload::{of_deployment, workload_of_pod};
-
-/// The interval at which everything is looked at again, although watches and polls tell of changes. Building
-/// a configuration takes milliseconds, and a thousand servers would take them all the time.
-const RESYNC_INTERVAL: Duration = Duration::from_mins(5);
 
 /// Error of a reconcile.
 #[derive(Debug, thiserror::Error)]
@@ -226,6 +221,7 @@ async fn reconcile(
         hasten(poller, &server, &pods, token);
     }
     applied.entirely()?;
-    let again = if waits_for_events { cluster_events::POLL_INTERVAL } else { RESYNC_INTERVAL };
+    let again =
+        if waits_for_events { cluster_events::POLL_INTERVAL } else { context.settings.resync_interval };
     Ok(Action::requeue(again))
 }

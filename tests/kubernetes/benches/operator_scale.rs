@@ -71,7 +71,7 @@ async fn main() {
     cluster.limit_controllers(UNTHROTTLED);
     let client = cluster.client().await;
     let home = cluster.namespace("operator").await;
-    let variables = [("LEADER_ELECT", "false"), ("WATCH_NAMESPACE", "")];
+    let variables = [("LEADER_ELECT", "false"), ("WATCH_NAMESPACE", ""), ("RESYNC_SECONDS", "300")];
     let operator = Operator::with(&home, "one", &variables).await;
     let idle = operator.process.resident_mib();
     let mut places = Vec::new();

@@ -70,6 +70,8 @@ impl Operator {
             .env("METRICS_LISTEN", &metrics)
             .env("HEALTH_LISTEN", &health)
             .env("LOG_FORMAT", "text")
+            // So that a test sees soon whether reconciles without a change write.
+            .env("RESYNC_SECONDS", "10")
             // The control plane runs no pods: the image only has to be named.
             .env("VMCP_IMAGE", "vmcp:none")
             .envs(variables.iter().copied());
