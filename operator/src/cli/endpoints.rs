@@ -1,6 +1,6 @@
 //! The endpoints of the process: `/metrics`, and `/healthz` and `/readyz` at both ports.
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use axum::Router;
 use axum::http::{HeaderMap, StatusCode};
@@ -9,6 +9,7 @@ use axum::routing::get;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
+use parking_lot::Mutex;
 
 use super::metrics_token;
 use super::options::Options;
@@ -18,22 +19,41 @@ use crate::runtime::{Context, Metrics};
 /// Readiness of this replica: ready while it stands by for the Lease, and, once it leads, after the first
 /// list of every kind.
 #[derive(Clone, Default)]
-pub(super) struct Readiness(Arc<OnceLock<Vec<Weak<Context>>>>);
+pub(super) struct Readiness(Arc<Mutex<Role>>);
+
+/// Role of a replica among those that elect one.
+#[derive(Default)]
+enum Role {
+    #[default]
+    Starts,
+    StandsBy,
+    Leads(Vec<Weak<Context>>),
+}
 
 impl Readiness {
+    /// Records that another replica leads.
+    pub(super) fn stand_by(&self) {
+        *self.0.lock() = Role::StandsBy;
+    }
+
     /// Records that this replica leads.
     pub(super) fn lead(&self, contexts: &[Arc<Context>]) {
-        // A process leads once: it ends with its lease.
-        let _ = self.0.set(contexts.iter().map(Arc::downgrade).collect());
+        *self.0.lock() = Role::Leads(contexts.iter().map(Arc::downgrade).collect());
     }
 
     fn answer(&self) -> Response {
-        let mut contexts = self.0.get().into_iter().flatten().filter_map(Weak::upgrade);
-        match contexts.find_map(|context| context.pending_lists()) {
-            None => "ready\n".into_response(),
-            Some(pending) => {
-                (StatusCode::SERVICE_UNAVAILABLE, format!("not listed yet: {pending}\n")).into_response()
+        let waits_for = match &*self.0.lock() {
+            Role::Starts => Some("starting\n".to_owned()),
+            Role::StandsBy => None,
+            Role::Leads(contexts) => {
+                let pending =
+                    contexts.iter().filter_map(Weak::upgrade).find_map(|context| context.pending_lists());
+                pending.map(|pending| format!("not listed yet: {pending}\n"))
             }
+        };
+        match waits_for {
+            None => "ready\n".into_response(),
+            Some(waits_for) => (StatusCode::SERVICE_UNAVAILABLE, waits_for).into_response(),
         }
     }
 }
@@ -68,4 +88,17 @@ pub(super) async fn serve(
         running.push(async move { axum::serve(listener, router).await });
     }
     Ok(async move { drop(running.next().await) }.boxed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replica_is_ready_once_it_stands_by_and_not_while_it_starts() {
+        let readiness = Readiness::default();
+        assert_eq!(readiness.answer().status(), StatusCode::SERVICE_UNAVAILABLE);
+        readiness.stand_by();
+        assert_eq!(readiness.answer().status(), StatusCode::OK);
+    }
 }

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt as _;
 use futures::future::join_all;
 use futures::stream::FuturesUnordered;
+use futures::{FutureExt as _, StreamExt as _};
 use kube::{Client, Config};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -20,6 +20,9 @@ use crate::runtime::{
 
 /// The longest that a shutdown waits for reconciles that are under way; then they are dropped.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The time after which a replica that has not got the Lease is one that stands by.
+const WIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Error that keeps the operator from starting, or ended it.
 #[derive(Debug, thiserror::Error)]
@@ -117,7 +120,15 @@ impl Process<'_> {
         let client = self.client.clone();
         let election =
             Election::new(client, namespace, OPERATOR_NAME, &identity, leadership.clone(), &self.metrics);
-        let Some(lease) = self.shutdown.run_until_cancelled(election.win()).await else { return Ok(()) };
+        // On the heap: the race of the two would be held twice.
+        let mut win = self.shutdown.run_until_cancelled(election.win()).boxed();
+        let won = if let Ok(won) = tokio::time::timeout(WIN_TIMEOUT, &mut win).await {
+            won
+        } else {
+            self.readiness.stand_by();
+            win.await
+        };
+        let Some(lease) = won else { return Ok(()) };
         let contexts = self.contexts(&leadership, &identity);
         let ended = tokio::select! {
             ended = self.control(&contexts) => ended,
