@@ -120,7 +120,7 @@ impl Process<'_> {
         let client = self.client.clone();
         let election =
             Election::new(client, namespace, OPERATOR_NAME, &identity, leadership.clone(), &self.metrics);
-        // On the heap: the race of the two would be held twice.
+        // Boxed, for a future of this size would be moved on the stack.
         let mut win = self.shutdown.run_until_cancelled(election.win()).boxed();
         let won = if let Ok(won) = tokio::time::timeout(WIN_TIMEOUT, &mut win).await {
             won

@@ -21,8 +21,8 @@ pub enum ScanError {
     /// Not UTF-8.
     #[error("the answer is not UTF-8: invalid byte at offset {0}")]
     Encoding(usize),
-    /// Not JSON, in the objects whose keys matter; elsewhere, a bracket, a backslash or a control character
-    /// that no JSON has there.
+    /// Not JSON, in the objects whose keys matter; elsewhere, a backslash or a control character that no JSON
+    /// has there.
     #[error("the answer is not JSON: unexpected byte at offset {0}")]
     Syntax(usize),
     /// A repeated key: parsers disagree on which value counts.
@@ -191,19 +191,18 @@ impl Scanner {
         if envelope.current != Some(Key::Result) || self.depth < 2 {
             return None;
         }
-        let depth = self.depth;
         let is_value = match self.state {
             State::Token(_) | State::Done => false,
             State::Text { is_key } | State::Escape { is_key } | State::Unicode { is_key, .. } => !is_key,
             State::Number(_) | State::Literal(_) | State::Skimmed(_) => true,
         };
-        let (level, container) = if depth > 2 { (meta, Key::Meta) } else { (result, Key::Result) };
+        let (level, container) = if self.depth > 2 { (meta, Key::Meta) } else { (result, Key::Result) };
         let begin = self.found.range(container).map_or(0, |range| range.start + 1);
         let last_end = if level.last_end == 0 { begin } else { level.last_end as usize };
         Some(Progress {
             offset: self.offset,
-            key: result.current.filter(|_| is_value || depth > 2),
-            meta_key: meta.current.filter(|_| is_value && depth > 2),
+            key: result.current.filter(|_| is_value || self.depth > 2),
+            meta_key: meta.current.filter(|_| is_value && self.depth > 2),
             between: (!is_value).then_some(last_end),
         })
     }

@@ -1,8 +1,8 @@
 //! [`Skim`]: finds the end of a container that holds no key which matters, by its strings and brackets alone.
 //!
-//! What ends where it should cannot reach out of its place in the envelope, whatever it says: a bracket of
-//! another kind is an error to every parser. So the grammar within is left to the reader, who parses it
-//! anyway; to check each token, too, takes ten times as long.
+//! A container whose end is known cannot reach out of its place in the envelope. So the grammar within is
+//! left to the reader, who parses it anyway; to check each token, too, takes nine times as long. Brackets are
+//! counted without their kinds: one of the wrong kind is an error to every parser, whatever follows.
 //!
 //! The technique is that of simdjson: 64 bytes are classified by vector instructions, a bit of a word each,
 //! and strings are told from the rest by arithmetic on these words.

@@ -1,9 +1,9 @@
 //! Headers that a filter of a gateway must leave as they were sent.
 //!
-//! Whoever may write a VirtualMCPServer decides about its pods, so that this stops mistakes, not attackers: a
-//! constant `Authorization` makes every client the same one, and the endpoint anonymous without
+//! A constant `Authorization` makes every client the same one, and the endpoint anonymous without
 //! `allowAnonymousExposure`; a constant `Origin` takes the guard against DNS rebinding away; a constant
-//! `Mcp-Session-Id` puts all clients into one session.
+//! `Mcp-Session-Id` puts all clients into one session. The rule stops mistakes, not attackers: the author of
+//! a VirtualMCPServer decides about its pods, too.
 
 use serde_json::{Value, json};
 
