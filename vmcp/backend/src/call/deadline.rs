@@ -89,18 +89,61 @@ impl PieceLimits {
 
     async fn next(&self, pieces: &mut Pieces) -> Option<Result<Bytes, CallError>> {
         let transmission = Transmission::Sent;
+        let cancelled = CallError::Cancelled { transmission };
+        let too_late = CallError::Timeout { after: self.max_call, transmission };
+        // A backend that floods has always a piece ready, so that nothing below would be looked at.
+        if self.cancel.is_cancelled() {
+            return Some(Err(cancelled));
+        }
+        if Instant::now() >= self.last {
+            return Some(Err(too_late));
+        }
         // A client that is slow to read is no silence of the backend.
         self.listener.clock.touch();
         tokio::select! {
             biased;
             item = pieces.next() => item,
-            () = self.cancel.cancelled() => Some(Err(CallError::Cancelled { transmission })),
-            () = sleep_until(self.last) => {
-                Some(Err(CallError::Timeout { after: self.max_call, transmission }))
-            }
+            () = self.cancel.cancelled() => Some(Err(cancelled)),
+            () = sleep_until(self.last) => Some(Err(too_late)),
             (after, _) = self.listener.clock.expiry(Instant::now(), self.deadline, self.max_call) => {
                 Some(Err(CallError::Timeout { after, transmission }))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(last: Instant) -> PieceLimits {
+        let hour = Duration::from_hours(1);
+        PieceLimits {
+            listener: Arc::default(),
+            cancel: CancellationToken::new(),
+            deadline: hour,
+            max_call: hour,
+            last,
+        }
+    }
+
+    fn flood() -> Pieces {
+        stream::repeat_with(|| Ok(Bytes::from_static(b"a"))).boxed()
+    }
+
+    #[tokio::test]
+    async fn a_backend_that_floods_is_ended_like_one_that_is_silent() {
+        let hour = Duration::from_hours(1);
+        let late = limits(Instant::now()).apply(flood()).next().await;
+        assert!(matches!(late, Some(Err(CallError::Timeout { after, .. })) if after == hour), "{late:?}");
+
+        let limits = limits(Instant::now() + hour);
+        let cancel = limits.cancel.clone();
+        let mut pieces = limits.apply(flood());
+        assert!(matches!(pieces.next().await, Some(Ok(_))));
+        cancel.cancel();
+        let cancelled = pieces.next().await;
+        assert!(matches!(cancelled, Some(Err(CallError::Cancelled { .. }))), "{cancelled:?}");
+        assert!(pieces.next().await.is_none());
     }
 }
