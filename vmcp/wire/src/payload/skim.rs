@@ -33,8 +33,6 @@ struct Classes {
     opening: u64,
     closing: u64,
     controls: u64,
-    /// Tabs and line ends, which are spaces outside of strings.
-    spaces: u64,
 }
 
 impl Classes {
@@ -49,7 +47,6 @@ impl Classes {
             opening: braces.simd_eq(b'{').to_bitmask(),
             closing: braces.simd_eq(b'}').to_bitmask(),
             controls: block.simd_lt(0x20).to_bitmask(),
-            spaces: (block.simd_eq(b'\n') | block.simd_eq(b'\r') | block.simd_eq(b'\t')).to_bitmask(),
         }
     }
 }
@@ -71,22 +68,27 @@ impl Skim {
     fn read_by<S: Simd>(&mut self, simd: S, bytes: &[u8]) -> Result<Option<usize>, usize> {
         let (blocks, tail) = bytes.as_chunks::<BLOCK>();
         for (number, block) in blocks.iter().enumerate() {
-            let end = self.block(Classes::of(simd, *block), BLOCK).map_err(|at| number * BLOCK + at)?;
+            let end = self.block(simd, block, BLOCK).map_err(|at| number * BLOCK + at)?;
             if let Some(end) = end {
                 return Ok(Some(number * BLOCK + end));
             }
         }
         let mut last = [b' '; BLOCK];
         last.iter_mut().zip(tail).for_each(|(to, from)| *to = *from);
-        let end = self.block(Classes::of(simd, last), tail.len());
+        let end = self.block(simd, &last, tail.len());
         let before = blocks.len() * BLOCK;
         end.map(|end| end.map(|end| before + end)).map_err(|at| before + at)
     }
 
     /// Reads a block, of which `length` bytes are to be read and spaces follow.
     #[inline(always)]
-    fn block(&mut self, classes: Classes, length: usize) -> Result<Option<usize>, usize> {
-        let Classes { mut quotes, backslashes, opening, closing, controls, spaces } = classes;
+    fn block<S: Simd>(
+        &mut self,
+        simd: S,
+        block: &[u8; BLOCK],
+        length: usize,
+    ) -> Result<Option<usize>, usize> {
+        let Classes { mut quotes, backslashes, opening, closing, controls } = Classes::of(simd, *block);
         if backslashes != 0 || self.in_escape {
             let (escaped, goes_on) = escaped(backslashes, self.in_escape);
             self.in_escape = if length < BLOCK { escaped >> length & 1 == 1 } else { goes_on };
@@ -98,7 +100,11 @@ impl Skim {
         // Set from each opening quote to the byte in front of the closing one.
         let text = parity(quotes) ^ 0_u64.wrapping_sub(u64::from(self.in_text));
         self.in_text = text >> (BLOCK - 1) == 1;
-        let wrong = (controls & (text | !spaces) | backslashes & !text).trailing_zeros();
+        let mut wrong = backslashes & !text;
+        if controls != 0 {
+            wrong |= controls & (text | !spaces(simd, *block));
+        }
+        let wrong = wrong.trailing_zeros();
         let (opening, closing) = (opening & !text, closing & !text);
         let (opened, closed) = (count(opening), count(closing));
         if closed >= self.depth
@@ -127,6 +133,13 @@ impl Skim {
         }
         None
     }
+}
+
+/// Returns a bit for each tab and line end, which are spaces outside of strings.
+#[inline(always)]
+fn spaces<S: Simd>(simd: S, block: [u8; BLOCK]) -> u64 {
+    let block: u8x64<S> = block.simd_into(simd);
+    (block.simd_eq(b'\n') | block.simd_eq(b'\r') | block.simd_eq(b'\t')).to_bitmask()
 }
 
 fn count(bits: u64) -> usize {

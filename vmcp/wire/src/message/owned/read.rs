@@ -37,9 +37,12 @@ pub(crate) struct Entry {
 impl Entry {
     /// True if the key means `name`.
     pub(crate) fn is(&self, text: &str, name: &str) -> bool {
-        let inner = text.as_bytes().get(self.key.unquoted().range());
-        inner == Some(name.as_bytes())
-            || self.is_escaped && text::unquoted(self.key.of(text)).is_some_and(|key| key == name)
+        if self.is_escaped {
+            return text::unquoted(self.key.of(text)).is_some_and(|key| key == name);
+        }
+        let inside = self.key.unquoted().range();
+        // Most keys differ in their length.
+        inside.len() == name.len() && text.as_bytes().get(inside) == Some(name.as_bytes())
     }
 }
 
