@@ -2,12 +2,14 @@
 //! arrived.
 
 use std::collections::VecDeque;
+use std::io::IoSlice;
 use std::ops::Range;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 
 /// A message, or a part of one, as pieces that are written one after another. The pieces are
-/// reference-counted [`Bytes`]: a slice or a clone of the rope shares them and copies nothing.
+/// reference-counted [`Bytes`]: a slice or a clone of the rope shares them and copies nothing. As a [`Buf`]
+/// all of them go into one vectored write.
 ///
 /// ```
 /// use vmcp_json::byte_rope::ByteRope;
@@ -125,6 +127,39 @@ impl ByteRope {
     }
 }
 
+/// Reads the bytes from the front; what was read is gone from the rope.
+impl Buf for ByteRope {
+    fn remaining(&self) -> usize {
+        self.length
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.pieces.front().map_or(&[], |piece| piece)
+    }
+
+    fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        let both = slices.iter_mut().zip(&self.pieces);
+        both.map(|(slice, piece)| *slice = IoSlice::new(piece)).count()
+    }
+
+    fn advance(&mut self, count: usize) {
+        let mut left = count;
+        while let Some(piece) = self.pieces.front_mut() {
+            if piece.len() > left {
+                piece.advance(left);
+                self.length -= left;
+                break;
+            }
+            left -= piece.len();
+            self.pop();
+        }
+    }
+
+    fn copy_to_bytes(&mut self, length: usize) -> Bytes {
+        self.split_to(length).into_bytes()
+    }
+}
+
 impl FromIterator<Bytes> for ByteRope {
     fn from_iter<I: IntoIterator<Item = Bytes>>(pieces: I) -> Self {
         let mut all = Self::new();
@@ -166,5 +201,20 @@ mod tests {
         assert_eq!((rest.split_to(9).into_bytes(), rest.len()), ("efg".into(), 0));
         assert_eq!(pieces.pop().map(|piece| piece.len()), Some(3));
         assert_eq!(pieces.len(), 4);
+    }
+
+    #[test]
+    fn a_rope_is_written_as_one_buffer() {
+        let mut rope: ByteRope = ["abc", "de", "f"].into_iter().map(Bytes::from).collect();
+        let mut slices = [IoSlice::new(&[]); 2];
+        assert_eq!(rope.chunks_vectored(&mut slices), 2);
+        assert_eq!(slices.map(|slice| slice.to_vec()), [b"abc".to_vec(), b"de".to_vec()]);
+        // A write that took a piece and a half.
+        rope.advance(4);
+        assert_eq!((rope.remaining(), rope.chunk()), (2, b"e".as_slice()));
+        assert_eq!(rope.chunks_vectored(&mut [IoSlice::new(&[]); 5]), 2);
+        assert_eq!(rope.clone().copy_to_bytes(2), "ef");
+        rope.advance(2);
+        assert_eq!((rope.len(), rope.chunk()), (0, [].as_slice()));
     }
 }

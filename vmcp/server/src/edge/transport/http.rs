@@ -8,6 +8,7 @@ pub(crate) mod activity;
 pub(crate) mod arriving_event;
 mod call_streams;
 pub(crate) mod client_body;
+mod coalesced;
 pub(crate) mod exchange;
 pub(crate) mod forward;
 pub(crate) mod refuse;
