@@ -14,4 +14,5 @@ pub mod serve;
 mod socket;
 mod stack;
 mod tls;
+mod wake_gate;
 mod workers;

@@ -10,7 +10,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::IpAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Poll, ready};
 use std::time::Duration;
@@ -30,6 +30,7 @@ use vmcp_config::Server;
 use super::http2::StreamExecutor;
 use super::socket::{ClientSocket, ClientStream};
 use super::tls::{Accepted, TlsPort};
+use super::wake_gate::poll_when_woken;
 use crate::edge::transport::http::activity::Activity;
 use crate::edge::transport::http::exchange::{Arrival, Response, Service};
 use crate::engine::Engine;
@@ -241,7 +242,7 @@ async fn drive<C: Future>(
     limit: Duration,
 ) -> Driven<C::Output> {
     let (mut idle_since, mut begun) = (Some(Instant::now()), activity.begun());
-    let mut alarm = std::pin::pin!(sleep_until(Instant::now() + limit));
+    let mut alarm = pin!(sleep_until(Instant::now() + limit));
     let mut armed = true;
     std::future::poll_fn(move |context| {
         loop {
@@ -303,8 +304,8 @@ impl<S: Service<Arrival> + Clone> RequestContext<S> {
                 if let Some(certificate) = certificate {
                     head.extensions.insert(certificate);
                 }
-                let mut response =
-                    stack.call(Arrival { head: Box::new(head), body, reading, from, snapshot }).await;
+                let arrival = Arrival { head: Box::new(head), body, reading, from, snapshot };
+                let mut response = poll_when_woken(pin!(stack.call(arrival))).await;
                 response.body_mut().end(answering);
                 if activity.closes_after_answer() {
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
