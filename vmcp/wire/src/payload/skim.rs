@@ -9,11 +9,15 @@
 
 #![expect(clippy::inline_always, reason = "vector instructions are those of the caller, which dispatches")]
 
+use std::array::from_ref;
+
 use fearless_simd::prelude::*;
 use fearless_simd::{Level, dispatch, u8x64};
 
 /// Bytes that are classified at once: the bits of a word.
 const BLOCK: usize = 64;
+/// Blocks that are classified together.
+const GROUP: usize = 2;
 
 /// The place in a container that was reached.
 #[derive(Debug, Clone, Copy)]
@@ -26,7 +30,7 @@ pub(super) struct Skim {
 }
 
 /// A bit for each byte of a block that is of a class, the first byte in the lowest bit.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Classes {
     quotes: u64,
     backslashes: u64,
@@ -67,17 +71,49 @@ impl Skim {
     #[inline(always)]
     fn read_by<S: Simd>(&mut self, simd: S, bytes: &[u8]) -> Result<Option<usize>, usize> {
         let (blocks, tail) = bytes.as_chunks::<BLOCK>();
-        for (number, block) in blocks.iter().enumerate() {
-            let end = self.block(simd, block, BLOCK).map_err(|at| number * BLOCK + at)?;
-            if let Some(end) = end {
-                return Ok(Some(number * BLOCK + end));
+        let (groups, single) = blocks.as_chunks::<GROUP>();
+        let mut read = 0;
+        for group in groups {
+            if let Some(end) = self.group(simd, group, read)? {
+                return Ok(Some(end));
             }
+            read += GROUP * BLOCK;
+        }
+        for block in single {
+            if let Some(end) = self.group(simd, from_ref(block), read)? {
+                return Ok(Some(end));
+            }
+            read += BLOCK;
         }
         let mut last = [b' '; BLOCK];
         last.iter_mut().zip(tail).for_each(|(to, from)| *to = *from);
-        let end = self.block(simd, &last, tail.len());
-        let before = blocks.len() * BLOCK;
-        end.map(|end| end.map(|end| before + end)).map_err(|at| before + at)
+        let end = self.block(simd, &last, Classes::of(simd, last), tail.len());
+        end.map(|end| end.map(|end| read + end)).map_err(|at| read + at)
+    }
+
+    /// Reads blocks, of which the first begins at offset `start`. All are classified before the first is
+    /// looked at, so that the processor does both at once.
+    #[inline(always)]
+    fn group<S: Simd, const N: usize>(
+        &mut self,
+        simd: S,
+        group: &[[u8; BLOCK]; N],
+        start: usize,
+    ) -> Result<Option<usize>, usize> {
+        let mut classes = [Classes::default(); N];
+        // No closures: they would be compiled without the vector instructions.
+        for (classes, block) in classes.iter_mut().zip(group) {
+            *classes = Classes::of(simd, *block);
+        }
+        let mut read = start;
+        for (block, classes) in group.iter().zip(classes) {
+            match self.block(simd, block, classes, BLOCK) {
+                Ok(None) => read += BLOCK,
+                Ok(Some(end)) => return Ok(Some(read + end)),
+                Err(at) => return Err(read + at),
+            }
+        }
+        Ok(None)
     }
 
     /// Reads a block, of which `length` bytes are to be read and spaces follow.
@@ -86,9 +122,10 @@ impl Skim {
         &mut self,
         simd: S,
         block: &[u8; BLOCK],
+        classes: Classes,
         length: usize,
     ) -> Result<Option<usize>, usize> {
-        let Classes { mut quotes, backslashes, opening, closing, controls } = Classes::of(simd, *block);
+        let Classes { mut quotes, backslashes, opening, closing, controls } = classes;
         if backslashes != 0 || self.in_escape {
             let (escaped, goes_on) = escaped(backslashes, self.in_escape);
             self.in_escape = if length < BLOCK { escaped >> length & 1 == 1 } else { goes_on };
