@@ -1,8 +1,8 @@
 //! [`poll_when_woken`]: leaves a future alone until something that it waits for has happened.
 //!
-//! hyper polls the future of a request whenever it polls its connection, and it wakes the connection once more
-//! for each piece of a body that is taken. Without a gate each call would be polled three times through all
-//! layers to send a request and to receive its answer.
+//! hyper polls the future of a request whenever it polls its connection, and it wakes the connection for each
+//! piece of a body that is taken. Without a gate a call would be polled three times through all layers to send
+//! a request and to receive its answer.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -71,8 +71,8 @@ mod tests {
 
     #[test]
     fn only_a_future_that_was_woken_is_polled() {
-        let wakes = Arc::<CountingWaker>::default();
-        let waker = Waker::from(Arc::clone(&wakes));
+        let counter = Arc::<CountingWaker>::default();
+        let waker = Waker::from(Arc::clone(&counter));
         let mut context = Context::from_waker(&waker);
         let polls = AtomicUsize::new(0);
         let mut inner = pin!(poll_fn(|context| {
@@ -85,30 +85,30 @@ mod tests {
         let mut gated = pin!(poll_when_woken(inner.as_mut()));
         for polled in [1, 2, 2, 2] {
             assert!(gated.as_mut().poll(&mut context).is_pending());
-            assert_eq!((polls.load(Ordering::SeqCst), wakes.0.load(Ordering::SeqCst)), (polled, 1));
+            assert_eq!((polls.load(Ordering::SeqCst), counter.0.load(Ordering::SeqCst)), (polled, 1));
         }
     }
 
     #[tokio::test]
     async fn a_wake_up_from_elsewhere_gets_through_and_one_of_the_end_does_not() {
-        let (sender, receiver) = tokio::sync::oneshot::channel();
-        let wakes = Arc::<CountingWaker>::default();
-        let waker = Waker::from(Arc::clone(&wakes));
+        let (sender, answer) = tokio::sync::oneshot::channel();
+        let counter = Arc::<CountingWaker>::default();
+        let waker = Waker::from(Arc::clone(&counter));
         let mut context = Context::from_waker(&waker);
         let mut inner = pin!(async {
-            let received = receiver.await;
+            let answer = answer.await;
             poll_fn(|context| {
                 context.waker().wake_by_ref();
                 Poll::Ready(())
             })
             .await;
-            received
+            answer
         });
         let mut gated = pin!(poll_when_woken(inner.as_mut()));
         assert!(gated.as_mut().poll(&mut context).is_pending());
         sender.send(7).unwrap();
-        assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
+        assert_eq!(counter.0.load(Ordering::SeqCst), 1);
         assert_eq!(gated.as_mut().poll(&mut context), Poll::Ready(Ok(7)));
-        assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
+        assert_eq!(counter.0.load(Ordering::SeqCst), 1);
     }
 }

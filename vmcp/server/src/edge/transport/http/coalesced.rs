@@ -20,7 +20,7 @@ enum Rest {
     #[default]
     Ended,
     ToCome(Pieces),
-    /// What is ready is followed by an error.
+    /// An error follows what is ready.
     Broken(BrokenOff),
 }
 
