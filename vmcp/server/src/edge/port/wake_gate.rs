@@ -1,8 +1,8 @@
 //! [`poll_when_woken`]: leaves a future alone until something that it waits for has happened.
 //!
-//! hyper polls the future of a request whenever it polls its connection, and it wakes the connection for each
-//! piece of a body that is taken. Without a gate a call would be polled three times through all layers to send
-//! a request and to receive its answer.
+//! hyper polls the future of a request whenever it polls its connection, and it wakes the connection for
+//! each piece of a body that is taken. Without a gate a call would be polled three times through all layers
+//! to send a request and to receive its answer.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
