@@ -21,11 +21,16 @@ const HTTP1_PIECE: PieceSize = PieceSize { enough: 256 * 1024, most: usize::MAX 
 /// Bounds of a piece handed to an HTTP/2 stream. The stream takes a whole piece as soon as the client grants
 /// it a single byte, and what it took is beyond every clock.
 const HTTP2_PIECE: PieceSize = PieceSize { enough: 16 * 1024, most: 16 * 1024 };
+/// Bytes that may be unsent when the body says that it has ended, and its permit is given back. After a
+/// larger piece hyper asks once more, which it does when the piece is written.
+const MAX_UNSENT_AT_END: usize = 16 * 1024;
 
 /// The body of a response, with what is to be released when it has been sent or dropped.
 #[derive(Default)]
 pub(crate) struct ClientBody {
     content: Coalesced,
+    /// Length of the piece that was handed over last.
+    last_piece: usize,
     /// True for server-sent events that belong to no call: the GET stream, `subscriptions/listen`.
     is_pushed: bool,
     permit: Option<RequestPermit>,
@@ -88,11 +93,14 @@ impl Body for ClientBody {
         if let Some(clock) = &self.clock {
             clock.polled(matches!(polled, Poll::Ready(Some(_))));
         }
+        if let Poll::Ready(piece) = &polled {
+            self.last_piece = piece.as_ref().and_then(|piece| piece.as_ref().ok()).map_or(0, ByteRope::len);
+        }
         polled.map(|piece| piece.map(|piece| piece.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.content.known_length() == Some(0)
+        self.content.known_length() == Some(0) && self.last_piece <= MAX_UNSENT_AT_END
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -122,6 +130,16 @@ mod tests {
             assert_eq!(pieces.len(), if watched { 3 } else { 1 });
             assert_eq!(pieces.concat(), expected);
             assert!(body.is_end_stream());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_large_body_holds_its_permit_until_it_was_written() {
+        for (length, ends_at_once) in [(1024, true), (100 * 1024, false)] {
+            let mut body = ClientBody::of(vec![b'a'; length]);
+            assert!(body.frame().await.is_some());
+            assert_eq!(body.is_end_stream(), ends_at_once, "{length}");
+            assert!(body.frame().await.is_none() && body.is_end_stream());
         }
     }
 }
