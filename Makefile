@@ -13,7 +13,7 @@ REPORT := scripts/report-skips.sh
 SCENARIO_THREADS ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores * 3 < 4 ? 4 : cores * 3)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test need-go control-plane control-plane-oldest test-unit test-integration test-kubernetes test-control-plane test-oldest-kubernetes test-dynamic-tools tools-metrics e2e conformance build-tests model lint format check-format check-signs doc clippy deny bench bench-operator first-start fuzz fuzz-short schema crds check-generated image helm-lint deploy-manifests olm-validate clean-cache
+.PHONY: help setup build demo test need-go control-plane control-plane-oldest test-unit test-integration test-kubernetes test-control-plane test-oldest-kubernetes test-dynamic-tools tools-metrics e2e conformance build-tests model lint format check-format check-signs features check-features doc clippy deny bench bench-operator first-start fuzz fuzz-short schema crds check-generated image helm-lint deploy-manifests olm-validate clean-cache
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -87,7 +87,7 @@ conformance: build-tests ## Run the official conformance suite direct and throug
 model: build-tests
 	@$(VMCP) model status --dir $(VMCP_MODEL_DIR) >/dev/null || $(STAGE) "fetch the model" scripts/retry.sh $(VMCP) model pull --dir $(VMCP_MODEL_DIR)
 
-lint: check-format check-signs clippy doc deny ## Check format, signs, lints, documentation, licenses and sources
+lint: check-format check-signs check-features clippy doc deny ## Check format, signs, lints, documentation, licenses and sources
 
 format: ## Format the code
 	cargo fmt --all
@@ -98,9 +98,14 @@ check-format: setup
 check-signs: setup ## Check the repository's own rules: comments, spelling, links, the size of folders
 	@$(STAGE) "signs" scripts/test.sh --test repository
 
-# Through clippy's driver, with its arguments: the crates that `make clippy` checked are not checked again.
 doc: setup ## Build the documentation of the code; a broken link fails
 	@RUSTDOCFLAGS="-D warnings" $(STAGE) "documentation" cargo doc --workspace --no-deps --document-private-items
+
+features: ## Write tests/features/Cargo.toml, after a dependency or a feature changed
+	@scripts/features.py
+
+check-features: setup
+	@$(STAGE) "features" scripts/features.py --check
 
 clippy: setup
 	@$(STAGE) "clippy" cargo clippy --workspace --all-targets --features vmcp-fuzz/libfuzzer -- -D warnings

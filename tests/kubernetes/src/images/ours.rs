@@ -30,8 +30,8 @@ const INPUTS: [&str; 4] = ["Dockerfile", ".dockerignore", "Cargo.lock", "Cargo.t
 /// Builds both images, and returns their archives.
 ///
 /// `VMCP_E2E_IMAGES=dockerfile` asks for the Dockerfile, as the nightly workflow does; `programs` for the
-/// programs of the tests. Without it, the Dockerfile builds both when one of its [`INPUTS`] differs from those
-/// of its last success.
+/// programs of the tests. Without it, the Dockerfile builds both when one of its [`INPUTS`] differs from
+/// those of its last success.
 pub async fn ours() -> Vec<PathBuf> {
     let root = repository();
     let inputs = INPUTS.map(|name| digest_of(&root.join(name)));
