@@ -98,8 +98,9 @@ check-format: setup
 check-signs: setup ## Check the repository's own rules: comments, spelling, links, the size of folders
 	@$(STAGE) "signs" scripts/test.sh --test repository
 
+# With the features of clippy: both check the same dependencies, once.
 doc: setup ## Build the documentation of the code; a broken link fails
-	@RUSTDOCFLAGS="-D warnings" $(STAGE) "documentation" cargo doc --workspace --no-deps --document-private-items
+	@RUSTDOCFLAGS="-D warnings" $(STAGE) "documentation" cargo doc --workspace --features vmcp-fuzz/libfuzzer --no-deps --document-private-items
 
 features: ## Write tests/features/Cargo.toml, after a dependency or a feature changed
 	@scripts/features.py
@@ -121,7 +122,7 @@ bench: setup ## Measure, and print one table with ratios (QUICK=1: a fifth of th
 	cargo run --release --quiet -p vmcp-bench -- $(if $(QUICK),--quick) $(STAGES)
 
 first-start: build-tests model ## Start 22 real servers from an empty package cache, and print how long that takes (downloads a gigabyte)
-	cargo test --workspace --quiet --test scenarios -- --ignored --nocapture twenty_two_servers
+	VMCP_FIRST_START=1 $(STAGE) "22 servers" scripts/test.sh --test scenarios -- --nocapture twenty_two_servers
 
 bench-operator: setup ## Measure the operator under 200 servers at once, on a real API server (QUICK=1: 20; SCALE=1: 1,000 servers and 5,000 backends in 200 namespaces)
 	cargo build --release --quiet -p vmcp-operator

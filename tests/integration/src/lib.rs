@@ -28,7 +28,6 @@ mod proxies;
 mod raw_connection;
 mod script;
 mod services;
-mod skip;
 mod vmcp;
 
 pub use bridge::Bridge;
@@ -41,14 +40,14 @@ pub use raw_connection::RawConnection;
 pub use script::console_page::{PageCommand, page_commands};
 pub use script::run_script;
 pub use services::{Collector, IdentityProvider, Redis, Span, browse};
-pub use skip::skipped;
 pub use vmcp::{Cli, Vmcp, VmcpBuilder, vmcp_command};
+pub use vmcp_tidy::skipped;
 
 use std::time::Duration;
 
 /// Longest wait for anything that is not meant to be slow; then the test fails. Generous: the machine may be
 /// busy with other tests.
-pub const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
+pub const WAIT_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Asks `check` every 25 ms until it returns something, or fails the test after [`WAIT_TIMEOUT`] with `what`
 /// was waited for.

@@ -9,12 +9,15 @@ mod layout;
 mod links;
 mod repository;
 mod signs;
+mod silent_skips;
+mod skip;
 mod spelling;
 
 use std::fmt;
 
 pub use exposition::metrics_table;
 pub use repository::{Repository, RepositoryError};
+pub use skip::skipped;
 
 /// One broken rule, at one place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,10 +40,11 @@ impl fmt::Display for Finding {
 pub type Check = fn(&Repository) -> Vec<Finding>;
 
 /// Every check, with the name of the rule.
-pub const CHECKS: [(&str, Check); 5] = [
+pub const CHECKS: [(&str, Check); 6] = [
     ("comments", signs::comments),
     ("requirement codes", signs::codes),
     ("spelling", spelling::american),
     ("links", links::lead_somewhere),
     ("layout", layout::folders),
+    ("silent skips", silent_skips::none),
 ];

@@ -62,8 +62,8 @@ pub fn main() -> Result<()> {
     let alone =
         Builder::new_multi_thread().enable_all().build()?.block_on(measure_alone(&mut report, &options));
     // A stage that failed does not hide the rows of the others.
-    report.print();
-    overhead.and(alone)
+    let targets = report.print();
+    overhead.and(alone).and(targets)
 }
 
 /// Measures vmcp by itself: start, memory, search, catalog, embedding.

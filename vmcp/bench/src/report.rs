@@ -2,10 +2,14 @@
 #![expect(clippy::print_stdout, reason = "printing the table is what a benchmark is for")]
 #![expect(clippy::print_stderr, reason = "targets and notes are for people, apart from the table")]
 
+use anyhow::{Result, ensure};
 use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{CellAlignment, Table};
 
 use crate::samples::Samples;
+
+/// Begins the line of a target that was not met.
+const MISSED: &str = "MISSED";
 
 /// Sections of the table, in the order in which they are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -117,7 +121,7 @@ impl Report {
 
     /// Checks a figure against its target.
     pub(crate) fn check_target(&mut self, what: &str, unit: Unit, figure: f64, at_most: f64) {
-        let verdict = if figure <= at_most { "met" } else { "MISSED" };
+        let verdict = if figure <= at_most { "met" } else { MISSED };
         let (figure, at_most) = (format_value(figure, unit), format_value(at_most, unit));
         self.targets.push(format!("{verdict}: {what}: {figure}, promised {at_most}"));
     }
@@ -127,8 +131,9 @@ impl Report {
         self.targets.push(format!("note: {what}"));
     }
 
-    /// Prints the table to standard output, and targets and notes to standard error.
-    pub(crate) fn print(mut self) {
+    /// Prints the table to standard output, and targets and notes to standard error. Missed targets are an
+    /// error.
+    pub(crate) fn print(mut self) -> Result<()> {
         self.rows.sort_by_key(|(section, _)| *section);
         let mut table = Table::new();
         table.load_style(ASCII_MARKDOWN);
@@ -176,6 +181,9 @@ impl Report {
         }
         println!("{table}");
         self.targets.iter().for_each(|target| eprintln!("{target}"));
+        let missed = self.targets.iter().filter(|target| target.starts_with(MISSED)).count();
+        ensure!(missed == 0, "targets missed: {missed}; they are listed above");
+        Ok(())
     }
 }
 
@@ -196,4 +204,22 @@ pub(crate) fn format_value(value: f64, unit: Unit) -> String {
 fn significant(value: f64) -> String {
     let magnitude = if value == 0.0 { 0.0 } else { value.abs().log10().floor() };
     format!("{value:.*}", (2.0 - magnitude).clamp(0.0, 4.0) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_that_was_missed_is_an_error() {
+        let mut report = Report::new(true);
+        report.check_target("a call", Unit::Seconds, 0.9, 1.0);
+        report.note("a row is missing");
+        report.print().unwrap();
+        for (figure, is_met) in [(1.0, true), (1.1, false), (f64::NAN, false)] {
+            let mut report = Report::new(true);
+            report.check_target("a call", Unit::Seconds, figure, 1.0);
+            assert_eq!(report.print().is_ok(), is_met, "{figure}");
+        }
+    }
 }

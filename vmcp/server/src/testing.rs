@@ -227,6 +227,9 @@ fn answer_of_everything(name: &str, method: &str, params: &Value) -> Option<Valu
             json!({"resourceTemplates": [{"uriTemplate": format!("{name}://{{id}}"), "name": "any"}]})
         }
         "prompts/get" => json!({"messages": []}),
+        "resources/read" if params["uri"] == note => {
+            json!({"contents": [{"uri": note, "mimeType": "text/plain", "text": format!("a note of {name}")}]})
+        }
         "resources/read" => json!({"contents": []}),
         "resources/subscribe" => json!({}),
         "completion/complete" => json!({"completion": {"values": []}}),

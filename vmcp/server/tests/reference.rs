@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use vmcp::edge::port::admin_routes::ADMIN_ROUTES;
 use vmcp::telemetry::metrics::{
-    BackendLabels, ChangeLabels, EmbeddingLabels, LimitLabels, Metrics, ReloadLabels,
+    BackendLabels, ChangeLabels, ContextLabels, EmbeddingLabels, IssuerLabels, LimitLabels, Metrics,
+    RefusalLabels, ReloadLabels, StoreLabels,
 };
 
 /// Compares a page with the committed one, or writes it if `VMCP_UPDATE_SCHEMA` is set.
@@ -37,11 +38,15 @@ fn metrics_page() {
         .inc();
     metrics.config_reloads.get_or_create(&ReloadLabels { outcome: "applied" }).inc();
     metrics.client_limits_reached.get_or_create(&LimitLabels { limit: "questions" }).inc();
+    metrics.client_requests_refused.get_or_create(&RefusalLabels { reason: "host" }).inc();
+    metrics.tools_contexts.get_or_create(&ContextLabels { context: "jira".to_owned() }).inc();
+    metrics.identity_provider_up.get_or_create(&IssuerLabels { issuer: "https://a".to_owned() }).set(1);
+    metrics.rate_limit_store_up.get_or_create(&StoreLabels { provider: "redis".to_owned() }).set(1);
     let exposition = metrics.encode();
-    for family in exposition.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()) {
-        let has_sample = exposition.lines().any(|line| line.starts_with(family));
-        assert!(has_sample, "{family} has no sample, so its labels would be missing from the page");
-    }
+    let is_written =
+        |family: &str| exposition.lines().any(|line| line.starts_with(&format!("# TYPE {family} ")));
+    let missing: Vec<_> = Metrics::FAMILIES.iter().filter(|family| !is_written(family)).collect();
+    assert!(missing.is_empty(), "give each of them a sample here, or the page lacks them: {missing:?}");
     let table = vmcp_tidy::metrics_table(&exposition);
     assert_committed(
         "metrics.md",

@@ -50,7 +50,8 @@ async fn a_bad_edit_keeps_the_last_good_configuration() {
         let answer = client.call_tool("echo_echo", json!({"message": "still here"})).await;
         assert_eq!(answer.content_text(), "still here", "{}", answer.text);
     }
-    assert!(vmcp.process.output().contains("foo"), "the log names the mistake");
+    // The log names the mistake.
+    vmcp.process.line_after("foo").await;
     vmcp.reconfigure(json!({"optimizer": {"exposure": "MetaOnly"}}));
     eventually("the good edit", async || (client.tools().await.len() == 2).then_some(())).await;
 }

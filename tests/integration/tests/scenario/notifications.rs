@@ -173,16 +173,19 @@ async fn a_changed_definition_is_an_event_with_a_before_and_an_after() {
     .await;
     let found = client.find_tool(json!({"tool_description": "erase everything"})).await;
     assert_eq!(found.structured()["tools"][0]["name"], "jira_create_note");
-    let changed = vmcp.metrics().await;
-    assert!(
-        changed
-            .lines()
-            .any(|line| line.starts_with("vmcp_catalog_changes_total") && line.contains("updated")),
-        "{changed}"
-    );
-    let output = vmcp.process.output();
-    let line = output.lines().find(|line| line.contains("\"tool changed\"") && line.contains("create_note"));
-    let line = line.unwrap_or_else(|| panic!("no event in {output}"));
+    eventually("the change to be counted", async || {
+        let changed = vmcp.metrics().await;
+        let is_update =
+            |line: &str| line.starts_with("vmcp_catalog_changes_total") && line.contains("updated");
+        changed.lines().any(is_update).then_some(())
+    })
+    .await;
+    let line = eventually("the event in the log", async || {
+        let output = vmcp.process.output();
+        let is_event = |line: &&str| line.contains("\"tool changed\"") && line.contains("create_note");
+        output.lines().find(is_event).map(str::to_owned)
+    })
+    .await;
     let hash = |key: &str| {
         let value = line.split_once(key).map(|(_, rest)| rest.chars().filter(|c| *c != '"' && *c != ':'));
         value.map(|rest| rest.take_while(char::is_ascii_hexdigit).collect::<String>()).unwrap_or_default()

@@ -56,7 +56,7 @@ async fn policies_hide_tools_and_change_without_a_restart() {
         (now > refused).then_some(())
     })
     .await;
-    assert!(vmcp.process.output().contains("policies[0]: line 1, column "), "{}", vmcp.process.output());
+    vmcp.process.line_after("policies[0]: line 1, column ").await;
     assert!(!client.tools().await.contains_key("echo_sleep"), "the policies before stay in force");
     vmcp.reconfigure(with(&["permit(principal, action, resource);"]));
     eventually("the session to see the rest", async || {

@@ -12,6 +12,8 @@ async fn a_profile_has_a_path_and_sessions_of_its_own() {
     let work = json!({"servers": ["echo"], "tools": ["echo_e*"], "exposure": "All"});
     let settings = json!({"profiles": {"work": work}, "optimizer": {"exposure": "MetaOnly"}});
     let mut vmcp = Vmcp::new().backend(&echo).backend(&rest).config(settings).start().await;
+    // The profile hides the tools of a server that is there.
+    vmcp.with_tool("rest_echo").await;
     let path = format!("{}/work", vmcp.url);
     let clients = [Client::modern(&path), Client::legacy(&path, REVISION, "raw").await];
     for client in &clients {

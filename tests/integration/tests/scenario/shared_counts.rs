@@ -121,8 +121,9 @@ async fn a_killed_replica_takes_no_call_along_that_is_older_than_a_second() {
     let settings = json!({"optimizer": {"exposure": "All"}});
     let [mut one, other] = replicas(&jira, "jira_create_note", &settings).await;
     fetch(&one.modern(), 7).await;
-    // Nothing asks for figures meanwhile, which would gather them.
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    // Nothing asks for figures meanwhile, which would gather them: without the commit each second they would
+    // be lost at any time. Three times that second, for a busy machine.
+    tokio::time::sleep(Duration::from_secs(3)).await;
     one.process.signal("KILL").await;
     one.process.ended().await;
     assert_eq!(calls(&other, "all").await, 7, "the other replica knows them");

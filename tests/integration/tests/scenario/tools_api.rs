@@ -28,6 +28,19 @@ fn names(answer: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
+async fn the_ticket_servers_own_tags_count() {
+    let (_jira, vmcp) = jira(json!({})).await;
+    for (context, count) in [("jira", 8), ("notes", 1), ("writing", 1), ("documents", 2), ("billing", 0)] {
+        let (status, answer) = get(&vmcp, &format!("/tools?context={context}")).await;
+        assert_eq!((status, names(&answer).len()), (200, count), "{context}: {answer}");
+    }
+    let (_, notes) = get(&vmcp, "/tools?context=notes").await;
+    assert_eq!(notes["tools"][0]["name"], "jira_create_note");
+    assert_eq!(notes["tools"][0]["contexts"], json!(["notes", "writing", "document", "text"]));
+    assert_eq!(notes["tools"][0]["categories"], json!(["creation", "notes"]));
+}
+
+#[tokio::test]
 async fn tools_are_chosen_by_contexts_categories_and_messages() {
     let (_jira, vmcp) =
         jira(json!({"optimizer": {"discovery": {

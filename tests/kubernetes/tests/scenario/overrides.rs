@@ -25,7 +25,7 @@ async fn labels_and_annotations_come_and_go_with_the_resource_and_rest_is_rest()
     assert_eq!(pods.annotations.unwrap().get("note").map(String::as_str), Some("b"));
     let account = place.eventually("the account", async || place.get::<ServiceAccount>("x-vmcp").await).await;
     assert_eq!(account.annotations().get("eks.amazonaws.com/role-arn").map(String::as_str), Some("r"));
-    let service = place.get::<Service>("vmcp-x").await.unwrap();
+    let service = place.eventually("the Service", async || place.get::<Service>("vmcp-x").await).await;
     assert_eq!(service.annotations().get(SCHEME).map(String::as_str), Some("internal"));
     assert!(service.labels().contains_key("app.kubernetes.io/managed-by"));
 

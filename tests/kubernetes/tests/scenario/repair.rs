@@ -27,9 +27,6 @@ async fn patch(place: &Namespace, object: &str, operation: Value) {
 async fn what_lost_its_owner_or_its_label_is_ours_again_and_keeps_its_secrets() {
     let (place, _operator) = place("orphans").await;
     apply(&place, "VirtualMCPServer", "x", "{}").await;
-    deployment(&place, "x").await;
-    let secret = place.get::<Secret>("x-vmcp-secrets").await.unwrap().data;
-
     let objects = [
         "deployment/x",
         "service/vmcp-x",
@@ -37,6 +34,15 @@ async fn what_lost_its_owner_or_its_label_is_ours_again_and_keeps_its_secrets() 
         "configmap/x-vmcp-config",
         "secret/x-vmcp-secrets",
     ];
+    place
+        .eventually("all of them", async || {
+            for object in objects {
+                place.json(object).await.get("metadata")?;
+            }
+            Some(())
+        })
+        .await;
+    let secret = place.get::<Secret>("x-vmcp-secrets").await.unwrap().data;
     for object in objects {
         patch(&place, object, json!({ "op": "remove", "path": "/metadata/ownerReferences" })).await;
     }

@@ -127,8 +127,12 @@ async fn toolhives_manifests_are_served_in_its_own_group() {
     // Events name the object of the right group.
     let arguments =
         ["get", "events.events.k8s.io", "-n", &place.name, "-o", "jsonpath={..regarding.apiVersion}"];
-    let regarding = control_plane.kubectl(&arguments).await.unwrap();
-    assert!(regarding.contains("toolhive.stacklok.dev/v1beta1"), "{regarding}");
+    place
+        .eventually("an event of the other group's object", async || {
+            let regarding = control_plane.kubectl(&arguments).await.unwrap();
+            regarding.contains("toolhive.stacklok.dev/v1beta1").then_some(())
+        })
+        .await;
 }
 
 #[tokio::test]

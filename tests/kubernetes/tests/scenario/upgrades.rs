@@ -27,10 +27,12 @@ async fn an_upgrade_restarts_no_stdio_server_that_runs() {
     await_condition::<MCPServer>(&place, "time", "Ready", "True", "PodsReady").await;
     drop(operator);
 
-    let _operator = Operator::with(&place, "after", &version("vmcp:2")).await;
+    let operator = Operator::with(&place, "after", &version("vmcp:2")).await;
     apply(&place, "MCPServer", "other", "{image: 'node:24', command: [npx, server-other]}").await;
     deployment(&place, "mcp-other").await;
     assert_eq!(bridge_image(&place, "other").await, "vmcp:2");
+    // By now the new operator has looked at the old server, too.
+    operator.at_rest(&place, "MCPServer", 2).await;
     assert_eq!(bridge_image(&place, "time").await, "vmcp:1", "it runs, and nothing of it changed");
 
     place.edit::<MCPServer>("time", json!({ "spec": { "args": ["--utc"] } })).await;

@@ -67,7 +67,7 @@ async fn vectors_equal_those_of_the_reference() {
 async fn vectors_of_the_second_model_equal_those_of_its_reference() {
     let (model, dir) = match testing::second_local_model().await {
         Ok(found) => found,
-        Err(reason) => return eprintln!("skipped: {reason}"),
+        Err(reason) => return vmcp_tidy::skipped(&reason),
     };
     let embedder = LocalEmbedder::new(LocalSettings::new(model, dir));
     assert!(embedder.model_id().await.unwrap().starts_with("local/BAAI/bge-small-en-v1.5@"));

@@ -111,6 +111,10 @@ macro_rules! metrics {
         }
 
         impl Metrics {
+            /// Name of every family, in the order of the exposition, which shows a family of labels with its
+            /// first sample only.
+            pub const FAMILIES: &[&str] = &[$($name),*];
+
             /// Fresh metrics, all zero.
             pub fn new() -> Metrics {
                 let mut registry = Registry::default();

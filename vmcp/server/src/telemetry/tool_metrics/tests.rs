@@ -111,7 +111,7 @@ async fn figures_survive_a_restart_and_the_removal_of_their_tool() {
 }
 
 #[tokio::test]
-async fn a_call_is_in_the_database_within_a_second() {
+async fn a_call_is_written_to_the_database_unasked() {
     let dir = tempfile::tempdir().unwrap();
     let server = Scripted::start(&tools()).await;
     let options = Options { storage: Storage::Dir(dir.path().to_owned()), ..Options::default() };

@@ -1,9 +1,10 @@
 //! Failed calls, and the answers that name or call a similar tool.
 
 use serde_json::{Value, json};
+use vmcp_embed::testing::{FakeService, fake_vector};
 
 use crate::engine::{Engine, Options};
-use crate::testing::{DenyTool, Scripted, backends, call, engine, engine_with};
+use crate::testing::{DenyTool, Scripted, backends, call, engine, engine_with, eventually};
 
 const DESCRIPTION: &str = "Reads the weather forecast of a city.";
 
@@ -44,6 +45,29 @@ async fn call_tool(engine: &Engine, tool: &str, more: Value) -> Value {
     let mut arguments = json!({"tool_name": tool, "parameters": {"city": "Basel"}});
     arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     call(engine, "optim.call_tool", arguments).await.unwrap()
+}
+
+#[tokio::test]
+async fn with_vectors_the_similarity_of_an_alternative_is_their_cosine() {
+    let (weather, service) = (Weather::start().await, FakeService::start().await.unwrap());
+    let tei = format!("embeddings: {{ provider: tei, tei: {{ endpoint: '{}' }} }}", service.url());
+    let engine = engine(&weather.yaml("").replace("embeddings: { provider: none }", &tei)).await;
+    eventually("all tools are embedded", || engine.embedding_status().embedded == 5).await;
+    let failed = call_tool(&engine, "a_fail", json!({})).await;
+    let suggestions = failed["structuredContent"]["fallback_suggestions"].as_array().unwrap();
+    let other = suggestions.iter().find(|suggestion| suggestion["tool"] == "b_forecast").unwrap();
+    let texts = service.inputs();
+    let vector = |name: &str| {
+        let text = texts.iter().find(|text| text.contains(name)).unwrap();
+        fake_vector("fake/model", text, 128)
+    };
+    let (one, two) = (vector("a fail"), vector("b forecast"));
+    let dot =
+        |one: &[f32], two: &[f32]| one.iter().zip(two).map(|(one, two)| f64::from(one * two)).sum::<f64>();
+    let cosine = dot(&one, &two) / (dot(&one, &one) * dot(&two, &two)).sqrt();
+    let similarity = other["similarity"].as_f64().unwrap();
+    // Answers round it to two digits.
+    assert!((similarity - cosine).abs() < 0.006, "{similarity} instead of {cosine}: {texts:?}");
 }
 
 #[tokio::test]

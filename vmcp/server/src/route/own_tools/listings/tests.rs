@@ -179,10 +179,10 @@ async fn servers_are_listed_with_their_states() {
     let servers = structured(&engine, "optim_list_mcp_servers", json!({})).await["servers"].clone();
     let brief = |at: usize| {
         let server = &servers[at];
-        (server["name"].clone(), server["connected"].clone(), server["tool_count"].clone())
+        ["name", "connected", "state", "tool_count"].map(|field| server[field].clone())
     };
-    assert_eq!(brief(0), (json!("down"), json!(false), json!(0)));
-    assert_eq!(brief(1), (json!("one"), json!(true), json!(2)));
+    assert_eq!(brief(0), [json!("down"), json!(false), json!("failed"), json!(0)]);
+    assert_eq!(brief(1), [json!("one"), json!(true), json!("connected"), json!(2)]);
     assert_eq!(servers[1]["transport"], "streamable-http");
 }
 
@@ -190,7 +190,13 @@ async fn servers_are_listed_with_their_states() {
 async fn a_resource_is_read_through_its_server() {
     let server = Scripted::everything("lib").await;
     let engine = engine(&backends(&[("lib", &server.url)], &all())).await;
-    let empty = structured(&engine, "optim_read_mcp_resource", json!({"resource_uri": "lib://note"})).await;
+    let read = structured(&engine, "optim_read_mcp_resource", json!({"resource_uri": "lib://note"})).await;
+    let expected =
+        json!({"success": true, "server": "lib", "content": "a note of lib", "mime_type": "text/plain"});
+    for (field, value) in expected.as_object().unwrap() {
+        assert_eq!(&read[field], value, "{field} of {read}");
+    }
+    let empty = structured(&engine, "optim_read_mcp_resource", json!({"resource_uri": "lib://other"})).await;
     // The scripted server answers without contents, which is told as it is.
     assert_eq!((&empty["success"], &empty["server"]), (&json!(false), &json!("lib")));
     assert!(server.methods().contains(&"resources/read".to_owned()));

@@ -1,6 +1,7 @@
-//! Prints the throughput of the scanner of answers. Run it optimized, on a quiet machine:
-//! `cargo test --release -p vmcp-wire --test throughput -- --ignored --nocapture`.
+//! Benchmark: throughput of the scanner of answers. Run it on a quiet machine:
+//! `cargo bench -p vmcp-wire --bench throughput`.
 
+#![expect(clippy::print_stdout, reason = "printing is what a benchmark is for")]
 #![expect(clippy::unwrap_used, reason = "a measurement that fails may panic")]
 
 use std::fmt::Write as _;
@@ -31,9 +32,7 @@ fn scan(text: &str) {
     scanner.finish().unwrap();
 }
 
-#[test]
-#[ignore = "a measurement"]
-fn scanner() {
+fn main() {
     let prose =
         "The quick brown fox jumps over the lazy dog, and then it sleeps in the warm sun for a while.";
     let answers = [
