@@ -10,7 +10,10 @@ STAGE := scripts/stage.sh
 # Prints at the end how long each step took, what was skipped and what failed.
 REPORT := scripts/report-skips.sh
 # Three scenarios a core, four at least.
-SCENARIO_THREADS ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores * 3 < 4 ? 4 : cores * 3)))
+CORES := $(shell nproc 2>/dev/null || echo 2)
+SCENARIO_THREADS ?= $(shell echo $$(($(CORES) * 3 < 4 ? 4 : $(CORES) * 3)))
+# Two of them run beside each other, and each test has an operator of its own.
+CONTROL_PLANE_THREADS ?= $(shell echo $$(($(CORES) * 2)))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build demo test need-go control-plane control-plane-oldest test-unit test-integration test-kubernetes test-control-plane test-oldest-kubernetes test-dynamic-tools tools-metrics e2e conformance build-tests model lint format check-format check-signs features check-features doc clippy deny bench bench-operator first-start fuzz fuzz-short schema crds check-generated image helm-lint deploy-manifests olm-validate clean-cache
@@ -53,12 +56,12 @@ test-kubernetes: need-go build-tests control-plane control-plane-oldest ## Run b
 	  $(MAKE) --jobs=2 --keep-going --no-print-directory test-control-plane test-oldest-kubernetes
 
 test-control-plane: need-go build-tests control-plane ## Run the tests of the operator on a real Kubernetes API server (built with Go the first time)
-	@RUST_TEST_THREADS=$(SCENARIO_THREADS) $(REPORT) $(STAGE) "scenarios of the newest control plane" scripts/test.sh --test control_plane
+	@RUST_TEST_THREADS=$(CONTROL_PLANE_THREADS) $(REPORT) $(STAGE) "scenarios of the newest control plane" scripts/test.sh --test control_plane
 
 # Themes that depend on the API server: schemas and CEL, policies, server-side apply, garbage collection, status.
 test-oldest-kubernetes: need-go build-tests control-plane-oldest ## Run those of them that depend on its version on the oldest one that is supported
 	@components=$(KUBEBUILDER_ASSETS) && { [ -n "$$components" ] || components=$$(tests/kubernetes/components/build.sh oldest); } && \
-	  KUBEBUILDER_ASSETS=$$components RUST_TEST_THREADS=$(SCENARIO_THREADS) $(REPORT) $(STAGE) "scenarios of the oldest control plane" \
+	  VMCP_SUITE="oldest " KUBEBUILDER_ASSETS=$$components RUST_TEST_THREADS=$(CONTROL_PLANE_THREADS) $(REPORT) $(STAGE) "scenarios of the oldest control plane" \
 	  scripts/test.sh --test control_plane -- resources security packaging repair restore virtual_mcp_server
 
 # Built before the tests: the first build takes minutes, and its progress is seen only outside of a test.
@@ -117,14 +120,14 @@ $(DENY):
 deny: $(DENY)
 	@$(STAGE) "licenses and sources" $(DENY) --log-level error check bans licenses sources
 
-bench: setup ## Measure, and print one table with ratios (QUICK=1: a fifth of the repetitions, STAGES="calls lists": some of it)
+bench: setup ## Measure, print one table with ratios, fail on a missed target (QUICK=1: a fifth of the repetitions, STAGES="calls lists": some of it)
 	cargo build --release --quiet -p vmcp -p vmcp-fixture -p vmcp-bench
 	cargo run --release --quiet -p vmcp-bench -- $(if $(QUICK),--quick) $(STAGES)
 
 first-start: build-tests model ## Start 22 real servers from an empty package cache, and print how long that takes (downloads a gigabyte)
 	VMCP_FIRST_START=1 $(STAGE) "22 servers" scripts/test.sh --test scenarios -- --nocapture twenty_two_servers
 
-bench-operator: setup ## Measure the operator under 200 servers at once, on a real API server (QUICK=1: 20; SCALE=1: 1,000 servers and 5,000 backends in 200 namespaces)
+bench-operator: need-go setup ## Measure the operator under 200 servers at once, on a real API server (QUICK=1: 20; SCALE=1: 1,000 servers and 5,000 backends in 200 namespaces)
 	cargo build --release --quiet -p vmcp-operator
 	cargo bench --profile release -p vmcp-kubernetes-tests --bench operator$(if $(SCALE),_scale) -- $(if $(QUICK),--quick)
 

@@ -31,7 +31,9 @@ class Report:
     """Filters the lines of one binary."""
 
     def __init__(self, binary):
-        self.binary = re.sub(r"-[0-9a-f]{16}$", "", os.path.basename(binary))
+        # VMCP_SUITE tells two runs of one binary apart.
+        self.binary = os.environ.get("VMCP_SUITE", "") + re.sub(r"-[0-9a-f]{16}$", "", os.path.basename(binary))
+        self.failures = []
         self.total = 0
         self.ended = 0
         self.failed = 0
@@ -48,7 +50,10 @@ class Report:
             is_closing = text.startswith("test result:")
             if is_closing and self.total:
                 print(f"{self.binary}, {self.total} tests")
-            if text and not (is_closing and not self.total):
+            # Reports of failures come in one piece, even if another binary prints as well.
+            if self.failures or text == "failures:":
+                self.failures.append(text)
+            elif text and not (is_closing and not self.total):
                 print(text, flush=True)
             return
         self.ended += 1
@@ -65,6 +70,8 @@ class Report:
                 self.progress = None
 
     def end(self, status):
+        if self.failures:
+            print("\n".join([self.binary, *self.failures]), flush=True)
         if status and not self.failed:
             append("VMCP_FAILED", f"{self.binary} (ended with {status} after {self.ended} of {self.total} tests)")
         if self.progress and os.path.exists(self.progress):
