@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use vmcp::optim::definitions::definitions;
-use vmcp::optim::names::NameStyle;
+use vmcp_engine::optim::definitions::definitions;
+use vmcp_engine::optim::names::NameStyle;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -22,7 +22,7 @@ fn page(name: &str) -> String {
 #[test]
 fn every_metric_is_in_operations() {
     let operations = page("operator/operations.md");
-    let source = include_str!("../src/telemetry/metrics.rs");
+    let source = include_str!("../../engine/src/telemetry/metrics.rs");
     let (declared, _tests) = source.split_once("#[cfg(test)]").unwrap();
     let names: Vec<_> = declared.split('"').filter(|text| text.starts_with("vmcp_")).collect();
     assert!(names.len() > 20, "{names:?}");
