@@ -5,9 +5,15 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/vmcp
 export VMCP_MODEL_DIR ?= $(CACHE)/models/sentence-transformers/all-MiniLM-L6-v2
 VMCP := $(CARGO_TARGET_DIR)/debug/vmcp
 DENY := $(CACHE)/tools/bin/cargo-deny
+# Says what runs, for how long, and how long it took last time.
+STAGE := scripts/stage.sh
+# Prints at the end how long each step took, what was skipped and what failed.
+REPORT := scripts/report-skips.sh
+# Three scenarios a core, four at least.
+SCENARIO_THREADS ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores * 3 < 4 ? 4 : cores * 3)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-unit test-pure test-integration test-control-plane test-oldest-kubernetes test-dynamic-tools tools-metrics e2e conformance build-tests model lint format check-format check-signs doc clippy deny bench bench-operator first-start fuzz fuzz-short schema crds check-generated image helm-lint deploy-manifests olm-validate clean-cache
+.PHONY: help setup build demo test need-go control-plane control-plane-oldest test-unit test-integration test-kubernetes test-control-plane test-oldest-kubernetes test-dynamic-tools tools-metrics e2e conformance build-tests model lint format check-format check-signs features check-features doc clippy deny bench bench-operator first-start fuzz fuzz-short schema crds check-generated image helm-lint deploy-manifests olm-validate clean-cache
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,78 +28,93 @@ build: setup ## Build the release binary
 demo: setup ## Real MCP servers behind vmcp: list, search, call
 	@scripts/demo.sh
 
-test: ## Run all tests but e2e, and say at the end what was skipped
-	@scripts/report-skips.sh $(MAKE) --no-print-directory setup test-unit test-integration test-control-plane test-oldest-kubernetes conformance
+# Keeps going after a step that failed: the end of the report names every failure.
+test: ## Run all tests but e2e; say at the end what failed, what was skipped and what took long
+	@scripts/report-skips.sh $(MAKE) --keep-going --no-print-directory need-go setup build-tests test-unit test-integration test-kubernetes conformance
+
+# Asked first: a missing Go would show only after everything else was built.
+need-go:
+	@scripts/need-go.sh
 
 # Every package is selected in each step, so that all of them share one build.
 build-tests: setup
-	cargo build --workspace --bins --tests
+	@$(STAGE) "build programs and tests" cargo build --workspace --bins --tests
 
 test-unit: build-tests model ## Run the tests of each crate by itself
-	@scripts/report-skips.sh cargo test --workspace --quiet -- --skip scenario::
+	@$(REPORT) $(STAGE) "tests of the crates" scripts/test.sh -- --skip scenario::
 
-# The crates without I/O: quick, so that CI asks them first.
-test-pure: setup
-	cargo test --quiet -p vmcp-json -p vmcp-wire -p vmcp-config -p vmcp-model -p vmcp-search
-
+# Scenarios wait more than they compute, so more of them run at once than there are cores.
 test-integration: build-tests model ## Run the scenarios with real servers and clients
-	@scripts/report-skips.sh cargo test --workspace --quiet --test scenarios
+	@RUST_TEST_THREADS=$(SCENARIO_THREADS) $(REPORT) $(STAGE) "scenarios" scripts/test.sh --test scenarios
 
-# The control plane is built first: its first build takes minutes, and its progress is seen only outside of a test.
-test-control-plane: build-tests ## Run the tests of the operator on a real Kubernetes API server (built with Go the first time)
-	@test -n "$(KUBEBUILDER_ASSETS)" || tests/kubernetes/components/build.sh >/dev/null
-	@! command -v go >/dev/null || for what in gitops gateway-api; do tests/kubernetes/components/build.sh $$what >/dev/null || exit 1; done
-	@scripts/report-skips.sh cargo test --workspace --quiet --test control_plane
+# Both control planes at once, with the same binaries.
+test-kubernetes: need-go build-tests control-plane control-plane-oldest ## Run both of the following at once
+	@$(REPORT) $(STAGE) "scenarios of the newest and the oldest control plane" \
+	  $(MAKE) --jobs=2 --keep-going --no-print-directory test-control-plane test-oldest-kubernetes
+
+test-control-plane: need-go build-tests control-plane ## Run the tests of the operator on a real Kubernetes API server (built with Go the first time)
+	@RUST_TEST_THREADS=$(SCENARIO_THREADS) $(REPORT) $(STAGE) "scenarios of the newest control plane" scripts/test.sh --test control_plane
 
 # Themes that depend on the API server: schemas and CEL, policies, server-side apply, garbage collection, status.
-test-oldest-kubernetes: build-tests ## Run those of them that depend on its version on the oldest one that is supported
+test-oldest-kubernetes: need-go build-tests control-plane-oldest ## Run those of them that depend on its version on the oldest one that is supported
 	@components=$(KUBEBUILDER_ASSETS) && { [ -n "$$components" ] || components=$$(tests/kubernetes/components/build.sh oldest); } && \
-	  KUBEBUILDER_ASSETS=$$components scripts/report-skips.sh cargo test --workspace --quiet --test control_plane -- \
-	  resources security packaging repair virtual_mcp_server
+	  KUBEBUILDER_ASSETS=$$components RUST_TEST_THREADS=$(SCENARIO_THREADS) $(REPORT) $(STAGE) "scenarios of the oldest control plane" \
+	  scripts/test.sh --test control_plane -- resources security packaging repair restore virtual_mcp_server
+
+# Built before the tests: the first build takes minutes, and its progress is seen only outside of a test.
+control-plane: need-go setup
+	@[ -n "$(KUBEBUILDER_ASSETS)" ] || $(STAGE) "build the control plane" tests/kubernetes/components/build.sh >/dev/null
+	@! command -v go >/dev/null || for what in gitops gateway-api; do $(STAGE) "build $$what" tests/kubernetes/components/build.sh $$what >/dev/null || exit 1; done
+
+control-plane-oldest: need-go setup
+	@[ -n "$(KUBEBUILDER_ASSETS)" ] || $(STAGE) "build the oldest control plane" tests/kubernetes/components/build.sh oldest >/dev/null
 
 test-dynamic-tools: build-tests ## Run the tests of GET /tools, of its client, and of the words that mean contexts
-	cargo test --workspace --quiet topics::
-	cargo test --workspace --quiet --test requests
-	@scripts/report-skips.sh cargo test --workspace --quiet --test scenarios tools_api::
+	@scripts/test.sh topics::
+	@scripts/test.sh --test requests
+	@$(REPORT) scripts/test.sh --test scenarios tools_api::
 
 tools-metrics: ## Print the tokens that contexts saved at GET /tools of the server that runs with CONFIG
 	@$(VMCP) $(if $(CONFIG),--config $(CONFIG)) tools metrics --output json
 
 e2e: setup ## Bring a Kubernetes node up, run the scenarios on it, take it down (root, or all are skipped; or KUBECONFIG and VMCP_E2E=1; KEEP=1, SCENARIOS=…)
-	@scripts/report-skips.sh scripts/e2e.sh $(SCENARIOS)
+	@$(REPORT) scripts/e2e.sh $(SCENARIOS)
 
 conformance: build-tests ## Run the official conformance suite direct and through vmcp, and compare
-	@$(CARGO_TARGET_DIR)/debug/vmcp-conformance
+	@$(STAGE) "conformance" $(CARGO_TARGET_DIR)/debug/vmcp-conformance
 
 # The model that searches by meaning: fetched once, verified, kept in the cache.
 model: build-tests
-	@$(VMCP) model status --dir $(VMCP_MODEL_DIR) >/dev/null || scripts/retry.sh $(VMCP) model pull --dir $(VMCP_MODEL_DIR)
+	@$(VMCP) model status --dir $(VMCP_MODEL_DIR) >/dev/null || $(STAGE) "fetch the model" scripts/retry.sh $(VMCP) model pull --dir $(VMCP_MODEL_DIR)
 
-lint: check-format check-signs clippy doc deny ## Check format, signs, lints, documentation, licenses and sources
+lint: check-format check-signs check-features clippy doc deny ## Check format, signs, lints, documentation, licenses and sources
 
 format: ## Format the code
 	cargo fmt --all
-	cargo fmt --manifest-path fuzz/Cargo.toml
 
 check-format: setup
-	cargo fmt --all --check
-	cargo fmt --manifest-path fuzz/Cargo.toml --check
+	@$(STAGE) "format" cargo fmt --all --check
 
 check-signs: setup ## Check the repository's own rules: comments, spelling, links, the size of folders
-	cargo test --quiet -p vmcp-tidy
+	@$(STAGE) "signs" scripts/test.sh --test repository
 
 doc: setup ## Build the documentation of the code; a broken link fails
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --quiet
+	@RUSTDOCFLAGS="-D warnings" $(STAGE) "documentation" cargo doc --workspace --no-deps --document-private-items
+
+features: ## Write tests/features/Cargo.toml, after a dependency or a feature changed
+	@scripts/features.py
+
+check-features: setup
+	@$(STAGE) "features" scripts/features.py --check
 
 clippy: setup
-	cargo clippy --workspace --all-targets --quiet -- -D warnings
-	cargo clippy --manifest-path fuzz/Cargo.toml --quiet -- -D warnings
+	@$(STAGE) "clippy" cargo clippy --workspace --all-targets --features vmcp-fuzz/libfuzzer -- -D warnings
 
 $(DENY):
-	scripts/retry.sh cargo install --quiet --locked cargo-deny --version 0.20.2 --root $(CACHE)/tools
+	@$(STAGE) "build cargo-deny" scripts/retry.sh cargo install --locked cargo-deny --version 0.20.2 --root $(CACHE)/tools
 
 deny: $(DENY)
-	$(DENY) --log-level error check bans licenses sources
+	@$(STAGE) "licenses and sources" $(DENY) --log-level error check bans licenses sources
 
 bench: setup ## Measure, and print one table with ratios (QUICK=1: a fifth of the repetitions, STAGES="calls lists": some of it)
 	cargo build --release --quiet -p vmcp -p vmcp-fixture -p vmcp-bench
@@ -111,7 +132,7 @@ fuzz: setup ## Fuzz what reads untrusted input, ten minutes a target (FUZZ_SECON
 
 # A few seconds each, as CI can afford.
 fuzz-short: setup
-	@FUZZ_SECONDS=6 fuzz/run
+	@FUZZ_SECONDS=6 $(STAGE) "fuzzing" fuzz/run
 
 schema: setup ## Write the pages that are generated: JSON schema, settings, command line
 	VMCP_UPDATE_SCHEMA=1 cargo test --quiet --workspace --test config_documents --test docs --test chart
@@ -122,8 +143,8 @@ crds: setup ## Write crds/*.yaml, and what follows from them
 	@scripts/deploy-manifests.sh
 
 check-generated: setup ## Check that generated pages are up to date
-	cargo test --quiet --workspace --test config_documents --test docs --test reference --test definitions --test chart
-	@scripts/report-skips.sh scripts/deploy-manifests.sh --check
+	@$(STAGE) "generated pages" scripts/test.sh --test config_documents --test docs --test reference --test definitions --test chart
+	@$(REPORT) $(STAGE) "generated manifests" scripts/deploy-manifests.sh --check
 
 image: ## Build the images of vmcp and the operator (REGISTRY=… names and pushes them, MODEL=1 puts the model in)
 	@scripts/image.sh

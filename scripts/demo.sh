@@ -16,8 +16,8 @@ show() {
 }
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
-bold "Building vmcp (the first time takes some minutes)"
-cargo build --quiet --manifest-path "$root/Cargo.toml" --package vmcp --bin vmcp
+# With the features of all packages, so that `make test` does not compile its dependencies again.
+(cd "$root" && VMCP_PULSE=20 scripts/stage.sh "build vmcp" cargo build --workspace --bin vmcp)
 if ! "$vmcp" model status >/dev/null 2>&1; then
   show model pull || echo "Without the model, vmcp searches by keywords."
 fi

@@ -6,23 +6,23 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # One binary after the other: the second uninstalls the operator that the first needs.
-scenarios=(cargo test --workspace --quiet --test cluster --test release)
+scenarios=(scripts/test.sh --test cluster --test release)
 # Under releases with `scope: namespace`; the life of a release is one for the cluster.
-namespaced=(env VMCP_E2E_SCOPE=namespace cargo test --workspace --quiet --test cluster)
+namespaced=(env VMCP_E2E_SCOPE=namespace scripts/test.sh --test cluster)
+# Scenarios wait for pods most of the time.
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-4}
 cluster=("${CARGO_TARGET_DIR:-target}/debug/vmcp-cluster" --name "${E2E_NODE:-e2e}")
 end=true
 running=
 
 # Runs a step in a process group of its own, so that a signal ends it with everything that it started.
 step() {
-  local start=$SECONDS
   set -m
-  "${@:2}" </dev/null 9>&- &
+  scripts/stage.sh "e2e: $1" "${@:2}" </dev/null 9>&- &
   running=$!
   set +m
   wait "$running"
   running=
-  printf '%s: %s s\n' "$1" "$((SECONDS - start))" >&2
 }
 finish() {
   trap '' INT TERM HUP
@@ -50,7 +50,7 @@ names() {
 
 build() {
   # Packages as in `make test`, so that one build serves both.
-  step "building the tests" cargo build --workspace --quiet --bins --tests
+  step "building the tests" cargo build --workspace --bins --tests
   step "building the scenarios" "${scenarios[@]}" --no-run
 }
 
@@ -123,7 +123,9 @@ down() {
     "${cluster[@]}" down
   fi
 }
-scripts/setup-e2e.sh
+# Before all other builds: it ends at once where Go is missing.
+step "building the control plane" tests/kubernetes/components/build.sh >/dev/null
+step "packages of the node" scripts/setup-e2e.sh
 build
 alone "${E2E_NODE:-e2e}"
 "${cluster[@]}" down # leftovers of an interrupted run

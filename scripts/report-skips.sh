@@ -1,11 +1,15 @@
 #!/usr/bin/env bash
-# Runs a command and prints, after all else, how many tests were skipped and why ("0 skipped" when none). Exits as the command does.
-# Tests and scripts append one line each, `NAME: REASON`, to the file that VMCP_SKIPPED names. Within another such run, only that one reports.
+# Runs a command and prints, after all else: seconds per step and the ten slowest tests, skipped tests and why ("0 skipped" when none),
+# and what failed. Exits as the command does. Within another such run, only that one reports.
+# Tests and scripts append lines to files that are named by variables: VMCP_SKIPPED (`NAME: REASON`), and those of scripts/stage.sh and
+# scripts/run-tests.py.
 set -uo pipefail
 [ -z "${VMCP_SKIPPED:-}" ] || exec "$@"
-VMCP_SKIPPED=$(mktemp)
-export VMCP_SKIPPED
-trap 'rm -f "$VMCP_SKIPPED"' EXIT
+records=$(mktemp -d)
+export VMCP_SKIPPED=$records/skipped VMCP_STEPS=$records/steps VMCP_TIMES=$records/times VMCP_FAILED=$records/failed
+touch "$VMCP_SKIPPED" "$VMCP_STEPS" "$VMCP_TIMES" "$VMCP_FAILED"
+trap 'rm -rf "$records"' EXIT
+start=$SECONDS
 # The command is a process group of its own, which gets every signal that comes here; it is waited for, so that the report comes last.
 set -m
 "$@" </dev/null &
@@ -20,7 +24,35 @@ while :; do
   # A signal ends the wait, not yet the command.
   kill -0 "$command" 2>/dev/null || break
 done
+
+# Prints a table in Markdown, as docs/contributor/testing.md has it.
+if [ "$(wc -l <"$VMCP_STEPS")" -gt 1 ]; then
+  printf '\n| step | seconds |\n|---|---|\n'
+  while read -r took result name; do
+    echo "| $name | $took$([ "$result" = 0 ] || echo ", failed") |"
+  done <"$VMCP_STEPS"
+  echo "| all | $((SECONDS - start)) |"
+fi
+if [ -s "$VMCP_TIMES" ]; then
+  printf '\n| slowest tests | seconds |\n|---|---|\n'
+  sort -rn "$VMCP_TIMES" | head -10 | while read -r took name; do echo "| $name | $took |"; done
+  echo
+fi
 count=$(wc -l <"$VMCP_SKIPPED")
 echo "$count skipped$([ "$count" = 0 ] || echo :)"
 sort "$VMCP_SKIPPED" | sed 's/^/  /'
+steps=$(awk '$2 != 0' "$VMCP_STEPS")
+if [ -n "$steps" ]; then
+  echo "failed steps:"
+  cut -d ' ' -f 3- <<<"$steps" | sed 's/^/  /'
+fi
+if [ -s "$VMCP_FAILED" ]; then
+  echo "failed tests:"
+  sort -u "$VMCP_FAILED" | sed 's/^/  /'
+fi
+if [ -s "$VMCP_TIMES" ]; then
+  # A binary that crashed is a failure of no single test.
+  ended=$(wc -l <"$VMCP_TIMES") failed=$(grep -c :: "$VMCP_FAILED")
+  echo "$((ended - failed)) passed, $(wc -l <"$VMCP_FAILED") failed"
+fi
 exit "$status"

@@ -5,6 +5,7 @@
 mod base;
 mod names;
 mod ours;
+mod programs;
 mod servers;
 
 use std::fs::{self, File};

@@ -1,12 +1,14 @@
-//! Images that users run, built from the Dockerfile of the repository.
+//! Images that users run: from the Dockerfile of the repository where one of its inputs changed, otherwise
+//! from the programs that are built for the tests already.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tokio::process::Command;
 
 use super::base::{RUST, base};
+use super::programs::from_programs;
 use super::{Build, Context, digest, digest_of, run};
-use crate::repository;
+use crate::{cache, repository};
 
 /// Name of the image of the server in the tests.
 pub const VMCP: &str = "localhost/vmcp-tests/vmcp:1";
@@ -22,12 +24,40 @@ const BUILD: &str = "localhost/vmcp-tests/build:1";
 const DOCKERFILE: &str = "FROM localhost/vmcp-tests/build-packages:1
 ENV CARGO_HOME=/cargo CARGO_NET_OFFLINE=true PATH=/rust/bin:/usr/bin:/bin
 ";
+/// Files that the Dockerfile's build depends on besides the sources.
+const INPUTS: [&str; 4] = ["Dockerfile", ".dockerignore", "Cargo.lock", "Cargo.toml"];
 
 /// Builds both images, and returns their archives.
+///
+/// `VMCP_E2E_IMAGES=dockerfile` asks for the Dockerfile, as the nightly workflow does; `programs` for the
+/// programs of the tests. Without it, the Dockerfile builds both when one of its [`INPUTS`] differs from
+/// those of its last success.
 pub async fn ours() -> Vec<PathBuf> {
     let root = repository();
+    let inputs = INPUTS.map(|name| digest_of(&root.join(name)));
+    let inputs = digest(&inputs.each_ref().map(String::as_str));
+    let built = cache().join("kubernetes/dockerfile-inputs");
+    let by_dockerfile = match std::env::var("VMCP_E2E_IMAGES").as_deref() {
+        Ok("dockerfile") => true,
+        Ok("programs") => false,
+        Ok(other) => panic!("VMCP_E2E_IMAGES is {other:?}; it can be `dockerfile` or `programs`"),
+        Err(_) => std::fs::read_to_string(&built).ok().as_ref() != Some(&inputs),
+    };
+    if !by_dockerfile {
+        eprintln!(
+            "images of the programs that the tests use; VMCP_E2E_IMAGES=dockerfile compiles static ones by the Dockerfile"
+        );
+        return vec![from_programs("vmcp", VMCP).await, from_programs("vmcp-operator", OPERATOR).await];
+    }
+    let archives = by_the_dockerfile(&root).await;
+    std::fs::write(built, inputs).expect("the mark of the Dockerfile's inputs");
+    archives
+}
+
+/// Builds both images as users do, but for the profile.
+async fn by_the_dockerfile(root: &Path) -> Vec<PathBuf> {
     let mut list = Command::new("git");
-    list.args(["ls-files", "--cached", "--others", "--exclude-standard"]).current_dir(&root);
+    list.args(["ls-files", "--cached", "--others", "--exclude-standard"]).current_dir(root);
     let files = run("git", &mut list).await;
     let matters = |name: &&str| {
         let folders = ["crds/", "operator/", "vmcp/", ".dockerignore", "Dockerfile"];
@@ -48,7 +78,7 @@ pub async fn ours() -> Vec<PathBuf> {
         if !build.is_built(&key) {
             build.volumes = prepare().await;
         }
-        archives.push(build.archive(&key, &root).await);
+        archives.push(build.archive(&key, root).await);
     }
     archives
 }

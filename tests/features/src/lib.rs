@@ -1,0 +1,1 @@
+//! Nothing: the manifest of this package, which `scripts/features.py` writes, unifies features.
