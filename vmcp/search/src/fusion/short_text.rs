@@ -6,7 +6,7 @@ use super::SMALL_SET;
 const SHORT_TEXT_TERMS: usize = 3;
 /// Increase of the cosine's weight for a short text that names no tool. It raises recall@3 of
 /// `same-needs-people` from .667 to .767; longer texts lose by it, and names of tools. Figures and intervals:
-/// `docs/user/search.md`.
+/// `docs/contributor/search-quality.md`.
 const SHIFT: f32 = 0.1;
 
 /// Returns the cosine's weight for a text of so many terms among so many documents: `ratio`, and more for a
