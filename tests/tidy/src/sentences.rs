@@ -63,8 +63,6 @@ const KINDS: [SentenceKind; 4] = [
             "as what",
             "in what",
             "on what",
-            "and what",
-            "but what",
             "of whom",
             "by whom",
             "of whose",

@@ -6,9 +6,9 @@
 //! confidence = 0 below 3 calls, then calls / (calls + 5)
 //! ```
 //!
-//! The penalty is bounded, because a failure says less about a tool than its text: the arguments may have been
-//! wrong. Of two tools that fit equally well the reliable one wins; a tool that fits much better keeps its
-//! place. A tool without calls has no penalty.
+//! The penalty is bounded, because a failure says less about a tool than its text: the arguments may have
+//! been wrong. Of two tools that fit equally well the reliable one wins; a tool that fits much better keeps
+//! its place. A tool without calls has a penalty of 0.
 
 use serde::Serialize;
 
