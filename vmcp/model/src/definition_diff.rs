@@ -8,8 +8,8 @@ use crate::hash::{SchemaHash, canonical_json};
 
 /// Keys of a definition that a model reads, or that a caller relies on.
 const RELIED_ON: [&str; 5] = ["title", "description", "inputSchema", "outputSchema", "annotations"];
-/// Fields of a prompt, a resource or a template that a model reads or a client relies on; a size or a time of
-/// modification is none.
+/// Fields of a prompt, a resource or a template that a model reads or a client relies on, unlike a size or a
+/// time of modification.
 const RELIED_ON_BESIDE_TOOLS: [&str; 5] = ["name", "title", "description", "arguments", "mimeType"];
 /// Most characters of a value that are shown.
 const MAX_SHOWN_CHARS: usize = 2000;

@@ -9,8 +9,8 @@ const SHORT_TEXT_TERMS: usize = 3;
 /// `docs/contributor/search-quality.md`.
 const SHIFT: f32 = 0.1;
 
-/// Returns the cosine's weight for a text of so many terms among so many documents: `ratio`, and more for a
-/// short one that no tool is named by. One arm alone stays alone, and a [small set](SMALL_SET) has another
+/// Returns the cosine's weight for a text of `terms` terms: `ratio`, and [`SHIFT`] more for a short text that
+/// names no tool. A ratio of 0 or 1 stays, and so does the ratio of a [small set](SMALL_SET), which has another
 /// scale.
 pub(crate) fn cosine_weight(
     ratio: f32,
