@@ -118,7 +118,7 @@ pub struct VirtualMCPServerSpec {
     /// tokens. Clients need tokens then; without `incomingAuth`, those of this server are the ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auth_server_config: Option<AuthServerConfig>,
-    /// Credentials for backends, besides those that the backends name.
+    /// Credentials for backends, beside the backends' own references.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outgoing_auth: Option<OutgoingAuth>,
     /// The store that the pods share. Default: each pod counts calls by itself.
@@ -133,7 +133,7 @@ pub struct VirtualMCPServerSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000))]
     pub replicas: Option<i32>,
-    /// Image of vmcp. Default: the one that the operator was installed with.
+    /// Image of vmcp. Default: the image in the operator's options.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
     pub image: Option<String>,

@@ -1,6 +1,6 @@
 //! Authentication of clients, and policies about their calls. [`authentication`] makes an [`identity`] from
-//! keys ([`api_keys`]) or tokens ([`oidc`]); [`policy`] decides, [`rate_limit`] counts; [`outgoing`] gets tokens
-//! for backends, and [`auth_server`] issues tokens to clients.
+//! keys ([`api_keys`]) or tokens ([`oidc`]); [`policy`] decides, [`rate_limit`] counts; [`outgoing`] gets
+//! tokens for backends, and [`auth_server`] issues tokens to clients.
 
 pub mod api_keys;
 pub mod auth_server;

@@ -6,8 +6,8 @@ use sha2::{Digest, Sha256};
 /// Most bytes in a resolved name; a longer one is cut and ends in a hash.
 pub const MAX_BYTES: usize = 64;
 
-/// Names of vmcp's own tools, without `optim.` or `optim_`: existing and planned ones, so that an upgrade takes
-/// no name from a backend.
+/// Names of vmcp's own tools, without `optim.` or `optim_`: existing and planned ones, so that an upgrade
+/// takes no name from a backend.
 pub const OPTIM_TOOLS: [&str; 26] = [
     "add_mcp_server",
     "call_hook",
@@ -65,8 +65,8 @@ fn is_legal_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
 
-/// Returns the legal name closest to `text`: each other character becomes `_`, a name that does not begin with
-/// a letter gets the prefix `t_`, and a name that is too long is cut and ends in a hash of `identity`.
+/// Returns the legal name closest to `text`: each other character becomes `_`, a name that does not begin
+/// with a letter gets the prefix `t_`, and a name that is too long is cut and ends in a hash of `identity`.
 ///
 /// # Examples
 ///

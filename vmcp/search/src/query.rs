@@ -24,8 +24,8 @@ pub struct Query<'a> {
     pub limit: usize,
     /// Weight of the cosine arm, 0 (keywords only) to 1 (cosine only).
     pub semantic_ratio: f32,
-    /// Largest cosine distance (0 to 2) of a semantic hit, as in ToolHive: a tool beyond it is a hit only if the
-    /// keyword arm matches. 2 or `None` filter nothing.
+    /// Largest cosine distance (0 to 2) of a semantic hit, as in ToolHive: a tool beyond it is a hit only if
+    /// the keyword arm matches. 2 or `None` filter nothing.
     pub distance_threshold: Option<f32>,
     /// Success of tools' calls by document number, in ascending order; a tool that is not here was not called
     /// enough.

@@ -10,8 +10,8 @@ const SHORT_TEXT_TERMS: usize = 3;
 const SHIFT: f32 = 0.1;
 
 /// Returns the cosine's weight for a text of `terms` terms: `ratio`, and [`SHIFT`] more for a short text that
-/// names no tool. A ratio of 0 or 1 stays, and so does the ratio of a [small set](SMALL_SET), which has another
-/// scale.
+/// names no tool. A ratio of 0 or 1 stays, and so does the ratio of a [small set](SMALL_SET), which has
+/// another scale.
 pub(crate) fn cosine_weight(
     ratio: f32,
     terms: usize,

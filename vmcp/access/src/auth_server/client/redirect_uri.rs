@@ -36,8 +36,8 @@ pub(super) fn may_register(text: &str) -> bool {
     }
 }
 
-/// Returns true if `asked` is the registered URI: equal as text, but for the port of a loopback address, which
-/// changes each time an app listens (RFC 8252, 7.3).
+/// Returns true if `asked` is the registered URI: equal as text, but for the port of a loopback address,
+/// which changes each time an app listens (RFC 8252, 7.3).
 pub(super) fn fits(registered: &str, asked: &str) -> bool {
     if registered == asked {
         return true;
