@@ -155,7 +155,7 @@ async fn restart(
     Query(filter): Query<BackendFilter>,
 ) -> impl IntoResponse {
     let Some(name) = filter.backend else {
-        return (StatusCode::ACCEPTED, "name a backend: ?backend=NAME\n".to_owned());
+        return (StatusCode::BAD_REQUEST, "name a backend: ?backend=NAME\n".to_owned());
     };
     match inner.engine.snapshot().backends.get(name.as_str()) {
         Some(backend) => {

@@ -84,8 +84,8 @@ pub const ADMIN_ROUTES: [AdminRoute; 18] = [
         wants_token: true,
         query: "`backend` and `tool`, by its own name",
         answer: "text/plain",
-        purpose: "Trusts the changed definition of a tool that is hidden under `onToolChange: Quarantine`: 200, or 404 \
-                  if none waits for approval.",
+        purpose: "Trusts the changed definition of a tool that is hidden under `onToolChange: Quarantine`: 200, 404 \
+                  if none waits for approval, 400 without both names.",
     },
     AdminRoute {
         method: "GET",
@@ -130,7 +130,7 @@ pub const ADMIN_ROUTES: [AdminRoute; 18] = [
         query: "`backend`: this one",
         answer: "text/plain",
         purpose: "Closes the connection of a backend, whose program ends with it, and makes another: 202 at once, 404 \
-                  for an unknown backend. Calls under way at it fail.",
+                  for an unknown backend, 400 without a name. Calls under way at it fail.",
     },
     AdminRoute {
         method: "GET",
@@ -200,7 +200,11 @@ mod tests {
         };
         for route in &ADMIN_ROUTES {
             let served = answer([127, 0, 0, 1], route).await;
-            assert!(served.status().is_success(), "{} {}: {}", route.method, route.path, served.status());
+            // Routes that act on one thing refuse a request that does not name it.
+            let needs_name = matches!(route.path, "/admin/restart" | "/admin/tools/approve");
+            let status = served.status();
+            let expected = if needs_name { status == 400 } else { status.is_success() };
+            assert!(expected, "{} {}: {status}", route.method, route.path);
             let kind = served.headers()["content-type"].to_str().unwrap();
             assert!(kind.starts_with(route.answer), "{}: {kind}", route.path);
             let guarded = answer([0, 0, 0, 0], route).await.status() == 401;

@@ -37,7 +37,7 @@ pub(super) async fn approve(
     Query(filter): Query<ChangedToolFilter>,
 ) -> Response {
     let ChangedToolFilter { backend: Some(backend), tool: Some(tool) } = filter else {
-        return (StatusCode::ACCEPTED, "name a tool: ?backend=NAME&tool=NAME\n").into_response();
+        return (StatusCode::BAD_REQUEST, "name a tool: ?backend=NAME&tool=NAME\n").into_response();
     };
     match inner.engine.approve_tool(&backend, &tool).await {
         Ok(true) => (StatusCode::OK, "approved\n").into_response(),
