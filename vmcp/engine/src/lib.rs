@@ -1,5 +1,5 @@
-//! The engine: keeps one immutable snapshot of every backend's definitions, and searches it. Arrows point from
-//! a room to the rooms that it imports:
+//! The engine: keeps one immutable snapshot of every backend's definitions, and searches it. Arrows point
+//! from a room to the rooms that it imports:
 //!
 //! ```text
 //! engine ──► optim (signatures of vmcp's own tools), schema

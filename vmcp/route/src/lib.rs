@@ -2,29 +2,24 @@
 //! it.
 //!
 //! Read [`call`] first: the stack that every way to a backend goes through. [`router`] finds the target;
-//! `tools`, `prompts`, `resources`, `completion`, `tasks`, `extensions` and `subscriptions` each serve one
-//! kind of request; `own_tools` are find_tool and call_tool.
+//! `tools` and each room of `relay` serve one kind of request; `own_tools` are find_tool and call_tool.
 
 pub(crate) mod answer;
 mod call;
 pub(crate) mod caller;
-mod completion;
-pub mod extensions;
 mod own_tools;
-mod prompts;
-mod resources;
+mod relay;
 mod router;
 mod subject;
-pub mod subscriptions;
-pub mod tasks;
 mod tools;
 
 pub use answer::{Answer, ArrivingAnswer, Content};
 pub use caller::{CallContext, Caller};
-pub use completion::complete;
 pub use own_tools::tools_by_model;
-pub use prompts::get_prompt;
-pub use resources::read_resource;
+pub use relay::completion::complete;
+pub use relay::prompts::get_prompt;
+pub use relay::resources::read_resource;
+pub use relay::{extensions, subscriptions, tasks};
 pub use tools::{ToolResult, Tools, call_tool};
 pub use vmcp_engine::search::context::ContextKey;
 

@@ -4,11 +4,11 @@ use vmcp_json::object::Object;
 use vmcp_wire::methods;
 use vmcp_wire::owned::OwnedParams;
 
-use super::answer::Answer;
-use super::call::{self, Denied, hidden};
-use super::caller::CallContext;
-use super::router::{self, BackendTarget};
-use super::subject::shown;
+use crate::answer::Answer;
+use crate::call::{self, Denied, hidden};
+use crate::caller::CallContext;
+use crate::router::{self, BackendTarget};
+use crate::subject::shown;
 use vmcp_engine::access::policy::Item;
 use vmcp_engine::telemetry::calls::Origin;
 

@@ -9,10 +9,10 @@ use vmcp_wire::methods;
 use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::rpc::RpcError;
 
-use super::answer::Answer;
-use super::call::{self, Denied};
-use super::caller::CallContext;
-use super::router::BackendTarget;
+use crate::answer::Answer;
+use crate::call::{self, Denied};
+use crate::caller::CallContext;
+use crate::router::BackendTarget;
 use vmcp_engine::access::policy::Item;
 use vmcp_engine::telemetry::calls::Origin;
 

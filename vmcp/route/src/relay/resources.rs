@@ -3,11 +3,11 @@
 use vmcp_wire::methods;
 use vmcp_wire::owned::OwnedParams;
 
-use super::answer::Answer;
-use super::call::{self, Denied, hidden};
-use super::caller::CallContext;
-use super::router::{self, BackendTarget};
-use super::subject;
+use crate::answer::Answer;
+use crate::call::{self, Denied, hidden};
+use crate::caller::CallContext;
+use crate::router::{self, BackendTarget};
+use crate::subject;
 use vmcp_engine::access::policy::Item;
 use vmcp_engine::telemetry::calls::Origin;
 

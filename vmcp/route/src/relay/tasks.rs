@@ -18,12 +18,12 @@ use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::rpc::RpcError;
 use vmcp_wire::{codes, methods};
 
-use super::answer::{Answer, Content};
-pub use super::call::task_calls::takes_tasks;
-use super::call::{self, Denied};
-use super::caller::{CallContext, Caller};
-use super::router::BackendTarget;
-use super::subject::{self, shown};
+use crate::answer::{Answer, Content};
+pub use crate::call::task_calls::takes_tasks;
+use crate::call::{self, Denied};
+use crate::caller::{CallContext, Caller};
+use crate::router::BackendTarget;
+use crate::subject::{self, shown};
 use vmcp_engine::access::policy::Item;
 use vmcp_engine::telemetry::calls::Origin;
 

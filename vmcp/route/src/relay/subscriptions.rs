@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use vmcp_wire::methods;
 
-use super::call::{self, Authorized, hidden};
-use super::caller::CallContext;
-use super::router::BackendTarget;
+use crate::call::{self, Authorized, hidden};
+use crate::caller::CallContext;
+use crate::router::BackendTarget;
 use vmcp_engine::access::policy::{AccessRequest, Decision, Item};
 use vmcp_engine::telemetry::calls::Origin;
 
