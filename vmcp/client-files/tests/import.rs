@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
-use vmcp_config::import::{ImportError, Imported, import};
+use vmcp_client_files::import::{ImportError, Imported, import};
 use vmcp_config::{Config, Secret, Transport};
 
 fn imported(file: &Value) -> Imported {

@@ -47,7 +47,7 @@ pub struct Connected {
 /// # Examples
 ///
 /// ```
-/// use vmcp_config::client_file::{ClientFormat, connect, disconnect};
+/// use vmcp_client_files::client_file::{ClientFormat, connect, disconnect};
 ///
 /// let before = r#"{ "mcpServers": { "time": { "command": "uvx" } } } // mine"#;
 /// let entry = serde_json::json!({ "url": "http://127.0.0.1:8080/mcp" });

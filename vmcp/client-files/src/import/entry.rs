@@ -8,7 +8,7 @@ use url::{Host, Url};
 
 use super::dialects::Server;
 use super::secrets::{self, Secrets};
-use crate::values::headers::is_reserved;
+use vmcp_config::is_reserved_header;
 
 /// Settings of other clients that mean nothing here, or only to a person.
 const IGNORABLE: [&str; 10] = [
@@ -136,7 +136,7 @@ impl Entry {
 
     fn with_url(self, server: Server, secrets: &mut Secrets, notes: &mut Vec<String>) -> Entry {
         let (reserved, headers): (Vec<_>, Vec<_>) =
-            server.headers.into_iter().partition(|(key, _)| is_reserved(&key.to_ascii_lowercase()));
+            server.headers.into_iter().partition(|(key, _)| is_reserved_header(&key.to_ascii_lowercase()));
         notes.extend(reserved.iter().map(|(key, _)| format!("header {key} left out: vmcp sets it itself")));
         let header = |(key, value): (String, String)| {
             let value = secrets.value(&self.name, &secrets::wanted(&self.name, &key), &key, &value, notes);

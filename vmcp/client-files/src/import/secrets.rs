@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use url::Url;
 
-use crate::references::is_name;
-use crate::values::secret::Secret;
-use crate::values::secret_signs::{is_option, is_secret_name, looks_secret, password_of_url};
+use vmcp_config::Secret;
+use vmcp_config::is_variable_name;
+use vmcp_config::secret_signs::{is_option, is_secret_name, looks_secret, password_of_url};
 
 /// Schemes of the `Authorization` header, which stay in the text.
 const SCHEMES: [&str; 3] = ["Bearer ", "Basic ", "Token "];
@@ -199,14 +199,14 @@ struct Translated {
 /// means.
 fn variable_of(inner: &str) -> Option<String> {
     if let Some(name) = inner.strip_prefix("env:") {
-        return is_name(name).then(|| name.to_owned());
+        return is_variable_name(name).then(|| name.to_owned());
     }
     if let Some(id) = inner.strip_prefix("input:") {
         return Some(upper_snake(id));
     }
     let name = inner.split_once(":-").map_or(inner, |(name, _)| name);
     // `${workspaceFolder}` and its like are no environment variables; those are upper case.
-    (is_name(name) && !name.contains(|c: char| c.is_ascii_lowercase())).then(|| inner.to_owned())
+    (is_variable_name(name) && !name.contains(|c: char| c.is_ascii_lowercase())).then(|| inner.to_owned())
 }
 
 /// Returns a text that is no secret, with the other client's references translated.
@@ -235,7 +235,7 @@ fn shown(key: &str) -> &str {
 fn upper_snake(name: &str) -> String {
     let mut upper: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
-    if !is_name(&upper) {
+    if !is_variable_name(&upper) {
         upper.insert(0, '_');
     }
     upper

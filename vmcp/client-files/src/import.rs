@@ -5,7 +5,7 @@ mod dialects;
 mod entry;
 mod format;
 mod jsonc;
-pub(crate) mod secrets;
+mod secrets;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,16 +14,14 @@ use serde::Serialize;
 use self::dialects::FoundServer;
 use self::entry::{Entry, ToolRules};
 use self::secrets::Secrets;
-use crate::document::MAX_BYTES;
-use crate::sections::backend::{RESERVED_NAMES, is_backend_name, normalize_name};
-use crate::values::secret::Secret;
+use vmcp_config::{MAX_BYTES, RESERVED_NAMES, Secret, is_backend_name, normalize_name};
 
 /// Result of [`import`].
 #[derive(Debug)]
 pub struct Imported {
     /// Text of `vmcp.yaml`, commented.
     pub yaml: String,
-    /// Lines of the list of backends alone, without indentation, for [`edit::append`](crate::edit::append).
+    /// Lines of the list of backends alone, without indentation, for [`edit::append`](vmcp_config::edit::append).
     pub entries: String,
     /// True if the text restricts tools by `aggregation`, which the entries alone do not.
     pub restricts_tools: bool,
@@ -62,13 +60,13 @@ pub enum ImportError {
 /// # Examples
 ///
 /// ```
-/// use vmcp_config::import::import;
+/// use vmcp_client_files::import::import;
 ///
 /// let file = r#"{ "mcpServers": { "Time": { "command": "uvx", "args": ["mcp-server-time"] } } }"#;
 /// let imported = import(file, "claude.json")?;
 /// assert_eq!(imported.backends, ["time"]);
 /// assert!(imported.yaml.contains("command: [uvx, mcp-server-time]"));
-/// # Ok::<(), vmcp_config::import::ImportError>(())
+/// # Ok::<(), vmcp_client_files::import::ImportError>(())
 /// ```
 pub fn import(text: &str, source_name: &str) -> Result<Imported, ImportError> {
     import_files(&[(source_name, text)])
