@@ -102,8 +102,8 @@ where
     pending::add_to_schema(&definition.spec.names.kind, &mut spec);
     let mut status = schema::<K::Status>();
     if let Some(status) = status.as_object_mut() {
-        // Until the operator has seen an object, its status says so: kstatus takes an object without
-        // `observedGeneration` for one that is in force.
+        // Marks an object that the operator has not seen: kstatus takes an object without
+        // `observedGeneration` for current.
         status.insert("default".to_owned(), json!({ "observedGeneration": -1 }));
     }
     let mut root = json!({

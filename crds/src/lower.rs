@@ -1,8 +1,7 @@
 //! Lowers a validated VirtualMCPServer, with the objects it refers to, to the text of `vmcp.yaml`.
 //!
 //! The text holds no secret. It refers to files, one a value, which the operator mounts from a Secret. The
-//! text is checked by the validator of the server itself, so that a text that is mounted is one that a pod
-//! accepts.
+//! text is checked by the validator of the server itself, so that pods accept every mounted text.
 
 mod document;
 mod incoming_auth;

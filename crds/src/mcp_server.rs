@@ -120,8 +120,7 @@ pub struct MCPServerSpec {
     /// CPU and memory that the container requests and is limited to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
-    /// Limits who may connect to the pods. Default: the pods of the VirtualMCPServers that serve the group,
-    /// and nobody else.
+    /// Limits who may connect to the pods. Default: only pods of the VirtualMCPServers that serve the group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_policy: Option<MCPServerNetworkPolicy>,
     /// Outgoing connections that the pods may make, as a profile of ToolHive. Default: all.

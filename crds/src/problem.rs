@@ -15,7 +15,7 @@ pub struct Invalid(
 );
 
 impl Invalid {
-    /// Returns the value if there is no problem.
+    /// Returns the value, or the problems.
     pub(crate) fn unless_none<T>(value: Option<T>, problems: Vec<Problem>) -> Result<T, Self> {
         match value {
             Some(value) if problems.is_empty() => Ok(value),

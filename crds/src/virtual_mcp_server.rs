@@ -118,7 +118,7 @@ pub struct VirtualMCPServerSpec {
     /// tokens. Clients need tokens then; without `incomingAuth`, those of this server are the ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auth_server_config: Option<AuthServerConfig>,
-    /// Credentials for backends, besides those that the backends name.
+    /// Credentials for backends, beside the backends' own references.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outgoing_auth: Option<OutgoingAuth>,
     /// The store that the pods share. Default: each pod counts calls by itself.
@@ -133,7 +133,7 @@ pub struct VirtualMCPServerSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000))]
     pub replicas: Option<i32>,
-    /// Image of vmcp. Default: the one that the operator was installed with.
+    /// Image of vmcp. Default: the image in the operator's options.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
     pub image: Option<String>,
@@ -144,13 +144,14 @@ pub struct VirtualMCPServerSpec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub image_pull_secrets: Vec<LocalObjectReference>,
-    /// Type of the Service. Any but `ClusterIP` needs `allowAnonymousExposure`.
+    /// Type of the Service. Other types than `ClusterIP` need `allowAnonymousExposure` if the endpoint is
+    /// anonymous.
     pub service_type: ServiceType,
     /// Settings of the Service. Its annotations: `resourceOverrides.service`.
     #[serde(skip_serializing_if = "is_default")]
     pub service: ClientService,
-    /// `true`: the endpoint may be reached from outside of the cluster although it asks nobody who they are.
-    /// Every client that reaches it uses the credentials of all backends.
+    /// `true`: an anonymous endpoint may be reached from outside of the cluster. Every client that reaches it
+    /// uses the credentials of all backends.
     pub allow_anonymous_exposure: bool,
     /// Session affinity: sends all requests of one client to the same pod, or to any.
     pub session_affinity: SessionAffinity,
@@ -185,8 +186,8 @@ pub struct VirtualMCPServerSpec {
     /// Makes the Prometheus operator scrape the metrics. Without it, no ServiceMonitor is made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_monitor: Option<ServiceMonitor>,
-    /// Routes requests of a gateway here (Gateway API). Without it, no HTTPRoute is made. Needs
-    /// `allowAnonymousExposure`.
+    /// Routes requests of a gateway to this server (Gateway API). Without it, no HTTPRoute is made. Needs
+    /// `allowAnonymousExposure` if the endpoint is anonymous.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http_route: Option<HttpRoute>,
     /// Fields that are accepted and not followed yet, as written.

@@ -15,7 +15,7 @@ use vmcp_crds::fields::pending;
 #[derive(Deserialize)]
 struct ToolHive {
     kinds: BTreeMap<String, ServedKind>,
-    /// Kinds that are not served, with what stands in their place.
+    /// Kinds that are not served, with their replacements.
     absent: BTreeMap<String, String>,
 }
 

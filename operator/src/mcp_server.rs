@@ -1,5 +1,5 @@
-//! MCPServer: an MCP server in pods of its own; one that speaks stdio runs behind `vmcp bridge`, which speaks
-//! HTTP for it.
+//! MCPServer: an MCP server in pods of its own; a stdio server runs behind `vmcp bridge`, which speaks HTTP
+//! for it.
 
 mod bridge_report;
 mod build;

@@ -3,7 +3,7 @@
 //!
 //! Files that other kinds lack: `observe` reads the last status reports of the pods, `kubelet_nudge` makes
 //! the kubelet sync changed files at once, `last_good` keeps the configuration that serves while the resource
-//! is invalid, `start_settings` replaces pods for what they read at start only.
+//! is invalid, `start_settings` replaces pods for settings that a process reads at its start.
 
 mod build;
 mod controller;

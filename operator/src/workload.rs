@@ -39,8 +39,8 @@ pub(crate) fn pod_selector(workload: &str, name: &str) -> String {
 /// Label that the controller of Deployments gives to pods: the suffix of their ReplicaSet's name.
 const POD_TEMPLATE_HASH_LABEL: &str = "pod-template-hash";
 
-/// Returns the pods whose controller is a ReplicaSet of the Deployment. Labels alone do not make a pod one of
-/// the operator's: whoever may create pods chooses their labels, and pods are sent the admin token.
+/// Returns the pods whose controller is a ReplicaSet of the Deployment. Labels alone prove
+/// nothing: authors of pods choose their labels, and the operator sends the admin token to these pods.
 pub(crate) fn of_deployment(mut pods: Vec<Arc<Pod>>, deployment: &str) -> Vec<Arc<Pod>> {
     pods.retain(|pod| {
         let Some(hash) = pod.labels().get(POD_TEMPLATE_HASH_LABEL) else { return false };

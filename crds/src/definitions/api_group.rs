@@ -27,7 +27,7 @@ impl ApiGroup {
         }
     }
 
-    /// Returns the versions that are served. The first is the one that is stored and watched.
+    /// Returns the served versions. The first one is stored and watched.
     pub const fn versions(self) -> &'static [&'static str] {
         match self {
             Self::Vmcp => &[VERSION],

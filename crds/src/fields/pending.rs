@@ -1,8 +1,8 @@
-//! Fields of ToolHive whose capability comes later: the API server accepts them, nothing follows them, and
-//! the condition `FieldsPending` names those that a resource has.
+//! Fields of ToolHive whose capability comes later: the API server accepts them, the operator ignores them,
+//! and the condition `FieldsPending` names those that a resource has.
 //!
-//! A field that guards the client endpoint (`incomingAuth.type: oidc`) is none of these: it stays refused,
-//! since an endpoint that ignored it would be open.
+//! Fields that guard the client endpoint of a VirtualMCPServer (`incomingAuth`) are followed or refused: an
+//! endpoint that ignored one would be open.
 
 use serde_json::{Map, Value, json};
 

@@ -1,8 +1,8 @@
 //! Labels and annotations for the objects that the operator makes of a resource: for load balancers, workload
 //! identity, service meshes, bills. The shape is ToolHive's.
 //!
-//! Keys that the operator itself, or a controller of Kubernetes, goes by are refused: a label of the selector
-//! that somebody overrides takes the pods from their Service.
+//! Keys that the operator or a controller of Kubernetes uses are refused: an overridden label of the selector
+//! would take the pods from their Service.
 
 use std::collections::BTreeMap;
 
@@ -163,8 +163,8 @@ impl VirtualMCPServerOverrides {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MCPServerOverrides {
-    /// Labels and annotations of the Deployment and its pods. They are the server's own: there is no proxy
-    /// beside it.
+    /// Labels and annotations of the Deployment and its pods, which are the server's own: it runs without a
+    /// proxy.
     #[serde(skip_serializing_if = "is_default")]
     pub proxy_deployment: ProxyDeploymentOverrides,
     /// Labels and annotations of the Service.
@@ -235,7 +235,7 @@ pub(crate) fn annotations_schema(_: &mut SchemaGenerator) -> Schema {
     map_schema(&json_schema!({ "type": "string" }), &RESERVED_ANNOTATIONS)
 }
 
-/// Returns the schema of a map whose keys are none of the `reserved` ones.
+/// Returns the schema of a map without the `reserved` keys.
 fn map_schema(value: &Schema, reserved: &[&str]) -> Schema {
     let rule = format!("self.all(key, !(key in {reserved:?}) && !key.startsWith('{OWN_PREFIX}'))");
     let named = reserved.join(", ");

@@ -7,9 +7,9 @@ use crate::fields::yaml_block::Block;
 use crate::shared_settings::mcp_oidc_config::{InlineOidcConfig, MCPOIDCConfigSpec};
 use crate::virtual_mcp_server::{ApiKey, IncomingAuth, OidcConfigReference};
 
-/// Returns the block with what it refers to in place of the references. Without the MCPOIDCConfig that it
-/// names, or in a form that is not known, it is one that the validator refuses: an endpoint is never opened
-/// because a reference leads nowhere.
+/// Returns the block with the referenced settings in place of the references. If its MCPOIDCConfig is
+/// missing, or its form is unknown, the validator refuses the returned block: a broken reference never opens
+/// an endpoint.
 pub(super) fn render(
     mut block: Block,
     oidc: Option<&MCPOIDCConfigSpec>,

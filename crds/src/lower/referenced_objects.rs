@@ -27,7 +27,7 @@ pub struct Backend {
     pub auth: Option<MCPExternalAuthConfigSpec>,
     /// Filter and overrides of its tools, from an MCPToolConfig.
     pub tool_config: Option<MCPToolConfigSpec>,
-    /// Clients that share a connection; `None`: decided by what the server is.
+    /// Clients that share a connection; `None`: the default of the server's transport and era.
     pub isolation: Option<Isolation>,
     /// Era in which it is spoken to; `None`: that of the client.
     pub protocol_era: Option<ProtocolEra>,

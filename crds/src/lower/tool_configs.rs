@@ -8,8 +8,8 @@ use crate::fields::yaml_block::Block;
 /// Key of an entry of `aggregation.tools` that no `vmcp.yaml` has.
 const REFERENCE: &str = "toolConfigRef";
 
-/// Merges the settings of each backend's MCPToolConfig into the entry of the backend, which is made if there
-/// is none. Settings of the entry itself win, tool by tool, as with ToolHive.
+/// Merges the settings of each backend's MCPToolConfig into the entry of the backend, and makes a missing
+/// entry. Settings of the entry itself win, tool by tool, as with ToolHive.
 pub(super) fn merge(aggregation: &mut Block, backends: &[Backend]) {
     if let Some(Value::Array(entries)) = aggregation.get_mut("tools") {
         for entry in entries.iter_mut().filter_map(Value::as_object_mut) {

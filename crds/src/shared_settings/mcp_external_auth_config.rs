@@ -1,4 +1,4 @@
-//! MCPExternalAuthConfig: the credentials that backends get, for those that refer to it.
+//! MCPExternalAuthConfig: credentials for the backends that refer to it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
@@ -151,7 +151,7 @@ pub struct ClientCredentials {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
     pub scopes: Vec<String>,
-    /// Allows an http `tokenUrl`: whoever listens gets secret and tokens.
+    /// Allows an http `tokenUrl`: an attacker in the network gets secret and tokens.
     #[serde(default)]
     pub insecure_allow_http: bool,
 }
@@ -190,7 +190,7 @@ pub struct TokenExchange {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub subject_provider_name: Option<String>,
-    /// Allows an http `tokenUrl`: whoever listens gets secret and tokens.
+    /// Allows an http `tokenUrl`: an attacker in the network gets secret and tokens.
     #[serde(default)]
     pub insecure_allow_http: bool,
 }

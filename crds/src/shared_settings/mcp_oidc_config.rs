@@ -64,7 +64,8 @@ pub struct InlineOidcConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
     pub jwks_url: Option<String>,
-    /// Fetches metadata and keys over plain HTTP too. For development: whoever is between can forge keys.
+    /// Fetches metadata and keys over plain HTTP too. For development: an attacker in the
+    /// network can forge keys.
     #[serde(default, rename = "insecureAllowHTTP")]
     pub insecure_allow_http: bool,
     /// Fetches metadata and keys from private addresses too, such as a provider in the cluster.

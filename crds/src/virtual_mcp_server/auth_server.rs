@@ -44,7 +44,8 @@ pub struct AuthServerConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub primary_upstream_provider: Option<String>,
-    /// Allows an `issuer` of plain HTTP that is no loopback address: whoever listens gets the tokens.
+    /// Allows an `issuer` of plain HTTP at another address than loopback: an attacker in the network gets the
+    /// tokens.
     #[serde(default, rename = "insecureAllowHTTP")]
     pub insecure_allow_http: bool,
     /// Fields that are accepted and not followed yet, as written.

@@ -35,7 +35,7 @@ impl ServiceType {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ClientService {
-    /// Addresses that may connect to the load balancer, such as `203.0.113.0/24`; whoever provides the load
+    /// Addresses that may connect to the load balancer, such as `203.0.113.0/24`; the provider of the load
     /// balancer enforces it. Empty: all. With `serviceType: LoadBalancer` only. At most 64.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
@@ -74,7 +74,7 @@ impl ExternalTrafficPolicy {
     }
 }
 
-/// Finds settings that the type of the Service gives no meaning, and ranges that are none.
+/// Finds settings without a meaning for the type of the Service, and invalid ranges.
 pub(super) fn check(spec: &VirtualMCPServerSpec, problems: &mut Vec<Problem>) {
     let service = &spec.service;
     for (field, is_given) in [

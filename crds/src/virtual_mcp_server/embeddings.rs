@@ -50,8 +50,8 @@ impl Default for Embeddings {
     }
 }
 
-/// HuggingFace Text Embeddings Inference: a service that runs already (`endpoint`), one that the operator
-/// makes (`managed`), or that of `spec.embeddingServerRef`.
+/// HuggingFace Text Embeddings Inference: an existing service (`endpoint`), a service that the operator makes
+/// (`managed`), or the EmbeddingServer of `spec.embeddingServerRef`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[

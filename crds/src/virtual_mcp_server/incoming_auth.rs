@@ -68,7 +68,7 @@ pub struct OidcConfigReference {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub scopes: Vec<String>,
-    /// Scopes that a token must have; one that lacks any is answered with 403.
+    /// Scopes that a token must have; a token without one of them gets 403.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub required_scopes: Vec<String>,

@@ -44,7 +44,8 @@ pub enum OutgoingAuthSource {
     "type externalAuthConfigRef needs externalAuthConfigRef; name an MCPExternalAuthConfig",
 )])))]
 pub struct BackendAuth {
-    /// `externalAuthConfigRef`: those of the named object; `discovered`: those that the backend names.
+    /// `externalAuthConfigRef`: the credentials of the named object; `discovered`: the backend's own
+    /// reference.
     #[serde(rename = "type")]
     pub kind: BackendAuthType,
     /// MCPExternalAuthConfig of the same namespace.
@@ -81,8 +82,8 @@ impl OutgoingAuth {
         }
     }
 
-    /// Returns the name of the MCPExternalAuthConfig of a backend: its entry here, else `own`, which is the
-    /// one that the backend names, else the default.
+    /// Returns the name of the MCPExternalAuthConfig of a backend: its entry here, else `own`, the backend's
+    /// own reference, else the default.
     pub fn resolve<'a>(&'a self, backend: &str, own: Option<&'a str>) -> Option<&'a str> {
         let named = |auth: &'a BackendAuth| match auth.kind {
             BackendAuthType::Discovered => own,

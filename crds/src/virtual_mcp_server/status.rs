@@ -92,7 +92,7 @@ pub enum BackendState {
     Degraded,
     /// The backend cannot be called.
     Unavailable,
-    /// The backend wants credentials, or refuses those that it is given.
+    /// The backend wants credentials, or refuses the given ones.
     Unauthenticated,
     /// No pod has reported yet.
     Unknown,

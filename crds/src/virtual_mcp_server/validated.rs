@@ -99,7 +99,7 @@ pub struct YamlBlocks {
 /// Fields of the pods.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pods {
-    /// Image of vmcp; `None`: the one that the operator was installed with.
+    /// Image of vmcp; `None`: the image in the operator's options.
     pub image: Option<String>,
     /// When the image is pulled.
     pub image_pull_policy: Option<ImagePullPolicy>,
@@ -360,7 +360,7 @@ fn disruption(budget: &PodDisruptionBudget, problems: &mut Vec<Problem>) -> Opti
     }
 }
 
-/// Returns true for what the API server accepts: a number, or a percentage up to `100%`.
+/// Returns true for values that the API server accepts: a number, or a percentage up to `100%`.
 fn is_pods_or_share(pods: &IntOrString) -> bool {
     match pods {
         IntOrString::Int(number) => *number >= 0,

@@ -21,7 +21,7 @@ use crate::runtime::{Context, Metrics};
 #[derive(Clone, Default)]
 pub(super) struct Readiness(Arc<Mutex<Role>>);
 
-/// Role of a replica among those that elect one.
+/// Role of a replica in the leader election.
 #[derive(Default)]
 enum Role {
     #[default]

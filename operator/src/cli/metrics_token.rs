@@ -12,7 +12,7 @@ use vmcp_error_chain::error_chain;
 /// Refusal of a request for `/metrics`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum TokenRefusal {
-    /// The file of the token cannot be read or is empty: nobody is let in.
+    /// The file of the token cannot be read or is empty: every request is refused.
     NoToken,
     /// The request carries no bearer token, or another one.
     Unauthorized,
@@ -32,7 +32,7 @@ impl IntoResponse for TokenRefusal {
     }
 }
 
-/// Compares the request's bearer token with the one in `file`; without a file everybody may read.
+/// Compares the request's bearer token with the one in `file`; without a file every request may read.
 pub(super) async fn check(file: Option<&Path>, headers: &HeaderMap) -> Result<(), TokenRefusal> {
     let Some(file) = file else { return Ok(()) };
     let expected = match tokio::fs::read_to_string(file).await {

@@ -87,8 +87,8 @@ impl Options {
 
     /// Returns the options that controllers follow; `None` without an image of `vmcp`.
     ///
-    /// There is no default image: a wrong guess would show only when the pods of the first VirtualMCPServer
-    /// cannot pull it.
+    /// A default image is missing on purpose: a wrong guess would show only when the pods of the first
+    /// VirtualMCPServer cannot pull it.
     pub(crate) fn build_settings(&self) -> Option<BuildSettings> {
         let given = |image: &Option<String>| image.clone().filter(|image| !image.trim().is_empty());
         let vmcp_image = given(&self.vmcp_image)?;

@@ -21,7 +21,7 @@ use crate::runtime::{
 /// The longest that a shutdown waits for reconciles that are under way; then they are dropped.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The time after which a replica that has not got the Lease is one that stands by.
+/// Time after which a replica without the Lease counts as standing by.
 const WIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Error that keeps the operator from starting, or ended it.

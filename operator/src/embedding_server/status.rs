@@ -1,5 +1,5 @@
-//! Step 6 of a reconcile, status: the status of an EmbeddingServer, from what was applied and how its pods
-//! and its volume are. Pure.
+//! Step 6 of a reconcile, status: the status of an EmbeddingServer, from the applied objects and the states
+//! of its pods and its volume. Pure.
 
 use std::sync::Arc;
 

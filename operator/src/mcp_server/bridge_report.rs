@@ -20,7 +20,7 @@ use crate::workload::rollout::Rollout;
 /// The interval at which a bridge is asked again: no watch tells when its program recovers.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Replaces `health` by what the bridge of the newest pod reported last; the other pods run the same program.
+/// Replaces `health` by the last report of the newest pod's bridge; the other pods run the same program.
 pub(super) fn explain(
     poller: &AdminPoller,
     server: &MCPServer,

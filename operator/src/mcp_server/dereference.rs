@@ -43,8 +43,8 @@ pub(super) enum DereferenceError {
     Randomness(getrandom::Error),
 }
 
-/// Reads what the server refers to, looks up the program of its image if it names none, and generates the
-/// token if there is none yet.
+/// Reads the references of the server, looks up the program of its image if it names no command, and
+/// generates a missing token.
 pub(super) async fn dereference(
     server: &MCPServer,
     context: &Context,

@@ -19,8 +19,7 @@ use crate::workload::GROUP_LABEL;
 /// The port of the DNS.
 const DNS_PORT: u16 = 53;
 
-/// Returns the NetworkPolicy; `None` if the pods may connect to everything and take connections from
-/// everybody.
+/// Returns the NetworkPolicy; `None` if neither direction is limited.
 pub(super) fn network_policy(server: &ValidMCPServer, settings: &BuildSettings) -> Option<NetworkPolicy> {
     let ingress = server.network_policy.enabled.then(|| ingress(server, settings));
     let egress = egress(&server.egress);
@@ -41,8 +40,8 @@ pub(super) fn network_policy(server: &ValidMCPServer, settings: &BuildSettings) 
     })
 }
 
-/// Returns the rules for those who connect: the VirtualMCPServers that serve the group may call the server,
-/// the operator may ask a bridge for its status, and nobody else may connect.
+/// Returns the rules for incoming connections: the VirtualMCPServers that serve the group may call the
+/// server, and the operator may ask a bridge for its status.
 fn ingress(server: &ValidMCPServer, settings: &BuildSettings) -> Vec<NetworkPolicyIngressRule> {
     // A VirtualMCPServer without a group serves all servers of its namespace.
     let groups = server.group.iter().cloned().chain([String::new()]).collect();

@@ -50,8 +50,7 @@ pub(super) enum Egress {
     Open,
     /// None, not even to the DNS.
     Closed,
-    /// Connections to these ports (all, if there are none) at these addresses (all, if there are none), and
-    /// to the DNS.
+    /// Connections to these ports (empty: all) at these addresses (empty: all), and to the DNS.
     To { ports: Vec<u16>, blocks: Vec<String> },
 }
 

@@ -1,5 +1,5 @@
-//! Step 6 of a reconcile, status: the status of an MCPServer, from what was applied and how its pods are.
-//! Pure.
+//! Step 6 of a reconcile, status: the status of an MCPServer, from the applied objects and the states of its
+//! pods. Pure.
 
 use vmcp_crds::mcp_server::MCPServerPhase;
 use vmcp_crds::{MCPServer, MCPServerStatus};

@@ -57,7 +57,7 @@ pub(super) struct ValidMCPServer {
 pub(super) enum ProgramStart {
     /// The bridge starts it: program and arguments.
     ByBridge(Vec<String>),
-    /// The image starts it, with its own entrypoint and arguments or those that replace them.
+    /// The image starts it, with its own entrypoint and arguments, or with the given ones.
     ByImage { command: Vec<String>, args: Vec<String>, port: u16 },
 }
 

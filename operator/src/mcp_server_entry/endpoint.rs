@@ -1,9 +1,9 @@
 //! SSRF guard: refuses URLs that lead into the cluster or the cloud's own network.
 //!
 //! Anyone who may create an entry chooses a URL that the server's pod calls from its network position:
-//! without this check an entry would be a way to the cloud's metadata service or to a neighbor's API. Names
-//! are not resolved, for what they resolve to can change afterwards (DNS rebinding); a NetworkPolicy is the
-//! answer to that.
+//! without this check an entry would be a way to the cloud's metadata service or to a neighbor's API. The
+//! check resolves no names, because their addresses can change afterwards (DNS rebinding); a NetworkPolicy
+//! guards against that.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

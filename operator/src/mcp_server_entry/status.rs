@@ -61,7 +61,7 @@ pub(crate) fn set_checks(
     [address, headers, validated.missing_secrets.clone(), group].into_iter().flatten().collect()
 }
 
-/// Joins problems into one message; `None` if there are none.
+/// Joins problems into one message; `None` without problems.
 fn joined(problems: &[Problem]) -> Option<String> {
     let messages: Vec<_> = problems.iter().map(ToString::to_string).collect();
     (!messages.is_empty()).then(|| messages.join(" | "))

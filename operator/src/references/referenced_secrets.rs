@@ -55,7 +55,7 @@ impl ReferencedSecrets {
     }
 
     /// Returns a digest that changes with any of the values: the first 8 bytes of a SHA-256, in hex. `key` is
-    /// secret: whoever may see pods could test guesses of a value against a digest without one.
+    /// secret: without a key, readers of pods could test guesses of a value against the digest.
     pub(crate) fn digest(&self, references: &[SecretKeyReference], key: &[u8]) -> String {
         let mut hash = Sha256::new();
         hash.update((key.len() as u64).to_le_bytes());

@@ -17,7 +17,7 @@ const ANSWER_TTL: Duration = Duration::from_mins(10);
 pub(crate) const FAILURE_TTL: Duration = Duration::from_secs(30);
 /// The most lookups at the same time; others wait for their turn.
 const MAX_LOOKUPS: usize = 8;
-/// The most answers that are kept; beyond it, those that are too old are dropped.
+/// Answers that are kept; beyond it, expired ones are dropped.
 const MAX_ANSWERS: usize = 4096;
 
 /// The last that is known of an image's program.

@@ -28,8 +28,8 @@ struct DockerAuth {
 }
 
 impl PullCredentials {
-    /// Adds the credentials of one Secret; those that came first win, as with the kubelet. What cannot be
-    /// read is left out: the registry then says that it wants credentials.
+    /// Adds the credentials of one Secret; earlier ones win, as with the kubelet. Unreadable entries are left
+    /// out: the registry then says that it wants credentials.
     pub(crate) fn add(&mut self, docker_config: &[u8]) {
         let Ok(config) = serde_json::from_slice::<DockerConfig>(docker_config) else { return };
         for (registry, auth) in config.auths {

@@ -39,7 +39,7 @@ pub(crate) enum RegistryError {
     /// The operator's own client cannot be made: the system's certificates cannot be read.
     #[error("no TLS client can be made: {0}")]
     Client(String),
-    /// The image is named in a way in which nobody can pull it.
+    /// The name of the image is not a valid reference.
     #[error("`{0}` names no image")]
     Reference(String),
     /// The registry cannot be reached.
@@ -51,7 +51,7 @@ pub(crate) enum RegistryError {
     /// The registry wants other credentials, or does not have the image.
     #[error("{0} answered {1}")]
     Status(String, StatusCode),
-    /// The answer is none of a registry.
+    /// The answer is not a registry's.
     #[error("{0} answered with {1}")]
     Answer(String, &'static str),
     /// The image starts nothing by itself.

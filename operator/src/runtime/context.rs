@@ -34,7 +34,7 @@ pub struct BuildSettings {
     pub bridge_image: String,
     /// The DNS domain of the cluster, as in `cluster.local`.
     pub cluster_domain: String,
-    /// True if HTTPRoutes may be made: they lead traffic of shared gateways to whoever asks for one.
+    /// True if HTTPRoutes may be made: they lead traffic of shared gateways to the authors of resources.
     pub http_routes: bool,
     /// True if ServiceMonitors may be made.
     pub service_monitors: bool,

@@ -32,7 +32,7 @@ pub(crate) struct Field {
     pub(crate) shape: Shape,
     /// The key that tells the entries of its list apart.
     pub(crate) merge_key: Option<String>,
-    /// True for a list that is merged with the one that is there; others are replaced.
+    /// True for a list that is merged with the existing list; other lists are replaced.
     pub(crate) merges: bool,
     /// True if an entry replaces the fields that it does not name: they exclude each other, as the sources of
     /// a volume do.

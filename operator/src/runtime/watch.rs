@@ -51,6 +51,6 @@ pub(crate) struct WatchEnvironment<'a> {
     pub(crate) metrics: &'a Metrics,
     /// Progress of the first lists.
     pub(crate) first_lists: &'a FirstLists,
-    /// Restores of etcd, after which watches begin anew.
+    /// Restores of etcd, after which watches list again.
     pub(crate) history: &'a History,
 }

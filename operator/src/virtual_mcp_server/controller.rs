@@ -176,7 +176,7 @@ async fn reconcile(
     let references = dereference(&server, &context, last_good).await?;
     let plan = validate(&server, &references, &context.settings);
     let before = plan.configuration.as_ref().err().and(references.mounted.as_ref());
-    // Before anything is applied, so that an edit by hand of what is mounted is repaired from memory.
+    // Before apply, so that an edit by hand of the mounted configuration is repaired from memory.
     last_good.remember(&server, before, &context);
     let mut applied = match &plan.server {
         Ok(valid) => {

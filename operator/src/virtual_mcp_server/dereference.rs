@@ -197,8 +197,8 @@ pub(super) fn auth_configs_of(
     servers.chain(entries).filter_map(resolve).collect()
 }
 
-/// Returns the name of the MCPToolConfig of each backend that has one, by name of the backend: the one that
-/// the server's own settings give it, else the one that the backend names.
+/// Returns the name of the MCPToolConfig of each backend that has one, by name of the backend: from the
+/// server's own settings, else from the backend.
 pub(super) fn tool_configs_of(
     server: &VirtualMCPServer,
     references: &References,

@@ -21,7 +21,7 @@ use crate::runtime::Context;
 pub(super) struct MountedConfiguration {
     /// The text of `vmcp.yaml`.
     pub text: String,
-    /// The values that it refers to, by file name; without those that the operator generates.
+    /// The values of its references, by file name, without generated ones.
     pub secrets: BTreeMap<String, Vec<u8>>,
 }
 
@@ -38,7 +38,7 @@ impl MountedConfiguration {
 #[derive(Debug, Default)]
 pub(super) struct LastGood(Mutex<HashMap<ObjectRef<VirtualMCPServer>, Remembered>>);
 
-/// The server's uid, and its configuration: a server of the same name that was created anew has another uid.
+/// The server's uid, and its configuration: a deleted and recreated server has another uid.
 type Remembered = (Option<String>, MountedConfiguration);
 
 impl LastGood {

@@ -1,5 +1,5 @@
-//! Step 7 of a reconcile, status: the status of a VirtualMCPServer, from what was applied and from the
-//! reports of its pods. Pure.
+//! Step 7 of a reconcile, status: the status of a VirtualMCPServer, from the applied objects and the reports
+//! of its pods. Pure.
 
 mod backends;
 mod conditions;

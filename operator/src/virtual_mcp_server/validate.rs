@@ -48,7 +48,7 @@ pub(super) struct Plan {
     pub duplicates: Vec<String>,
     /// References to MCPToolConfigs that cannot be followed.
     pub tool_configs: Vec<ToolConfigProblem>,
-    /// Features that are off because of what they refer to.
+    /// Features that are off because of their references.
     pub left_out: LeftOut,
 }
 

@@ -42,7 +42,7 @@ pub(crate) enum AskError {
     /// The answer broke off, or was larger than the limit.
     #[error("the answer broke off or was larger than {} KiB", MAX_ANSWER_BYTES >> 10)]
     Body,
-    /// The answer is no status report.
+    /// The answer is not a status report.
     #[error("the answer is no status report")]
     Report(#[from] serde_json::Error),
     /// The pod did not answer in time.

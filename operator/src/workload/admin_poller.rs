@@ -1,8 +1,8 @@
 //! Polls of the admin port of pods, in a task of their own: a reconcile reads the last report and never waits
 //! for a pod.
 //!
-//! Each pod has its own schedule. One that does not answer is asked with exponential backoff, so that many
-//! unreachable pods hold up neither the reachable ones nor a controller. A report with news, and the first
+//! Each pod has its own schedule. A pod that does not answer is asked with exponential backoff, so that many
+//! unreachable pods delay neither the reachable ones nor a controller. A report with news, and the first
 //! and last failure in a row, make the controller reconcile the pod's owner.
 
 mod schedule;
@@ -47,7 +47,7 @@ pub(crate) struct PolledPod {
 }
 
 impl AdminPoller {
-    /// Makes a poller that asks nobody yet.
+    /// Makes a poller without pods.
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self { client: AdminClient::default(), schedule: Mutex::default(), changed: Notify::new() })
     }

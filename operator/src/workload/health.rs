@@ -1,5 +1,5 @@
-//! The health of a workload in one word and one sentence, from what its Deployment or StatefulSet counts and
-//! what its pods report.
+//! The health of a workload in one word and one sentence, from the counts of its Deployment or StatefulSet
+//! and the reports of its pods.
 
 use std::sync::Arc;
 
@@ -145,7 +145,7 @@ fn starting() -> WorkloadHealth {
 /// Returns the health of a workload. `main` is the container that does the work.
 pub(crate) fn workload_health(counts: &PodCounts, pods: &[Arc<Pod>], main: &str) -> WorkloadHealth {
     let trouble = counts.create_error.as_deref().map(not_created).or_else(|| trouble::of_pods(pods, main));
-    // A pod that waits for its volumes looks like one that is starting; only its events tell the two apart.
+    // A pod that waits for its volumes looks like a starting pod; only its events tell the two apart.
     let trouble = trouble.map(|trouble| match &counts.mount_error {
         Some((pod, why)) if trouble.reason == TroubleReason::Starting => trouble::volume_missing(pod, why),
         _ => trouble,

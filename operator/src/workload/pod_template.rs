@@ -80,7 +80,7 @@ pub(crate) fn merge(
     Ok(if has_more(&merged, &typed) { merged } else { typed })
 }
 
-/// Returns a patch without `$patch` and `$retainKeys`, which are no values of the type.
+/// Returns a patch without the directives `$patch` and `$retainKeys`, which the type does not know.
 fn without_directives(patch: &Value) -> Value {
     match patch {
         Value::Object(fields) => fields

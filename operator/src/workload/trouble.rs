@@ -66,7 +66,7 @@ impl fmt::Display for TroubleReason {
 }
 
 /// Returns the most pressing trouble of the newest generation of `pods`; `None` if all of them are ready, or
-/// there are none. `main` is the container that does the work.
+/// `pods` is empty. `main` is the container that does the work.
 pub(super) fn of_pods(pods: &[Arc<Pod>], main: &str) -> Option<Trouble> {
     newest_generation(pods)
         .into_iter()

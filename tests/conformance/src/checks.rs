@@ -17,7 +17,7 @@ pub(crate) enum CheckStatus {
     Failure,
     /// The check could not be run.
     Skipped,
-    /// The check did not apply, or is no check but a line for the log.
+    /// The check did not apply, or is a line for the log.
     Info,
 }
 
@@ -81,7 +81,7 @@ impl SuiteReport {
         Self(found.map(|(name, checks)| (name.clone(), checks.clone())).collect())
     }
 
-    /// Returns the number of checks that passed, and of those that passed or failed: warnings and skips do
+    /// Returns the number of passed checks, and the number of passed and failed checks: warnings and skips do
     /// not count, as in the suite.
     pub(crate) fn score(&self) -> (usize, usize) {
         let count = |status| self.0.values().flatten().filter(|check| check.status == status).count();

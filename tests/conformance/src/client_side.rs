@@ -36,7 +36,7 @@ pub(crate) async fn run(folder: &Path) -> anyhow::Result<Vec<Row>> {
         for run in runs {
             let (scenario, failure) = run?;
             differences.extend(scenario.shortcomings());
-            // A client that fails is no check of the suite, so it is added as one.
+            // The suite has no check for a client that fails, so it is added as a check.
             differences.extend(failure.filter(|_| scenario.shortcomings().is_empty()).map(|said| {
                 Difference {
                     scenario: scenario.0.keys().cloned().collect(),

@@ -16,7 +16,8 @@ use crate::table::Row;
 /// A revision, and the arguments of the suite that select its scenarios.
 type ScenarioSelection = (&'static str, &'static [&'static str]);
 
-/// Scenarios that each revision requires, and those that the suite only reports: pending ones and extensions.
+/// Scenarios that each revision requires, and scenarios that the suite only reports: pending ones and
+/// extensions.
 const REQUIRED: [ScenarioSelection; 3] = [
     ("2025-06-18", &["--suite", "all", "--spec-version", "2025-06-18"]),
     ("2025-11-25", &["--requirements", "2025-11-25"]),

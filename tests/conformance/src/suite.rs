@@ -14,8 +14,8 @@ const TIMEOUT: &str = "90000";
 
 /// Runs server scenarios against `url`, and runs each that falls short a second time.
 ///
-/// The suite waits 0.6 to 1.5 seconds for what a stream should bring, which a busy machine may exceed. Of the
-/// two runs the better one counts, and standard error says which checks passed only the second time.
+/// The suite waits 0.6 to 1.5 seconds for a stream's messages, which a busy machine may exceed. The better of
+/// the two runs counts, and standard error says which checks passed only the second time.
 pub(crate) async fn server(
     url: &str,
     revision: &str,

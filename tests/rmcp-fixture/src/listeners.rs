@@ -58,7 +58,7 @@ impl Listeners {
         sessions.push(Arc::downgrade(session));
     }
 
-    /// Tells every client that wants to know. A client that is gone by now is no error.
+    /// Tells every listening client. A client may be gone by now.
     pub(crate) async fn tell(&self, change: Change) {
         let streams: Vec<_> = self.streams.lock().values().cloned().collect();
         for stream in streams {

@@ -1,13 +1,15 @@
-//! The repository's own rules, checked as tests: how comments begin, how words are spelled, where links lead,
-//! how large a folder grows. CONTRIBUTING.md gives each rule its reason.
+//! The repository's own rules, checked as tests: openings of comments, spelling, kinds of sentences, links,
+//! contents, tables and figures of pages, the size of folders. CONTRIBUTING.md gives each rule its reason.
 //!
-//! `cargo run -p vmcp-tidy -- [PATH …]` prints the findings below the given paths, one a line.
+//! `cargo run -p vmcp-tidy -- [PATH …]` prints the findings below the given paths, one a line, and
+//! `--sentences [PATH …]` the places of sentences that are counted.
 
 mod comments;
 mod exposition;
 mod layout;
-mod links;
+mod pages;
 mod repository;
+mod sentences;
 mod signs;
 mod silent_skips;
 mod skip;
@@ -17,6 +19,7 @@ use std::fmt;
 
 pub use exposition::metrics_table;
 pub use repository::{Repository, RepositoryError};
+pub use sentences::counted_sentences;
 pub use skip::skipped;
 
 /// One broken rule, at one place.
@@ -40,11 +43,15 @@ impl fmt::Display for Finding {
 pub type Check = fn(&Repository) -> Vec<Finding>;
 
 /// Every check, with the name of the rule.
-pub const CHECKS: [(&str, Check); 6] = [
+pub const CHECKS: [(&str, Check); 10] = [
     ("comments", signs::comments),
     ("requirement codes", signs::codes),
     ("spelling", spelling::american),
-    ("links", links::lead_somewhere),
+    ("sentences", sentences::keep_below_ceilings),
+    ("links", pages::lead_somewhere),
+    ("contents", pages::list_every_heading),
+    ("ARCHITECTURE", pages::is_of_the_tree),
+    ("figures", pages::name_their_source),
     ("layout", layout::folders),
     ("silent skips", silent_skips::none),
 ];

@@ -26,7 +26,7 @@ impl ApiKeys {
         ApiKeys(keys.iter().map(entry).collect())
     }
 
-    /// Returns true if there is no key.
+    /// Returns true if the list of keys is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

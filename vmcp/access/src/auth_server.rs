@@ -1,19 +1,19 @@
 //! The embedded authorization server (OAuth 2.1): clients register, a person consents and signs in at the
 //! upstream providers, the client gets a short-lived token of vmcp's own.
 //!
-//! Nothing is stored. What clients carry (registration, refresh token) and what browsers carry (state, code)
-//! is sealed, so that any replica with the keys can go on; tokens of providers are sealed into the client's
-//! tokens and leave vmcp readable for the backends that name the provider only. The one memory is that of
-//! [`pending_logins`](sign_in::pending_logins), [`spent_states`](sign_in::spent_states) and
-//! [`families`](token_endpoint::families), and bounded.
+//! The server has no database. Clients carry their registration and refresh tokens, browsers carry states and
+//! codes; all are sealed, so that any replica with the keys can continue. Tokens of providers are sealed into
+//! the client's tokens; only backends that name the provider receive them readable. Three bounded tables are
+//! in memory: [`pending_logins`](sign_in::pending_logins), [`spent_states`](sign_in::spent_states) and
+//! [`families`](token_endpoint::families).
 //!
 //! | room | holds |
 //! |---|---|
 //! | `endpoint` | paths, shapes of answers |
 //! | `client` | registration, redirect URIs, authorization requests |
-//! | `sign_in` | the way of a person through one browser, the pages they see, those who wait for a token |
+//! | `sign_in` | the way of a person through one browser, its pages, and finished sign-ins without a token |
 //! | `upstream_provider` | one identity provider |
-//! | `token_endpoint` | codes and refresh tokens; `families` is their rotation, `grant` what they carry |
+//! | `token_endpoint` | codes and refresh tokens; `families` is their rotation, `grant` their content |
 //! | `signing_keys`, `key_file`, `seals` | the keys |
 
 mod client;
@@ -164,7 +164,7 @@ impl AuthServer {
     }
 
     /// Takes the tokens of providers out of the claims of a verified token, so that neither policies nor
-    /// records see them. Those of another subject are none.
+    /// records see them. Returns no tokens for another subject.
     pub(crate) fn take_upstream(&self, subject: &str, claims: &mut Map<String, Value>) -> UpstreamTokens {
         let sealed = claims.remove(UPSTREAM_CLAIM);
         let sealed = sealed.as_ref().and_then(Value::as_str);
@@ -180,7 +180,7 @@ impl AuthServer {
     }
 }
 
-/// Lets pages of any origin read an answer that is the same for everybody.
+/// Lets pages of any origin read an answer that is equal for all clients.
 fn public(mut answer: Answer) -> Answer {
     let any = http::HeaderValue::from_static("*");
     answer.headers_mut().insert(http::header::ACCESS_CONTROL_ALLOW_ORIGIN, any);

@@ -23,7 +23,7 @@ pub struct ClientCertificate {
 }
 
 impl ClientCertificate {
-    /// Reads a certificate that was verified by `authorities` (PEM); `None` if it names nobody.
+    /// Reads a certificate that was verified by `authorities` (PEM); `None` if it has no subject.
     pub fn read(der: &[u8], authorities: Arc<str>) -> Option<ClientCertificate> {
         let (_, certificate) = X509Certificate::from_der(der).ok()?;
         let until = u64::try_from(certificate.validity().not_after.timestamp()).unwrap_or(0);

@@ -33,9 +33,9 @@ pub struct KnownIdentity {
 }
 
 impl Identity {
-    /// Makes an identity. `issuer` is whoever vouches for `subject`: the `iss` of a token, or the name of a
-    /// list of keys; `claims` are what policies read. `token` is the client's own, for backends that get it
-    /// passed on or exchanged.
+    /// Makes an identity. `issuer` vouches for `subject`: the `iss` of a token, or the name of a list of
+    /// keys. Policies read `claims`. `token` is the client's own, for backends that get it passed on or
+    /// exchanged.
     pub fn known(
         issuer: &str,
         subject: &str,

@@ -1,7 +1,6 @@
-//! Access: proof of who calls, and the policies about the calls. [`identity`] is the result of the proof,
-//! [`authentication`] the way to it: keys of [`api_keys`] and tokens that [`oidc`] verifies; [`policy`]
-//! decides, [`rate_limit`] counts; [`outgoing`] has the tokens that backends get for a client, and
-//! [`auth_server`] those that clients get from vmcp itself.
+//! Authentication of clients, and policies about their calls. [`authentication`] makes an [`identity`] from
+//! keys ([`api_keys`]) or tokens ([`oidc`]); [`policy`] decides, [`rate_limit`] counts; [`outgoing`] gets
+//! tokens for backends, and [`auth_server`] issues tokens to clients.
 
 pub mod api_keys;
 pub mod auth_server;

@@ -31,7 +31,7 @@ pub use self::provider::HttpClient;
 use crate::identity::Identity;
 use crate::identity::upstream_tokens::LatestTokens;
 
-/// The reason why there is no token. Neither part shows a token or a secret.
+/// The reason of a missing token. Neither part shows a token or a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct OutgoingError {
@@ -110,8 +110,8 @@ impl BackendTokens {
     }
 }
 
-/// The key of a subject: its identity and the very token that is exchanged, so that a narrower token of the
-/// same client is not answered by what a broader one fetched.
+/// Returns the cache key of a subject: its identity and the exchanged token, so that a narrower token of the
+/// same client never gets the result of a broader one.
 fn key_of(subject: Subject<'_>) -> SubjectKey {
     let Subject::Client(Identity::Known(known)) = subject else { return SubjectKey::default() };
     let mut hash = Sha256::new();

@@ -37,7 +37,7 @@ use crate::identity::Identity;
 pub use question::{Attribute, Kind, Question};
 pub use subject::{ClaimsKey, Subject};
 
-/// Clients whose policies are kept prepared; the least recently used one is prepared anew.
+/// Clients whose prepared policies are cached (LRU).
 const MAX_SUBJECTS: usize = 4096;
 /// Claims that differ in each token of one client, and do not count unless a policy reads them: else each
 /// renewed token would be a client to prepare for.
@@ -48,7 +48,7 @@ pub const DEFAULT_DENY: &str = "default-deny";
 /// Id of the decision that allows an own tool of this server: the rights of its targets are asked about.
 pub const OWN_TOOLS: &str = "own-tools";
 
-/// Why a question could not be put to the policies; the answer is no.
+/// Reason of a failed evaluation, which counts as a denial.
 type Unevaluated = Box<dyn Error + Send + Sync>;
 
 /// Policies in force. Cheap to ask; immutable.

@@ -1,7 +1,7 @@
 //! [`RateLimiter`]: token buckets for calls of tools, of all callers together and of each.
 //!
-//! A call takes one token of every bucket that it belongs to, or none at all. The buckets of a process are
-//! pure: the time is passed in. Those that replicas share are in Redis: [`SharedBuckets`].
+//! A call takes one token from each of its buckets, or, if one is empty, from none. The buckets of a process
+//! are pure: the time is passed in. [`SharedBuckets`] are buckets of several replicas, in Redis.
 
 mod shared_buckets;
 

@@ -10,7 +10,7 @@ pub enum Rejection {
     /// The request carries no credentials.
     #[error("credentials are required")]
     Missing,
-    /// The `Authorization` header is given twice, is no text, or has another scheme.
+    /// The `Authorization` header is repeated, is not text, or has another scheme.
     #[error("send one Authorization header with a bearer token")]
     Malformed,
     /// The token is a JWT that was refused.

@@ -102,7 +102,7 @@ impl Provider {
         format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature.as_ref()))
     }
 
-    /// The bytes of the present public key, which everybody knows.
+    /// The bytes of the current public key.
     pub(crate) fn public_key(&self) -> Vec<u8> {
         self.shared.key.lock().pair.public_key().as_ref().to_vec()
     }

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::identity::Identity;
 
-/// Most tokens that are kept (LRU); a further one takes the place of the one that was used least recently.
+/// Most tokens that are kept (LRU).
 const MAX_TOKENS: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
 
 /// Verified tokens by their SHA-256.

@@ -12,15 +12,12 @@
 //! No step stops at the first mistake: each reports all of its own to `problems`, by path and line, with the
 //! remedy, and [`load`] fails with the whole list. Nothing after `load` sees a raw type.
 //!
-//! Besides: [`import`] converts other clients' files, [`client_file`] edits them, [`edit`] changes single
-//! backends in a text, `writing`
-//! renders schema, reference page, starter file and the configuration in force, [`rules`] are the validated
+//! Besides: [`edit`] changes single backends in a text, with the parser's own lines; `writing` renders schema, reference page, starter file and the configuration in force, [`rules`] are the validated
 //! rules for tools, [`status`] is the report that a running server gives about itself, and [`sanitize`]
 //! cleans text that backends wrote.
 
 mod checker;
 mod document;
-pub mod import;
 mod problems;
 pub mod raw;
 mod references;
@@ -37,7 +34,9 @@ use self::checker::Checker;
 pub use self::document::MAX_BYTES;
 pub use self::problems::{Problem, Problems};
 use self::raw::RawConfig;
-pub use self::references::{Environment, Files, MAX_FILE_BYTES, ReferenceSources, StoredSecrets};
+pub use self::references::{
+    Environment, Files, MAX_FILE_BYTES, ReferenceSources, StoredSecrets, is_variable_name,
+};
 pub use self::rules::Aggregation;
 pub use self::sections::audit::{AUDIT_EVENT_TYPES, Audit, OtlpTarget};
 pub use self::sections::authz::Authz;
@@ -46,8 +45,8 @@ pub use self::sections::backend::outgoing_auth::{
     TokenExchange, UpstreamInject, Xaa,
 };
 pub use self::sections::backend::{
-    Backend, Isolation, MAX_BACKEND_NAME, MAX_BACKENDS, ProtocolEra, Transport, is_backend_name,
-    normalize_name,
+    Backend, Isolation, MAX_BACKEND_NAME, MAX_BACKENDS, ProtocolEra, RESERVED_NAMES, Transport,
+    is_backend_name, normalize_name,
 };
 pub use self::sections::config::{Config, SETTINGS_AT_START};
 pub use self::sections::incoming_auth::IncomingAuth;
@@ -75,10 +74,10 @@ pub use self::sections::telemetry::Telemetry;
 pub use self::values::duration::{
     PATTERN as DURATION_PATTERN, RANGE as RANGE_KEY, format as format_duration, parse as parse_duration,
 };
-pub use self::values::headers::{Headers, is_token_char};
+pub use self::values::headers::{Headers, is_reserved_header, is_token_char};
 pub use self::values::known_secrets::KnownSecrets;
 pub use self::values::secret::{MASK, Secret};
-pub use self::writing::client_file;
+pub use self::values::secret_signs;
 pub use self::writing::edit;
 pub use self::writing::schema::json_schema;
 pub use self::writing::schema_table::{SchemaTable, range_of_rule};

@@ -160,10 +160,10 @@ fn resolve(reference: &str, sources: ReferenceSources<'_>) -> Result<String, Ref
     };
     let (value, missing) = if let Some(path) = source.strip_prefix(FILE) {
         (content(path, sources.files)?, ReferenceError::Missing(path.to_owned()))
-    } else if let Some(name) = source.strip_prefix(SECRET).filter(|name| is_name(name)) {
+    } else if let Some(name) = source.strip_prefix(SECRET).filter(|name| is_variable_name(name)) {
         let value = (sources.secrets)(name).map_err(ReferenceError::Secrets)?;
         (value, ReferenceError::NoSecret(name.to_owned()))
-    } else if is_name(source) {
+    } else if is_variable_name(source) {
         ((sources.variables)(source), ReferenceError::Unset(source.to_owned()))
     } else {
         return Err(ReferenceError::Malformed(reference.to_owned()));
@@ -191,7 +191,7 @@ fn content(path: &str, files: Files<'_>) -> Result<Option<String>, ReferenceErro
 }
 
 /// Returns true if `name` can be the name of an environment variable.
-pub(crate) fn is_name(name: &str) -> bool {
+pub fn is_variable_name(name: &str) -> bool {
     !name.starts_with(|c: char| c.is_ascii_digit())
         && !name.is_empty()
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')

@@ -7,4 +7,4 @@ pub(crate) mod headers;
 pub(crate) mod http_url;
 pub(crate) mod known_secrets;
 pub(crate) mod secret;
-pub(crate) mod secret_signs;
+pub mod secret_signs;

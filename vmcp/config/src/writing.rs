@@ -1,7 +1,6 @@
 //! Texts about the configuration: the JSON schema, the reference page, the starter file, the configuration in
 //! force as YAML; and edits of a file's own text.
 
-pub mod client_file;
 pub mod edit;
 pub(crate) mod effective;
 pub(crate) mod masked;

@@ -88,7 +88,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     show("query beside bulk work", &queries(&embedder, 50).await?);
     work.abort();
 
-    // Linux only; elsewhere there is no such file and nothing to print.
+    // Linux only; other systems lack the file, and print nothing.
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     for line in status.lines().filter(|line| line.starts_with("VmRSS") || line.starts_with("VmHWM")) {
         println!("{line}");

@@ -1,5 +1,5 @@
 //! Splits many texts into requests of an embedding service: bounded batches, two lanes (bulkhead), and
-//! halving of what the service refuses.
+//! halving of refused batches.
 
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt};

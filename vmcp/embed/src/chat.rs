@@ -12,8 +12,8 @@ use crate::http::HttpService;
 /// The settings of a chat service. No `Debug`: they hold a credential.
 #[derive(Clone)]
 pub struct ChatSettings {
-    /// Base URL, such as `https://api.openai.com` or `http://localhost:11434/v1`; `/v1` is added if there is
-    /// no path.
+    /// Base URL, such as `https://api.openai.com` or `http://localhost:11434/v1`; `/v1` is added to
+    /// a URL without a path.
     pub endpoint: String,
     /// The model's name as the service knows it.
     pub model: String,
@@ -71,7 +71,7 @@ impl ChatModel {
         Ok(Self { service, path, model })
     }
 
-    /// Returns the model's answer to a prompt. Asks once: whoever waits has another way to rank.
+    /// Returns the model's answer to a prompt. Asks once: the caller can rank without it.
     pub async fn ask(&self, system: &str, prompt: &str) -> Result<String, EmbedError> {
         let message = |role, content| Message { role, content };
         let messages = [message("system", system), message("user", prompt)];

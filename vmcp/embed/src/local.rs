@@ -39,7 +39,7 @@ impl LocalSettings {
     }
 }
 
-/// Padded tokens of one batch. Larger batches are no faster (9 CPU seconds for 500 tool texts at 512, 10 at
+/// Padded tokens of one batch. Larger batches are not faster (9 CPU seconds for 500 tool texts at 512, 10 at
 /// 2048) and hold 40 MB more; smaller ones end sooner when a call is abandoned.
 const MAX_BATCH_TOKENS: usize = 512;
 /// Texts of one batch, and the number that callers are told to hand over at a time.

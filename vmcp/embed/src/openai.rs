@@ -14,8 +14,8 @@ use crate::{EmbedError, Embedder};
 /// The settings of an OpenAI-compatible service. No `Debug`: they hold a credential.
 #[derive(Clone)]
 pub struct OpenAiSettings {
-    /// Base URL, such as `https://api.openai.com` or `http://localhost:11434/v1`; `/v1` is added if there is
-    /// no path.
+    /// Base URL, such as `https://api.openai.com` or `http://localhost:11434/v1`; `/v1` is added to
+    /// a URL without a path.
     pub endpoint: String,
     /// The model's name as the service knows it.
     pub model: String,

@@ -120,7 +120,7 @@ impl TeiEmbedder {
         Ok(info)
     }
 
-    /// Logs the model that answers, and warns of one that was not configured.
+    /// Logs the model of the service, and warns if it is not the configured one.
     fn log_model(&self, info: &TeiInfo) {
         let model = info.model_id.as_deref().unwrap_or("unnamed");
         let endpoint = &self.service.endpoint;

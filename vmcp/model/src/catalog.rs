@@ -27,7 +27,7 @@ pub struct CatalogTool {
     pub own_name: String,
     /// Backend that offers it.
     pub backend: Arc<str>,
-    /// Definition as the backend sent it; calls use its `name`, the only one that the backend understands.
+    /// Definition as the backend sent it; calls use its `name`, because the backend knows no other name.
     pub definition: Arc<Tool>,
     /// Definition as listed: renamed and overridden, else byte for byte the backend's. The one addition is an
     /// `inputSchema` of `{"type":"object"}` where the backend sent none, because clients refuse lists without
@@ -75,7 +75,7 @@ pub struct CatalogPrompt {
     pub name: String,
     /// Backend that offers it.
     pub backend: Arc<str>,
-    /// Definition as the backend sent it; calls use its `name`, the only one that the backend understands.
+    /// Definition as the backend sent it; calls use its `name`, because the backend knows no other name.
     pub definition: Arc<Prompt>,
     /// Definition as listed: renamed, else byte for byte the backend's.
     pub raw: Arc<RawValue>,

@@ -55,7 +55,7 @@ impl fmt::Display for DefinitionKind {
 /// Reason why a definition is rejected. Texts quote at most a few words of the definition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DefinitionError {
-    /// The definition is no JSON object.
+    /// The definition is not a JSON object.
     #[error("the definition is not a JSON object")]
     NotAnObject,
     /// The definition has more than [`MAX_DEFINITION_BYTES`].

@@ -53,7 +53,7 @@ pub struct RejectedDefinition {
     pub reason: String,
 }
 
-/// Definitions of one backend that passed, and notes on those that did not.
+/// Accepted definitions of one backend, and notes on rejected ones.
 #[derive(Debug, Clone, Default)]
 pub struct Discovered {
     /// Tools, in the backend's order.

@@ -3,9 +3,9 @@
 use serde_json::value::RawValue;
 use vmcp_json::object::{Object, ObjectError};
 
-/// Sets keys to values, which are JSON texts. A key that is there keeps its place, a new one comes last.
+/// Sets keys to values, which are JSON texts. An existing key keeps its place, a new key comes last.
 ///
-/// Fails if `object` is no JSON object, has a key twice, or a value is no JSON.
+/// Fails unless `object` is a JSON object without repeated keys, and each value is JSON.
 pub(crate) fn set(object: &RawValue, changes: &[(&str, String)]) -> Result<Box<RawValue>, EditError> {
     let object = Object::parse(object)?;
     let mut edit = object.edit();

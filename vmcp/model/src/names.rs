@@ -1,13 +1,13 @@
-//! Legal and reserved names. Clients and model APIs differ in what they accept; `[A-Za-z][A-Za-z0-9_-]{0,63}`
-//! is legal for all of them.
+//! Legal and reserved names. Clients and model APIs accept different names; `[A-Za-z][A-Za-z0-9_-]{0,63}` is
+//! legal for all of them.
 
 use sha2::{Digest, Sha256};
 
 /// Most bytes in a resolved name; a longer one is cut and ends in a hash.
 pub const MAX_BYTES: usize = 64;
 
-/// Names of vmcp's own tools, without `optim.` or `optim_`: those that exist and those that are planned, so
-/// that an upgrade takes no name from a backend.
+/// Names of vmcp's own tools, without `optim.` or `optim_`: existing and planned ones, so that an upgrade
+/// takes no name from a backend.
 pub const OPTIM_TOOLS: [&str; 26] = [
     "add_mcp_server",
     "call_hook",
@@ -65,8 +65,8 @@ fn is_legal_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
 
-/// Returns the legal name closest to `text`: each other character becomes `_`, a first character that is no
-/// letter gets `t_` in front, and a name that is too long is cut and ends in a hash of `identity`.
+/// Returns the legal name closest to `text`: each other character becomes `_`, a name that does not begin
+/// with a letter gets the prefix `t_`, and a name that is too long is cut and ends in a hash of `identity`.
 ///
 /// # Examples
 ///

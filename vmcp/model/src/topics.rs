@@ -24,7 +24,7 @@ pub struct Topic {
 /// A pattern that means a topic.
 #[derive(Debug, Clone)]
 pub enum Pattern {
-    /// The key of an issue, such as `PROJ-123`; `UTF-8` and the like are none.
+    /// The key of an issue, such as `PROJ-123`, but not `UTF-8` and similar words.
     IssueKey,
     /// A regular expression.
     Regex(Regex),

@@ -15,7 +15,7 @@ const PRIOR_RECENCY: f64 = 0.75;
 const HALF_LIFE_HOURS: f64 = 24.0;
 /// Bonus for a tool of the failed tool's own server, whose names and ids it understands.
 const SAME_SERVER: f64 = 1.05;
-/// Success rate below which a tool of the failed tool's own server is no alternative.
+/// Smallest success rate of an alternative of the failed tool's own server.
 const POOR_RATE: f64 = 0.5;
 
 /// Facts about a tool that may take the place of another.
@@ -27,7 +27,7 @@ pub struct Candidate {
     pub calls: u64,
     /// Share of them that succeeded.
     pub success_rate: f64,
-    /// Hours since the last success; `None` if there was none.
+    /// Hours since the last success; `None` without a success.
     pub success_age_hours: Option<f64>,
     /// True if both are tools of one server.
     pub same_server: bool,

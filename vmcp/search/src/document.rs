@@ -4,7 +4,7 @@ use crate::text::analysis::split_identifier;
 use crate::text::first_sentence;
 
 /// Version of the text that [`vector_text`] makes and of the tokenization behind it. The key of a cached
-/// embedding includes it: a new version embeds every tool anew instead of mixing two kinds of vector.
+/// embedding includes it: a new version embeds every tool again instead of mixing two kinds of vector.
 pub const TEXT_VERSION: u32 = 1;
 
 /// One tool as the index reads it. The caller sanitizes the texts and bounds their length.

@@ -57,7 +57,7 @@ impl Index {
         self.keywords.len()
     }
 
-    /// True if there are no documents.
+    /// True if the index has no documents.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -216,7 +216,7 @@ impl QueryEvidence {
     }
 }
 
-/// Returns the value that the document at a position gains by what was learned.
+/// Returns the learned bonus of the document at a position.
 fn gained(query: &Query<'_>, documents: &[usize], position: usize) -> f32 {
     let learned = query.learned;
     let of = |document: &usize| learned.binary_search_by_key(document, |(number, _)| *number).ok();

@@ -29,7 +29,7 @@ pub struct Judgment {
 }
 
 impl Judgment {
-    /// Judges a ranking, best first, by the query's groups. A group without members is no need and does not
+    /// Judges a ranking, best first, by the query's groups. A group without members does not
     /// count.
     pub fn new<T: PartialEq>(ranking: &[T], groups: &[Vec<T>]) -> Judgment {
         let rank =

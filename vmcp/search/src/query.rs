@@ -24,8 +24,8 @@ pub struct Query<'a> {
     pub limit: usize,
     /// Weight of the cosine arm, 0 (keywords only) to 1 (cosine only).
     pub semantic_ratio: f32,
-    /// Cosine distance (0 to 2) beyond which a tool is no semantic result, as in ToolHive: such a tool is a
-    /// hit only if the keyword arm matches it. 2 or `None` filter nothing.
+    /// Largest cosine distance (0 to 2) of a semantic hit, as in ToolHive: a tool beyond it is a hit only if
+    /// the keyword arm matches. 2 or `None` filter nothing.
     pub distance_threshold: Option<f32>,
     /// Success of tools' calls by document number, in ascending order; a tool that is not here was not called
     /// enough.
@@ -143,11 +143,11 @@ pub struct Explanation {
     pub reliability: Option<Reliability>,
     /// The value that the tool lost by its failures.
     pub reliability_penalty: f32,
-    /// The value that the tool gained by what was learned.
+    /// The learned bonus of the tool.
     pub learned_bonus: f32,
     /// The value that orders the hits: the fused one without the penalty and with the bonus.
     pub fused: f32,
-    /// The score of a [cross-encoder](crate::rerank), which orders the first hits anew, if one is asked.
+    /// The score of a [cross-encoder](crate::rerank), if one has ordered the first hits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rerank_score: Option<f32>,
 }

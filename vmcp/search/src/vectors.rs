@@ -1,7 +1,7 @@
 //! The tools' embeddings: one flat table of unit vectors, scanned linearly.
 //!
-//! A linear scan in `f32` is cheaper than embedding the query up to some 50,000 tools, so there is no graph
-//! index.
+//! A linear scan in `f32` is cheaper than embedding the query up to some 50,000 tools, so a graph index would
+//! not pay.
 
 /// Partial sums kept apart in a dot product. Float addition is not associative, so a plain sum cannot be
 /// vectorized; sixteen independent sums can, and fill the registers of SSE2 as of AVX-512.

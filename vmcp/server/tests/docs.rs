@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use vmcp::optim::definitions::definitions;
-use vmcp::optim::names::NameStyle;
-use vmcp::telemetry::metrics::Metrics;
 use vmcp_config::OptimTool;
+use vmcp_engine::optim::definitions::definitions;
+use vmcp_engine::optim::names::NameStyle;
+use vmcp_engine::telemetry::metrics::Metrics;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

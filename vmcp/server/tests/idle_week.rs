@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
-use vmcp::engine::{Engine, Options, Storage};
+use vmcp_engine::engine::{Engine, Options, Storage};
 use vmcp_store::Store;
 
 #[global_allocator]

@@ -7,8 +7,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use vmcp::edge::port::admin_routes::ADMIN_ROUTES;
-use vmcp::telemetry::metrics::{
+use vmcp_edge::port::admin_routes::ADMIN_ROUTES;
+use vmcp_engine::telemetry::metrics::{
     BackendLabels, ChangeLabels, ContextLabels, EmbeddingLabels, IssuerLabels, LimitLabels, Metrics,
     RefusalLabels, ReloadLabels, StoreLabels,
 };

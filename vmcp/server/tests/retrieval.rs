@@ -2,7 +2,7 @@
 //! of tests/retrieval.
 //!
 //! Keywords need no model and no network, and both sets take seconds in a debug build. A change that lifts
-//! the figures lifts the floors too; figures with embeddings are in docs/user/search.md.
+//! the figures lifts the floors too; figures with embeddings are in docs/contributor/search-quality.md.
 
 #![expect(clippy::expect_used, reason = "helpers of tests fail like tests")]
 

@@ -47,7 +47,7 @@ pub type DefinitionName = (DefinitionKind, String);
 pub struct StoredHash {
     /// The definition.
     pub definition: DefinitionName,
-    /// SHA-256 of what makes up the definition, in hex.
+    /// SHA-256 of the relevant parts of the definition, in hex.
     pub hash: String,
     /// Time of the last listing that offered this; moves even when nothing changed.
     pub last_checked_at: i64,

@@ -85,7 +85,7 @@ impl From<rusqlite::Error> for OpenFailure {
     }
 }
 
-/// Tells a file of another program, whose tables no step fits, from one that could not be reached.
+/// Tells a file of another program, which fails a migration, from an unreachable file.
 fn of_migration(error: StoreError) -> OpenFailure {
     match &error {
         StoreError::Sqlite(reason) if reason.sqlite_error_code() == Some(ErrorCode::Unknown) => {

@@ -1,5 +1,5 @@
-//! Filters of an HTTPRoute, in the words and limits of the Gateway API, but for those that make no sense
-//! before an MCP endpoint.
+//! Filters of an HTTPRoute, in the words and limits of the Gateway API. Filters that make no sense before an
+//! MCP endpoint are left out.
 
 mod guarded_headers;
 
@@ -127,7 +127,7 @@ pub struct HeaderModifier {
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub set: Vec<HttpHeader>,
-    /// Headers with a value that they get besides those that are there. At most 16.
+    /// Headers with an additional value, beside existing ones. At most 16.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),
@@ -150,7 +150,7 @@ pub struct HttpHeader {
     /// Name of the header; case does not matter.
     #[schemars(length(min = 1, max = 256), regex(pattern = HEADER_NAME))]
     pub name: String,
-    /// Value of the header, printable ASCII. Not a secret: whoever may read the resource reads it.
+    /// Value of the header, printable ASCII. Not a secret: readers of the resource see it.
     #[schemars(length(min = 1, max = 4096), regex(pattern = HEADER_VALUE))]
     pub value: String,
 }
@@ -162,7 +162,7 @@ pub struct UrlRewrite {
     pub path: PathRewrite,
 }
 
-/// Path in place of the one that a request has.
+/// Path that replaces the path of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[(

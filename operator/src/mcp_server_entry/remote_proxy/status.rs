@@ -1,5 +1,5 @@
-//! Step 3 of a reconcile, status: the conditions of an MCPServerEntry, and one that says that no proxy runs.
-//! Pure.
+//! Step 3 of a reconcile, status: the conditions of an MCPServerEntry, and a condition about the missing
+//! proxy. Pure.
 
 use vmcp_crds::mcp_remote_proxy::MCPRemoteProxyPhase;
 use vmcp_crds::{MCPRemoteProxy, MCPRemoteProxyStatus};

@@ -194,7 +194,7 @@ async fn within<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, Lea
     Ok(tokio::time::timeout(LEASE_CALL_TIMEOUT, call).await.map_err(|_| LeaseError::Timeout)??)
 }
 
-/// Returns the identity of the holder; an empty one, which a release leaves, is none.
+/// Returns the identity of the holder; `None` for the empty identity, which a release leaves.
 fn holder(lease: &Lease) -> Option<&str> {
     lease.spec.as_ref()?.holder_identity.as_deref().filter(|holder| !holder.is_empty())
 }

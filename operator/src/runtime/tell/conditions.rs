@@ -6,10 +6,10 @@ use k8s_openapi::jiff::Timestamp;
 /// The longest message in bytes; a longer one is cut off with `…`. The schema allows 32 KiB.
 const MAX_MESSAGE_BYTES: usize = 2048;
 
-/// The conditions of an object, built anew at each reconcile from those that its status holds.
+/// The conditions of an object. Each reconcile builds them from the conditions in its status.
 ///
-/// A condition whose status (`True`, `False`, `Unknown`) is as before keeps its `lastTransitionTime`,
-/// whatever its reason and message say now. A condition that is not set again is removed.
+/// A condition with an unchanged status (`True`, `False`, `Unknown`) keeps its `lastTransitionTime`, also
+/// with another reason or message. A condition that is not set again is removed.
 ///
 /// ```
 /// # use vmcp_operator::runtime::Conditions;

@@ -14,9 +14,9 @@ use vmcp_error_chain::error_chain;
 
 /// Conditions that are bad news if they are true.
 const NEGATIVE: &[&str] = &["Degraded", "Stalled"];
-/// Conditions that are no bad news in any state.
+/// Conditions that are neutral in each state.
 const NEUTRAL: &[&str] = &["Reconciling", "FieldsPending"];
-/// Reasons of a `False` condition that are no bad news.
+/// Reasons of a `False` condition that are expected.
 const EXPECTED: &[&str] = &["Starting", "ScaledToZero"];
 /// The longest note in bytes that the API server accepts; a longer one is cut off.
 const MAX_NOTE_BYTES: usize = 1024;
@@ -63,7 +63,7 @@ fn transitions(before: &[Condition], now: &[Condition]) -> Vec<Event> {
     now.iter()
         .filter(|condition| match before.iter().find(|known| known.type_ == condition.type_) {
             Some(known) => known.status != condition.status || known.reason != condition.reason,
-            // A condition that is good from the beginning is no news, except for the one that sums up.
+            // A condition that is good from the beginning gets no event, except for `Ready`, which sums up.
             None => is_bad(condition) || condition.type_ == "Ready" && condition.status == "True",
         })
         // `Degraded` and `Valid` repeat the reason or the message of another condition: one event is enough.

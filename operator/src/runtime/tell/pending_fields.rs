@@ -7,8 +7,7 @@ use vmcp_crds::fields::pending;
 use super::Conditions;
 use crate::runtime::watch::{CustomResource, kind_of};
 
-/// Sets `FieldsPending` if the resource has such fields. Never silently: whoever relied on one of them would
-/// learn it by its absence.
+/// Sets `FieldsPending` if the resource has such fields, so that their authors learn of the missing effect.
 pub(crate) fn set_pending<K>(conditions: &mut Conditions, object: &K)
 where
     K: CustomResource + HasSpec,

@@ -99,7 +99,7 @@ impl ChildKind {
     }
 }
 
-/// Describes a kind for which there is no Rust type here.
+/// Describes a kind without a Rust type.
 fn foreign(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource {
     ApiResource {
         group: group.to_owned(),

@@ -220,7 +220,7 @@ impl ChildrenStore {
                         self.notify_owner(&was.metadata()).await;
                     }
                     let meta = object.metadata.clone();
-                    // The operator's own write comes back as an event that is no news.
+                    // The operator's own write comes back as an event without a change.
                     if self.put(kind, object) {
                         self.notify_owner(&meta).await;
                     }
@@ -284,7 +284,7 @@ impl ChildrenStore {
         }
     }
 
-    /// Returns all children of a kind in one part of the scope, whoever owns them.
+    /// Returns all children of a kind in one part of the scope, of all owners.
     fn all(&self, kind: ChildKind, part: Option<&str>) -> Vec<Arc<StoredChild>> {
         let children = self.read();
         let objects = children.values().flatten();

@@ -33,7 +33,7 @@ impl FirstLists {
         self.0.send_if_modified(|pending| pending.remove(watch).is_some());
     }
 
-    /// Records why a watch has not listed yet; an interruption after the first list is none of it.
+    /// Records why a watch has not listed yet; ignores interruptions after the first list.
     pub(super) fn failed(&self, watch: &WatchName, error: &str) {
         self.0.send_if_modified(|pending| {
             if let Some(last) = pending.get_mut(watch) {

@@ -1,9 +1,8 @@
 //! [`History`]: notices that etcd was restored from a backup, and has every watch list anew.
 //!
 //! A watch follows from the last resource version that it has seen. Versions are revisions of etcd, which are
-//! lower after a restore: the API server then keeps the events back until it has passed the version of
-//! before, and says nothing. The documentation of Kubernetes has people restart every controller after a
-//! restore.
+//! lower after a restore: the API server then silently withholds events until its revision has passed that
+//! version. The documentation of Kubernetes tells people to restart every controller after a restore.
 
 use std::time::Duration;
 

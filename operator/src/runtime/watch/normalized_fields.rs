@@ -1,8 +1,8 @@
 //! Fields that the API server stores differently from how they were applied: `1000m` of CPU comes back as
 //! `1`.
 //!
-//! Without this memory such a child would differ from what is desired forever and be written at every
-//! reconcile. Only digests are kept; after a restart each such child is written once more.
+//! Without this memory such a child would always differ from the desired object and be written at every
+//! reconcile. Only digests are kept; after a restart each such child is written once again.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -12,8 +12,7 @@ use super::ChildKind;
 /// A child: its owner's uid, its kind and its name.
 pub(crate) type ChildKey = (String, ChildKind, String);
 
-/// The digests of the desired object and of what the API server made of it, for children where the two
-/// differ.
+/// The digests of the desired object and of the stored object, for children whose stored object differs.
 #[derive(Default)]
 pub(crate) struct NormalizedFields(Mutex<HashMap<ChildKey, Digests>>);
 

@@ -189,8 +189,8 @@ impl<K: WatchedResource> ResourceStore<K> {
             .boxed()
     }
 
-    /// Replaces everything that is known of one part of the scope by a complete list; returns the listed
-    /// objects and those that are gone.
+    /// Replaces all objects of one part of the scope by a complete list; returns the listed objects and the
+    /// deleted ones.
     fn replace(
         &self,
         writer: &mut Writer<Parsed<K>>,
@@ -220,7 +220,7 @@ impl<K: WatchedResource> ResourceStore<K> {
             if now.is_none() {
                 writer.apply_watcher_event(&watcher::Event::Delete(gone.clone()));
             }
-            // Deleted and created anew while nobody watched: listeners hear of both.
+            // Deleted and created again without a watch: listeners hear of both.
             if now.is_none_or(|now| now.uid() != gone.uid()) {
                 changed.push(gone);
             }

@@ -26,7 +26,7 @@ pub struct ResourceStores {
     pub mcp_server_entries: ResourceStore<MCPServerEntry>,
     /// Every MCPRemoteProxy.
     pub mcp_remote_proxies: ResourceStore<MCPRemoteProxy>,
-    /// Every EmbeddingServer, also those that a VirtualMCPServer owns.
+    /// Every EmbeddingServer, including the ones of VirtualMCPServers.
     pub embedding_servers: ResourceStore<EmbeddingServer>,
     /// Every MCPAuthzConfig.
     pub authz_configs: ResourceStore<MCPAuthzConfig>,

@@ -15,7 +15,7 @@ use kube::{Api, Client, Resource};
 /// The namespaces whose objects are reconciled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
-    /// All namespaces but those that are left to other operators.
+    /// All namespaces but the excluded ones, which other operators serve.
     Cluster {
         /// The namespaces that are left out.
         except: BTreeSet<String>,

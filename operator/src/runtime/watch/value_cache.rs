@@ -14,8 +14,8 @@ use kube::core::PartialObjectMeta;
 /// The data of one Secret or ConfigMap.
 pub(crate) type ObjectData = Arc<BTreeMap<String, ByteString>>;
 
-/// Time after which values are dropped that nobody asked for: the resource that named them is gone, or names
-/// them no more. A value that is asked for later is read again.
+/// Time after which unused values are dropped: their resource is gone, or no longer names them. A later
+/// request reads the value again.
 const UNUSED: Duration = Duration::from_mins(10);
 /// The interval at which unused values are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_mins(1);

@@ -52,7 +52,7 @@ pub enum CallError {
     },
 }
 
-/// Returns the first line of what the API server said; the lines below it compare two versions of the object
+/// Returns the first line of the API server's message; the lines below it compare two versions of the object
 /// field by field.
 fn words_of(cause: &kube::Error) -> String {
     let kube::Error::Api(status) = cause else { return error_chain(cause) };

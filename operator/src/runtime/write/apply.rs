@@ -1,10 +1,10 @@
-//! Server-side apply of the desired children of one owner, and deletion of those that it owns besides.
+//! Server-side apply of the desired children of one owner, and deletion of its other children.
 //!
-//! Nothing is written for a child whose desired fields have the desired values already. Two things keep that
-//! comparison from writing in circles or too rarely: an annotation with the digest of the desired object
-//! shows that a field is no longer desired, and [`NormalizedFields`](crate::runtime::watch::NormalizedFields)
-//! remembers what the API server made of a value (`1000m` becomes `1`). Nothing is adopted: an object of the
-//! right name that belongs to another owner is left alone and reported.
+//! A child whose desired fields have the desired values is not written. Two things keep that comparison from
+//! writing in circles or too rarely: an annotation with the digest of the desired object shows that a field
+//! is no longer desired, and [`NormalizedFields`](crate::runtime::watch::NormalizedFields) remembers values
+//! that the API server has normalized (`1000m` becomes `1`). Nothing is adopted: an object of the right name
+//! that belongs to another owner is left alone and reported.
 
 mod compare;
 mod ownership;
@@ -46,7 +46,7 @@ pub struct Desired {
 pub struct Applied {
     /// Children that were created or changed.
     pub written: Vec<(ChildKind, String)>,
-    /// Children that were deleted because they are no longer desired.
+    /// Deleted children, which were no longer desired.
     pub deleted: Vec<(ChildKind, String)>,
     /// Optional kinds that were desired and that this cluster lacks.
     pub missing: Vec<ChildKind>,
@@ -190,9 +190,10 @@ impl Context {
             self.disown(&api, kind, &name, ownership::replicas).await?;
         }
         let written = match self.write(&api, kind, &name, &desired).await {
-            // Entries of a list are told apart by a key, such as the port of a Service. An entry whose key a
-            // person edited is no longer the operator's and collides with the desired one: then the lists are
-            // written as a whole by a merge patch, and the ownership that this patch left behind is given up.
+            // Entries of a list are told apart by a key, such as the port of a Service. If a person edited
+            // the key of an entry, the entry belongs to that person and collides with the desired entry. A
+            // merge patch then writes the lists as a whole, and the operator gives up the ownership of that
+            // patch.
             Err(refused) if refused.code() == Some(422) && live.is_some() => {
                 let params =
                     PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
@@ -230,7 +231,7 @@ impl Context {
         self.call(Verb::Apply, kind.as_str(), name, api.patch(name, &params, &patch)).await
     }
 
-    /// Returns a child of `owner` as it is, whether or not the watch sees it; `None` if there is none, or it
+    /// Returns the live child of `owner`, whether or not the watch sees it; `None` if it does not exist or
     /// has another owner.
     pub async fn child<K: ChildType + DeserializeOwned, Owner: Resource<DynamicType = ()> + Sync>(
         &self,
@@ -257,8 +258,8 @@ impl Context {
         // The watch does not see an object without the operator's label, or of another owner: only the API
         // server knows.
         let api = self.api_of(owner, kind);
-        // From the API server's memory: an object that was made in the last moments may be missing there, as
-        // it may be made after an answer of etcd. Not so Secrets: their generated values are not made anew.
+        // From the API server's cache, in which the newest objects may be missing. Secrets are read from
+        // etcd, because their generated values must not be generated again.
         let params = if kind == ChildKind::Secret { GetParams::default() } else { GetParams::any() };
         let read = api.get_with(name, &params);
         let found = match self.call(Verb::Get, kind.as_str(), name, read).await {

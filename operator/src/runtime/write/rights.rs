@@ -1,8 +1,8 @@
-//! The rights that the operator needs, derived from what it watches and calls.
+//! The rights that the operator needs, derived from its watches and calls.
 //!
 //! The chart grants exactly these (`operator/tests/chart.rs` compares). Watches come from the stores
 //! themselves; calls come from [`verbs_of`], which `Context::call` asserts in debug builds, so that a call
-//! that is missing here fails the tests. Two parts of the operator call the API server on their own: events
+//! without its right here fails the tests. Two parts of the operator call the API server on their own: events
 //! are published by kube's recorder, whose rights stand below, and the Lease of the leader election has a
 //! Role of its own in the chart.
 

@@ -12,7 +12,7 @@ use crate::runtime::context::Context;
 use crate::runtime::watch::ObjectData;
 
 impl Context {
-    /// Returns the data of a Secret; `None` if there is no Secret of that name.
+    /// Returns the data of a Secret; `None` if it does not exist.
     pub(crate) async fn secret(&self, namespace: &str, name: &str) -> Result<Option<ObjectData>, CallError> {
         let key = (namespace.to_owned(), name.to_owned());
         let Some(meta) = self.resources.secrets.get(namespace, name) else {
@@ -27,14 +27,14 @@ impl Context {
         let Some(secret) = self.call(Verb::Get, "Secret", name, api.get_opt(name)).await? else {
             return Ok(None);
         };
-        // The version that was read, which may be newer than the one that the watch has seen.
+        // The version of this read, which may be newer than the version of the watch.
         let version = secret.metadata.resource_version.unwrap_or_default();
         let data = Arc::new(secret.data.unwrap_or_default());
         self.secret_cache.insert(key, version, data.clone(), Instant::now());
         Ok(Some(data))
     }
 
-    /// Returns the texts of a ConfigMap; `None` if there is no ConfigMap of that name.
+    /// Returns the texts of a ConfigMap; `None` if it does not exist.
     pub(crate) async fn config_map(
         &self,
         namespace: &str,

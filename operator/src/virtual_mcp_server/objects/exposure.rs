@@ -46,7 +46,7 @@ fn pods(server: &Validated) -> LabelSelector {
     LabelSelector { match_labels: Some(names::selector(&server.name)), ..LabelSelector::default() }
 }
 
-/// Returns the metric of one resource (`cpu` or `memory`), in percent of what the pods request.
+/// Returns the metric of one resource (`cpu` or `memory`), in percent of the pods' requests.
 fn utilization(resource: &str, percent: i32) -> MetricSpec {
     MetricSpec {
         type_: "Resource".to_owned(),
@@ -111,7 +111,7 @@ fn budget(server: &Validated, disruption: &Disruption) -> PodDisruptionBudget {
             min_available,
             max_unavailable,
             selector: Some(pods(server)),
-            // A pod that is broken protects nobody, and would hold up the drain of its node for ever.
+            // A broken pod serves no client, and would block the drain of its node for ever.
             unhealthy_pod_eviction_policy: Some("AlwaysAllow".to_owned()),
         }),
         ..PodDisruptionBudget::default()

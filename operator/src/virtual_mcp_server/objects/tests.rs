@@ -163,7 +163,7 @@ fn a_load_balancer_takes_connections_from_the_given_addresses() {
     assert_eq!(made["spec"]["loadBalancerSourceRanges"], json!(["203.0.113.0/24"]));
     assert_eq!(made["spec"]["loadBalancerClass"], "service.k8s.aws/nlb");
     assert_eq!(made["spec"]["externalTrafficPolicy"], "Local");
-    // Withheld, it is no load balancer, and the API server would refuse the settings of one.
+    // Withheld, the Service is a ClusterIP, for which the API server refuses settings of load balancers.
     let withheld = one(&format!("{{{service}}}"), "Service/vmcp-x")["spec"].take();
     assert_eq!(withheld["type"], "ClusterIP");
     for field in ["loadBalancerSourceRanges", "loadBalancerClass", "externalTrafficPolicy"] {

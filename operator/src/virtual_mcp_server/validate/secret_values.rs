@@ -9,9 +9,9 @@ use vmcp_crds::{Invalid, Problem};
 
 use super::{ConfigurationRefusal, References};
 
-/// Returns why the Secrets `wanted` of a feature cannot be used: one is missing, or holds a value that would
-/// make the whole file invalid. `alone` is the server with this feature and no other one that has Secrets. A
-/// mistake of the resource itself is none of this.
+/// Returns why the Secrets `wanted` of a feature cannot be used: a Secret is missing, or holds a value that
+/// would make the whole file invalid. `alone` is the server with this feature as the only feature with
+/// Secrets. Returns `None` for a mistake of the resource itself.
 pub(super) fn refusal(
     alone: &Validated,
     wanted: Vec<SecretKeyReference>,

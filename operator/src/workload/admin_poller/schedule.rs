@@ -13,7 +13,7 @@ use super::PolledPod;
 use crate::workload::admin::AskError;
 use vmcp_error_chain::error_chain;
 
-/// The time for which a report stands in for those that failed to come.
+/// Time for which the last report counts while newer reports fail.
 const MAX_REPORT_AGE: Duration = Duration::from_secs(30);
 /// Failures in a row that say nothing yet: one packet may be lost.
 const QUIET_FAILURES: u32 = 1;

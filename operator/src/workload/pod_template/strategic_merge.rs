@@ -105,7 +105,7 @@ impl Merge<'_> {
             let field = match fields.map(|fields| fields.get(name)) {
                 None => &of_map,
                 Some(Some(field)) => field,
-                // Nothing under an unknown name, as templating leaves it, is no mistake.
+                // Templating leaves an empty value under an unknown name; it is accepted.
                 Some(None) if is_nothing(value) => continue,
                 Some(None) => return Err(PodTemplateError::Unknown { path }),
             };

@@ -1,14 +1,15 @@
-//! The private key in a PEM file, or the reason why there is none of use.
+//! The private key of a PEM file, or the reason why the file is unusable.
 
 use x509_parser::pem::Pem;
 
 /// Label of a private key in PKCS #8.
 const PKCS8: &str = "PRIVATE KEY";
 
-/// A text that is no private key of use. The message shows nothing of it, and goes on behind its name.
+/// Reason why a text is not a usable private key. The message shows none of its bytes, and continues the name
+/// of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum KeyFault {
-    /// There is no PEM, or none with a key.
+    /// The text lacks a PEM block with a key.
     #[error("is no private key in PEM")]
     NoKey,
     /// A certificate or a public key, which is often beside the file that was meant.

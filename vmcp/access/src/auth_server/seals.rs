@@ -52,7 +52,7 @@ impl Seals {
 
     /// Seals a value until `expires`, in seconds since 1970.
     pub(super) fn seal<T: Serialize>(&self, purpose: Purpose, value: &T, expires: u64) -> String {
-        // These types serialize; a text that opens as nothing stands for one that does not.
+        // These types always serialize; the default would be a text that opens as nothing.
         let content = serde_json::to_vec(value).unwrap_or_default();
         self.0.seal(&random(), &content, purpose.label(), expires)
     }

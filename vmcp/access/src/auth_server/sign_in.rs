@@ -240,8 +240,8 @@ impl AuthServer {
         self.seals.open(Purpose::State, form.get("state")?)
     }
 
-    /// Returns true if an answer names another provider than the one that was asked (mix-up). That of OpenID
-    /// Connect compares its issuer besides; a plain OAuth 2.0 server has none that could be compared.
+    /// Returns true if an answer names another provider than `asked` (mix-up). OpenID Connect compares the
+    /// issuer as well; a plain OAuth 2.0 server lacks an issuer to compare.
     fn names_another(&self, asked: &UpstreamProvider, issuer: &str) -> bool {
         !asked.is_at(issuer) && self.upstreams.iter().any(|upstream| upstream.is_at(issuer))
     }
@@ -281,7 +281,7 @@ fn joined(
     Some((person, tokens))
 }
 
-/// The answer to what cannot fail but for a fault of vmcp's own.
+/// The answer to a violated invariant of vmcp.
 fn failed() -> Answer {
     pages::error(StatusCode::INTERNAL_SERVER_ERROR, "vmcp cannot do this now; its log says why.")
 }

@@ -1,4 +1,4 @@
-//! The authorization server against a provider that counts, and against those who want more than they may.
+//! The authorization server with a provider that counts requests, and with attackers.
 
 mod attacks;
 mod mix_up;

@@ -238,8 +238,8 @@ impl UpstreamProvider {
         if claims.get("nonce").and_then(Value::as_str) != Some(nonce) {
             return Err(wrong("it is of another sign-in (nonce)"));
         }
-        // The client is among the audiences, which were checked with the signature. Of several, `azp` names
-        // the one that the token was made for (OpenID Connect Core, 3.1.3.7).
+        // The client is among the audiences, which were checked with the signature. For several audiences,
+        // `azp` names the client of the token (OpenID Connect Core, 3.1.3.7).
         let for_several = claims.get("aud").and_then(Value::as_array).is_some_and(|aud| aud.len() > 1);
         match claims.get("azp") {
             Some(azp) if azp.as_str() != Some(self.config.client_id.as_str()) => {
@@ -250,7 +250,7 @@ impl UpstreamProvider {
         }
     }
 
-    /// Refuses an answer of another provider than the one that was asked (mix-up, RFC 9207).
+    /// Refuses an answer of another provider than this one (mix-up, RFC 9207).
     async fn check_issuer(&self, given: Option<&str>) -> Result<(), UpstreamError> {
         let UpstreamKind::Oidc { issuer, .. } = &self.config.kind else { return Ok(()) };
         let needed = self.metadata().await?.names_itself;

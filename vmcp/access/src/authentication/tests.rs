@@ -8,7 +8,7 @@ use serde_json::json;
 use super::*;
 use crate::testing::{Provider, now, unsigned};
 
-/// No fetch but the first and those that tokens ask for.
+/// Fetches at the start, and when a token asks for a key.
 const EAGER: Timing = Timing {
     refresh: Duration::from_hours(1),
     least_interval: Duration::ZERO,

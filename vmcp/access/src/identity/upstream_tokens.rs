@@ -60,8 +60,8 @@ impl fmt::Debug for UpstreamTokens {
     }
 }
 
-/// Tokens of a client who signed in, those that last longest: vmcp lists with them the backends that list for
-/// nobody else.
+/// Tokens of the signed-in client whose tokens last longest. vmcp lists with them backends that require a
+/// person's token.
 #[derive(Clone, Default)]
 pub struct LatestTokens(Arc<Latest>);
 
@@ -69,7 +69,7 @@ pub struct LatestTokens(Arc<Latest>);
 struct Latest {
     /// The tokens, and when they expire.
     tokens: Mutex<Option<(UpstreamTokens, SystemTime)>>,
-    /// Notified when there are tokens after there were none.
+    /// Notified when the first tokens arrive.
     first: Notify,
 }
 
@@ -90,7 +90,7 @@ impl LatestTokens {
         }
     }
 
-    /// Waits until there are tokens after there were none.
+    /// Waits for the first tokens.
     pub async fn first(&self) {
         self.0.first.notified().await;
     }

@@ -112,7 +112,7 @@ impl Issuer {
             return Ok(None);
         }
         match verify::verify(token, header, &self.config, keys) {
-            // A token that names no key may be of one that is new.
+            // A token without a key id may be signed by a new key.
             Err(TokenError::Signature) if header.kid.is_none() => Ok(None),
             verified => verified.map(Some),
         }

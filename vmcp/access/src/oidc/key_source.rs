@@ -200,7 +200,7 @@ fn backoff([first, greatest]: [Duration; 2], failures: u32) -> Duration {
     first.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(greatest)
 }
 
-/// Fetches the keys once. The client is made anew, so that a replaced file of certificates is read.
+/// Fetches the keys once, with a new client, which reads a replaced file of certificates.
 async fn fetch(issuer: &OidcIssuer) -> Result<(KeySet, Vec<u8>), KeysError> {
     let client = GuardedClient::new(issuer)?;
     let url = match &issuer.jwks_url {

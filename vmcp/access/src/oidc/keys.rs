@@ -19,7 +19,7 @@ struct Key {
     verifies: DecodingKey,
 }
 
-/// A document that is no key set.
+/// Reason why a document is not a key set.
 #[derive(Debug, thiserror::Error)]
 #[error("no JSON Web Key Set: {0}")]
 pub(crate) struct NoKeySet(#[from] serde_json::Error);

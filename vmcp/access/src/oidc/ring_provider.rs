@@ -1,6 +1,6 @@
 //! The cryptography of `jsonwebtoken`, by ring, which the rest of the process uses: verification with
-//! asymmetric keys, and nothing else. There is no verifier of HMAC, so a public key can never be taken for a
-//! shared secret (key confusion).
+//! asymmetric keys alone. A verifier of HMAC is missing on purpose: a public key can never serve as a shared
+//! secret (key confusion).
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtSigner, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{Error, ErrorKind};

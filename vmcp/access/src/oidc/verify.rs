@@ -21,13 +21,13 @@ const ALGORITHMS: [Algorithm; 9] = [
 /// A token that was refused. The text is for the client: it names the claim, never a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// The token is no JWT, or has no text where a claim needs one.
+    /// The token is not a JWT, or a required claim is not text.
     #[error("the token is no JWT with the claims iss, sub, aud and exp")]
     Malformed,
     /// The token has no algorithm that is accepted.
     #[error("the token's algorithm is not accepted")]
     Algorithm,
-    /// The issuer is none of the configured ones.
+    /// The issuer is not configured.
     #[error("the token's issuer is not accepted")]
     Issuer,
     /// No key of the issuer has made the signature.
@@ -58,7 +58,7 @@ pub(crate) struct Claims {
 
 /// Returns the header of a token with an accepted algorithm.
 pub(crate) fn header(token: &str) -> Result<Header, TokenError> {
-    // `none` is no algorithm of the library: its header does not parse.
+    // The library does not know the algorithm `none`: its header does not parse.
     let header = jsonwebtoken::decode_header(token).map_err(|_| TokenError::Malformed)?;
     if ALGORITHMS.contains(&header.alg) { Ok(header) } else { Err(TokenError::Algorithm) }
 }

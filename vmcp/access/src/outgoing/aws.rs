@@ -173,7 +173,7 @@ impl AwsSigner {
             .build()
             .map_err(|error| failed(error.to_string()))?
             .into();
-        // Headers that proxies change on the way must not be among those that are signed.
+        // Proxies may change other headers on the way, so they are not signed.
         let signed_headers = [HOST, CONTENT_TYPE];
         let signed_headers = signed_headers
             .iter()

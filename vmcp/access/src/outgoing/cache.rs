@@ -74,8 +74,8 @@ impl std::fmt::Debug for TokenCache {
 }
 
 impl TokenCache {
-    /// Returns the token of a subject; fetches it if there is none, it expires soon, or it is the `refused`
-    /// one, which `fetch` is told. A failing renewal keeps a token that is still valid.
+    /// Returns the token of a subject; fetches a missing one, one about to expire, or the `refused` one,
+    /// which `fetch` is told. A failing renewal keeps a valid token.
     pub(super) async fn token<Fetch: Future<Output = Result<FetchedToken, OutgoingError>> + Send>(
         &self,
         key: SubjectKey,

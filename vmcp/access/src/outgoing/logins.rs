@@ -86,7 +86,7 @@ impl Logins {
         serde_json::from_str(text).unwrap_or_default()
     }
 
-    /// Reads the index; without a file there are no logins.
+    /// Reads the index; a missing file is an empty index.
     pub fn index(&self) -> LoginIndex {
         Self::parse_index(&std::fs::read_to_string(self.index_path()).unwrap_or_default())
     }
@@ -101,7 +101,7 @@ impl Logins {
         write_private(&self.index_path(), &serde_json::to_string_pretty(&index)?)
     }
 
-    /// Removes a login; false if there was none.
+    /// Removes a login; false if it is unknown.
     pub fn remove(&self, backend: &str) -> io::Result<bool> {
         let mut index = self.index();
         let was = index.remove(backend).is_some();

@@ -13,13 +13,13 @@ pub(super) fn groups(authz: &Authz, claims: &Map<String, Value>) -> Vec<String> 
     groups
 }
 
-/// Returns the texts in the list at a path; `None` if there is no list.
+/// Returns the texts in the list at a path; `None` if the path has no list.
 fn names<'a>(claims: &'a Map<String, Value>, path: &str) -> Option<Vec<&'a str>> {
     let list = lookup(claims, path)?.as_array()?;
     Some(list.iter().filter_map(Value::as_str).collect())
 }
 
-/// Returns the claim of this name, which may have dots in it, or else the one that the path leads to.
+/// Returns the claim with this name, which may contain dots; else the claim at this path.
 fn lookup<'a>(claims: &'a Map<String, Value>, path: &str) -> Option<&'a Value> {
     if let Some(claim) = claims.get(path) {
         return Some(claim);

@@ -83,7 +83,7 @@ impl Question<'_> {
         self.kind == Kind::Tool && self.backend.is_none()
     }
 
-    /// Returns the arguments; `None` if they are no object, or name a key twice.
+    /// Returns the arguments; `None` unless they are an object without repeated keys.
     pub(super) fn parsed_arguments(&self) -> Option<Map<String, Value>> {
         match self.arguments.map(str::trim) {
             None | Some("" | "null") => Some(Map::new()),

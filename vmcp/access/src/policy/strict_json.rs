@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// Parses an object; `None` if the text is none, or if an object in it names a key twice.
+/// Parses an object; `None` unless the text is an object in which no key repeats, at any depth.
 pub(super) fn object(text: &str) -> Option<Map<String, Value>> {
     match serde_json::from_str(text).ok()? {
         Strict(Value::Object(object)) => Some(object),

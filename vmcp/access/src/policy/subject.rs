@@ -125,8 +125,7 @@ impl Subject {
     }
 }
 
-/// Makes an entity of what is known and of what is configured: parents of both, and the known attributes
-/// first.
+/// Merges the known entity with the configured one: parents of both; known attributes win.
 fn merged(
     configured: Option<&Entity>,
     uid: &EntityUid,

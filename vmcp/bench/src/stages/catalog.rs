@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use serde_json::Value;
-use vmcp::engine::snapshot::index_document::document;
 use vmcp_config::rules::Aggregation;
+use vmcp_engine::engine::snapshot::index_document::document;
 use vmcp_model::catalog::Catalog;
 use vmcp_model::discovered::{Discovered, Listing};
 use vmcp_search::Index;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use vmcp::access::identity::Principal;
-use vmcp::engine::Engine;
-use vmcp::route::{self, CallContext, Caller};
+use vmcp_engine::access::identity::Principal;
+use vmcp_engine::engine::Engine;
+use vmcp_route::{CallContext, Caller};
 use vmcp_search::{Clause, Query, split_clauses};
 use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
@@ -131,6 +131,6 @@ pub(super) async fn find_tool(
     let snapshot = engine.snapshot();
     let view = snapshot.view(&caller.principal);
     let context = CallContext { engine, snapshot: &snapshot, view: &view, caller };
-    let answer = route::call_tool(context, call.unwrap_or(&nothing)).await;
+    let answer = vmcp_route::call_tool(context, call.unwrap_or(&nothing)).await;
     answer.content.settled().map_err(|error| anyhow::anyhow!("find_tool: {}", error.get()))
 }

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use serde_json::json;
-use vmcp::access::identity::{Identity, Principal};
-use vmcp::route::Caller;
+use vmcp_engine::access::identity::{Identity, Principal};
+use vmcp_route::Caller;
 
 use super::find_tool::{find_calls, find_tool};
 use crate::report::{Report, Section, Unit};

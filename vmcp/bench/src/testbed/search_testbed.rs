@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use vmcp::engine::Engine;
+use vmcp_engine::engine::Engine;
 
 use super::sqlite_peer::SqlitePeer;
 use super::synthetic_servers::SyntheticServers;

@@ -14,8 +14,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
-use vmcp::engine::{Engine, Options, Storage};
 use vmcp_config::Config;
+use vmcp_engine::engine::{Engine, Options, Storage};
 
 use crate::synthetic_tools::{InstantEmbedder, SyntheticTool};
 

@@ -6,10 +6,8 @@ pub(crate) fn for_key(path: &str) -> Option<&'static str> {
     Some(match path {
         "audit.includeResponseData" => "events hold no results: remove it",
         "audit.detectApplicationErrors" => "errors of tools always have an outcome of their own: remove it",
-        "outgoingAuth.backends.subjectProviderName"
-        | "outgoingAuth.backends.upstreamInject"
-        | "outgoingAuth.default.upstreamInject" => {
-            "vmcp has no authorization server of its own that would keep upstream tokens: the client's own token is exchanged (`type: tokenExchange`) or passed on (`type: passthrough`)"
+        "outgoingAuth.backends.subjectProviderName" => {
+            "it belongs to the block of the type, such as `tokenExchange: { subjectProviderName: … }`"
         }
         "compositeTools" | "codeMode" => "not supported yet: remove it",
         "incomingAuth.oidc.clientId" | "incomingAuth.oidc.clientSecret" => {

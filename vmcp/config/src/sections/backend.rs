@@ -30,7 +30,7 @@ pub const MAX_BACKENDS: usize = 10_000;
 /// Most characters in a backend's name.
 pub const MAX_BACKEND_NAME: usize = 63;
 /// Names that no backend may have, because their prefix would look like vmcp's own tools.
-pub(crate) const RESERVED_NAMES: [&str; 2] = ["optim", "composite"];
+pub const RESERVED_NAMES: [&str; 2] = ["optim", "composite"];
 
 /// One MCP server, as configured. A reload keeps the connection of a backend that is equal to the one before.
 #[derive(Debug, Clone, PartialEq, Eq)]

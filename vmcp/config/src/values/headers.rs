@@ -46,7 +46,7 @@ pub(crate) fn validate(headers: &BTreeMap<String, Secret>, path: &str, report: &
         let lower = name.to_ascii_lowercase();
         if name.is_empty() || !name.chars().all(is_token_char) {
             report.problem(&at, "not a header name", "use letters, digits and any of !#$%&'*+-.^_`|~");
-        } else if is_reserved(&lower) {
+        } else if is_reserved_header(&lower) {
             report.problem(&at, "this header is set by vmcp itself", "remove it");
         }
         if !is_value(value.expose()) {
@@ -80,6 +80,7 @@ pub fn is_token_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c)
 }
 
-pub(crate) fn is_reserved(lower: &str) -> bool {
+/// Returns true if vmcp sets the header with this lower-case name itself.
+pub fn is_reserved_header(lower: &str) -> bool {
     RESERVED.contains(&lower) || lower.starts_with("mcp-") || lower.starts_with("proxy-")
 }

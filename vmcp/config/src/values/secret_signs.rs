@@ -68,7 +68,7 @@ const MIN_TOKEN_CHARACTERS: usize = 12;
 const MIN_RANDOM_CHARACTERS: usize = 24;
 
 /// Returns true if a setting of this name holds a secret.
-pub(crate) fn is_secret_name(key: &str) -> bool {
+pub fn is_secret_name(key: &str) -> bool {
     let lower = key.to_ascii_lowercase();
     let joined = lower.replace(['-', '_', '.'], "");
     SECRET_WORDS.iter().any(|word| joined.contains(word))
@@ -77,7 +77,7 @@ pub(crate) fn is_secret_name(key: &str) -> bool {
 
 /// Returns true for a known prefix, for 24 and more letters and digits in one piece, with at least four
 /// digits and a letter, and for a connection string with a password (`Server=x;Password=y`).
-pub(crate) fn looks_secret(value: &str) -> bool {
+pub fn looks_secret(value: &str) -> bool {
     has_token_prefix(value)
         || (value.len() >= MIN_RANDOM_CHARACTERS
             && value.chars().all(|c| c.is_ascii_alphanumeric() || "_-+=".contains(c))
@@ -91,14 +91,14 @@ pub(crate) fn looks_secret(value: &str) -> bool {
 }
 
 /// Returns true for a value that begins like a well-known token and has no blank.
-pub(crate) fn has_token_prefix(value: &str) -> bool {
+pub fn has_token_prefix(value: &str) -> bool {
     value.len() >= MIN_TOKEN_CHARACTERS
         && !value.contains(char::is_whitespace)
         && SECRET_PREFIXES.iter().any(|prefix| value.starts_with(prefix))
 }
 
 /// Splits a URL with a password, `scheme://user:password@host`, around the password.
-pub(crate) fn password_of_url(value: &str) -> Option<(&str, &str, &str)> {
+pub fn password_of_url(value: &str) -> Option<(&str, &str, &str)> {
     let (scheme, rest) = value.split_once("://")?;
     let plain = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
     if scheme.is_empty() || !scheme.chars().all(plain) {
@@ -117,7 +117,7 @@ pub(crate) fn password_of_url(value: &str) -> Option<(&str, &str, &str)> {
 }
 
 /// Returns true for the left side of `--token=x` and of `TOKEN=x`.
-pub(crate) fn is_option(name: &str) -> bool {
+pub fn is_option(name: &str) -> bool {
     name.starts_with('-')
         || (!name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c)))
 }

@@ -258,7 +258,7 @@ fn unreadable(backend: &Arc<str>, kind: DefinitionKind, name: &str, error: &Edit
     )
 }
 
-/// Returns the definitions of one backend by name or URI; of those that repeat one, the first counts.
+/// Returns the definitions of one backend, without repetitions of a name or URI: the first counts.
 fn distinct<'a, T>(
     backend: &Arc<str>,
     kind: DefinitionKind,

@@ -170,9 +170,9 @@ impl Resolver<'_> {
         }
     }
 
-    /// Returns the member of a clash that keeps the name: the only one that clients see or, within one
-    /// backend, the only one whose name is not generated. Between backends none keeps it, lest one takes over
-    /// a name that clients know as another's.
+    /// Returns the member of a clash that keeps the name: the only listed member or, within one backend, the
+    /// only member whose name is not generated. A clash of several backends has no keeper, so that a tool
+    /// never takes over a name that clients know as another backend's.
     fn keeper(&self, members: &[usize]) -> Option<usize> {
         let (rivals, _) = self.rivals(members.to_vec());
         if let [only] = rivals.as_slice() {

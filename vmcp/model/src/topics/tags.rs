@@ -32,8 +32,8 @@ pub struct ToolTags {
 }
 
 impl ToolTags {
-    /// Returns the tags of a tool: what its server says in `_meta`, and for what it does not say, the topics
-    /// of its name and description, the verb of its name, and its server.
+    /// Returns the tags of a tool from its `_meta`. Missing tags come from the topics of its name and
+    /// description, the verb of its name, and its server.
     pub fn of(tool: &CatalogTool, topics: &Topics) -> ToolTags {
         let said = said(&tool.raw);
         let words = words(&tool.own_name.replace('_', " "));

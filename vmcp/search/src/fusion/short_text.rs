@@ -6,12 +6,12 @@ use super::SMALL_SET;
 const SHORT_TEXT_TERMS: usize = 3;
 /// Increase of the cosine's weight for a short text that names no tool. It raises recall@3 of
 /// `same-needs-people` from .667 to .767; longer texts lose by it, and names of tools. Figures and intervals:
-/// `docs/user/search.md`.
+/// `docs/contributor/search-quality.md`.
 const SHIFT: f32 = 0.1;
 
-/// Returns the cosine's weight for a text of so many terms among so many documents: `ratio`, and more for a
-/// short one that no tool is named by. One arm alone stays alone, and a [small set](SMALL_SET) has another
-/// scale.
+/// Returns the cosine's weight for a text of `terms` terms: `ratio`, and [`SHIFT`] more for a short text that
+/// names no tool. A ratio of 0 or 1 stays, and so does the ratio of a [small set](SMALL_SET), which has
+/// another scale.
 pub(crate) fn cosine_weight(
     ratio: f32,
     terms: usize,

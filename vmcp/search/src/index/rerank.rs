@@ -1,5 +1,5 @@
-//! Orders the first hits of a ranking anew, by the scores of a cross-encoder, which has read the query and
-//! each text together.
+//! Orders the first hits of a ranking by the scores of a cross-encoder, which has read the query and each
+//! text together.
 
 use super::{gained, penalty};
 use crate::query::{Query, Ranking};

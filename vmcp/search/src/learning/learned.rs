@@ -122,8 +122,8 @@ impl<T: Clone + Eq + Hash> Learned<T> {
         near.iter().sum::<f32>() / CONFIDENCE_PAIRS as f32
     }
 
-    /// Returns for each tool how strongly pairs near to a query speak for it, 0 to 1. Only pairs that correct
-    /// a search count: one that confirms it could only displace tools of queries that are alike.
+    /// Returns for each tool the strength, 0 to 1, of the pairs near to a query. Only pairs that correct a
+    /// search count: a pair that confirms a search could only displace tools of similar queries.
     pub fn strengths(&self, model: &str, query: &[f32], min_similarity: f32) -> HashMap<T, f32> {
         let mut strengths = HashMap::new();
         let near = self.nearest(model, query, usize::MAX);

@@ -18,10 +18,10 @@ use super::options::{GlobalOptions, listen_address};
 use super::process::{StopSignals, pid1_reaper};
 use super::serve::{BACKEND_GRACE, THREAD_GRACE, announce_backends, serve_ports};
 use crate::config_file::source;
-use crate::edge::port::admin::Admin;
-use crate::edge::port::serve::Ports;
-use crate::edge::{DownstreamRouter, Edge};
-use crate::engine::{Engine, Options, Storage};
+use vmcp_edge::port::admin::Admin;
+use vmcp_edge::port::serve::Ports;
+use vmcp_edge::{DownstreamRouter, Edge};
+use vmcp_engine::engine::{Engine, Options, Storage};
 
 /// Fixed part of the configuration: names stay as they are, nothing is added, nothing is stored. Timeouts are
 /// long and the circuit breaker is off, because the callers of the bridge have their own.

@@ -17,7 +17,7 @@ use super::console::output::{self, OutputFormat};
 use super::console::{progress, tool_result};
 use super::options::GlobalOptions;
 
-use crate::optim::names::own_name;
+use vmcp_engine::optim::names::own_name;
 
 /// Call a tool
 ///

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use vmcp_client_files::import::Imported;
 use vmcp_config::edit::{self, EditError};
-use vmcp_config::import::Imported;
 
 use super::console::failure::{CommandFailure, Exit};
 use super::console::notes;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use vmcp_config::client_file::{self, Connected};
+use vmcp_client_files::client_file::{self, Connected};
 use vmcp_config::{edit, normalize_name};
 
 use self::client_entry::{ClientShape, Endpoint};

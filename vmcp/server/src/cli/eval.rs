@@ -27,17 +27,17 @@ use super::console::output::{self, OutputFormat};
 use super::console::{notes, progress};
 use super::options::{GlobalOptions, environment};
 use super::process::block_on;
-use crate::engine::embedding::configured;
-use crate::engine::embedding::ranking_services;
-use crate::search::context::Learned;
-use crate::search::reranking::Reranking;
-use crate::search::{QueryVectors, SearchRequest, SearchSettings, Searcher, search};
 use comparison::Recipe;
 use corpus::Corpus;
 use embedding::TimedEmbedder;
 use experience::Experience;
 use files::Query;
 use report::{Miss, Report};
+use vmcp_engine::engine::embedding::configured;
+use vmcp_engine::engine::embedding::ranking_services;
+use vmcp_engine::search::context::Learned;
+use vmcp_engine::search::reranking::Reranking;
+use vmcp_engine::search::{QueryVectors, SearchRequest, SearchSettings, Searcher, search};
 
 /// Hits that the measures look at, even if the limit is lower.
 const MEASURED_HITS: usize = 10;

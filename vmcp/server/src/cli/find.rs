@@ -12,8 +12,8 @@ use super::console::failure::{CommandFailure, Exit};
 use super::console::output::{self, OutputFormat};
 use super::console::{notes, tool_result};
 use super::options::GlobalOptions;
-use crate::optim::find_arguments::MAX_LIMIT;
 use search_answer::SearchAnswer;
+use vmcp_engine::optim::find_arguments::MAX_LIMIT;
 
 /// Search the tools of all backends
 #[derive(Debug, Args)]

@@ -13,7 +13,7 @@ use super::console::failure::{CommandFailure, Exit};
 use super::console::output;
 use super::console::paint::{Tone, paint};
 use super::options::GlobalOptions;
-use crate::telemetry::recent::{RecentCall, RecentLine};
+use vmcp_engine::telemetry::recent::{RecentCall, RecentLine};
 
 /// Interval at which a follower asks for more.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);

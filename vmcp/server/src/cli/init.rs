@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use vmcp_config::import::{self, Imported};
+use vmcp_client_files::import::{self, Imported};
 
 use super::config_edit;
 use super::console::failure::{CommandFailure, Exit};

@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use crate::cli::console::failure::{CommandFailure, Exit};
-use crate::engine::folders;
+use vmcp_engine::folders;
 
 /// Files of each client; `~` is the home folder, other relative paths are of the project.
 const CLIENTS: [(&str, &[&str]); 10] = [

@@ -19,7 +19,7 @@ use super::console::failure::{CommandFailure, Exit};
 use super::console::notes;
 use super::options::GlobalOptions;
 use super::process;
-use crate::access::outgoing;
+use vmcp_engine::access::outgoing;
 
 /// Sign in to a remote MCP server
 ///

@@ -9,9 +9,9 @@ use super::console::failure::{CommandFailure, Exit};
 use super::console::notes;
 use super::console::output::{self, OutputFormat};
 use super::options::GlobalOptions;
-use crate::engine::folders;
-use crate::telemetry::tool_metrics::book::MetricsBook;
-use crate::telemetry::tool_metrics::report::{MetricsOrder, MetricsQuery, MetricsReport, report};
+use vmcp_engine::folders;
+use vmcp_engine::telemetry::tool_metrics::book::MetricsBook;
+use vmcp_engine::telemetry::tool_metrics::report::{MetricsOrder, MetricsQuery, MetricsReport, report};
 
 /// Show calls, success rate and latency of each tool
 #[derive(Debug, Args)]

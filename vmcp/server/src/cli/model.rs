@@ -15,7 +15,7 @@ use super::console::output::{self, OutputFormat};
 use super::console::{notes, progress};
 use super::options::GlobalOptions;
 use super::process::block_on;
-use crate::engine::folders;
+use vmcp_engine::folders;
 
 /// Fetch and check a model for search by meaning
 #[derive(Debug, Args)]

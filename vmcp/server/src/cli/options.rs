@@ -9,12 +9,12 @@ use vmcp_config::{Config, Loaded, Problem};
 
 use super::console::failure::CommandFailure;
 use super::console::notes;
-use crate::access::outgoing;
 use crate::config_file::reference_lookup::ReferenceLookup;
 use crate::config_file::secret_store;
 use crate::config_file::source::{self, ConfigInputs, LoadError};
-use crate::engine::folders;
-use crate::telemetry::{self, Telemetry, logs, traces};
+use vmcp_engine::access::outgoing;
+use vmcp_engine::folders;
+use vmcp_engine::telemetry::{self, Telemetry, logs, traces};
 
 /// Name of the configuration file unless another is given.
 pub(super) const DEFAULT_FILE_NAME: &str = "vmcp.yaml";

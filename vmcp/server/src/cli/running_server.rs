@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use vmcp_config::status::digest;
 
 use crate::config_file::secret_store::write_private;
-use crate::engine::folders;
+use vmcp_engine::folders;
 
 /// End of the names of state files.
 const STATE_SUFFIX: &str = ".json";

@@ -20,18 +20,18 @@ use super::options::{ConfigFile, GlobalOptions, listen_address};
 use super::process::{StopSignals, orphan_reaper, pid1_reaper};
 use super::running_server::local_socket::{self, LocalSocket};
 use super::running_server::{RunningServer, StateFile};
-use crate::access::identity::Principal;
 use crate::config_file::reference_lookup::ReferenceLookup;
 use crate::config_file::watch::ConfigWatch;
-use crate::edge::port::admin::{self, Admin};
-use crate::edge::port::serve::Ports;
-use crate::edge::transport::stdio;
-use crate::edge::{DownstreamRouter, Edge};
-use crate::engine::{Engine, Options};
-use crate::telemetry::audit::{AuditTrail, ConsoleStream};
-use crate::telemetry::calls::CallObserver;
-use crate::telemetry::metrics::Metrics;
-use crate::telemetry::recent::RecentCalls;
+use vmcp_edge::port::admin::{self, Admin};
+use vmcp_edge::port::serve::Ports;
+use vmcp_edge::transport::stdio;
+use vmcp_edge::{DownstreamRouter, Edge};
+use vmcp_engine::access::identity::Principal;
+use vmcp_engine::engine::{Engine, Options};
+use vmcp_engine::telemetry::audit::{AuditTrail, ConsoleStream};
+use vmcp_engine::telemetry::calls::CallObserver;
+use vmcp_engine::telemetry::metrics::Metrics;
+use vmcp_engine::telemetry::recent::RecentCalls;
 
 /// Time that backends have to stop after the last request has ended; those still running are killed.
 pub(super) const BACKEND_GRACE: Duration = Duration::from_secs(5);
@@ -133,7 +133,7 @@ async fn serve(
     let engine = Engine::start(config.clone(), options).await?;
     let edge = Edge::new(engine.clone(), router)?;
     let watch = ConfigWatch::start(path.clone(), source, lookup, engine.clone());
-    let admin = Admin::with_calls(engine.clone(), Some(watch), calls);
+    let admin = Admin::with_calls(engine.clone(), Some(watch.status()), calls);
     let _audit =
         AbortOnDropHandle::new(tokio::spawn(follow_audit_settings(engine.clone(), Arc::clone(&audit))));
     let _announcer = AbortOnDropHandle::new(tokio::spawn(announce_backends(engine.clone())));

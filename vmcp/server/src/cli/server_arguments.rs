@@ -3,8 +3,8 @@
 use clap::Args;
 use serde_json::{Map, Value, json};
 use url::Url;
+use vmcp_client_files::import::{self, Imported};
 use vmcp_config::Secret;
-use vmcp_config::import::{self, Imported};
 
 use super::console::failure::{CommandFailure, Exit};
 

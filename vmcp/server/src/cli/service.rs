@@ -9,7 +9,7 @@ use super::console::failure::{CommandFailure, Exit};
 use super::console::{notes, output};
 use super::options::GlobalOptions;
 use crate::config_file::secret_store::write_private;
-use crate::engine::folders;
+use vmcp_engine::folders;
 
 /// Name of the systemd unit.
 const UNIT: &str = "vmcp.service";

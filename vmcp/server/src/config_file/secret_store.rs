@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::folders;
+use vmcp_engine::folders;
 
 /// Place of a stored secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -18,8 +18,8 @@ use vmcp_config::{Config, Loaded, Problem, Problems};
 
 use crate::config_file::reference_lookup::ReferenceLookup;
 use crate::config_file::source::ConfigInputs;
-use crate::engine::{self, Engine};
-use crate::telemetry::metrics::ReloadLabels;
+use vmcp_engine::engine::{self, Engine};
+use vmcp_engine::telemetry::metrics::ReloadLabels;
 
 /// Debounce of file events: a save is often several of them.
 const DEBOUNCE: Duration = Duration::from_millis(200);
@@ -54,9 +54,9 @@ impl ConfigWatch {
         ConfigWatch { status, _task: AbortOnDropHandle::new(tokio::spawn(follower.run(changes))) }
     }
 
-    /// Returns the outcome of all reloads since the start.
-    pub fn status(&self) -> ConfigurationStatus {
-        self.status.borrow().clone()
+    /// Returns a receiver of the outcome of all reloads since the start.
+    pub fn status(&self) -> watch::Receiver<ConfigurationStatus> {
+        self.status.clone()
     }
 }
 
@@ -256,8 +256,8 @@ fn keep_working(config: &mut Config, before: &Config) -> Vec<Arc<str>> {
 mod tests {
     use super::*;
     use crate::config_file::source::load;
-    use crate::testing::{KEYWORDS, backends, config, engine, eventually};
     use vmcp_config::Transport;
+    use vmcp_engine::testing::{KEYWORDS, backends, config, engine, eventually};
 
     fn names(engine: &Engine) -> Vec<String> {
         engine.snapshot().config.backends.iter().map(|backend| backend.name.to_string()).collect()
@@ -285,23 +285,23 @@ mod tests {
         eventually("the second text is in force", || names(&engine) == ["two"]).await;
         // A save under way, or a full disk.
         save("\n");
-        eventually("the empty text is refused", || watch.status().refusals == 1).await;
+        eventually("the empty text is refused", || watch.status().borrow().refusals == 1).await;
         assert_eq!(names(&engine), ["two"]);
         save("backend: [{ name: three }]");
-        eventually("the third text is refused", || watch.status().refusals == 2).await;
-        let refused = watch.status().refused.unwrap();
+        eventually("the third text is refused", || watch.status().borrow().refusals == 2).await;
+        let refused = watch.status().borrow().refused.clone().unwrap();
         assert!(refused.message.contains("vmcp.yaml") && !refused.problems.is_empty(), "{}", refused.message);
         assert_eq!(names(&engine), ["two"]);
         std::fs::write(&path, [0xff, 0xfe]).unwrap();
-        eventually("the unreadable text is refused", || watch.status().refusals == 3).await;
-        assert!(watch.status().refused.unwrap().message.contains("cannot be read"));
+        eventually("the unreadable text is refused", || watch.status().borrow().refusals == 3).await;
+        assert!(watch.status().borrow().refused.clone().unwrap().message.contains("cannot be read"));
         assert_eq!(names(&engine), ["two"]);
         save(&yaml("four"));
         eventually("the fourth text is in force", || {
-            names(&engine) == ["four"] && watch.status().refused.is_none()
+            names(&engine) == ["four"] && watch.status().borrow().refused.is_none()
         })
         .await;
-        let status = watch.status();
+        let status = watch.status().borrow().clone();
         assert_eq!((status.applied, status.refusals), (2, 3));
         assert_eq!(status.digest, digest(&yaml("four")));
     }
@@ -378,7 +378,7 @@ mod tests {
         assert!(two.last_error.as_deref().unwrap().contains("there is no file"), "{two:?}");
         version("..4", Some("127.0.0.1:4\n"));
         eventually("the fourth host is in force", || host() == "127.0.0.1:4").await;
-        assert!(watch.status().refused.is_none());
+        assert!(watch.status().borrow().refused.is_none());
     }
 
     #[test]

@@ -84,7 +84,7 @@ impl StateStore {
                     continue;
                 };
                 if *hash == listed.hash {
-                    // The server went back to what is trusted.
+                    // The server returned to the trusted definition.
                     transaction.execute(
                         "DELETE FROM tool_drift WHERE server_name = ?1 AND tool_name = ?2 AND state = 'pending'",
                         [backend, listed.tool],
@@ -130,7 +130,7 @@ impl StateStore {
         })
     }
 
-    /// Trusts the pending change of a tool; false if there is none.
+    /// Trusts the pending change of a tool; false without a pending change.
     pub fn approve_drift(&self, backend: &str, tool: &str, now: i64) -> Result<bool, StoreError> {
         self.write(|transaction| {
             let pending =

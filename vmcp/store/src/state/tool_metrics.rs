@@ -15,7 +15,7 @@ const RECENT_CALLS: u64 = 50;
 pub struct CallFact {
     /// Time at which the call ended.
     pub at: i64,
-    /// True if the tool returned a result that is no error.
+    /// True if the tool returned a result without `isError`.
     pub succeeded: bool,
     /// Time that the backend took, in milliseconds.
     pub latency_ms: f64,

@@ -59,8 +59,8 @@ pub(super) fn replicas(mut fields: Entries) -> Option<Entries> {
     Some(fields)
 }
 
-/// Returns the entries without those that the operator got by other writes than apply; `None` if there are
-/// none.
+/// Returns the entries without the operator's entries of other writes than apply; `None` if it has no such
+/// entries.
 pub(super) fn updates(mut fields: Entries) -> Option<Entries> {
     let before = fields.len();
     fields.retain(|entry| !is_ours(entry, "Update"));

@@ -41,7 +41,7 @@ pub(super) fn config_valid(
         return;
     }
     let warnings = observed.plan.configuration.iter().flat_map(|found| &found.lowered.warnings);
-    // The condition `BackendsDiscovered` says that there are no backends.
+    // The condition `BackendsDiscovered` reports an empty list of backends.
     let warnings: Vec<_> = warnings.filter(|warning| warning.path != "backends").collect();
     let restart = observed.reports().any(|report| !report.configuration.needs_restart.is_empty());
     let message = match warnings.first() {

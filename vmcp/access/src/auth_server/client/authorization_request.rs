@@ -43,8 +43,8 @@ pub(in crate::auth_server) struct AuthorizationRequest {
 /// A request that is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::auth_server) enum Refused {
-    /// Nothing proves that the redirect URI is the client's: the person is told, and nobody is redirected
-    /// (no open redirect).
+    /// The redirect URI is not proved to be the client's: the person sees a page instead of a redirect (open
+    /// redirect).
     Page(&'static str),
     /// The client is told, at its own redirect URI.
     Redirect { redirect_uri: String, state: Option<String>, error: OAuthError },
@@ -100,7 +100,7 @@ impl AuthorizationRequest {
         })
     }
 
-    /// Returns true if `verifier` is the one that the challenge was made of.
+    /// Returns true if the challenge was made of `verifier`.
     pub(in crate::auth_server) fn is_verified_by(&self, verifier: &str) -> bool {
         let made = challenge_of(verifier);
         // Both are hashes: their comparison in constant time costs nothing and leaves no question.
@@ -148,7 +148,7 @@ pub(in crate::auth_server) fn check_resources(form: &Form, config: &AuthServer) 
     }
 }
 
-/// Returns the scopes that a client gets: those that it asks for and that there are; all if it asks for none.
+/// Returns the scopes that a client gets: the asked ones among `scopes`, or all without a question.
 fn granted(asked: Option<&str>, scopes: &[String]) -> String {
     let Some(asked) = asked else { return scopes.join(" ") };
     let asked: Vec<_> = asked.split_ascii_whitespace().collect();

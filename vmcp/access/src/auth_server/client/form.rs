@@ -12,7 +12,7 @@ const MAX_PARAMETERS: usize = 64;
 pub(in crate::auth_server) struct Form(Vec<(String, String)>);
 
 impl Form {
-    /// Reads parameters; refuses one that is given twice. Empty values count as absent.
+    /// Reads parameters; a repeated parameter is an error. Empty values count as absent.
     pub(in crate::auth_server) fn read(text: &[u8]) -> Result<Self, OAuthError> {
         let mut parameters: Vec<(String, String)> = Vec::new();
         for (name, value) in form_urlencoded::parse(text).filter(|(_, value)| !value.is_empty()) {

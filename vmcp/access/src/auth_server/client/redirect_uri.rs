@@ -37,7 +37,7 @@ pub(super) fn may_register(text: &str) -> bool {
 }
 
 /// Returns true if `asked` is the registered URI: equal as text, but for the port of a loopback address,
-/// which an app gets anew each time it listens (RFC 8252, 7.3).
+/// which changes each time an app listens (RFC 8252, 7.3).
 pub(super) fn fits(registered: &str, asked: &str) -> bool {
     if registered == asked {
         return true;

@@ -1,5 +1,5 @@
 //! Dynamic client registration (RFC 7591) without a table: the client identifier is the registration itself,
-//! sealed. Registering costs no memory, whoever registers, however often.
+//! sealed. A flood of registrations costs no memory.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

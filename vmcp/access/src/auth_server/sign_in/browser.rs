@@ -1,5 +1,5 @@
 //! [`Browser`]: the cookie that ties a sign-in to the browser in which it began, so that neither a forged
-//! form (CSRF) nor a link from somebody else's sign-in (login CSRF, session fixation) is of use.
+//! form (CSRF) nor a link from another person's sign-in (login CSRF, session fixation) works.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -27,7 +27,7 @@ impl Browser {
         let pairs =
             cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
         let mut values = pairs.filter(|(name, _)| *name == wanted).map(|(_, value)| value);
-        // A second one was set by somebody else, from a page of the same domain.
+        // An attacker's page of the same domain has set a second cookie.
         let (value, None) = (values.next()?, values.next()) else { return None };
         (value.len() == VALUE_CHARS).then(|| Self { value: value.to_owned() })
     }

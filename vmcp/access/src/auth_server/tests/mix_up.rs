@@ -1,5 +1,5 @@
 //! Answers of another provider, of another sign-in, for another client or for another browser (mix-up,
-//! replay): each is refused, beside the one that differs in nothing else and is taken.
+//! replay): each is refused, beside an accepted answer that differs in this point alone.
 
 use super::openid_provider::OpenIdProvider;
 use super::*;

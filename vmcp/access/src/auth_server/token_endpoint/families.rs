@@ -1,8 +1,8 @@
 //! [`Families`]: rotation of refresh tokens (OAuth 2.1, 4.3.1). All tokens of one sign-in are a family; each
-//! refresh token has the next generation. One that was used before is a copy in other hands: the family ends.
+//! refresh token has the next generation. A second use shows a stolen copy: the family ends.
 //!
-//! The generation is sealed into the token, so that any replica can go on. What was used is kept in each
-//! process, so a copy is noticed by the process that saw its original; the provider's own rotation is the
+//! The token seals its generation, so that any replica can continue. Each process keeps the generations that
+//! it has seen, so the process that saw the original notices the copy; the provider's own rotation is the
 //! second guard.
 
 use std::num::NonZeroUsize;
@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 use lru::LruCache;
 use parking_lot::Mutex;
 
-/// Families whose generation is kept; one more evicts the one that was used least recently.
+/// Families whose generation is kept; a further one evicts the least recently used (LRU).
 const MAX_FAMILIES: NonZeroUsize = NonZeroUsize::new(16_384).unwrap();
 /// Answers that can be repeated.
 const MAX_ANSWERS: NonZeroUsize = NonZeroUsize::new(256).unwrap();
-/// Time in which the same refresh token gets the same answer again: a client that refreshes twice at once, or
-/// whose connection broke, is no thief.
+/// Time in which the same refresh token gets the same answer again, for clients that refresh twice at once or
+/// lost their connection.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Identifier of a family.

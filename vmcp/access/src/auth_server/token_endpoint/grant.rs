@@ -9,7 +9,7 @@ use super::families::FamilyId;
 use crate::auth_server::upstream_provider::ProviderTokens;
 use crate::identity::upstream_tokens::UpstreamToken;
 
-/// Bytes of a person's claims; with more, nobody is let in, because a policy could miss the ones left out.
+/// Bytes of a person's claims. A sign-in with more is refused, because a policy could miss left-out claims.
 const MAX_CLAIM_BYTES: usize = 8 << 10;
 /// Claims that speak about a token and not about the person.
 const TOKEN_CLAIMS: [&str; 27] = [

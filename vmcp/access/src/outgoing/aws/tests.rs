@@ -164,7 +164,7 @@ impl Sts {
         Self { endpoint, asked }
     }
 
-    /// Everybody acts as one role, by the token of a file.
+    /// All clients act as one role, by the token of a file.
     fn shared(&self, token_file: &std::path::Path, seconds: u64) -> BackendTokens {
         self.made(Vec::new(), Some(READER), Some(token_file), seconds)
     }

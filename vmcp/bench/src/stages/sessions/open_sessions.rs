@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use serde_json::json;
-use vmcp::edge::port::admin::Admin;
-use vmcp::edge::port::serve::Ports;
-use vmcp::edge::{DownstreamRouter, Edge};
-use vmcp::engine::Engine;
+use vmcp_edge::port::admin::Admin;
+use vmcp_edge::port::serve::Ports;
+use vmcp_edge::{DownstreamRouter, Edge};
+use vmcp_engine::engine::Engine;
 
 use crate::client::mcp_client::McpClient;
 use crate::progress::progress;

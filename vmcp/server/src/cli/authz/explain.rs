@@ -6,15 +6,15 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::access::identity::{Identity, Principal};
-use crate::access::policy::{AccessRequest, Explanation, Item};
 use crate::cli::connection::{ClaimsFile, InProcessEngine, Readiness, duration};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::output::{self, OutputFormat};
 use crate::cli::options::{GlobalOptions, no_file};
 use crate::cli::process::block_on;
-use crate::engine::Snapshot;
-use crate::optim::names::{NameStyle, OwnName, own_name};
+use vmcp_engine::access::identity::{Identity, Principal};
+use vmcp_engine::access::policy::{AccessRequest, Explanation, Item};
+use vmcp_engine::engine::Snapshot;
+use vmcp_engine::optim::names::{NameStyle, OwnName, own_name};
 
 /// Say whether a client may call a tool, and which policy decides
 #[derive(Debug, Args)]

@@ -14,7 +14,7 @@ use vmcp_store::Store;
 use crate::cli::console::brief::brief;
 use crate::cli::known_clients;
 use crate::cli::options::GlobalOptions;
-use crate::engine::folders;
+use vmcp_engine::folders;
 
 /// Returns the names of all backends.
 pub(in crate::cli) fn backends() -> Vec<CompletionCandidate> {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use vmcp_config::client_file::ClientFormat;
+use vmcp_client_files::client_file::ClientFormat;
 
 /// Way by which the client reaches vmcp.
 pub(super) enum Endpoint {
@@ -109,7 +109,7 @@ mod tests {
                     continue;
                 };
                 let file = json!({ shape.place[0]: { "vmcp": entry, "own": { "command": "own" } } });
-                let imported = vmcp_config::import::import(&file.to_string(), client).unwrap();
+                let imported = vmcp_client_files::import::import(&file.to_string(), client).unwrap();
                 assert_eq!(imported.backends, ["own"], "{client}: {:?}", imported.notes);
             }
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use vmcp_config::client_file::TakenServer;
+use vmcp_client_files::client_file::TakenServer;
 
 use crate::cli::console::failure::CommandFailure;
 use crate::config_file::secret_store::{self, write_private};

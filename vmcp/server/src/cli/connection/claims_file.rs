@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde_json::{Map, Value};
 
-use crate::access::identity::Identity;
+use vmcp_engine::access::identity::Identity;
 
 /// The claims in a file: the payload of a token, as JSON.
 #[derive(Debug, Clone)]

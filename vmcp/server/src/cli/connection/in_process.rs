@@ -16,14 +16,14 @@ use vmcp_config::Config;
 use vmcp_config::status::EmbeddingState;
 
 use super::call_failure::CallFailure;
-use crate::access::identity::Identity;
-use crate::access::policy::{AllowAll, Policy};
 use crate::cli::console::failure::CommandFailure;
 use crate::cli::console::{notes, progress};
 use crate::cli::process::orphan_reaper;
-use crate::edge::port::admin::operator_call::{self, OperatorAnswer, OperatorCall};
-use crate::edge::port::admin::{self, Admin};
-use crate::engine::{Engine, Options, Snapshot};
+use vmcp_edge::port::admin::operator_call::{self, OperatorAnswer, OperatorCall};
+use vmcp_edge::port::admin::{self, Admin};
+use vmcp_engine::access::identity::Identity;
+use vmcp_engine::access::policy::{AllowAll, Policy};
+use vmcp_engine::engine::{Engine, Options, Snapshot};
 
 /// Interval at which the engine is asked whether it is ready.
 const READINESS_POLL_INTERVAL: Duration = Duration::from_millis(10);

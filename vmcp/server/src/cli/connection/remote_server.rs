@@ -19,7 +19,7 @@ use vmcp_error_chain::error_chain;
 
 use super::call_failure::CallFailure;
 use crate::cli::console::failure::{CommandFailure, Exit};
-use crate::edge::port::admin::operator_call::{OperatorAnswer, OperatorCall};
+use vmcp_edge::port::admin::operator_call::{OperatorAnswer, OperatorCall};
 
 /// Time in which a server must answer to count as running; kept short because most commands wait for it.
 pub(super) const PROBE_TIMEOUT: Duration = Duration::from_millis(500);

@@ -10,8 +10,8 @@ use vmcp_store::Store;
 use super::finding::Finding;
 use super::remedies;
 use crate::cli::connection::Connection;
-use crate::engine::embedding::configured;
-use crate::engine::folders;
+use vmcp_engine::engine::embedding::configured;
+use vmcp_engine::folders;
 
 /// Time that an embedding service has to answer one word.
 const EMBEDDING_TIMEOUT: Duration = Duration::from_secs(10);

@@ -12,7 +12,7 @@ use vmcp_search::Document;
 
 use super::files::{NeededTool, Query, ToolLine};
 use crate::cli::console::notes;
-use crate::engine::snapshot::index_document;
+use vmcp_engine::engine::snapshot::index_document;
 
 /// Tools of the file, and their documents for the index.
 pub(super) struct Corpus {

@@ -12,8 +12,8 @@ use vmcp_store::{ContentKey, Store, ToolVector};
 use super::corpus::Corpus;
 use crate::cli::console::failure::CommandFailure;
 use crate::cli::console::{notes, progress};
-use crate::engine::folders;
-use crate::engine::snapshot::build::vectors;
+use vmcp_engine::engine::snapshot::build::vectors;
+use vmcp_engine::folders;
 
 /// Batches of the provider in one call, so that it can group texts of similar length.
 const BATCHES: usize = 8;

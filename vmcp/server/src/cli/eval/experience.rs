@@ -10,8 +10,8 @@ use vmcp_store::StoredPair;
 use super::corpus::Corpus;
 use super::files::{NeededTool, Query};
 use crate::cli::console::failure::CommandFailure;
-use crate::search::context::Learned;
-use crate::search::{LearnedTools, SearchRequest, Searcher, embed_query, search, whole_query};
+use vmcp_engine::search::context::Learned;
+use vmcp_engine::search::{LearnedTools, SearchRequest, Searcher, embed_query, search, whole_query};
 
 /// Knowledge that grows with each query of a log.
 pub(super) enum Experience {
@@ -136,7 +136,7 @@ async fn first_found(query: &Query, corpus: &Corpus, searcher: &Searcher) -> Opt
 mod tests {
     use super::*;
     use crate::cli::eval::files::ToolLine;
-    use crate::search::{QueryVectors, SearchSettings};
+    use vmcp_engine::search::{QueryVectors, SearchSettings};
 
     fn searcher(corpus: &Corpus) -> Searcher {
         let search = vmcp_config::load("backends: []", "test", &|_| None).unwrap().config.optimizer.search;

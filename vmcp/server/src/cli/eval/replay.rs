@@ -14,7 +14,7 @@ use super::files::Query;
 use super::report::Report;
 use crate::cli::console::failure::CommandFailure;
 use crate::cli::console::{output, progress};
-use crate::search::Searcher;
+use vmcp_engine::search::Searcher;
 
 /// Queries of the log that are measured one by one while it is learned: the cold start.
 const FIRST_QUERIES: usize = 50;

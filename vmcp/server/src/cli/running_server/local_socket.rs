@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use tokio::net::UnixListener;
 
 use super::process_files;
-use crate::engine::folders;
+use vmcp_engine::folders;
 
 /// Access to the folder of sockets: by its owner only.
 const FOLDER_MODE: u32 = 0o700;

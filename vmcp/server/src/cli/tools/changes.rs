@@ -9,7 +9,7 @@ use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
 use crate::cli::console::output::{self, OutputFormat};
 use crate::cli::options::GlobalOptions;
-use crate::engine::ChangedTool;
+use vmcp_engine::engine::ChangedTool;
 
 /// Show how the definitions of tools changed
 #[derive(Debug, Args)]

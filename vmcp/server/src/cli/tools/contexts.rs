@@ -7,7 +7,7 @@ use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
 use crate::cli::console::output::{self, OutputFormat};
 use crate::cli::options::GlobalOptions;
-use crate::search::topics::topics;
+use vmcp_engine::search::topics::topics;
 
 /// Show the contexts that a message means
 #[derive(Debug, Args)]

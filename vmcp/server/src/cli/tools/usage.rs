@@ -7,7 +7,7 @@ use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
 use crate::cli::console::output::{self, OutputFormat};
 use crate::cli::options::GlobalOptions;
-use crate::telemetry::topic_usage::{Figures, UsageReport};
+use vmcp_engine::telemetry::topic_usage::{Figures, UsageReport};
 
 /// Show the tokens that contexts saved at GET /tools
 #[derive(Debug, Args)]

@@ -291,7 +291,7 @@ fn validate_passthrough(names: &[String], path: &str, report: &mut Report) -> BT
             if !report.is_dropped(&at) {
                 report.problem(&at, "not a header name", "use letters, digits and any of !#$%&'*+-.^_`|~");
             }
-        } else if headers::is_reserved(&lower)
+        } else if headers::is_reserved_header(&lower)
             || PRIVATE.contains(&lower.as_str())
             || lower.starts_with("x-forwarded-")
         {

@@ -1,0 +1,175 @@
+//! Entries of `vmcp.yaml` made from another client's servers.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_saphyr::FlowSeq;
+use url::{Host, Url};
+
+use super::dialects::Server;
+use super::secrets::{self, Secrets};
+use vmcp_config::is_reserved_header;
+
+/// Settings of other clients that mean nothing here, or only to a person.
+const IGNORABLE: [&str; 10] = [
+    "description",
+    "gallery",
+    "version",
+    "autoApprove",
+    "alwaysAllow",
+    "trust",
+    "name",
+    "display_name",
+    "bundled",
+    "source",
+];
+/// Longest time limit that is taken over, in seconds: the default of `proxy.maxToolTimeout`.
+const MAX_TIMEOUT_SECONDS: f64 = 600.0;
+/// Port at which `vmcp serve` listens by default.
+const OWN_PORT: u16 = 8080;
+
+/// One entry of `backends`, as it is written.
+#[derive(Default, Serialize)]
+pub(super) struct Entry {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command: Option<FlowSeq<Vec<String>>>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    env: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cwd: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transport: Option<&'static str>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    headers: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    enabled: Option<bool>,
+}
+
+/// One entry of `aggregation.tools`, as it is written.
+#[derive(Serialize)]
+pub(super) struct ToolRules {
+    workload: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    filter: Option<FlowSeq<Vec<String>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exclude: Option<FlowSeq<Vec<String>>>,
+}
+
+impl Entry {
+    /// Converts a server, and the tools of it that the other client uses. The error says why it is left out.
+    pub(super) fn convert(
+        name: &str,
+        server: Server,
+        secrets: &mut Secrets,
+        notes: &mut Vec<String>,
+    ) -> Result<(Entry, Option<ToolRules>), String> {
+        if leads_to_vmcp(name, &server) {
+            return Err("it leads to vmcp itself".to_owned());
+        }
+        let kind = server.kind.as_deref().map(str::to_ascii_lowercase);
+        let transport = match kind.as_deref() {
+            None | Some("stdio" | "http" | "streamable-http" | "streamablehttp" | "streamable_http") => None,
+            Some("sse") => Some("sse"),
+            Some(other) => return Err(format!("transport {other:?} is not supported")),
+        };
+        let others: Vec<_> =
+            server.others.keys().filter(|key| !IGNORABLE.contains(&key.as_str())).cloned().collect();
+        if !others.is_empty() {
+            notes.push(format!("not taken over: {}", others.join(", ")));
+        }
+        let timeout = server.timeout_seconds();
+        if timeout.is_some_and(|timeout| timeout > MAX_TIMEOUT_SECONDS) {
+            notes.push("timeout not taken over: it is longer than proxy.maxToolTimeout, 10m".to_owned());
+        }
+        let timeout = timeout.filter(|timeout| *timeout <= MAX_TIMEOUT_SECONDS);
+        let shared = Entry {
+            name: name.to_owned(),
+            enabled: server.disabled.then_some(false),
+            timeout: timeout.map(|seconds| format!("{}s", seconds.ceil())),
+            ..Entry::default()
+        };
+        let list = |tools: &Vec<String>| (!tools.is_empty()).then(|| FlowSeq(tools.clone()));
+        let (filter, exclude) = (list(&server.only), list(&server.without));
+        let rules = (filter.is_some() || exclude.is_some()).then(|| ToolRules {
+            workload: name.to_owned(),
+            filter,
+            exclude,
+        });
+        let entry = match (&server.command, &server.url) {
+            (Some(_), url) => {
+                if url.is_some() {
+                    notes.push("url left out: the server has a command too".to_owned());
+                }
+                shared.with_command(server, secrets, notes)
+            }
+            (None, Some(_)) => Entry { transport, ..shared.with_url(server, secrets, notes) },
+            (None, None) => return Err("neither `command` nor `url` is given".to_owned()),
+        };
+        Ok((entry, rules))
+    }
+
+    fn with_command(self, server: Server, secrets: &mut Secrets, notes: &mut Vec<String>) -> Entry {
+        let command = server.command.unwrap_or_default();
+        let mut words: Vec<String> = command.split_whitespace().map(secrets::plain).collect();
+        let program = words.first().map_or("", String::as_str);
+        if words.len() > 1 && server.args.is_empty() && !program.contains(['/', '\\']) {
+            notes.push(format!("command split into words: {command:?} was one string"));
+        } else {
+            words = vec![secrets::plain(&command)];
+        }
+        secrets.own = server.env.keys().cloned().collect();
+        words.extend(secrets.arguments(&self.name, &server.args, notes));
+        secrets.own.clear();
+        let env = server.env.into_iter().map(|(key, value)| {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let value = secrets.value(&self.name, &key, &key, &value, notes);
+            (key, value)
+        });
+        let env = env.collect();
+        Entry { command: Some(FlowSeq(words)), env, cwd: server.cwd.map(|cwd| secrets::plain(&cwd)), ..self }
+    }
+
+    fn with_url(self, server: Server, secrets: &mut Secrets, notes: &mut Vec<String>) -> Entry {
+        let (reserved, headers): (Vec<_>, Vec<_>) =
+            server.headers.into_iter().partition(|(key, _)| is_reserved_header(&key.to_ascii_lowercase()));
+        notes.extend(reserved.iter().map(|(key, _)| format!("header {key} left out: vmcp sets it itself")));
+        let header = |(key, value): (String, String)| {
+            let value = secrets.value(&self.name, &secrets::wanted(&self.name, &key), &key, &value, notes);
+            (key, value)
+        };
+        let headers = headers.into_iter().map(header).collect();
+        let url = Some(secrets.url(&self.name, &server.url.unwrap_or_default(), notes));
+        Entry { url, headers, ..self }
+    }
+}
+
+/// Returns true for a server that is vmcp: its command, or the address at which it listens by default. Behind
+/// itself, vmcp would list its own tools again and again.
+fn leads_to_vmcp(name: &str, server: &Server) -> bool {
+    let words = server.command.iter().flat_map(|command| command.split_whitespace());
+    let words: Vec<&str> = words.chain(server.args.iter().map(String::as_str)).collect();
+    let program = |word: &&str| {
+        let file = word.rsplit(['/', '\\']).next().unwrap_or_default();
+        matches!(file, "vmcp" | "vmcp.exe")
+    };
+    if words.iter().any(program) && words.contains(&"serve") {
+        return true;
+    }
+    let own_address = |text: &str| {
+        let Ok(url) = Url::parse(text) else { return false };
+        let loopback = match url.host() {
+            Some(Host::Domain(host)) => host == "localhost",
+            Some(Host::Ipv4(ip)) => ip.is_loopback(),
+            Some(Host::Ipv6(ip)) => ip.is_loopback(),
+            None => false,
+        };
+        let usual = url.port_or_known_default() == Some(OWN_PORT) || name == "vmcp";
+        loopback && usual && url.path().trim_end_matches('/') == "/mcp"
+    };
+    server.url.as_deref().into_iter().chain(words).any(own_address)
+}

@@ -1,0 +1,5 @@
+//! Files of other MCP clients: [`import`] converts them to `vmcp.yaml`, and [`client_file`] makes vmcp one of
+//! their servers. Only the command line needs them.
+
+pub mod client_file;
+pub mod import;

@@ -1,0 +1,266 @@
+//! Files of other clients become files of ours that load and mean the same.
+
+#![expect(clippy::panic, clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+use vmcp_client_files::import::{ImportError, Imported, import};
+use vmcp_config::{Config, Secret, Transport};
+
+fn imported(file: &Value) -> Imported {
+    import(&file.to_string(), ".mcp.json").unwrap()
+}
+
+/// Loads what was imported, with the environment that it asks for.
+fn loaded(imported: &Imported, others: &[(&str, &str)]) -> Config {
+    let environment = |name: &str| {
+        let other = || others.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned());
+        imported.variables.get(name).map(|secret| secret.expose().to_owned()).or_else(other)
+    };
+    vmcp_config::load(&imported.yaml, "vmcp.yaml", &environment)
+        .unwrap_or_else(|problems| panic!("{problems}\n{}", imported.yaml))
+        .config
+}
+
+#[test]
+fn a_file_of_claude() {
+    let imported = imported(&json!({ "mcpServers": {
+        "GitHub Copilot": {
+            "type": "http",
+            "url": "https://api.githubcopilot.com/mcp/",
+            "headers": { "Authorization": "Bearer ghp_0123456789abcdef", "X-Team": "core", "Accept": "*/*" },
+        },
+        "files": { "command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", "/srv"], "env": { "DEBUG": "1", "API_KEY": "k-1" } },
+        "old": { "type": "sse", "url": "http://localhost:3000/sse", "disabled": true },
+    } }));
+    assert_eq!(
+        imported.yaml,
+        r#"# Imported from .mcp.json. `vmcp validate` checks it; `vmcp init` shows every setting.
+backends:
+  # renamed from "GitHub Copilot"
+  # header Accept left out: vmcp sets it itself
+  # Authorization: the secret is expected in the environment variable GITHUB_COPILOT_TOKEN
+  - name: github-copilot
+    url: https://api.githubcopilot.com/mcp/
+    headers:
+      Authorization: Bearer ${GITHUB_COPILOT_TOKEN}
+      X-Team: core
+  # API_KEY: the secret is expected in the environment variable API_KEY
+  - name: files
+    command: [npx, -y, "@modelcontextprotocol/server-filesystem", /srv]
+    env:
+      API_KEY: ${API_KEY}
+      DEBUG: "1"
+  - name: old
+    url: http://localhost:3000/sse
+    transport: sse
+    enabled: false
+"#
+    );
+    assert_eq!(imported.backends, ["files", "github-copilot", "old"]);
+    let config = loaded(&imported, &[]);
+    let Transport::Http { headers, .. } = &config.backends[0].transport else { panic!("{config:?}") };
+    assert_eq!(headers["authorization"].expose(), "Bearer ghp_0123456789abcdef");
+    let Transport::Stdio { env, .. } = &config.backends[1].transport else { panic!("{config:?}") };
+    assert_eq!(env["API_KEY"].expose(), "k-1");
+}
+
+#[test]
+fn a_file_of_vs_code_with_comments_and_inputs() {
+    let text = r#"{
+        // asked for when the server starts
+        "inputs": [{ "type": "promptString", "id": "api-key", "password": true }],
+        "servers": {
+            "search": { "command": "search", "args": ["--root", "${workspaceFolder}", "--key=${input:api-key}"], "env": { "HOME": "${env:HOME}" }, },
+        },
+    }"#;
+    let imported = import(text, "mcp.json").unwrap();
+    let config = loaded(&imported, &[("API_KEY", "k"), ("HOME", "/home/me")]);
+    let Transport::Stdio { args, env, .. } = &config.backends[0].transport else { panic!("{config:?}") };
+    assert_eq!(args, &["--root", "${workspaceFolder}", "--key=k"]);
+    assert_eq!(env["HOME"].expose(), "/home/me");
+    assert_eq!(
+        imported.notes,
+        ["search: `${workspaceFolder}` means something to the other client only: replace it"]
+    );
+}
+
+#[test]
+fn secrets_leave_arguments_and_urls_too() {
+    let imported = imported(&json!({ "mcpServers": {
+        "a": { "command": "a", "args": ["--api-key", "one", "--token=two", "--verbose", "three", "sk-0123456789abcdef"] },
+        "b": { "url": "https://user:four@b.example.com/mcp?api_key=five&page=1" },
+    } }));
+    for secret in ["one", "two", "sk-0123456789abcdef", "four", "five"] {
+        assert!(!imported.yaml.contains(secret), "{secret} in\n{}", imported.yaml);
+    }
+    let config = loaded(&imported, &[]);
+    let Transport::Stdio { args, .. } = &config.backends[0].transport else { panic!("{config:?}") };
+    assert_eq!(args, &["--api-key", "one", "--token=two", "--verbose", "three", "sk-0123456789abcdef"]);
+    let Transport::Http { url, .. } = &config.backends[1].transport else { panic!("{config:?}") };
+    assert_eq!(url.as_str(), "https://b.example.com/mcp?api_key=five&page=1");
+}
+
+#[test]
+fn passwords_leave_every_place_that_clients_keep_them_in() {
+    let imported = imported(&json!({ "mcpServers": {
+        "db": { "command": "npx", "args": ["-y", "x", "postgresql://bob:hunter2@db/x"],
+            "env": { "DATABASE_URI": "mongodb+srv://u:p4ss@c/x", "HF": "hf_abcdefghijklmnop" } },
+        "remote": { "command": "npx", "args": ["mcp-remote", "https://a.example/mcp", "--header", "Authorization: Bearer abc"] },
+        "box": { "command": "docker", "args": ["run", "-i", "-e", "API_KEY=abc123", "-e", "PLAIN=1", "img"] },
+        "context7": { "url": "https://c/mcp", "headers": { "CONTEXT7_API_KEY": "k3y", "Authorization": "Bearer t0k" } },
+    } }));
+    for secret in ["hunter2", "p4ss", "hf_abc", "Bearer abc", "abc123", "k3y", "t0k"] {
+        assert!(!imported.yaml.contains(secret), "{secret} in\n{}", imported.yaml);
+    }
+    let variables: Vec<_> =
+        imported.variables.iter().map(|(name, value)| (name.as_str(), value.expose())).collect();
+    let expected = [
+        ("BOX_API_KEY", "abc123"),
+        ("CONTEXT7_API_KEY", "k3y"),
+        ("CONTEXT7_TOKEN", "t0k"),
+        ("DATABASE_URI_PASSWORD", "p4ss"),
+        ("DB_SECRET_PASSWORD", "hunter2"),
+        ("HF", "hf_abcdefghijklmnop"),
+        ("REMOTE_TOKEN", "abc"),
+    ];
+    assert_eq!(variables, expected);
+    let config = loaded(&imported, &[]);
+    let args = |index: usize| match &config.backends[index].transport {
+        Transport::Stdio { args, .. } => args.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(args(0)[2], "postgresql://bob:hunter2@db/x", "{}", imported.yaml);
+    assert_eq!(args(1)[3], "Authorization: Bearer abc");
+    assert_eq!(args(2), ["run", "-i", "-e", "API_KEY=abc123", "-e", "PLAIN=1", "img"]);
+}
+
+#[test]
+fn variables_that_a_server_sets_itself_stay_its_own() {
+    let imported = imported(&json!({ "mcpServers": { "a": {
+        "command": "npx",
+        "args": ["mcp-remote", "https://a.example", "--header", "Authorization:${AUTH_HEADER}", "${HOME}"],
+        "env": { "AUTH_HEADER": "Bearer abc" },
+    } } }));
+    let config = loaded(&imported, &[("HOME", "/home/me")]);
+    let Transport::Stdio { args, env, .. } = &config.backends[0].transport else { panic!("{config:?}") };
+    assert_eq!(args[3..], ["Authorization:${AUTH_HEADER}", "/home/me"], "{}", imported.yaml);
+    assert_eq!(env["AUTH_HEADER"].expose(), "Bearer abc");
+    assert_eq!(imported.variables.keys().collect::<Vec<_>>(), ["AUTH_HEADER_TOKEN"]);
+}
+
+#[test]
+fn files_of_other_clients_are_read_whatever_their_format() {
+    for (client, text) in [
+        ("codex", "[mcp_servers.time]\ncommand = \"uvx\"\nargs = [\"x\"]\nenabled_tools = [\"now\"]"),
+        (
+            "zed",
+            r#"{ "theme": 1, "context_servers": { "time": { "source": "custom", "command": "uvx", "args": ["x"] } } }"#,
+        ),
+        (
+            "opencode",
+            r#"{ "mcp": { "time": { "type": "local", "command": ["uvx", "x"], "enabled": true } } }"#,
+        ),
+        ("goose", "extensions:\n  time:\n    type: stdio\n    cmd: uvx\n    args: [x]\n    envs: {}\n"),
+        (
+            "claude",
+            r#"{ "projects": { "/work": { "mcpServers": { "time": { "command": "uvx", "args": ["x"] } } } } }"#,
+        ),
+    ] {
+        let imported = import(text, client).unwrap_or_else(|error| panic!("{client}: {error}"));
+        let config = loaded(&imported, &[]);
+        let Transport::Stdio { command, args, .. } = &config.backends[0].transport else {
+            panic!("{config:?}")
+        };
+        assert_eq!((command.as_str(), args.as_slice()), ("uvx", &["x".to_owned()][..]), "{client}");
+        assert_eq!(imported.yaml.contains("filter: [now]"), client == "codex", "{}", imported.yaml);
+    }
+}
+
+#[test]
+fn vmcp_itself_is_left_out_and_legal_names_stay() {
+    let imported = imported(&json!({ "mcpServers": {
+        "A B": { "command": "npx -y foo" },
+        "a-b": { "command": "x", "timeout": 30_000, "url": "http://x" },
+        "vmcp": { "type": "http", "url": "http://127.0.0.1:8080/mcp" },
+        "hub": { "command": "/usr/bin/vmcp", "args": ["serve", "--stdio"] },
+        "far": { "command": "npx", "args": ["mcp-remote", "http://localhost:8080/mcp"] },
+    } }));
+    assert_eq!(imported.backends, ["a-b", "a-b-2"]);
+    assert_eq!(imported.notes.iter().filter(|note| note.contains("leads to vmcp itself")).count(), 3);
+    let config = loaded(&imported, &[]);
+    let Transport::Stdio { command, args, .. } = &config.backends[0].transport else { panic!("{config:?}") };
+    assert_eq!((command.as_str(), args.len()), ("npx", 2), "one string is split");
+    assert_eq!(config.backends[1].timeout, Some(std::time::Duration::from_secs(30)));
+    assert!(imported.notes.iter().any(|note| note.contains("url left out")), "{:?}", imported.notes);
+}
+
+#[test]
+fn names_stay_unique_and_variables_too() {
+    let token = |value: &str| json!({ "command": "x", "env": { "TOKEN": value } });
+    let imported = imported(
+        &json!({ "mcpServers": { "A": token("1"), "a": token("2"), "optim": token("1"), "": token("3") } }),
+    );
+    assert_eq!(imported.backends, ["a", "a-2", "optim-server", "server"]);
+    let variables: Vec<_> =
+        imported.variables.iter().map(|(name, value)| (name.as_str(), value.expose())).collect();
+    assert_eq!(variables, [("A_TOKEN", "2"), ("SERVER_TOKEN", "3"), ("TOKEN", "1")]);
+    loaded(&imported, &[]);
+}
+
+#[test]
+fn what_cannot_be_taken_over_is_said() {
+    let imported = imported(&json!({ "mcpServers": {
+        "a": { "type": "websocket", "url": "ws://a" },
+        "b": {},
+        "c": { "command": 1 },
+        "d": { "command": "d", "envFile": ".env" },
+    } }));
+    assert_eq!(imported.backends, ["d"]);
+    assert_eq!(
+        imported.notes,
+        [
+            "\"a\" left out: transport \"websocket\" is not supported",
+            "\"b\" left out: neither `command` nor `url` is given",
+            "\"c\" left out: invalid type: integer `1`, expected a string",
+            "d: not taken over: envFile",
+        ]
+    );
+    loaded(&imported, &[]);
+}
+
+#[test]
+fn other_files_are_refused() {
+    assert!(matches!(import("{", "f"), Err(ImportError::Unreadable(_))));
+    assert!(matches!(import("{\"a\": 1}", "f"), Err(ImportError::NoServers)));
+    assert!(matches!(import(&" ".repeat(vmcp_config::MAX_BYTES + 1), "f"), Err(ImportError::TooLarge)));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn arbitrary_text_never_panics(text in "\\PC*") {
+        let _ = import(&text, "f");
+    }
+
+    /// Whatever the strings hold, quotes and dollar signs included, the backend gets them as they were.
+    #[test]
+    fn command_lines_survive(
+        name in "\\PC{0,12}",
+        command in "[a-z]\\PC{0,12}",
+        args in prop::collection::vec("[ -\\[\\]-|~$\\PC]{0,12}", 0..4),
+        env in prop::collection::btree_map("[A-Z_]{1,10}", "\\PC{0,30}", 0..4),
+    ) {
+        // One string with several words is split; references have a meaning of their own in both formats.
+        prop_assume!(!args.is_empty() || !command.contains(char::is_whitespace));
+        prop_assume!(!args.iter().chain(env.values()).chain([&command]).any(|text| text.contains("${")));
+        let server = json!({ "command": command, "args": args, "env": env });
+        let imported = imported(&json!({ "mcpServers": Map::from_iter([(name, server)]) }));
+        let config = loaded(&imported, &[]);
+        let Transport::Stdio { command: got, args: got_args, env: got_env, .. } = &config.backends[0].transport else { panic!("{config:?}") };
+        prop_assert_eq!(got, &command);
+        prop_assert_eq!(got_args, &args);
+        prop_assert_eq!(got_env.values().map(Secret::expose).collect::<Vec<_>>(), env.values().map(String::as_str).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,170 @@
+//! The admin port: `/healthz`, `/readyz`, `/metrics`, and the reports under `/admin/`, which want a bearer
+//! token.
+
+mod guard;
+pub mod operator_call;
+mod readiness;
+mod recent;
+mod refresh;
+mod status;
+mod tool_changes;
+mod tool_metrics;
+mod topic_usage;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
+use axum::middleware;
+use axum::response::{IntoResponse, Json};
+use axum::routing::{get, post};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::watch;
+use vmcp_config::status::ConfigurationStatus;
+
+use self::guard::{AdminGuard, admit, admit_scraper, from_known_host};
+use super::admin_routes::{ADMIN_ROUTES, AdminRoute};
+use vmcp_engine::engine::Engine;
+use vmcp_engine::telemetry::recent::RecentCalls;
+
+/// The state of the admin port; cheap to clone.
+#[derive(Clone)]
+pub struct Admin(Arc<AdminState>);
+
+struct AdminState {
+    engine: Engine,
+    /// Outcome of the latest reloads; `None` without a configuration file.
+    configuration: Option<watch::Receiver<ConfigurationStatus>>,
+    started: Instant,
+    draining: AtomicBool,
+    /// The latest calls.
+    calls: Arc<RecentCalls>,
+}
+
+impl Admin {
+    /// Creates the admin port of `engine`, whose reloads `configuration` reports.
+    pub fn new(engine: Engine, configuration: Option<watch::Receiver<ConfigurationStatus>>) -> Self {
+        Self::with_calls(engine, configuration, Arc::default())
+    }
+
+    /// As [`Admin::new`]; `calls` observes the calls of `engine`.
+    pub fn with_calls(
+        engine: Engine,
+        configuration: Option<watch::Receiver<ConfigurationStatus>>,
+        calls: Arc<RecentCalls>,
+    ) -> Self {
+        let started = Instant::now();
+        Self(Arc::new(AdminState { engine, configuration, started, draining: AtomicBool::new(false), calls }))
+    }
+
+    /// Makes `/readyz` answer 503, so that no new requests are sent here.
+    pub fn draining(&self) {
+        self.0.draining.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Returns all routes of the admin port, which listens at `address`.
+pub fn router(admin: Admin, address: SocketAddr) -> Router {
+    let guard = AdminGuard::new(admin.clone(), address);
+    let guarded =
+        report_routes(admin.clone()).route_layer(middleware::from_fn_with_state(guard.clone(), admit));
+    Router::new()
+        .route("/readyz", get(readiness::show))
+        .with_state(guard.clone())
+        .route("/", get(index))
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/metrics", get(metrics).layer(middleware::from_fn_with_state(guard.clone(), admit_scraper)))
+        .with_state(admin)
+        .merge(guarded)
+        .layer(middleware::from_fn_with_state(guard, from_known_host))
+}
+
+/// Returns the routes that only operators may use, without the guard.
+pub fn report_routes(admin: Admin) -> Router {
+    Router::new()
+        .route("/admin/status", get(status::show))
+        .route("/admin/tools", get(tools))
+        .route("/admin/tools/changes", get(tool_changes::show))
+        .route("/admin/tools/usage", get(topic_usage::show))
+        .route("/admin/tools/usage/reset", post(topic_usage::reset))
+        .route("/admin/tools/approve", post(tool_changes::approve))
+        .route("/admin/refresh", post(refresh::refresh))
+        .route("/admin/embeddings/regenerate", post(refresh::regenerate))
+        .route("/admin/restart", post(restart))
+        .route("/admin/logs", get(recent::logs))
+        .route("/admin/calls", get(recent::calls))
+        .route("/admin/tool-metrics", get(tool_metrics::show))
+        .route("/admin/tool-metrics/reset", post(tool_metrics::reset))
+        .route("/admin/replica", get(tool_metrics::replica))
+        .with_state(admin)
+}
+
+/// Returns the routes of a socket that only this user can reach: the reports, and calls of tools.
+pub fn local_routes(admin: Admin) -> Router {
+    let calls = Router::new().route("/admin/call", post(operator_call::serve)).with_state(admin.clone());
+    report_routes(admin).merge(calls)
+}
+
+/// Answers `/` with the routes of this port.
+async fn index() -> String {
+    let line = |route: &AdminRoute| format!("{:4} {}\n", route.method, route.path);
+    std::iter::once("The admin port of vmcp\n\n".to_owned()).chain(ADMIN_ROUTES.iter().map(line)).collect()
+}
+
+/// Answers `/metrics` in the OpenMetrics text format.
+async fn metrics(State(Admin(inner)): State<Admin>) -> impl IntoResponse {
+    if !inner.engine.snapshot().config.telemetry.metrics_enabled {
+        return (StatusCode::NOT_FOUND, "telemetry.metricsEnabled is false\n").into_response();
+    }
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], inner.engine.render_metrics()).into_response()
+}
+
+/// The query `?backend=NAME`.
+#[derive(Deserialize)]
+struct BackendFilter {
+    backend: Option<String>,
+}
+
+/// Answers `GET /admin/tools`: every tool of the catalog, hidden ones included.
+async fn tools(State(Admin(inner)): State<Admin>, Query(filter): Query<BackendFilter>) -> impl IntoResponse {
+    let snapshot = inner.engine.snapshot();
+    let wanted = |backend: &str| filter.backend.as_deref().is_none_or(|wanted| wanted == backend);
+    let tools = snapshot.unfiltered().tools.iter().filter(|tool| wanted(&tool.backend));
+    let tools: Vec<_> = tools
+        .map(|tool| {
+            json!({
+                "name": tool.name, "backend": tool.backend, "original": tool.definition.name, "title": tool.title,
+                "description": tool.description, "hash": tool.hash.to_string(), "listed": tool.listed,
+                "definition": tool.raw,
+            })
+        })
+        .collect();
+    Json(json!({ "tools": tools }))
+}
+
+/// Answers `POST /admin/restart`: closes the connection of one backend (`?backend=`), whose program ends with
+/// it, and makes another.
+async fn restart(
+    State(Admin(inner)): State<Admin>,
+    Query(filter): Query<BackendFilter>,
+) -> impl IntoResponse {
+    let Some(name) = filter.backend else {
+        return (StatusCode::BAD_REQUEST, "name a backend: ?backend=NAME\n".to_owned());
+    };
+    match inner.engine.snapshot().backends.get(name.as_str()) {
+        Some(backend) => {
+            backend.restart();
+            (StatusCode::ACCEPTED, "restarting\n".to_owned())
+        }
+        None => (StatusCode::NOT_FOUND, format!("no enabled backend is called `{name}`\n")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

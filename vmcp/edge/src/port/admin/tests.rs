@@ -1,0 +1,149 @@
+//! Tests of the admin port: tokens, readiness, reports, foreign hosts.
+
+use axum::body::Body;
+use axum::extract::Request;
+use tower::ServiceExt as _;
+
+use super::*;
+use vmcp_engine::testing::{KEYWORDS, config, engine};
+
+const OLD: &str = "an old token of enough characters";
+const NEW: &str = "a new token of enough characters";
+
+#[tokio::test]
+async fn reports_want_one_of_the_tokens_in_force_and_probes_none() {
+    let engine = engine(KEYWORDS).await;
+    let at = |address: [u8; 4]| router(Admin::new(engine.clone(), None), (address, 0).into());
+    let (here, everywhere) = (at([127, 0, 0, 1]), at([0, 0, 0, 0]));
+    let ask_at = async |router: &Router, path: &str, authorization: Option<&str>| {
+        let mut request = Request::get(path).header(header::HOST, "localhost:9090");
+        if let Some(authorization) = authorization {
+            request = request.header(header::AUTHORIZATION, authorization);
+        }
+        let response = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        let challenge = response.headers().get(header::WWW_AUTHENTICATE).map(|value| value.to_str().unwrap());
+        assert_eq!(challenge, (response.status() == 401).then_some("Bearer"));
+        response.status().as_u16()
+    };
+    let ask = async |path: &str, authorization: Option<&str>| ask_at(&here, path, authorization).await;
+    let bearer = |token: &str| format!("Bearer {token}");
+    assert_eq!(ask("/admin/status", None).await, 200, "open on loopback until a token is configured");
+    assert_eq!(
+        ask_at(&everywhere, "/admin/status", None).await,
+        401,
+        "closed on other addresses without a token"
+    );
+    assert_eq!(ask_at(&everywhere, "/readyz", None).await, 200);
+    let with = |tokens: &str| config(&format!("server: {{ adminTokens: [{tokens}] }}\n{KEYWORDS}"));
+    engine.apply(with(OLD)).await;
+    for path in ["/admin/status", "/admin/tools"] {
+        for wrong in [None, Some(&*bearer(NEW)), Some(OLD), Some("Bearer "), Some(&*bearer(&OLD[1..]))] {
+            assert_eq!(ask(path, wrong).await, 401, "{path} {wrong:?}");
+        }
+        assert_eq!(ask(path, Some(&bearer(OLD))).await, 200);
+        assert_eq!(ask_at(&everywhere, path, Some(&bearer(OLD))).await, 200);
+        assert_eq!(ask(path, Some(&format!("bearer {OLD}"))).await, 200);
+    }
+    for path in ["/", "/healthz", "/readyz", "/metrics"] {
+        assert_eq!(ask(path, None).await, 200, "{path}");
+    }
+    assert_eq!(ask("/admin/nothing", None).await, 404);
+    engine.apply(with(&format!("{NEW}, {OLD}"))).await;
+    for token in [OLD, NEW] {
+        assert_eq!(
+            ask("/admin/status", Some(&bearer(token))).await,
+            200,
+            "both tokens work during a rotation"
+        );
+    }
+    engine.apply(with(NEW)).await;
+    assert_eq!(ask("/admin/status", Some(&bearer(OLD))).await, 401);
+}
+
+#[tokio::test]
+async fn metrics_want_a_token_once_one_is_configured_and_it_opens_nothing_else() {
+    let engine = engine(KEYWORDS).await;
+    let router = router(Admin::new(engine.clone(), None), ([0, 0, 0, 0], 0).into());
+    let ask = async |path: &str, token: Option<&str>| {
+        let mut request = Request::get(path).header(header::HOST, "10.0.0.7:9090");
+        if let Some(token) = token {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap().status().as_u16()
+    };
+    assert_eq!(ask("/metrics", None).await, 200, "open until a token is configured");
+    let tokens = format!("server: {{ adminTokens: [{OLD}], metricsTokens: [{NEW}] }}\n{KEYWORDS}");
+    engine.apply(config(&tokens)).await;
+    assert_eq!(ask("/metrics", None).await, 401);
+    assert_eq!(ask("/metrics", Some(&NEW[1..])).await, 401);
+    assert_eq!(ask("/metrics", Some(NEW)).await, 200);
+    assert_eq!(ask("/metrics", Some(OLD)).await, 200, "operators may read metrics");
+    assert_eq!(ask("/admin/status", Some(NEW)).await, 401, "a scraper is no operator");
+    for probe in ["/healthz", "/readyz"] {
+        assert_eq!(ask(probe, None).await, 200, "{probe}");
+    }
+}
+
+#[tokio::test]
+async fn a_backend_that_is_down_takes_readiness_away_where_the_configuration_says_so() {
+    const GONE: &str = "backends: [{ name: gone, url: \"http://127.0.0.1:1/mcp\" }]";
+    let with = |mode: &str| {
+        let operational = format!("operational: {{ failureHandling: {{ partialFailureMode: {mode} }} }}");
+        format!("{operational}\n{GONE}\n{KEYWORDS}")
+    };
+    let engine = engine(&with("fail")).await;
+    let router = router(Admin::new(engine.clone(), None), ([127, 0, 0, 1], 0).into());
+    let ask = async || {
+        let request = Request::get("/readyz").header(header::HOST, "localhost:9090");
+        let response = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        let status = response.status().as_u16();
+        let body = axum::body::to_bytes(response.into_body(), 1024).await.unwrap();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    };
+    let deadline = Instant::now() + std::time::Duration::from_secs(20);
+    while ask().await.0 == 200 {
+        assert!(Instant::now() < deadline, "ready, and a backend is down");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(ask().await, (503, "not connected: gone\n".to_owned()));
+    engine.apply(config(&with("best_effort"))).await;
+    assert_eq!(ask().await.0, 200);
+}
+
+#[tokio::test]
+async fn a_pinned_tool_that_no_server_has_is_reported() {
+    let text = "optimizer: { pinnedTools: [time_nosuch], embeddings: { provider: none } }";
+    let router = router(Admin::new(engine(text).await, None), ([127, 0, 0, 1], 0).into());
+    let request = Request::get("/admin/status").header(header::HOST, "localhost:9090");
+    let response = router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    let body = axum::body::to_bytes(response.into_body(), 64 * 1024).await.unwrap();
+    let report = String::from_utf8(body.to_vec()).unwrap();
+    assert!(report.contains("time_nosuch: pinned (optimizer.pinnedTools), but no server has it"), "{report}");
+}
+
+#[tokio::test]
+async fn pages_of_other_hosts_get_nothing_without_a_token() {
+    let engine = engine(KEYWORDS).await;
+    let router_at = |address: [u8; 4]| router(Admin::new(engine.clone(), None), (address, 9090).into());
+    let ask = async |router: &Router, request: http::request::Builder| {
+        let request = request.body(Body::empty()).unwrap();
+        router.clone().oneshot(request).await.unwrap().status().as_u16()
+    };
+    let (here, everywhere) = (router_at([127, 0, 0, 1]), router_at([0, 0, 0, 0]));
+    let rebound = |path: &str| Request::get(path).header(header::HOST, "evil.example");
+    for path in ["/admin/status", "/metrics", "/healthz", "/readyz"] {
+        assert_eq!(ask(&here, rebound(path)).await, 403, "{path}");
+    }
+    // Probes of a cluster use the address of the pod or the name of a service.
+    assert_eq!(ask(&everywhere, Request::get("/readyz").header(header::HOST, "10.0.0.7:9090")).await, 200);
+    assert_eq!(ask(&everywhere, Request::get("/metrics").header(header::HOST, "vmcp-x-peers")).await, 200);
+    let forged = || {
+        let post = Request::post("/admin/refresh").header(header::HOST, "localhost:9090");
+        post.header(header::ORIGIN, "http://evil.example")
+    };
+    assert_eq!(ask(&here, forged()).await, 403, "a page must not refresh");
+    engine.apply(config(&format!("server: {{ adminTokens: [{OLD}] }}\n{KEYWORDS}"))).await;
+    let token = format!("Bearer {OLD}");
+    assert_eq!(ask(&here, forged().header(header::AUTHORIZATION, &token)).await, 202);
+    assert_eq!(ask(&here, rebound("/admin/status").header(header::AUTHORIZATION, token)).await, 200);
+}

@@ -1,0 +1,50 @@
+//! `/admin/tools/changes` and `/admin/tools/approve`: changed definitions of tools, and their approval.
+
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Json, Response};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::Admin;
+
+/// The query `?backend=NAME&tool=NAME`.
+#[derive(Deserialize)]
+pub(super) struct ChangedToolFilter {
+    backend: Option<String>,
+    tool: Option<String>,
+}
+
+/// Answers `GET /admin/tools/changes`.
+pub(super) async fn show(
+    State(Admin(inner)): State<Admin>,
+    Query(filter): Query<ChangedToolFilter>,
+) -> Response {
+    match inner.engine.changed_tools().await {
+        Ok(mut changes) => {
+            let is =
+                |wanted: &Option<String>, name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
+            changes.retain(|change| is(&filter.backend, &change.server) && is(&filter.tool, &change.tool));
+            Json(json!({ "changes": changes })).into_response()
+        }
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}
+
+/// Answers `POST /admin/tools/approve`.
+pub(super) async fn approve(
+    State(Admin(inner)): State<Admin>,
+    Query(filter): Query<ChangedToolFilter>,
+) -> Response {
+    let ChangedToolFilter { backend: Some(backend), tool: Some(tool) } = filter else {
+        return (StatusCode::BAD_REQUEST, "name a tool: ?backend=NAME&tool=NAME\n").into_response();
+    };
+    match inner.engine.approve_tool(&backend, &tool).await {
+        Ok(true) => (StatusCode::OK, "approved\n").into_response(),
+        Ok(false) => {
+            let text = format!("no changed definition of `{tool}` of `{backend}` waits for approval\n");
+            (StatusCode::NOT_FOUND, text).into_response()
+        }
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}

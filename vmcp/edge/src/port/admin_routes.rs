@@ -1,0 +1,214 @@
+//! Routes of the admin port as data: the router's test and the reference page read them.
+
+/// A route of the admin port.
+#[derive(Debug, Clone, Copy)]
+pub struct AdminRoute {
+    /// HTTP method.
+    pub method: &'static str,
+    /// Path, without a query.
+    pub path: &'static str,
+    /// True if the route wants a token of `server.adminTokens`; without tokens it is served on loopback only.
+    pub wants_token: bool,
+    /// Query parameters, or empty.
+    pub query: &'static str,
+    /// Media type of the answer.
+    pub answer: &'static str,
+    /// Purpose and status codes, in a sentence or two.
+    pub purpose: &'static str,
+}
+
+/// Every route of the admin port.
+pub const ADMIN_ROUTES: [AdminRoute; 18] = [
+    AdminRoute {
+        method: "GET",
+        path: "/",
+        wants_token: false,
+        query: "",
+        answer: "text/plain",
+        purpose: "This list of routes, for a person with a browser.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/healthz",
+        wants_token: false,
+        query: "",
+        answer: "text/plain",
+        purpose: "Liveness: 200 while the process answers.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/readyz",
+        wants_token: false,
+        query: "",
+        answer: "text/plain",
+        purpose: "Readiness: 200 once the configuration is in force, 503 while draining. Of a bridge: 503 with a reason \
+                  until its program answers.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/metrics",
+        wants_token: false,
+        query: "",
+        answer: "application/openmetrics-text",
+        purpose: "[Metrics](metrics.md); 404 if `telemetry.metricsEnabled` is false. With `server.metricsTokens`, 401 without one of \
+                  them or of `server.adminTokens`.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/status",
+        wants_token: true,
+        query: "",
+        answer: "application/json",
+        purpose: "State of the configuration, of each backend and of embedding: [fields](#get-adminstatus).",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/tools",
+        wants_token: true,
+        query: "`backend`: only this one's",
+        answer: "application/json",
+        purpose: "Every tool, hidden ones included, with its definition as its backend wrote it: [fields](#get-admintools).",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/tools/changes",
+        wants_token: true,
+        query: "`backend`, `tool`: only this one's",
+        answer: "application/json",
+        purpose: "The latest change of each tool's definition, newest first, `{changes}`: `server`, `tool`, `state` \
+                  (`accepted`, `pending`, `approved`), `at`, and `fields` with their values `before` and `after`.",
+    },
+    AdminRoute {
+        method: "POST",
+        path: "/admin/tools/approve",
+        wants_token: true,
+        query: "`backend` and `tool`, by its own name",
+        answer: "text/plain",
+        purpose: "Trusts the changed definition of a tool that is hidden under `onToolChange: Quarantine`: 200, 404 \
+                  if none waits for approval, 400 without both names.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/tools/usage",
+        wants_token: true,
+        query: "",
+        answer: "application/json",
+        purpose: "Tokens that contexts saved at `GET /tools` of this process: `{baseline, filtered, reduction}`, as \
+                  `GET /tools/metrics` of the client port has it.",
+    },
+    AdminRoute {
+        method: "POST",
+        path: "/admin/tools/usage/reset",
+        wants_token: true,
+        query: "",
+        answer: "text/plain",
+        purpose: "Begins these figures anew.",
+    },
+    AdminRoute {
+        method: "POST",
+        path: "/admin/refresh",
+        wants_token: true,
+        query: "`backend`: only this one; `wait=true`: answer with what changed; `force=true`: also embed all its tools \
+                anew, and wait",
+        answer: "text/plain",
+        purpose: "Lists backends again: 202 at once, 404 for an unknown backend. With `wait` or `force`, 200 and JSON, \
+                  `{servers}`: `server`, and `added`, `updated`, `removed`, `unchanged`, or `error`.",
+    },
+    AdminRoute {
+        method: "POST",
+        path: "/admin/embeddings/regenerate",
+        wants_token: true,
+        query: "`backend`: only this one's tools",
+        answer: "application/json",
+        purpose: "Embeds tools anew, also those that have a vector: `{regenerated, failed, duration_ms}`. 404 for an \
+                  unknown backend, 503 while the provider does not answer.",
+    },
+    AdminRoute {
+        method: "POST",
+        path: "/admin/restart",
+        wants_token: true,
+        query: "`backend`: this one",
+        answer: "text/plain",
+        purpose: "Closes the connection of a backend, whose program ends with it, and makes another: 202 at once, 404 \
+                  for an unknown backend, 400 without a name. Calls under way at it fail.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/logs",
+        wants_token: true,
+        query: "`after`: only lines behind this number; `backend`: only this one's",
+        answer: "application/json",
+        purpose: "The latest 1000 log lines of level info and above, `{next, entries}`; `next` is the number to ask \
+                  behind the next time.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/calls",
+        wants_token: true,
+        query: "`after`: only calls behind this number; `backend`: only this one's",
+        answer: "application/json",
+        purpose: "The latest 1000 calls, `{next, entries}`: time, tool, outcome, milliseconds, bytes. Neither arguments \
+                  nor results.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/tool-metrics",
+        wants_token: true,
+        query: "`server`, `tool`: only this one's; `sort`: `top` (most reliable first) or `failing` (worst first), then \
+                `limit` (10), `min_calls` (5, for `top`), `threshold` (0.5, for `failing`); `scope`: `all` replicas of \
+                `server.peers`, or this process's `own`",
+        answer: "application/json",
+        purpose: "Calls, success rate, latency and last error of each tool that was called, `{tools}`; 404 for one tool \
+                  without a call: [fields](#get-admintool-metrics).",
+    },
+    AdminRoute {
+        method: "POST",
+        path: "/admin/tool-metrics/reset",
+        wants_token: true,
+        query: "`server`, `tool`: only this one's; `scope`: `all` replicas, or this process's `own`",
+        answer: "application/json",
+        purpose: "Forgets the metrics of tools: `{reset}`, the number of tools that had some.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/replica",
+        wants_token: true,
+        query: "`learned_after`: only pairs learned since, in milliseconds",
+        answer: "application/json",
+        purpose: "Counts, learned pairs and approvals of this process, for the other replicas of `server.peers`; 304 if \
+                  it is the one of `If-None-Match`. Its shape may change with any version.",
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::http::Request;
+    use tower::ServiceExt as _;
+
+    use super::*;
+    use crate::port::admin::{Admin, router};
+    use vmcp_engine::testing::{KEYWORDS, engine};
+
+    #[tokio::test]
+    async fn every_route_is_served_and_guarded_as_described() {
+        let engine = engine(KEYWORDS).await;
+        let answer = async |address: [u8; 4], route: &AdminRoute| {
+            let router = router(Admin::new(engine.clone(), None), (address, 0).into());
+            let request = Request::builder().method(route.method).uri(route.path).header("host", "localhost");
+            router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+        };
+        for route in &ADMIN_ROUTES {
+            let served = answer([127, 0, 0, 1], route).await;
+            // Routes that act on one thing refuse a request that does not name it.
+            let needs_name = matches!(route.path, "/admin/restart" | "/admin/tools/approve");
+            let status = served.status();
+            let expected = if needs_name { status == 400 } else { status.is_success() };
+            assert!(expected, "{} {}: {status}", route.method, route.path);
+            let kind = served.headers()["content-type"].to_str().unwrap();
+            assert!(kind.starts_with(route.answer), "{}: {kind}", route.path);
+            let guarded = answer([0, 0, 0, 0], route).await.status() == 401;
+            assert_eq!(guarded, route.wants_token, "{}", route.path);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! [`Endpoint`]: serves `/mcp`, and `/mcp/NAME` of each profile, to the methods that MCP knows, once there is
+//! something to serve, and tells clients without a token where to get one.
+
+use std::sync::Arc;
+
+use http::{Method, StatusCode};
+
+use super::auth_server_route::server_of;
+use super::read_body::refuse_unread;
+use super::resource_metadata;
+use crate::tools_api;
+use crate::transport::http::exchange::{Arrival, Response, Service};
+use crate::transport::http::{refuse, respond};
+
+/// Answer to a person who opens the port in a browser.
+const GREETING: &str = "vmcp is here. MCP clients connect to /mcp; `vmcp connect` sets them up.\n";
+/// The path of MCP.
+pub(super) const PATH: &str = "/mcp";
+
+/// Returns the profile whose path a request names.
+pub(super) fn profile(arrival: &Arrival) -> Option<Arc<str>> {
+    let name = profile_name(arrival.head.uri.path())?;
+    arrival.snapshot.config.profiles.get_key_value(name).map(|(name, _)| Arc::clone(name))
+}
+
+fn profile_name(path: &str) -> Option<&str> {
+    path.strip_prefix(PATH)?.strip_prefix('/')
+}
+
+/// The layer that answers 404, 405, and 503 while a bridge's program is not up.
+pub(crate) struct Endpoint<S>(S);
+
+impl<S> Endpoint<S> {
+    /// Passes requests of MCP to `inner`.
+    pub(crate) fn new(inner: S) -> Self {
+        Self(inner)
+    }
+}
+
+impl<S: Service<Arrival>> Service<Arrival> for Endpoint<S> {
+    async fn call(&self, arrival: Arrival) -> Response {
+        let path = arrival.head.uri.path();
+        let is_of_auth_server = server_of(&arrival.snapshot.authentication, path).is_some();
+        if is_of_auth_server || tools_api::serves(&arrival.snapshot.config, path) {
+            return self.0.call(arrival).await;
+        }
+        if profile_name(path).is_some() && profile(&arrival).is_none() {
+            return refuse_unread(arrival, refuse::no_profile());
+        }
+        if path != PATH && profile_name(path).is_none() {
+            if let Some(response) = resource_metadata::answer(&arrival.head, &arrival.snapshot.authentication)
+            {
+                return refuse_unread(arrival, response);
+            }
+            let response = match (&arrival.head.method, path) {
+                (&Method::GET, "/") => respond::text(StatusCode::OK, GREETING),
+                _ => respond::empty(StatusCode::NOT_FOUND),
+            };
+            return refuse_unread(arrival, response);
+        }
+        match arrival.head.method {
+            Method::OPTIONS => return respond::methods(StatusCode::NO_CONTENT),
+            Method::POST | Method::GET | Method::DELETE => {}
+            _ => return refuse_unread(arrival, respond::methods(StatusCode::METHOD_NOT_ALLOWED)),
+        }
+        if arrival.snapshot.bridge && arrival.snapshot.stands_for().is_none() {
+            return refuse_unread(arrival, refuse::not_up_yet());
+        }
+        self.0.call(arrival).await
+    }
+}

@@ -1,0 +1,86 @@
+//! Metadata of the protected resource (RFC 9728): tells clients which identity provider gives tokens for this
+//! server. Served without credentials, while tokens are accepted.
+
+use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, HOST};
+use http::request::Parts;
+use http::uri::Authority;
+use http::{HeaderValue, Method, StatusCode};
+use serde_json::json;
+use url::Url;
+use vmcp_access::authentication::Authentication;
+
+use super::endpoint::PATH;
+use crate::transport::http::exchange::Response;
+use crate::transport::http::respond;
+
+/// The well-known path, alone or followed by the path of the resource.
+const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
+/// Scope that is for clients to decide on, and says nothing about a resource.
+const OFFLINE_ACCESS: &str = "offline_access";
+
+/// Answers a request for the metadata; `None` if it asks for anything else, or no tokens are accepted.
+pub(super) fn answer(head: &Parts, authentication: &Authentication) -> Option<Response> {
+    let suffix = head.uri.path().strip_prefix(WELL_KNOWN)?;
+    let config = authentication.config();
+    let resource = resource(head, authentication)?;
+    if !matches!(suffix, "" | "/" | PATH) && suffix != resource.path() {
+        return None;
+    }
+    if !matches!(head.method, Method::GET | Method::HEAD) {
+        return Some(respond::methods(StatusCode::METHOD_NOT_ALLOWED));
+    }
+    let mut issuers: Vec<&str> = Vec::new();
+    let mut document = json!({ "resource": resource.as_str(), "bearer_methods_supported": ["header"] });
+    for issuer in &config.issuers {
+        if !issuers.contains(&issuer.issuer.as_str()) {
+            issuers.push(&issuer.issuer);
+        }
+    }
+    let scopes = scopes(authentication);
+    if let Some(document) = document.as_object_mut() {
+        document.insert("authorization_servers".to_owned(), issuers.into());
+        if !scopes.is_empty() {
+            document.insert("scopes_supported".to_owned(), scopes.into());
+        }
+    }
+    let mut response = respond::json_text(StatusCode::OK, document.to_string());
+    let headers = response.headers_mut();
+    // Anybody may read it; it may differ by the host that was asked.
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Some(response)
+}
+
+/// Returns the scopes that clients are told to ask for.
+pub(super) fn scopes(authentication: &Authentication) -> Vec<&str> {
+    let mut scopes: Vec<&str> = Vec::new();
+    for scope in authentication.config().issuers.iter().flat_map(|issuer| &issuer.scopes) {
+        if scope != OFFLINE_ACCESS && !scopes.contains(&scope.as_str()) {
+            scopes.push(scope);
+        }
+    }
+    scopes
+}
+
+/// Returns the URL of the metadata, for challenges; `None` if no tokens are accepted.
+pub(super) fn metadata_url(head: &Parts, authentication: &Authentication) -> Option<Url> {
+    let mut url = resource(head, authentication)?;
+    let path = format!("{WELL_KNOWN}{}", url.path().trim_end_matches('/'));
+    url.set_path(&path);
+    Some(url)
+}
+
+/// Returns the canonical URL of this server: as configured, or as the client that asks reaches it.
+fn resource(head: &Parts, authentication: &Authentication) -> Option<Url> {
+    let issuers = &authentication.config().issuers;
+    let configured = issuers.iter().find_map(|issuer| issuer.resource.clone());
+    configured.or_else(|| {
+        let forwarded = head.headers.get("x-forwarded-proto").and_then(|value| value.to_str().ok());
+        let scheme = if forwarded.is_some_and(|scheme| scheme == "https") { "https" } else { "http" };
+        let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
+        let host = head.uri.authority().map(Authority::as_str).or(host)?;
+        let url = Url::parse(&format!("{scheme}://{host}{PATH}")).ok()?;
+        // A host with a path or a password in it is none.
+        (!issuers.is_empty() && url.path() == PATH && url.username().is_empty()).then_some(url)
+    })
+}

@@ -1,0 +1,65 @@
+//! The client port's stack: every layer a request passes, in order, in one place.
+//!
+//! ```text
+//! connection limits     connections: how many, how slow, how idle
+//!   │
+//! HostRules             Host, :authority, Origin: DNS rebinding, foreign pages      400, 403
+//! Cors                  preflights; headers that let allowed pages read the answer
+//! Endpoint              the path, the methods, a bridge that is not up yet          404, 405, 503
+//! Authenticate          the principal: identity and address                         400, 401, 403, 503
+//! PrincipalLimits       requests and bytes of one principal                         429
+//! AuthServerRoute       sign-in and tokens, where `authServer` is configured         200, 201, 303, 400, 401
+//! ToolsRoute            tools by topic, for programs that are no MCP clients        200, 400, 403, 405
+//! ReadBody              media types, size, time, the byte budget of the process     406, 408, 413, 415, 503
+//!   │
+//! McpService            message, era, session, and the conversation                 400, 404
+//! ```
+//!
+//! A layer is a struct that holds the service inside it and implements [`Service`]. It answers a request
+//! itself or hands it on, with one more fact in its type. All calls are dispatched statically.
+//!
+//! To add a layer: write it in `layers`, and wrap it around the service that it precedes here. Whatever costs
+//! memory or time goes below [`PrincipalLimits`]; nothing above [`ReadBody`] may read the body.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use vmcp_config::Server;
+
+use super::layers::auth_server_route::AuthServerRoute;
+use super::layers::authenticate::Authenticate;
+use super::layers::authenticate::configured::ConfiguredAuthenticator;
+use super::layers::cors::Cors;
+use super::layers::endpoint::Endpoint;
+use super::layers::host_rules::{HostGuard, HostRules};
+use super::layers::principal_limits::PrincipalLimits;
+use super::layers::read_body::ReadBody;
+use super::layers::tools_route::ToolsRoute;
+use crate::request::Edge;
+use crate::tools_api::ToolsApi;
+use crate::transport::http::McpService;
+use crate::transport::http::exchange::{Arrival, Service};
+
+/// Assembles the service of a client port that listens at `address`.
+pub(super) fn client_stack(
+    edge: &Arc<Edge>,
+    server: &Server,
+    address: SocketAddr,
+) -> impl Service<Arrival> + use<> {
+    let guard = HostGuard::new(address, &server.allowed_hosts, &server.allowed_origins);
+    let metrics = Arc::clone(edge.engine.metrics());
+    let budget = edge.engine.byte_budget().clone();
+
+    let mcp = McpService::new(Arc::clone(edge));
+    let read_body = ReadBody::new(budget, Arc::clone(&metrics), mcp);
+    let tools = ToolsRoute::new(ToolsApi::new(edge.engine.clone()), read_body);
+    let sign_in = AuthServerRoute::new(Arc::clone(edge), edge.engine.byte_budget().clone(), tools);
+    let limits = PrincipalLimits::new(Arc::clone(&metrics), sign_in);
+    let authenticate = Authenticate::new(
+        ConfiguredAuthenticator::new(Arc::clone(&metrics), Arc::clone(edge.engine.call_observers())),
+        limits,
+    );
+    let endpoint = Endpoint::new(authenticate);
+    let cors = Cors::new(endpoint);
+    HostRules::new(guard, metrics, cors)
+}

@@ -1,0 +1,156 @@
+//! [`ListenFilter`]: the filter of `subscriptions/listen`. Read from the request, narrowed to what backends
+//! confirm ([`accept`]), and written into the acknowledgement.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::future::{join, join_all};
+use futures::stream;
+use serde_json::value::RawValue;
+use tokio::time::timeout;
+use vmcp_backend::RpcOutcome;
+use vmcp_json::object::Object;
+use vmcp_json::text;
+use vmcp_wire::owned::OwnedParams;
+
+use super::mailbox::Mailbox;
+use super::server_push::ServerPush;
+use super::topics::{Topic, TopicKind};
+use vmcp_route::{CallContext, Caller, subscriptions, tasks};
+
+/// Key of the resource URIs in the filter.
+const RESOURCES_KEY: &str = "resourceSubscriptions";
+/// Key of the task ids in the filter.
+const TASKS_KEY: &str = "taskIds";
+/// Wait for the confirmation of a backend; an entry that is not confirmed by then is not accepted.
+const CONFIRM_TIMEOUT: Duration = Duration::from_secs(10);
+/// Distinct entries of each array that are read; further ones are ignored and missing in the acknowledgement.
+const MAX_ENTRIES: usize = 1000;
+/// Tasks whose backends are looked up concurrently.
+const MAX_CONCURRENT_LOOKUPS: usize = 16;
+
+/// The lists whose changes a client wants to hear of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct WatchedLists {
+    pub(crate) tools: bool,
+    pub(crate) resources: bool,
+    pub(crate) prompts: bool,
+}
+
+/// A filter as requested, or the accepted part of it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct ListenFilter {
+    pub(crate) lists: WatchedLists,
+    pub(crate) resources: Vec<Box<str>>,
+    pub(crate) tasks: Vec<Box<str>>,
+}
+
+impl ListenFilter {
+    /// Reads the filter of a request. A malformed part counts as absent.
+    pub(crate) fn parse(params: &OwnedParams) -> Self {
+        let filter = params.get("notifications").and_then(|filter| Object::parse_valid(filter).ok());
+        let filter = filter.unwrap_or_default();
+        let asked = |key| filter.text(key) == Some("true");
+        Self {
+            lists: WatchedLists {
+                tools: asked("toolsListChanged"),
+                resources: asked("resourcesListChanged"),
+                prompts: asked("promptsListChanged"),
+            },
+            resources: distinct_strings(filter.get(RESOURCES_KEY)),
+            tasks: distinct_strings(filter.get(TASKS_KEY)),
+        }
+    }
+
+    /// Writes the filter as the protocol has it, without empty parts.
+    pub(crate) fn to_json(&self) -> String {
+        let keys = [
+            (self.lists.tools, "toolsListChanged"),
+            (self.lists.resources, "resourcesListChanged"),
+            (self.lists.prompts, "promptsListChanged"),
+        ];
+        let lists = keys.iter().filter(|(wanted, _)| *wanted).map(|(_, key)| format!("\"{key}\":true"));
+        let named = [(RESOURCES_KEY, &self.resources), (TASKS_KEY, &self.tasks)];
+        let named = named.iter().filter(|(_, all)| !all.is_empty()).map(|(key, all)| {
+            let all: Vec<_> = all.iter().map(|name| text::quoted(name)).collect();
+            format!("\"{key}\":[{}]", all.join(","))
+        });
+        format!("{{{}}}", lists.chain(named).collect::<Vec<_>>().join(","))
+    }
+}
+
+/// Returns the distinct strings of a JSON array, sorted, at most [`MAX_ENTRIES`]; none if an element is no
+/// string.
+fn distinct_strings(array: Option<&RawValue>) -> Vec<Box<str>> {
+    let mut strings: Vec<Box<str>> =
+        array.and_then(|array| serde_json::from_str(array.get()).ok()).unwrap_or_default();
+    strings.sort_unstable();
+    strings.dedup();
+    strings.truncate(MAX_ENTRIES);
+    strings
+}
+
+/// Subscribes a mailbox to the entries of `wanted` that exist and that their backends confirm. Returns these.
+pub(crate) async fn accept(
+    push: Arc<ServerPush>,
+    caller: Caller,
+    mailbox: Arc<Mailbox>,
+    wanted: ListenFilter,
+) -> ListenFilter {
+    let snapshot = push.engine.snapshot();
+    push.engine.prepare(&snapshot, &caller.principal).await;
+    let view = snapshot.view(&caller.principal);
+    let context = CallContext { engine: &push.engine, snapshot: &snapshot, view: &view, caller: &caller };
+    let topics = &push.router.topics;
+    let reserve = |kind, backend: &Arc<str>, name: &str| {
+        let topic = Topic { kind, backend: Arc::clone(backend), name: name.into() };
+        topics.reserve(&mailbox, topic, caller.principal.clone(), None).ok().flatten()
+    };
+    let resources = join_all(wanted.resources.into_iter().map(async |uri| {
+        let (backend, call) = subscriptions::resource(context, &uri)?;
+        let reservation = reserve(TopicKind::Resource, backend, &uri)?;
+        match timeout(CONFIRM_TIMEOUT, call.subscribe()).await {
+            Ok(Ok((backend, RpcOutcome::Result(_)))) => {
+                reservation.confirm(backend.clone());
+                Some(uri)
+            }
+            Ok(_) | Err(_) => None,
+        }
+    }));
+    let tasks = wanted.tasks.into_iter().map(async |id| {
+        let owner = timeout(CONFIRM_TIMEOUT, tasks::find_owner(context, &id)).await.ok()?.ok()?;
+        let call = subscriptions::task(context, &owner.backend, &id)?;
+        let reservation = reserve(TopicKind::Task, &owner.backend, &id)?;
+        let backend = call.watch_task().ok()?.clone();
+        reservation.confirm(backend);
+        Some(id)
+    });
+    let tasks = stream::iter(tasks).buffered(MAX_CONCURRENT_LOOKUPS).collect::<Vec<_>>();
+    let (resources, tasks) = join(resources, tasks).await;
+    ListenFilter {
+        lists: wanted.lists,
+        resources: resources.into_iter().flatten().collect(),
+        tasks: tasks.into_iter().flatten().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_is_read_and_written() {
+        let params = r#"{"notifications":{"toolsListChanged":true,"promptsListChanged":false,"resourcesListChanged":"true",
+            "resourceSubscriptions":["b","a","b"],"taskIds":["t"]}}"#;
+        let wanted = ListenFilter::parse(&OwnedParams::from_text(params).unwrap());
+        assert_eq!(wanted.lists, WatchedLists { tools: true, ..WatchedLists::default() });
+        assert_eq!(
+            wanted.to_json(),
+            r#"{"toolsListChanged":true,"resourceSubscriptions":["a","b"],"taskIds":["t"]}"#
+        );
+        for odd in ["{}", r#"{"notifications":[]}"#, r#"{"notifications":{"resourceSubscriptions":[1]}}"#] {
+            assert_eq!(ListenFilter::parse(&OwnedParams::from_text(odd).unwrap()).to_json(), "{}");
+        }
+    }
+}

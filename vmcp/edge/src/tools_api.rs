@@ -1,0 +1,154 @@
+//! `GET /tools`: tools by topic over plain HTTP, for programs that are no MCP clients. Answers from the
+//! snapshot alone, with what the caller's view shows; no backend is asked.
+
+mod query;
+mod selection;
+
+use std::sync::Arc;
+
+use http::request::Parts;
+use http::{Method, StatusCode};
+use serde::Serialize;
+use vmcp_config::Config;
+
+use crate::transport::http::exchange::Response;
+use crate::transport::http::respond;
+use query::ToolsQuery;
+use selection::Selection;
+use vmcp_engine::access::identity::{Identity, Principal};
+use vmcp_engine::engine::{Engine, Snapshot};
+use vmcp_engine::telemetry::metrics::ContextLabels;
+use vmcp_route::{CallContext, Caller};
+
+/// Paths of the API: the list, topics of a message, figures, and their reset.
+const PATHS: [&str; 4] = ["/tools", "/tools/contexts", "/tools/metrics", "/tools/metrics/reset"];
+
+/// True if the API serves this path.
+pub(crate) fn serves(config: &Config, path: &str) -> bool {
+    config.optimizer.discovery.enabled && PATHS.contains(&path)
+}
+
+/// The API.
+pub(crate) struct ToolsApi {
+    engine: Engine,
+}
+
+impl ToolsApi {
+    /// Serves the tools of `engine`.
+    pub(crate) fn new(engine: Engine) -> ToolsApi {
+        ToolsApi { engine }
+    }
+
+    /// Answers a request whose path [`serves`] knows.
+    pub(crate) async fn answer(
+        &self,
+        head: &Parts,
+        principal: &Principal,
+        snapshot: &Arc<Snapshot>,
+    ) -> Response {
+        let is_get = matches!(head.method, Method::GET | Method::HEAD);
+        match head.uri.path() {
+            "/tools/metrics/reset" if head.method == Method::POST => self.reset(principal),
+            "/tools/metrics/reset" => not_allowed("POST"),
+            _ if !is_get => not_allowed("GET"),
+            "/tools/metrics" => json(StatusCode::OK, &self.engine.topic_usage().report()),
+            path => match ToolsQuery::read(head.uri.query().unwrap_or_default()) {
+                Err(message) => failure(StatusCode::BAD_REQUEST, "bad_request", message),
+                Ok(query) if path == "/tools/contexts" => {
+                    let topics = &snapshot.tagged_tools().topics;
+                    let contexts = topics.of_message(query.message.as_deref().unwrap_or_default());
+                    json(StatusCode::OK, &DetectedContexts { contexts })
+                }
+                Ok(query) => self.list(&query, principal, snapshot).await,
+            },
+        }
+    }
+
+    async fn list(&self, query: &ToolsQuery, principal: &Principal, snapshot: &Arc<Snapshot>) -> Response {
+        let Some(principal) = narrowed(principal, query, &snapshot.config) else {
+            return failure(
+                StatusCode::FORBIDDEN,
+                "forbidden",
+                "userId names no profile of yours".to_owned(),
+            );
+        };
+        self.engine.prepare(snapshot, &principal).await;
+        let (view, tools) = (snapshot.view(&principal), snapshot.tagged_tools());
+        let documents = view.documents().into_iter();
+        let tagged: Vec<_> =
+            documents.filter_map(|at| Some((view.document(at)?.as_ref(), tools.get(at)?))).collect();
+        let discovery = &snapshot.config.optimizer.discovery;
+        let mut selection = Selection::of(&tagged, query, &tools.topics, discovery.context_filtering);
+        if let Some(message) = query.message.as_deref().filter(|_| discovery.llm_fallback)
+            && selection.found_no_context()
+        {
+            let caller = Caller { principal, ..Caller::default() };
+            let context = CallContext { engine: &self.engine, snapshot, view: &view, caller: &caller };
+            let chosen = vmcp_route::tools_by_model(context, message).await;
+            selection.choose_by_model(&tagged, chosen, query.limit);
+        }
+        if let Some(size) = selection.size() {
+            self.engine.topic_usage().count(size, discovery.metrics_mode, self.engine.metrics());
+        }
+        for context in selection.contexts().filter(|context| tools.topics.knows(context)) {
+            let labels = ContextLabels { context: context.to_owned() };
+            self.engine.metrics().tools_contexts.get_or_create(&labels).inc();
+        }
+        json(StatusCode::OK, &selection.answer())
+    }
+
+    /// Begins the figures anew. Where clients have identities, that is for operators, at the admin port.
+    fn reset(&self, principal: &Principal) -> Response {
+        if matches!(principal.identity, Identity::Known(_)) {
+            let words = "figures are reset by operators: `vmcp tools metrics --reset`";
+            return failure(StatusCode::FORBIDDEN, "forbidden", words.to_owned());
+        }
+        self.engine.topic_usage().reset();
+        json(StatusCode::OK, &Message { message: "Metrics reset successfully" })
+    }
+}
+
+/// Returns the principal, narrowed to the profile that `userId` names. Any other name is somebody else's,
+/// whose rights this caller does not have.
+fn narrowed(principal: &Principal, query: &ToolsQuery, config: &Config) -> Option<Principal> {
+    let Some(user) = &query.user_id else { return Some(principal.clone()) };
+    let (profile, _) = config.profiles.get_key_value(user.as_str())?;
+    Some(Principal { profile: Some(Arc::clone(profile)), ..principal.clone() })
+}
+
+#[derive(Serialize)]
+struct DetectedContexts<'a> {
+    contexts: Vec<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Message {
+    message: &'static str,
+}
+
+#[derive(Serialize)]
+struct Failure {
+    error: &'static str,
+    message: String,
+}
+
+fn failure(status: StatusCode, error: &'static str, message: String) -> Response {
+    json(status, &Failure { error, message })
+}
+
+fn not_allowed(method: &'static str) -> Response {
+    let mut response = failure(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", format!("use {method}"));
+    response.headers_mut().insert(http::header::ALLOW, http::HeaderValue::from_static(method));
+    response
+}
+
+fn json(status: StatusCode, body: &impl Serialize) -> Response {
+    match serde_json::to_string(body) {
+        Ok(text) => respond::json_text(status, text),
+        // Strings, numbers and raw JSON cannot fail to serialize.
+        Err(_) => respond::empty(StatusCode::INTERNAL_SERVER_ERROR),
+    }
+}
+
+#[cfg(test)]
+mod tests;

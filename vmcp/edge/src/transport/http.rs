@@ -1,0 +1,331 @@
+//! [`McpService`]: `/mcp` over HTTP, the service inside the layers of the client port. POST for both eras,
+//! GET (push stream) and DELETE (end of session) for legacy sessions.
+//!
+//! A POST passes, in this order: JSON-RPC envelope, era and headers, session. Each refusal has the HTTP
+//! status that the protocol asks for.
+
+pub(crate) mod activity;
+pub(crate) mod arriving_event;
+mod call_streams;
+pub(crate) mod client_body;
+mod coalesced;
+pub(crate) mod exchange;
+pub(crate) mod forward;
+pub(crate) mod refuse;
+pub(crate) mod request_permit;
+pub(crate) mod respond;
+pub(crate) mod stream_clock;
+mod token_lifetime;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use serde_json::value::RawValue;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use vmcp_backend::RpcOutcome;
+use vmcp_json::json_rope::JsonRope;
+use vmcp_wire::era::{Era, Revision};
+use vmcp_wire::headers::RequestEra;
+use vmcp_wire::headers::{self, Field, HeaderSource};
+use vmcp_wire::owned::{OwnedMessage, OwnedParams, OwnedRequest};
+use vmcp_wire::rpc;
+use vmcp_wire::sealed::session::Session;
+use vmcp_wire::{codes, methods};
+
+use super::trace;
+use crate::push::streams;
+use crate::request::conversation::{Conversation, ConversationItem, Takes};
+use crate::request::edge::Edge;
+use crate::request::encoded_response::EncodedResponse;
+use crate::request::handshake;
+use crate::session::peer::Peer;
+use crate::session::sessions::{OpenedSession, SessionLife, SessionNotFound};
+use call_streams::CallStreams;
+use exchange::{Received, Response, Service};
+use refuse::error_response;
+use token_lifetime::while_credentials_last;
+use vmcp_engine::access::identity::Principal;
+use vmcp_engine::access::outgoing;
+use vmcp_engine::engine::Snapshot;
+
+const SESSION_ID: HeaderName = HeaderName::from_static(headers::SESSION_ID);
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// Time after which a call of a legacy client is answered by a stream, which can be resumed, though there is
+/// no message yet.
+const STREAM_AFTER: Duration = Duration::from_secs(2);
+
+/// Serves messages of clients.
+pub(crate) struct McpService {
+    edge: Arc<Edge>,
+    streams: Arc<CallStreams>,
+}
+
+impl McpService {
+    /// Serves `edge` to clients.
+    pub(crate) fn new(edge: Arc<Edge>) -> Self {
+        let streams = CallStreams::new(edge.engine.byte_budget().clone(), edge.engine.metrics());
+        Self { edge, streams }
+    }
+}
+
+impl Service<Received> for McpService {
+    async fn call(&self, request: Received) -> Response {
+        match request.head.method {
+            Method::POST => receive(self, request).await,
+            // Boxed, as the detours of a POST: hyper moves the state of a request that it begins to serve.
+            Method::GET => Box::pin(listen(self, request)).await,
+            _ => end(self, &request.principal, &request.head.headers),
+        }
+    }
+}
+
+/// Request headers, as the protocol checks of `vmcp-wire` read them.
+struct HttpHeaders<'a>(&'a HeaderMap);
+
+impl HeaderSource for HttpHeaders<'_> {
+    fn field(&self, name: &str) -> Field<'_> {
+        let mut values = self.0.get_all(name).iter();
+        match (values.next(), values.next()) {
+            (None, _) => Field::Absent,
+            (Some(value), None) => value.to_str().map_or(Field::Invalid, Field::One),
+            _ => Field::Invalid,
+        }
+    }
+}
+
+/// Handles a POST: a request, a notification or the answer to a question.
+async fn receive(service: &McpService, request: Received) -> Response {
+    let edge = &service.edge;
+    let Received { head, mut principal, body: bytes, snapshot } = request;
+    let (ring, body) = (edge.ring(), bytes.clone());
+    let forwarded = forward::forwarded_from(&ring, &head);
+    principal.address = forwarded.or(principal.address);
+    let config = &snapshot.config;
+    let message = match OwnedMessage::parse(bytes) {
+        Ok(message) => message,
+        Err(error) => return refuse::envelope(&error),
+    };
+    let era = match headers::classify(&HttpHeaders(&head.headers), &message) {
+        Ok(era) => era,
+        Err(refusal) => return refuse::protocol(message.id(), &refusal),
+    };
+    let style = config.optimizer.tool_name_style;
+    let mut peer = match (era, &message) {
+        (RequestEra::Modern(revision), OwnedMessage::Request(request)) => {
+            Peer::modern(revision, request.params(), style)
+        }
+        // Modern clients have no session, so that their notifications mean nothing; other messages of theirs
+        // were refused.
+        (RequestEra::Modern(_), _) => return respond::empty(StatusCode::ACCEPTED),
+        (RequestEra::Legacy(_), message) => {
+            if let OwnedMessage::Request(request) = message
+                && request.method() == methods::INITIALIZE
+            {
+                edge.engine.prepare(&edge.engine.snapshot(), &principal).await;
+                return initialize(edge, &principal, request);
+            }
+            match session(edge, &principal, &head.headers) {
+                Ok(known) => Peer::legacy(&known, style, edge.push.router.level(known.session.id)),
+                Err(response) => return *response,
+            }
+        }
+    };
+    peer.principal = principal;
+    if forwarded.is_none()
+        && let Some(home) = forward::home_of(edge, &peer, &message)
+        && let Some(response) = Box::pin(forward::send(edge, home, &head, body, &peer.principal)).await
+    {
+        return response;
+    }
+    if !config.passthrough_headers.is_empty() {
+        peer.forwarded = Some(Arc::new(outgoing::allowed(&head.headers, &config.passthrough_headers)));
+    }
+    match message {
+        OwnedMessage::Request(request) => answer(service, snapshot, peer, request, &head.headers).await,
+        OwnedMessage::Notification(notification) => {
+            if let Some(session) = peer.session {
+                edge.notified(session, &notification);
+            }
+            respond::empty(StatusCode::ACCEPTED)
+        }
+        OwnedMessage::Response(response) => {
+            answered(edge, &peer, Some(response.id()), RpcOutcome::result(response.result()))
+        }
+        OwnedMessage::Error(error) => answered(edge, &peer, error.id(), RpcOutcome::error(error.error())),
+    }
+}
+
+/// Handles `initialize`, which opens a session; its id goes into a response header.
+fn initialize(edge: &Edge, principal: &Principal, request: &OwnedRequest) -> Response {
+    match handshake::initialize(edge, principal, request.params()) {
+        Ok((_, id, result)) => {
+            let mut response =
+                respond::json(EncodedResponse::ok(rpc::response(request.id(), JsonRope::from(result))));
+            if let Ok(value) = HeaderValue::try_from(id) {
+                response.headers_mut().insert(SESSION_ID, value);
+            }
+            response
+        }
+        Err(error) => respond::json(EncodedResponse::error(Era::Legacy, request.id(), &error)),
+    }
+}
+
+/// Hands the client's answer to the question it belongs to.
+fn answered(edge: &Edge, peer: &Peer, id: Option<&RawValue>, outcome: RpcOutcome) -> Response {
+    // An error without an id is about a message of vmcp that the client could not read; no task waits for it.
+    let (Some(session), Some(id)) = (peer.session, id) else { return respond::empty(StatusCode::ACCEPTED) };
+    match edge.questions.answer(session, id, outcome) {
+        Ok(()) => respond::empty(StatusCode::ACCEPTED),
+        Err(problem) => {
+            error_response(StatusCode::BAD_REQUEST, Some(id), codes::INVALID_REQUEST, &problem.to_string())
+        }
+    }
+}
+
+/// Answers a request with one JSON document or a stream of events.
+async fn answer(
+    service: &McpService,
+    snapshot: Arc<Snapshot>,
+    peer: Peer,
+    request: OwnedRequest,
+    headers: &HeaderMap,
+) -> Response {
+    let edge = &service.edge;
+    let snapshot = edge.engine.for_session(snapshot, peer.session).await;
+    edge.engine.prepare(&snapshot, &peer.principal).await;
+    if peer.era == Era::Modern {
+        if request.method() == methods::TOOLS_CALL
+            && let Err(refusal) = check_param_headers(&snapshot, &peer.principal, headers, request.params())
+        {
+            return refuse::protocol(Some(request.id()), &refusal);
+        }
+        if request.method() == methods::LISTEN {
+            if !refuse::accepts_streams(headers) {
+                return refuse::streams_only();
+            }
+            let cancel = CancellationToken::new();
+            let stream = streams::listen_stream(&edge.push, &peer, request.params(), request.id(), cancel);
+            return respond::stream(while_credentials_last(stream, &peer.principal.identity));
+        }
+    }
+    let trace = trace::of_http(request.params().meta(), headers);
+    let takes = Takes { messages: refuse::accepts_streams(headers), arriving: true };
+    let resumes = peer.session.filter(|_| peer.era == Era::Legacy && takes.messages);
+    let (principal, revision, id) = (peer.principal.key(), peer.revision, request.id().to_owned());
+    let mut conversation = Conversation::begin(edge, snapshot, peer, trace, request, takes).await;
+    let Some(session) = resumes else { return respond::json_or_stream(conversation).await };
+    // A client that loses its connection resumes by the id of an event, so that a long call needs one soon.
+    let first = match timeout(STREAM_AFTER, conversation.next()).await {
+        Ok(Some(ConversationItem::Message(message))) => Some(message),
+        Ok(Some(ConversationItem::Answer(answer))) => return respond::json(answer),
+        Ok(None) => return respond::json(EncodedResponse::internal_error()),
+        Err(_) => None,
+    };
+    match service.streams.begin(session, principal, &id, edge.home(), conversation) {
+        Ok(stream) => {
+            let begin = match first {
+                Some(message) => Some(stream.log(&message)),
+                None => (revision >= Revision::V2025_11_25).then(|| stream.log(b"")),
+            };
+            respond::resumable(begin.into_iter().collect(), stream)
+        }
+        Err(conversation) => respond::events(first, *conversation),
+    }
+}
+
+/// Checks the `Mcp-Param-*` headers of `tools/call` against its arguments, by the tool definition that this
+/// client was given.
+fn check_param_headers(
+    snapshot: &Snapshot,
+    principal: &Principal,
+    headers: &HeaderMap,
+    params: &OwnedParams,
+) -> Result<(), rpc::Refusal> {
+    let view = snapshot.view(principal);
+    let Some(tool) = params.get_str("name").and_then(|name| view.tool(&name)) else {
+        return Ok(());
+    };
+    let annotations = &tool.definition.param_headers;
+    headers::check_param_headers(&HttpHeaders(headers), annotations, params.get("arguments"))
+}
+
+/// Handles GET: opens the push stream of a legacy session, or resumes the stream of a call. Modern clients
+/// use `subscriptions/listen`.
+async fn listen(service: &McpService, request: Received) -> Response {
+    let edge = &service.edge;
+    let Received { head, mut principal, .. } = request;
+    let headers = &head.headers;
+    principal.address = forward::forwarded_from(&edge.ring(), &head).or(principal.address);
+    if headers.get(&SESSION_ID).is_none() {
+        return refuse::post_only();
+    }
+    if !refuse::accepts_streams(headers) {
+        return refuse::streams_only();
+    }
+    match session(edge, &principal, headers) {
+        Ok(known) => {
+            let id = known.session.id;
+            if let Some(last) = headers.get(&LAST_EVENT_ID) {
+                let last = last.to_str().unwrap_or_default();
+                let problem = match service.streams.resume(id, last) {
+                    Ok(events) => return respond::resumed(events),
+                    Err(problem) => problem.to_string(),
+                };
+                let elsewhere = forward::resumption(edge, &head, last, &principal).await;
+                return elsewhere.unwrap_or_else(|| {
+                    error_response(StatusCode::BAD_REQUEST, None, codes::INVALID_REQUEST, &problem)
+                });
+            }
+            let stream =
+                streams::session_stream(&edge.push, id, principal.key(), SessionLife::from(&known.session));
+            respond::stream(while_credentials_last(stream, &principal.identity))
+        }
+        Err(response) => *response,
+    }
+}
+
+/// Handles DELETE: ends a legacy session.
+fn end(service: &McpService, principal: &Principal, headers: &HeaderMap) -> Response {
+    let edge = &service.edge;
+    if headers.get(&SESSION_ID).is_none() {
+        return refuse::post_only();
+    }
+    match session(edge, principal, headers) {
+        Ok(session) => {
+            let Session { id, expires, .. } = session.session;
+            edge.push.router.end(id, principal.key(), expires);
+            edge.push.end_session(id);
+            edge.in_flight.cancel_session(session.session.id);
+            service.streams.end_session(session.session.id);
+            respond::empty(StatusCode::OK)
+        }
+        Err(response) => *response,
+    }
+}
+
+/// Returns the session named by the request's header, or the refusal.
+fn session(
+    edge: &Edge,
+    principal: &Principal,
+    headers: &HeaderMap,
+) -> Result<Arc<OpenedSession>, Box<Response>> {
+    let headers = HttpHeaders(headers);
+    let Field::One(id) = headers.field(headers::SESSION_ID) else {
+        return Err(Box::new(refuse::session_required()));
+    };
+    let known = edge.sessions.get(&edge.ring(), principal, id).and_then(|known| {
+        let has_ended = edge.push.router.sessions.has_ended(known.session.id);
+        if has_ended { Err(SessionNotFound::Ended) } else { Ok(known) }
+    });
+    known.map_err(|error| {
+        if error == SessionNotFound::OfAnotherIdentity {
+            // The session goes on: ending it would let whoever has seen its id end the victim's work.
+            let (subject, address) = (principal.identity.subject(), principal.address);
+            tracing::warn!(subject, ?address, "session id of another identity presented; it was refused");
+        }
+        Box::new(refuse::session_not_found(&error))
+    })
+}

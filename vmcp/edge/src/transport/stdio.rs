@@ -1,0 +1,250 @@
+//! MCP on standard input and output, for clients that start vmcp as a command: one message a line, both eras.
+//!
+//! There is one client and at most one legacy session. Requests run concurrently; a single writer task
+//! serializes their messages.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use serde_json::value::RawValue;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use vmcp_backend::RpcOutcome;
+use vmcp_json::json_rope::JsonRope;
+
+use vmcp_wire::era::Era;
+use vmcp_wire::headers::{self, RequestEra};
+use vmcp_wire::owned::{OwnedMessage, OwnedRequest};
+
+use vmcp_wire::rpc::{self, RpcError};
+use vmcp_wire::{codes, methods};
+
+use super::line_reader::{Line, LineReader};
+use super::trace;
+use crate::push::streams;
+use crate::request::conversation::{Conversation, ConversationItem, Takes};
+use crate::request::edge::Edge;
+use crate::request::in_flight::{MAX_REQUESTS_PER_SESSION, TooManyRequests};
+use crate::request::{dispatch, handshake};
+use crate::session::peer::Peer;
+use crate::session::sessions::{OpenedSession, SessionLife};
+use vmcp_engine::access::identity::Principal;
+
+/// Messages that wait for a client that does not read; beyond them their senders wait (backpressure).
+const OUTGOING_QUEUE: usize = 256;
+/// Other messages may not come between the bytes of a line, so an answer is written when all of it is there.
+const TAKES: Takes = Takes { messages: true, arriving: false };
+/// Session id of the only client, where other transports have one for each.
+const ONLY_SESSION: [u8; 16] = [0; 16];
+
+/// Serves one client, `principal`, until its input ends, then waits for the requests in flight.
+pub async fn serve<R, W>(edge: Arc<Edge>, principal: Principal, input: R, mut output: W) -> io::Result<()>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let (sender, mut outgoing) = mpsc::channel::<Vec<u8>>(OUTGOING_QUEUE);
+    let writer = tokio::spawn(async move {
+        while let Some(message) = outgoing.recv().await {
+            let mut line = rpc::single_line(message);
+            line.push(b'\n');
+            output.write_all(&line).await?;
+            // Flushed once a burst is written, not after each line.
+            if outgoing.is_empty() {
+                output.flush().await?;
+            }
+        }
+        io::Result::Ok(())
+    });
+    let limit = edge.engine.snapshot().config.optimizer.limits.body_bytes;
+    let mut lines = LineReader::new(BufReader::new(input), limit);
+    let mut connection = Connection {
+        edge: Arc::clone(&edge),
+        principal,
+        session: None,
+        sender,
+        unanswered: Arc::new(Semaphore::new(MAX_REQUESTS_PER_SESSION)),
+        tasks: TaskTracker::new(),
+    };
+    loop {
+        let line = tokio::select! {
+            () = edge.closing.cancelled() => break,
+            line = lines.next() => line?,
+        };
+        match line {
+            Line::End => break,
+            Line::Whole(line) if line.trim_ascii().is_empty() => {}
+            Line::Whole(line) => connection.receive(line).await,
+            Line::TooLong => {
+                let message =
+                    format!("the message is larger than {limit} bytes (optimizer.limits.bodyBytes)");
+                connection.refuse(None, &RpcError::new(codes::INVALID_REQUEST, message)).await;
+            }
+        }
+    }
+    edge.close();
+    connection.tasks.close();
+    connection.tasks.wait().await;
+    drop(connection);
+    writer.await.map_err(io::Error::other)?
+}
+
+/// The one connection and its session.
+struct Connection {
+    edge: Arc<Edge>,
+    /// The only client.
+    principal: Principal,
+    /// The session, since `initialize`.
+    session: Option<OpenedSession>,
+    sender: mpsc::Sender<Vec<u8>>,
+    /// Places for requests whose answer is not written yet. A client that sends and never reads gets no more.
+    unanswered: Arc<Semaphore>,
+    tasks: TaskTracker,
+}
+
+impl Connection {
+    /// Handles one line.
+    async fn receive(&mut self, line: Bytes) {
+        let message = match OwnedMessage::parse(line) {
+            Ok(message) => message,
+            Err(error) => {
+                return self
+                    .refuse(error.id.as_deref(), &RpcError::new(error.code(), error.to_string()))
+                    .await;
+            }
+        };
+        let era = match headers::classify_stdio(&message) {
+            Ok(era) => era,
+            Err(refusal) => return self.refuse(message.id(), &refusal.error).await,
+        };
+        match message {
+            OwnedMessage::Request(request) => self.request(request, era).await,
+            OwnedMessage::Notification(notification) => self.edge.notified(ONLY_SESSION, &notification),
+            OwnedMessage::Response(response) => {
+                self.answered(Some(response.id()), RpcOutcome::result(response.result()));
+            }
+            OwnedMessage::Error(error) => self.answered(error.id(), RpcOutcome::error(error.error())),
+        }
+    }
+
+    /// Hands the client's answer to the question it belongs to. On stdio there is no way to tell the client
+    /// of a mistake.
+    fn answered(&self, id: Option<&RawValue>, outcome: RpcOutcome) {
+        let answered = id.map(|id| self.edge.questions.answer(ONLY_SESSION, id, outcome));
+        if let Some(Err(problem)) = answered {
+            tracing::debug!(%problem, "a response of the client was ignored");
+        }
+    }
+
+    /// Begins a request; a task writes its messages and its answer.
+    async fn request(&mut self, request: OwnedRequest, era: RequestEra) {
+        let engine = &self.edge.engine;
+        let snapshot = engine.for_session(engine.snapshot(), Some(ONLY_SESSION)).await;
+        engine.prepare(&snapshot, &self.principal).await;
+        let style = snapshot.config.optimizer.tool_name_style;
+        let mut peer = match era {
+            RequestEra::Modern(revision) => Peer::modern(revision, request.params(), style),
+            RequestEra::Legacy(_) if request.method() == methods::INITIALIZE => {
+                return self.initialize(&request).await;
+            }
+            RequestEra::Legacy(_) => {
+                let Some(session) = &self.session else {
+                    let error =
+                        RpcError::new(codes::INVALID_REQUEST, "begin with initialize, or speak 2026-07-28");
+                    return self.refuse(Some(request.id()), &error).await;
+                };
+                Peer::legacy(session, style, self.edge.push.router.level(ONLY_SESSION))
+            }
+        };
+        peer.principal = self.principal.clone();
+        if peer.era == Era::Modern && request.method() == methods::LISTEN {
+            return self.subscribe(&request, &peer).await;
+        }
+        // Both eras cancel by notification on stdio.
+        (peer.session, peer.life) = (Some(ONLY_SESSION), SessionLife::PROCESS);
+        let Ok(unanswered) = Arc::clone(&self.unanswered).try_acquire_owned() else {
+            let limit = TooManyRequests::OfSession;
+            return self.refuse(Some(request.id()), &dispatch::too_many_requests(limit)).await;
+        };
+        let trace = trace::of_message(request.params().meta());
+        let begin = Conversation::begin(&self.edge, snapshot, peer, trace, request, TAKES);
+        let mut conversation = begin.await;
+        let sender = self.sender.clone();
+        self.tasks.spawn(async move {
+            while let Some(step) = conversation.next().await {
+                let message = match step {
+                    ConversationItem::Message(message) => message,
+                    ConversationItem::Answer(response) => response.collect().await.body.into_bytes().into(),
+                };
+                // A failure means that the client is gone; its requests in flight go on.
+                let _ = sender.send(message).await;
+            }
+            drop(unanswered);
+        });
+    }
+
+    /// Handles `initialize`. The first one also opens the push stream.
+    async fn initialize(&mut self, request: &OwnedRequest) {
+        match handshake::initialize(&self.edge, &self.principal, request.params()) {
+            Ok((session, _, result)) => {
+                let first = self.session.replace(OpenedSession::from(session)).is_none();
+                let _ = self.sender.send(rpc::response(request.id(), JsonRope::from(result))).await;
+                if first {
+                    self.listen();
+                }
+            }
+            Err(error) => self.refuse(Some(request.id()), &error).await,
+        }
+    }
+
+    /// Spawns a task that writes the messages of the push stream.
+    fn listen(&self) {
+        let (edge, sender) = (Arc::clone(&self.edge), self.sender.clone());
+        let principal = self.principal.key();
+        self.tasks.spawn(async move {
+            // A stream that was ended because the client did not read is opened again: there is no other way
+            // to push on stdio.
+            while !edge.closing.is_cancelled() {
+                let stream =
+                    streams::session_stream(&edge.push, ONLY_SESSION, principal, SessionLife::PROCESS);
+                write(stream, &sender).await;
+            }
+        });
+    }
+
+    /// Handles `subscriptions/listen`; a task writes its messages.
+    async fn subscribe(&self, request: &OwnedRequest, peer: &Peer) {
+        let cancel = CancellationToken::new();
+        let entered = match self.edge.in_flight.enter(ONLY_SESSION, request.id(), &cancel) {
+            Ok(entered) => entered,
+            Err(limit) => {
+                return self.refuse(Some(request.id()), &dispatch::too_many_requests(limit)).await;
+            }
+        };
+        let push = &self.edge.push;
+        let messages = streams::listen_stream(push, peer, request.params(), request.id(), cancel);
+        let sender = self.sender.clone();
+        self.tasks.spawn(async move {
+            write(messages, &sender).await;
+            drop(entered);
+        });
+    }
+
+    /// Writes an error response.
+    async fn refuse(&self, id: Option<&RawValue>, error: &RpcError) {
+        let _ = self.sender.send(rpc::error(id, JsonRope::from(error.to_json()))).await;
+    }
+}
+
+/// Writes a stream of messages.
+async fn write(messages: impl futures::Stream<Item = Bytes>, sender: &mpsc::Sender<Vec<u8>>) {
+    let mut messages = std::pin::pin!(messages);
+    while let Some(message) = messages.next().await {
+        // A failure means that the client is gone; the end of its input ends everything.
+        let _ = sender.send(message.into()).await;
+    }
+}

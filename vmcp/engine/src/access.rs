@@ -1,0 +1,11 @@
+//! Callers and their rights: [`identity`] says who calls, [`policy`] decides about each call,
+//! [`outgoing`] proves at backends who calls, [`profiles`] narrows what a path leads to, [`principal_shares`]
+//! keeps one caller from taking what belongs to all.
+
+mod cedar;
+pub mod identity;
+pub mod outgoing;
+pub mod policy;
+pub mod principal_shares;
+mod profiles;
+pub(crate) mod rate_limits;

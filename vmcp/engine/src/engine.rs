@@ -1,0 +1,433 @@
+//! The engine keeps the one [`Snapshot`] that every request reads: it connects backends, aggregates their
+//! definitions into a catalog, indexes the catalog at once and embeds it in the background.
+//!
+//! One task, the conductor, makes all changes and publishes each as a new snapshot by an atomic swap; readers
+//! take no lock and never wait. [`Engine`] is the handle to the conductor and to the present snapshot.
+
+mod commands;
+mod conductor;
+pub mod embedding;
+mod fleet;
+mod options;
+pub mod recorder;
+pub mod replicas;
+mod restart;
+mod shared;
+pub mod snapshot;
+mod tool_drift;
+
+pub use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use vmcp_access::oidc::issuer::IssuerStatus;
+use vmcp_backend::{BackendState, BackendStatus, ByteBudget, SessionListingCount};
+use vmcp_config::status::{DefinitionChanges, EmbeddingStatus};
+use vmcp_config::{Backend, Config};
+use vmcp_model::catalog::Catalog;
+use vmcp_model::discovered::Discovered;
+use vmcp_search::Reliability;
+use vmcp_search::learning::BONUS_MIN_SIMILARITY;
+use vmcp_store::{StoreError, ToolMetrics};
+
+pub use fleet::BackendChanges;
+pub use options::{Options, StartError, Storage};
+pub use restart::needs_restart;
+pub use snapshot::Snapshot;
+pub use snapshot::generation::Generation;
+pub use snapshot::linked_uris;
+pub use snapshot::list::{ListEntry, Page, PagedList};
+pub use snapshot::task_owners::TaskOwners;
+pub use snapshot::view::View;
+pub use tool_drift::ChangedTool;
+
+use crate::access::identity::Principal;
+use crate::access::outgoing::TokenFactory;
+use crate::access::policy;
+use crate::folders;
+use crate::search::context::{Contexts, Learner};
+use crate::search::{LearnedTools, QueryVectors, Searcher};
+use crate::telemetry::calls::CallObservers;
+use crate::telemetry::logs;
+use crate::telemetry::metrics::{BackendLabels, IssuerLabels, Metrics, StoreLabels};
+use crate::telemetry::tool_metrics::{MetricsBook, ToolMetricsRecorder};
+use crate::telemetry::topic_usage::TopicUsage;
+use commands::ConductorHandle;
+use conductor::ConductorOptions;
+use embedding::configured;
+use fleet::Fleet;
+use replicas::Replicas;
+use shared::Shared;
+use tool_drift::DriftGuard;
+
+/// Interval at which [`Engine::settled`] polls.
+const SETTLED_POLL_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Handle to the running system behind the edge. Cheap to clone; everything stops when the last handle is
+/// dropped.
+#[derive(Clone)]
+pub struct Engine(Arc<Inner>);
+
+struct Inner {
+    shared: Arc<Shared>,
+    conductor: ConductorHandle,
+    session_listings: SessionListingCount,
+    started: Instant,
+    /// True once every backend has settled after the start, or lists no longer wait for that.
+    has_settled: AtomicBool,
+    _stop: DropGuard,
+}
+
+impl Engine {
+    /// Starts everything and waits for no backend, model or embedding service. Needs a tokio runtime.
+    pub async fn start(config: Config, options: Options) -> Result<Engine, StartError> {
+        let dir = match options.storage {
+            _ if !config.optimizer.enabled => None,
+            Storage::Memory => None,
+            Storage::Dir(dir) => Some(dir),
+            Storage::Configured => Some(folders::storage_dir(&config)),
+        };
+        let store = shared::open(dir.as_deref())?;
+        let drift = DriftGuard::open(dir.as_deref())?;
+        let tool_metrics = ToolMetricsRecorder::start(dir.clone(), &options.metrics);
+        let replicas = Replicas::new(dir.as_deref());
+        let contexts = Arc::<Contexts>::default();
+        let learner = Learner::new(Arc::clone(&contexts), dir);
+        let policy = options.policy.clone().unwrap_or_else(|| policy::configured(&config));
+        let nothing = Snapshot::empty(&config, policy, options.bridge);
+        let shared = Arc::new(Shared::new(
+            nothing,
+            store,
+            drift,
+            options.metrics,
+            tool_metrics,
+            (contexts, learner, replicas),
+            options.observers,
+        ));
+        let stop = CancellationToken::new();
+        let behavior = ConductorOptions {
+            embed: options.embed,
+            cached: options.cached,
+            embedder: options.embedder,
+            policy: options.policy,
+        };
+        let fleet = Fleet::new(
+            options.downstream,
+            options.bridge,
+            shared.byte_budget.clone(),
+            options.orphan_guard,
+            options.served,
+            TokenFactory::new(shared.snapshot.load().authentication.latest_tokens().clone()),
+        );
+        let session_listings = fleet.session_listings();
+        let conductor = conductor::start(Arc::clone(&shared), behavior, fleet, stop.clone());
+        conductor.apply(config).await;
+        let engine = Engine(Arc::new(Inner {
+            shared,
+            session_listings,
+            conductor,
+            started: Instant::now(),
+            has_settled: AtomicBool::new(false),
+            _stop: stop.clone().drop_guard(),
+        }));
+        tokio::spawn(replicas::run(engine.clone(), stop));
+        Ok(engine)
+    }
+
+    /// Puts another configuration in force. Backends whose configuration is unchanged keep running; the
+    /// others finish their calls in flight and stop.
+    pub async fn apply(&self, config: Config) -> BackendChanges {
+        self.0.conductor.apply(config).await
+    }
+
+    /// Returns the snapshot in force. A request loads one snapshot and uses it from its begin to its end.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.0.shared.snapshot.load_full()
+    }
+
+    /// Makes the view of a client, unless it is there: on a thread that may be kept busy, since a policy is
+    /// asked about each item of the catalog.
+    pub async fn prepare(&self, snapshot: &Arc<Snapshot>, principal: &Principal) {
+        if snapshot.has_view(principal) {
+            return;
+        }
+        let (snapshot, principal) = (Arc::clone(snapshot), principal.clone());
+        // Without the thread, the request makes its view itself.
+        let _ = tokio::task::spawn_blocking(move || snapshot.view(&principal)).await;
+    }
+
+    /// Watches the [`Generation`], which changes with the lists that clients see.
+    pub fn generations(&self) -> watch::Receiver<Generation> {
+        self.0.shared.generation.subscribe()
+    }
+
+    /// Watches for configurations that come into force, and with each perhaps other backends.
+    pub fn configurations(&self) -> watch::Receiver<()> {
+        self.0.shared.configured.subscribe()
+    }
+
+    /// Returns the status of each backend, disabled ones included, sorted by name.
+    pub fn backend_status(&self) -> Vec<BackendStatus> {
+        let snapshot = self.snapshot();
+        let Config { backends, unavailable, .. } = &*snapshot.config;
+        let disabled = backends.iter().filter(|spec| !spec.enabled);
+        let disabled = disabled.map(|spec| disabled_status(spec, unavailable.get(&spec.name)));
+        let mut status: Vec<_> =
+            snapshot.backends.values().map(vmcp_backend::Backend::status).chain(disabled).collect();
+        status.sort_by(|one, other| one.name.cmp(&other.name));
+        let mut changes = self.changes();
+        for backend in &mut status {
+            let hidden = snapshot.quarantine.iter().filter(|(name, _)| **name == *backend.name);
+            backend.quarantined = hidden.map(|(_, tool)| tool.clone()).collect();
+            backend.quarantined.sort();
+            backend.changes = changes.remove(&backend.name);
+        }
+        status
+    }
+
+    /// Returns how the last changed listing of each backend differed from the one before.
+    pub fn changes(&self) -> BTreeMap<String, DefinitionChanges> {
+        self.0
+            .shared
+            .changes()
+            .iter()
+            .map(|(backend, changes)| (backend.to_string(), changes.clone()))
+            .collect()
+    }
+
+    /// Returns the latest change of each tool's definition, newest first.
+    pub async fn changed_tools(&self) -> Result<Vec<ChangedTool>, StoreError> {
+        let shared = Arc::clone(&self.0.shared);
+        // The task fails only when the runtime is going down.
+        tokio::task::spawn_blocking(move || shared.drift.changes()).await.unwrap_or_else(|_| Ok(Vec::new()))
+    }
+
+    /// Trusts the changed definition of a quarantined tool, by its own name at its backend; false if none
+    /// waits for that.
+    pub async fn approve_tool(&self, backend: &str, tool: &str) -> Result<bool, StoreError> {
+        let (shared, names) = (Arc::clone(&self.0.shared), (backend.to_owned(), tool.to_owned()));
+        let approve = move || shared.drift.approve(&names.0, &names.1);
+        let approved = tokio::task::spawn_blocking(approve).await.unwrap_or(Ok(false))?;
+        if approved {
+            tracing::info!(server = backend, tool, "the changed definition of a tool was approved");
+            self.0.conductor.rebuild().await;
+        }
+        Ok(approved)
+    }
+
+    /// True if the cache on disk could not be used: it is in memory, and ends with the process.
+    pub fn lacks_cache(&self) -> bool {
+        self.0.shared.lacks_cache()
+    }
+
+    /// Returns the state of embedding: provider, model, progress, and the reason for an outage.
+    pub fn embedding_status(&self) -> EmbeddingStatus {
+        let snapshot = self.snapshot();
+        match self.0.shared.provider.load_full() {
+            Some(provider) => provider.status(&snapshot),
+            None => EmbeddingStatus {
+                provider: configured::provider_name(&snapshot.config).to_owned(),
+                ..EmbeddingStatus::default()
+            },
+        }
+    }
+
+    /// The cache, so that tests can read what was recorded.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn store(&self) -> Arc<vmcp_store::Store> {
+        self.0.shared.open_store()
+    }
+
+    /// The metrics of this process.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.0.shared.metrics
+    }
+
+    /// The budget of bytes of all bodies of this process.
+    pub fn byte_budget(&self) -> &ByteBudget {
+        &self.0.shared.byte_budget
+    }
+
+    /// The observers that read the record of each call.
+    pub fn call_observers(&self) -> &Arc<CallObservers> {
+        &self.0.shared.call_observers
+    }
+
+    /// The metrics of each tool, counted from the calls.
+    pub fn tool_metrics(&self) -> &Arc<ToolMetricsRecorder> {
+        &self.0.shared.tool_metrics
+    }
+
+    /// The tokens of the answers of `GET /tools`.
+    pub fn topic_usage(&self) -> &TopicUsage {
+        &self.0.shared.topic_usage
+    }
+
+    /// Returns all metrics in OpenMetrics text format, for `GET /metrics`.
+    pub fn render_metrics(&self) -> String {
+        let metrics = self.metrics();
+        // The family is rebuilt, so that removed backends leave no gauge behind.
+        metrics.backend_up.clear();
+        for status in self.backend_status() {
+            let up = i64::from(status.state == BackendState::Connected);
+            metrics.backend_up.get_or_create(&BackendLabels { backend: status.name }).set(up);
+        }
+        metrics.identity_provider_up.clear();
+        for IssuerStatus { issuer, failure, .. } in self.snapshot().authentication.status() {
+            let up = i64::from(failure.is_none());
+            metrics.identity_provider_up.get_or_create(&IssuerLabels { issuer }).set(up);
+        }
+        metrics.rate_limit_store_up.clear();
+        if let Some(store) = self.snapshot().rate_limiter.shared() {
+            metrics
+                .rate_limit_store_up
+                .get_or_create(&StoreLabels { provider: "redis".to_owned() })
+                .set(i64::from(store.is_up()));
+        }
+        metrics.log_lines_dropped.inner().store(logs::dropped_lines() as u64, Ordering::Relaxed);
+        metrics.buffered_bytes.set(i64::try_from(self.byte_budget().held()).unwrap_or(i64::MAX));
+        metrics.encode()
+    }
+
+    /// Makes a backend list its definitions anew in the background; all backends if no name is given. Returns
+    /// true if there is such a backend.
+    pub fn refresh(&self, backend: Option<&str>) -> bool {
+        let snapshot = self.snapshot();
+        let mut chosen = snapshot
+            .backends
+            .iter()
+            .filter(|(name, _)| backend.is_none_or(|wanted| wanted == &***name))
+            .peekable();
+        let any = chosen.peek().is_some();
+        chosen.for_each(|(_, backend)| backend.refresh());
+        any
+    }
+
+    /// Waits until every enabled backend has been listed, or has failed, and the snapshot shows it.
+    pub async fn settled(&self) {
+        while !self.is_settled() {
+            tokio::time::sleep(SETTLED_POLL_INTERVAL).await;
+        }
+    }
+
+    /// Waits for backends that are starting, but only until `proxy.firstListWait` after the start of this
+    /// process. Returns true if it waited: the snapshot may be another one now.
+    pub async fn wait_for_first_listings(&self) -> bool {
+        let Inner { started, has_settled, .. } = &*self.0;
+        if has_settled.load(Ordering::Relaxed) {
+            return false;
+        }
+        let until = *started + self.snapshot().config.proxy.first_list_wait;
+        let settled = tokio::time::timeout_at(until.into(), self.settled()).await.is_ok();
+        if settled || Instant::now() >= until {
+            has_settled.store(true, Ordering::Relaxed);
+        }
+        true
+    }
+
+    fn is_settled(&self) -> bool {
+        let snapshot = self.snapshot();
+        let shows = |name: &Arc<str>, offered: &Arc<Discovered>| {
+            snapshot.listings.iter().any(|(other, seen)| other == name && Arc::ptr_eq(seen, offered))
+        };
+        snapshot.backends.iter().all(|(name, backend)| {
+            let offered = backend.discovered().borrow().clone();
+            offered.map_or_else(|| has_failed(&backend.status()), |offered| shows(name, &offered))
+        })
+    }
+
+    /// Shuts down gracefully: stops all backends. Calls in flight have `grace` to end; later ones are cut
+    /// off.
+    pub async fn shutdown(&self, grace: Duration) {
+        self.0.conductor.shutdown(grace).await;
+        self.tool_metrics().flush().await;
+        self.learner().flush().await;
+    }
+
+    /// Returns a searcher of a snapshot that embeds queries with the provider, unless the provider is down.
+    pub fn searcher(&self, snapshot: &Snapshot) -> Searcher {
+        let vectors = match self.0.shared.provider.load_full() {
+            None => QueryVectors::Off,
+            Some(provider) => match provider.outage() {
+                Some(outage) => QueryVectors::Down(outage.error),
+                None => QueryVectors::From(provider.queries()),
+            },
+        };
+        Searcher {
+            index: Arc::clone(&snapshot.index),
+            vectors,
+            reliability: reliability(&self.total_metrics(), snapshot.unfiltered()),
+            learned: self.learned_tools(snapshot),
+            reranking: self.reranking(snapshot),
+            settings: (&snapshot.config.optimizer.search).into(),
+        }
+    }
+
+    /// Returns what was learned, for a search; `None` if that is off or nothing was learned.
+    fn learned_tools(&self, snapshot: &Snapshot) -> Option<LearnedTools> {
+        let learning = &snapshot.config.optimizer.learning;
+        let learned = self.learner().learned();
+        (learning.enabled && !learned.is_empty()).then(|| LearnedTools {
+            learned,
+            catalog: Arc::clone(&snapshot.catalog),
+            min_similarity: learning.min_similarity.max(BONUS_MIN_SIMILARITY),
+        })
+    }
+
+    /// Reports that a query was embedded in time.
+    pub fn query_answered(&self) {
+        if let Some(provider) = self.0.shared.provider.load_full() {
+            provider.query_answered();
+        }
+    }
+
+    /// Reports that a query was not embedded within `after`.
+    pub fn query_slow(&self, after: Duration) {
+        if let Some(provider) = self.0.shared.provider.load_full() {
+            provider.query_slow(after);
+        }
+    }
+
+    /// Reports that a query could not be embedded. Until the provider answers the background task again,
+    /// searches do not wait for it.
+    pub fn query_failed(&self, error: vmcp_embed::EmbedError) {
+        if let Some(provider) = self.0.shared.provider.load_full() {
+            provider.query_failed(error);
+        }
+    }
+}
+
+/// Returns the success of tools' calls that a ranking takes into account, by document number.
+fn reliability(book: &MetricsBook, catalog: &Catalog) -> Arc<[(usize, Reliability)]> {
+    let known = |metrics: &Arc<ToolMetrics>| {
+        let success_rate = metrics.recent_success_rate as f32;
+        let reliability = Reliability { calls: metrics.call_count, success_rate };
+        let tool = catalog.tool_of(&metrics.backend, &metrics.tool).into_iter();
+        let tool = tool.filter(|_| reliability.counts()).find(|tool| tool.definition.name == metrics.tool)?;
+        let document = catalog.tools.binary_search_by(|other| other.name.cmp(&tool.name)).ok()?;
+        Some((document, reliability))
+    };
+    let mut known: Vec<_> = book.all().filter_map(known).collect();
+    known.sort_unstable_by_key(|(document, _)| *document);
+    known.into()
+}
+
+/// True if the backend failed to connect, or connected but could not be listed: waiting longer is pointless.
+fn has_failed(status: &BackendStatus) -> bool {
+    status.state == BackendState::Failed
+        || (status.state == BackendState::Connected && status.last_error.is_some())
+}
+
+/// Returns the status of a backend that is configured and disabled; failed if that is for a `reason`.
+fn disabled_status(spec: &Backend, reason: Option<&String>) -> BackendStatus {
+    BackendStatus {
+        name: spec.name.to_string(),
+        transport: spec.transport.kind().to_owned(),
+        state: if reason.is_some() { BackendState::Failed } else { BackendState::Configured },
+        last_error: reason.cloned(),
+        ..BackendStatus::default()
+    }
+}

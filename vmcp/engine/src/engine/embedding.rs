@@ -1,0 +1,8 @@
+//! Embedding: the configured provider and its health; and other services that help to rank tools.
+
+pub mod configured;
+pub(super) mod provider;
+mod query_cache;
+pub mod ranking_services;
+mod regeneration;
+pub(super) mod worker;

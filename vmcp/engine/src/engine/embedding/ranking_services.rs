@@ -1,0 +1,70 @@
+//! Services that help to rank tools: a language model and a cross-encoder. Each is made when it is first
+//! asked for, and anew when its settings change.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use vmcp_config::{Llm, Rerank};
+use vmcp_embed::{ChatModel, ChatSettings, EmbedError, Reranker};
+
+use crate::engine::{Engine, Snapshot};
+use crate::search::reranking::{GuardedReranker, Reranking};
+
+/// The services of one process.
+#[derive(Default)]
+pub(in crate::engine) struct RankingServices {
+    language_model: Made<Llm, ChatModel>,
+    reranker: Made<Rerank, GuardedReranker>,
+}
+
+/// A service, and the settings that it was made of.
+struct Made<S, T>(Mutex<Option<(S, Arc<T>)>>);
+
+impl<S, T> Default for Made<S, T> {
+    fn default() -> Self {
+        Made(Mutex::default())
+    }
+}
+
+impl<S: Clone + PartialEq, T> Made<S, T> {
+    /// Returns the service of these settings.
+    fn get(&self, wanted: &S, build: impl FnOnce() -> Result<T, EmbedError>) -> Option<Arc<T>> {
+        let mut known = self.0.lock();
+        if let Some((_, made)) = known.as_ref().filter(|(settings, _)| settings == wanted) {
+            return Some(Arc::clone(made));
+        }
+        let service =
+            build().inspect_err(|error| tracing::error!(%error, "a service that ranks cannot be used"));
+        let service = Arc::new(service.ok()?);
+        *known = Some((wanted.clone(), Arc::clone(&service)));
+        Some(service)
+    }
+}
+
+impl Engine {
+    /// Returns the language model that ranks tools; `None` if none is configured.
+    pub fn chat_model(&self, snapshot: &Snapshot) -> Option<Arc<ChatModel>> {
+        let wanted = snapshot.config.optimizer.llm.as_ref()?;
+        let build = || {
+            ChatModel::new(ChatSettings {
+                endpoint: wanted.endpoint.to_string(),
+                model: wanted.model.clone(),
+                api_key: wanted.api_key.as_ref().map(|key| key.expose().to_owned()),
+                timeout: wanted.timeout,
+            })
+        };
+        self.0.shared.ranking_services.language_model.get(wanted, build)
+    }
+
+    /// Returns the service that orders the first hits anew; `None` if none is configured.
+    pub(in crate::engine) fn reranking(&self, snapshot: &Snapshot) -> Option<Reranking> {
+        let wanted = snapshot.config.optimizer.rerank.as_ref()?;
+        let service = self.0.shared.ranking_services.reranker.get(wanted, || reranker(wanted))?;
+        Some(Reranking { service, texts: Arc::clone(&snapshot.texts), candidates: wanted.candidates })
+    }
+}
+
+/// Makes the service of these settings; contacts nothing.
+pub fn reranker(wanted: &Rerank) -> Result<GuardedReranker, EmbedError> {
+    Reranker::new(wanted.endpoint.as_str(), wanted.timeout).map(GuardedReranker::new)
+}

@@ -1,0 +1,135 @@
+//! Refreshes that are waited for: a backend is listed anew on demand, and the difference to the recorded
+//! definitions is counted.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+use vmcp_backend::{BackendState, CallError, Request};
+use vmcp_config::status::DefinitionChanges;
+use vmcp_store::DefinitionKind;
+use vmcp_wire::methods;
+use vmcp_wire::owned::OwnedParams;
+
+use super::definition_changes::{self, KnownHashes};
+use crate::engine::{Engine, SETTLED_POLL_INTERVAL};
+
+/// Time limit of one backend's listing, all pages included; after it the refresh fails.
+const REFRESH_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Result of refreshing one backend.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refreshed {
+    /// The backend's name.
+    pub server: String,
+    /// The difference, or the reason for which there is none.
+    #[serde(flatten)]
+    pub outcome: RefreshOutcome,
+}
+
+/// The difference that a refresh found, or its failure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum RefreshOutcome {
+    /// Number of tools by what became of them.
+    Counted {
+        /// New tools.
+        added: usize,
+        /// Tools whose definition changed; of a forced refresh, also those that were embedded anew.
+        updated: usize,
+        /// Tools that are gone.
+        removed: usize,
+        /// Tools that are as before.
+        unchanged: usize,
+    },
+    /// The backend was not listed.
+    Failed {
+        /// The reason.
+        error: String,
+    },
+}
+
+/// Failure of a refresh.
+#[derive(Debug, thiserror::Error)]
+enum RefreshError {
+    #[error(transparent)]
+    Call(#[from] CallError),
+    #[error("{0}")]
+    Failed(String),
+    #[error("the listing took more than {} seconds", REFRESH_TIMEOUT.as_secs())]
+    Slow,
+    #[error("the cache failed; see the log")]
+    Cache,
+}
+
+impl Engine {
+    /// Lists backends anew and counts how their tools differ from what was recorded. `force` also embeds all
+    /// of them anew, and counts them as updated.
+    pub async fn refresh_and_wait(&self, backends: &[Arc<str>], force: bool) -> Vec<Refreshed> {
+        let listed = futures::future::join_all(backends.iter().map(|backend| self.list_anew(backend))).await;
+        // Once for all of them. The answer must not be ahead of what clients see and of the record.
+        self.0.conductor.rebuild_and_record().await;
+        let mut refreshed = Vec::with_capacity(backends.len());
+        for (backend, changes) in backends.iter().zip(listed) {
+            let outcome = match changes {
+                Ok(changes) => self.counted(backend, &changes, force).await,
+                Err(error) => {
+                    tracing::warn!(%backend, %error, "the backend could not be refreshed");
+                    RefreshOutcome::Failed { error: error.to_string() }
+                }
+            };
+            refreshed.push(Refreshed { server: backend.to_string(), outcome });
+        }
+        refreshed
+    }
+
+    /// Counts the changes of a listing; `force` embeds the backend's tools anew.
+    async fn counted(&self, backend: &str, changes: &DefinitionChanges, force: bool) -> RefreshOutcome {
+        let DefinitionChanges { added, mut updated, removed, mut unchanged, .. } = *changes;
+        if force && self.regenerate_embeddings(Some(backend)).await.is_ok_and(|done| done.embedded > 0) {
+            updated += std::mem::take(&mut unchanged);
+        }
+        RefreshOutcome::Counted { added, updated, removed, unchanged }
+    }
+
+    /// Lists a backend anew, and compares its tools with what was recorded.
+    async fn list_anew(&self, name: &Arc<str>) -> Result<DefinitionChanges, RefreshError> {
+        let snapshot = self.snapshot();
+        let unknown = || RefreshError::Failed(format!("no enabled backend is called `{name}`"));
+        let backend = snapshot.backends.get(name).ok_or_else(unknown)?;
+        let key = Arc::clone(name);
+        let recorded = self.0.shared.store(move |store| {
+            Ok((of_tools(definition_changes::known(store, &key)?), of_tools(store.removed_hashes(&key)?)))
+        });
+        let (known, removed) = recorded.await.ok_or(RefreshError::Cache)?;
+
+        // Connects if need be, and fails at once where that fails.
+        backend.request(Request::new(methods::TOOLS_LIST, &OwnedParams::empty())).await?;
+        let asked = SystemTime::now();
+        backend.refresh();
+        let listed = async {
+            loop {
+                let status = backend.status();
+                if status.last_refresh.is_some_and(|last| last >= asked) {
+                    return Ok(());
+                }
+                if status.state == BackendState::Failed {
+                    return Err(RefreshError::Failed(status.last_error.unwrap_or_default()));
+                }
+                tokio::time::sleep(SETTLED_POLL_INTERVAL).await;
+            }
+        };
+        tokio::time::timeout(REFRESH_TIMEOUT, listed).await.map_err(|_| RefreshError::Slow)??;
+        let discovered = backend.discovered().borrow().clone().unwrap_or_default();
+
+        let hashes = of_tools(definition_changes::hashes(&discovered));
+        let (_, changes) = definition_changes::compare(name, &known, &removed, &hashes, SystemTime::now());
+        Ok(changes)
+    }
+}
+
+/// Keeps the hashes of tools.
+fn of_tools(mut hashes: KnownHashes) -> KnownHashes {
+    hashes.retain(|(kind, _), _| *kind == DefinitionKind::Tool);
+    hashes
+}

@@ -1,0 +1,93 @@
+//! [`ReplicaReport`]: what one replica tells the others, as `GET /admin/replica` answers.
+
+use serde::{Deserialize, Serialize};
+use vmcp_search::learning::LearnedPair;
+use vmcp_store::ToolMetrics;
+
+use crate::search::context::ToolKey;
+
+/// The counts of one replica, and what it knows of replicas that are gone.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReplicaReport {
+    /// Id of the replica, as lasting as its database.
+    pub(crate) replica: String,
+    /// Metrics of tools that it counted itself.
+    pub(crate) tools: Vec<ToolMetrics>,
+    /// Metrics that replicas counted which are gone.
+    pub(crate) departed: Vec<DepartedReplica>,
+    /// Learned pairs.
+    pub(crate) learned: Vec<SharedPair>,
+    /// Changed definitions that an operator approved.
+    pub(crate) approved: Vec<ApprovedTool>,
+}
+
+/// The last report of a replica that is gone.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct DepartedReplica {
+    /// Id of the replica.
+    pub(crate) replica: String,
+    /// Time of its last report, in milliseconds.
+    pub(crate) at: i64,
+    /// Metrics of tools that it counted.
+    pub(crate) tools: Vec<ToolMetrics>,
+}
+
+/// A query, by its vector, and a tool that was used for it. The query's text stays where it was asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SharedPair {
+    pub(crate) id: String,
+    pub(crate) model: String,
+    pub(crate) vector: Vec<f32>,
+    pub(crate) server: String,
+    pub(crate) tool: String,
+    pub(crate) confidence: f64,
+    /// Time of the last use, in milliseconds.
+    pub(crate) last_used: i64,
+    /// True if the pair changes searches; a replica of an older version does not say.
+    #[serde(default = "default_corrects")]
+    pub(crate) corrects: bool,
+}
+
+const fn default_corrects() -> bool {
+    true
+}
+
+/// A changed definition that an operator approved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ApprovedTool {
+    pub(crate) server: String,
+    pub(crate) tool: String,
+    /// Hash of the approved definition.
+    pub(crate) hash: String,
+}
+
+impl From<&LearnedPair<ToolKey>> for SharedPair {
+    fn from(pair: &LearnedPair<ToolKey>) -> SharedPair {
+        let (server, tool) = &pair.tool;
+        SharedPair {
+            id: pair.id.clone(),
+            model: pair.model.to_string(),
+            vector: pair.vector.to_vec(),
+            server: server.to_string(),
+            tool: tool.to_string(),
+            confidence: pair.confidence,
+            last_used: pair.last_used,
+            corrects: pair.corrects,
+        }
+    }
+}
+
+impl From<&SharedPair> for LearnedPair<ToolKey> {
+    fn from(pair: &SharedPair) -> LearnedPair<ToolKey> {
+        LearnedPair {
+            id: pair.id.clone(),
+            model: pair.model.as_str().into(),
+            vector: pair.vector.as_slice().into(),
+            tool: (pair.server.as_str().into(), pair.tool.as_str().into()),
+            confidence: pair.confidence,
+            last_used: pair.last_used,
+            corrects: pair.corrects,
+        }
+    }
+}

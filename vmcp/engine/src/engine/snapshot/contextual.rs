@@ -1,0 +1,128 @@
+//! The tools that fit a context: chosen by their own texts and by learned pairs, once enough is known about
+//! such tasks. Uncertain, everything is listed.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use vmcp_config::{ContextSource, Exposure, NoContext};
+use vmcp_search::learning::{TierWeights, merge};
+
+use crate::access::identity::PrincipalKey;
+use crate::engine::{Engine, PagedList, Snapshot, View};
+use crate::optim::names::NameStyle;
+use crate::search::context::{Context, ContextKey, Contexts, Learned, Learner, QueryEmbedding, ToolKey};
+use crate::search::{Degraded, QueryVectors, embed_query};
+
+/// Rounding of confidences: three identical pairs may give .29999 instead of .3.
+const TOLERANCE: f32 = 1e-6;
+
+/// The choice of tools for a context.
+#[derive(Debug)]
+pub struct Choice {
+    /// Confidence in the knowledge about such tasks, 0 to 1.
+    pub confidence: f32,
+    /// Chosen documents, best first; `None`: too little is known, so that everything is listed.
+    pub documents: Option<Vec<usize>>,
+}
+
+impl Engine {
+    /// The contexts of clients.
+    pub fn contexts(&self) -> &Arc<Contexts> {
+        &self.0.shared.contexts
+    }
+
+    /// The observer that learns from calls.
+    pub fn learner(&self) -> &Arc<Learner> {
+        &self.0.shared.learner
+    }
+
+    /// Embeds what a client is busy with; `None` without an embedding provider.
+    pub async fn embed_context(
+        &self,
+        snapshot: &Snapshot,
+        text: &str,
+    ) -> Result<Option<QueryEmbedding>, Degraded> {
+        let searcher = self.searcher(snapshot);
+        if matches!(searcher.vectors, QueryVectors::Off) {
+            return Ok(None);
+        }
+        embed_query(&searcher, text).await.map(Some)
+    }
+
+    /// Returns the list of tools of a client that has set a context, and remembers it in the context. `None`:
+    /// the client gets the list that everyone gets.
+    pub fn contextual_list(
+        &self,
+        snapshot: &Snapshot,
+        view: &View,
+        key: Option<ContextKey>,
+        principal: PrincipalKey,
+        style: NameStyle,
+    ) -> Option<PagedList> {
+        let optimizer = &snapshot.config.optimizer;
+        if !optimizer.enabled || view.exposure() != Exposure::Contextual {
+            return None;
+        }
+        let key = key?;
+        let context = self.contexts().with(key, principal, |context| Context::clone(context))?;
+        let choice = choose(snapshot, view, &self.learner().learned(), &context);
+        let listed = choice.documents.as_deref().unwrap_or_default();
+        let keys: HashSet<ToolKey> = listed.iter().filter_map(|at| tool_key(view, *at)).collect();
+        // Everything is no choice: a use of it teaches less.
+        self.contexts().with(key, principal, |context| context.listed = keys);
+        if let Some(documents) = choice.documents {
+            return Some(view.chosen_list(style, &snapshot.config, &documents));
+        }
+        // The zero behind keeps a negative zero from being told as `-0.00`.
+        tracing::debug!("cold start confidence={:.2}", choice.confidence.max(0.0) + 0.0);
+        let all = || view.chosen_list(style, &snapshot.config, &view.documents());
+        (optimizer.contextual.no_context == NoContext::None).then(all)
+    }
+}
+
+/// Chooses the tools of a view for a context.
+pub fn choose(snapshot: &Snapshot, view: &View, learned: &Learned, context: &Context) -> Choice {
+    let optimizer = &snapshot.config.optimizer;
+    let settings = &optimizer.contextual;
+    if settings.context_source != ContextSource::Embeddings {
+        let visible = view.documents().into_iter();
+        if let Some(mut documents) = snapshot.tagged_tools().documents_for(&context.query, visible) {
+            documents.truncate(settings.top_k);
+            let documents = Some(documents).filter(|documents| !documents.is_empty());
+            return Choice { confidence: 1.0, documents };
+        }
+        if settings.context_source == ContextSource::Keywords {
+            return Choice { confidence: 0.0, documents: None };
+        }
+    }
+    let Some(QueryEmbedding { model, vector }) = &context.embedding else {
+        return Choice { confidence: 0.0, documents: None };
+    };
+    let confidence = learned.confidence(model, vector, optimizer.learning.min_similarity);
+    if confidence + TOLERANCE < settings.cold_start_threshold {
+        return Choice { confidence, documents: None };
+    }
+    let candidates = settings.top_k * 2;
+    let by_text = snapshot.index.nearest(vector, Some(view.visible()), candidates);
+    let by_use = learned.nearest(model, vector, candidates).into_iter();
+    let by_use: Vec<_> =
+        by_use.filter_map(|(cosine, pair)| Some((document(snapshot, view, &pair.tool)?, cosine))).collect();
+    let weights = TierWeights { text: settings.static_weight, learned: settings.dynamic_weight };
+    let chosen = merge(&by_text, &by_use, weights, settings.top_k);
+    let documents = chosen.into_iter().map(|(document, _)| document).collect::<Vec<_>>();
+    // Without vectors there is nothing to choose by, and a list of nothing would hide everything.
+    Choice { confidence, documents: Some(documents).filter(|documents| !documents.is_empty()) }
+}
+
+/// Returns the document of a tool, if the view shows it.
+fn document(snapshot: &Snapshot, view: &View, (backend, name): &ToolKey) -> Option<usize> {
+    let found = view.tools_of(backend, name);
+    let tool = found.into_iter().find(|tool| tool.definition.name == **name)?;
+    snapshot.unfiltered().position(&tool.name)
+}
+
+/// Returns the lasting name of a document's tool.
+pub fn tool_key(view: &View, document: usize) -> Option<ToolKey> {
+    let tool = view.document(document)?;
+    Some((Arc::clone(&tool.backend), tool.definition.name.as_str().into()))
+}

@@ -1,0 +1,264 @@
+//! Views: the part of the catalog that clients with the same [`Permissions`] may list, find and call. Code
+//! that acts for a client goes through a view.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use vmcp_config::{Config, Exposure, NoContext};
+use vmcp_model::catalog::{Catalog, CatalogPrompt, CatalogTool, ResourceTarget};
+use vmcp_model::tokens;
+use vmcp_search::Visible;
+use vmcp_wire::lists::pages;
+use vmcp_wire::translate::{Hints, Scope};
+
+use super::list::{ListEntry, PagedList};
+use super::permissions::{Permissions, chosen};
+use super::user_interfaces::interfaces;
+use crate::optim::definitions::{Definition, definitions};
+use crate::optim::names::{NameStyle, OwnName, own_name};
+
+/// Lifetime of a list in a client's cache, in milliseconds. A client that follows `list_changed` drops its
+/// copy at once; any other is behind by no more than this.
+const LIST_TTL_MS: u64 = 1000;
+
+/// The lists that an identity gets, and the tools that it may find and call.
+#[derive(Debug)]
+pub struct View {
+    permissions: Arc<Permissions>,
+    exposure: Exposure,
+    scope: Scope,
+    catalog: Arc<Catalog>,
+    /// `tools/list` with our own tools spelled `optim.find_tool`.
+    dotted: Arc<PagedList>,
+    /// `tools/list` with our own tools spelled `optim_find_tool`.
+    underscore: Arc<PagedList>,
+    prompts: Arc<PagedList>,
+    resources: Arc<PagedList>,
+    templates: Arc<PagedList>,
+    /// Backends of tools' user interfaces, by URI.
+    interfaces: HashMap<Box<str>, Arc<str>>,
+    /// Number of visible tools.
+    pub visible_tools: usize,
+    /// Tokens that listing every visible tool costs.
+    pub baseline_tokens: u64,
+    /// Tokens that the definitions of our own tools cost.
+    pub optimizer_tokens: u64,
+}
+
+impl View {
+    /// Builds the view with `permissions` on a catalog. Lists that are the same as in `before` are shared
+    /// with it; `scope` says if caches may share them too.
+    pub(super) fn new(
+        permissions: &Arc<Permissions>,
+        exposure: Exposure,
+        scope: Scope,
+        catalog: &Arc<Catalog>,
+        config: &Config,
+        before: Option<&View>,
+    ) -> View {
+        let usable = || chosen(&catalog.tools, &permissions.tools);
+        let optimizer = &config.optimizer;
+        let own = |style| own_definitions(style, config, permissions);
+        let (dotted, underscore) = (own(NameStyle::Dotted), own(NameStyle::Underscore));
+        let sizes = |own: &[Definition]| own.iter().map(|definition| definition.size).collect::<Vec<_>>();
+        let all = usable().map(|tool| tool.size);
+        let lists_everything = !optimizer.enabled
+            || match exposure {
+                Exposure::All => true,
+                Exposure::MetaOnly => false,
+                Exposure::Contextual => optimizer.contextual.no_context == NoContext::All,
+                Exposure::Auto => {
+                    tokens::estimate(all.chain(sizes(&dotted))) <= u64::from(optimizer.auto_token_budget)
+                }
+            };
+        let shows = |tool: &CatalogTool| lists_everything || optimizer.pinned_tools.contains(&tool.name);
+        let tools = |own: &[Definition]| {
+            let own = own.iter().map(|own| ListEntry::new(&own.name, own.raw.clone().into()));
+            let backends = usable().filter(|tool| shows(tool));
+            let backends = backends.map(|tool| ListEntry::tool(&tool.name, Arc::clone(&tool.raw)));
+            own.chain(backends).collect()
+        };
+        let entry = |key: &str, raw: &RawValue| ListEntry::new(key, raw.to_owned().into());
+        let prompts = chosen(&catalog.prompts, &permissions.prompts);
+        let resources = chosen(&catalog.resources, &permissions.resources);
+        let templates = chosen(&catalog.templates, &permissions.templates);
+        let list = |kind, entries, before: Option<&Arc<PagedList>>| {
+            let list = PagedList::new(kind, entries, Hints { ttl_ms: LIST_TTL_MS, scope });
+            match before {
+                Some(before) => list.or_same(before),
+                None => Arc::new(list),
+            }
+        };
+        View {
+            dotted: list(pages::List::Tools, tools(&dotted), before.map(|before| &before.dotted)),
+            underscore: list(pages::List::Tools, tools(&underscore), before.map(|before| &before.underscore)),
+            prompts: list(
+                pages::List::Prompts,
+                prompts.map(|prompt| ListEntry::new(&prompt.name, Arc::clone(&prompt.raw))).collect(),
+                before.map(|before| &before.prompts),
+            ),
+            resources: list(
+                pages::List::Resources,
+                resources.map(|r| entry(&r.definition.uri, &r.definition.raw)).collect(),
+                before.map(|before| &before.resources),
+            ),
+            templates: list(
+                pages::List::ResourceTemplates,
+                templates.map(|t| entry(&t.definition.uri_template, &t.definition.raw)).collect(),
+                before.map(|before| &before.templates),
+            ),
+            interfaces: interfaces(usable()),
+            visible_tools: permissions.tools.len(),
+            baseline_tokens: tokens::estimate(usable().map(|tool| tool.size)),
+            optimizer_tokens: tokens::estimate(sizes(&dotted)),
+            catalog: Arc::clone(catalog),
+            permissions: Arc::clone(permissions),
+            exposure,
+            scope,
+        }
+    }
+
+    /// The tools that are listed: those of the client's profile, or the server's.
+    pub fn exposure(&self) -> Exposure {
+        self.exposure
+    }
+
+    /// Returns a list, with our own tools spelled as the client can take them.
+    pub fn list(&self, kind: pages::List, style: NameStyle) -> &PagedList {
+        match (kind, style) {
+            (pages::List::Tools, NameStyle::Dotted) => &self.dotted,
+            (pages::List::Tools, NameStyle::Underscore) => &self.underscore,
+            (pages::List::Prompts, _) => &self.prompts,
+            (pages::List::Resources, _) => &self.resources,
+            (pages::List::ResourceTemplates, _) => &self.templates,
+        }
+    }
+
+    /// Makes a list of tools for one client: vmcp's own, the pinned ones, and those of these documents.
+    pub(in crate::engine) fn chosen_list(
+        &self,
+        style: NameStyle,
+        config: &Config,
+        documents: &[usize],
+    ) -> PagedList {
+        let own = own_definitions(style, config, &self.permissions);
+        let own = own.into_iter().map(|own| ListEntry::new(&own.name, own.raw.into()));
+        let pinned = self.tools().filter(|tool| config.optimizer.pinned_tools.contains(&tool.name));
+        let mut tools: Vec<_> = documents.iter().filter_map(|at| self.document(*at)).chain(pinned).collect();
+        tools.sort_by(|one, other| one.name.cmp(&other.name));
+        tools.dedup_by(|one, other| one.name == other.name);
+        let tools = tools.into_iter().map(|tool| ListEntry::tool(&tool.name, Arc::clone(&tool.raw)));
+        let hints = Hints { ttl_ms: LIST_TTL_MS, scope: Scope::Private };
+        PagedList::new(pages::List::Tools, own.chain(tools).collect(), hints)
+    }
+
+    /// Returns the documents of all tools of this view.
+    pub fn documents(&self) -> Vec<usize> {
+        (0..self.catalog.tools.len()).filter(|at| self.permissions.tools.contains(*at)).collect()
+    }
+
+    /// The permissions that this view shows.
+    pub(super) fn permissions(&self) -> &Arc<Permissions> {
+        &self.permissions
+    }
+
+    /// Says if the lists are the same for everyone, so that shared caches may keep them.
+    pub fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    /// Tools that may be found and called, by position in [`Catalog::tools`]; the lists may show fewer.
+    pub fn visible(&self) -> &Arc<Visible> {
+        &self.permissions.tools
+    }
+
+    /// Returns the tool with this name.
+    pub fn tool(&self, name: &str) -> Option<&Arc<CatalogTool>> {
+        self.document(self.catalog.position(name)?)
+    }
+
+    /// Returns all tools of this view, sorted by name.
+    pub fn tools(&self) -> impl Iterator<Item = &Arc<CatalogTool>> {
+        chosen(&self.catalog.tools, &self.permissions.tools)
+    }
+
+    /// Returns the tools whose name is this one but for letter case.
+    pub fn tools_like(&self, name: &str) -> Vec<&Arc<CatalogTool>> {
+        self.tools().filter(|tool| tool.name.eq_ignore_ascii_case(name)).collect()
+    }
+
+    /// Returns the tools of `backend` that `name` may mean: one, unless several differ only in letter case.
+    pub fn tools_of(&self, backend: &str, name: &str) -> Vec<&Arc<CatalogTool>> {
+        let found = self.catalog.tool_of(backend, name);
+        found.into_iter().filter(|tool| self.permissions.has_tool(&self.catalog, tool)).collect()
+    }
+
+    /// Returns the tool that the index has under this number.
+    pub fn document(&self, number: usize) -> Option<&Arc<CatalogTool>> {
+        self.catalog.tools.get(number).filter(|_| self.permissions.tools.contains(number))
+    }
+
+    /// Returns the prompt with this name.
+    pub fn prompt(&self, name: &str) -> Option<&Arc<CatalogPrompt>> {
+        let at = self.catalog.prompts.binary_search_by(|prompt| prompt.name.as_str().cmp(name)).ok()?;
+        self.catalog.prompts.get(at).filter(|_| self.permissions.prompts.contains(at))
+    }
+
+    /// Returns the resource or template that serves a URI. A template counts if it is listed or not: policies
+    /// are asked about the URI.
+    pub fn resource(&self, uri: &str) -> Option<ResourceTarget<'_>> {
+        self.catalog.resources_for(uri).find(|target| match target {
+            ResourceTarget::Resource(_) => {
+                let at =
+                    self.catalog.resources.binary_search_by(|other| other.definition.uri.as_str().cmp(uri));
+                at.is_ok_and(|at| self.permissions.resources.contains(at))
+            }
+            ResourceTarget::Template(_) => true,
+        })
+    }
+
+    /// True if a backend serves a URI, but not for this identity. Then no other way to this URI may be tried
+    /// either.
+    pub fn hides(&self, uri: &str) -> bool {
+        self.catalog.resources_for(uri).next().is_some() && self.resource(uri).is_none()
+    }
+
+    /// Returns the backend whose tool names a URI as its user interface.
+    pub fn interface(&self, uri: &str) -> Option<&Arc<str>> {
+        self.interfaces.get(uri)
+    }
+
+    /// Returns the resource template with this URI template.
+    pub fn template(&self, template: &str) -> Option<ResourceTarget<'_>> {
+        let permitted = chosen(&self.catalog.templates, &self.permissions.templates);
+        let mut named = permitted.filter(|other| other.definition.uri_template == template);
+        Some(ResourceTarget::Template(named.next()?))
+    }
+
+    /// True if this identity may know of the backend.
+    pub fn has_backend(&self, name: &str) -> bool {
+        self.permissions.backends.as_ref().is_none_or(|backends| backends.contains(name))
+    }
+
+    /// True if this identity may know of every backend.
+    pub(super) fn has_all_backends(&self) -> bool {
+        self.permissions.backends.is_none()
+    }
+
+    /// Returns which lists differ from those of `before`: tools, resources (or templates), prompts.
+    pub(in crate::engine) fn changed_since(&self, before: &View) -> [bool; 3] {
+        let is_new = |list: fn(&View) -> &Arc<PagedList>| !Arc::ptr_eq(list(self), list(before));
+        [is_new(|v| &v.dotted), is_new(|v| &v.resources) || is_new(|v| &v.templates), is_new(|v| &v.prompts)]
+    }
+}
+
+/// Returns the definitions of the own tools that the permissions include.
+fn own_definitions(style: NameStyle, config: &Config, permissions: &Permissions) -> Vec<Definition> {
+    let own = if config.optimizer.enabled { definitions(style, config) } else { Vec::new() };
+    let permitted = |own: &Definition| match own_name(&own.name) {
+        Some(OwnName::Reserved(tool) | OwnName::Bare(tool)) => permissions.has_own(tool),
+        Some(OwnName::Unknown) | None => false,
+    };
+    own.into_iter().filter(permitted).collect()
+}

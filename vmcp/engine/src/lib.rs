@@ -1,0 +1,22 @@
+//! The engine: keeps one immutable snapshot of every backend's definitions, and searches it. Arrows point
+//! from a room to the rooms that it imports:
+//!
+//! ```text
+//! engine ──► optim (signatures of vmcp's own tools), schema
+//!    │
+//!    ├─────► search (find_tool's ranking, contexts, rerankers)
+//!    │          │
+//!    └─────► telemetry (call records, metrics, audit) ──► access (principals, policies, credentials)
+//!
+//! folders: places of files on this machine
+//! ```
+
+pub mod access;
+pub mod engine;
+pub mod folders;
+pub mod optim;
+pub mod schema;
+pub mod search;
+pub mod telemetry;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;

@@ -1,0 +1,10 @@
+//! Schemas of tools: a bound of what they cost to evaluate, and the check of a call's arguments and of its
+//! structured result against them.
+
+mod blocking;
+mod check;
+mod coercion;
+mod cost;
+
+pub use check::ToolChecks;
+pub use coercion::repaired;

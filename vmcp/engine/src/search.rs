@@ -1,0 +1,360 @@
+//! The one search behind find_tool, `vmcp find` and `vmcp eval`: embeds the query, scans the index and
+//! reports a degraded search.
+//!
+//! A missing or slow embedding provider never fails a search: keywords answer alone, and
+//! [`SearchResult::degraded`] gives the reason.
+
+pub mod context;
+pub mod reranking;
+pub mod topics;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::timeout;
+use tracing::field::Empty;
+use tracing::{Instrument, Span, info_span};
+use vmcp_embed::{EmbedError, Embedder};
+use vmcp_model::catalog::Catalog;
+use vmcp_search::{Clause, Index, Query, Ranking, Reliability, SearchMode, Visible, rerank, split_clauses};
+
+use context::{Learned, QueryEmbedding, ToolKey};
+use reranking::Reranking;
+
+/// Time that a search waits for the embedding of its query; then keywords answer alone.
+const QUERY_EMBEDDING_TIMEOUT: Duration = Duration::from_secs(2);
+/// From this many tools on, a scan runs on a blocking thread: it takes long enough to delay the connections
+/// of an async thread.
+const MIN_OFFLOADED_TOOLS: usize = 1000;
+
+/// An index, the source of query vectors and the ranking settings. Cheap to clone.
+#[derive(Clone)]
+pub struct Searcher {
+    /// The tools.
+    pub index: Arc<Index>,
+    /// Source of the query's vector.
+    pub vectors: QueryVectors,
+    /// Success of tools' calls by document number, in ascending order.
+    pub reliability: Arc<[(usize, Reliability)]>,
+    /// Learned pairs; `None`: there are none, or they are off.
+    pub learned: Option<LearnedTools>,
+    /// Service that orders the first hits anew; `None`: their order stays.
+    pub reranking: Option<Reranking>,
+    /// Ranking.
+    pub settings: SearchSettings,
+}
+
+/// Learned pairs, and the catalog that says which documents their tools are.
+#[derive(Clone)]
+pub struct LearnedTools {
+    /// The pairs.
+    pub learned: Arc<Learned>,
+    /// The catalog of the index.
+    pub catalog: Arc<Catalog>,
+    /// Similarity below which a pair says nothing about the query.
+    pub min_similarity: f32,
+}
+
+impl LearnedTools {
+    /// Returns how strongly the pairs speak for documents, in ascending order of these.
+    fn strengths(&self, model: &str, query: &[f32]) -> Vec<(usize, f32)> {
+        let strengths = self.learned.strengths(model, query, self.min_similarity).into_iter();
+        let document = |((backend, name), strength): (ToolKey, f32)| {
+            let found = self.catalog.tool_of(&backend, &name).into_iter();
+            let tool = found.into_iter().find(|tool| *tool.definition.name == *name)?;
+            Some((self.catalog.position(&tool.name)?, strength))
+        };
+        let mut strengths: Vec<_> = strengths.filter_map(document).collect();
+        strengths.sort_by_key(|(document, _)| *document);
+        strengths
+    }
+}
+
+/// Source of a query's vector.
+#[derive(Clone)]
+pub enum QueryVectors {
+    /// None, by configuration: keywords alone.
+    Off,
+    /// None at present: the provider is down.
+    Down(EmbedError),
+    /// The model that embedded the tools.
+    From(Arc<dyn Embedder>),
+}
+
+/// Ranking settings.
+#[derive(Debug, Clone)]
+pub struct SearchSettings {
+    /// Most hits if the request names no limit.
+    pub limit: usize,
+    /// Weight of the vectors, 0 (keywords only) to 1 (vectors only).
+    pub semantic_ratio: f32,
+    /// Cosine distance beyond which a tool is not found by its vector.
+    pub distance_threshold: Option<f32>,
+    /// Weight of tools' success rates, 0 (none) to 1.
+    pub reliability_weight: f32,
+    /// Weight of what was learned, 0 (none) to 1.
+    pub learned_weight: f32,
+    /// Time to wait for the embedding of the query.
+    pub query_deadline: Duration,
+}
+
+impl From<&vmcp_config::Search> for SearchSettings {
+    fn from(search: &vmcp_config::Search) -> SearchSettings {
+        SearchSettings {
+            limit: search.max_tools,
+            semantic_ratio: search.hybrid_semantic_ratio,
+            distance_threshold: search.semantic_distance_threshold,
+            reliability_weight: search.reliability_weight,
+            learned_weight: search.learned_weight,
+            query_deadline: QUERY_EMBEDDING_TIMEOUT,
+        }
+    }
+}
+
+/// A search request.
+#[derive(Debug, Clone, Copy)]
+pub struct SearchRequest<'a> {
+    /// Task that the tool should do.
+    pub description: &'a str,
+    /// Terms; may be empty.
+    pub keywords: &'a str,
+    /// Most hits; the configured number if absent.
+    pub limit: Option<usize>,
+    /// Tools that the caller may see; `None`: all.
+    pub visible: Option<&'a Arc<Visible>>,
+    /// Adds an explanation to each hit.
+    pub explain: bool,
+}
+
+/// The result of a search.
+#[derive(Debug)]
+pub struct SearchResult {
+    /// The ranked hits.
+    pub ranking: Ranking,
+    /// Reason, if the search had to do without something.
+    pub degraded: Option<Degraded>,
+    /// Time that the provider took for the query's vectors, if it was asked.
+    pub embedding_took: Option<Duration>,
+}
+
+/// Reasons for a degraded search.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Degraded {
+    /// No tool has a vector yet.
+    #[error("the tools are not embedded yet")]
+    NoVectors,
+    /// Some tools have no vector yet; they are ranked by keywords.
+    #[error("{missing} of {visible} tools are not embedded yet")]
+    SomeVectors {
+        /// Tools without a vector.
+        missing: usize,
+        /// Tools searched.
+        visible: usize,
+    },
+    /// The query was not embedded. The text names no address: callers read it.
+    #[error("the query could not be embedded ({})", .0.category())]
+    Provider(EmbedError),
+    /// The query was not embedded in time.
+    #[error("the query was not embedded within {} seconds", .0.as_secs_f32())]
+    Slow(Duration),
+    /// The query's vector does not fit the tools'; the model has just changed.
+    #[error("the embedding model has changed; the tools are being embedded anew")]
+    OtherModel,
+    /// The first hits were not ordered anew. The text names no address.
+    #[error("the first hits were not re-ranked ({0})")]
+    NotReranked(String),
+}
+
+impl Degraded {
+    /// True if the search had to do without vectors.
+    pub fn lacks_vectors(&self) -> bool {
+        !matches!(self, Degraded::NotReranked(_))
+    }
+}
+
+/// Searches. Never fails: if one arm has no input, the other answers, and the result says so.
+pub async fn search(searcher: &Searcher, request: SearchRequest<'_>) -> SearchResult {
+    let description = request.description.trim();
+    let whole = whole_query(description, request.keywords);
+    // One batch for the whole query and its clauses: a provider takes little longer for it than for one text.
+    let texts: Vec<String> = std::iter::once(whole).chain(split_clauses(description)).collect();
+    let asked = searcher.asks_provider().then(Instant::now);
+    let (vectors, unembedded) = match embed(searcher, &texts).await {
+        Ok(vectors) => (vectors, None),
+        Err(reason) => (Vec::new(), Some(reason)),
+    };
+    let embedding_took = asked.map(|asked| asked.elapsed());
+    let learned = learned(searcher, vectors.first()).await;
+    let limit = request.limit.unwrap_or(searcher.settings.limit);
+    let scan = Arc::new(Scan {
+        index: Arc::clone(&searcher.index),
+        visible: request.visible.map(Arc::clone),
+        texts,
+        vectors,
+        reliability: Arc::clone(&searcher.reliability),
+        learned,
+        limit: searcher.reranking.as_ref().map_or(limit, |reranking| limit.max(reranking.candidates)),
+        settings: searcher.settings.clone(),
+        explain: request.explain,
+        span: Span::current(),
+    });
+    let mut ranking = if searcher.index.len() < MIN_OFFLOADED_TOOLS {
+        scan.run()
+    } else {
+        let scanner = Arc::clone(&scan);
+        // The task fails only when the runtime is going down; then this thread answers.
+        tokio::task::spawn_blocking(move || scanner.run()).await.unwrap_or_else(|_| scan.run())
+    };
+    let not_reranked = order_anew(searcher, &scan, &mut ranking).await.err();
+    ranking.hits.truncate(limit);
+    let without_vectors = match unembedded {
+        _ if !searcher.wants_vectors() => None,
+        Some(reason) => Some(reason),
+        None if ranking.mode == SearchMode::Keyword && ranking.visible > 0 => Some(Degraded::OtherModel),
+        None if ranking.without_vector > 0 => {
+            Some(Degraded::SomeVectors { missing: ranking.without_vector, visible: ranking.visible })
+        }
+        None => None,
+    };
+    let degraded = without_vectors.or(not_reranked.map(Degraded::NotReranked));
+    SearchResult { ranking, degraded, embedding_took }
+}
+
+/// Orders the first hits by the re-ranking service, if there is one and there is anything to order; an error
+/// in words leaves them as they are.
+async fn order_anew(searcher: &Searcher, scan: &Scan, ranking: &mut Ranking) -> Result<(), String> {
+    let Some(Reranking { service, texts, candidates }) = &searcher.reranking else { return Ok(()) };
+    let query = scan.texts.first().filter(|query| !query.is_empty());
+    let Some(query) = query.filter(|_| ranking.hits.len() > 1) else { return Ok(()) };
+    let text = |document: usize| texts.get(document).map_or("", String::as_str);
+    let read: Vec<&str> = ranking.hits.iter().take(*candidates).map(|hit| text(hit.document)).collect();
+    let traced = info_span!("search.rerank", tools = read.len());
+    let scores = service.scores(query, &read).instrument(traced).await?;
+    rerank(ranking, &scores, &Query { explain: scan.explain, ..scan.experience() });
+    Ok(())
+}
+
+/// Returns the text of a query for both arms: description and keywords.
+pub fn whole_query(description: &str, keywords: &str) -> String {
+    [description.trim(), keywords.trim()].join(" ").trim().to_owned()
+}
+
+/// Embeds one text as searches embed queries, and names the model.
+pub async fn embed_query(searcher: &Searcher, text: &str) -> Result<QueryEmbedding, Degraded> {
+    let embedder = match &searcher.vectors {
+        QueryVectors::Off => return Err(Degraded::NoVectors),
+        QueryVectors::Down(error) => return Err(Degraded::Provider(error.clone())),
+        QueryVectors::From(embedder) => embedder,
+    };
+    let deadline = searcher.settings.query_deadline;
+    let texts = [text.to_owned()];
+    let asked = async { Ok((embedder.embed(&texts).await?, embedder.model_id().await?)) };
+    let answered = timeout(deadline, asked).await.map_err(|_| Degraded::Slow(deadline))?;
+    let (vectors, model) = answered.map_err(Degraded::Provider)?;
+    let vector = vectors.into_iter().next().ok_or(Degraded::NoVectors)?;
+    Ok(QueryEmbedding { model: model.into(), vector: vector.into() })
+}
+
+/// Returns what was learned about a query, by document.
+async fn learned(searcher: &Searcher, query: Option<&Vec<f32>>) -> Vec<(usize, f32)> {
+    let (Some(learned), Some(query), QueryVectors::From(embedder)) =
+        (&searcher.learned, query, &searcher.vectors)
+    else {
+        return Vec::new();
+    };
+    // The provider has just embedded the query, so that it knows its model.
+    match embedder.model_id().await {
+        Ok(model) => learned.strengths(&model, query),
+        Err(_) => Vec::new(),
+    }
+}
+
+impl Searcher {
+    /// True if vectors would influence the ranking.
+    fn wants_vectors(&self) -> bool {
+        let off = matches!(self.vectors, QueryVectors::Off);
+        !off && self.settings.semantic_ratio > 0.0 && !self.index.is_empty()
+    }
+
+    /// True if a search asks the provider for anything.
+    fn asks_provider(&self) -> bool {
+        let reachable = matches!(self.vectors, QueryVectors::From(_));
+        reachable && self.wants_vectors() && self.index.vectors().count() > 0
+    }
+}
+
+/// Embeds the query's texts; returns no vectors if they would not influence the ranking.
+async fn embed(searcher: &Searcher, texts: &[String]) -> Result<Vec<Vec<f32>>, Degraded> {
+    let embedder = match &searcher.vectors {
+        _ if !searcher.wants_vectors() => return Ok(Vec::new()),
+        QueryVectors::Off => return Ok(Vec::new()),
+        QueryVectors::Down(error) => return Err(Degraded::Provider(error.clone())),
+        QueryVectors::From(_) if searcher.index.vectors().count() == 0 => return Err(Degraded::NoVectors),
+        QueryVectors::From(embedder) => embedder,
+    };
+    let deadline = searcher.settings.query_deadline;
+    let span = info_span!("embedding.query", texts = texts.len());
+    match timeout(deadline, embedder.embed(texts)).instrument(span).await {
+        Ok(Ok(vectors)) => Ok(vectors),
+        Ok(Err(error)) => Err(Degraded::Provider(error)),
+        Err(_) => Err(Degraded::Slow(deadline)),
+    }
+}
+
+/// The computing part of a search, which does not wait.
+struct Scan {
+    index: Arc<Index>,
+    visible: Option<Arc<Visible>>,
+    /// The whole query, then its clauses.
+    texts: Vec<String>,
+    /// One for each text, or none.
+    vectors: Vec<Vec<f32>>,
+    reliability: Arc<[(usize, Reliability)]>,
+    /// Strength of learned pairs by document, in ascending order.
+    learned: Vec<(usize, f32)>,
+    limit: usize,
+    settings: SearchSettings,
+    explain: bool,
+    span: Span,
+}
+
+impl Scan {
+    /// Returns a query with nothing but what is known of tools by their use.
+    fn experience(&self) -> Query<'_> {
+        Query {
+            reliability: &self.reliability,
+            reliability_weight: self.settings.reliability_weight,
+            learned: &self.learned,
+            learned_weight: self.settings.learned_weight,
+            ..Query::default()
+        }
+    }
+
+    fn run(&self) -> Ranking {
+        let vector = |at: usize| self.vectors.get(at).map(Vec::as_slice);
+        let mut texts = self.texts.iter().enumerate().map(|(at, text)| Clause { text, vector: vector(at) });
+        let whole = texts.next().unwrap_or(Clause { text: "", vector: None });
+        let clauses: Vec<_> = texts.collect();
+        // Both arms share one pass over the index, so their spans cover the same time.
+        let keyword = info_span!(parent: &self.span, "search.keyword", matches = Empty).entered();
+        let semantic = whole.vector.map(|_| {
+            info_span!(parent: &self.span, "search.semantic", tools = self.index.vectors().count()).entered()
+        });
+        let ranking = self.index.search(
+            &Query {
+                text: whole.text,
+                vector: whole.vector,
+                clauses: &clauses,
+                limit: self.limit,
+                semantic_ratio: self.settings.semantic_ratio,
+                distance_threshold: self.settings.distance_threshold,
+                explain: self.explain,
+                ..self.experience()
+            },
+            self.visible.as_deref(),
+        );
+        drop(semantic);
+        keyword.record("matches", ranking.keyword_matches);
+        ranking
+    }
+}

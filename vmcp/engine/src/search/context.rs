@@ -1,0 +1,21 @@
+//! Contexts: the task that a client is busy with, in its own words (set_context), and what its use of tools
+//! then teaches.
+//!
+//! [`Contexts`] keeps them, bounded, by session or by handle. [`Learner`] observes calls and hands each use
+//! of a tool within a context to a thread that keeps the learned pairs in `state.db`. The arithmetic is
+//! [`vmcp_search::learning`]; the engine chooses the tools of a context.
+
+pub(crate) mod contexts;
+pub(crate) mod learner;
+
+use std::sync::Arc;
+
+pub use contexts::ContextKey;
+pub use contexts::{Context, Contexts, QueryEmbedding};
+pub use learner::Learner;
+
+/// A backend and its own name of a tool: outlives catalogs and renames.
+pub(crate) type ToolKey = (Arc<str>, Arc<str>);
+
+/// All pairs that were learned.
+pub type Learned = vmcp_search::learning::Learned<ToolKey>;

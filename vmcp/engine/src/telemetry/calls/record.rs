@@ -1,0 +1,179 @@
+//! [`CallRecord`]: the facts of one call, however it was made.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use vmcp_backend::{CallError, SessionId, Transmission};
+use vmcp_config::OptimTool;
+use vmcp_model::catalog::CatalogTool;
+use vmcp_wire::methods;
+
+use crate::access::identity::Principal;
+use crate::access::policy::PolicyId;
+use crate::search::context::ContextKey;
+
+/// The facts of one call of an own tool, or of one authorized or denied way to a backend. Results are no part
+/// of it, except the first words of an error; arguments only if an observer asks for them.
+#[derive(Debug, Clone)]
+pub struct CallRecord {
+    /// The caller.
+    pub principal: Principal,
+    /// The caller's session, in the legacy era.
+    pub session: Option<SessionId>,
+    /// The context within which the client called, if it named one; else that of its session.
+    pub context: Option<ContextKey>,
+    /// The way that the call came.
+    pub origin: Origin,
+    /// The MCP method.
+    pub method: Cow<'static, str>,
+    /// The backend; `None` for find_tool, and for a call_tool that found no target.
+    pub backend: Option<Arc<str>>,
+    /// The tool that ran or would have run, with the hash of its schema. `None`: the call was of no tool.
+    pub tool: Option<Arc<CatalogTool>>,
+    /// The prompt, URI or task of a call that was of no tool. Text of the client: never a label.
+    pub subject: Option<Box<str>>,
+    /// The policy that decided; `None` for own tools, which reach no backend by themselves.
+    pub policy: Option<PolicyId>,
+    /// Requests to the backend: more than one if it asked for input, none if it was not asked.
+    pub requests: u32,
+    /// Bytes of parameters sent to the backend.
+    pub bytes_in: u64,
+    /// Bytes of results and errors received from the backend.
+    pub bytes_out: u64,
+    /// Part of its way that the call made: tells whether the backend may have executed it.
+    pub transmission: Transmission,
+    /// The end of the call.
+    pub outcome: Outcome,
+    /// The first words of a failure's text, as the backend wrote it. For metrics of tools only: never logged,
+    /// never a label.
+    pub error: Option<Box<str>>,
+    /// The arguments, if an observer asks for them. Never logged, never a label.
+    pub arguments: Option<RecordedArguments>,
+    /// True if the answer is a question to the client or a task, and no complete result.
+    pub pending: bool,
+    /// Time from the caller's request to the end of the answer.
+    pub took: Duration,
+    /// Part of `took` during which the backend had a request; the client's time for questions is not in it.
+    pub backend_took: Duration,
+    /// The W3C trace id.
+    pub trace: Option<[u8; 16]>,
+    /// The span of the call, for observers that add to it.
+    pub span: tracing::Span,
+}
+
+impl CallRecord {
+    /// The record of a call of a tool that has just begun.
+    pub fn begin(principal: Principal, session: Option<SessionId>, origin: Origin) -> CallRecord {
+        CallRecord {
+            principal,
+            session,
+            context: None,
+            origin,
+            method: Cow::Borrowed(methods::TOOLS_CALL),
+            backend: None,
+            tool: None,
+            subject: None,
+            policy: None,
+            requests: 0,
+            bytes_in: 0,
+            bytes_out: 0,
+            transmission: Transmission::NotSent,
+            outcome: Outcome::Cancelled,
+            error: None,
+            arguments: None,
+            pending: false,
+            took: Duration::ZERO,
+            backend_took: Duration::ZERO,
+            trace: None,
+            span: tracing::Span::current(),
+        }
+    }
+}
+
+/// Arguments of a call, or their beginning.
+#[derive(Debug, Clone)]
+pub struct RecordedArguments {
+    /// JSON as the client sent it; if truncated, the beginning of it.
+    pub text: Box<str>,
+    /// True if the arguments were longer.
+    pub truncated: bool,
+}
+
+impl RecordedArguments {
+    /// Keeps at most `limit` bytes, and whole characters.
+    pub fn new(arguments: &str, limit: usize) -> RecordedArguments {
+        let end = arguments.floor_char_boundary(limit);
+        let kept = arguments.get(..end).unwrap_or(arguments);
+        RecordedArguments { text: kept.into(), truncated: kept.len() < arguments.len() }
+    }
+}
+
+/// The way that a call came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// A request of a client, straight to the target.
+    Client,
+    /// A client's find_tool.
+    FindTool,
+    /// A client's call_tool.
+    CallTool,
+    /// A client's call of another own tool.
+    Own(OptimTool),
+    /// vmcp's call of a similar tool in place of a failed one.
+    Fallback,
+    /// Code of vmcp, through [`crate::route::Tools`].
+    Internal,
+}
+
+impl Origin {
+    /// Returns the own tool that the client called.
+    pub fn own_tool(self) -> Option<&'static str> {
+        match self {
+            Origin::FindTool => Some("optim.find_tool"),
+            Origin::CallTool | Origin::Fallback => Some("optim.call_tool"),
+            Origin::Own(tool) => Some(tool.dotted()),
+            Origin::Client | Origin::Internal => None,
+        }
+    }
+}
+
+/// The end of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// A result.
+    Ok,
+    /// A result with `isError`, or a call that an own tool refused.
+    ToolError,
+    /// A JSON-RPC error of the backend.
+    RpcError,
+    /// A policy denied the call.
+    Denied,
+    /// The caller went away, or cancelled.
+    Cancelled,
+    /// The backend gave no answer; the category of the [`CallError`].
+    Failed(&'static str),
+}
+
+impl Outcome {
+    /// Returns the label for metrics and logs; one of a fixed set.
+    pub fn label(self) -> &'static str {
+        match self {
+            Outcome::Ok => "ok",
+            Outcome::ToolError => "tool_error",
+            Outcome::RpcError => "rpc_error",
+            Outcome::Denied => "denied",
+            Outcome::Cancelled => "cancelled",
+            Outcome::Failed(category) => category,
+        }
+    }
+}
+
+impl From<&CallError> for Outcome {
+    fn from(error: &CallError) -> Outcome {
+        match error {
+            CallError::Cancelled { .. } => Outcome::Cancelled,
+            other => Outcome::Failed(other.category()),
+        }
+    }
+}

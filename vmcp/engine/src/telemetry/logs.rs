@@ -1,0 +1,204 @@
+//! Log lines on standard error, as JSON or as text, each with the id of its trace.
+
+use std::fmt;
+use std::io::IsTerminal as _;
+use std::sync::OnceLock;
+
+use opentelemetry::trace::TraceContextExt as _;
+use tracing::{Event, Subscriber};
+use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+use tracing_subscriber::filter::{FilterExt as _, filter_fn};
+use tracing_subscriber::fmt::format::{JsonFields, Writer};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::{EnvFilter, Layer};
+use vmcp_config::sanitize::is_bidirectional;
+
+use super::TelemetryError;
+
+/// Target prefix of lines whose span names the backend.
+pub(super) const BACKENDS: &str = "vmcp_backend";
+
+/// Lines that wait for a reader of standard error; further ones are dropped and counted.
+const MAX_WAITING_LINES: usize = 4096;
+/// Target prefix of the library that reports file events. A log in a watched folder would otherwise feed
+/// itself: each line is an event, and at level `trace` each event is a line.
+const FILE_EVENTS: &str = "notify";
+
+/// Counter of the lines that this process dropped.
+static DROPPED: OnceLock<ErrorCounter> = OnceLock::new();
+
+/// Format of the lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogStyle {
+    /// Text on a terminal, JSON otherwise.
+    #[default]
+    Auto,
+    /// One readable line per event.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// Filter and format of the log.
+#[derive(Debug, Clone, Default)]
+pub struct LogSettings {
+    /// A level or an `EnvFilter` directive list; `info` when empty.
+    pub filter: String,
+    /// Format of the lines.
+    pub style: LogStyle,
+}
+
+/// True unless `NO_COLOR` is set.
+fn takes_color() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// Writes lines to standard error on a thread of its own, so that a reader that stalls stalls no request.
+#[derive(Debug)]
+pub struct LogThread {
+    pub(super) writer: NonBlocking,
+    /// Writes the waiting lines when dropped, for at most a second.
+    _guard: WorkerGuard,
+}
+
+impl LogThread {
+    /// Starts the thread. Standard output belongs to results and to the stdio transport.
+    pub fn start() -> LogThread {
+        let builder = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(MAX_WAITING_LINES);
+        let (writer, guard) = builder.thread_name("vmcp-log").finish(std::io::stderr());
+        // Set already only if logs were started twice, which the subscriber refuses.
+        let _ = DROPPED.set(writer.error_counter());
+        LogThread { writer, _guard: guard }
+    }
+}
+
+/// Returns the number of log lines that were dropped because standard error was not read.
+pub fn dropped_lines() -> usize {
+    DROPPED.get().map_or(0, ErrorCounter::dropped_lines)
+}
+
+/// Makes the layer that formats the lines and hands them to `writer`.
+pub fn layer<S, W>(
+    settings: &LogSettings,
+    writer: W,
+) -> Result<Box<dyn Layer<S> + Send + Sync>, TelemetryError>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let directives = if settings.filter.is_empty() { "info" } else { &settings.filter };
+    let filter = EnvFilter::builder()
+        .parse(directives)
+        .map_err(|_| TelemetryError::Filter(settings.filter.clone()))?;
+    // The only spans shown in lines are the backends', which live as long as their tasks. All others are
+    // disabled here, so that without an exporter the span of a request costs an atomic load.
+    let filter =
+        filter.and(filter_fn(|metadata| metadata.is_event() || metadata.target().starts_with(BACKENDS)));
+    let filter = filter.and(filter_fn(|metadata| !metadata.target().starts_with(FILE_EVENTS)));
+    let terminal = std::io::stderr().is_terminal();
+    let json = settings.style == LogStyle::Json || (settings.style == LogStyle::Auto && !terminal);
+    let lines =
+        tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(terminal && !json && takes_color());
+    let format = tracing_subscriber::fmt::format();
+    Ok(if json {
+        let format = format.json().flatten_event(true).with_current_span(true).with_span_list(false);
+        let format = Traced { format, join: join_json };
+        lines.fmt_fields(JsonFields::new()).event_format(format).with_filter(filter).boxed()
+    } else {
+        let format = format.with_target(false).with_ansi(terminal);
+        let format = Traced { format, join: join_text };
+        lines.event_format(format).with_filter(filter).boxed()
+    })
+}
+
+/// Returns the trace id of the current span, as 32 hex digits, when traces are exported.
+fn trace_id() -> Option<String> {
+    let context = tracing::Span::current().context();
+    let span = context.span().span_context().clone();
+    span.is_valid().then(|| span.trace_id().to_string())
+}
+
+/// Writes a line, with the id of its trace if it has one.
+type Join = fn(&mut Writer<'_>, &str, Option<&str>) -> fmt::Result;
+
+/// A format that adds the trace id to the lines of another format, and mends what a person could misread.
+struct Traced<F> {
+    format: F,
+    join: Join,
+}
+
+impl<S, N, F> FormatEvent<S, N> for Traced<F>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let mut line = String::new();
+        self.format.format_event(context, Writer::new(&mut line), event)?;
+        (self.join)(&mut writer, &line, trace_id().as_deref())
+    }
+}
+
+fn join_json(writer: &mut Writer<'_>, line: &str, id: Option<&str>) -> fmt::Result {
+    match (line.strip_prefix('{'), id) {
+        (Some(rest), Some(id)) => write!(writer, "{{\"trace_id\":\"{id}\",{rest}"),
+        _ => writer.write_str(line),
+    }
+}
+
+/// Removes characters that reorder the rest of the line; control characters are escaped already.
+fn join_text(writer: &mut Writer<'_>, line: &str, id: Option<&str>) -> fmt::Result {
+    for part in line.trim_end().split(is_bidirectional) {
+        writer.write_str(part)?;
+    }
+    match id {
+        Some(id) => writeln!(writer, " trace_id={id}"),
+        None => writer.write_str("\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn text_of_backends_does_not_reorder_a_line_of_text() {
+        let lines = Lines::default();
+        let to = lines.clone();
+        let settings = LogSettings { style: LogStyle::Text, ..LogSettings::default() };
+        let layer = layer(&settings, move || to.clone()).unwrap();
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            tracing::info!(line = "txt\u{202e}gpj.exe", "said \u{2066}hello\u{1b}[2J");
+        });
+        let text = String::from_utf8(lines.0.lock().clone()).unwrap();
+        assert!(text.contains("said hello") && text.contains("txt") && text.ends_with('\n'), "{text:?}");
+        assert!(!text.trim_end().contains(|c: char| is_bidirectional(c) || c.is_control()), "{text:?}");
+    }
+}

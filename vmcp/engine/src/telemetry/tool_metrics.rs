@@ -1,0 +1,144 @@
+//! Metrics of tools: [`ToolMetricsRecorder`] observes each call and hands it to a thread that counts it in
+//! `state.db`. [`book`] has the figures that requests read, [`report`] shows them to people and models.
+//!
+//! The request path never waits: a call goes into a bounded queue, and is dropped and counted
+//! (`vmcp_tool_metrics_dropped_total`) when the queue is full.
+
+pub mod book;
+pub mod report;
+mod writer;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender, SyncSender};
+use std::time::SystemTime;
+
+use tokio::sync::oneshot;
+use vmcp_model::catalog::CatalogTool;
+use vmcp_store::{CallFact, ToolMetrics};
+
+use super::calls::{CallObserver, CallRecord, Outcome};
+use super::metrics::Metrics;
+pub use book::MetricsBook;
+use book::SharedBook;
+
+/// Calls that wait for the writer, which takes them out 5 times a second: enough for 40,000 calls a second.
+const QUEUE_CAPACITY: usize = 8192;
+
+/// Observer that counts calls of tools. Dropped, it ends its thread, which writes what waits.
+#[derive(Debug)]
+pub struct ToolMetricsRecorder {
+    queue: SyncSender<Entry>,
+    /// Makes the writer look into the queue at once; its disconnection ends the writer.
+    wake: Sender<()>,
+    book: SharedBook,
+    metrics: Arc<Metrics>,
+}
+
+/// An entry of the queue.
+enum Entry {
+    Call(CountedCall),
+    /// Forgets metrics: of one tool, of one backend, or of all. Answers with the number of tools.
+    Reset(Filter, oneshot::Sender<usize>),
+    /// Answers when everything before it is written.
+    Flush(oneshot::Sender<()>),
+}
+
+/// A call to be counted.
+struct CountedCall {
+    tool: Arc<CatalogTool>,
+    fact: CallFact,
+}
+
+/// Backend and tool; without one of them, every one.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// The backend's name.
+    pub backend: Option<String>,
+    /// The tool's own name at its backend.
+    pub tool: Option<String>,
+}
+
+impl Filter {
+    /// True if the metrics are of a tool that is meant.
+    pub(crate) fn admits(&self, metrics: &ToolMetrics) -> bool {
+        let is = |wanted: Option<&str>, name: &str| wanted.is_none_or(|wanted| wanted == name);
+        is(self.backend.as_deref(), &metrics.backend) && is(self.tool.as_deref(), &metrics.tool)
+    }
+}
+
+impl ToolMetricsRecorder {
+    /// Starts the writer, which opens `state.db` in `dir`, or counts in memory without one.
+    pub fn start(dir: Option<PathBuf>, metrics: &Arc<Metrics>) -> Arc<ToolMetricsRecorder> {
+        let (queue, entries) = mpsc::sync_channel(QUEUE_CAPACITY);
+        let (wake, woken) = mpsc::channel();
+        let book = SharedBook::default();
+        let recorder =
+            ToolMetricsRecorder { queue, wake, book: Arc::clone(&book), metrics: Arc::clone(metrics) };
+        let dropped = metrics.tool_metrics_dropped.clone();
+        let run = move || writer::run(dir.as_deref(), &entries, &woken, &book, &dropped);
+        if let Err(error) = std::thread::Builder::new().name("tool-metrics".to_owned()).spawn(run) {
+            tracing::error!(%error, "no thread for metrics of tools; calls are not counted");
+        }
+        Arc::new(recorder)
+    }
+
+    /// Returns the figures as last written; a call is in them within a second.
+    pub fn book(&self) -> Arc<MetricsBook> {
+        self.book.load_full()
+    }
+
+    /// Waits until everything that was observed before is counted.
+    pub async fn flush(&self) {
+        let (answer, answered) = oneshot::channel();
+        self.send(Entry::Flush(answer));
+        // Without a writer there is nothing to wait for.
+        let _ = answered.await;
+    }
+
+    /// Forgets metrics; returns the number of tools that had some.
+    pub async fn reset(&self, filter: Filter) -> usize {
+        let (answer, answered) = oneshot::channel();
+        self.send(Entry::Reset(filter, answer));
+        answered.await.unwrap_or_default()
+    }
+
+    fn send(&self, entry: Entry) {
+        if self.queue.try_send(entry).is_err() {
+            self.metrics.tool_metrics_dropped.inc();
+        }
+        let _ = self.wake.send(());
+    }
+}
+
+impl CallObserver for ToolMetricsRecorder {
+    fn observe(&self, record: &CallRecord) {
+        let (Some(tool), Some(succeeded)) = (&record.tool, verdict(record)) else { return };
+        let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let fact = CallFact {
+            at: i64::try_from(at.as_millis()).unwrap_or(i64::MAX),
+            succeeded,
+            latency_ms: record.backend_took.as_secs_f64() * 1e3,
+            outcome: record.outcome.label(),
+            error: record.error.clone(),
+        };
+        let call = CountedCall { tool: Arc::clone(tool), fact };
+        // No wake: one for each call would cost more than the call's own bookkeeping.
+        if self.queue.try_send(Entry::Call(call)).is_err() {
+            self.metrics.tool_metrics_dropped.inc();
+        }
+    }
+}
+
+/// Returns true for a success of the tool, false for a failure; `None` if the call says nothing about the
+/// tool: it was refused here, cancelled, or has no result yet.
+fn verdict(record: &CallRecord) -> Option<bool> {
+    match record.outcome {
+        _ if record.requests == 0 || record.pending => None,
+        Outcome::Ok => Some(true),
+        Outcome::ToolError
+        | Outcome::RpcError
+        | Outcome::Failed("timeout" | "unavailable" | "protocol" | "too_large") => Some(false),
+        Outcome::Failed(_) | Outcome::Denied | Outcome::Cancelled => None,
+    }
+}

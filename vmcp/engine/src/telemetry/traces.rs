@@ -1,0 +1,202 @@
+//! Exports spans over OTLP/HTTP, and carries W3C trace context in and out.
+//!
+//! Only the exporter enables spans: without one, a span costs an atomic load.
+
+use std::collections::HashMap;
+
+use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator as _};
+use opentelemetry::trace::TracerProvider as _;
+use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
+use tracing::{Span, Subscriber};
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::registry::LookupSpan;
+use vmcp_wire::meta::Trace;
+
+use super::TelemetryError;
+use super::calls::{CallObserver, CallRecord, Outcome};
+use super::logs::BACKENDS;
+use super::otlp;
+
+/// A W3C trace context that owns its parts.
+pub type TraceContext = Trace<'static>;
+
+/// Target prefix of vmcp's own spans; those of libraries are not exported.
+const OWN: &str = "vmcp";
+
+/// Settings of the exporter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TraceSettings {
+    /// `http://host:4318`, with or without `/v1/traces`; without a scheme, `http` is meant.
+    pub endpoint: String,
+    /// `service.name` of the resource.
+    pub service_name: String,
+    /// Share of the traces that start here and are sampled, 0 to 1. A client's sampling decision is always
+    /// followed.
+    pub sampling_rate: f64,
+    /// Sent with each export, e.g. an API key.
+    pub headers: HashMap<String, String>,
+}
+
+/// A running batch exporter.
+#[derive(Debug)]
+pub struct Exporter {
+    provider: SdkTracerProvider,
+}
+
+impl Exporter {
+    /// Connects lazily: a collector that is down costs spans and nothing else.
+    pub fn new(settings: &TraceSettings) -> Result<Self, TelemetryError> {
+        let failed = |error: String| TelemetryError::Exporter(error);
+        let exporter = opentelemetry_otlp::SpanExporter::builder()
+            .with_http()
+            .with_http_client(otlp::client().map_err(failed)?)
+            .with_protocol(Protocol::HttpBinary)
+            .with_endpoint(otlp::signal_url(&settings.endpoint, otlp::TRACES))
+            .with_headers(settings.headers.clone())
+            .with_timeout(otlp::EXPORT_TIMEOUT)
+            .build()
+            .map_err(|error| failed(error.to_string()))?;
+        let root = Sampler::TraceIdRatioBased(settings.sampling_rate);
+        let provider = SdkTracerProvider::builder()
+            .with_batch_exporter(exporter)
+            .with_sampler(Sampler::ParentBased(Box::new(root)))
+            .with_resource(Resource::builder().with_service_name(settings.service_name.clone()).build())
+            .build();
+        Ok(Self { provider })
+    }
+
+    /// Returns the layer that turns spans of `tracing` into exported ones.
+    pub fn layer<S>(&self) -> impl Layer<S> + Send + Sync + use<S>
+    where
+        S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
+    {
+        tracing_opentelemetry::layer().with_tracer(self.provider.tracer("vmcp")).with_filter(
+            Targets::new().with_target(OWN, LevelFilter::INFO).with_target(BACKENDS, LevelFilter::OFF),
+        )
+    }
+
+    pub(super) fn shutdown(self) {
+        if let Err(error) = self.provider.shutdown() {
+            tracing::warn!(%error, "the last spans may be lost");
+        }
+    }
+}
+
+/// Makes `span` continue the caller's trace.
+pub fn continue_trace(span: &Span, caller: &TraceContext) {
+    if span.is_disabled() || caller.traceparent.is_none() {
+        return;
+    }
+    // An error means that the span has begun already, which a span made for this request cannot have.
+    let _ = span.set_parent(TraceContextPropagator::new().extract(&IncomingContext(caller)));
+}
+
+/// Returns the trace context to send on from inside `span`: the span's own when it is exported, else the
+/// client's.
+pub fn outgoing(span: &Span, caller: &TraceContext) -> TraceContext {
+    let mut context = caller.clone();
+    if !span.is_disabled() {
+        TraceContextPropagator::new().inject_context(&span.context(), &mut OutgoingContext(&mut context));
+    }
+    context
+}
+
+/// Returns the trace id of a context.
+pub fn trace_id(context: &TraceContext) -> Option<[u8; 16]> {
+    let mut id = [0; 16];
+    let digits = context.traceparent.as_deref()?.split('-').nth(1)?;
+    hex::decode_to_slice(digits, &mut id).ok().map(|()| id)
+}
+
+/// Writes the end of each call into its span.
+#[derive(Debug)]
+pub(super) struct CallSpans;
+
+impl CallObserver for CallSpans {
+    fn observe(&self, record: &CallRecord) {
+        if record.span.is_disabled() {
+            return;
+        }
+        record.span.record("outcome", record.outcome.label());
+        if !matches!(record.outcome, Outcome::Ok | Outcome::Cancelled) {
+            record.span.record("otel.status_code", "ERROR");
+        }
+    }
+}
+
+struct IncomingContext<'a>(&'a TraceContext);
+
+impl Extractor for IncomingContext<'_> {
+    fn get(&self, key: &str) -> Option<&str> {
+        match key {
+            "traceparent" => self.0.traceparent.as_deref(),
+            "tracestate" => self.0.tracestate.as_deref(),
+            _ => None,
+        }
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        vec!["traceparent", "tracestate"]
+    }
+}
+
+struct OutgoingContext<'a>(&'a mut TraceContext);
+
+impl Injector for OutgoingContext<'_> {
+    fn set(&mut self, key: &str, value: String) {
+        let slot = match key {
+            "traceparent" => &mut self.0.traceparent,
+            "tracestate" => &mut self.0.tracestate,
+            _ => return,
+        };
+        *slot = (!value.is_empty()).then(|| value.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    use opentelemetry::trace::Tracer as _;
+
+    use super::*;
+
+    #[test]
+    fn a_redirect_takes_the_key_to_no_other_host() {
+        // An error means that a provider is installed already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let (collector, other) = (listen(), listen());
+        let settings = TraceSettings {
+            endpoint: collector.local_addr().unwrap().to_string(),
+            service_name: "test".to_owned(),
+            sampling_rate: 1.0,
+            headers: HashMap::from([("x-api-key".to_owned(), "secret".to_owned())]),
+        };
+        let elsewhere = other.local_addr().unwrap();
+        let redirecting = std::thread::spawn(move || {
+            let (mut client, _) = collector.accept().unwrap();
+            let mut request = [0; 4096];
+            let length = client.read(&mut request).unwrap();
+            let answer = "content-length: 0\r\nconnection: close";
+            write!(client, "HTTP/1.1 307 x\r\nlocation: http://{elsewhere}/v1/traces\r\n{answer}\r\n\r\n")
+                .unwrap();
+            String::from_utf8_lossy(&request[..length]).into_owned()
+        });
+        let exporter = Exporter::new(&settings).unwrap();
+        drop(exporter.provider.tracer("test").start("a span"));
+        let _ = exporter.provider.force_flush();
+        assert!(redirecting.join().unwrap().contains("x-api-key: secret"), "the collector itself gets it");
+        other.set_nonblocking(true).unwrap();
+        assert!(other.accept().is_err(), "the other host was asked");
+    }
+
+    fn listen() -> TcpListener {
+        TcpListener::bind(("127.0.0.1", 0)).unwrap()
+    }
+}

@@ -1,0 +1,282 @@
+//! The call seam: the one way to a backend. It reads from top to bottom:
+//!
+//! ```text
+//! router       name or URI → target, within the caller's view; unknown ends here
+//! authorize    (principal, target, arguments) → Authorized, or Denied: answered like unknown
+//! call         Authorized → backend: breaker, deadline, retry, lease, transport
+//! record       one CallRecord, when the answer has ended or was dropped → its observers
+//! ```
+//!
+//! Every way goes through it: direct calls, call_tool, [`Tools`](super::Tools), prompts, resources,
+//! completions, tasks, extensions, subscriptions. Only [`authorize`] makes an [`Authorized`], and only an
+//! `Authorized` reaches a backend. What ends a subscription or a session needs no right.
+//!
+//! | to add | begin at |
+//! |---|---|
+//! | a policy | [`Policy`](vmcp_engine::access::policy::Policy), in force as part of the snapshot |
+//! | a limit per call | [`authorize`], behind the decision, before anything is sent |
+//! | an observer | [`CallObserver`](vmcp_engine::telemetry::calls::CallObserver) |
+//! | a way to a backend | a [`BackendTarget`] from the router, then this file |
+
+pub(super) mod ask_client;
+pub(super) mod cause;
+mod confirmation;
+mod failure_text;
+pub(super) mod hidden;
+pub(crate) mod input_rounds;
+mod outgoing;
+mod send;
+pub(super) mod task_calls;
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use tracing::{Instrument as _, info_span};
+use vmcp_backend::{Backend, CallError, Response, RpcOutcome, Subscriber, Transmission};
+use vmcp_model::catalog::CatalogTool;
+use vmcp_wire::era::Era;
+use vmcp_wire::methods;
+use vmcp_wire::owned::OwnedParams;
+use vmcp_wire::payload::Payload;
+use vmcp_wire::translate::{ResultType, payload_type};
+
+use super::answer::{Answer, ArrivingAnswer, Content};
+use super::caller::CallContext;
+use super::router::BackendTarget;
+pub(crate) use vmcp_engine::access::outgoing::ClientAtBackend;
+use vmcp_engine::access::policy::{AccessRequest, Decision, Item};
+pub(crate) use vmcp_engine::engine::linked_uris;
+use vmcp_engine::optim::names::OptimTool;
+use vmcp_engine::telemetry::calls::{CallRecorder, Origin, Outcome};
+
+pub(super) use failure_text::first_text;
+
+/// The refusal of a policy. Its caller answers as if the target did not exist, byte for byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Denied;
+
+/// A call that a policy has allowed. It is made once: by [`Authorized::call`], [`Authorized::subscribe`] or
+/// [`Authorized::watch_task`]. Dropped, it counts as cancelled.
+pub struct Authorized<'a> {
+    context: CallContext<'a>,
+    target: BackendTarget<'a>,
+    recorder: CallRecorder,
+}
+
+/// True if an answer may name this tool to the caller: the policy allows calls of it, whatever the arguments.
+pub(crate) fn may_name(context: CallContext<'_>, tool: &Arc<CatalogTool>) -> bool {
+    let target = BackendTarget::tool(context.snapshot, tool);
+    let request = AccessRequest {
+        principal: &context.caller.principal,
+        action: &target.method,
+        backend: target.backend,
+        item: target.item,
+        arguments: None,
+        sees_backend: true,
+    };
+    matches!(context.snapshot.policy.decide(&request), Decision::Allow { .. })
+}
+
+/// Asks the policy about a call. `arguments` are JSON text; `recorder` goes on with the call, or ends here.
+pub(crate) fn authorize<'a>(
+    context: CallContext<'a>,
+    mut recorder: CallRecorder,
+    target: BackendTarget<'a>,
+    arguments: Option<&str>,
+) -> Result<Authorized<'a>, Denied> {
+    let request = AccessRequest {
+        principal: &context.caller.principal,
+        action: &target.method,
+        backend: target.backend,
+        item: target.item,
+        arguments,
+        sees_backend: context.view.has_backend(target.backend),
+    };
+    let decision = context.snapshot.policy.decide(&request);
+    recorder.keep_arguments(arguments);
+    let record = recorder.record();
+    record.backend = Some(target.backend.clone());
+    record.method.clone_from(&target.method);
+    match target.item {
+        Item::Tool(tool) => record.tool = Some(tool.clone()),
+        Item::Prompt(prompt) => record.subject = Some(prompt.name.as_str().into()),
+        Item::Resource(text) | Item::Task(text) => record.subject = Some(text.into()),
+        Item::OwnTool(_) | Item::Tasks | Item::Backend => {}
+    }
+    match decision {
+        Decision::Allow { policy } => {
+            record.policy = Some(policy);
+            Ok(Authorized { context, target, recorder })
+        }
+        Decision::Deny { policy } => {
+            record.policy = Some(policy);
+            recorder.settle(Outcome::Denied);
+            Err(Denied)
+        }
+    }
+}
+
+/// Asks the policy about a call of an own tool. Its target, if it has one, is asked about by itself.
+pub(crate) fn authorize_own(
+    context: CallContext<'_>,
+    tool: OptimTool,
+    arguments: Option<&str>,
+) -> Result<(), Denied> {
+    let request = AccessRequest {
+        principal: &context.caller.principal,
+        action: methods::TOOLS_CALL,
+        backend: "",
+        item: Item::OwnTool(tool.dotted()),
+        arguments,
+        sees_backend: true,
+    };
+    let Decision::Deny { policy } = context.snapshot.policy.decide(&request) else { return Ok(()) };
+    let origin = match tool {
+        OptimTool::FindTool => Origin::FindTool,
+        OptimTool::CallTool => Origin::CallTool,
+        other => Origin::Own(other),
+    };
+    let mut recorder = context.start_record(origin);
+    recorder.keep_arguments(arguments);
+    recorder.record().policy = Some(policy);
+    recorder.settle(Outcome::Denied);
+    Err(Denied)
+}
+
+impl<'a> Authorized<'a> {
+    /// Sends the request and waits for its end; `params` are the client's. For a legacy client, questions of
+    /// a modern backend are answered on the way; a modern client gets them as the result.
+    pub(crate) async fn call(self, params: &OwnedParams) -> Result<Response, CallError> {
+        let (answer, recorder) = self.send(params, false).await;
+        recorder.settle(outcome(&answer));
+        answer
+    }
+
+    /// Sends the request and waits for its end; returns the backend's answer as it came. A large result is
+    /// returned while it arrives, if the caller can take it so; its record ends with it.
+    pub(crate) async fn answer(self, params: &OwnedParams) -> Result<Answer, CallError> {
+        let (backend, stream) = (self.target.backend, self.context.caller.takes_arriving);
+        let (answer, recorder) = self.send(params, stream).await;
+        match answer {
+            Ok(Response { outcome: RpcOutcome::Arriving(result), era }) => {
+                let content = Content::Arriving(Box::new(ArrivingAnswer::new(result, recorder)));
+                Ok(Answer { content, era, pending: None })
+            }
+            answer => {
+                recorder.settle(outcome(&answer));
+                answer.map(|response| Answer::relayed(backend, response))
+            }
+        }
+    }
+
+    /// Sends the request, and hands back the record that is to be settled.
+    async fn send(
+        mut self,
+        params: &OwnedParams,
+        stream: bool,
+    ) -> (Result<Response, CallError>, CallRecorder) {
+        let span = info_span!(
+            "backend.call",
+            backend = &**self.target.backend,
+            method = &*self.target.method,
+            name = self.target.subject(),
+            outcome = tracing::field::Empty,
+            otel.status_code = tracing::field::Empty,
+        );
+        self.recorder.record().span = span.clone();
+        let way = send::Way { context: self.context, target: &self.target, span: &span, stream };
+        // Pinned first: the adapter would move the whole state.
+        let answer = pin!(send::run(way, params, &mut self.recorder)).instrument(span.clone()).await;
+        let answer =
+            answer.map_err(|error| cause::explain(error, self.context.snapshot, self.target.backend));
+        let backend = self.context.snapshot.backends.get(self.target.backend);
+        self.recorder.record().error = failure_text::of(&answer, backend);
+        self.recorder.record().pending = answer.as_ref().is_ok_and(is_pending);
+        if let Ok(Response { outcome: RpcOutcome::Result(result), .. }) = &answer {
+            self.learn_links(result);
+        }
+        (answer, self.recorder)
+    }
+
+    /// Remembers the links in a result that the catalog does not lead to this backend.
+    fn learn_links(&self, result: &Payload) {
+        if !result.may_hold_links() {
+            return;
+        }
+        let (context, backend) = (self.context, self.target.backend);
+        for uri in linked_uris::linked(result) {
+            if context.view.resource(&uri).is_none_or(|listed| listed.backend() != backend) {
+                context.snapshot.links.learn(context.caller.link_owner(), &uri, backend);
+            }
+        }
+    }
+
+    /// Sends the request; returns the backend's answer as it came, or why there is none.
+    pub(crate) async fn relay(self, params: &OwnedParams) -> Answer {
+        let backend = self.target.backend;
+        self.answer(params).await.unwrap_or_else(|error| Answer::unanswered(backend, &error))
+    }
+
+    /// Subscribes to the resource at its backend.
+    pub async fn subscribe(mut self) -> Result<(&'a Backend, RpcOutcome), CallError> {
+        let answer = async {
+            let backend = send::backend(self.context.snapshot, &self.target)?;
+            let uri = self.target.subject().unwrap_or_default();
+            self.recorder.asks(uri.len());
+            let caller = self.context.caller;
+            let ClientAtBackend { principal, credentials } = self.context.at_backend(backend);
+            let subscriber =
+                Subscriber { session: caller.session, principal, credentials, client: caller.client.clone() };
+            let answer = backend.subscribe(uri, &subscriber).await;
+            self.recorder
+                .answered(answer.as_ref().map_or_else(CallError::transmission, |_| Transmission::Sent));
+            Ok((backend, answer?))
+        };
+        let answer = answer.await;
+        self.recorder.settle(match &answer {
+            Ok((_, RpcOutcome::Result(_) | RpcOutcome::Arriving(_))) => Outcome::Ok,
+            Ok((_, RpcOutcome::Error(_))) => Outcome::RpcError,
+            Err(error) => Outcome::from(error),
+        });
+        answer
+    }
+
+    /// Subscribes to the notifications of the task at its backend.
+    pub fn watch_task(self) -> Result<&'a Backend, CallError> {
+        let watched = send::backend(self.context.snapshot, &self.target).and_then(|backend| {
+            backend.watch_task(self.target.subject().unwrap_or_default())?;
+            Ok(backend)
+        });
+        self.recorder.settle(watched.as_ref().map_or_else(Outcome::from, |_| Outcome::Ok));
+        watched
+    }
+
+    /// Ends the call without asking the backend.
+    pub fn settle(self, outcome: Outcome) {
+        self.recorder.settle(outcome);
+    }
+}
+
+fn outcome(answer: &Result<Response, CallError>) -> Outcome {
+    match answer {
+        Ok(Response { outcome: RpcOutcome::Result(result), .. }) if result.is_tool_error() => {
+            Outcome::ToolError
+        }
+        Ok(Response { outcome: RpcOutcome::Result(_) | RpcOutcome::Arriving(_), .. }) => Outcome::Ok,
+        Ok(Response { outcome: RpcOutcome::Error(_), .. }) => Outcome::RpcError,
+        Err(error) => Outcome::from(error),
+    }
+}
+
+/// True if the answer is a question or a task, and no complete result.
+pub(super) fn is_pending(response: &Response) -> bool {
+    let pending = |result: &Payload| payload_type(result) != ResultType::Complete;
+    match &response.outcome {
+        RpcOutcome::Result(result) => response.era == Era::Modern && pending(result),
+        // Only complete results are handed on while they arrive.
+        RpcOutcome::Error(_) | RpcOutcome::Arriving(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

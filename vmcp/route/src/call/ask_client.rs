@@ -1,0 +1,44 @@
+//! Puts a question to the client while its request is under way.
+
+use serde_json::value::RawValue;
+use thiserror::Error;
+use tokio::sync::oneshot;
+use vmcp_backend::{Event, Question, RpcOutcome};
+use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
+
+use crate::caller::Caller;
+
+/// The reason why a client cannot be asked: the end of a sentence that begins with "the client".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub(crate) enum NotAskable {
+    #[error("did not declare that it answers that")]
+    Undeclared,
+    #[error("takes no stream of events")]
+    NoEvents,
+    #[error("is gone")]
+    Gone,
+}
+
+/// True if the client has declared to answer `method`, and can be sent questions.
+pub(crate) fn can_ask(caller: &Caller, method: &str) -> bool {
+    let answerable = AnswerableQuestions::read(caller.client.capabilities.as_deref());
+    caller.events.is_some() && answerable.allow(method, None)
+}
+
+/// Puts one question to the client; returns the receiver of its answer, which fails if the client cannot be
+/// asked after all.
+pub(crate) async fn ask(
+    caller: &Caller,
+    method: &str,
+    params: Option<Box<RawValue>>,
+) -> Result<oneshot::Receiver<RpcOutcome>, NotAskable> {
+    let answerable = AnswerableQuestions::read(caller.client.capabilities.as_deref());
+    if !answerable.allow(method, params.as_deref()) {
+        return Err(NotAskable::Undeclared);
+    }
+    let events = caller.events.as_ref().ok_or(NotAskable::NoEvents)?;
+    let (answer, answered) = oneshot::channel();
+    let question = Question { method: method.into(), params, answer };
+    events.send(Event::Question(question)).await.map_err(|_| NotAskable::Gone)?;
+    Ok(answered)
+}

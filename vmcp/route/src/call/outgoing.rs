@@ -1,0 +1,47 @@
+//! Parameters of a request as its backend wants them: arguments repeated as headers, no request for a task
+//! where the backend takes none. The backend's own name for the subject is written in its place when the
+//! request is sent; all other bytes stay.
+
+use vmcp_backend::CallError;
+use vmcp_wire::headers::build_param_headers;
+use vmcp_wire::lists::tasks::TASK;
+use vmcp_wire::owned::OwnedParams;
+
+use super::task_calls;
+use crate::caller::CallContext;
+use crate::router::BackendTarget;
+use vmcp_engine::access::policy::Item;
+
+/// The parameters of one request to a backend.
+pub(super) struct Outgoing {
+    pub(super) params: OwnedParams,
+    /// Arguments that are repeated as HTTP headers (`x-mcp-header`).
+    pub(super) param_headers: Vec<(String, String)>,
+    /// True if the call asks for a task by the rules of 2025-11-25.
+    pub(super) as_task: bool,
+}
+
+impl Outgoing {
+    /// Makes the parameters for `target` of the client's.
+    pub(super) fn new(
+        context: CallContext<'_>,
+        target: &BackendTarget<'_>,
+        params: &OwnedParams,
+    ) -> Result<Outgoing, CallError> {
+        let mut outgoing = Outgoing { params: params.clone(), param_headers: Vec::new(), as_task: false };
+        if let Item::Tool(tool) = target.item {
+            let asks = params.get(TASK).is_some();
+            outgoing.as_task = asks && task_calls::may_ask(context, target.backend);
+            if asks && !outgoing.as_task {
+                let without = params.with(&[(TASK, None)]);
+                outgoing.params =
+                    without.map_err(|error| CallError::InvalidRequest { reason: error.to_string() })?;
+            }
+            if !tool.definition.param_headers.is_empty() {
+                let arguments = params.get("arguments");
+                outgoing.param_headers = build_param_headers(&tool.definition.param_headers, arguments);
+            }
+        }
+        Ok(outgoing)
+    }
+}

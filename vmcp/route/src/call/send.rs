@@ -1,0 +1,164 @@
+//! Sends an authorized request to its backend: parameters, trace context, rounds of input, the task that a
+//! call may become.
+
+use serde_json::value::RawValue;
+use tracing::Span;
+use vmcp_access::rate_limit::Limited;
+use vmcp_backend::{Backend, CallError, Request, Response, RpcOutcome, Transmission};
+use vmcp_wire::era::Era;
+use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
+use vmcp_wire::owned::OwnedParams;
+use vmcp_wire::{methods, translate};
+
+use super::confirmation;
+use super::input_rounds::{InputRounds, Next};
+use super::outgoing::Outgoing;
+use super::task_calls;
+use crate::caller::CallContext;
+use crate::router::BackendTarget;
+pub(crate) use vmcp_engine::access::outgoing::ClientAtBackend;
+use vmcp_engine::access::policy::Item;
+use vmcp_engine::engine::Snapshot;
+use vmcp_engine::telemetry::calls::CallRecorder;
+use vmcp_engine::telemetry::traces;
+
+/// An authorized way to a backend, the same for all rounds of input.
+#[derive(Clone, Copy)]
+pub(super) struct Way<'a> {
+    pub(super) context: CallContext<'a>,
+    pub(super) target: &'a BackendTarget<'a>,
+    /// The span of the call.
+    pub(super) span: &'a Span,
+    /// True if a large result may be returned while it arrives.
+    pub(super) stream: bool,
+}
+
+/// Sends a request, and repeats it with the client's input while a modern backend asks a legacy client.
+pub(super) async fn run(
+    way: Way<'_>,
+    params: &OwnedParams,
+    recorder: &mut CallRecorder,
+) -> Result<Response, CallError> {
+    let Way { context, target, .. } = way;
+    if context.caller.continues.as_ref().is_some_and(|backend| backend != target.backend) {
+        let reason = "`requestState` belongs to another backend; repeat the request without it".to_owned();
+        return Err(CallError::InvalidRequest { reason });
+    }
+    if let Item::Tool(tool) = target.item {
+        rate_limit(context, &tool.name).await?;
+        if confirmation::is_needed(context, tool) {
+            // Boxed, as the rounds of input: most calls carry the state of neither.
+            Box::pin(confirmation::obtain(context, tool, params)).await?;
+        }
+    }
+    let outgoing = Outgoing::new(context, target, params)?;
+    let mut exchange = Exchange { way, outgoing: &outgoing, recorder };
+    let mut response = exchange.send(context.snapshot, &outgoing.params).await?;
+    match context.caller.era {
+        Era::Legacy => {
+            let answer_timeout = context.snapshot.config.proxy.max_tool_timeout;
+            let mut rounds = InputRounds::new(context.caller, &outgoing.params, answer_timeout);
+            loop {
+                match rounds.next(&response).await? {
+                    Next::Repeat(params) => {
+                        // A user takes time to answer, and a reload may have replaced the backend meanwhile.
+                        let newest = context.engine.snapshot();
+                        response = Box::pin(exchange.send(&newest, &params)).await?;
+                    }
+                    Next::Complete => break,
+                    Next::Error(error) => {
+                        response = Response { outcome: RpcOutcome::error(&error), era: Era::Legacy };
+                        break;
+                    }
+                }
+            }
+        }
+        Era::Modern => response = visit_first(context, target, response),
+    }
+    if matches!(target.item, Item::Tool(_)) {
+        task_calls::learn(context, target.backend, outgoing.as_task, &response)?;
+    }
+    Ok(response)
+}
+
+/// Takes the tokens that a call of a tool costs; its rounds of input cost nothing more.
+pub(crate) async fn rate_limit(context: CallContext<'_>, tool: &str) -> Result<(), CallError> {
+    let taken = context.snapshot.rate_limiter.take(&context.caller.principal.key(), tool).await;
+    taken.map_err(|Limited { scope, retry_after }| CallError::RateLimited {
+        scope: scope.words(),
+        retry_after,
+    })
+}
+
+/// Returns the handle of the target's backend in a snapshot; an error if there is none any more.
+pub(super) fn backend<'a>(
+    snapshot: &'a Snapshot,
+    target: &BackendTarget<'_>,
+) -> Result<&'a Backend, CallError> {
+    let backend = snapshot.backends.get(target.backend);
+    backend.ok_or_else(|| CallError::unsent("it is being removed"))
+}
+
+/// One request to a backend and its answer; repeated in rounds of input.
+struct Exchange<'a> {
+    way: Way<'a>,
+    outgoing: &'a Outgoing,
+    recorder: &'a mut CallRecorder,
+}
+
+impl Exchange<'_> {
+    /// Sends the request with these parameters to the backend of a snapshot.
+    async fn send(&mut self, snapshot: &Snapshot, params: &OwnedParams) -> Result<Response, CallError> {
+        let Way { context, target, span, stream } = self.way;
+        let backend = backend(snapshot, target)?;
+        let caller = context.caller;
+        let ClientAtBackend { principal, credentials } = context.at_backend(backend);
+        let request = Request {
+            method: &target.method,
+            params,
+            subject: target.subject(),
+            param_headers: self.outgoing.param_headers.clone(),
+            deadline: target.deadline,
+            hasty: target.deadline < context.snapshot.tool_timeout(target.backend),
+            trace: traces::outgoing(span, &caller.trace),
+            principal,
+            credentials,
+            client: caller.client.clone(),
+            session: caller.session,
+            events: caller.events.clone(),
+            cancel: caller.cancel.clone(),
+            idempotent: target.idempotent,
+            stream,
+        };
+        self.recorder.asks(params.text().len());
+        let answer = backend.request(request).await;
+        match &answer {
+            Ok(Response { outcome: RpcOutcome::Result(payload) | RpcOutcome::Error(payload), .. }) => {
+                self.recorder.receives(payload.size());
+                self.recorder.answered(Transmission::Sent);
+            }
+            // Answered only when its last byte has arrived.
+            Ok(Response { outcome: RpcOutcome::Arriving(_), .. }) => {}
+            Err(error) => self.recorder.answered(error.transmission()),
+        }
+        answer
+    }
+}
+
+/// Turns a legacy backend's demand to visit a URL first (an error) into the question that a modern client
+/// understands.
+fn visit_first(context: CallContext<'_>, target: &BackendTarget<'_>, response: Response) -> Response {
+    let Response { outcome: RpcOutcome::Error(error), era: Era::Legacy } = &response else { return response };
+    let declared = context.caller.client.capabilities.as_deref();
+    let url = RawValue::from_string(r#"{"mode":"url"}"#.to_owned()).ok();
+    if !methods::may_require_input(&target.method)
+        || !AnswerableQuestions::read(declared).allow(methods::ELICIT, url.as_deref())
+    {
+        return response;
+    }
+    let question = translate::url_elicitation(error).ok().flatten();
+    match question.and_then(|question| RawValue::from_string(question).ok()) {
+        Some(question) => Response { outcome: RpcOutcome::Result(question.into()), era: Era::Modern },
+        None => response,
+    }
+}

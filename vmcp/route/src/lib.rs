@@ -1,0 +1,29 @@
+//! Routing and the call seam: from the name or URI in a request to the backend, or the own tool, that answers
+//! it.
+//!
+//! Read [`call`] first: the stack that every way to a backend goes through. [`router`] finds the target;
+//! `tools` and each room of `relay` serve one kind of request; `own_tools` are find_tool and call_tool.
+
+pub(crate) mod answer;
+mod call;
+pub(crate) mod caller;
+mod own_tools;
+mod relay;
+mod router;
+mod subject;
+mod tools;
+
+pub use answer::{Answer, ArrivingAnswer, Content};
+pub use caller::{CallContext, Caller};
+pub use own_tools::tools_by_model;
+pub use relay::completion::complete;
+pub use relay::prompts::get_prompt;
+pub use relay::resources::read_resource;
+pub use relay::{extensions, subscriptions, tasks};
+pub use tools::{ToolResult, Tools, call_tool};
+pub use vmcp_engine::search::context::ContextKey;
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;

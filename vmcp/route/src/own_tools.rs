@@ -1,0 +1,51 @@
+//! Handlers of vmcp's own tools: find_tool searches all other tools, call_tool calls any of them, the others
+//! report. Each call leaves one record: call_tool's is that of the tool that it called.
+
+mod call_tool;
+mod catalog_upkeep;
+mod fallback;
+mod find_tool;
+mod listings;
+mod read_mcp_resource;
+mod resolve;
+mod response_limit;
+mod set_context;
+mod tool_lookup;
+mod tool_result;
+mod unavailable;
+
+use vmcp_json::text::empty_object;
+use vmcp_wire::owned::OwnedParams;
+
+use super::answer::Answer;
+use super::caller::CallContext;
+use vmcp_engine::optim::names::OptimTool;
+
+pub use listings::tools_by_model;
+pub(super) use tool_result::failed_call;
+
+/// Runs an own tool. `params` are those of `tools/call`.
+pub(super) async fn run(context: CallContext<'_>, tool: OptimTool, params: &OwnedParams) -> Answer {
+    let given = params.get("arguments").filter(|arguments| *arguments != "null");
+    let arguments = given.and_then(|text| serde_json::from_str(text).ok()).unwrap_or(empty_object());
+    match tool {
+        OptimTool::FindTool => find_tool::run(context, arguments).await,
+        OptimTool::CallTool => call_tool::run(context, params, arguments).await,
+        OptimTool::ListTools => listings::list_tools::run(context, arguments).await,
+        OptimTool::GetToolSchema => listings::get_tool_schema::run(context, arguments),
+        OptimTool::ListMcpServers => listings::list_mcp_servers::run(context, arguments),
+        OptimTool::GetToolAlternatives => listings::get_tool_alternatives::run(context, arguments),
+        OptimTool::ReadMcpResource => read_mcp_resource::run(context, arguments).await,
+        OptimTool::GetToolMetrics => listings::tool_metrics::get(context, arguments).await,
+        OptimTool::SearchTools => listings::search_tools::run(context, arguments).await,
+        OptimTool::RecommendTools => listings::recommend_tools::run(context, arguments).await,
+        OptimTool::SetContext => set_context::run(context, arguments).await,
+        OptimTool::SearchAvailableTools => listings::search_available_tools::run(context, arguments).await,
+        OptimTool::ResetToolMetrics => listings::tool_metrics::reset(context, arguments).await,
+        OptimTool::RefreshTools => catalog_upkeep::refresh_tools(context, arguments).await,
+        OptimTool::RegenerateEmbeddings => catalog_upkeep::regenerate_embeddings(context, arguments).await,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,353 @@
+//! The handler of call_tool: finds the tool that the arguments name, asks the policy, checks the arguments
+//! against the tool's schema, calls the tool, and shapes the answer.
+//!
+//! The name may be the listed one, or with `server_name` the backend's own, in any letter case that is
+//! unambiguous. A tool outside of the caller's view is answered like one that does not exist. Failures are
+//! results with `isError`, which a model reads, not JSON-RPC errors.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use tracing::{Instrument, info_span};
+use vmcp_backend::{CallError, Transmission};
+use vmcp_json::object::Object;
+use vmcp_model::catalog::CatalogTool;
+use vmcp_wire::owned::OwnedParams;
+use vmcp_wire::payload::Payload;
+
+use super::fallback::alternatives::Alternative;
+use super::fallback::{self, FailedCall};
+use super::response_limit;
+use super::tool_lookup;
+use super::tool_result::{self, CallFailure, Envelope, ErrorType};
+use super::unavailable::{self, UnavailableServer};
+use crate::answer::{Answer, Content};
+use crate::call::{self, Denied, hidden};
+use crate::caller::CallContext;
+use crate::router::BackendTarget;
+use crate::tools::check_arguments;
+use vmcp_engine::engine::{Snapshot, View};
+use vmcp_engine::optim::call_arguments::{CallArguments, ResponseFormat};
+use vmcp_engine::optim::names::{NameStyle, OptimTool, OwnName, own_name};
+use vmcp_engine::schema;
+use vmcp_engine::telemetry::calls::{CallRecorder, Origin, Outcome};
+
+/// Calls the tool that the arguments name. `params` are those of the call of call_tool itself: its other keys
+/// (answers to a question of the backend, metadata) go on to the tool.
+pub(super) async fn run(context: CallContext<'_>, params: &OwnedParams, arguments: &RawValue) -> Answer {
+    let mut recorder = context.start_own_record(Origin::CallTool, arguments);
+    let span = info_span!(
+        "optimizer.call_tool",
+        tool = tracing::field::Empty,
+        outcome = tracing::field::Empty,
+        otel.status_code = tracing::field::Empty
+    );
+    recorder.record().span = span.clone();
+    call(context, params, arguments, recorder).instrument(span).await
+}
+
+async fn call(
+    context: CallContext<'_>,
+    params: &OwnedParams,
+    arguments: &RawValue,
+    mut recorder: CallRecorder,
+) -> Answer {
+    let snapshot = context.snapshot;
+    let config = &snapshot.config;
+    let call = match CallArguments::parse(arguments, &config.optimizer.limits, config.proxy.max_tool_timeout)
+    {
+        Ok(call) => call,
+        Err(error) => {
+            let own = NameStyle::Dotted.listed(OptimTool::CallTool);
+            let failure = CallFailure::new(None, &own, ErrorType::InvalidInput, error.to_string());
+            recorder.settle(Outcome::ToolError);
+            return Answer::own(failure.to_result());
+        }
+    };
+    recorder.record().context = context.context_key(call.context.as_deref());
+    let view = context.view;
+    let refuse = |mut failure: CallFailure<'_>, call: &CallArguments| {
+        if failure.error_type == ErrorType::NotFound {
+            context.engine.metrics().call_tool_not_found.inc();
+            explain_absence(context, call, &mut failure);
+        }
+        Answer::own(failure.to_result())
+    };
+    let tool = match resolve(snapshot, view, &call) {
+        Ok(tool) => tool,
+        Err(failure) => {
+            let is_unknown = failure.error_type == ErrorType::NotFound;
+            if let Some(tool) = hidden_tool(snapshot, &call).filter(|_| is_unknown) {
+                hidden::record_call(context, recorder, tool);
+            } else {
+                recorder.record().subject = Some(call.tool.as_str().into());
+                recorder.settle(Outcome::ToolError);
+            }
+            return refuse(failure, &call);
+        }
+    };
+    tracing::Span::current().record("tool", tool.name.as_str());
+    let mut target = BackendTarget::tool(snapshot, tool);
+    target.deadline = call.timeout.unwrap_or(target.deadline);
+    // Repaired before the policy is asked: it must judge the arguments that the backend will get.
+    let checked = check_or_repair(context, tool, &call.parameters).await;
+    let repaired = checked.as_ref().ok().and_then(Option::as_deref);
+    let parameters = repaired.unwrap_or(&call.parameters);
+    // Before violations are told: a denied tool must not be told from an unknown one by them.
+    let authorized = match call::authorize(context, recorder, target, Some(parameters.get())) {
+        Ok(authorized) => authorized,
+        Err(Denied) => return refuse(not_found(&call), &call),
+    };
+    if let Err(message) = &checked {
+        authorized.settle(Outcome::ToolError);
+        return Answer::own(failure(tool, ErrorType::InvalidInput, message.clone()).to_result());
+    }
+
+    let Ok(params) = params.with(&[("arguments", Some(parameters.get()))]) else {
+        authorized.settle(Outcome::ToolError);
+        return Answer::own(tool_result::error("unreadable parameters"));
+    };
+    // A result that is cut or wrapped must have arrived.
+    let limit = snapshot.config.optimizer.max_tool_response_tokens;
+    let answer = match call.format {
+        ResponseFormat::Mcp if limit.is_none() => authorized.answer(&params).await,
+        _ => authorized.call(&params).await.map(|response| Answer::relayed(&tool.backend, response)),
+    };
+    let mut failure = failure_of(&answer).filter(|_| call.include_fallbacks);
+    if let Some(result) = unfailed(&answer).filter(|_| call.include_fallbacks && failure.is_none()) {
+        let violation = fallback::violation(context, tool, result).await;
+        failure = violation.map(|violation| (violation, Transmission::Sent));
+    }
+    let Some((error, transmission)) = failure else {
+        return finished(context, tool, call.format, answer, &[]);
+    };
+    let alternatives = fallback::alternatives(context, tool);
+    let failed = FailedCall { tool, error, transmission, parameters };
+    if let Some((other, answer)) = fallback::retry(context, &failed, &alternatives, &params).await {
+        return shaped(limit, other, call.format, answer, &[]);
+    }
+    if !alternatives.is_empty() {
+        context.engine.metrics().fallback_suggestions.inc();
+    }
+    finished(context, tool, call.format, with_suggestions(answer, &failed, &alternatives), &alternatives)
+}
+
+/// Returns the whole result of a call that neither failed nor waits for the client.
+fn unfailed(answer: &Result<Answer, CallError>) -> Option<&Payload> {
+    match answer {
+        Ok(Answer { content: Content::Result(result), pending: None, .. }) => Some(result),
+        _ => None,
+    }
+}
+
+/// Returns the text of a failed or empty answer, and the part of its way that the call made.
+fn failure_of(answer: &Result<Answer, CallError>) -> Option<(String, Transmission)> {
+    match answer {
+        // A user who declined wants no similar tool either.
+        Err(CallError::Cancelled { .. } | CallError::NotConfirmed { .. }) => None,
+        Err(error) => Some((error.to_string(), error.transmission())),
+        Ok(answer) if answer.pending.is_some() => None,
+        Ok(answer) => match &answer.content {
+            Content::Result(result) if result.is_tool_error() => {
+                Some((error_text(result), Transmission::Sent))
+            }
+            Content::Result(result) if fallback::is_empty(result) => {
+                Some(("the answer is empty".to_owned(), Transmission::Sent))
+            }
+            Content::Error(error) => Some((message_of(error), Transmission::Sent)),
+            Content::Result(_) | Content::Arriving(_) => None,
+        },
+    }
+}
+
+/// Names the alternatives in a result that failed, is empty or does not fit its schema.
+fn with_suggestions(
+    answer: Result<Answer, CallError>,
+    failed: &FailedCall<'_>,
+    alternatives: &[Alternative<'_>],
+) -> Result<Answer, CallError> {
+    let answer = answer?;
+    let Content::Result(result) = &answer.content else { return Ok(answer) };
+    let suggestions: Vec<_> = alternatives.iter().map(Alternative::suggestion).collect();
+    if suggestions.is_empty() {
+        return Ok(answer);
+    }
+    match fallback::with_suggestions(result, &failed.error, &suggestions) {
+        Some(named) => Ok(Answer { content: Content::Result(named.into()), ..answer }),
+        None => Ok(answer),
+    }
+}
+
+/// Shapes the answer, or the failure of a call that has none.
+fn finished(
+    context: CallContext<'_>,
+    tool: &Arc<CatalogTool>,
+    format: ResponseFormat,
+    answer: Result<Answer, CallError>,
+    alternatives: &[Alternative<'_>],
+) -> Answer {
+    match answer {
+        Ok(answer) => {
+            let limit = context.snapshot.config.optimizer.max_tool_response_tokens;
+            shaped(limit, tool, format, answer, alternatives)
+        }
+        Err(error) => Answer::own(tool_result::unanswered(tool, &error, alternatives)),
+    }
+}
+
+/// Checks arguments against the tool's schema; returns them repaired if they fit only with values of another
+/// type, such as a number for a string of digits.
+async fn check_or_repair(
+    context: CallContext<'_>,
+    tool: &Arc<CatalogTool>,
+    arguments: &RawValue,
+) -> Result<Option<Box<RawValue>>, String> {
+    let check = context.snapshot.check(tool);
+    if check.check(tool, arguments).await.is_ok() {
+        return Ok(None);
+    }
+    let schema = tool.definition.input_schema.as_deref();
+    if let Some(repaired) = schema.and_then(|schema| schema::repaired(schema, arguments))
+        && check.check(tool, &repaired).await.is_ok()
+    {
+        return Ok(Some(repaired));
+    }
+    check_arguments(context, tool, arguments).await.map(|()| None)
+}
+
+/// Returns the answer for a missing tool, and for one that the caller may not see or call: the text must not
+/// tell them apart.
+fn not_found(call: &CallArguments) -> CallFailure<'_> {
+    let error = format!("tool not found: {}", call.tool);
+    CallFailure::new(call.server.as_deref(), &call.tool, ErrorType::NotFound, error)
+}
+
+/// Returns the one tool that the arguments name within the caller's view.
+fn resolve<'a>(
+    snapshot: &'a Snapshot,
+    view: &'a View,
+    call: &'a CallArguments,
+) -> Result<&'a Arc<CatalogTool>, CallFailure<'a>> {
+    let server = call.server.as_deref();
+    let fail = |kind, error: String| CallFailure::new(server, &call.tool, kind, error);
+    let meant = own_name(&call.tool);
+    if matches!(meant, Some(OwnName::Reserved(_) | OwnName::Unknown)) {
+        let error = "optimizer tools cannot be invoked through optim.call_tool";
+        return Err(fail(ErrorType::InvalidInput, error.to_owned()));
+    }
+    let fits = match server {
+        Some(server) => {
+            let backends = snapshot.backends.keys().filter(|backend| view.has_backend(backend));
+            if !backends.clone().any(|backend| backend.eq_ignore_ascii_case(server)) {
+                let mut failure = fail(ErrorType::NotFound, format!("server not found: {server}"));
+                failure.available_servers = Some(backends.map(AsRef::as_ref).collect());
+                return Err(failure);
+            }
+            view.tools_of(server, &call.tool)
+        }
+        None => view.tool(&call.tool).map_or_else(|| view.tools_like(&call.tool), |tool| vec![tool]),
+    };
+    let fits = match (fits.is_empty(), server) {
+        (true, None) if meant.is_none() => tool_lookup::alike(view, &call.tool),
+        _ => fits,
+    };
+    match fits.as_slice() {
+        [tool] => Ok(tool),
+        [] if meant.is_some() => {
+            let error = "optimizer tools cannot be invoked through optim.call_tool";
+            Err(fail(ErrorType::InvalidInput, error.to_owned()))
+        }
+        [] => Err(not_found(call)),
+        several => {
+            let names: Vec<_> = several.iter().map(|tool| tool.name.as_str()).collect();
+            let error = format!("{} could be {}; use the exact name", call.tool, names.join(" or "));
+            Err(fail(ErrorType::InvalidInput, error))
+        }
+    }
+}
+
+/// Returns the tool that a name means to clients who may see it.
+fn hidden_tool<'a>(snapshot: &'a Snapshot, wanted: &CallArguments) -> Option<&'a Arc<CatalogTool>> {
+    let catalog = snapshot.unfiltered();
+    let tool = match &wanted.server {
+        Some(server) => catalog.tool_of(server, &wanted.tool).into_iter().next(),
+        None => catalog.tool(&wanted.tool),
+    };
+    tool.filter(|tool| tool.listed)
+}
+
+/// Adds to the failure of a tool that is not there: its server is down, or the nearest names.
+fn explain_absence(context: CallContext<'_>, wanted: &CallArguments, failure: &mut CallFailure<'_>) {
+    let (snapshot, view) = (context.snapshot, context.view);
+    let down = unavailable::servers(snapshot, view);
+    let is_meant = |server: &&UnavailableServer| {
+        wanted.server.as_deref().is_some_and(|name| name.eq_ignore_ascii_case(&server.server))
+    };
+    if let Some(server) = down.iter().find(is_meant).or_else(|| unavailable::owner(&down, &wanted.tool)) {
+        failure.error = format!("{}; {}", failure.error, server.sentence());
+        failure.error_type = ErrorType::BackendError;
+        return;
+    }
+    match tool_lookup::nearest(view, &wanted.tool, |tool| call::may_name(context, tool)).as_slice() {
+        [] => failure.error.push_str("; find_tool searches all tools"),
+        names => failure.error = format!("{}; did you mean {}?", failure.error, names.join(" or ")),
+    }
+}
+
+fn failure(tool: &CatalogTool, kind: ErrorType, error: String) -> CallFailure<'_> {
+    CallFailure::new(Some(&tool.backend), &tool.definition.name, kind, error)
+}
+
+/// Shapes an answer: cuts it to `limit` tokens, and wraps it if the caller asked for an envelope.
+fn shaped(
+    limit: Option<u32>,
+    tool: &CatalogTool,
+    format: ResponseFormat,
+    answer: Answer,
+    alternatives: &[Alternative<'_>],
+) -> Answer {
+    let era = answer.era;
+    let failed = |error| {
+        let mut failure = failure(tool, ErrorType::BackendError, error);
+        failure.fallback_suggestions = alternatives.iter().map(Alternative::suggestion).collect();
+        Answer::own(failure.to_result())
+    };
+    let result = match answer.content {
+        // A question to the client is no result yet; it must reach the client unchanged.
+        _ if answer.pending.is_some() => return answer,
+        Content::Arriving(_) => return answer,
+        Content::Result(result) => result,
+        // A JSON-RPC error of the inner call becomes a result, where the model reads it.
+        Content::Error(error) => {
+            return failed(message_of(&error));
+        }
+    };
+    let cut = limit.and_then(|limit| response_limit::cut(&result, u64::from(limit)));
+    let result = cut.map_or(result, Payload::from);
+    match format {
+        ResponseFormat::Mcp => Answer { content: Content::Result(result), era, pending: None },
+        ResponseFormat::Envelope if result.is_tool_error() => failed(error_text(&result)),
+        ResponseFormat::Envelope => {
+            let envelope = Envelope {
+                success: true,
+                server: &tool.backend,
+                tool: &tool.definition.name,
+                result: &result,
+            };
+            Answer::own(envelope.to_result())
+        }
+    }
+}
+
+/// Returns message and code of a JSON-RPC error.
+fn message_of(error: &RawValue) -> String {
+    let object = Object::parse(error).unwrap_or_default();
+    let message = object.get_str("message").unwrap_or_default();
+    let code = object.get("code").map_or("no code", RawValue::get);
+    format!("{message} ({code})")
+}
+
+/// Returns the first text of a failed result.
+fn error_text(result: &RawValue) -> String {
+    call::first_text(result).unwrap_or_else(|| "the tool failed without a message".to_owned())
+}

@@ -1,0 +1,263 @@
+//! The handler of find_tool: searches the caller's view of the catalog, and answers with the best tools,
+//! their schemas, and the tokens that this answer saves against listing every tool.
+//!
+//! A search without embeddings still answers, by keywords, and says so (`degraded`); with `onUnavailable:
+//! fail` it is an error instead.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+use tracing::{Instrument, info_span};
+use vmcp_config::OnUnavailable;
+use vmcp_json::object::Object;
+use vmcp_model::catalog::CatalogTool;
+use vmcp_model::tokens;
+use vmcp_search::{Explanation, QueryTerm, Ranking, SearchMode, first_sentence};
+
+use super::tool_result;
+use super::unavailable::{self, UnavailableServer};
+use crate::answer::Answer;
+use crate::caller::CallContext;
+pub(crate) use vmcp_engine::engine::snapshot::contextual::tool_key;
+use vmcp_engine::engine::{Engine, View};
+use vmcp_engine::optim::find_arguments::{Detail, FindArguments};
+use vmcp_engine::optim::short_schema::short_schema;
+use vmcp_engine::optim::visible_schema::visible_schema;
+pub(crate) use vmcp_engine::search::{Degraded, SearchRequest, SearchResult, search};
+use vmcp_engine::telemetry::calls::{Origin, Outcome};
+use vmcp_engine::telemetry::metrics::{EmbeddingLabels, Metrics};
+
+/// Characters of a first sentence that are shown, unless everything is.
+const MAX_SENTENCE_CHARS: usize = 200;
+
+/// Searches, and answers with a `CallToolResult`.
+pub(super) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answer {
+    let mut recorder = context.start_own_record(Origin::FindTool, arguments);
+    let span = info_span!(
+        "optimizer.find_tool",
+        outcome = tracing::field::Empty,
+        otel.status_code = tracing::field::Empty
+    );
+    recorder.record().span = span.clone();
+    let found = find(context, arguments).instrument(span).await;
+    let (result, outcome) = match found {
+        Ok(json) => (tool_result::structured(&json), Outcome::Ok),
+        Err(message) => (tool_result::error(&message), Outcome::ToolError),
+    };
+    recorder.settle(outcome);
+    Answer::own(result)
+}
+
+async fn find(context: CallContext<'_>, arguments: &RawValue) -> Result<Box<RawValue>, String> {
+    let CallContext { engine, snapshot, view, caller } = context;
+    let config = &snapshot.config.optimizer;
+    let arguments = FindArguments::parse(arguments, &config.limits).map_err(|error| error.to_string())?;
+    let searcher = engine.searcher(snapshot);
+    let request = SearchRequest {
+        description: &arguments.description,
+        keywords: &arguments.keywords,
+        limit: arguments.limit,
+        visible: Some(view.visible()),
+        explain: arguments.explain,
+    };
+    let found = search(&searcher, request).await;
+    let metrics = engine.metrics();
+    if let Some(took) = found.embedding_took {
+        let duration = metrics.embedding_duration.get_or_create(&EmbeddingLabels { kind: "query" });
+        duration.observe(took.as_secs_f64());
+        if !matches!(found.degraded, Some(Degraded::Provider(_) | Degraded::Slow(_))) {
+            engine.query_answered();
+        }
+    }
+    if let Some(degraded) = &found.degraded {
+        metrics.degraded_searches.inc();
+        report(engine, degraded);
+        if config.embeddings.on_unavailable == OnUnavailable::Fail && degraded.lacks_vectors() {
+            return Err(format!("the search is not available: {degraded}"));
+        }
+    }
+    if let Some(key) = context.context_key(arguments.context.as_deref()) {
+        let hits = found.ranking.hits.iter().filter_map(|hit| tool_key(view, hit.document));
+        engine.contexts().with(key, caller.principal.key(), |context| context.finds(hits));
+    }
+    let unavailable = unavailable::servers(snapshot, view);
+    answer(&config.search, view, &found, &arguments, unavailable, metrics).map_err(|error| error.to_string())
+}
+
+/// Reports a failed query embedding to the engine, so that the next searches do not wait for the same
+/// failure.
+fn report(engine: &Engine, degraded: &Degraded) {
+    let failed = || engine.metrics().embedding_errors.get_or_create(&EmbeddingLabels { kind: "query" }).inc();
+    match degraded {
+        Degraded::Provider(error) => {
+            failed();
+            engine.query_failed(error.clone());
+        }
+        Degraded::Slow(after) => {
+            failed();
+            engine.query_slow(*after);
+        }
+        Degraded::NoVectors
+        | Degraded::SomeVectors { .. }
+        | Degraded::OtherModel
+        | Degraded::NotReranked(_) => {}
+    }
+}
+
+#[derive(Serialize)]
+struct FindToolAnswer<'a> {
+    tools: Vec<FoundTool<'a>>,
+    token_metrics: TokenMetrics,
+    search_mode: SearchMode,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    degraded: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    degraded_reason: Option<String>,
+    /// Servers that do not answer: what is not found may be theirs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unavailable: Vec<UnavailableServer>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explain: Option<SearchExplanation<'a>>,
+}
+
+#[derive(Serialize)]
+struct FoundTool<'a> {
+    name: &'a str,
+    backend_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parameters: Option<Cow<'a, RawValue>>,
+    score: f32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    annotations: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_schema: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explanation: Option<&'a Explanation>,
+}
+
+/// Diagnosis of a search, for callers that set `explain`.
+#[derive(Serialize)]
+struct SearchExplanation<'a> {
+    /// Tools that this caller may see; all others had no influence.
+    tools_searched: usize,
+    keyword_matches: usize,
+    without_vector: usize,
+    semantic_ratio: f32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    distance_threshold: Option<f32>,
+    terms: &'a [QueryTerm],
+    clauses: &'a [String],
+}
+
+/// Tokens that the answer saves against listing every tool. The definitions of the own tools are given apart,
+/// as their cost.
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct TokenMetrics {
+    baseline_tokens: u64,
+    returned_tokens: u64,
+    savings_percent: f64,
+    tokens_saved: i64,
+    optimizer_tokens: u64,
+}
+
+impl TokenMetrics {
+    fn new(view: &View, returned: u64) -> TokenMetrics {
+        let baseline = view.baseline_tokens;
+        let saved = i64::try_from(baseline).unwrap_or(i64::MAX) - i64::try_from(returned).unwrap_or(i64::MAX);
+        let percent = if baseline == 0 { 0.0 } else { saved as f64 / baseline as f64 * 100.0 };
+        TokenMetrics {
+            baseline_tokens: baseline,
+            returned_tokens: returned,
+            savings_percent: (percent * 100.0).round() / 100.0,
+            tokens_saved: saved,
+            optimizer_tokens: view.optimizer_tokens,
+        }
+    }
+}
+
+fn answer(
+    settings: &vmcp_config::Search,
+    view: &View,
+    found: &SearchResult,
+    arguments: &FindArguments,
+    unavailable: Vec<UnavailableServer>,
+    metrics: &Metrics,
+) -> Result<Box<RawValue>, serde_json::Error> {
+    let ranking = &found.ranking;
+    let returned: Vec<&CatalogTool> =
+        ranking.hits.iter().filter_map(|hit| Some(view.document(hit.document)?.as_ref())).collect();
+    let listed: Vec<Object<'_>> =
+        returned.iter().map(|tool| Object::parse(&tool.raw).unwrap_or_default()).collect();
+    let full = arguments.detail == Detail::Full;
+    let tools = returned.iter().zip(&listed).zip(&ranking.hits).map(|((tool, listed), hit)| FoundTool {
+        name: &tool.name,
+        backend_id: &tool.backend,
+        description: description(tool, arguments.detail),
+        parameters: parameters(listed, arguments.detail),
+        score: (hit.score * 1e4).round() / 1e4,
+        title: tool.title.as_deref().filter(|_| full),
+        annotations: listed.get("annotations").filter(|_| full),
+        output_schema: listed.get("outputSchema").filter(|_| full),
+        explanation: hit.explanation.as_ref(),
+    });
+    let tools: Vec<_> = tools.collect();
+    let sizes = returned.iter().zip(&tools).map(|(tool, shown)| if full { tool.size } else { shown.size() });
+    let token_metrics = TokenMetrics::new(view, tokens::estimate(sizes));
+    metrics.find_tool_results.observe(returned.len() as f64);
+    metrics.token_savings.observe(token_metrics.savings_percent);
+    to_raw_value(&FindToolAnswer {
+        tools,
+        token_metrics,
+        search_mode: ranking.mode,
+        degraded: found.degraded.as_ref().map(|_| true),
+        degraded_reason: found.degraded.as_ref().map(ToString::to_string),
+        unavailable,
+        explain: arguments.explain.then(|| explanation(ranking, settings)),
+    })
+}
+
+fn description(tool: &CatalogTool, detail: Detail) -> Option<Cow<'_, str>> {
+    match detail {
+        Detail::Names => None,
+        Detail::Summary => Some(
+            first_sentence(&tool.description).chars().take(MAX_SENTENCE_CHARS).collect::<String>().into(),
+        ),
+        Detail::Full => Some(tool.description.as_str().into()),
+    }
+}
+
+fn parameters<'a>(listed: &Object<'a>, detail: Detail) -> Option<Cow<'a, RawValue>> {
+    let schema = listed.get("inputSchema").unwrap_or(RawValue::NULL);
+    match detail {
+        Detail::Names => None,
+        // A schema that cannot be shortened stays whole.
+        Detail::Summary => Some(short_schema(schema).map_or_else(|| visible_schema(schema), Cow::Owned)),
+        Detail::Full => Some(visible_schema(schema)),
+    }
+}
+
+impl FoundTool<'_> {
+    /// Size in a token estimate, of what is shown.
+    fn size(&self) -> u32 {
+        let schema = self.parameters.as_ref().map_or(0, |schema| schema.get().chars().count());
+        let schema = u32::try_from(schema).unwrap_or(u32::MAX);
+        tokens::size(self.name, self.description.as_deref().unwrap_or_default(), schema)
+    }
+}
+
+fn explanation<'a>(ranking: &'a Ranking, settings: &vmcp_config::Search) -> SearchExplanation<'a> {
+    SearchExplanation {
+        tools_searched: ranking.visible,
+        keyword_matches: ranking.keyword_matches,
+        without_vector: ranking.without_vector,
+        semantic_ratio: settings.hybrid_semantic_ratio,
+        distance_threshold: settings.semantic_distance_threshold,
+        terms: &ranking.terms,
+        clauses: &ranking.clauses,
+    }
+}

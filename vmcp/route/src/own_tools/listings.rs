@@ -1,0 +1,19 @@
+//! Own tools that answer from the snapshot and the search, without a backend: one file each. [`own_answer`]
+//! is the frame that they share.
+
+pub(super) mod get_tool_alternatives;
+pub(super) mod get_tool_schema;
+pub(super) mod list_mcp_servers;
+pub(super) mod list_tools;
+pub(super) mod own_answer;
+mod profile_view;
+mod ranked;
+pub(super) mod recommend_tools;
+pub(super) mod search_available_tools;
+pub(super) mod search_tools;
+pub(super) mod tool_metrics;
+
+pub use ranked::tools_by_model;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! The handler of list_mcp_servers: the servers of the caller's view, and how they are doing.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use vmcp_backend::BackendState;
+use vmcp_config::OptimTool;
+use vmcp_search::first_sentence;
+
+use super::own_answer;
+use super::profile_view::under_profile;
+use crate::answer::Answer;
+use crate::caller::CallContext;
+use vmcp_engine::telemetry::calls::Origin;
+
+/// Most characters of a server's description.
+const MAX_DESCRIPTION_CHARS: usize = 200;
+
+/// Answers with the servers, or only those of the profile that `project_id` names.
+pub(in crate::own_tools) fn run(context: CallContext<'_>, arguments: &RawValue) -> Answer {
+    own_answer::answer(context, Origin::Own(OptimTool::ListMcpServers), arguments, |arguments| {
+        let snapshot = context.snapshot;
+        let limit = snapshot.config.optimizer.limits.tool_name_chars;
+        let project = arguments.text(&["project_id"], limit)?;
+        let of_project = project.as_ref().map(|project| under_profile(context, project));
+        let view = match &of_project {
+            Some(Some(view)) => view,
+            Some(None) => return Ok(Servers { success: true, servers: Vec::new() }),
+            None => context.view,
+        };
+        let mut changes = context.engine.changes();
+        let visible = snapshot.backends.iter().filter(|(name, _)| view.has_backend(name));
+        let servers = visible.map(|(name, backend)| {
+            let status = backend.status();
+            let description = snapshot.instructions_of(name).map(first_sentence).unwrap_or_default();
+            ListedServer {
+                name: name.to_string(),
+                description: description.chars().take(MAX_DESCRIPTION_CHARS).collect(),
+                connected: status.state == BackendState::Connected,
+                state: status.state.as_str(),
+                transport: status.transport,
+                tool_count: view.tools().filter(|tool| tool.backend == *name).count(),
+                changes: changes.remove(&**name).filter(vmcp_config::status::DefinitionChanges::any).map(
+                    |changes| ListedChanges {
+                        added: changes.added,
+                        updated: changes.updated,
+                        removed: changes.removed,
+                        at: changes.at.map(|at| humantime::format_rfc3339_seconds(at).to_string()),
+                    },
+                ),
+            }
+        });
+        Ok(Servers { success: true, servers: servers.collect() })
+    })
+}
+
+#[derive(Serialize)]
+struct Servers {
+    success: bool,
+    servers: Vec<ListedServer>,
+}
+
+#[derive(Serialize)]
+struct ListedServer {
+    name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    description: String,
+    connected: bool,
+    state: &'static str,
+    transport: String,
+    tool_count: usize,
+    /// Difference between the last changed listing and the one before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<ListedChanges>,
+}
+
+#[derive(Serialize)]
+struct ListedChanges {
+    added: usize,
+    updated: usize,
+    removed: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<String>,
+}

@@ -1,0 +1,107 @@
+//! The handler of recommend_tools: one to three tools for a task, with reasons.
+
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+use vmcp_config::OptimTool;
+
+use super::own_answer::{self, Refusal};
+use super::profile_view::{profiles, under_profile};
+use super::ranked::{self, MODES, ModeUsed, RankedTool, RankingRequest};
+use crate::answer::Answer;
+use crate::caller::CallContext;
+use vmcp_engine::optim::own_arguments::OwnArguments;
+use vmcp_engine::telemetry::calls::Origin;
+
+/// Most recommendations.
+const MAX_RECOMMENDATIONS: usize = 3;
+
+/// Answers with the recommended tools.
+pub(in crate::own_tools) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answer {
+    let origin = Origin::Own(OptimTool::RecommendTools);
+    let work = async |arguments: &OwnArguments<'_>| for_agent(context, arguments).await;
+    own_answer::answer_later(context, origin, arguments, work).await
+}
+
+/// Recommends tools of the caller's view, or only of the profile that `agent_id` names.
+async fn for_agent(context: CallContext<'_>, arguments: &OwnArguments<'_>) -> Result<Box<RawValue>, Refusal> {
+    let json = |recommended: Recommended<'_>| to_raw_value(&recommended).unwrap_or_default();
+    let limit = context.snapshot.config.optimizer.limits.tool_name_chars;
+    let Some(agent) = arguments.text(&["agent_id"], limit)? else {
+        return recommended(context, arguments).await.map(json);
+    };
+    let Some(view) = under_profile(context, &agent) else {
+        let available_agents = profiles(context).collect();
+        let error = format!("there is no profile `{agent}`");
+        return Err(Refusal::json(&UnknownAgent { success: false, error, available_agents }));
+    };
+    recommended(CallContext { view: &view, ..context }, arguments).await.map(json)
+}
+
+#[derive(Serialize)]
+struct UnknownAgent<'a> {
+    success: bool,
+    error: String,
+    available_agents: Vec<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Recommended<'a> {
+    success: bool,
+    task: String,
+    /// The recommendation in words.
+    recommendation: String,
+    tools: Vec<RecommendedTool<'a>>,
+    available_servers: Vec<&'a str>,
+    total_tools: usize,
+    mode_used: ModeUsed,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warning: Option<String>,
+}
+
+#[derive(Serialize)]
+struct RecommendedTool<'a> {
+    server: &'a str,
+    tool: &'a str,
+    score: f32,
+    reason: String,
+}
+
+impl<'a> From<RankedTool<'a>> for RecommendedTool<'a> {
+    fn from(ranked: RankedTool<'a>) -> RecommendedTool<'a> {
+        let RankedTool { tool, score, reason } = ranked;
+        let reason = reason.unwrap_or_else(|| ranked::brief(tool));
+        RecommendedTool { server: &tool.backend, tool: &tool.name, score, reason }
+    }
+}
+
+async fn recommended<'a>(
+    context: CallContext<'a>,
+    arguments: &OwnArguments<'_>,
+) -> Result<Recommended<'a>, Refusal> {
+    let CallContext { snapshot, view, .. } = context;
+    let limit = snapshot.config.optimizer.limits.description_chars;
+    let task = arguments.required(&["task_description", "task", "query"], limit)?;
+    let mode = arguments.read("search_mode", MODES)?;
+    let request =
+        RankingRequest { task: &task, mode, limit: MAX_RECOMMENDATIONS, server: None, may_sample: true };
+    let handle = arguments.context_handle()?;
+    let ranked = ranked::rank(context, &request).await;
+    ranked::remember(context, handle.as_deref(), &ranked);
+    let tools: Vec<RecommendedTool<'a>> = ranked.tools.into_iter().map(RecommendedTool::from).collect();
+    let lines = tools.iter().map(|found| format!("{} of {}: {}", found.tool, found.server, found.reason));
+    let recommendation = match lines.collect::<Vec<_>>().join("\n") {
+        none if none.is_empty() => "No tool fits.".to_owned(),
+        lines => format!("Use {lines}"),
+    };
+    let servers = snapshot.backends.keys().filter(|backend| view.has_backend(backend));
+    Ok(Recommended {
+        success: true,
+        recommendation,
+        tools,
+        available_servers: servers.map(AsRef::as_ref).collect(),
+        total_tools: view.visible_tools,
+        mode_used: ranked.mode,
+        warning: ranked.warning,
+        task,
+    })
+}

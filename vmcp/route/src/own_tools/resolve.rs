@@ -1,0 +1,68 @@
+//! Finds the one tool or server that an own tool's arguments name, within the caller's view: a tool by the
+//! listed name, or with a server by the server's own, in any letter case that is unambiguous.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use vmcp_model::catalog::CatalogTool;
+
+use super::listings::own_answer::Refusal;
+use super::tool_lookup;
+use super::tool_result::{CallFailure, ErrorType};
+use crate::call;
+use crate::caller::CallContext;
+
+/// Returns the tool; one that the caller may not call is answered like one that does not exist.
+pub(super) fn resolve<'a>(
+    context: CallContext<'a>,
+    name: &str,
+    server: Option<&str>,
+) -> Result<&'a Arc<CatalogTool>, Refusal> {
+    let view = context.view;
+    let fits = if let Some(server) = server {
+        visible_server(context, server)?;
+        view.tools_of(server, name)
+    } else {
+        let like = || {
+            let like = view.tools_like(name);
+            if like.is_empty() { tool_lookup::alike(view, name) } else { like }
+        };
+        view.tool(name).map_or_else(like, |tool| vec![tool])
+    };
+    let fits: Vec<_> = fits.into_iter().filter(|tool| call::may_name(context, tool)).collect();
+    let failure = |error| Refusal::json(&CallFailure::new(server, name, ErrorType::NotFound, error));
+    match fits.as_slice() {
+        [tool] => Ok(tool),
+        [] => {
+            let near = tool_lookup::nearest(view, name, |tool| call::may_name(context, tool));
+            let near = if near.is_empty() {
+                String::new()
+            } else {
+                format!("; did you mean {}?", near.join(" or "))
+            };
+            Err(failure(format!("tool not found: {name}{near}")))
+        }
+        several => {
+            let names: Vec<_> = several.iter().map(|tool| tool.name.as_str()).collect();
+            Err(failure(format!("{name} could be {}; use the exact name", names.join(" or "))))
+        }
+    }
+}
+
+/// Returns the server of this name that the caller sees, whatever the case of its letters.
+pub(super) fn visible_server<'a>(context: CallContext<'a>, wanted: &str) -> Result<&'a Arc<str>, Refusal> {
+    let visible = context.snapshot.backends.keys().filter(|backend| context.view.has_backend(backend));
+    visible.clone().find(|name| name.eq_ignore_ascii_case(wanted)).ok_or_else(|| {
+        let error = format!("server not found: {wanted}");
+        let available_servers = visible.map(AsRef::as_ref).collect();
+        Refusal::json(&UnknownServer { success: false, error, available_servers })
+    })
+}
+
+/// The answer for a server that the caller does not see.
+#[derive(Serialize)]
+struct UnknownServer<'a> {
+    success: bool,
+    error: String,
+    available_servers: Vec<&'a str>,
+}

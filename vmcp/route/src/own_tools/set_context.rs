@@ -1,0 +1,127 @@
+//! The handler of set_context: keeps what the client is busy with, by its session, or by a handle for a
+//! client without one.
+
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+use vmcp_config::{Exposure, OptimTool};
+
+use super::listings::own_answer::{self, Refusal};
+use super::tool_result;
+use crate::answer::Answer;
+use crate::caller::CallContext;
+pub(crate) use vmcp_engine::engine::snapshot::contextual::choose;
+use vmcp_engine::optim::own_arguments::OwnArguments;
+pub(crate) use vmcp_engine::search::context::{Context, ContextKey};
+use vmcp_engine::telemetry::calls::{Origin, Outcome};
+
+/// Sets the context, and answers with what it changes.
+pub(super) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answer {
+    let recorder = context.start_own_record(Origin::Own(OptimTool::SetContext), arguments);
+    let (result, outcome) = match set(context, arguments).await {
+        Ok(set) => {
+            let text = set.text();
+            (tool_result::told(&text, &to_raw_value(&set).unwrap_or_default()), Outcome::Ok)
+        }
+        Err(refusal) => (own_answer::refused(refusal), Outcome::ToolError),
+    };
+    recorder.settle(outcome);
+    Answer::own(result)
+}
+
+/// The answer of set_context.
+#[derive(Serialize)]
+struct ContextSet {
+    success: bool,
+    query: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    intent: Option<String>,
+    /// The handle of a client without a session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context_id: Option<String>,
+    /// Confidence in the knowledge about such tasks, 0 to 1.
+    confidence: f64,
+    /// Tools that are listed now, beside vmcp's own; `None`: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    listed_tools: Option<usize>,
+    /// Reason why the context chooses no tools.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    degraded_reason: Option<String>,
+}
+
+impl ContextSet {
+    /// Returns the text for the model.
+    fn text(&self) -> String {
+        let mut lines = vec!["Context updated.".to_owned(), format!("Query: {}", self.query)];
+        lines.extend(self.intent.as_ref().map(|intent| format!("Intent: {intent}")));
+        lines.extend(
+            self.context_id.as_ref().map(|id| format!("Pass context_id {id} with searches and calls.")),
+        );
+        if let Some(listed) = self.listed_tools {
+            lines.push(format!("The list now has the {listed} tools that fit."));
+        }
+        lines.join("\n")
+    }
+}
+
+async fn set(context: CallContext<'_>, arguments: &RawValue) -> Result<ContextSet, Refusal> {
+    let CallContext { engine, snapshot, view, caller } = context;
+    let arguments = OwnArguments::parse(arguments)?;
+    let optimizer = &snapshot.config.optimizer;
+    let limit = optimizer.limits.description_chars;
+    let query = arguments.required(&["query"], limit)?.trim().to_owned();
+    let intent = arguments.text(&["intent"], limit)?;
+    let given = arguments.context_handle()?;
+
+    let (embedding, degraded_reason) = match engine.embed_context(snapshot, &query).await {
+        Ok(embedding) => (embedding, None),
+        Err(degraded) => {
+            tracing::warn!(error = %degraded, "a context could not be embedded; nothing is learned in it");
+            (None, Some(degraded.to_string()))
+        }
+    };
+    let set = Context {
+        query: query.as_str().into(),
+        embedding,
+        learns: optimizer.learning.enabled,
+        stores_text: optimizer.learning.store_query_text,
+        ..Context::default()
+    };
+    let choice = choose(snapshot, view, &engine.learner().learned(), &set);
+    let new = || caller.session.map_or_else(|| ContextKey::Handle(random()), ContextKey::Session);
+    let key = given.as_deref().and_then(ContextKey::of_handle).or(caller.context).unwrap_or_else(new);
+    let principal = caller.principal.key();
+    let key = if engine.contexts().set(key, principal, set.clone()) {
+        key
+    } else {
+        // Another client's handle is answered like one that never was.
+        let own = new();
+        engine.contexts().set(own, principal, set);
+        own
+    };
+    let shows = view.exposure() == Exposure::Contextual;
+    if shows {
+        engine.contexts().announce(key);
+    }
+    Ok(ContextSet {
+        success: true,
+        query,
+        intent,
+        context_id: key.handle(),
+        confidence: (f64::from(choice.confidence) * 1e4).round() / 1e4,
+        listed_tools: choice.documents.filter(|_| shows).map(|documents| documents.len()),
+        degraded_reason,
+    })
+}
+
+/// Returns a number that cannot be guessed: a handle stands for its context.
+fn random() -> u64 {
+    let mut bytes = [0; 8];
+    // Without randomness no handle is unique; the system is broken then, and sessions fail before.
+    if getrandom::fill(&mut bytes).is_err() {
+        tracing::error!("the operating system gives no random bytes");
+    }
+    u64::from_ne_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests;

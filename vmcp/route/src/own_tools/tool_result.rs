@@ -1,0 +1,243 @@
+//! Results of own tools, as `CallToolResult`: a structured success, a mistake in the arguments, a failed
+//! call, an envelope.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+use vmcp_backend::CallError;
+use vmcp_model::catalog::CatalogTool;
+
+use super::fallback;
+use super::fallback::alternatives::{Alternative, Suggestion};
+use crate::caller::CallContext;
+
+/// A content block of text.
+#[derive(Serialize)]
+pub(super) struct TextBlock<'a> {
+    r#type: &'static str,
+    /// The text.
+    pub(super) text: &'a str,
+}
+
+impl<'a> TextBlock<'a> {
+    /// A block with this text.
+    pub(super) fn new(text: &'a str) -> TextBlock<'a> {
+        TextBlock { r#type: "text", text }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CallToolResult<'a> {
+    content: &'a [TextBlock<'a>],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    structured_content: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_error: bool,
+}
+
+fn result(content: &[TextBlock<'_>], structured_content: Option<&RawValue>, is_error: bool) -> Box<RawValue> {
+    // Strings and valid raw JSON cannot fail to serialize.
+    to_raw_value(&CallToolResult { content, structured_content, is_error }).unwrap_or_default()
+}
+
+/// Makes a success: the JSON as `structuredContent`, and as a text block for clients that do not read that.
+pub(super) fn structured(json: &RawValue) -> Box<RawValue> {
+    result(&[TextBlock::new(json.get())], Some(json), false)
+}
+
+/// Makes a success with a text of its own for the model.
+pub(super) fn told(text: &str, json: &RawValue) -> Box<RawValue> {
+    result(&[TextBlock::new(text)], Some(json), false)
+}
+
+/// Makes the result for a mistake in the arguments of an own tool.
+pub(super) fn error(message: &str) -> Box<RawValue> {
+    result(&[TextBlock::new(message)], None, true)
+}
+
+/// Makes the failure of an own tool: the JSON as `structuredContent` and as a text block.
+pub(super) fn failure(json: &RawValue) -> Box<RawValue> {
+    result(&[TextBlock::new(json.get())], Some(json), true)
+}
+
+/// Kinds of failure of a call, as the model reads them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(super) enum ErrorType {
+    /// The backend did not answer in time.
+    TimeoutError,
+    /// The arguments are wrong.
+    InvalidInput,
+    /// No such tool or server, or none that the caller may use.
+    NotFound,
+    /// The backend failed, or cannot be reached.
+    BackendError,
+    /// The circuit breaker is open: the backend failed too often of late, and nothing was sent.
+    CircuitOpen,
+    /// A rate limit is reached, and nothing was sent.
+    RateLimited,
+    /// The user did not confirm the call, and nothing was sent.
+    NotConfirmed,
+}
+
+/// A failed call: it did not reach its tool, or its answer did not come back.
+#[derive(Debug, Serialize)]
+pub(super) struct CallFailure<'a> {
+    success: bool,
+    /// The server: as resolved, or as the caller gave it.
+    pub(super) server: Option<&'a str>,
+    /// The tool: as resolved, or as the caller gave it.
+    pub(super) tool: &'a str,
+    /// Description for the model.
+    pub(super) error: String,
+    /// Kind of the failure.
+    pub(super) error_type: ErrorType,
+    /// Time after which the call may succeed; never zero.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_seconds: Option<NonZeroU64>,
+    /// Known servers, if the named one is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) available_servers: Option<Vec<&'a str>>,
+    /// Tools that may take the place of the one that failed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) fallback_suggestions: Vec<Suggestion<'a>>,
+}
+
+impl<'a> CallFailure<'a> {
+    /// Makes the failure of a call of this tool.
+    pub(super) fn new(
+        server: Option<&'a str>,
+        tool: &'a str,
+        error_type: ErrorType,
+        error: impl Into<String>,
+    ) -> Self {
+        CallFailure {
+            success: false,
+            server,
+            tool,
+            error: error.into(),
+            error_type,
+            retry_after_seconds: None,
+            available_servers: None,
+            fallback_suggestions: Vec::new(),
+        }
+    }
+
+    /// Makes the failure of a call that its backend did not answer.
+    pub(super) fn of_call(server: &'a str, tool: &'a str, error: &CallError) -> Self {
+        let (kind, text) = match error {
+            CallError::Timeout { after, .. } => {
+                // Rounded to a tenth: the measured time is a little more than the deadline.
+                let seconds = (after.as_secs_f64() * 10.0).round() / 10.0;
+                (ErrorType::TimeoutError, format!("Tool call timed out after {seconds} seconds"))
+            }
+            CallError::CircuitOpen { .. } => (ErrorType::CircuitOpen, error.to_string()),
+            CallError::RateLimited { .. } => (ErrorType::RateLimited, error.to_string()),
+            CallError::NotConfirmed { .. } => (ErrorType::NotConfirmed, error.to_string()),
+            _ => (ErrorType::BackendError, error.to_string()),
+        };
+        let failure = CallFailure::new(Some(server), tool, kind, text);
+        let retry_after_seconds = error.retry_after_seconds().and_then(NonZeroU64::new);
+        CallFailure { retry_after_seconds, ..failure }
+    }
+
+    /// Makes the result: a sentence for the model, then the failure as JSON.
+    pub(super) fn to_result(&self) -> Box<RawValue> {
+        let json = to_raw_value(self).unwrap_or_default();
+        result(&[TextBlock::new(&self.error), TextBlock::new(json.get())], Some(&json), true)
+    }
+}
+
+/// Makes the result of a call that its backend did not answer, for the model that made the call.
+pub(crate) fn failed_call(
+    context: CallContext<'_>,
+    tool: &Arc<CatalogTool>,
+    error: &CallError,
+) -> Box<RawValue> {
+    // A user who declined wants no similar tool either.
+    let declined = matches!(error, CallError::NotConfirmed { .. });
+    let alternatives = if declined { Vec::new() } else { fallback::alternatives(context, tool) };
+    if !alternatives.is_empty() {
+        context.engine.metrics().fallback_suggestions.inc();
+    }
+    unanswered(tool, error, &alternatives)
+}
+
+/// As [`failed_call`], with alternatives that are known.
+pub(super) fn unanswered(
+    tool: &CatalogTool,
+    error: &CallError,
+    alternatives: &[Alternative<'_>],
+) -> Box<RawValue> {
+    let mut failure = CallFailure::of_call(&tool.backend, &tool.definition.name, error);
+    failure.fallback_suggestions = alternatives.iter().map(Alternative::suggestion).collect();
+    failure.to_result()
+}
+
+/// A successful result in an envelope: `{success, server, tool, result}`.
+#[derive(Serialize)]
+pub(super) struct Envelope<'a> {
+    /// True if the tool reports success.
+    pub(super) success: bool,
+    /// The backend's name.
+    pub(super) server: &'a str,
+    /// The name the backend gave the tool.
+    pub(super) tool: &'a str,
+    /// The tool's `CallToolResult`.
+    pub(super) result: &'a RawValue,
+}
+
+impl Envelope<'_> {
+    /// Makes the result.
+    pub(super) fn to_result(&self) -> Box<RawValue> {
+        let json = to_raw_value(self).unwrap_or_default();
+        result(&[TextBlock::new(json.get())], Some(&json), !self.success)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+    use std::time::Duration;
+    use vmcp_backend::Transmission;
+
+    fn value(raw: &RawValue) -> Value {
+        serde_json::from_str(raw.get()).unwrap()
+    }
+
+    #[test]
+    fn a_timeout_reads_as_required() {
+        let error =
+            CallError::Timeout { after: Duration::from_millis(1012), transmission: Transmission::Unknown };
+        let result = value(&CallFailure::of_call("s", "t", &error).to_result());
+        assert_eq!(result["isError"], true);
+        assert_eq!(result["content"][0]["text"], "Tool call timed out after 1 seconds");
+        let expected = json!({"success": false, "server": "s", "tool": "t",
+            "error": "Tool call timed out after 1 seconds", "error_type": "TimeoutError"});
+        assert_eq!(result["structuredContent"], expected);
+        assert_eq!(
+            serde_json::from_str::<Value>(result["content"][1]["text"].as_str().unwrap()).unwrap(),
+            expected
+        );
+    }
+
+    #[test]
+    fn an_envelope_has_exactly_four_keys() {
+        let inner = RawValue::from_string(r#"{"content":[],"x":1e400}"#.into()).unwrap();
+        let raw = Envelope { success: true, server: "s", tool: "t", result: &inner }.to_result();
+        let expected = r#""structuredContent":{"success":true,"server":"s","tool":"t","result":{"content":[],"x":1e400}}"#;
+        assert!(raw.get().contains(expected), "{}", raw.get());
+    }
+
+    #[test]
+    fn structured_results_carry_their_json_twice() {
+        let json = RawValue::from_string(r#"{"tools":["é\n"]}"#.into()).unwrap();
+        let result = value(&structured(&json));
+        assert_eq!(result["content"][0]["text"], r#"{"tools":["é\n"]}"#);
+        assert_eq!(result["structuredContent"], json!({"tools": ["é\n"]}));
+        assert!(result.get("isError").is_none());
+    }
+}

@@ -1,0 +1,66 @@
+//! Routes methods of extensions, which the protocol itself does not define, to the one backend that declares
+//! the extension.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use vmcp_wire::handshake::client_capabilities::ClientExtensions;
+use vmcp_wire::methods;
+use vmcp_wire::owned::OwnedParams;
+use vmcp_wire::rpc::RpcError;
+
+use crate::answer::Answer;
+use crate::call::{self, Denied};
+use crate::caller::CallContext;
+use crate::router::BackendTarget;
+use vmcp_engine::access::policy::Item;
+use vmcp_engine::telemetry::calls::Origin;
+
+/// Relays a request of an extension, untouched, to the one backend that declares an extension which the
+/// client declares too.
+pub async fn relay(context: CallContext<'_>, method: &str, params: &OwnedParams) -> Answer {
+    let unknown = || Answer::error(&RpcError::method_not_found(method));
+    let Some(backend) = backend(context, method, params) else { return unknown() };
+    let target = BackendTarget {
+        backend,
+        method: Cow::Owned(method.to_owned()),
+        item: Item::Backend,
+        deadline: context.snapshot.tool_timeout(backend),
+        idempotent: false,
+    };
+    match call::authorize(context, context.start_record(Origin::Client), target, Some(params.text())) {
+        Ok(call) => call.relay(params).await,
+        Err(Denied) => unknown(),
+    }
+}
+
+/// Returns the backend of an extension's method, if it is certain: the one that has the URI in the
+/// parameters, else the only one whose extension is named like the method, else the only one with an
+/// extension at all.
+fn backend<'a>(context: CallContext<'a>, method: &str, params: &OwnedParams) -> Option<&'a Arc<str>> {
+    if methods::is_core(method) {
+        return None;
+    }
+    let client = ClientExtensions::read(context.caller.client.capabilities.as_deref());
+    let declared = context.snapshot.declared_capabilities(context.view);
+    let candidates = declared.filter(|(_, capabilities)| capabilities.shared(&client).next().is_some());
+    let candidates: Vec<_> = candidates.collect();
+    let uri = params.get_str("uri");
+    let view = context.view;
+    if uri.as_deref().is_some_and(|uri| view.hides(uri)) {
+        return None;
+    }
+    let owner = uri.and_then(|uri| view.resource(&uri));
+    if let Some(owner) = owner {
+        let owner = candidates.iter().find(|(name, _)| *name == owner.backend());
+        return owner.map(|(name, _)| *name);
+    }
+    let topic = method.split('/').next().unwrap_or_default();
+    let named = |id: &str| id.rsplit('/').next() == Some(topic);
+    let named = candidates.iter().filter(|(_, capabilities)| capabilities.shared(&client).any(named));
+    let named: Vec<_> = named.map(|(name, _)| *name).collect();
+    match (named.as_slice(), candidates.as_slice()) {
+        ([only], _) | ([], [(only, _)]) => Some(only),
+        _ => None,
+    }
+}

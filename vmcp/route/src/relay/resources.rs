@@ -1,0 +1,31 @@
+//! `resources/read`, of listed resources and of unlisted ones whose backend is certain.
+
+use vmcp_wire::methods;
+use vmcp_wire::owned::OwnedParams;
+
+use crate::answer::Answer;
+use crate::call::{self, Denied, hidden};
+use crate::caller::CallContext;
+use crate::router::{self, BackendTarget};
+use crate::subject;
+use vmcp_engine::access::policy::Item;
+use vmcp_engine::telemetry::calls::Origin;
+
+/// Handles `resources/read`.
+pub async fn read_resource(context: CallContext<'_>, params: &OwnedParams) -> Answer {
+    let uri = match subject::subject(params, "uri") {
+        Ok(uri) => uri,
+        Err(error) => return Answer::error(&error),
+    };
+    let unknown = || Answer::no_resource(&uri);
+    let Some(backend) = router::resource(context, &uri) else {
+        hidden::record_resource(context, &uri, methods::RESOURCES_READ);
+        return unknown();
+    };
+    let item = Item::Resource(&uri);
+    let target = BackendTarget::read(context.snapshot, backend, methods::RESOURCES_READ, item);
+    match call::authorize(context, context.start_record(Origin::Client), target, None) {
+        Ok(call) => call.relay(params).await,
+        Err(Denied) => unknown(),
+    }
+}

@@ -1,0 +1,60 @@
+//! Subscriptions to resources and tasks: the right to them, asked when they are opened and when a reload
+//! moves them to another backend.
+
+use std::sync::Arc;
+
+use vmcp_wire::methods;
+
+use crate::call::{self, Authorized, hidden};
+use crate::caller::CallContext;
+use crate::router::BackendTarget;
+use vmcp_engine::access::policy::{AccessRequest, Decision, Item};
+use vmcp_engine::telemetry::calls::Origin;
+
+/// Returns the backend of a listed resource and the way to subscribe to it; `None` if it is unknown to the
+/// caller, or denied.
+pub fn resource<'a>(context: CallContext<'a>, uri: &'a str) -> Option<(&'a Arc<str>, Authorized<'a>)> {
+    let Some(listed) = context.view.resource(uri) else {
+        hidden::record_resource(context, uri, methods::SUBSCRIBE);
+        return None;
+    };
+    let backend = listed.backend();
+    Some((backend, resource_of(context, backend, uri)?))
+}
+
+/// Returns the way to subscribe to a resource of a certain backend, as a subscription that a reload moves.
+pub fn resource_of<'a>(
+    context: CallContext<'a>,
+    backend: &'a Arc<str>,
+    uri: &'a str,
+) -> Option<Authorized<'a>> {
+    authorized(context, backend, methods::SUBSCRIBE, Item::Resource(uri))
+}
+
+/// Returns the way to subscribe to a task of its backend; `None` if that is denied.
+pub fn task<'a>(context: CallContext<'a>, backend: &'a Arc<str>, id: &'a str) -> Option<Authorized<'a>> {
+    authorized(context, backend, methods::LISTEN, Item::Task(id))
+}
+
+/// True if the policies in force let the caller keep a subscription.
+pub fn is_allowed(context: CallContext<'_>, backend: &str, item: Item<'_>) -> bool {
+    let request = AccessRequest {
+        principal: &context.caller.principal,
+        action: methods::SUBSCRIBE,
+        backend,
+        item,
+        arguments: None,
+        sees_backend: context.view.has_backend(backend),
+    };
+    matches!(context.snapshot.policy.decide(&request), Decision::Allow { .. })
+}
+
+fn authorized<'a>(
+    context: CallContext<'a>,
+    backend: &'a Arc<str>,
+    method: &'static str,
+    item: Item<'a>,
+) -> Option<Authorized<'a>> {
+    let target = BackendTarget::read(context.snapshot, backend, method, item);
+    call::authorize(context, context.start_record(Origin::Client), target, None).ok()
+}

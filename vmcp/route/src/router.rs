@@ -1,0 +1,126 @@
+//! The router: from the name or URI in a request to its [`Target`], within the caller's view.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use vmcp_model::catalog::{CatalogPrompt, CatalogTool};
+use vmcp_wire::methods;
+
+use super::caller::CallContext;
+use vmcp_engine::access::policy::Item;
+use vmcp_engine::engine::Snapshot;
+use vmcp_engine::optim::names::{OptimTool, OwnName, own_name};
+
+/// The target of `tools/call`.
+///
+/// Composite tools (workflows) will be one more variant, `Composite`, resolved in [`tool`] between the other
+/// two: own names win over them, and they win over backends' tools. There is none before something makes one.
+#[derive(Debug)]
+pub(super) enum Target<'a> {
+    /// A tool of vmcp's own.
+    Optim(OptimTool),
+    /// A tool of a backend.
+    Backend(BackendTarget<'a>),
+}
+
+/// An item of a backend, and how a request for it is sent.
+#[derive(Debug, Clone)]
+pub(crate) struct BackendTarget<'a> {
+    /// The backend.
+    pub(crate) backend: &'a Arc<str>,
+    /// The MCP method.
+    pub(crate) method: Cow<'static, str>,
+    /// The item that the request is about.
+    pub(crate) item: Item<'a>,
+    /// Time that the backend has to answer.
+    pub(crate) deadline: Duration,
+    /// True if the request may be repeated after a lost connection.
+    pub(crate) idempotent: bool,
+}
+
+impl<'a> BackendTarget<'a> {
+    /// Makes the target of a call of a tool.
+    pub(super) fn tool(snapshot: &Snapshot, tool: &'a Arc<CatalogTool>) -> BackendTarget<'a> {
+        let hints = &tool.definition.annotations;
+        BackendTarget {
+            backend: &tool.backend,
+            method: Cow::Borrowed(methods::TOOLS_CALL),
+            item: Item::Tool(tool),
+            deadline: snapshot.tool_timeout(&tool.backend),
+            idempotent: hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true),
+        }
+    }
+
+    /// Makes the target of a request that only reads, and so may be repeated.
+    pub(super) fn read(
+        snapshot: &Snapshot,
+        backend: &'a Arc<str>,
+        method: &'static str,
+        item: Item<'a>,
+    ) -> BackendTarget<'a> {
+        let deadline = snapshot.tool_timeout(backend);
+        BackendTarget { backend, method: Cow::Borrowed(method), item, deadline, idempotent: true }
+    }
+
+    /// Returns the name, URI or task of the request in the backend's spelling.
+    pub(super) fn subject(&self) -> Option<&'a str> {
+        match self.item {
+            Item::Tool(tool) => Some(&tool.definition.name),
+            Item::Prompt(prompt) => Some(&prompt.definition.name),
+            Item::Resource(text) | Item::Task(text) => Some(text),
+            Item::OwnTool(name) => Some(name),
+            Item::Tasks | Item::Backend => None,
+        }
+    }
+}
+
+/// Finds a tool. A name of an own tool is never a backend's if it is reserved; a bare one is an own tool's
+/// only while no backend's tool has it.
+pub(super) fn tool<'a>(context: CallContext<'a>, name: &str) -> Option<Target<'a>> {
+    let optimizer = &context.snapshot.config.optimizer;
+    let theirs = context.view.tool(name);
+    let offers = |own: &OptimTool| optimizer.tools.contains(own);
+    match own_name(name).filter(|_| optimizer.enabled) {
+        Some(OwnName::Reserved(own)) if offers(&own) => return Some(Target::Optim(own)),
+        Some(OwnName::Bare(own)) if optimizer.legacy_aliases && theirs.is_none() && offers(&own) => {
+            return Some(Target::Optim(own));
+        }
+        Some(OwnName::Reserved(_) | OwnName::Bare(_) | OwnName::Unknown) | None => {}
+    }
+    theirs.map(|tool| Target::Backend(BackendTarget::tool(context.snapshot, tool)))
+}
+
+/// Finds a prompt.
+pub(super) fn prompt<'a>(context: CallContext<'a>, name: &str) -> Option<&'a CatalogPrompt> {
+    context.view.prompt(name).map(AsRef::as_ref)
+}
+
+/// Finds the backend of a resource: the one that linked to it in a result to this client, else the one that
+/// lists it or has a template for it, else the one whose tool names it as its user interface, else the only
+/// backend that has resources.
+pub(super) fn resource<'a>(context: CallContext<'a>, uri: &str) -> Option<&'a Arc<str>> {
+    let view = context.view;
+    if view.hides(uri) {
+        return None;
+    }
+    let linked = context.snapshot.links.get(context.caller.link_owner(), uri);
+    let linked = linked.filter(|backend| view.has_backend(backend));
+    if let Some((backend, _)) = linked.and_then(|backend| context.snapshot.backends.get_key_value(&backend)) {
+        return Some(backend);
+    }
+    if let Some(listed) = view.resource(uri) {
+        return Some(listed.backend());
+    }
+    if let Some(backend) = view.interface(uri) {
+        return Some(backend);
+    }
+    // Of all backends, not of those in the view: else a URI of a hidden one could be told from an unknown
+    // one.
+    let declared = context.snapshot.declared_capabilities(context.snapshot.whole_view());
+    let mut declared = declared.filter(|(_, capabilities)| capabilities.has_resources());
+    match (declared.next(), declared.next()) {
+        (Some((only, _)), None) => Some(only).filter(|only| view.has_backend(only)),
+        _ => None,
+    }
+}

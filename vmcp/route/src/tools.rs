@@ -1,0 +1,65 @@
+//! `tools/call`, of an own tool or a backend's; and [`Tools`], the same for code of vmcp's own.
+
+mod in_process;
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use vmcp_model::catalog::CatalogTool;
+use vmcp_wire::owned::OwnedParams;
+
+use super::answer::Answer;
+use super::call::{self, Denied, hidden};
+use super::caller::CallContext;
+use super::own_tools;
+use super::router::{self, Target};
+use super::subject::{self, shown};
+use vmcp_engine::telemetry::calls::Origin;
+
+pub use in_process::{ToolResult, Tools};
+
+/// Handles `tools/call`. `params` as the client sent them.
+pub async fn call_tool(context: CallContext<'_>, params: &OwnedParams) -> Answer {
+    let subject = match subject::subject(params, "name") {
+        Ok(subject) => subject,
+        Err(error) => return Answer::error(&error),
+    };
+    let unknown = || Answer::invalid(format!("Unknown tool: {}", shown(&subject)));
+    let target = match router::tool(context, &subject) {
+        Some(Target::Optim(tool)) => match call::authorize_own(context, tool, params.get("arguments")) {
+            // Boxed: calls of backends do not carry the state of a search.
+            Ok(()) => return Box::pin(own_tools::run(context, tool, params)).await,
+            Err(Denied) => return unknown(),
+        },
+        Some(Target::Backend(target)) => target,
+        None => {
+            hidden::record_tool(context, &subject);
+            return unknown();
+        }
+    };
+    let (backend, tool) = (target.backend, target.item.tool());
+    let record = context.start_record(Origin::Client);
+    let call = match call::authorize(context, record, target, params.get("arguments")) {
+        Ok(call) => call,
+        Err(Denied) => return unknown(),
+    };
+    match call.answer(params).await {
+        Ok(answer) => answer,
+        Err(error) => match tool {
+            Some(tool) => Answer::own(own_tools::failed_call(context, tool, &error)),
+            None => Answer::unanswered(backend, &error),
+        },
+    }
+}
+
+/// Checks arguments against the tool's input schema. The error lists the violations, for a model to read.
+pub(super) async fn check_arguments(
+    context: CallContext<'_>,
+    tool: &Arc<CatalogTool>,
+    arguments: &RawValue,
+) -> Result<(), String> {
+    context.snapshot.check(tool).check(tool, arguments).await.map_err(|violations| {
+        context.engine.metrics().schema_rejections.inc();
+        format!("parameters do not fit the schema of {}: {violations}", tool.name)
+    })
+}
