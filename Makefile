@@ -32,8 +32,8 @@ demo: setup ## Real MCP servers behind vmcp: list, search, call
 	@scripts/demo.sh
 
 # Keeps going after a step that failed: the end of the report names every failure.
-test: ## Run all tests but e2e; say at the end what failed, what was skipped and what took long
-	@scripts/report-skips.sh $(MAKE) --keep-going --no-print-directory need-go setup build-tests test-unit test-integration test-kubernetes conformance
+test: need-go ## Run all tests but e2e; say at the end what failed, what was skipped and what took long
+	@scripts/report-skips.sh $(MAKE) --keep-going --no-print-directory setup build-tests test-unit test-integration test-kubernetes conformance
 
 # Asked first: a missing Go would show only after everything else was built.
 need-go:
