@@ -8,6 +8,11 @@ use std::io::Write as _;
 /// The line goes to standard error, past libtest, which keeps what a passing test prints; and, where
 /// `VMCP_SKIPPED` names a file, to its end. `scripts/report-skips.sh` sets that variable and prints the lines
 /// when everything has run.
+///
+/// # Panics
+///
+/// If that file cannot be appended to: the skip would be counted nowhere.
+#[expect(clippy::expect_used, reason = "called by tests alone, which fail by it")]
 pub fn skipped(reason: &str) {
     let test = std::thread::current();
     let line = format!("{}: {reason}\n", test.name().unwrap_or("a test"));
