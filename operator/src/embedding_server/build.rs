@@ -33,7 +33,7 @@ pub(super) fn build(server: &ValidEmbeddingServer, schema: &PodSchema) -> Result
     let mut children = Vec::new();
     children.extend(server.cache.as_ref().map(|cache| Child::from_object(&claim(server, cache))));
     children.extend([
-        Child::from_object(&set(server)).with_pod_template(template),
+        Child::from_object(&stateful_set(server)).with_pod_template(template),
         Child::from_object(&service(server)),
     ]);
     Ok(Desired { children, keep: Vec::new() })
@@ -59,7 +59,7 @@ fn claim(server: &ValidEmbeddingServer, cache: &ModelCache) -> PersistentVolumeC
 }
 
 /// Returns the StatefulSet without its pod template.
-fn set(server: &ValidEmbeddingServer) -> StatefulSet {
+fn stateful_set(server: &ValidEmbeddingServer) -> StatefulSet {
     StatefulSet {
         metadata: server.overrides.stateful_set.on(metadata(server)),
         spec: Some(StatefulSetSpec {
