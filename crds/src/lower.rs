@@ -28,7 +28,7 @@ use crate::fields::references::SecretKeyReference;
 use crate::problem::{Invalid, Problem};
 use crate::virtual_mcp_server::{Validated, authz};
 
-/// The text of `vmcp.yaml`, and what a pod needs beside it.
+/// The text of `vmcp.yaml`, and the further files of a pod.
 #[derive(Debug, Clone)]
 pub struct Lowered {
     /// Content of the file. The same input gives the same text.

@@ -17,7 +17,7 @@ Generated from the resource definitions by `make crds`; do not edit. What the re
 
 In a path, `[]` stands for each item of a list and `<name>` for a key of your own. Fields in **bold** are required.
 ";
-/// Fields whose content is described elsewhere, and what they are.
+/// Fields whose content is described elsewhere, with a short description.
 const ELSEWHERE: [(&str, &str); 8] = [
     ("resources", "as in a container"),
     ("backendSelector", "label selector"),

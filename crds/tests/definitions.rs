@@ -1,4 +1,4 @@
-//! Tests of the CustomResourceDefinitions: they are committed, structural, and refuse what they should.
+//! Tests of the CustomResourceDefinitions: they are committed and structural, and refuse mistakes.
 
 #![expect(
     clippy::unwrap_used,

@@ -3,10 +3,10 @@
 //! A reconcile is a pipeline of steps, each a function in a module of its own:
 //!
 //! ```text
-//! dereference  reads what the resource refers to: `Context::resources`, `children`, `secret`
+//! dereference  reads the references of the resource: `Context::resources`, `children`, `secret`
 //! validate     decides whether that makes sense, and returns a type of its own             (pure)
 //! build        returns `Desired`: every `Child` that should exist                          (pure)
-//! apply        `Context::apply` writes what differs, deletes what is no longer desired
+//! apply        `Context::apply` writes differences, deletes objects that are no longer desired
 //! status       `Conditions` and the rest; `Context::write_status` writes it if it changed
 //! ```
 //!

@@ -1,4 +1,4 @@
-//! Tests that the bundle of OLM installs what the chart does.
+//! Tests that the bundle of OLM installs the objects of the chart.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -18,7 +18,8 @@ fn service_version() -> Value {
     objects("deploy/olm/manifests/vmcp-operator.clusterserviceversion.yaml").remove(0)
 }
 
-/// Returns what the bundle installs by its strategy: `deployments`, `permissions`, `clusterPermissions`.
+/// Returns the objects that the bundle installs by its strategy: `deployments`, `permissions`,
+/// `clusterPermissions`.
 fn installed(what: &str) -> Value {
     let version = service_version();
     version.pointer("/spec/install/spec").unwrap().get(what).cloned().unwrap_or_default()

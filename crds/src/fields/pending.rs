@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 pub struct PendingField {
     /// Path below `spec`, with dots.
     pub path: &'static str,
-    /// The capability that the field waits for, or what stands in its place here.
+    /// The missing capability, or its replacement in vmcp.
     pub capability: &'static str,
 }
 

@@ -16,7 +16,7 @@ pub(super) fn render(
     oidc_certificates: Option<&str>,
     secrets: &mut SecretFiles,
 ) -> Value {
-    let Some(IncomingAuth { oidc_config_ref, api_keys, .. }) = IncomingAuth::of(&block) else {
+    let Some(IncomingAuth { oidc_config_ref, api_keys, .. }) = IncomingAuth::from_block(&block) else {
         return secret_files::escape(block.into());
     };
     for key in ["oidcConfigRef", "apiKeys"] {

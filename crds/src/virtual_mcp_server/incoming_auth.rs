@@ -36,7 +36,7 @@ pub struct IncomingAuth {
 impl IncomingAuth {
     /// Reads the block of a resource; `None` if it is of another form, which the validator of `vmcp.yaml`
     /// reports.
-    pub fn of(block: &Block) -> Option<IncomingAuth> {
+    pub fn from_block(block: &Block) -> Option<IncomingAuth> {
         serde_json::from_value(block.clone().into()).ok()
     }
 }

@@ -31,8 +31,11 @@ const START_ATTEMPTS: i32 = 360;
 pub(super) fn build(server: &ValidEmbeddingServer, schema: &PodSchema) -> Result<Desired, PodTemplateError> {
     let template = pod_template::merge(&template(server), &server.template, schema)?;
     let mut children = Vec::new();
-    children.extend(server.cache.as_ref().map(|cache| Child::of(&claim(server, cache))));
-    children.extend([Child::of(&set(server)).with_pod_template(template), Child::of(&service(server))]);
+    children.extend(server.cache.as_ref().map(|cache| Child::from_object(&claim(server, cache))));
+    children.extend([
+        Child::from_object(&stateful_set(server)).with_pod_template(template),
+        Child::from_object(&service(server)),
+    ]);
     Ok(Desired { children, keep: Vec::new() })
 }
 
@@ -56,7 +59,7 @@ fn claim(server: &ValidEmbeddingServer, cache: &ModelCache) -> PersistentVolumeC
 }
 
 /// Returns the StatefulSet without its pod template.
-fn set(server: &ValidEmbeddingServer) -> StatefulSet {
+fn stateful_set(server: &ValidEmbeddingServer) -> StatefulSet {
     StatefulSet {
         metadata: server.overrides.stateful_set.on(metadata(server)),
         spec: Some(StatefulSetSpec {

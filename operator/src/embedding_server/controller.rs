@@ -59,7 +59,7 @@ async fn reconcile(server: Arc<EmbeddingServer>, context: Arc<Context>) -> Resul
         claim: claim.as_ref(),
         url: url(&name, &namespace, server.spec.port, &context.settings.cluster_domain),
     };
-    let status = status::of(&server, &observed);
+    let status = status::compute(&server, &observed);
     let before = server.status.as_ref().map_or(&[][..], |status| &status.conditions);
     report(&context, server.as_ref(), before, &status.conditions, &status).await?;
     Ok(if waiting { Action::requeue(cluster_events::POLL_INTERVAL) } else { Action::await_change() })

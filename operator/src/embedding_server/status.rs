@@ -30,7 +30,10 @@ pub(super) struct ObservedEmbeddingServer<'a> {
 }
 
 /// Computes the status.
-pub(super) fn of(server: &EmbeddingServer, observed: &ObservedEmbeddingServer<'_>) -> EmbeddingServerStatus {
+pub(super) fn compute(
+    server: &EmbeddingServer,
+    observed: &ObservedEmbeddingServer<'_>,
+) -> EmbeddingServerStatus {
     let generation = server.metadata.generation.unwrap_or_default();
     let before = server.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let mut conditions = Conditions::new(before, generation);

@@ -23,7 +23,8 @@ fn server(spec: &str) -> EmbeddingServer {
 
 fn planned(spec: &str, kind: ChildKind) -> Option<Value> {
     let desired =
-        plan(&server(spec), &ReferencedSecrets::of(&[("hf", "token", "x")]), &PodSchema::default()).unwrap();
+        plan(&server(spec), &ReferencedSecrets::from_values(&[("hf", "token", "x")]), &PodSchema::default())
+            .unwrap();
     let found = desired.children.iter().find(|child| child.kind() == kind).map(Child::object);
     found.map(|object| serde_json::to_value(object).unwrap())
 }
@@ -114,7 +115,7 @@ fn a_model_that_is_being_fetched_is_no_failure() {
         claim: Some(&PersistentVolumeClaim::default()),
         url: "http://u".to_owned(),
     };
-    let status = status::of(&server, &found);
+    let status = status::compute(&server, &found);
     assert_eq!(status.phase, Some(EmbeddingServerPhase::Downloading));
     let selector = status.selector.clone().unwrap_or_default();
     assert!(selector.contains("app.kubernetes.io/instance=bge"), "for an autoscaler: {selector}");

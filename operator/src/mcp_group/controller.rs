@@ -39,7 +39,7 @@ async fn reconcile(group: Arc<MCPGroup>, context: Arc<Context>) -> Result<Action
     let servers = context.resources.mcp_servers.list(&namespace);
     let entries = context.resources.mcp_server_entries.list(&namespace);
     let proxies = context.resources.mcp_remote_proxies.list(&namespace);
-    let status = status::of(&group, &servers, &entries, &proxies);
+    let status = status::compute(&group, &servers, &entries, &proxies);
     let before = group.status.as_ref().map_or(&[][..], |status| &status.conditions);
     report(&context, group.as_ref(), before, &status.conditions, &status).await?;
     Ok(Action::await_change())

@@ -10,7 +10,7 @@ use vmcp_crds::{MCPGroup, MCPGroupStatus, MCPRemoteProxy, MCPServer, MCPServerEn
 use crate::runtime::Conditions;
 
 /// Computes the status. `servers`, `entries` and `proxies` are all of the namespace.
-pub(super) fn of(
+pub(super) fn compute(
     group: &MCPGroup,
     servers: &[Arc<MCPServer>],
     entries: &[Arc<MCPServerEntry>],
@@ -93,13 +93,13 @@ mod tests {
         let group: MCPGroup = named("MCPGroup", "tools", &json!({}));
         let proxy = json!({ "remoteUrl": "https://x.example/mcp", "groupRef": { "name": "tools" } });
         let proxies = [Arc::new(named::<MCPRemoteProxy>("MCPRemoteProxy", "remote", &proxy))];
-        let status = of(&group, &servers, &[], &proxies);
+        let status = compute(&group, &servers, &[], &proxies);
         assert_eq!((status.remote_proxies, status.remote_proxy_count), (vec!["remote".to_owned()], 1));
         assert_eq!(
             (status.servers, status.server_count, status.entry_count),
             (vec!["time".to_owned()], 1, 0)
         );
-        let empty = of(&group, &[], &[], &[]);
+        let empty = compute(&group, &[], &[], &[]);
         assert_eq!(empty.conditions[0].reason, "Empty");
     }
 }

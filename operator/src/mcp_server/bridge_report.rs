@@ -64,7 +64,7 @@ fn health_of(report: &StatusReport, pod: &Pod, health: WorkloadHealth) -> Worklo
     WorkloadHealth { state: WorkloadState::Failed, reason, message, rollout }
 }
 
-/// Returns what to do about an error of the bridge that does not tell its cause by itself.
+/// Returns the remedy for an error of the bridge whose text lacks the cause.
 fn remedy(error: &str) -> Option<&'static str> {
     const REMEDIES: [(&[&str], &str); 5] = [
         (

@@ -65,7 +65,7 @@ pub(super) struct RunningBridge {
 
 impl RunningBridge {
     /// Reads the bridge of a Deployment; `None` if no pod of it is ready, so that there is nothing to spare.
-    pub(super) fn of(deployment: &Deployment) -> Option<Self> {
+    pub(super) fn from_deployment(deployment: &Deployment) -> Option<Self> {
         let ready = deployment.status.as_ref()?.ready_replicas.unwrap_or_default();
         let containers = &deployment.spec.as_ref()?.template.spec.as_ref()?.init_containers;
         let bridge = containers.iter().flatten().find(|container| container.name == BRIDGE)?;
@@ -100,10 +100,13 @@ pub(super) fn build(
     }
     let mut children = Vec::new();
     if matches!(server.start, ProgramStart::ByBridge(_)) || server.secrets.is_some() {
-        children.push(Child::of(&secret(server, &references.bridge_token)));
+        children.push(Child::from_object(&secret(server, &references.bridge_token)));
     }
-    children.extend([Child::of(&deployment).with_pod_template(template), Child::of(&service(server))]);
-    children.extend(network_policy(server, settings).map(|policy| Child::of(&policy)));
+    children.extend([
+        Child::from_object(&deployment).with_pod_template(template),
+        Child::from_object(&service(server)),
+    ]);
+    children.extend(network_policy(server, settings).map(|policy| Child::from_object(&policy)));
     Ok(Desired { children, keep: Vec::new() })
 }
 

@@ -138,7 +138,7 @@ async fn reconcile(
         counts: counts.unwrap_or_default(),
         health,
     };
-    let status = status::of(&server, &observed, &context.settings.cluster_domain);
+    let status = status::compute(&server, &observed, &context.settings.cluster_domain);
     let before = server.status.as_ref().map_or(&[][..], |status| &status.conditions);
     report(&context, server.as_ref(), before, &status.conditions, &status).await?;
     Ok(again)

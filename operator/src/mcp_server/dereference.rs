@@ -55,15 +55,15 @@ pub(super) async fn dereference(
     // Also the key of the digest of Secret values.
     let bridge_token = if needs_token(server) {
         let kept = context.child(server, &secret_name(&server.name_any())).await?;
-        GeneratedSecret::of(kept).take(ADMIN_TOKEN).map_err(DereferenceError::Randomness)?
+        GeneratedSecret::from_secret(kept).take(ADMIN_TOKEN).map_err(DereferenceError::Randomness)?
     } else {
         Vec::new()
     };
     let group_exists = group_exists(context, &namespace, server.spec.group_ref.as_ref());
     let uid = server.uid().unwrap_or_default();
     let deployment = context.children.typed::<Deployment>(&uid, &child_name(&server.name_any()));
-    let running_bridge = deployment.as_ref().and_then(RunningBridge::of);
-    let image_program = programs.of(server, context, deployment.as_ref()).await?;
+    let running_bridge = deployment.as_ref().and_then(RunningBridge::from_deployment);
+    let image_program = programs.state(server, context, deployment.as_ref()).await?;
     let permission_profile = permission_profile::read(context, server).await?;
     Ok(References { secrets, group_exists, bridge_token, running_bridge, image_program, permission_profile })
 }

@@ -1,7 +1,7 @@
 //! The program that the image of a stdio server starts by itself, a part of step 1, dereference.
 //!
 //! An answer of the registry is kept as an annotation of the Deployment for as long as the server has that
-//! image: neither a restart of the operator nor a registry that is down changes what runs.
+//! image: neither a restart of the operator nor a registry that is down changes the program.
 
 use std::sync::Arc;
 
@@ -86,8 +86,8 @@ impl ImagePrograms {
         Self { lookups, requeue: Arc::new(requeue) }
     }
 
-    /// Returns what is known, and begins a lookup if nothing is.
-    pub(super) async fn of(
+    /// Returns the known program, or begins a lookup.
+    pub(super) async fn state(
         &self,
         server: &MCPServer,
         context: &Context,

@@ -98,7 +98,7 @@ pub(super) async fn read(context: &Context, server: &MCPServer) -> Result<Profil
     })
 }
 
-/// Returns what the profile of a server allows; without a profile, everything.
+/// Returns the connections that the profile of a server allows; without a profile, all.
 pub(super) fn permissions(
     profile: Option<&PermissionProfile>,
     text: &ProfileText,
@@ -227,7 +227,7 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    fn of(text: &str) -> Permissions {
+    fn permissions_of(text: &str) -> Permissions {
         let profile = profile(json!({ "type": "configmap", "name": "p", "key": "k" }));
         permissions(Some(&profile), &ProfileText::Found(text.to_owned())).unwrap()
     }
@@ -273,7 +273,7 @@ mod tests {
             ),
             (r#"{"network": {"outbound": {"allow_host": ["10.1.2.3", ".example.com"]}}}"#, to(&[], &[])),
         ] {
-            assert_eq!(of(outbound).egress, egress, "{outbound}");
+            assert_eq!(permissions_of(outbound).egress, egress, "{outbound}");
         }
     }
 

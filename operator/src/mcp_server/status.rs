@@ -28,7 +28,7 @@ pub(super) struct ObservedMCPServer<'a> {
 }
 
 /// Computes the status.
-pub(super) fn of(
+pub(super) fn compute(
     server: &MCPServer,
     observed: &ObservedMCPServer<'_>,
     cluster_domain: &str,

@@ -91,7 +91,7 @@ fn a_running_bridge_keeps_its_image_until_something_else_changes() {
     let running = |ready: i32| {
         let mut deployment = deployment.clone();
         deployment["status"] = json!({ "readyReplicas": ready });
-        RunningBridge::of(&serde_json::from_value(deployment).unwrap())
+        RunningBridge::from_deployment(&serde_json::from_value(deployment).unwrap())
     };
     assert_eq!(image(STDIO, running(1)), "vmcp:1", "an upgrade of the operator restarts nothing");
     assert_eq!(image(STDIO, running(0)), "vmcp:2", "nothing runs that a restart could harm");
@@ -208,7 +208,7 @@ fn a_secret_becomes_a_variable_and_its_change_a_rollout() {
     let spec = "{image: x, command: [run], env: [{name: A, value: b}], \
                 secrets: [{name: s, key: token, targetEnvName: API_KEY}]}";
     let annotation = |value| {
-        let (deployment, _) = planned(spec, ReferencedSecrets::of(&[("s", "token", value)]));
+        let (deployment, _) = planned(spec, ReferencedSecrets::from_values(&[("s", "token", value)]));
         let template = deployment["spec"]["template"].clone();
         let reference = json!({ "secretKeyRef": { "name": "s", "key": "token" } });
         let env = &template["spec"]["containers"][0]["env"];
@@ -236,9 +236,10 @@ fn what_makes_no_sense_says_what_would() {
     let port = refused("{image: x, command: [run], mcpPort: 1}");
     assert!(port.starts_with("spec.mcpPort: means nothing with `transport: stdio`"), "{port}");
     let twice = "{image: x, command: [run], env: [{name: T, value: b}], secrets: [{name: s, key: T}]}";
-    let error = plan(&server(twice), &references(ReferencedSecrets::of(&[("s", "T", "v")])), &settings())
-        .unwrap_err()
-        .to_string();
+    let error =
+        plan(&server(twice), &references(ReferencedSecrets::from_values(&[("s", "T", "v")])), &settings())
+            .unwrap_err()
+            .to_string();
     assert!(error.contains("the variable `T` is given twice"), "{error}");
 }
 
@@ -282,7 +283,7 @@ fn status(server: &MCPServer, refusal: Option<&SpecRefusal>, counts: Option<PodC
     let counts = counts.unwrap_or_default();
     let permission_profile = &ProfileText::NotNeeded;
     let observed = ObservedMCPServer { group_exists: None, permission_profile, refusal, counts, health };
-    status::of(server, &observed, "cluster.local")
+    status::compute(server, &observed, "cluster.local")
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
 async fn reconcile(entry: Arc<MCPServerEntry>, context: Arc<Context>) -> Result<Action, CallError> {
     let references = dereference(&entry, &context).await?;
     let validated = validate(&entry, &references.secrets);
-    let status = status::of(&entry, &validated, references.group_exists);
+    let status = status::compute(&entry, &validated, references.group_exists);
     let before = entry.status.as_ref().map_or(&[][..], |status| &status.conditions);
     report(&context, entry.as_ref(), before, &status.conditions, &status).await?;
     Ok(Action::await_change())

@@ -16,7 +16,7 @@ pub(crate) struct References {
     pub group_exists: Option<bool>,
 }
 
-/// Reads what the entry refers to.
+/// Reads the references of the entry.
 pub(crate) async fn dereference(entry: &MCPServerEntry, context: &Context) -> Result<References, CallError> {
     let namespace = entry.namespace().unwrap_or_default();
     Ok(References {

@@ -9,7 +9,7 @@ use crate::references::group_condition;
 use crate::runtime::{Conditions, set_pending, set_valid};
 
 /// Computes the status. `group_exists` is `None` if no group is named.
-pub(super) fn of(
+pub(super) fn compute(
     entry: &MCPServerEntry,
     validated: &ValidatedEntry,
     group_exists: Option<bool>,
@@ -29,7 +29,7 @@ pub(super) fn of(
     }
 }
 
-/// Sets a condition for the URL, one for the headers and one for the group; returns what is wrong.
+/// Sets a condition for the URL, one for the headers and one for the group; returns the faults.
 pub(crate) fn set_checks(
     conditions: &mut Conditions,
     spec: &MCPServerEntrySpec,

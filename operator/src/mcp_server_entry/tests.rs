@@ -21,7 +21,7 @@ fn validated(
     condition: &str,
 ) -> (MCPServerEntryPhase, String, String) {
     let entry = entry(spec);
-    let status = status::of(&entry, &validate(&entry, secrets), Some(true));
+    let status = status::compute(&entry, &validate(&entry, secrets), Some(true));
     let found = status.conditions.into_iter().find(|found| found.type_ == condition);
     let (reason, message) = found.map_or_else(Default::default, |found| (found.reason, found.message));
     (status.phase.unwrap(), reason, message)
@@ -58,19 +58,19 @@ fn a_secret_that_is_missing_disables_and_one_that_comes_enables() {
     assert!(without.address_problems.is_empty() && without.header_problems.is_empty());
     assert!(!without.backend.enabled);
 
-    let other_key = ReferencedSecrets::of(&[("github-token", "token", "x")]);
+    let other_key = ReferencedSecrets::from_values(&[("github-token", "token", "x")]);
     let (_, _, message) = validated(&spec, &other_key, "Valid");
     assert!(message.contains("has no key `header`"), "{message}");
 
     // `echo` ends with a line break, which the server takes off.
-    let there = ReferencedSecrets::of(&[("github-token", "header", "Bearer $x\n")]);
+    let there = ReferencedSecrets::from_values(&[("github-token", "header", "Bearer $x\n")]);
     assert_eq!(validated(&spec, &there, "Valid").0, MCPServerEntryPhase::Valid);
     assert!(validate(&entry(&spec), &there).backend.enabled);
 }
 
 #[test]
 fn a_header_that_the_server_would_refuse_is_refused_here_without_its_value() {
-    let there = ReferencedSecrets::of(&[("github-token", "header", "hunter\u{7}2")]);
+    let there = ReferencedSecrets::from_values(&[("github-token", "header", "hunter\u{7}2")]);
     let (phase, reason, message) =
         validated(&with_secret_header("X-Key"), &there, "HeaderSecretRefsValidated");
     assert_eq!((phase, reason.as_str()), (MCPServerEntryPhase::Failed, "HeaderInvalid"));
@@ -91,7 +91,7 @@ fn a_header_that_the_server_would_refuse_is_refused_here_without_its_value() {
 #[test]
 fn a_group_that_is_not_there_is_said() {
     let entry = entry(&json!({ "remoteUrl": "https://a.example/mcp", "groupRef": { "name": "none" } }));
-    let status = status::of(&entry, &validate(&entry, &ReferencedSecrets::default()), Some(false));
+    let status = status::compute(&entry, &validate(&entry, &ReferencedSecrets::default()), Some(false));
     assert_eq!(status.phase, Some(MCPServerEntryPhase::Failed));
     let valid = status.conditions.iter().find(|condition| condition.type_ == "Valid").unwrap();
     assert!(valid.message.starts_with("there is no MCPGroup none; create it"), "{}", valid.message);

@@ -76,7 +76,7 @@ impl ReferencedSecrets {
 
     /// Makes Secrets from (name, key, value).
     #[cfg(test)]
-    pub(crate) fn of(values: &[(&str, &str, &str)]) -> Self {
+    pub(crate) fn from_values(values: &[(&str, &str, &str)]) -> Self {
         let mut found: BTreeMap<String, BTreeMap<String, k8s_openapi::ByteString>> = BTreeMap::new();
         for (name, key, value) in values {
             let value = k8s_openapi::ByteString(value.as_bytes().to_vec());

@@ -29,7 +29,8 @@ pub(crate) enum Lookup {
     Done(Result<ImageProgram, RegistryError>),
 }
 
-/// An image and a digest of the credentials for its registry: who may pull it may know what it starts.
+/// An image and a digest of the credentials for its registry: the entrypoint is known to those credentials
+/// alone.
 type Key = (ImageReference, [u8; 32]);
 
 /// One image.

@@ -40,7 +40,7 @@ impl PullCredentials {
     }
 
     /// Returns user name and password for a registry.
-    pub(crate) fn of(&self, registry: &str) -> Option<(&str, &str)> {
+    pub(crate) fn for_registry(&self, registry: &str) -> Option<(&str, &str)> {
         let (user, password) = self.0.get(registry)?;
         Some((user, password))
     }
@@ -94,8 +94,8 @@ mod tests {
         credentials.add(first.to_string().as_bytes());
         credentials.add(br#"{"auths": {"ghcr.io": {"username": "eve", "password": "x"}}}"#);
         credentials.add(b"no JSON");
-        assert_eq!(credentials.of("docker.io"), Some(("ann", "p:w")));
-        assert_eq!(credentials.of("ghcr.io"), Some(("bob", "s")));
-        assert_eq!(credentials.of("empty.example"), None);
+        assert_eq!(credentials.for_registry("docker.io"), Some(("ann", "p:w")));
+        assert_eq!(credentials.for_registry("ghcr.io"), Some(("bob", "s")));
+        assert_eq!(credentials.for_registry("empty.example"), None);
     }
 }

@@ -106,7 +106,7 @@ impl RegistryClient {
         credentials: &PullCredentials,
     ) -> Result<ImageProgram, RegistryError> {
         let host = image.host();
-        let credentials = credentials.of(&image.registry);
+        let credentials = credentials.for_registry(&image.registry);
         let http = self.http().await?;
         let mut session =
             Session { client: self, http, host, credentials, authorization: Authorization::None };

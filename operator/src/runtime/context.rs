@@ -26,7 +26,7 @@ use super::watch::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub struct BuildSettings {
-    /// The group of the resources that are watched, and that own what is made.
+    /// The group of the watched resources, which own the made objects.
     pub api_group: ApiGroup,
     /// The image that holds `vmcp`, for VirtualMCPServers that name none.
     pub vmcp_image: String,
@@ -42,7 +42,7 @@ pub struct BuildSettings {
     pub fixed_user: bool,
     /// The operator's own namespace, if it runs in a cluster.
     pub operator_namespace: Option<String>,
-    /// True if registries are asked what an image starts by itself.
+    /// True if registries are asked for the entrypoint of an image.
     pub look_up_images: bool,
     /// Registries that are asked over plain HTTP.
     pub plain_http_registries: Vec<String>,
@@ -123,7 +123,7 @@ impl Context {
         let resources = ResourceStores::default();
         let (children, disabled): (Vec<_>, Vec<_>) =
             ChildKind::ALL.into_iter().partition(|kind| settings.enables(*kind));
-        let first_lists = FirstLists::of(scope.parts().iter().flat_map(|part| {
+        let first_lists = FirstLists::awaiting(scope.parts().iter().flat_map(|part| {
             let children = children.iter().map(|kind| ChildrenStore::watch_name(*kind, part.clone()));
             resources.watch_names(part.as_deref()).chain(children).collect::<Vec<_>>()
         }));

@@ -103,7 +103,7 @@ impl PodSchema {
             let fields = properties
                 .into_iter()
                 .flatten()
-                .map(|(field, schema)| (field.clone(), Field::of(schema, &mut pending)));
+                .map(|(field, schema)| (field.clone(), Field::from_schema(schema, &mut pending)));
             types.insert(name, fields.collect());
         }
         Some(Self(types))
@@ -117,12 +117,12 @@ async fn document(client: &Client) -> kube::Result<Value> {
 
 impl Field {
     /// Reads a field; the types that it refers to are added to `types`.
-    fn of(schema: &Value, types: &mut Vec<String>) -> Self {
+    fn from_schema(schema: &Value, types: &mut Vec<String>) -> Self {
         let word = |name: &str| schema.get(name).and_then(Value::as_str);
         let strategies = word("x-kubernetes-patch-strategy").unwrap_or_default();
         let has = |strategy: &str| strategies.split(',').any(|found| found == strategy);
         Self {
-            shape: Shape::of(schema, types),
+            shape: Shape::from_schema(schema, types),
             merge_key: word("x-kubernetes-patch-merge-key").map(str::to_owned),
             merges: has("merge"),
             retains_keys: has("retainKeys"),
@@ -131,7 +131,7 @@ impl Field {
 }
 
 impl Shape {
-    fn of(schema: &Value, types: &mut Vec<String>) -> Self {
+    fn from_schema(schema: &Value, types: &mut Vec<String>) -> Self {
         // A reference with a default stands in `allOf`.
         let all_of = schema.get("allOf").and_then(Value::as_array).into_iter().flatten();
         let mut references = std::iter::once(schema).chain(all_of).filter_map(|schema| schema.get("$ref"));
@@ -140,10 +140,10 @@ impl Shape {
             return Self::Type(name.to_owned());
         }
         if let Some(items) = schema.get("items") {
-            return Self::List(Box::new(Self::of(items, types)));
+            return Self::List(Box::new(Self::from_schema(items, types)));
         }
         match schema.get("additionalProperties") {
-            Some(values) => Self::Map(Box::new(Self::of(values, types))),
+            Some(values) => Self::Map(Box::new(Self::from_schema(values, types))),
             None => Self::Any,
         }
     }

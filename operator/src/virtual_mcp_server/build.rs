@@ -19,7 +19,7 @@ pub(super) fn build(
 ) -> Desired {
     let mut desired = Desired::default();
     if server.pods.service_account.is_none() {
-        desired.children.push(Child::of(&objects::service_account(server)));
+        desired.children.push(Child::from_object(&objects::service_account(server)));
     }
     let mounted = match &plan.configuration {
         Ok(configuration) => {
@@ -31,16 +31,16 @@ pub(super) fn build(
             .map(|mounted| (mounted, lower::termination_grace_period(&mounted.text))),
     };
     if let Some((mounted, _)) = mounted {
-        desired.children.push(Child::of(&objects::config_map(server, mounted)));
-        desired.children.push(Child::of(&objects::secret(server, mounted, &references.generated)));
+        desired.children.push(Child::from_object(&objects::config_map(server, mounted)));
+        desired.children.push(Child::from_object(&objects::secret(server, mounted, &references.generated)));
     } else {
         desired.keep.push((ChildKind::ConfigMap, names::config_map(&server.name)));
         desired.keep.push((ChildKind::Secret, names::secret(&server.name)));
     }
-    desired.children.push(Child::of(&objects::client_service(server)));
-    desired.children.push(Child::of(&objects::peers_service(server)));
+    desired.children.push(Child::from_object(&objects::client_service(server)));
+    desired.children.push(Child::from_object(&objects::peers_service(server)));
     if let Some(managed) = objects::managed_embedding_server(server) {
-        desired.children.push(Child::of(&managed));
+        desired.children.push(Child::from_object(&managed));
     }
     match (mounted, &plan.template) {
         (Some((mounted, Some(grace))), Ok(())) => {

@@ -95,7 +95,7 @@ pub(super) async fn dereference(
     let secret = context.child(server, &names::secret(&name)).await?;
     // Remembered while the configuration is refused; else the ConfigMap and the Secret hold the last good
     // one.
-    let remembered = last_good.of(server);
+    let remembered = last_good.mounted(server);
     let text = match &remembered {
         Some(remembered) => Some(remembered.text.clone()),
         None => map.and_then(|map| map.data?.remove(CONFIG_FILE)),
@@ -103,7 +103,7 @@ pub(super) async fn dereference(
     references.malformed =
         text.as_ref().map(|text| malformed_members(server, context, text)).unwrap_or_default();
     references.mounted = remembered.or_else(|| Some(MountedConfiguration::new(text?, secret.as_ref()?)));
-    let mut kept = GeneratedSecret::of(secret);
+    let mut kept = GeneratedSecret::from_secret(secret);
     let mut value = |key| kept.take(key).map_err(DereferenceError::Randomness);
     let monitor = server.spec.service_monitor.as_ref();
     let wants_token = monitor.is_some_and(|monitor| monitor.require_token);
@@ -300,7 +300,7 @@ fn secrets_of(server: &VirtualMCPServer, references: &References) -> Vec<SecretK
         llm.and_then(|llm| llm.api_key_secret_ref.clone()),
     ];
     let of_entries = references.entries.iter().flat_map(|entry| mcp_server_entry::secret_references(entry));
-    let keys = IncomingAuth::of(&server.spec.incoming_auth).unwrap_or_default().api_keys;
+    let keys = IncomingAuth::from_block(&server.spec.incoming_auth).unwrap_or_default().api_keys;
     let of_clients = keys.into_iter().map(|key| key.secret_key_ref);
     let of_auth = references.auth_configs.values().flat_map(|config| config.spec.secret_references());
     let auth_server = server.spec.auth_server_config.as_ref();

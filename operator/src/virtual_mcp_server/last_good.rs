@@ -42,8 +42,8 @@ pub(super) struct LastGood(Mutex<HashMap<ObjectRef<VirtualMCPServer>, Remembered
 type Remembered = (Option<String>, MountedConfiguration);
 
 impl LastGood {
-    /// Returns the configuration that was mounted when that of the resource went bad.
-    pub(super) fn of(&self, server: &VirtualMCPServer) -> Option<MountedConfiguration> {
+    /// Returns the last good configuration, which was mounted when the resource became invalid.
+    pub(super) fn mounted(&self, server: &VirtualMCPServer) -> Option<MountedConfiguration> {
         let remembered = self.0.lock();
         let (uid, mounted) = remembered.get(&ObjectRef::from_obj(server))?;
         (*uid == server.uid()).then(|| mounted.clone())

@@ -43,7 +43,7 @@ mod tests {
 
     use super::*;
 
-    fn of(text: &str, value: &str, key: &[u8]) -> String {
+    fn digest_of(text: &str, value: &str, key: &[u8]) -> String {
         let secrets = BTreeMap::from([("otel_header".to_owned(), value.as_bytes().to_vec())]);
         digest(&MountedConfiguration { text: text.to_owned(), secrets }, key)
     }
@@ -56,11 +56,11 @@ mod tests {
                  telemetry: {{headers: {{a: '${{file:/etc/vmcp/secrets/otel_header}}'}}}}"
             )
         };
-        let before = of(&text("a.example", "x"), "v", b"k");
-        assert_eq!(of(&text("a.example", "y"), "v", b"k"), before, "hot");
-        assert_ne!(of(&text("b.example", "x"), "v", b"k"), before);
-        assert_ne!(of(&text("a.example", "x"), "w", b"k"), before, "a rotated token of the collector");
-        assert_ne!(of(&text("a.example", "x"), "v", b"l"), before, "keyed");
-        assert_eq!(of("{}", "v", b"k"), of("backends: []", "w", b"k"));
+        let before = digest_of(&text("a.example", "x"), "v", b"k");
+        assert_eq!(digest_of(&text("a.example", "y"), "v", b"k"), before, "hot");
+        assert_ne!(digest_of(&text("b.example", "x"), "v", b"k"), before);
+        assert_ne!(digest_of(&text("a.example", "x"), "w", b"k"), before, "a rotated token of the collector");
+        assert_ne!(digest_of(&text("a.example", "x"), "v", b"l"), before, "keyed");
+        assert_eq!(digest_of("{}", "v", b"k"), digest_of("backends: []", "w", b"k"));
     }
 }

@@ -61,7 +61,7 @@ pub(super) fn with_entry(mut references: References, name: &str) -> References {
 
 /// Adds the Secret `s`.
 pub(super) fn with_secret(mut references: References) -> References {
-    references.secrets = ReferencedSecrets::of(&[("s", "k", "Bearer secret")]);
+    references.secrets = ReferencedSecrets::from_values(&[("s", "k", "Bearer secret")]);
     references
 }
 

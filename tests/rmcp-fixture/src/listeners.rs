@@ -62,7 +62,7 @@ impl Listeners {
     pub(crate) async fn tell(&self, change: Change) {
         let streams: Vec<_> = self.streams.lock().values().cloned().collect();
         for stream in streams {
-            // A stream of a modern client drops what its filter does not name.
+            // A stream of a modern client drops messages that its filter does not name.
             let _unwanted_or_gone = match change {
                 Change::Tools => stream.notify_tool_list_changed().await,
                 Change::Prompts => stream.notify_prompt_list_changed().await,

@@ -80,8 +80,8 @@ impl std::fmt::Debug for Process {
 }
 
 impl AuthServer {
-    /// Starts the server, which takes over what the one before kept. Waits for no provider. `None` if a key
-    /// cannot be used; the log says which.
+    /// Starts the server, which takes over the tables of its predecessor. Waits for no provider. `None` if a
+    /// key cannot be used; the log says which.
     pub(crate) fn start(config: &Arc<Config>, before: Option<&AuthServer>, timing: Timing) -> Option<Self> {
         let process = before.map_or_else(
             || {
@@ -113,12 +113,12 @@ impl AuthServer {
 
     /// Returns true if a path is one of the server's.
     pub fn serves(&self, path: &str) -> bool {
-        Endpoint::of(path, &self.config.issuer_url).is_some()
+        Endpoint::from_path(path, &self.config.issuer_url).is_some()
     }
 
     /// Returns the address of the process that keeps the login of a request, if it is another one.
     pub fn home_of(&self, request: &EndpointRequest<'_>) -> Option<SocketAddr> {
-        let at = match Endpoint::of(request.path, &self.config.issuer_url)? {
+        let at = match Endpoint::from_path(request.path, &self.config.issuer_url)? {
             Endpoint::Callback => {
                 let form = Form::read(request.query?.as_bytes()).ok()?;
                 match self.state_of(&form)?.stage {
@@ -135,7 +135,7 @@ impl AuthServer {
 
     /// Answers a request to a path that the server [serves](Self::serves).
     pub async fn answer(&self, request: &EndpointRequest<'_>) -> http::Response<String> {
-        let Some(endpoint) = Endpoint::of(request.path, &self.config.issuer_url) else {
+        let Some(endpoint) = Endpoint::from_path(request.path, &self.config.issuer_url) else {
             return not_found();
         };
         if !endpoint.methods().contains(request.method) {

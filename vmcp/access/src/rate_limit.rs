@@ -47,7 +47,7 @@ pub struct RateLimits {
 
 impl RateLimits {
     /// Returns the buckets that a call of `tool` belongs to.
-    fn of(&self, tool: &str) -> impl Iterator<Item = (Scope, Bucket)> {
+    fn buckets_of(&self, tool: &str) -> impl Iterator<Item = (Scope, Bucket)> {
         let of_tool = self.tools.get(tool).copied().unwrap_or_default();
         let buckets = [
             (Scope::Server, self.all.shared),
@@ -190,7 +190,7 @@ impl<User: Clone + Display + Eq + Hash> RateLimiter<User> {
                 };
                 (scope, key, bucket)
             };
-            let buckets: Vec<_> = self.limits.of(tool).map(keyed).collect();
+            let buckets: Vec<_> = self.limits.buckets_of(tool).map(keyed).collect();
             if buckets.is_empty() {
                 return Ok(());
             }
@@ -204,7 +204,7 @@ impl<User: Clone + Display + Eq + Hash> RateLimiter<User> {
 
     /// As [`RateLimiter::take`], of the buckets of this process.
     fn take_here(&self, user: &User, tool: &str, now: Instant) -> Result<(), Limited> {
-        let mut wanted = self.limits.of(tool).peekable();
+        let mut wanted = self.limits.buckets_of(tool).peekable();
         if wanted.peek().is_none() {
             return Ok(());
         }

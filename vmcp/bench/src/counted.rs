@@ -15,7 +15,7 @@ const ADDRESS_VARIABLE: &str = "VMCP_BENCH_COUNTS";
 /// Allocations of a process since its start.
 #[derive(Debug, Clone, Copy)]
 pub struct AllocationCounts {
-    /// Blocks allocated, or allocated anew because they grew.
+    /// Allocated blocks, including blocks that grew.
     pub allocations: u64,
     /// Bytes allocated.
     pub bytes: u64,

@@ -1,4 +1,4 @@
-//! Options of the command line: what to measure, and of what.
+//! Options of the command line: stages, targets and loads.
 
 use std::net::SocketAddr;
 

@@ -21,7 +21,8 @@ use vmcp_config::{MAX_BYTES, RESERVED_NAMES, Secret, is_backend_name, normalize_
 pub struct Imported {
     /// Text of `vmcp.yaml`, commented.
     pub yaml: String,
-    /// Lines of the list of backends alone, without indentation, for [`edit::append`](vmcp_config::edit::append).
+    /// Lines of the list of backends alone, without indentation, for
+    /// [`edit::append`](vmcp_config::edit::append).
     pub entries: String,
     /// True if the text restricts tools by `aggregation`, which the entries alone do not.
     pub restricts_tools: bool,

@@ -12,9 +12,10 @@
 //! No step stops at the first mistake: each reports all of its own to `problems`, by path and line, with the
 //! remedy, and [`load`] fails with the whole list. Nothing after `load` sees a raw type.
 //!
-//! Besides: [`edit`] changes single backends in a text, with the parser's own lines; `writing` renders schema, reference page, starter file and the configuration in force, [`rules`] are the validated
-//! rules for tools, [`status`] is the report that a running server gives about itself, and [`sanitize`]
-//! cleans text that backends wrote.
+//! Further rooms: [`edit`] changes single backends in a text, with the parser's own lines; `writing` renders
+//! schema, reference page, starter file and the configuration in force; [`rules`] are the validated rules for
+//! tools; [`status`] is the report that a running server gives about itself; [`sanitize`] cleans text of
+//! backends.
 
 mod checker;
 mod document;

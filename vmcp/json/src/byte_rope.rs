@@ -37,7 +37,7 @@ impl ByteRope {
         self.length
     }
 
-    /// True if there are no bytes.
+    /// True for a rope without bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
@@ -127,7 +127,7 @@ impl ByteRope {
     }
 }
 
-/// Reads the bytes from the front; what was read is gone from the rope.
+/// Reads the bytes from the front, which leave the rope.
 impl Buf for ByteRope {
     fn remaining(&self) -> usize {
         self.length

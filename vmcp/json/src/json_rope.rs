@@ -29,7 +29,7 @@ impl<'a> JsonRope<'a> {
         self.pieces.iter().map(|piece| piece.len()).sum()
     }
 
-    /// True if there is no text, which is no JSON value.
+    /// True for a rope without text, which is not a JSON value.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pieces.iter().all(|piece| piece.is_empty())

@@ -138,7 +138,7 @@ impl<'a> Object<'a> {
         self.entries.len()
     }
 
-    /// True if there are no entries.
+    /// True for an object without entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

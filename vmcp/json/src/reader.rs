@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
                 Some(b'n') => self.literal(b"null")?,
                 _ => return Err(Unexpected(self.at)),
             }
-            // Behind a value: a comma, or the end of what is open.
+            // Behind a value: a comma, or the end of the open container.
             loop {
                 if open.depth() == 0 {
                     return Ok(Value { span: start..self.at, depth: deepest });
@@ -134,7 +134,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns the offset behind what was read.
+    /// Returns the offset behind the read bytes.
     #[must_use]
     pub fn offset(&self) -> usize {
         self.at

@@ -45,7 +45,7 @@ pub(crate) fn string_end(json: &[u8], start: usize) -> usize {
     json.len()
 }
 
-/// Returns the offset of the first byte from `start` on that is no space.
+/// Returns the offset of the first byte from `start` on that is not a space.
 pub(crate) fn skip_space(json: &[u8], start: usize) -> usize {
     let rest = json.get(start..).unwrap_or_default();
     start + rest.iter().take_while(|byte| matches!(byte, b' ' | b'\n' | b'\r' | b'\t')).count()

@@ -83,7 +83,7 @@ pub enum DefinitionError {
     /// An `x-mcp-header` annotation breaks the rules; clients would drop the tool.
     #[error("x-mcp-header: {0}")]
     ParamHeader(String),
-    /// A key has the wrong type, occurs twice, or holds what JSON does not allow.
+    /// A key has the wrong type, occurs twice, or holds invalid JSON.
     #[error("{0}")]
     Malformed(String),
 }

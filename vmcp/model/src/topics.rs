@@ -119,31 +119,31 @@ impl Topics {
 mod tests {
     use super::*;
 
-    fn of(message: &str) -> Vec<String> {
+    fn topics_of(message: &str) -> Vec<String> {
         Topics::default().of_message(message).into_iter().map(str::to_owned).collect()
     }
 
     #[test]
     fn words_and_their_inflections_mean_a_topic() {
-        assert_eq!(of("Attachments were assigned while searching"), ["search", "documents", "users"]);
-        assert_eq!(of("writing stories"), ["jira", "notes", "agile"]);
-        assert_eq!(of("the user's memo"), ["notes", "users"]);
-        assert_eq!(of("I look for it"), ["search"]);
-        assert_eq!(of("hello there"), [""; 0]);
+        assert_eq!(topics_of("Attachments were assigned while searching"), ["search", "documents", "users"]);
+        assert_eq!(topics_of("writing stories"), ["jira", "notes", "agile"]);
+        assert_eq!(topics_of("the user's memo"), ["notes", "users"]);
+        assert_eq!(topics_of("I look for it"), ["search"]);
+        assert_eq!(topics_of("hello there"), [""; 0]);
     }
 
     #[test]
     fn words_inside_of_other_words_mean_nothing() {
-        assert_eq!(of("no specific context"), [""; 0]);
-        assert_eq!(of("Please summarize the profile of my dashboard"), [""; 0]);
+        assert_eq!(topics_of("no specific context"), [""; 0]);
+        assert_eq!(topics_of("Please summarize the profile of my dashboard"), [""; 0]);
     }
 
     #[test]
     fn the_key_of_an_issue_means_jira_and_the_name_of_a_standard_does_not() {
-        assert_eq!(of("see ABC-12"), ["jira"]);
-        assert_eq!(of("see ABC-12."), ["jira"]);
+        assert_eq!(topics_of("see ABC-12"), ["jira"]);
+        assert_eq!(topics_of("see ABC-12."), ["jira"]);
         for standard in ["encode this as UTF-8", "SHA-256 of it", "ISO-8601", "COVID-19", "A-1", "abc-12"] {
-            assert_eq!(of(standard), [""; 0], "{standard}");
+            assert_eq!(topics_of(standard), [""; 0], "{standard}");
         }
     }
 

@@ -42,7 +42,7 @@ impl FoundTools {
         FoundTools { tools: Vec::new(), metadata }
     }
 
-    /// Returns why there are no tools, or all of them.
+    /// Returns why the answer has no tools, or all tools.
     pub fn reason(&self) -> Option<&str> {
         self.metadata.get("reason").and_then(Value::as_str)
     }

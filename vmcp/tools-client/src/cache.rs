@@ -10,7 +10,7 @@ use crate::answers::FoundTools;
 
 /// Answers that are kept; beyond it, the least recently used one is dropped.
 const MAX_ANSWERS: NonZeroUsize = NonZeroUsize::new(20).unwrap();
-/// Age at which an answer is fetched anew: tools come and go.
+/// Age at which an answer is fetched again, because tools come and go.
 const TIME_TO_LIVE: Duration = Duration::from_mins(1);
 
 /// The latest answers.

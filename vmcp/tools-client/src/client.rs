@@ -19,7 +19,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Failure of a request.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The address is no base URL.
+    /// The address is not a base URL.
     #[error("`{0}` is not the base URL of a server, such as http://127.0.0.1:4483")]
     Address(String),
     /// The server did not answer, or not as documented.
@@ -41,7 +41,7 @@ pub enum ClientError {
 /// Filters of [`DynamicToolClient::get_tools`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolOptions {
-    /// Wanted contexts: a tool of any of them is meant. Without one, there are no tools.
+    /// Wanted contexts: a tool of any of them matches. An empty list matches no tool.
     pub contexts: Vec<String>,
     /// Wanted category, besides the contexts.
     pub category: Option<String>,
@@ -121,7 +121,7 @@ impl DynamicToolClient {
         Ok(self.send(Method::GET, url).await?.json().await?)
     }
 
-    /// Begins the figures of the server anew, and forgets cached answers.
+    /// Resets the figures of the server, and forgets cached answers.
     pub async fn reset_metrics(&self) -> Result<(), ClientError> {
         self.answers.clear();
         let url = self.url("tools/metrics/reset")?;

@@ -1,4 +1,4 @@
-//! The requests that the client makes, and those that it spares.
+//! The requests that the client makes, and the requests that its cache spares.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 

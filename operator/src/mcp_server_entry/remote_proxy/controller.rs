@@ -34,7 +34,7 @@ async fn reconcile(proxy: Arc<MCPRemoteProxy>, context: Arc<Context>) -> Result<
     let entry = proxy.as_entry();
     let references = dereference(&entry, &context).await?;
     let validated = validate(&entry, &references.secrets);
-    let status = status::of(&proxy, &validated, references.group_exists);
+    let status = status::compute(&proxy, &validated, references.group_exists);
     let before = proxy.status.as_ref().map_or(&[][..], |status| &status.conditions);
     report(&context, proxy.as_ref(), before, &status.conditions, &status).await?;
     Ok(Action::await_change())

@@ -8,7 +8,7 @@ use crate::mcp_server_entry::{ValidatedEntry, set_checks};
 use crate::runtime::{Conditions, set_pending};
 
 /// Computes the status. `group_exists` is `None` if no group is named.
-pub(super) fn of(
+pub(super) fn compute(
     proxy: &MCPRemoteProxy,
     validated: &ValidatedEntry,
     group_exists: Option<bool>,
@@ -65,7 +65,7 @@ mod tests {
         };
         let status = |url: &str| {
             let proxy = proxy(url);
-            of(&proxy, &validate(&proxy.as_entry(), &ReferencedSecrets::default()), Some(true))
+            compute(&proxy, &validate(&proxy.as_entry(), &ReferencedSecrets::default()), Some(true))
         };
         let used = status("https://mcp.example.com/mcp");
         assert_eq!((used.phase, used.message), (Some(MCPRemoteProxyPhase::Ready), None));

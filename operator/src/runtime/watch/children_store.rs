@@ -118,7 +118,7 @@ impl ChildrenStore {
         // The entries of a list come without `apiVersion` and `kind`.
         object.types.get_or_insert_with(|| kind.types());
         let Some(owner) = controller_of(&object.metadata) else { return false };
-        let new = StoredChild::of(&object);
+        let new = StoredChild::from_object(&object);
         let mut children = self.write();
         let of = children.entry(owner.uid.clone()).or_default();
         let key = (kind, object.name_any());
@@ -403,7 +403,7 @@ mod tests {
                 scope: &Scope::parse("", ""),
                 api_group: ApiGroup::default(),
                 metrics: &Metrics::default(),
-                first_lists: &FirstLists::of([]),
+                first_lists: &FirstLists::awaiting([]),
                 history: &History::default(),
             };
             has_api(&environment, kind).await.ok()

@@ -23,8 +23,8 @@ pub(crate) struct WatchName {
 pub(crate) struct FirstLists(watch::Sender<BTreeMap<WatchName, Option<String>>>);
 
 impl FirstLists {
-    /// Waits for all of `watches`.
-    pub(crate) fn of(watches: impl IntoIterator<Item = WatchName>) -> Self {
+    /// Makes the list of `watches`, all of which are pending.
+    pub(crate) fn awaiting(watches: impl IntoIterator<Item = WatchName>) -> Self {
         Self(watch::Sender::new(watches.into_iter().map(|name| (name, None)).collect()))
     }
 
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn the_watch_that_holds_up_everything_is_named() {
         let watch = |kind| WatchName { kind, is_child: false, part: Some("tools".to_owned()) };
-        let lists = FirstLists::of([watch("Pod"), watch("Secret")]);
+        let lists = FirstLists::awaiting([watch("Pod"), watch("Secret")]);
         lists.complete(&watch("Pod"));
         lists.failed(&watch("Secret"), "secrets is forbidden");
         assert_eq!(lists.pending().as_deref(), Some("Secret in tools: secrets is forbidden"));

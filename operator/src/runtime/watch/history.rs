@@ -34,7 +34,7 @@ impl Default for History {
 
 impl History {
     /// Asks for the revision until the process ends. Calls `forget` when it went back, before the watches
-    /// list: what was cached by version is of another history.
+    /// list: values that were cached by version are of another history.
     pub(crate) async fn follow(&self, environment: &WatchEnvironment<'_>, forget: impl Fn()) {
         let resource = environment.api_group.resource(ApiResource::erase::<VirtualMCPServer>(&()));
         let part = environment.scope.parts().into_iter().next().flatten();

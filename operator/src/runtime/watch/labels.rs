@@ -1,6 +1,6 @@
 //! Labels and names of children: how an object is marked as made by this operator, and for which resource.
 //!
-//! `managed-by` selects what is watched, `instance` names the resource, `name` tells the kinds of workloads
+//! `managed-by` selects watched objects, `instance` names the resource, `name` tells the kinds of workloads
 //! apart. The owner reference, not a label, decides whose child an object is.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ const NAME_LABEL: &str = "app.kubernetes.io/name";
 
 /// Returns the labels of a workload's objects, which are also the selector of its pods.
 ///
-/// `name` says what runs (`vmcp`, `mcp-server`, `embedding-server`): two resources of different kinds may
+/// `name` is the program (`vmcp`, `mcp-server`, `embedding-server`): two resources of different kinds may
 /// have the same `instance`.
 pub(crate) fn workload_labels(name: &str, instance: &str) -> BTreeMap<String, String> {
     [(NAME_LABEL, name), (INSTANCE_LABEL, instance), (MANAGED_BY_LABEL, OPERATOR_NAME)]

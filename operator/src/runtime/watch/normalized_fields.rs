@@ -23,13 +23,13 @@ struct Digests {
 }
 
 impl NormalizedFields {
-    /// Returns true if `stored` is what the API server made of `desired`, both given by their digests.
+    /// Returns true if the API server has stored `desired` as `stored`, both given by their digests.
     pub(crate) fn holds(&self, child: &ChildKey, desired: &str, stored: &str) -> bool {
         let known = self.0.lock();
         known.get(child).is_some_and(|digests| digests.desired == desired && digests.stored == stored)
     }
 
-    /// Remembers what the API server made of `desired`; `None` if it stored every field as it was applied.
+    /// Remembers the stored form of `desired`; `None` if the API server stored every field as it was applied.
     pub(crate) fn remember(&self, child: ChildKey, desired: String, stored: Option<String>) {
         let mut known = self.0.lock();
         match stored {

@@ -18,7 +18,7 @@ pub(super) struct StoredChild {
 }
 
 impl StoredChild {
-    pub(super) fn of(object: &DynamicObject) -> Self {
+    pub(super) fn from_object(object: &DynamicObject) -> Self {
         Self {
             uid: object.metadata.uid.clone(),
             namespace: object.metadata.namespace.clone(),

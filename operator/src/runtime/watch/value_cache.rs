@@ -27,11 +27,11 @@ pub(crate) struct ValueCache(Mutex<Values>);
 #[derive(Default)]
 struct Values {
     /// By (namespace, name).
-    known: HashMap<(String, String), Known>,
+    known: HashMap<(String, String), CachedValue>,
     swept: Option<Instant>,
 }
 
-struct Known {
+struct CachedValue {
     /// The resource version that the data were read at.
     version: String,
     data: ObjectData,
@@ -48,9 +48,9 @@ impl ValueCache {
         Some(known.data.clone())
     }
 
-    /// Stores what was read, in place of an older version.
+    /// Stores read data, in place of an older version.
     pub(crate) fn insert(&self, secret: (String, String), version: String, data: ObjectData, now: Instant) {
-        self.0.lock().known.insert(secret, Known { version, data, used: now });
+        self.0.lock().known.insert(secret, CachedValue { version, data, used: now });
     }
 
     /// Drops all values: versions say nothing any more after a restore of etcd.

@@ -129,7 +129,7 @@ impl Context {
     /// Applies the desired children of `owner` and deletes its other children. Writes nothing where nothing
     /// differs.
     pub async fn apply<K: Resource<DynamicType = ()> + Sync>(&self, owner: &K, desired: Desired) -> Applied {
-        let owner = ChildOwner::of(owner, self.resource_of::<K>());
+        let owner = ChildOwner::from_object(owner, self.resource_of::<K>());
         let mut applied = Applied::default();
         let mut wanted = desired.keep;
         for child in desired.children {
@@ -238,7 +238,7 @@ impl Context {
         owner: &Owner,
         name: &str,
     ) -> Result<Option<K>, CallError> {
-        match self.live(&ChildOwner::of(owner, self.resource_of::<Owner>()), K::KIND, name).await {
+        match self.live(&ChildOwner::from_object(owner, self.resource_of::<Owner>()), K::KIND, name).await {
             Ok(live) => Ok(live.and_then(|live| live.try_parse().ok())),
             Err(ApplyError::Call(error)) => Err(error),
             Err(ApplyError::NameTaken { .. } | ApplyError::Terminating { .. }) => Ok(None),
@@ -316,7 +316,7 @@ struct ChildOwner {
 }
 
 impl ChildOwner {
-    fn of<K: Resource<DynamicType = ()>>(object: &K, resource: ApiResource) -> Self {
+    fn from_object<K: Resource<DynamicType = ()>>(object: &K, resource: ApiResource) -> Self {
         Self {
             namespace: object.namespace().unwrap_or_default(),
             name: object.name_any(),

@@ -13,7 +13,7 @@ use crate::runtime::watch::{ChildKind, ChildType};
 /// # use kube::api::ObjectMeta;
 /// # use vmcp_operator::runtime::{Child, ChildKind};
 /// let metadata = ObjectMeta { name: Some("x-vmcp-config".to_owned()), ..ObjectMeta::default() };
-/// let child = Child::of(&ConfigMap { metadata, ..ConfigMap::default() });
+/// let child = Child::from_object(&ConfigMap { metadata, ..ConfigMap::default() });
 /// assert_eq!((child.kind(), child.name()), (ChildKind::ConfigMap, "x-vmcp-config"));
 /// ```
 ///
@@ -26,7 +26,7 @@ pub struct Child {
 
 impl Child {
     /// Takes the name, labels and content of a typed object.
-    pub fn of<K: ChildType>(object: &K) -> Self {
+    pub fn from_object<K: ChildType>(object: &K) -> Self {
         // Maps with string keys always become JSON, and an object with metadata is a JSON object. Should that
         // ever fail, the API server refuses the empty object by its name.
         let dynamic = serde_json::to_value(object).and_then(serde_json::from_value);

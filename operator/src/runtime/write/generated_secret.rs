@@ -12,8 +12,8 @@ use k8s_openapi::api::core::v1::Secret;
 pub(crate) struct GeneratedSecret(BTreeMap<String, ByteString>);
 
 impl GeneratedSecret {
-    /// Takes the values of the Secret, if there is one.
-    pub(crate) fn of(secret: Option<Secret>) -> Self {
+    /// Takes the values of the Secret, if it exists.
+    pub(crate) fn from_secret(secret: Option<Secret>) -> Self {
         Self(secret.and_then(|secret| secret.data).unwrap_or_default())
     }
 
@@ -42,7 +42,7 @@ mod tests {
         let bytes = |text: &str| ByteString(text.as_bytes().to_vec());
         let data = [("kept".to_owned(), bytes("value")), ("empty".to_owned(), bytes(""))];
         let mut generated =
-            GeneratedSecret::of(Some(Secret { data: Some(data.into()), ..Secret::default() }));
+            GeneratedSecret::from_secret(Some(Secret { data: Some(data.into()), ..Secret::default() }));
         assert_eq!(generated.take("kept").unwrap(), b"value");
         let [empty, missing] = ["empty", "missing"].map(|key| generated.take(key).unwrap());
         assert!(empty.len() >= 32 && empty != missing);

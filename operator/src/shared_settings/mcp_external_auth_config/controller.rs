@@ -28,7 +28,7 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
 async fn reconcile(config: Arc<MCPExternalAuthConfig>, context: Arc<Context>) -> Result<Action, CallError> {
     let namespace = config.namespace().unwrap_or_default();
     let secrets = ReferencedSecrets::read(&context, &namespace, &config.spec.secret_references()).await?;
-    let status = status::of(&config, validate(&config, &secrets));
+    let status = status::compute(&config, validate(&config, &secrets));
     let before = config.status.as_ref().map_or(&[][..], |status| &status.conditions);
     report(&context, config.as_ref(), before, &status.conditions, &status).await?;
     Ok(Action::await_change())

@@ -6,7 +6,7 @@ use super::validate::InvalidAuth;
 use crate::runtime::{Conditions, set_valid};
 
 /// Computes the status from the result of the validation.
-pub(super) fn of(
+pub(super) fn compute(
     config: &MCPExternalAuthConfig,
     validated: Result<(), InvalidAuth>,
 ) -> MCPExternalAuthConfigStatus {

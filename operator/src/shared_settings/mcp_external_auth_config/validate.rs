@@ -78,7 +78,7 @@ mod tests {
     }
 
     fn secret(value: &str) -> ReferencedSecrets {
-        ReferencedSecrets::of(&[("idp", "secret", value)])
+        ReferencedSecrets::from_values(&[("idp", "secret", value)])
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub(crate) enum OidcCertificates {
     OfTheSystem,
     /// PEM.
     Found(String),
-    /// The ConfigMap is missing or holds no certificates: what is wrong, and the remedy.
+    /// The ConfigMap is missing or holds no certificates: the fault, and the remedy.
     Unusable(String),
 }
 

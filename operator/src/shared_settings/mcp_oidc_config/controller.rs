@@ -32,7 +32,7 @@ async fn reconcile(config: Arc<MCPOIDCConfig>, context: Arc<Context>) -> Result<
         OidcCertificates::Unusable(message) => validate(&config.spec).and(Err(message)),
         OidcCertificates::OfTheSystem | OidcCertificates::Found(_) => validate(&config.spec),
     };
-    let status = status::of(&config, validated);
+    let status = status::compute(&config, validated);
     let before = config.status.as_ref().map_or(&[][..], |status| &status.conditions);
     report(&context, config.as_ref(), before, &status.conditions, &status).await?;
     Ok(Action::await_change())

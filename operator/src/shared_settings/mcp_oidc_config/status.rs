@@ -5,7 +5,7 @@ use vmcp_crds::{MCPOIDCConfig, MCPOIDCConfigStatus};
 use crate::runtime::{Conditions, set_valid};
 
 /// Computes the status from the result of the validation.
-pub(super) fn of(config: &MCPOIDCConfig, validated: Result<(), String>) -> MCPOIDCConfigStatus {
+pub(super) fn compute(config: &MCPOIDCConfig, validated: Result<(), String>) -> MCPOIDCConfigStatus {
     let before = config.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let generation = config.metadata.generation.unwrap_or_default();
     let mut conditions = Conditions::new(before, generation);

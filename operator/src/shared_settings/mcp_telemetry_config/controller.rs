@@ -25,7 +25,7 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
 async fn reconcile(config: Arc<MCPTelemetryConfig>, context: Arc<Context>) -> Result<Action, CallError> {
     let secrets = dereference(&config, &context).await?;
     let validated = validate(&config, &secrets);
-    let status = status::of(&config, validated);
+    let status = status::compute(&config, validated);
     let before = config.status.as_ref().map_or(&[][..], |status| &status.conditions);
     report(&context, config.as_ref(), before, &status.conditions, &status).await?;
     Ok(Action::await_change())

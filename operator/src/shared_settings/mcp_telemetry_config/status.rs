@@ -6,7 +6,7 @@ use super::validate::InvalidTelemetry;
 use crate::runtime::{Conditions, set_pending, set_valid};
 
 /// Computes the status from the result of the validation.
-pub(super) fn of(
+pub(super) fn compute(
     config: &MCPTelemetryConfig,
     validated: Result<(), InvalidTelemetry>,
 ) -> MCPTelemetryConfigStatus {

@@ -73,9 +73,13 @@ mod tests {
             "sensitiveHeaders": [header],
         });
         assert_eq!(validated(&export, &ReferencedSecrets::default()).unwrap_err().reason, "SecretNotFound");
-        assert_eq!(validated(&export, &ReferencedSecrets::of(&[("otel", "header", "Bearer x\n")])), Ok(()));
+        assert_eq!(
+            validated(&export, &ReferencedSecrets::from_values(&[("otel", "header", "Bearer x\n")])),
+            Ok(())
+        );
         let InvalidTelemetry { reason, message } =
-            validated(&export, &ReferencedSecrets::of(&[("otel", "header", "hunter\u{7}2")])).unwrap_err();
+            validated(&export, &ReferencedSecrets::from_values(&[("otel", "header", "hunter\u{7}2")]))
+                .unwrap_err();
         assert_eq!(reason, "ConfigInvalid");
         assert!(message.contains("not a header value") && !message.contains("hunter"), "{message}");
 

@@ -18,7 +18,7 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
 }
 
 async fn reconcile(config: Arc<MCPToolConfig>, context: Arc<Context>) -> Result<Action, CallError> {
-    let status = status::of(&config, validate(&config.spec));
+    let status = status::compute(&config, validate(&config.spec));
     let before = config.status.as_ref().map_or(&[][..], |status| &status.conditions);
     report(&context, config.as_ref(), before, &status.conditions, &status).await?;
     Ok(Action::await_change())

@@ -38,7 +38,7 @@ pub(in crate::virtual_mcp_server) fn deployment(
     let template = template(server, grace, start_settings, settings);
     // Cannot fail: `validate` has merged the same template into an empty one.
     let merged = pod_template::merge(&template, &server.pods.template, &settings.pod_schema).ok();
-    let deployment = Child::of(&Deployment {
+    let deployment = Child::from_object(&Deployment {
         metadata: server.overrides.deployment.on(meta(server, server.name.clone())),
         spec: Some(DeploymentSpec {
             replicas: replicas(&server.scale),

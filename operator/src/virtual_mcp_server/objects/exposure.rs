@@ -28,13 +28,13 @@ const REQUESTS_IN_FLIGHT: &str = "vmcp_client_requests_in_flight";
 /// Returns the optional objects that the resource asks for.
 pub(in crate::virtual_mcp_server) fn optional(server: &Validated) -> impl Iterator<Item = Child> {
     let autoscaler = match &server.scale {
-        Scale::Automatic(autoscaling) => Some(Child::of(&autoscaler(server, autoscaling))),
+        Scale::Automatic(autoscaling) => Some(Child::from_object(&autoscaler(server, autoscaling))),
         Scale::Fixed(_) | Scale::Free => None,
     };
     [
         autoscaler,
-        server.disruption.as_ref().map(|disruption| Child::of(&budget(server, disruption))),
-        server.ingress_from.as_ref().map(|peers| Child::of(&policy(server, peers))),
+        server.disruption.as_ref().map(|disruption| Child::from_object(&budget(server, disruption))),
+        server.ingress_from.as_ref().map(|peers| Child::from_object(&policy(server, peers))),
         server.service_monitor.as_ref().map(|monitor| service_monitor(server, monitor)),
         server.http_route.as_ref().map(|route| http_route(server, route)),
     ]
@@ -130,7 +130,7 @@ fn policy(server: &Validated, from: &[NetworkPolicyPeer]) -> NetworkPolicy {
         namespace_selector: Some(LabelSelector::default()),
         ..NetworkPolicyPeer::default()
     };
-    // Replicas hand on to each other what only one of them can answer.
+    // Replicas forward requests that only one of them can answer.
     let replicas = NetworkPolicyPeer { pod_selector: Some(pods(server)), ..NetworkPolicyPeer::default() };
     NetworkPolicy {
         metadata: meta(server, names::auxiliary(&server.name)),

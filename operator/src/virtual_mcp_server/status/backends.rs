@@ -152,7 +152,7 @@ fn state(status: &BackendStatus) -> BackendState {
     }
 }
 
-/// Returns what is wrong with a backend in one pod.
+/// Returns the fault of a backend in one pod.
 fn message(status: &BackendStatus) -> Option<String> {
     if let Some(error) = &status.last_error {
         return Some(shorten(error));

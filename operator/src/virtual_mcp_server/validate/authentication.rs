@@ -1,4 +1,4 @@
-//! Checks what the authentication of clients refers to.
+//! Checks the references of the authentication of clients.
 
 use vmcp_crds::virtual_mcp_server::{IncomingAuth, OidcConfigReference, Validated};
 
@@ -15,7 +15,7 @@ pub(super) fn unusable(server: &Validated, references: &References) -> Option<Co
             return Some(ConfigurationRefusal { reason: "AuthServerConfigInvalid", message });
         }
     }
-    let auth = IncomingAuth::of(&server.settings.incoming_auth)?;
+    let auth = IncomingAuth::from_block(&server.settings.incoming_auth)?;
     if let Some(OidcConfigReference { name, .. }) = &auth.oidc_config_ref {
         let Some(config) = &references.oidc else {
             let message = format!(

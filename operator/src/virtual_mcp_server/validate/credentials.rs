@@ -38,7 +38,7 @@ pub(super) fn add(
     }
 }
 
-/// Returns what to do about a provider that people do not sign in at.
+/// Returns the remedy for a provider at which people do not sign in.
 fn missing_provider(server: &VirtualMCPServer, config: &MCPExternalAuthConfig) -> Option<String> {
     let provider = config.spec.upstream_provider()?;
     let auth_server = server.spec.auth_server_config.as_ref();

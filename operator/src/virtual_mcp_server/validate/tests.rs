@@ -29,7 +29,7 @@ fn an_endpoint_is_never_opened_because_a_reference_leads_nowhere() {
     let refused = plan(keys, &references()).configuration.unwrap_err();
     assert_eq!(refused.reason, "SecretNotFound");
     let known = |second: &str| References {
-        secrets: ReferencedSecrets::of(&[("ci", "k", "0123456789abcdef"), ("dash", "k", second)]),
+        secrets: ReferencedSecrets::from_values(&[("ci", "k", "0123456789abcdef"), ("dash", "k", second)]),
         ..references()
     };
     let configuration = plan(keys, &known("fedcba9876543210")).configuration.unwrap();
@@ -59,7 +59,7 @@ fn an_authorization_server_needs_its_secrets_and_a_backend_without_its_provider_
     let refused = plan(spec, &with("corp")).configuration.unwrap_err();
     assert_eq!(refused.reason, "AuthServerConfigInvalid");
     let known = |provider: &str| References {
-        secrets: ReferencedSecrets::of(&[("corp", "k", "s3cret-value")]),
+        secrets: ReferencedSecrets::from_values(&[("corp", "k", "s3cret-value")]),
         ..with(provider)
     };
     let configuration = plan(spec, &known("corp")).configuration.unwrap();
@@ -189,7 +189,7 @@ const EMBEDS: &str = "{optimizer: {enabled: true, embeddings: {provider: openai,
 #[test]
 fn a_bad_secret_of_the_embeddings_takes_away_the_embeddings_alone() {
     let bad = References {
-        secrets: ReferencedSecrets::of(&[("s", "k", "hunter\u{7}2")]),
+        secrets: ReferencedSecrets::from_values(&[("s", "k", "hunter\u{7}2")]),
         ..with_server(references(), "a")
     };
     for (references, reason) in [(with_server(references(), "a"), "SecretNotFound"), (bad, "SecretInvalid")] {
@@ -213,7 +213,7 @@ fn a_bad_secret_of_the_language_model_takes_away_the_language_model_alone() {
     let llm = "{optimizer: {enabled: true, embeddings: {provider: none}, discovery: {enabled: true, llmFallback: true}, \
                llm: {endpoint: 'https://llm.example/v1', model: m, apiKeySecretRef: {name: s, key: k}}}}";
     let bad = References {
-        secrets: ReferencedSecrets::of(&[("s", "k", "hunter\u{7}2")]),
+        secrets: ReferencedSecrets::from_values(&[("s", "k", "hunter\u{7}2")]),
         ..with_server(references(), "a")
     };
     for (references, reason) in [(with_server(references(), "a"), "SecretNotFound"), (bad, "SecretInvalid")] {
@@ -258,7 +258,7 @@ fn a_bad_secret_of_the_telemetry_takes_away_the_export_alone() {
     let spec = "{telemetryConfigRef: {name: t}}";
     for (secrets, reason) in [
         (ReferencedSecrets::default(), "SecretNotFound"),
-        (ReferencedSecrets::of(&[("s", "k", "a\u{7}b")]), "ConfigInvalid"),
+        (ReferencedSecrets::from_values(&[("s", "k", "a\u{7}b")]), "ConfigInvalid"),
     ] {
         references.secrets = secrets;
         let plan = plan(spec, &references);
@@ -266,7 +266,7 @@ fn a_bad_secret_of_the_telemetry_takes_away_the_export_alone() {
         let text = plan.configuration.expect("valid all the same").lowered.text;
         assert!(!text.contains("collector") && text.contains("name: a"), "{text}");
     }
-    references.secrets = ReferencedSecrets::of(&[("s", "k", "Bearer x")]);
+    references.secrets = ReferencedSecrets::from_values(&[("s", "k", "Bearer x")]);
     assert!(plan(spec, &references).configuration.expect("valid").lowered.text.contains("collector"));
 }
 

@@ -9,7 +9,7 @@ use crate::shared_settings::mcp_tool_config;
 use crate::virtual_mcp_server::dereference::{References, tool_configs_of};
 
 /// Gives backends their MCPToolConfigs. A backend whose MCPToolConfig is missing or wrong is not called: it
-/// would show tools that its filter hides. Returns what is wrong with each reference.
+/// would show tools that its filter hides. Returns the fault of each reference.
 pub(super) fn add(
     server: &VirtualMCPServer,
     references: &References,

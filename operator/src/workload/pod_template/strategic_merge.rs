@@ -25,7 +25,7 @@ enum Directive {
 }
 
 impl Directive {
-    fn of(overlay: &Value, path: &str) -> Result<Self, PodTemplateError> {
+    fn read(overlay: &Value, path: &str) -> Result<Self, PodTemplateError> {
         match overlay.get(PATCH).map(Value::as_str) {
             None | Some(Some("merge")) => Ok(Self::Merge),
             Some(Some("replace")) => Ok(Self::Replace),
@@ -49,7 +49,7 @@ impl Merge<'_> {
     ) -> Result<(), PodTemplateError> {
         match overlay {
             Value::Object(fields) => {
-                if Directive::of(overlay, path)? != Directive::Merge || !base.is_object() {
+                if Directive::read(overlay, path)? != Directive::Merge || !base.is_object() {
                     *base = Value::Object(Map::new());
                 }
                 match base {
@@ -145,7 +145,7 @@ impl Merge<'_> {
         let mut patches = Vec::with_capacity(entries.len());
         for (index, entry) in entries.iter().enumerate() {
             let path = format!("{path}[{index}]");
-            match Directive::of(entry, &path)? {
+            match Directive::read(entry, &path)? {
                 // An entry of its own that stands for the whole list.
                 Directive::Replace => list.clear(),
                 directive => patches.push((entry, directive, path)),

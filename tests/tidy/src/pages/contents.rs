@@ -13,8 +13,8 @@ struct Entry<'a> {
 
 /// Returns the entry `- [text](#anchor)` of a line.
 fn entry(line: usize, text: &str) -> Option<Entry<'_>> {
-    let link = text.trim_start().strip_prefix("- [")?.strip_suffix(')')?;
-    let (text, anchor) = link.split_once("](#")?;
+    let inner = text.trim_start().strip_prefix("- [")?.strip_suffix(')')?;
+    let (text, anchor) = inner.split_once("](#")?;
     Some(Entry { line, text, anchor })
 }
 

@@ -42,7 +42,7 @@ pub(super) enum Endpoint {
 
 impl Endpoint {
     /// Returns the endpoint of a path. A proxy may have cut the issuer's own path off.
-    pub(super) fn of(path: &str, issuer: &Url) -> Option<Self> {
+    pub(super) fn from_path(path: &str, issuer: &Url) -> Option<Self> {
         let base = issuer.path().trim_end_matches('/');
         if let Some(rest) = path.strip_prefix(METADATA) {
             return (rest.is_empty() || rest == "/" || rest == base).then_some(Self::Metadata);
@@ -138,7 +138,7 @@ mod tests {
             ("/oauth/tokens", &plain, None),
             ("/mcp", &plain, None),
         ] {
-            assert_eq!(Endpoint::of(path, issuer), endpoint, "{path} of {issuer}");
+            assert_eq!(Endpoint::from_path(path, issuer), endpoint, "{path} of {issuer}");
         }
     }
 }

@@ -27,7 +27,7 @@ pub(super) enum KeyFault {
 }
 
 impl KeyFault {
-    /// Returns what to do about it.
+    /// Returns the remedy.
     pub(super) fn remedy(self) -> &'static str {
         match self {
             Self::NoKey => {

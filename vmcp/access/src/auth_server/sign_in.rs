@@ -97,7 +97,8 @@ impl AuthServer {
                 return to.as_ref().and_then(redirect).unwrap_or_else(failed);
             }
         };
-        let browser = Browser::of(request.headers, &self.config.issuer_url).unwrap_or_else(Browser::new);
+        let browser =
+            Browser::from_cookie(request.headers, &self.config.issuer_url).unwrap_or_else(Browser::new);
         let consent = Consent { request: wanted.clone(), browser: browser.digest() };
         let seconds = self.config.code_life.as_secs();
         let sealed = self.seals.seal(Purpose::Consent, &consent, now().saturating_add(seconds));
@@ -116,7 +117,8 @@ impl AuthServer {
         let expired = || pages::error(StatusCode::BAD_REQUEST, EXPIRED);
         let Ok(form) = Form::read(request.body) else { return expired() };
         let consent = form.get("request").and_then(|sealed| self.seals.open(Purpose::Consent, sealed));
-        let browser = Browser::of(request.headers, &self.config.issuer_url).map(|browser| browser.digest());
+        let browser =
+            Browser::from_cookie(request.headers, &self.config.issuer_url).map(|browser| browser.digest());
         let Some(Consent { request: wanted, browser: began }) = consent else { return expired() };
         if browser.as_ref() != Some(&began) {
             return expired();
@@ -136,7 +138,8 @@ impl AuthServer {
         let expired = || pages::error(StatusCode::BAD_REQUEST, EXPIRED);
         let Ok(form) = Form::read(request.query.unwrap_or_default().as_bytes()) else { return expired() };
         let Some(state) = self.state_of(&form) else { return expired() };
-        let browser = Browser::of(request.headers, &self.config.issuer_url).map(|browser| browser.digest());
+        let browser =
+            Browser::from_cookie(request.headers, &self.config.issuer_url).map(|browser| browser.digest());
         if browser.as_ref() != Some(&state.browser) {
             return expired();
         }

@@ -109,17 +109,17 @@ impl Key {
             .or_else(|| curve("ES384", "P-384", &ECDSA_P384_SHA384_FIXED_SIGNING))
             .or_else(rsa)
             .ok_or(KeyFault::Unsupported)?;
-        Ok(Self::of(pair))
+        Ok(Self::from_pair(pair))
     }
 
     /// Derives a key from a secret. The label keeps it apart from the keys that seal.
     fn derived(secret: &[u8]) -> Option<Self> {
         let seed =
             Sha256::new().chain_update(b"vmcp authServer signing key v1\0").chain_update(secret).finalize();
-        Ed25519KeyPair::from_seed_unchecked(&seed).ok().map(|pair| Self::of(Pair::Edwards(pair)))
+        Ed25519KeyPair::from_seed_unchecked(&seed).ok().map(|pair| Self::from_pair(Pair::Edwards(pair)))
     }
 
-    fn of(pair: Pair) -> Self {
+    fn from_pair(pair: Pair) -> Self {
         let mut id = BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(pair.public_bytes()));
         id.truncate(ID_CHARS);
         Self { id, pair }

@@ -130,11 +130,11 @@ struct Meeting {
 impl Meeting {
     async fn new(providers: &[&str]) -> (Upstream, Self) {
         let upstream = Upstream::start().await;
-        let meeting = Self::of(&upstream.config(providers), &Authentication::default());
+        let meeting = Self::configured(&upstream.config(providers), &Authentication::default());
         (upstream, meeting)
     }
 
-    fn of(config: &vmcp_config::Config, before: &Authentication) -> Self {
+    fn configured(config: &vmcp_config::Config, before: &Authentication) -> Self {
         let authentication = Authentication::start(&config.incoming_auth, before);
         Self { authentication, cookies: Mutex::default() }
     }

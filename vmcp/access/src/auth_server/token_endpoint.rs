@@ -45,7 +45,7 @@ impl AuthServer {
     async fn exchange(&self, request: &EndpointRequest<'_>) -> Result<String, OAuthError> {
         let form = Form::read(request.body)?;
         let id = form.get("client_id").ok_or(error("invalid_client", "client_id is missing"))?;
-        if Client::of(id, &self.seals).is_none() {
+        if Client::from_id(id, &self.seals).is_none() {
             return Err(error("invalid_client", "this client is not registered here; register again"));
         }
         check_resources(&form, &self.config)?;

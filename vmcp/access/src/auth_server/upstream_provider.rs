@@ -81,7 +81,7 @@ pub(super) enum UpstreamError {
     /// The person has to sign in again.
     #[error("it refused: {0}")]
     Refused(String),
-    /// The answer is not what the protocols ask for.
+    /// The answer breaks the protocol.
     #[error("{0}")]
     Wrong(String),
 }
@@ -216,7 +216,7 @@ impl UpstreamProvider {
             client_id: Some(self.config.client_id.clone()),
             client_secret: self.config.client_secret.clone(),
         };
-        let provider = Provider::new(endpoint, HttpClient::of(http.client().clone()));
+        let provider = Provider::new(endpoint, HttpClient::from_client(http.client().clone()));
         provider.access_token_or_code(form).await.map_err(|failed| match failed.refused {
             Some(_) => UpstreamError::Refused(failed.error.reason),
             None => UpstreamError::Unreachable(failed.error.detail),
@@ -267,7 +267,7 @@ impl UpstreamProvider {
         let UpstreamKind::Oidc { issuer, .. } = &self.config.kind else {
             return Err(UpstreamError::Wrong("it has no metadata".to_owned()));
         };
-        // Single flight: the others wait here, and find what the first one fetched.
+        // Single flight: further callers wait here, and find the first caller's result.
         let mut cached = self.metadata.lock().await;
         if let Some((at, metadata)) = &*cached
             && at.elapsed() < METADATA_LIFE

@@ -35,12 +35,12 @@ impl UpstreamTokens {
 
     /// Returns the access token of a provider. Secret.
     pub fn access(&self, provider: &str) -> Option<&str> {
-        self.of(provider)?.access.as_deref()
+        self.token_of(provider)?.access.as_deref()
     }
 
     /// Returns the ID token of a provider. Secret.
     pub fn id(&self, provider: &str) -> Option<&str> {
-        self.of(provider)?.id.as_deref()
+        self.token_of(provider)?.id.as_deref()
     }
 
     /// Returns the name of the first provider.
@@ -48,7 +48,7 @@ impl UpstreamTokens {
         self.0.first().map(|token| token.provider.as_str())
     }
 
-    fn of(&self, provider: &str) -> Option<&UpstreamToken> {
+    fn token_of(&self, provider: &str) -> Option<&UpstreamToken> {
         self.0.iter().find(|token| token.provider == provider)
     }
 }

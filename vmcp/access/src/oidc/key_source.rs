@@ -162,7 +162,7 @@ impl Fetcher {
         }
     }
 
-    /// Publishes the outcome of a fetch, and logs what has changed.
+    /// Publishes the outcome of a fetch, and logs changes.
     fn report(&self, outcome: Result<(KeySet, Vec<u8>), KeysError>) {
         let issuer = &self.issuer.issuer;
         self.publish.send_modify(|state| {

@@ -74,7 +74,7 @@ impl AwsSigner {
         };
         let known = identity.as_known().ok_or_else(no_token)?;
         let from = SubjectToken::new(roles.subject_provider.as_ref(), "");
-        let token = from.of(known).ok_or_else(no_token)?;
+        let token = from.token_for(known).ok_or_else(no_token)?;
         let role = role_of(roles, known.claims()).ok_or_else(|| OutgoingError {
             reason: "no role of AWS is for this client".to_owned(),
             detail: format!("no entry of `roleMappings` has a value of the claim `{}`", roles.role_claim),

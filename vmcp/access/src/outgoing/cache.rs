@@ -83,7 +83,7 @@ impl TokenCache {
         fetch: impl FnOnce(bool) -> Fetch + Send,
     ) -> Result<Secret, OutgoingError> {
         let slot = Arc::clone(self.0.lock().get_or_insert(key, Arc::default));
-        // Single flight: the others wait here, and find what the first one fetched.
+        // Single flight: further callers wait here, and find the first caller's result.
         let mut slot = slot.lock().await;
         let now = Instant::now();
         let is_refused = refused.is_some_and(|refused| slot.is_renewable(refused, now));

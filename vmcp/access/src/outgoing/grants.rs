@@ -89,7 +89,7 @@ impl SubjectToken {
 
     /// Returns the token. A client that signed in through vmcp has a token of vmcp's own, which means nothing
     /// elsewhere: that of its first provider stands for it.
-    pub(super) fn of<'a>(&self, known: &'a KnownIdentity) -> Option<&'a str> {
+    pub(super) fn token_for<'a>(&self, known: &'a KnownIdentity) -> Option<&'a str> {
         let upstream = known.upstream_tokens();
         match self.provider.as_deref().or_else(|| upstream.first()) {
             Some(provider) if self.is_id_token => upstream.id(provider),
@@ -183,7 +183,7 @@ impl Grants {
                 Self::TokenExchange { from, .. } | Self::Xaa { from, .. } | Self::OnBehalfOf { from, .. },
                 Subject::Client(identity),
             ) => {
-                let token = identity.as_known().and_then(|known| from.of(known));
+                let token = identity.as_known().and_then(|known| from.token_for(known));
                 token.map(|token| Some(GrantRequest::Exchange(token))).ok_or_else(no_token)
             }
         }

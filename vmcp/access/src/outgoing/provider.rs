@@ -32,7 +32,7 @@ pub struct HttpClient(std::sync::Arc<OnceLock<Option<reqwest::Client>>>);
 
 impl HttpClient {
     /// Uses a client that exists.
-    pub(crate) fn of(client: reqwest::Client) -> Self {
+    pub(crate) fn from_client(client: reqwest::Client) -> Self {
         let http = Self::default();
         // Nothing was set before.
         let _ = http.0.set(Some(client));
@@ -52,7 +52,7 @@ impl HttpClient {
     }
 }
 
-/// A token endpoint, and what was learned about it.
+/// A token endpoint, and the way in which it accepts the secret.
 pub(crate) struct Provider {
     endpoint: TokenEndpoint,
     http: HttpClient,
@@ -260,7 +260,7 @@ pub(super) fn quoted(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(MAX_QUOTED).collect()
 }
 
-/// Returns what to do about an error code.
+/// Returns the remedy for an error code.
 fn remedy(code: &str) -> &'static str {
     match code {
         "invalid_client" | "unauthorized_client" => "; check the client's identifier and secret",

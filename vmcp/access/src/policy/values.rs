@@ -39,7 +39,7 @@ fn nested(object: &Map<String, Value>, depth: usize) -> Option<RestrictedExpress
     RestrictedExpression::new_record(entries).ok()
 }
 
-/// Converts a value; `None` for null, a number out of a decimal's range, and what is nested too deep.
+/// Converts a value; `None` for null, a number out of a decimal's range, and values that are nested too deep.
 fn value(value_: &Value, depth: usize) -> Option<RestrictedExpression> {
     match value_ {
         _ if depth > MAX_DEPTH => None,

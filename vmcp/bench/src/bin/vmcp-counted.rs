@@ -13,7 +13,7 @@ fn main() -> ExitCode {
     counted::main(|| {
         let stats = ALLOCATOR.stats();
         AllocationCounts {
-            // A buffer that grows is allocated anew.
+            // A buffer that grows is allocated again.
             allocations: (stats.allocations + stats.reallocations) as u64,
             bytes: stats.bytes_allocated as u64,
         }

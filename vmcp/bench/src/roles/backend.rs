@@ -68,7 +68,7 @@ struct SyntheticBackend {
     connections: AtomicU64,
     sessions: AtomicU64,
     version: AtomicU64,
-    /// Bodies that are sent again and again, by what was requested.
+    /// Bodies that are sent again and again, by request.
     prepared: Mutex<HashMap<String, Bytes>>,
     /// Open streams, each with the notification it gets when the tools change.
     listeners: Mutex<Vec<(mpsc::Sender<Bytes>, Bytes)>>,

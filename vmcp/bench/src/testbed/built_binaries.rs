@@ -1,4 +1,4 @@
-//! Binaries that the benchmark starts: those that cargo built beside it, or those that the environment names.
+//! Binaries that the benchmark starts: from cargo's target folder, or from variables of the environment.
 
 use std::env;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::process::Stdio;
 use anyhow::{Context as _, Result, ensure};
 use tokio::process::{Child, Command};
 
-/// Starts a process without standard streams but those that `command` asks for; killed when dropped.
+/// Starts a process with only the standard streams that `command` asks for; killed when dropped.
 pub(super) fn spawn(command: &mut Command) -> Result<Child> {
     let child = command.stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn();
     child.with_context(|| format!("starting {}", command.as_std().get_program().display()))

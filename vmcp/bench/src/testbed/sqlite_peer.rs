@@ -6,9 +6,9 @@
 //! results of each arm are merged without a common score, and the definitions are sent twice, as text and as
 //! structured content. The tools of the caller are an allow list of names, passed as JSON.
 //!
-//! Three things favor the peer here: SQLite is compiled instead of translated to Go, there is no garbage
-//! collector, and the full-text index holds each tool once, where the original adds all of them again with
-//! every session.
+//! Three things favor the peer here: SQLite is compiled instead of translated to Go, it runs without a
+//! garbage collector, and the full-text index holds each tool once, where the original adds all of them again
+//! with every session.
 
 use std::collections::{HashMap, HashSet};
 
@@ -119,7 +119,7 @@ impl SqlitePeer {
         Ok(json!({"content": [{"type": "text", "text": text}], "structuredContent": answer}).to_string())
     }
 
-    /// Returns the names that both arms find: those by meaning first, then those that words add.
+    /// Returns the names that the arms find: hits by meaning first, then further hits by words.
     pub(crate) fn search(&mut self, description: &str, keywords: &str) -> Result<Vec<String>> {
         let allowed = serde_json::to_string(&self.allowed)?;
         let (words, vectors) = (&mut self.words, &mut self.vectors);

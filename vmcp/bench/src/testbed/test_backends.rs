@@ -1,4 +1,4 @@
-//! Backends for vmcp as a process of its own: the test server `vmcp-fixture`, and one that hangs.
+//! Backends for vmcp as a process of its own: the test server `vmcp-fixture`, and a server that hangs.
 
 use std::process::Stdio;
 

@@ -164,8 +164,9 @@ impl SessionTable {
         self.sessions.get(&session).is_some_and(|entry| matches!(entry.state, SessionState::Ended))
     }
 
-    /// Removes the first session to expire without a stream among the first of a queue, or the first of all:
-    /// a session without a stream loses a log level or a queued update only, one that was ended its end.
+    /// Removes one of the [`MAX_EVICTION_LOOKUPS`] sessions that expire first: the first one without an open
+    /// stream, else the first. A session without a stream loses its log level and a queued update; an ended
+    /// session is accepted again.
     fn evict(&mut self, principal: Option<PrincipalKey>) -> Option<Entry> {
         let queue = principal.map_or(Some(&self.expiry), |principal| self.of_principal.get(&principal))?;
         let silent = |(_, session): &&(u64, SessionId)| {

@@ -62,7 +62,7 @@ async fn vectors_equal_those_of_the_reference() {
     assert_equals(REFERENCE, embedder().await).await;
 }
 
-/// The second model computes what its published graph computes, and what others measured with it.
+/// The second model computes the values of its published graph, and values that others have measured.
 #[tokio::test]
 async fn vectors_of_the_second_model_equal_those_of_its_reference() {
     let (model, dir) = match testing::second_local_model().await {

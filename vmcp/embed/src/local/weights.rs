@@ -33,7 +33,7 @@ impl<'a> Weights<'a> {
             WeightsFormat::Onnx => {
                 let model = onnx::ModelProto::parse_buf(bytes).map_err(|error| error.to_string())?;
                 let graph = model.graph.ok_or("the file has no graph")?;
-                Ok(Weights::Onnx(OnnxWeights::of(graph)))
+                Ok(Weights::Onnx(OnnxWeights::from_graph(graph)))
             }
         }
     }
@@ -71,7 +71,7 @@ impl<'a> Weights<'a> {
 }
 
 impl OnnxWeights {
-    fn of(graph: onnx::GraphProto) -> OnnxWeights {
+    fn from_graph(graph: onnx::GraphProto) -> OnnxWeights {
         let named = |tensor: onnx::TensorProto| Some((tensor.name.clone()?, tensor));
         let initializers: HashMap<_, _> = graph.initializer.into_iter().filter_map(named).collect();
         let matrix = |node: &onnx::NodeProto| {

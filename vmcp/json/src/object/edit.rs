@@ -112,8 +112,8 @@ impl<'o, 'a> Edit<'o, 'a> {
         }
         let mut writer = Writer { raw: self.object.raw, out: JsonRope::default(), pending: 0..0 };
         let entries = &self.object.entries;
-        // The text up to the first key, and the text behind the last value; `{` and the rest if there are no
-        // entries.
+        // The text up to the first key, and the text behind the last value; for an object without entries,
+        // `{` and the rest.
         let head = entries.first().map_or(1, |entry| entry.key_span.start);
         let tail = entries.last().map_or(1, |entry| entry.value_span.end);
         writer.copy(0, head);

@@ -1,4 +1,4 @@
-//! Short texts: in two or three words people say what they want, and not what the tool is called.
+//! Short texts: in two or three words people describe a wish rather than name a tool.
 
 use super::SMALL_SET;
 

@@ -7,7 +7,7 @@
 
 use serde_json::{Value, json};
 
-/// Names of such headers, besides those of [`FAMILIES`].
+/// Headers that a filter must not change, beside the [`FAMILIES`].
 const NAMES: [&str; 12] = [
     "accept",
     "authorization",

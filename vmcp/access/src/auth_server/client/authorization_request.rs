@@ -58,7 +58,7 @@ impl AuthorizationRequest {
         seals: &Seals,
     ) -> Result<Self, Refused> {
         let id = form.get("client_id").ok_or(Refused::Page("The request names no client."))?;
-        let client = Client::of(id, seals).ok_or(Refused::Page(
+        let client = Client::from_id(id, seals).ok_or(Refused::Page(
             "This client is not registered here. It may have been registered before the keys of this server \
              changed; remove the server from the client and add it again.",
         ))?;

@@ -29,7 +29,7 @@ pub(in crate::auth_server) struct Client {
 
 /// The metadata of a registration request that are read; the rest is not needed.
 #[derive(Deserialize)]
-struct Wanted {
+struct RegistrationRequest {
     #[serde(default)]
     redirect_uris: Vec<String>,
     #[serde(default)]
@@ -49,7 +49,7 @@ pub(in crate::auth_server) fn register(
     scopes: &[String],
     seals: &Seals,
 ) -> Result<Value, OAuthError> {
-    let wanted: Wanted = serde_json::from_slice(body)
+    let wanted: RegistrationRequest = serde_json::from_slice(body)
         .map_err(|_| error("invalid_client_metadata", "the body is no JSON object of client metadata"))?;
     let uris = &wanted.redirect_uris;
     if uris.is_empty() || uris.len() > MAX_REDIRECT_URIS {
@@ -97,7 +97,7 @@ pub(in crate::auth_server) fn register(
 
 impl Client {
     /// Returns the client of an identifier.
-    pub(in crate::auth_server) fn of(id: &str, seals: &Seals) -> Option<Client> {
+    pub(in crate::auth_server) fn from_id(id: &str, seals: &Seals) -> Option<Client> {
         if id.len() > MAX_ID_CHARS { None } else { seals.open(Purpose::Client, id) }
     }
 

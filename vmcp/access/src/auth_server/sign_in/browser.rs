@@ -21,7 +21,7 @@ pub(in crate::auth_server) struct Browser {
 
 impl Browser {
     /// Returns the browser of a request, if it has the cookie.
-    pub(in crate::auth_server) fn of(headers: &HeaderMap, issuer: &Url) -> Option<Self> {
+    pub(in crate::auth_server) fn from_cookie(headers: &HeaderMap, issuer: &Url) -> Option<Self> {
         let wanted = name(issuer);
         let cookies = headers.get_all(COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
         let pairs =

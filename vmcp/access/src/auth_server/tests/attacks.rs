@@ -162,7 +162,7 @@ async fn a_provider_at_a_private_address_is_not_reached_unless_allowed() {
     let mut provider = upstream.provider("forge");
     provider["oauth2Config"]["allowPrivateIPs"] = json!(false);
     let config = upstream.config_with(&["forge"], &json!({"upstreamProviders": [provider]}));
-    let meeting = Meeting::of(&config, &Authentication::default());
+    let meeting = Meeting::configured(&config, &Authentication::default());
     let client = meeting.register(REDIRECT).await;
     let at_provider = meeting.consent(&client).await;
     let back = meeting.callback(&at_provider, &[("code", "c")]).await;

@@ -6,7 +6,7 @@ use super::*;
 
 /// A server at which a person signs in at each of `providers`.
 fn meeting_with(providers: &[Value]) -> Meeting {
-    Meeting::of(&configuration(providers, &json!({})), &Authentication::default())
+    Meeting::configured(&configuration(providers, &json!({})), &Authentication::default())
 }
 
 /// Checks that the client was told of a failure, and got no code.

@@ -1,4 +1,4 @@
-//! Tokens: what they say, how long, and what becomes of those of providers.
+//! Tokens: their claims and lifetimes, and the tokens of providers inside them.
 
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use vmcp_config::Secret;
@@ -123,8 +123,8 @@ async fn replicas_with_the_same_keys_go_on_for_each_other() {
     let upstream = Upstream::start().await;
     // The key that signs is derived from the secret that they share.
     let config = upstream.config(&["forge"]);
-    let first = Meeting::of(&config, &Authentication::default());
-    let second = Meeting::of(&config, &Authentication::default());
+    let first = Meeting::configured(&config, &Authentication::default());
+    let second = Meeting::configured(&config, &Authentication::default());
     let (client, answer) = first.tokens().await;
     let access = answer["access_token"].as_str();
     let alice = second.authentication.identify(access).await.unwrap();
@@ -156,14 +156,14 @@ async fn keys_rotate_without_a_restart_and_what_the_old_ones_made_lives_on() {
     let config = |keys: &[&String], secrets: &[&str]| {
         upstream.config_with(&["forge"], &json!({"signingKeys": keys, "hmacSecrets": secrets}))
     };
-    let before = Meeting::of(&config(&[&old], &secrets[..1]), &Authentication::default());
+    let before = Meeting::configured(&config(&[&old], &secrets[..1]), &Authentication::default());
     let (client, answer) = before.tokens().await;
     let access = answer["access_token"].as_str();
-    let both = Meeting::of(&config(&[&new, &old], &[secrets[1], secrets[0]]), &before.authentication);
+    let both = Meeting::configured(&config(&[&new, &old], &[secrets[1], secrets[0]]), &before.authentication);
     assert!(both.authentication.identify(access).await.is_ok());
     let (status, renewed) = both.refresh(&client, answer["refresh_token"].as_str().unwrap()).await;
     assert_eq!(status, StatusCode::OK, "{renewed}");
-    let after = Meeting::of(&config(&[&new], &secrets[1..]), &both.authentication);
+    let after = Meeting::configured(&config(&[&new], &secrets[1..]), &both.authentication);
     assert!(after.authentication.identify(renewed["access_token"].as_str()).await.is_ok());
     let gone = after.authentication.identify(access).await;
     assert!(matches!(gone, Err(Rejection::Token(_))), "its key was withdrawn: {gone:?}");

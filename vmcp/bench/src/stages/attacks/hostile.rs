@@ -1,4 +1,4 @@
-//! Stage `hostile`: latency of forty honest clients beside one that floods all that the server keeps.
+//! Stage `hostile`: latency of forty honest clients beside a client that floods each resource of the server.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;

@@ -41,7 +41,7 @@ impl<A, S> Authenticate<A, S> {
 
 impl<A: Authenticator, S: Service<Authenticated>> Service<Arrival> for Authenticate<A, S> {
     async fn call(&self, arrival: Arrival) -> Response {
-        // Where clients get the token that they do not have yet.
+        // Paths of the authorization server, at which clients without a token get one.
         if server_of(&arrival.snapshot.authentication, arrival.head.uri.path()).is_some() {
             let principal = Principal { address: Some(arrival.from), ..Principal::default() };
             return self.inner.call(Authenticated { arrival, principal }).await;

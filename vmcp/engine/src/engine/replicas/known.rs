@@ -71,8 +71,8 @@ impl Known {
             .filter_map(|(replica, counts)| Some((replica, counts.departed_at?, counts.tools.as_slice())))
     }
 
-    /// Returns what is known after a round: the reports of those that answered, and of those that did not
-    /// what they, or others about them, said last.
+    /// Returns the known counts after a round: the reports of replicas that answered; for the others their
+    /// last own report, or the last one relayed by another replica.
     pub(super) fn after_round(
         &self,
         reports: Vec<ReplicaReport>,

@@ -1,5 +1,5 @@
-//! [`Kubectl`]: the person's `kubectl`, as a process. What is applied goes through its standard input: an
-//! argument would be in the list of processes, and a file on the disk.
+//! [`Kubectl`]: the person's `kubectl`, as a process. Manifests go through its standard input, because an
+//! argument would be visible in the list of processes, and a temporary file on the disk.
 
 use std::io::{self, ErrorKind, Write as _};
 use std::process::{Command, Stdio};

@@ -102,7 +102,7 @@ impl OutgoingRules {
         self
     }
 
-    /// Returns the reference without a value among the credentials of a backend, if there is one.
+    /// Returns the unresolved reference among the credentials of a backend.
     pub(crate) fn absent<'a>(
         &self,
         backend: &RawBackend,

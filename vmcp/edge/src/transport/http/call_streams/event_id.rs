@@ -1,5 +1,5 @@
-//! [`EventId`]: the id of a server-sent event: its stream, by a random id, the sealed address of the process
-//! that has it, and its number in it.
+//! [`EventId`]: the id of a server-sent event. It has the random id of the stream, the sealed address of the
+//! stream's process, and the event's number in the stream.
 
 use super::call_stream::StreamId;
 
