@@ -138,7 +138,8 @@ impl Connection {
 
     /// True if the server knows the connection by a session id, which it may forget.
     fn can_lose_session(&self) -> bool {
-        self.server.era() == Era::Legacy && matches!(&self.channel.link, Link::Http(http) if http.has_session())
+        self.server.era() == Era::Legacy
+            && matches!(&self.channel.link, Link::Http(http) if http.has_session())
     }
 
     /// True if the connection began with a handshake that a restarted server has not seen.

@@ -3,8 +3,8 @@
 //! them. A second, harmless request on the same session decides; else one caller's bad request would end what
 //! others share.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::StatusCode;
@@ -217,7 +217,9 @@ impl Connection {
         };
         // A server that does not know the method has looked at it.
         match refusal.code {
-            Some(codes::METHOD_NOT_FOUND | codes::INVALID_PARAMS) => Ping::Alive,
+            Some(codes::METHOD_NOT_FOUND | codes::INVALID_PARAMS) if !refusal.doubt.speaks_of_session => {
+                Ping::Alive
+            }
             _ => Ping::Refused(refusal),
         }
     }
@@ -227,7 +229,8 @@ impl Connection {
         let Link::Http(http) = &self.channel.link else { return false };
         let closed = CancellationToken::new();
         let inbound = Arc::clone(&self.channel.inbound);
-        let link = Link::Http(http.sibling(Arc::clone(&inbound), closed.clone(), request.credentials.clone()));
+        let link =
+            Link::Http(http.sibling(Arc::clone(&inbound), closed.clone(), request.credentials.clone()));
         let client_info = self.channel.client_info.clone();
         let fresh = Channel { link, inbound, client_info, closed, is_listening: AtomicBool::new(false) };
         let opened = async {
@@ -270,7 +273,11 @@ mod tests {
         let unknown = "session not found";
         let of = |status, code, text| refusal(status, code, text);
         for (request, ping, state) in [
-            (of(Some(400), Some(-32000), "not initialized"), of(Some(400), Some(-32000), "not initialized"), LostBefore),
+            (
+                of(Some(400), Some(-32000), "not initialized"),
+                of(Some(400), Some(-32000), "not initialized"),
+                LostBefore,
+            ),
             (of(Some(400), None, "bad argument"), of(Some(404), None, ""), LostBefore),
             (of(Some(400), None, "bad argument 7"), of(Some(400), None, "no method ping"), Known),
             (of(Some(400), None, "request 7 refused"), of(Some(400), None, "request 8 refused"), LostBefore),

@@ -7,12 +7,14 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::time::{sleep, timeout};
+use tracing::Instrument as _;
 use vmcp_model::discovered::Discovered;
 
 use crate::connection::Connection;
 use crate::policy::relisting::Relisting;
 use crate::policy::settings::BackendSettings;
 use crate::sharing::core::{BackendCore, ListingOutcome};
+use crate::sharing::opening;
 use crate::transport::LinkError;
 use crate::upkeep::listing::ListingRound;
 
@@ -31,7 +33,7 @@ pub(crate) async fn run(shared: Arc<BackendCore>) {
     let _ = stop.run_until_cancelled(keep_fresh(&shared)).await;
 }
 
-async fn keep_fresh(shared: &BackendCore) {
+async fn keep_fresh(shared: &Arc<BackendCore>) {
     let mut relisting = Relisting::new(shared.discovered.borrow().is_some());
     let mut listed: Weak<Connection> = Weak::new();
     loop {
@@ -51,10 +53,12 @@ async fn keep_fresh(shared: &BackendCore) {
         if announced && std::ptr::eq(listed.as_ptr(), Arc::as_ptr(&connection)) {
             sleep(relisting.debounce(settings.refresh_debounce, Instant::now())).await;
         }
+        let is_new_connection = !std::ptr::eq(listed.as_ptr(), Arc::as_ptr(&connection));
         listed = Arc::downgrade(&connection);
         shared.listing.store(true, Ordering::Relaxed);
         let result = list(shared, settings, &connection).await;
         shared.listing.store(false, Ordering::Relaxed);
+        let lives = result.is_ok();
         let (failure, may_pass) = match result {
             Ok(Listed { failure, may_pass }) => (failure, may_pass),
             Err(error) => {
@@ -64,6 +68,10 @@ async fn keep_fresh(shared: &BackendCore) {
                 (Some(error.detail()), true)
             }
         };
+        if is_new_connection && lives {
+            let (core, connection) = (Arc::clone(shared), Arc::downgrade(&connection));
+            tokio::spawn(async move { learn_legacy(&core, &connection).await }.in_current_span());
+        }
         let is_first = relisting.record(!may_pass, Instant::now());
         let Some(error) = failure else { continue };
         shared.remember_error(format!("listing failed: {error}"));
@@ -72,6 +80,14 @@ async fn keep_fresh(shared: &BackendCore) {
         } else {
             tracing::debug!(error, "listing failed again");
         }
+    }
+}
+
+async fn learn_legacy(core: &BackendCore, connection: &Weak<Connection>) {
+    let stop = core.facts.stop.clone();
+    // Held for the time of one handshake at most.
+    if let Some(connection) = connection.upgrade() {
+        let _ = stop.run_until_cancelled(opening::learn_legacy_capabilities(&core.facts, &connection)).await;
     }
 }
 
@@ -93,10 +109,8 @@ async fn list(
     let outcome = |error| ListingOutcome { begun: Some(begun), error };
     let previous = shared.discovered.borrow().clone();
     let round = ListingRound::new(connection, previous.as_deref(), settings.list_timeout);
-    if let Err(error) = round.tools().await {
-        shared.listed.send_replace(outcome(Some(error.detail())));
-        return Err(error);
-    }
+    // A connection that has ended is replaced and listed: its listing is the outcome.
+    round.tools().await?;
     let (of_tools, _) = round.failures();
     let asked = Instant::now();
     let grace = (begun.elapsed() * OTHERS_FACTOR).clamp(MIN_OTHERS_GRACE, MAX_OTHERS_GRACE);
@@ -104,7 +118,13 @@ async fn list(
     let ended = match timeout(grace, &mut others).await {
         Ok(ended) => ended,
         Err(_) => {
-            if publish(shared, settings, previous.as_deref(), round.discovered(), of_tools.is_none()) {
+            if publish(
+                shared,
+                settings,
+                previous.as_deref(),
+                complete(shared, round.discovered()),
+                of_tools.is_none(),
+            ) {
                 shared.listed.send_replace(outcome(of_tools.clone()));
             }
             tokio::select! {
@@ -116,7 +136,7 @@ async fn list(
             }
         }
     };
-    let found = round.discovered();
+    let found = complete(shared, round.discovered());
     let leads_back = found.as_ref().is_some_and(|found| leads_back(settings, found));
     publish(shared, settings, previous.as_deref(), found, of_tools.is_none());
     let (of_tools, failure) = if leads_back {
@@ -127,6 +147,12 @@ async fn list(
     shared.listed.send_replace(outcome(of_tools));
     ended?;
     Ok(Listed { may_pass: leads_back || round.is_worth_repeating(), failure })
+}
+
+/// Adds what a server of both eras has shown to legacy clients.
+fn complete(shared: &BackendCore, found: Option<Discovered>) -> Option<Discovered> {
+    let legacy = shared.facts.legacy_capabilities();
+    found.map(|found| Discovered { legacy_capabilities: legacy.or(found.legacy_capabilities), ..found })
 }
 
 /// Waits until the server announces a change while some lists are still awaited. They had their time: the

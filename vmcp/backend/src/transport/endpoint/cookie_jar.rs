@@ -60,7 +60,8 @@ impl CookieJar {
         let store = self.store.lock();
         let kept = store.get_request_values(url).filter(|(name, _)| !is_configured(name));
         let kept = kept.map(|(name, value)| format!("{name}={value}"));
-        let all: Vec<_> = (!configured.is_empty()).then(|| configured.to_owned()).into_iter().chain(kept).collect();
+        let all: Vec<_> =
+            (!configured.is_empty()).then(|| configured.to_owned()).into_iter().chain(kept).collect();
         if let Ok(mut value) = HeaderValue::try_from(all.join("; "))
             && !value.is_empty()
         {
@@ -108,7 +109,7 @@ mod tests {
         let jar = CookieJar::default();
         let set = cookies.iter().map(|cookie| (SET_COOKIE, cookie.parse().unwrap()));
         let mut headers = HeaderMap::new();
-        set.for_each(|(name, value)| drop(headers.append(name, value)));
+        headers.extend(set);
         jar.keep(&headers, from);
         jar
     }
@@ -138,7 +139,10 @@ mod tests {
             ],
         );
         assert_eq!(sent(&jar, &here, None), ["AWSALB=r1", "AWSALBCORS=r1"]);
-        assert_eq!(sent(&jar, &url("https://a.example/mcp"), Some("AWSALB=own; x=1")), ["AWSALB=own", "AWSALBCORS=r1", "x=1"]);
+        assert_eq!(
+            sent(&jar, &url("https://a.example/mcp"), Some("AWSALB=own; x=1")),
+            ["AWSALB=own", "AWSALBCORS=r1", "x=1"]
+        );
         for other in ["https://b.example/mcp", "https://sub.a.example/mcp"] {
             assert!(sent(&jar, &url(other), None).is_empty(), "{other}");
         }
