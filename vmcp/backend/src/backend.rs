@@ -1,7 +1,7 @@
 //! The handle of a backend: what the rest of the process may do with it.
 
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -18,7 +18,7 @@ use crate::policy::facts::Facts;
 use crate::policy::settings::BackendSettings;
 use crate::request::SessionId;
 use crate::request::{CallError, Request, Response, RpcOutcome, Subscriber};
-use crate::sharing::core::BackendCore;
+use crate::sharing::core::{BackendCore, ListingOutcome};
 use crate::sharing::session_listings::SessionListing;
 use crate::transport::LinkError;
 use crate::upkeep::connector::Connector;
@@ -162,6 +162,26 @@ impl Backend {
         } else {
             // Every new connection is listed.
             shared.want(shared.rounds.borrow().ended + 1);
+        }
+    }
+
+    /// Lists the tools of a connected backend, and returns once they were published; or the reason why they
+    /// could not be listed. The caller limits the time.
+    pub async fn relist(&self) -> Result<(), String> {
+        let shared = &self.0.shared;
+        let (asked, mut listed, mut rounds) =
+            (Instant::now(), shared.listed.subscribe(), shared.rounds.subscribe());
+        self.refresh();
+        let is_later = |listing: &ListingOutcome| listing.begun.is_some_and(|begun| begun >= asked);
+        let stopped = || LinkError::Stopped.to_string();
+        let seen = rounds.borrow_and_update().ended;
+        let lost = rounds.wait_for(|round| round.ended > seen && round.error.is_some());
+        tokio::select! {
+            listing = listed.wait_for(is_later) => {
+                listing.map_err(|_| stopped())?.error.clone().map_or(Ok(()), Err)
+            }
+            round = lost => Err(round.ok().and_then(|round| round.error.clone()).map_or_else(stopped, |e| e.detail())),
+            () = shared.facts.stop.cancelled() => Err(stopped()),
         }
     }
 

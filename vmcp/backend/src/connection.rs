@@ -6,7 +6,7 @@ pub(crate) mod log_level;
 mod session_check;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use serde_json::value::RawValue;
 use vmcp_json::object::Object;
@@ -32,6 +32,8 @@ pub(crate) struct Connection {
     pub(crate) server: Arc<ServerProfile>,
     /// The server has answered a request after the handshake.
     served: AtomicBool,
+    /// Failures in a row that may have the session as their cause.
+    failures: AtomicU32,
     /// Set when the connection is given up because the server ended its session.
     pub(crate) session_lost: AtomicBool,
     /// Set when a modern server has refused `initialize`.
@@ -82,10 +84,17 @@ impl ServerProfile {
 
 impl Connection {
     pub(crate) fn new(channel: Channel, server: Arc<ServerProfile>) -> Self {
+        // Clients that share a connection without a session have nothing in common, and no cookies either.
+        if let Link::Http(http) = &channel.link
+            && !(http.has_session() || channel.inbound.owner().is_one())
+        {
+            http.refuse_cookies();
+        }
         Self {
             channel: Arc::new(channel),
             server,
             served: AtomicBool::new(false),
+            failures: AtomicU32::new(0),
             session_lost: AtomicBool::new(false),
             legacy_refused: AtomicBool::new(false),
         }
@@ -110,13 +119,32 @@ impl Connection {
         request: &Request<'_>,
         listener: Option<&Arc<CallListener>>,
     ) -> Result<RpcOutcome, LinkError> {
+        // Boxed: rare checks, whose state every exchange would else carry.
         match self.channel.exchange(self.server.revision, request, listener).await {
-            Err(error) => Box::pin(self.decide(error)).await,
+            Err(error) => Box::pin(self.decide(error, request)).await,
+            Ok(RpcOutcome::Error(error)) => Box::pin(self.decide_refused(error, request)).await,
             answered => {
-                self.served.store(true, Ordering::Relaxed);
+                self.serve();
                 answered
             }
         }
+    }
+
+    /// Records that the server has served a request.
+    fn serve(&self) {
+        self.served.store(true, Ordering::Relaxed);
+        self.failures.store(0, Ordering::Relaxed);
+    }
+
+    /// True if the server knows the connection by a session id, which it may forget.
+    fn can_lose_session(&self) -> bool {
+        self.server.era() == Era::Legacy
+            && matches!(&self.channel.link, Link::Http(http) if http.has_session())
+    }
+
+    /// True if the connection began with a handshake that a restarted server has not seen.
+    fn is_initialized(&self) -> bool {
+        self.server.era() == Era::Legacy && matches!(self.channel.link, Link::Http(_))
     }
 
     /// True if the connection ended only because its server forgot a session that had served: no crash, and

@@ -17,6 +17,7 @@ mod stdio;
 
 pub(crate) use channel::Channel;
 pub(crate) use credentials::ConfiguredHeaders;
+pub(crate) use http::SessionDoubt;
 pub(crate) use link::Link;
 pub(crate) use link_error::LinkError;
 pub(crate) use open::{open, sibling};

@@ -4,6 +4,7 @@
 mod attempt;
 pub(crate) mod connector;
 mod idle_stop;
+mod list_failure;
 mod listing;
 mod notification_stream;
 pub(crate) mod refresher;

@@ -29,6 +29,13 @@ pub struct FieldChange {
     pub after: Option<String>,
 }
 
+/// True if two JSON texts differ in the order of keys and in white space at most. Some servers write the keys
+/// of a definition in another order each time.
+pub fn is_same_json(one: &str, other: &str) -> bool {
+    let canonical = |text: &str| serde_json::from_str(text).map(|value: Value| canonical_json(&value)).ok();
+    one == other || canonical(one).is_some_and(|one| canonical(other).is_some_and(|other| one == other))
+}
+
 /// Returns the hash of everything in a definition that a model reads or a caller relies on. Wider than
 /// [`SchemaHash::of`]: a server that calls a tool read-only all of a sudden has changed it.
 pub fn trusted_hash(name: &str, definition: &RawValue) -> String {

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::definition::{DefinitionError, DefinitionKind, Prompt, Resource, ResourceTemplate, Tool};
+use crate::definition_diff::is_same_json;
+use crate::list_fault::{ListExtent, ListFault};
 use vmcp_config::sanitize;
 
 /// Most tools, resources or prompts of one backend; the rest is left out with a note.
@@ -40,6 +42,11 @@ pub struct Listing {
     /// Definitions that an earlier reading of this listing rejected; empty for a listing that comes from a
     /// backend.
     pub rejected: Vec<RejectedDefinition>,
+    /// Lists that could not be read whole.
+    pub faults: Vec<ListFault>,
+    /// The `capabilities` that a server of both eras declares to legacy clients, if the listing is of the
+    /// modern era and they are known.
+    pub legacy_capabilities: Option<Box<RawValue>>,
 }
 
 /// Definition that was left out, and the reason.
@@ -74,6 +81,11 @@ pub struct Discovered {
     pub revision: Option<String>,
     /// Definitions that were left out.
     pub rejected: Vec<RejectedDefinition>,
+    /// Lists that could not be read whole.
+    pub faults: Vec<ListFault>,
+    /// The `capabilities` that a server of both eras declares to legacy clients, if this is a listing of the
+    /// modern era and they are known.
+    pub legacy_capabilities: Option<Box<RawValue>>,
 }
 
 impl Discovered {
@@ -89,6 +101,8 @@ impl Discovered {
             instructions,
             revision,
             rejected,
+            faults,
+            legacy_capabilities,
         } = listing;
         let mut reader = Reader { bytes_left: MAX_TOTAL_BYTES, rejected };
         Discovered {
@@ -105,7 +119,25 @@ impl Discovered {
             instructions,
             revision,
             rejected: reader.rejected,
+            faults,
+            legacy_capabilities,
         }
+    }
+
+    /// Returns the fault of a list.
+    pub fn fault(&self, kind: DefinitionKind) -> Option<&ListFault> {
+        self.faults.iter().find(|fault| fault.kind == kind)
+    }
+
+    /// False if the tools could never be listed: unknown tools are not none.
+    pub fn knows_tools(&self) -> bool {
+        self.fault(DefinitionKind::Tool).is_none_or(|fault| fault.extent != ListExtent::Missing)
+    }
+
+    /// True if the other one says the same: the order of keys and white space in a definition say nothing.
+    pub fn is_same(&self, other: &Discovered) -> bool {
+        let (one, other) = (self.to_json(), other.to_json());
+        one == other || is_same_json(&one, &other)
     }
 
     /// Returns the JSON text from which [`Discovered::from_json`] makes the same again.
@@ -120,6 +152,8 @@ impl Discovered {
             instructions: self.instructions.clone(),
             revision: self.revision.clone(),
             rejected: self.rejected.clone(),
+            faults: self.faults.clone(),
+            legacy_capabilities: self.legacy_capabilities.clone(),
         };
         // Strings, raw JSON and lists of them: serializing cannot fail. An empty text would be a cache miss.
         serde_json::to_string(&listing).unwrap_or_default()
@@ -235,6 +269,19 @@ mod tests {
         assert_eq!(after.tools.first().unwrap().raw.get(), r#"{ "name":"t", "x": 1.0 }"#);
         assert_eq!((after.rejected.len(), after.templates.len()), (1, 1));
         assert!(Discovered::from_json("null").is_err() && Discovered::from_json("").is_err());
+    }
+
+    #[test]
+    fn the_order_of_keys_is_no_difference() {
+        let of = |tool: &str| Discovered::read(Listing { tools: raws(&[tool]), ..Listing::default() });
+        let one = of(r#"{"name":"t","inputSchema":{"type":"object","required":["a","b"]},"x":1}"#);
+        let shuffled = of(r#"{"x":1, "inputSchema":{"required":["a","b"],"type":"object"},"name":"t"}"#);
+        assert!(one.is_same(&one.clone()) && one.is_same(&shuffled));
+        let another = of(r#"{"name":"t","inputSchema":{"type":"object","required":["b","a"]},"x":1}"#);
+        assert!(!one.is_same(&another), "the order of a list may mean something");
+        let fault = ListFault { kind: DefinitionKind::Tool, reason: "r".into(), extent: ListExtent::Missing };
+        let unknown = Discovered { faults: vec![fault], ..one.clone() };
+        assert!(!one.is_same(&unknown) && one.knows_tools() && !unknown.knows_tools());
     }
 
     #[test]

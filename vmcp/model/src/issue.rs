@@ -66,6 +66,8 @@ pub enum Severity {
 pub enum IssueReason {
     /// The definition breaks the protocol or exceeds a limit; it is left out.
     RejectedDefinition,
+    /// The backend did not answer for one of its lists, or not for all of its pages.
+    IncompleteList,
     /// The backend lists the same name or URI twice; the first counts.
     DuplicateDefinition,
     /// The name is reserved for vmcp's own tools; the tool is left out.
@@ -89,6 +91,7 @@ impl IssueReason {
     pub fn as_str(self) -> &'static str {
         match self {
             IssueReason::RejectedDefinition => "RejectedDefinition",
+            IssueReason::IncompleteList => "IncompleteList",
             IssueReason::DuplicateDefinition => "DuplicateDefinition",
             IssueReason::ReservedToolName => "ReservedToolName",
             IssueReason::NamePrefixed => "NamePrefixed",
@@ -106,6 +109,7 @@ impl IssueReason {
             IssueReason::UnresolvedConflict => Severity::Error,
             IssueReason::Shadowed => Severity::Notice,
             IssueReason::RejectedDefinition
+            | IssueReason::IncompleteList
             | IssueReason::DuplicateDefinition
             | IssueReason::ReservedToolName
             | IssueReason::NamePrefixed

@@ -11,6 +11,7 @@ pub mod discovered;
 mod edit;
 pub mod hash;
 pub mod issue;
+pub mod list_fault;
 pub mod names;
 pub mod param_header;
 pub mod tokens;

@@ -72,9 +72,8 @@ async fn subscribe_session(
     if !shared.sessions.owns(&connection, &request) {
         return Ok(None);
     }
-    if !connection.server.takes_subscriptions() {
-        return Ok(Some(not_offered()));
-    }
+    // The session's server decides: it may declare other capabilities than the main connection's, and some
+    // serve subscriptions that they do not declare.
     let outcome = call::send(shared, &request, &CallListener::of(&request)).await?.outcome;
     // A server of the modern era only has shown that it is one.
     if !shared.sessions.owns(&connection, &request) {
@@ -110,11 +109,10 @@ async fn subscribe_all(shared: &Arc<BackendCore>, uri: &str) -> Result<RpcOutcom
 
 async fn ask(shared: &Arc<BackendCore>, topic: &ResourceTopic) -> Result<RpcOutcome, CallError> {
     let connection = shared.connected().await?;
-    if !connection.server.takes_subscriptions() {
-        return Ok(not_offered());
-    }
     match connection.server.era() {
+        // Some servers serve subscriptions that they do not declare, such as those of the Python SDK 1.
         Era::Legacy => tell(shared, topic).await,
+        Era::Modern if !connection.server.takes_subscriptions() => Ok(not_offered()),
         Era::Modern => {
             let outcome = shared.subscriptions.confirmed().await?;
             *topic.told.lock().await = matches!(outcome, RpcOutcome::Result(_));

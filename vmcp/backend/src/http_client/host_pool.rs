@@ -26,6 +26,8 @@ const MAX_IDLE_PER_THREAD: usize = 128;
 /// Interval at which idle connections are looked at: those that the server has closed, or that are too old,
 /// are dropped.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
+/// Time without an answer after which a request that is given up says something about its connection.
+const MIN_SILENCE: Duration = Duration::from_millis(500);
 
 /// A pool for each thread, last in, first out. A connection belongs to the runtime that opened it, and stays
 /// with the thread that used it last: on a runtime of one thread nothing is shared but the sweep.
@@ -57,12 +59,18 @@ impl HostPool {
         loop {
             let reused = pool.take();
             let is_reused = reused.is_some();
+            let mut silence =
+                is_reused.then(|| SilenceWatch { pool, since: Instant::now(), answered: false });
             let mut connection = match reused {
                 Some(connection) => connection,
                 // Boxed: calls on open connections do not carry the state of opening one.
                 None => Box::pin(pool.connect()).await?,
             };
-            match connection.send(request).await {
+            let answer = connection.send(request).await;
+            if let Some(silence) = &mut silence {
+                silence.answered = true;
+            }
+            match answer {
                 Ok(response) => {
                     return Ok(response.map(|body| {
                         ResponseBody::Plain(PlainBody::new(body, connection, Arc::clone(pool)))
@@ -91,6 +99,23 @@ impl HostPool {
             }
         }
         None
+    }
+
+    /// Drops the connections that nobody has used since then.
+    fn drop_unused_since(&self, then: Instant) {
+        let dropped: Vec<_> = self
+            .idle
+            .iter()
+            .flat_map(|idle| {
+                let mut idle = idle.lock();
+                let (old, young) = idle.drain(..).partition::<VecDeque<_>, _>(|one| one.since < then);
+                *idle = young;
+                old
+            })
+            .collect();
+        if !dropped.is_empty() {
+            tracing::debug!(dropped = dropped.len(), "idle connections as old as a silent one are closed");
+        }
     }
 
     async fn connect(&self) -> Result<Box<PlainConnection>, SendError> {
@@ -128,6 +153,23 @@ impl HostPool {
 
     fn has_idle(&self) -> bool {
         self.idle.iter().any(|idle| !idle.lock().is_empty())
+    }
+}
+
+/// Watches a request on a connection that was idle before. A firewall may have dropped such connections
+/// without a word, all of one age at once: each would cost a call its whole time limit.
+struct SilenceWatch<'a> {
+    pool: &'a HostPool,
+    since: Instant,
+    answered: bool,
+}
+
+impl Drop for SilenceWatch<'_> {
+    /// Given up without an answer, the request casts doubt on all connections that were idle when it began.
+    fn drop(&mut self) {
+        if !self.answered && self.since.elapsed() >= MIN_SILENCE {
+            self.pool.drop_unused_since(self.since);
+        }
     }
 }
 

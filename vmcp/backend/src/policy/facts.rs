@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use serde_json::value::RawValue;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use vmcp_config::{KnownSecrets, Transport};
@@ -28,6 +30,8 @@ pub(crate) struct Facts {
     pub(crate) changed: Arc<Notify>,
     /// Wakes the session refresher: the definitions of these sessions may have changed.
     pub(crate) session_changes: Arc<SessionChanges>,
+    /// Capabilities that the server declares to legacy clients, once one has introduced itself.
+    legacy_capabilities: Mutex<Option<Box<RawValue>>>,
     /// Last words of the main connection's program, until it is started again.
     pub(crate) last_words: Arc<LastWords>,
     /// Activity of the main connection's program.
@@ -49,6 +53,7 @@ impl Facts {
             secrets,
             changed: Arc::default(),
             session_changes: Arc::default(),
+            legacy_capabilities: Mutex::default(),
             last_words,
             activity: Arc::default(),
             stop: CancellationToken::new(),
@@ -58,6 +63,20 @@ impl Facts {
     /// Returns the limits and intervals in force.
     pub(crate) fn settings(&self) -> Arc<BackendSettings> {
         self.settings.load_full()
+    }
+
+    /// Returns the capabilities that a modern server was seen to declare to legacy clients.
+    pub(crate) fn legacy_capabilities(&self) -> Option<Box<RawValue>> {
+        self.legacy_capabilities.lock().clone()
+    }
+
+    /// Remembers the capabilities that a modern server declares to legacy clients, and has them published.
+    pub(crate) fn learn_legacy_capabilities(&self, capabilities: &RawValue) {
+        let mut known = self.legacy_capabilities.lock();
+        if known.as_deref().map(RawValue::get) != Some(capabilities.get()) {
+            *known = Some(capabilities.to_owned());
+            self.changed.notify_one();
+        }
     }
 
     /// Replaces the settings and the values of headers; returns true if the headers differ.

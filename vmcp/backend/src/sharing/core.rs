@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use arc_swap::ArcSwapOption;
 use serde_json::value::RawValue;
@@ -45,8 +45,19 @@ pub(crate) struct BackendCore {
     pub(crate) calls: TaskTracker,
     /// True while the refresher lists.
     pub(crate) listing: AtomicBool,
+    /// Outcome of the last listing of tools; the refresher writes it.
+    pub(crate) listed: watch::Sender<ListingOutcome>,
     /// Time of the last call.
     pub(crate) usage: LastUse,
+}
+
+/// Outcome of a listing of tools.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ListingOutcome {
+    /// The time at which the server was asked.
+    pub(crate) begun: Option<Instant>,
+    /// Reason why the tools are not those of this listing.
+    pub(crate) error: Option<String>,
 }
 
 /// Rounds of connecting: each is a series of attempts that ended in a connection or in failure.
@@ -87,6 +98,7 @@ impl BackendCore {
             sessions: Arc::new(SessionPool::new(Arc::clone(&facts))),
             calls: TaskTracker::new(),
             listing: AtomicBool::new(false),
+            listed: watch::Sender::default(),
             usage: LastUse::default(),
             facts,
         }
@@ -183,8 +195,8 @@ impl BackendCore {
             signed_in_at: self.facts.spec.credentials.signed_in_at(),
             connected_at: live.connected_at,
             last_error: live.last_error.clone(),
-            breaker: self.breaker.lock().position(std::time::Instant::now()),
-            tools: discovered.map(|discovered| discovered.tools.len()),
+            breaker: self.breaker.lock().position(Instant::now()),
+            tools: discovered.filter(|found| found.knows_tools()).map(|found| found.tools.len()),
             resources: count(|d| d.resources.len()),
             templates: count(|d| d.templates.len()),
             prompts: count(|d| d.prompts.len()),

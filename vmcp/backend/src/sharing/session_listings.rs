@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
+use vmcp_model::definition_diff::is_same_json;
 use vmcp_model::discovered::Discovered;
 use vmcp_wire::methods;
 
@@ -68,9 +69,9 @@ impl ChangedLists {
         let [tools, resources, templates, prompts] = texts(one);
         let [other_tools, other_resources, other_templates, other_prompts] = texts(other);
         Self([
-            tools != other_tools,
-            resources != other_resources || templates != other_templates,
-            prompts != other_prompts,
+            !is_same(&tools, &other_tools),
+            !is_same(&resources, &other_resources) || !is_same(&templates, &other_templates),
+            !is_same(&prompts, &other_prompts),
         ])
     }
 
@@ -134,6 +135,12 @@ impl SessionListings {
         };
         if !differ.any() {
             self.remove(session);
+            return Ok(changed);
+        }
+        if !changed.any()
+            && let Some(entry) = self.table.lock().get_mut(&session)
+        {
+            entry.differ = differ;
             return Ok(changed);
         }
         let all = texts(&own);
@@ -200,6 +207,11 @@ fn admit(
     Ok(listing)
 }
 
+/// True if definitions differ in the order of their keys at most.
+fn is_same(one: &[&str], other: &[&str]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same_json(one, other))
+}
+
 /// The definitions as they were sent: tools, resources, templates, prompts.
 fn texts(discovered: &Discovered) -> [Vec<&str>; 4] {
     fn text(raw: &RawValue) -> &str {
@@ -246,6 +258,26 @@ mod tests {
         assert_eq!(announced(listings.remove([2; 16])), [methods::TOOLS_CHANGED]);
         assert_eq!(put(1, &["a"]), [methods::TOOLS_CHANGED]);
         assert!(listings.sessions().is_empty() && !listings.remove([1; 16]).any());
+    }
+
+    #[test]
+    fn keys_in_another_order_are_no_change() {
+        let listings = SessionListings::default();
+        let of = |tools: &[&str]| {
+            let tools = tools.iter().map(|tool| RawValue::from_string((*tool).to_owned()).unwrap()).collect();
+            Discovered::read(Listing { tools, ..Listing::default() })
+        };
+        let (shared, principal) = (of(&[r#"{"name":"a","title":"A"}"#]), Principal::default());
+        let put = |tools: &[&str]| announced(listings.put([1; 16], principal, of(tools), &shared).unwrap());
+        assert_eq!(put(&[r#"{"title":"A","name":"a"}"#]), [] as [&str; 0]);
+        assert!(listings.get([1; 16]).is_none());
+        assert_eq!(
+            put(&[r#"{"name":"a","title":"A"}"#, r#"{"name":"b","title":"B"}"#]),
+            [methods::TOOLS_CHANGED]
+        );
+        let fingerprint = listings.get([1; 16]).unwrap().fingerprint;
+        assert_eq!(put(&[r#"{"title":"A","name":"a"}"#, r#"{"title":"B","name":"b"}"#]), [] as [&str; 0]);
+        assert_eq!(listings.get([1; 16]).unwrap().fingerprint, fingerprint);
     }
 
     #[test]

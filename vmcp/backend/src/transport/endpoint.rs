@@ -1,5 +1,7 @@
 //! One URL of a backend, with the headers that every request to it carries.
 
+mod cookie_jar;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,6 +16,8 @@ use crate::request::{SharedCredentials, UnprovedRequest};
 use crate::transport::body;
 use crate::transport::credentials::{self, ConfiguredHeaders};
 use crate::transport::link_error::LinkError;
+
+use self::cookie_jar::CookieJar;
 
 const JSON_OR_EVENTS: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -31,6 +35,10 @@ pub(crate) struct Endpoint {
     configured: Arc<ConfiguredHeaders>,
     /// Credentials of the owner of the connection; `None`: the configured headers are all.
     credentials: Option<SharedCredentials>,
+    /// Cookies of the session.
+    cookies: Arc<CookieJar>,
+    /// Several clients may use the session.
+    is_shared: bool,
 }
 
 impl Endpoint {
@@ -50,7 +58,8 @@ impl Endpoint {
             headers.insert(HOST, host);
         }
         let url = Arc::new(url.clone());
-        Ok(Self { client, origin, url, target, base: Arc::new(headers), configured, credentials })
+        let (base, cookies) = (Arc::new(headers), Arc::default());
+        Ok(Self { client, origin, url, target, base, configured, credentials, cookies, is_shared: true })
     }
 
     /// This backend at another of its URLs of the same origin.
@@ -60,9 +69,15 @@ impl Endpoint {
         Ok(Self { origin, url: Arc::new(url.clone()), target, ..self.clone() })
     }
 
-    /// This endpoint, with the credentials of the owner of another connection.
+    /// This endpoint for another session, with the credentials of its owner and without cookies.
     pub(super) fn with_credentials(&self, credentials: Option<SharedCredentials>) -> Self {
-        Self { credentials: credentials.or_else(|| self.credentials.clone()), ..self.clone() }
+        let credentials = credentials.or_else(|| self.credentials.clone());
+        Self { credentials, cookies: Arc::default(), is_shared: false, ..self.clone() }
+    }
+
+    /// Keeps no cookies: there is no session that they could belong to.
+    pub(super) fn refuse_cookies(&self) {
+        self.cookies.refuse();
     }
 
     /// The headers of vmcp itself, to which a request adds its own.
@@ -96,7 +111,7 @@ impl Endpoint {
         body: Bytes,
         purpose: Purpose,
     ) -> Result<Response<ResponseBody>, LinkError> {
-        let message = OutgoingMessage { method: Method::POST, headers, body, purpose };
+        let message = OutgoingMessage::new(Method::POST, headers, body, purpose);
         self.send(credentials, message).await
     }
 
@@ -107,12 +122,12 @@ impl Endpoint {
     ) -> Result<Response<ResponseBody>, LinkError> {
         headers.insert(ACCEPT, EVENTS);
         let (method, purpose) = (Method::GET, Purpose::Stream);
-        self.send(None, OutgoingMessage { method, headers, body: Bytes::new(), purpose }).await
+        self.send(None, OutgoingMessage::new(method, headers, Bytes::new(), purpose)).await
     }
 
     pub(super) async fn delete(&self, headers: HeaderMap) -> Result<Response<ResponseBody>, LinkError> {
         let (method, purpose) = (Method::DELETE, Purpose::Call);
-        self.send(None, OutgoingMessage { method, headers, body: Bytes::new(), purpose }).await
+        self.send(None, OutgoingMessage::new(method, headers, Bytes::new(), purpose)).await
     }
 
     /// Sends a message with the configured headers and with the client's credentials, else those of the
@@ -124,6 +139,8 @@ impl Endpoint {
         mut message: OutgoingMessage,
     ) -> Result<Response<ResponseBody>, LinkError> {
         self.configured.add_to(&mut message.headers);
+        // Requests in the name of one client neither bring cookies to others nor take theirs.
+        message.with_cookies = of_client.is_none() || !self.is_shared;
         let Some(source) = of_client.or(self.credentials.as_ref()) else {
             return self.send_as_is(message).await;
         };
@@ -146,15 +163,22 @@ impl Endpoint {
     }
 
     async fn send_as_is(&self, message: OutgoingMessage) -> Result<Response<ResponseBody>, LinkError> {
-        let OutgoingMessage { method, headers, body, purpose } = message;
+        let OutgoingMessage { method, mut headers, body, purpose, with_cookies } = message;
+        if with_cookies {
+            self.cookies.add_to(&mut headers, &self.url);
+        }
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
         *request.uri_mut() = self.target.clone();
         *request.headers_mut() = headers;
-        self.origin.send(request, purpose).await.map_err(|error| match error {
+        let response = self.origin.send(request, purpose).await.map_err(|error| match error {
             SendError::Connect(detail) => LinkError::Connect { detail },
             SendError::Closed(detail) => LinkError::Closed { detail },
-        })
+        })?;
+        if with_cookies {
+            self.cookies.keep(response.headers(), &self.url);
+        }
+        Ok(response)
     }
 }
 
@@ -164,18 +188,29 @@ struct OutgoingMessage {
     headers: HeaderMap,
     body: Bytes,
     purpose: Purpose,
+    with_cookies: bool,
 }
 
 impl OutgoingMessage {
+    fn new(method: Method, headers: HeaderMap, body: Bytes, purpose: Purpose) -> Self {
+        Self { method, headers, body, purpose, with_cookies: true }
+    }
+
     fn unproved<'a>(&'a self, url: &'a Url) -> UnprovedRequest<'a> {
         UnprovedRequest { method: &self.method, url, headers: &self.headers, body: &self.body }
     }
 
     /// A copy that carries credentials.
     fn proved_by(&self, proof: &HeaderMap) -> Self {
-        let Self { method, headers, body, purpose } = self;
+        let Self { method, headers, body, purpose, with_cookies } = self;
         let headers = credentials::with_proof(headers, proof);
-        Self { method: method.clone(), headers, body: body.clone(), purpose: *purpose }
+        Self {
+            method: method.clone(),
+            headers,
+            body: body.clone(),
+            purpose: *purpose,
+            with_cookies: *with_cookies,
+        }
     }
 }
 

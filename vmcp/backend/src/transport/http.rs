@@ -5,6 +5,7 @@ mod begun_answer;
 mod headers;
 mod receive;
 mod resumption;
+mod session_doubt;
 mod stream;
 
 use std::sync::{Arc, OnceLock};
@@ -27,6 +28,8 @@ use crate::transport::http::begun_answer::ReceivedAnswer;
 use crate::transport::http::headers::{REVISION, RequestHeaders, SESSION};
 use crate::transport::link_error::LinkError;
 use crate::transport::prepared_request::PreparedRequest;
+
+pub(crate) use self::session_doubt::SessionDoubt;
 
 /// Time for the DELETE that ends a session; a server that misses it forgets the session by itself.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -149,6 +152,11 @@ impl Http {
         for (name, value) in [(SESSION, &self.0.session), (REVISION, &self.0.revision)] {
             value.get().map(|value| headers.insert(name, value.clone()));
         }
+    }
+
+    /// Keeps no cookies of the server.
+    pub(crate) fn refuse_cookies(&self) {
+        self.0.endpoint.refuse_cookies();
     }
 
     /// True if the server gave a session id.

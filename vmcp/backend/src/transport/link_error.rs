@@ -8,6 +8,7 @@ use thiserror::Error;
 use crate::policy::breaker::Verdict;
 use crate::policy::byte_budget::ByteBudgetExhausted;
 use crate::request::{CallError, CredentialError, Transmission};
+use crate::transport::http::SessionDoubt;
 
 /// Failure of one exchange. `Display` is safe to show to clients; [`LinkError::detail`] is for operators and
 /// may name hosts and show what a server printed.
@@ -33,9 +34,13 @@ pub(crate) enum LinkError {
     #[error("HTTP status {}", status.as_u16())]
     SessionInDoubt {
         status: StatusCode,
-        /// The error with which the server answered the request, if it named it.
+        /// The error with which the server answered.
         error: Option<Box<RawValue>>,
+        doubt: SessionDoubt,
     },
+    /// The server refused the credentials, or the session: it speaks of sessions.
+    #[error("{refused}")]
+    RefusedInDoubt { refused: Box<Self>, doubt: SessionDoubt },
     /// 401 or 403.
     #[error("credentials were refused (HTTP {}){}{}", status.as_u16(), lacking(scopes), sign_in_hint(*.sign_in))]
     Refused {
@@ -101,6 +106,7 @@ impl LinkError {
             | Self::ConnectTimeout { .. }
             | Self::Gone { .. }
             | Self::SessionLost
+            | Self::RefusedInDoubt { .. }
             | Self::Refused { .. }
             | Self::Credentials(_)
             | Self::Unsendable(_)
@@ -134,6 +140,7 @@ impl LinkError {
             Self::TooLarge { .. } => Verdict::Healthy,
             Self::Status(_)
             | Self::SessionInDoubt { .. }
+            | Self::RefusedInDoubt { .. }
             | Self::SessionLost
             | Self::Refused { .. }
             | Self::Credentials(_)

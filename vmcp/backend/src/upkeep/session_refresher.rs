@@ -12,7 +12,7 @@ use crate::connection::Connection;
 use crate::request::SessionId;
 use crate::sharing::core::BackendCore;
 use crate::sharing::session::UpstreamSession;
-use crate::upkeep::listing::{self, Listed};
+use crate::upkeep::listing::ListingRound;
 
 /// Times that the debounce of a session is longer than that of the backend: a change in all sessions is on
 /// the backend's own listing first, and leaves none of a session's.
@@ -64,16 +64,20 @@ async fn relist(core: &BackendCore, session: SessionId, upstream: &UpstreamSessi
 
 async fn list(core: &BackendCore, connection: &Connection, session: SessionId, upstream: &UpstreamSession) {
     let shared = core.discovered.borrow().clone().unwrap_or_default();
-    let listed = match listing::everything(connection, Some(&shared)).await {
-        Ok(Listed { discovered: Some(own), refusal: None }) => own,
-        Ok(Listed { refusal, .. }) => {
-            tracing::debug!(refusal, "a client's own connection was not listed");
-            return;
-        }
-        Err(error) => {
-            tracing::debug!(error = error.detail(), "a client's own connection was not listed");
-            return;
-        }
+    // Limited by the caller as a whole.
+    let round = ListingRound::new(connection, Some(&shared), core.facts.settings().list_timeout);
+    let read = async {
+        round.tools().await?;
+        round.others().await
+    };
+    if let Err(error) = read.await {
+        tracing::debug!(error = error.detail(), "a client's own connection was not listed");
+        return;
+    }
+    // Another list that fails is that of the backend.
+    let (None, Some(listed)) = (round.failures().0, round.discovered()) else {
+        tracing::debug!("the tools of a client's own connection were not listed");
+        return;
     };
     // The newest: it may have changed while this connection was listed.
     let shared = core.discovered.borrow().clone().unwrap_or_default();

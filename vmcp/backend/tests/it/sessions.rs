@@ -1,6 +1,7 @@
 //! Upstream sessions: one for each client session at a server that keeps state.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -266,5 +267,63 @@ async fn log_levels_are_set_for_each_session_and_once_on_a_shared_connection() {
         call_as(&backend, None, at(level)).await.unwrap();
     }
     assert_eq!(levels()[2..], [pair("s3", "warning"), pair("s3", "debug")]);
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn a_session_sends_the_cookies_of_its_balancer_and_no_others() {
+    let opened = AtomicU32::new(0);
+    let server = Server::start(move |seen| {
+        let id = seen.header("mcp-session-id").unwrap_or_default();
+        let cookie = seen.header("cookie").unwrap_or_default();
+        // Each replica knows its own session alone.
+        if !id.is_empty() && cookie != format!("AWSALB=r{id}") {
+            return Reply::Status(404, String::new());
+        }
+        match seen.method() {
+            "server/discover" => Reply::Status(400, "no session".to_owned()),
+            "initialize" => {
+                let headers: [&[_]; 3] = [
+                    &[("mcp-session-id", "1"), ("set-cookie", "AWSALB=r1; Path=/")],
+                    &[("mcp-session-id", "2"), ("set-cookie", "AWSALB=r2; Path=/")],
+                    &[("mcp-session-id", "3"), ("set-cookie", "AWSALB=r3; Path=/")],
+                ];
+                let headers = headers[opened.fetch_add(1, Ordering::SeqCst) as usize];
+                Reply::With(headers, seen.answer(crate::support::scripts::initialized()))
+            }
+            "tools/list" => Reply::Json(seen.answer(r#"{"tools":[{"name":"echo","inputSchema":{}}]}"#)),
+            "tools/call" => echo(seen),
+            "" if seen.http == "GET" => Reply::Status(405, String::new()),
+            _ => Reply::Status(202, String::new()),
+        }
+    })
+    .await;
+    let backend = Backend::start(spec("b", server.transport()), settings(), None);
+    for _ in 0..3 {
+        for session in [SESSION, [8; 16]] {
+            result(&call_as(&backend, Some(session), client("{}")).await.unwrap());
+        }
+    }
+    assert_eq!(sessions_of_calls(&server), ["2", "3", "2", "3", "2", "3"], "no session was lost");
+    backend.end_session(SESSION);
+    let ended = || server.seen().into_iter().find(|seen| seen.http == "DELETE");
+    assert_eq!(eventually("the end", ended).await.header("cookie"), Some("AWSALB=r2"));
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn clients_that_share_a_connection_without_a_session_have_no_cookies() {
+    let rest = modern(|seen| Reply::With(&[("set-cookie", "user=ann")], seen.answer(r#"{"content":[]}"#)));
+    let server = Server::start(move |seen| match rest(seen) {
+        Reply::Json(body) => Reply::With(&[("set-cookie", "vmcp=1")], body),
+        other => other,
+    })
+    .await;
+    let backend = Backend::start(spec("b", server.transport()), settings(), None);
+    for session in [SESSION, [8; 16]] {
+        call_as(&backend, Some(session), client("{}")).await.unwrap();
+    }
+    let with_cookies = server.asked("tools/call").into_iter().filter(|seen| seen.header("cookie").is_some());
+    assert_eq!(with_cookies.count(), 0);
     backend.stop().await;
 }

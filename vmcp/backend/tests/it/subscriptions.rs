@@ -317,3 +317,49 @@ async fn a_session_with_a_connection_of_its_own_subscribes_there() {
     backend.unsubscribe("r:1", Some([7; 16]));
     backend.stop().await;
 }
+
+#[tokio::test]
+async fn subscriptions_that_a_server_does_not_declare_are_tried() {
+    let rest = stateful(|_| Reply::Status(405, String::new()));
+    let server = Server::start(move |seen| match (rest(seen), seen.body["params"]["uri"].as_str()) {
+        // The Python SDK 1 declares `false` and serves them.
+        (Reply::Session(id, body), _) => {
+            Reply::Session(id, body.replace(r#""subscribe":true"#, r#""subscribe":false"#))
+        }
+        (_, Some("r:none")) => Reply::Json(seen.error(-32601)),
+        (reply, _) => reply,
+    })
+    .await;
+    let backend = Backend::start(spec("b", server.transport()), settings(), None);
+    for session in [None, Some([7; 16])] {
+        let subscriber = Subscriber { session, ..Subscriber::default() };
+        let answer = backend.subscribe("r:1", &subscriber).await.unwrap();
+        assert!(matches!(answer, RpcOutcome::Result(_)), "{answer:?}");
+        let answer = backend.subscribe("r:none", &subscriber).await.unwrap();
+        assert!(matches!(answer, RpcOutcome::Error(_)), "{answer:?}");
+    }
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn a_legacy_client_of_a_server_of_both_eras_has_what_that_era_offers() {
+    let legacy = stateful(|_| Reply::Status(405, String::new()));
+    let server = Server::start(move |seen| match seen.method() {
+        "server/discover" => Reply::Json(seen.answer(json!({
+            "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}, "resources": {}},
+        }))),
+        _ => legacy(seen),
+    })
+    .await;
+    let backend = Backend::start(spec("b", server.transport()), settings(), None);
+    let mut discovered = backend.discovered();
+    let is_known = |found: &Option<Arc<vmcp_model::discovered::Discovered>>| {
+        found.as_ref().is_some_and(|found| found.legacy_capabilities.is_some())
+    };
+    let known = discovered.wait_for(is_known).await.unwrap().clone().unwrap();
+    assert!(known.legacy_capabilities.as_ref().unwrap().get().contains("logging"));
+    let subscriber = Subscriber { session: Some([7; 16]), ..Subscriber::default() };
+    let answer = backend.subscribe("r:1", &subscriber).await.unwrap();
+    assert!(matches!(answer, RpcOutcome::Result(_)), "{answer:?}");
+    backend.stop().await;
+}

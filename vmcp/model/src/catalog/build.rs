@@ -65,6 +65,10 @@ impl Catalog {
                     &rejected.reason,
                 )
             }));
+            issues.extend(discovered.faults.iter().map(|fault| {
+                let (reason, message) = (IssueReason::IncompleteList, fault.message());
+                Issue::new(reason, backend, fault.kind, fault.method(), &message)
+            }));
         }
         let tools = tools(&backends, rules, &mut issues);
         let prompts = prompts(&backends, rules, &mut issues);

@@ -38,6 +38,8 @@ pub struct ServerCapabilities {
     subscriptions: bool,
     completions: bool,
     logging: bool,
+    /// Subscriptions, completions and logging for legacy clients, of a server of both eras.
+    legacy: Option<[bool; 3]>,
     tasks: Option<CoreTasks>,
     extensions: Extensions,
     experimental: Extensions,
@@ -69,10 +71,27 @@ impl ServerCapabilities {
             resources: resources.is_some(),
             completions: part("completions").is_some(),
             logging: part("logging").is_some(),
+            legacy: None,
             tasks: part("tasks").filter(|_| era == Era::Legacy).map(|tasks| CoreTasks::read(&tasks)),
             extensions: extensions(EXTENSIONS),
             experimental: extensions(EXPERIMENTAL),
         }
+    }
+
+    /// Adds the capabilities that a modern server declares to legacy clients, which it serves in their era.
+    #[must_use]
+    pub fn with_legacy(self, capabilities: Option<&RawValue>) -> Self {
+        let legacy = capabilities.filter(|_| self.era == Era::Modern).map(|capabilities| {
+            let Self { subscriptions, completions, logging, .. } = Self::read(Era::Legacy, capabilities);
+            [subscriptions, completions, logging]
+        });
+        Self { legacy, ..self }
+    }
+
+    /// Subscriptions, completions and logging, as clients of an era have them.
+    fn for_clients(&self, era: Era) -> [bool; 3] {
+        let own = [self.subscriptions, self.completions, self.logging];
+        self.legacy.filter(|_| era == Era::Legacy).unwrap_or(own)
     }
 
     /// Returns the assumed capabilities of a backend that was never connected: those that most servers have.
@@ -160,9 +179,10 @@ pub fn declaration<'a>(
     for server in servers {
         any.prompts |= server.prompts;
         any.resources |= server.resources;
-        any.subscriptions |= server.subscriptions;
-        any.completions |= server.completions;
-        any.logging |= server.logging;
+        let [subscriptions, completions, logging] = server.for_clients(client.era());
+        any.subscriptions |= subscriptions;
+        any.completions |= completions;
+        any.logging |= logging;
         if let Some(tasks) = server.tasks {
             let any = any.tasks.get_or_insert_default();
             any.list |= tasks.list;
@@ -246,6 +266,21 @@ mod tests {
         assert_eq!(declaration_for(Revision::MODERN), format!("{start}{with_tasks}"));
         assert!(modern.has_tasks(Era::Modern) && !modern.has_tasks(Era::Legacy));
         assert!(legacy.has_tasks(Era::Legacy) && !legacy.has_tasks(Era::Modern));
+    }
+
+    #[test]
+    fn legacy_clients_are_told_what_the_server_offers_in_their_era() {
+        let legacy = raw(r#"{"resources":{"subscribe":true},"logging":{},"completions":{}}"#);
+        let server = declared(Era::Modern, r#"{"resources":{}}"#).with_legacy(Some(&legacy));
+        let of = |revision| declaration([&server], revision);
+        let told = of(Revision::V2025_06_18);
+        assert!(["subscribe", "logging", "completions"].iter().all(|part| told.contains(part)), "{told}");
+        assert_eq!(
+            of(Revision::MODERN),
+            r#"{"tools":{"listChanged":true},"resources":{"listChanged":true}}"#
+        );
+        let unknown = declared(Era::Modern, r#"{"logging":{}}"#).with_legacy(None);
+        assert!(declaration([&unknown], Revision::V2025_06_18).contains("logging"));
     }
 
     #[test]

@@ -1,8 +1,6 @@
 //! [`List`]: the four lists of the protocol; [`Page`] reads a page of a backend, [`head`] and [`tail`] write
 //! one of vmcp from raw entries.
 
-use std::borrow::Cow;
-
 use serde_json::value::RawValue;
 use vmcp_json::object::{Object, ObjectError};
 use vmcp_json::text;
@@ -77,16 +75,18 @@ impl List {
     }
 }
 
-/// One page of a backend's list.
+/// One page of a backend's list. Absent parts have many spellings in the field: Go writes a nil slice as
+/// `null`, PHP an empty object as `[]`.
 #[derive(Debug, Clone)]
 pub struct Page<'a> {
-    /// The entries, each as it was sent.
+    /// The entries, each as it was sent; entries that are `null` are left out.
     pub entries: Vec<&'a RawValue>,
-    /// The cursor of the next page; `None` on the last one. An empty string is a cursor, too.
-    pub next_cursor: Option<Cow<'a, str>>,
+    /// The cursor of the next page as JSON: a string, or a number as some servers write it. `None` on the
+    /// last page. An empty string is a cursor, too. A cursor of another type costs the pages behind this one.
+    pub next_cursor: Result<Option<&'a str>, PageError>,
 }
 
-/// The reason why a page cannot be read.
+/// The reason why a page, or its cursor, cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PageError {
     /// The result cannot be read as an object.
@@ -95,23 +95,52 @@ pub enum PageError {
     /// The entries are no array.
     #[error("list result: `{0}` must be an array")]
     Entries(&'static str),
-    /// The cursor is no string.
+    /// The cursor is neither a string nor a number.
     #[error("list result: `nextCursor` must be a string")]
     Cursor,
 }
 
 impl<'a> Page<'a> {
-    /// Reads the result of a list request.
+    /// Reads the result of a list request. A result or a list that is `null`, `{}` or `[]` has no entries.
     pub fn parse(list: List, result: &'a RawValue) -> Result<Self, PageError> {
+        if is_absent(result.get()) {
+            return Ok(Self { entries: Vec::new(), next_cursor: Ok(None) });
+        }
         let result = Object::parse(result)?;
-        let entries = result.text(list.key()).ok_or(PageError::Entries(list.key()))?;
-        let entries = serde_json::from_str(entries).map_err(|_| PageError::Entries(list.key()))?;
-        let next_cursor = match result.text("nextCursor").filter(|cursor| *cursor != "null") {
-            Some(cursor) => Some(text::unquoted(cursor).ok_or(PageError::Cursor)?),
-            None => None,
+        let entries: Vec<&RawValue> = match result.text(list.key()).filter(|entries| !is_absent(entries)) {
+            Some(entries) => serde_json::from_str(entries).map_err(|_| PageError::Entries(list.key()))?,
+            None => Vec::new(),
         };
+        let next_cursor = match result.text("nextCursor") {
+            None | Some("null" | "false") => Ok(None),
+            Some(cursor) if is_cursor(cursor) => Ok(Some(cursor)),
+            Some(_) => Err(PageError::Cursor),
+        };
+        let entries = entries.into_iter().filter(|entry| entry.get() != "null").collect();
         Ok(Self { entries, next_cursor })
     }
+}
+
+/// True for `null`, `{}` and `[]`.
+fn is_absent(json: &str) -> bool {
+    let inside = |open, close| {
+        json.strip_prefix(open)?.strip_suffix(close).map(|inside| inside.trim_ascii().is_empty())
+    };
+    json == "null" || inside('{', '}') == Some(true) || inside('[', ']') == Some(true)
+}
+
+fn is_cursor(json: &str) -> bool {
+    json.starts_with(|first: char| first == '"' || first == '-' || first.is_ascii_digit())
+}
+
+/// Returns the result, as sent, of an answer to request `id` whose result is `null` or `[]`: no JSON-RPC
+/// message of MCP, and an empty list where it answers a list request.
+#[must_use]
+pub fn absent_result<'a>(answer: &'a [u8], id: &str) -> Option<&'a RawValue> {
+    let answer = Object::parse_str(std::str::from_utf8(answer).ok()?).ok()?;
+    let error = answer.text("error").filter(|error| *error != "null");
+    let is_answer = answer.text("id") == Some(id) && error.is_none();
+    answer.get("result").filter(|result| is_answer && is_absent(result.get()))
 }
 
 /// The parts of a page around its entries.
@@ -174,7 +203,7 @@ mod tests {
         let raw = RawValue::from_string(text).unwrap();
         let page = Page::parse(List::Tools, &raw).unwrap();
         assert_eq!(page.entries.iter().map(|entry| entry.get()).collect::<Vec<_>>(), entries);
-        assert_eq!(page.next_cursor.as_deref(), Some("c\""));
+        assert_eq!(page.next_cursor, Ok(Some(r#""c\"""#)));
 
         let modern =
             PageFrame { era: Era::Modern, server_info: Some(r#"{"name":"v"}"#), ..PageFrame::default() };
@@ -185,17 +214,45 @@ mod tests {
     }
 
     #[test]
-    fn bad_pages_say_what_is_wrong() {
-        let parse = |text: &str| {
+    fn a_page_says_what_is_wrong_and_what_is_absent_is_not() {
+        type Parsed = Result<(usize, Result<Option<String>, PageError>), PageError>;
+        let parse = |text: &str| -> Parsed {
             let raw = RawValue::from_string(text.to_owned()).unwrap();
             Page::parse(List::Prompts, &raw)
-                .map(|page| (page.entries.len(), page.next_cursor.map(Cow::into_owned)))
+                .map(|page| (page.entries.len(), page.next_cursor.map(|cursor| cursor.map(str::to_owned))))
         };
-        assert_eq!(parse(r#"{"prompts":[],"nextCursor":""}"#), Ok((0, Some(String::new()))));
-        assert_eq!(parse(r#"{"prompts":[1,2],"nextCursor":null}"#), Ok((2, None)));
-        assert_eq!(parse(r#"{"prompts":{}}"#), Err(PageError::Entries("prompts")));
-        assert_eq!(parse("{}"), Err(PageError::Entries("prompts")));
-        assert_eq!(parse(r#"{"prompts":[],"nextCursor":3}"#), Err(PageError::Cursor));
-        assert_eq!(parse("[]"), Err(PageError::Result(ObjectError::NotAnObject)));
+        let next = |cursor: &str| Ok(Some(cursor.to_owned()));
+        assert_eq!(parse(r#"{"prompts":[],"nextCursor":""}"#), Ok((0, next(r#""""#))));
+        assert_eq!(parse(r#"{"prompts":[1,null,2],"nextCursor":null}"#), Ok((2, Ok(None))));
+        assert_eq!(parse(r#"{"prompts":[1],"nextCursor":3}"#), Ok((1, next("3"))));
+        assert_eq!(parse(r#"{"prompts":[1],"nextCursor":false}"#), Ok((1, Ok(None))));
+        for cursor in ["true", "{}", r#"["a"]"#] {
+            let page = format!(r#"{{"prompts":[1],"nextCursor":{cursor}}}"#);
+            assert_eq!(parse(&page), Ok((1, Err(PageError::Cursor))), "{cursor}");
+        }
+        for absent in ["null", "{}", "[ ]", r#"{"prompts":null}"#, r#"{"prompts":{ }}"#, r#"{"tools":[1]}"#] {
+            assert_eq!(parse(absent), Ok((0, Ok(None))), "{absent}");
+        }
+        assert_eq!(parse(r#"{"prompts":{"a":1}}"#), Err(PageError::Entries("prompts")));
+        assert_eq!(parse(r#"{"prompts":"none"}"#), Err(PageError::Entries("prompts")));
+        assert_eq!(parse(r#"[{"name":"p"}]"#), Err(PageError::Result(ObjectError::NotAnObject)));
+    }
+
+    #[test]
+    fn an_answer_without_a_result_is_read_for_lists_alone() {
+        let absent =
+            |answer: &str| absent_result(answer.as_bytes(), "7").map(|result| result.get().to_owned());
+        for result in ["null", "[]"] {
+            assert_eq!(absent(&format!(r#"{{"id":7,"result":{result},"error":null}}"#)), Some(result.into()));
+        }
+        for other in [
+            r#"{"id":8,"result":null}"#,
+            r#"{"id":7,"result":[1]}"#,
+            r#"{"id":7}"#,
+            r#"{"id":7,"result":null,"error":{"code":1}}"#,
+            "[]",
+        ] {
+            assert_eq!(absent(other), None, "{other}");
+        }
     }
 }

@@ -2,11 +2,13 @@
 
 use http::header::HeaderValue;
 use http::{Response, StatusCode};
+use serde_json::value::RawValue;
 use tokio::time::sleep;
 use vmcp_json::byte_rope::ByteRope;
 use vmcp_json::object::Object;
 use vmcp_wire::envelope::{EnvelopeError, Message};
 use vmcp_wire::era::Era;
+use vmcp_wire::lists::{pages::List, pages::absent_result};
 use vmcp_wire::payload::{self, ScanError, ScannedKeys, Scanner};
 use vmcp_wire::{codes, methods};
 
@@ -14,6 +16,7 @@ use super::Http;
 use super::begun_answer::{BegunAnswer, ReceivedAnswer};
 use super::headers::{LAST_EVENT, SESSION};
 use super::resumption::Resumptions;
+use super::session_doubt::SessionDoubt;
 use crate::http_client::ResponseBody;
 use crate::request::{Request, RpcOutcome};
 use crate::transport::body::{self, Answer, AnswerSource, Events};
@@ -44,8 +47,20 @@ impl Http {
         let (parts, mut body) = response.into_parts();
         let status = parts.status;
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            body::drain(body);
-            return Err(LinkError::refused(status, &parts.headers));
+            let refused = LinkError::refused(status, &parts.headers);
+            if self.has_session() {
+                // Some servers refuse a session that they do not know as they refuse credentials.
+                let said = body::read(&mut body, &self.0.limits, None).await;
+                if let Ok(Answer::Whole(said, _)) = said
+                    && let doubt = SessionDoubt::read(&said.into_bytes())
+                    && doubt.speaks_of_session
+                {
+                    return Err(LinkError::RefusedInDoubt { refused: Box::new(refused), doubt });
+                }
+            } else {
+                body::drain(body);
+            }
+            return Err(refused);
         }
         if method == methods::INITIALIZE
             && let Some(session) = parts.headers.get(SESSION)
@@ -88,15 +103,15 @@ impl Http {
         let message = Message::parse(bytes);
         let names_us = is_about(id, &message);
         let in_doubt = match era {
-            Era::Legacy => self.0.session.get().is_some() && may_miss_session(status, names_us, bytes),
+            Era::Legacy => method != methods::INITIALIZE && self.may_miss_session(status, names_us, bytes),
             Era::Modern => method != methods::DISCOVER && may_miss_era(status, names_us, &message),
         };
         if in_doubt {
             let error = match &message {
-                Ok(Message::Error(error)) if names_us => Some(error.error.to_owned()),
+                Ok(Message::Error(error)) => Some(error.error.to_owned()),
                 _ => None,
             };
-            return Err(LinkError::SessionInDoubt { status, error });
+            return Err(LinkError::SessionInDoubt { status, error, doubt: SessionDoubt::read(bytes) });
         }
         match message {
             Ok(Message::Response(response)) if status.is_success() && response.id.get() == id.to_string() => {
@@ -104,11 +119,31 @@ impl Http {
             }
             Ok(Message::Error(error)) => Ok(RpcOutcome::error(error.error)),
             _ if !status.is_success() => Err(LinkError::Status(status)),
+            Err(_) if let Some(absent) = absent_list(id, method, bytes) => Ok(RpcOutcome::result(absent)),
             Ok(_) => Err(LinkError::Protocol("the answer is not the response to our request".to_owned())),
             Err(_) if bytes.is_empty() => {
                 Err(LinkError::Protocol("a request was answered without a body".to_owned()))
             }
             Err(error) => Err(LinkError::Protocol(error.to_string())),
+        }
+    }
+
+    /// True if the server may not know the session: a ping tells. The specification wants 404; servers answer
+    /// 400, 409, 410, 422 or 500, and some name the request. A 404 that names the request and no session is
+    /// about something else that was not found.
+    fn may_miss_session(&self, status: StatusCode, names_us: bool, bytes: &[u8]) -> bool {
+        let doubt = || SessionDoubt::read(bytes);
+        // Without an id, a server that was restarted still wants to be initialized first.
+        if !self.has_session() {
+            return self.0.revision.get().is_some() && !status.is_success() && doubt().speaks_of_start;
+        }
+        match status.as_u16() {
+            404 => !names_us || doubt().speaks_of_session,
+            // Limits, sizes, media types and payments are about the request.
+            402 | 403 | 407 | 408 | 413 | 414 | 415 | 421 | 426 | 429 | 431 | 451 => false,
+            400..500 => true,
+            500..600 => doubt().speaks_of_session,
+            _ => false,
         }
     }
 
@@ -214,15 +249,9 @@ impl Http {
     }
 }
 
-/// True if the server may not know the session. The specification wants 404; some servers answer 400 and say
-/// it in words; some name the request, some another id. A 404 that names the request and no session is about
-/// something else that was not found.
-fn may_miss_session(status: StatusCode, names_us: bool, bytes: &[u8]) -> bool {
-    match status {
-        StatusCode::NOT_FOUND => !names_us || says(bytes, "session"),
-        StatusCode::BAD_REQUEST => !names_us && says(bytes, "session"),
-        _ => false,
-    }
+/// Returns the result of an answer that lists nothing by `null` or `[]`.
+fn absent_list<'a>(id: u64, method: &str, answer: &'a [u8]) -> Option<&'a RawValue> {
+    List::of_method(method).and_then(|_| absent_result(answer, &id.to_string()))
 }
 
 /// True if the server may not be modern any more. Modern servers refuse with 400 too, but name the request;
@@ -240,9 +269,4 @@ fn refuses_revision(message: &Parsed<'_>) -> bool {
 fn is_about(request: u64, message: &Parsed<'_>) -> bool {
     let id = message.as_ref().ok().and_then(Message::id);
     id.is_some_and(|id| id.get() == request.to_string())
-}
-
-/// True if the first 500 bytes of an error's body hold `words`, which are in lower case.
-fn says(bytes: &[u8], words: &str) -> bool {
-    String::from_utf8_lossy(bytes.get(..500).unwrap_or(bytes)).to_ascii_lowercase().contains(words)
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
-use vmcp_backend::{BackendState, CallError, Request};
+use vmcp_backend::{CallError, Request};
 use vmcp_config::status::DefinitionChanges;
 use vmcp_store::DefinitionKind;
 use vmcp_wire::methods;
 use vmcp_wire::owned::OwnedParams;
 
 use super::definition_changes::{self, KnownHashes};
-use crate::engine::{Engine, SETTLED_POLL_INTERVAL};
+use crate::engine::Engine;
 
 /// Time limit of one backend's listing, all pages included; after it the refresh fails.
 const REFRESH_TIMEOUT: Duration = Duration::from_mins(1);
@@ -103,23 +103,10 @@ impl Engine {
         });
         let (known, removed) = recorded.await.ok_or(RefreshError::Cache)?;
 
-        // Connects if need be, and fails at once where that fails.
+        // Connects if need be, opens a lost session again, and fails at once where that fails.
         backend.request(Request::new(methods::TOOLS_LIST, &OwnedParams::empty())).await?;
-        let asked = SystemTime::now();
-        backend.refresh();
-        let listed = async {
-            loop {
-                let status = backend.status();
-                if status.last_refresh.is_some_and(|last| last >= asked) {
-                    return Ok(());
-                }
-                if status.state == BackendState::Failed {
-                    return Err(RefreshError::Failed(status.last_error.unwrap_or_default()));
-                }
-                tokio::time::sleep(SETTLED_POLL_INTERVAL).await;
-            }
-        };
-        tokio::time::timeout(REFRESH_TIMEOUT, listed).await.map_err(|_| RefreshError::Slow)??;
+        let listed = tokio::time::timeout(REFRESH_TIMEOUT, backend.relist()).await;
+        listed.map_err(|_| RefreshError::Slow)?.map_err(RefreshError::Failed)?;
         let discovered = backend.discovered().borrow().clone().unwrap_or_default();
 
         let hashes = of_tools(definition_changes::hashes(&discovered));

@@ -66,5 +66,7 @@ impl BackendDeclarations {
 
 fn read(discovered: &Discovered) -> ServerCapabilities {
     let revision = discovered.revision.as_deref().and_then(Revision::parse);
-    ServerCapabilities::read(revision.map_or(Era::Legacy, Revision::era), &discovered.capabilities)
+    let era = revision.map_or(Era::Legacy, Revision::era);
+    ServerCapabilities::read(era, &discovered.capabilities)
+        .with_legacy(discovered.legacy_capabilities.as_deref())
 }
