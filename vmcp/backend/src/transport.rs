@@ -18,7 +18,9 @@ mod stdio;
 pub(crate) use channel::Channel;
 pub(crate) use credentials::ConfiguredHeaders;
 pub(crate) use link::Link;
-pub(crate) use link_error::LinkError;
+pub(crate) use link_error::{HttpRefusal, LinkError};
+#[cfg(test)]
+pub(crate) use link_error::{Secrets, ServerWords};
 pub(crate) use open::{open, sibling};
 pub use stdio::orphan_guard::OrphanGuard;
 pub(crate) use stdio::{LastWords, ProgramActivity};

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use http::HeaderMap;
 use tokio::time::timeout;
 use vmcp_wire::era::Era;
 use vmcp_wire::methods;
@@ -11,7 +12,7 @@ use vmcp_wire::owned::OwnedParams;
 
 use crate::connection::{Connection, era};
 use crate::request::{Request, RpcOutcome};
-use crate::transport::LinkError;
+use crate::transport::{HttpRefusal, LinkError};
 
 /// Time for the server to answer the probe; a silent server keeps its session.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -19,12 +20,13 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 impl Connection {
     /// Turns a session in doubt into a lost one, or into the refusal of the request that it was.
     pub(super) async fn decide(&self, error: LinkError) -> Result<RpcOutcome, LinkError> {
-        let LinkError::SessionInDoubt { status, error } = error else { return Err(error) };
+        let LinkError::SessionInDoubt { status, error, said } = error else { return Err(error) };
         // Boxed: a rare probe, whose state every exchange would else carry.
         if Box::pin(self.has_lost_session()).await {
             return Err(LinkError::SessionLost);
         }
-        error.map_or(Err(LinkError::Status(status)), |error| Ok(RpcOutcome::Error(error.into())))
+        let refusal = || Err(LinkError::Status(HttpRefusal::new(status, &HeaderMap::new(), said)));
+        error.map_or_else(refusal, |error| Ok(RpcOutcome::Error(error.into())))
     }
 
     /// Pings on the session of a legacy server; asks a modern one for its revisions.
