@@ -12,7 +12,7 @@ use crate::policy::breaker::Verdict;
 use crate::policy::byte_budget::ByteBudgetExhausted;
 use crate::request::{CallError, CredentialError, Detail, Transmission};
 
-pub(crate) use self::http_refusal::HttpRefusal;
+pub(crate) use self::http_refusal::{HttpRefusal, telling};
 pub(crate) use self::server_words::{Secrets, ServerWords, beginning, without_escapes};
 
 /// Failure of one exchange. `Display` is safe to show to clients; [`LinkError::detail`] is for operators and
@@ -172,7 +172,7 @@ impl LinkError {
         format!("{self}{}", self.addition())
     }
 
-    /// What [`LinkError::detail`] says more than the error's text.
+    /// The part of [`LinkError::detail`] behind the error's text.
     fn addition(&self) -> String {
         match self {
             Self::Connect { detail } | Self::Closed { detail } | Self::Gone { detail } => {

@@ -145,7 +145,8 @@ async fn words(endpoint: &Endpoint, mux: &Mux, response: Response<ResponseBody>)
     let (mut head, body) = response.into_parts();
     let proof = head.extensions.remove();
     let secrets = endpoint.secrets(mux.inbound.secrets.load_full(), proof.as_ref());
-    let said = ServerWords::new(&link_error::beginning(body).await, &secrets);
+    let body = link_error::beginning(body).await;
+    let said = ServerWords::new(&link_error::telling(head.status, &head.headers, &body), &secrets);
     (head, said)
 }
 

@@ -126,7 +126,7 @@ impl Http {
             Ok(Message::Error(error)) => return Ok(RpcOutcome::error(error.error)),
             _ => {}
         }
-        let said = self.words(bytes, proof);
+        let said = self.words(&link_error::telling(status, headers, bytes), proof);
         if !status.is_success() {
             return Err(LinkError::Status(HttpRefusal::new(status, headers, said)));
         }

@@ -1,8 +1,9 @@
 //! [`HttpRefusal`]: the HTTP status of a failed request, and what came with it.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use http::header::RETRY_AFTER;
+use http::header::{LOCATION, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 
 use super::server_words::ServerWords;
@@ -39,6 +40,15 @@ impl HttpRefusal {
     }
 }
 
+/// Returns the part of a response to show: of a redirect, which vmcp does not follow with credentials, its
+/// target.
+pub(crate) fn telling<'a>(status: StatusCode, headers: &HeaderMap, body: &'a [u8]) -> Cow<'a, [u8]> {
+    match headers.get(LOCATION).filter(|_| status.is_redirection()) {
+        Some(target) => [b"it redirects to ", target.as_bytes()].concat().into(),
+        None => body.into(),
+    }
+}
+
 impl From<StatusCode> for HttpRefusal {
     fn from(status: StatusCode) -> Self {
         Self { status, retry_after: None, said: ServerWords::default() }
@@ -62,6 +72,14 @@ impl fmt::Display for HttpRefusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_redirect_tells_its_target() {
+        let headers = HeaderMap::from_iter([(LOCATION, "https://a.example/mcp/".parse().unwrap())]);
+        let shown = |status| String::from_utf8(telling(status, &headers, b"body").into_owned()).unwrap();
+        assert_eq!(shown(StatusCode::TEMPORARY_REDIRECT), "it redirects to https://a.example/mcp/");
+        assert_eq!(shown(StatusCode::BAD_REQUEST), "body");
+    }
 
     #[test]
     fn the_time_to_try_again_is_told() {

@@ -4,7 +4,7 @@ use vmcp_config::Transport;
 
 /// Fragments of an error message, and the remedy for it; the first entry that matches counts. Causes that
 /// vmcp names itself come before words that a server may use for anything.
-const REMEDIES: [(&[&str], &str); 29] = [
+const REMEDIES: [(&[&str], &str); 31] = [
     (&["leads back"], "take vmcp out of that server's own configuration, or the server out of this one"),
     (
         &["environment variable `"],
@@ -19,14 +19,18 @@ const REMEDIES: [(&[&str], &str); 29] = [
         &["its working directory"],
         "create that folder, or name another one as `cwd`; it is taken as it is written",
     ),
+    (
+        &["EADDRINUSE", "ddress already in use", "ddress in use", "port is already", "already running"],
+        "this program may run only once, and vmcp starts one for each client: set `isolation: shared` for it; if none of vmcp's runs, another process holds its port",
+    ),
+    (
+        &["exited with", "closed its standard output"],
+        "the program ended by itself, and its last words say why; variables that it needs go into `env` or `inheritEnv`",
+    ),
     (&["Permission denied"], "make the program executable for the user that vmcp runs as"),
     (
         &["cannot start"],
         "is the program installed, and on the PATH of vmcp? give its full path, or install it",
-    ),
-    (
-        &["EADDRINUSE", "ddress already in use", "ddress in use", "port is already", "already running"],
-        "this program may run only once, and vmcp starts one for each client: set `isolation: shared` for it; if none of vmcp's runs, another process holds its port",
     ),
     (&["a person to sign in", "invalid_grant"], "`vmcp login {backend}`"),
     (
@@ -70,15 +74,12 @@ const REMEDIES: [(&[&str], &str); 29] = [
         "check the `url`; a server that speaks streamable HTTP wants no `transport: sse`",
     ),
     (
-        &[
-            "HTTP status 404",
-            "HTTP status 405",
-            "HTTP status 501",
-            "a page, not JSON",
-            "not JSON",
-            "HTTP status 3",
-        ],
+        &["HTTP status 404", "HTTP status 405", "HTTP status 501", "a page, not JSON", "not JSON"],
         "no MCP server answers at this address: check the host and the path of the `url` (mostly /mcp); an older server wants `transport: sse`",
+    ),
+    (
+        &["HTTP status 3"],
+        "the server is at another address: write the one that it names as `url`, often with a slash at its end",
     ),
     (&["HTTP status 5"], "the server fails by itself: what it said is above, its own log says more"),
     (
@@ -186,7 +187,9 @@ mod tests {
                 "the connection has ended: exited with exit status: 1: Error: listen EADDRINUSE :::3000",
                 "isolation: shared",
             ),
+            ("the connection has ended: exited with exit status: 1: Error: NOTES_KEY: certificate?", "`env`"),
             ("credentials were refused (HTTP 401)", "`headers`"),
+            ("HTTP status 307: it redirects to http://127.0.0.1/mcp/", "slash"),
             ("credentials were refused (HTTP 401): the server wants a person to sign in", "`vmcp login x`"),
             (
                 "tools/call failed: credentials were refused (HTTP 403): the token lacks the scope `a b:c`",
