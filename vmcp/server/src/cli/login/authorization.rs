@@ -146,8 +146,7 @@ pub(super) async fn run(plan: Plan) -> Result<Login, CommandFailure> {
 
 /// Finds the authorization server. The person has chosen this server: its authorization server may be at a
 /// private address, but neither a link-local one nor, unless the server itself is, a loopback one. A resource
-/// that calls itself by its URL with a slash at its end, or
-/// without, is the same.
+/// that calls itself by its URL with a slash at its end, or without, is the same.
 async fn discovered(
     url: &Url,
     challenge: Option<&str>,
@@ -159,7 +158,8 @@ async fn discovered(
         match manager.resolve_metadata_from_challenge(challenge).await {
             Ok(found) => return Ok((manager, found)),
             Err(error) => match other_name(url, &error) {
-                Some(other) if other != named => named = other,
+                // Once: a server might name the other one at either.
+                Some(other) if named == *url => named = other,
                 _ => return Err(failed(error)),
             },
         }
