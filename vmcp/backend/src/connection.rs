@@ -3,6 +3,7 @@
 pub(crate) mod client_capabilities;
 pub(crate) mod era;
 pub(crate) mod log_level;
+mod revision_choice;
 mod session_check;
 
 use std::sync::Arc;
@@ -23,6 +24,8 @@ pub(crate) enum EraHint {
     Unknown,
     /// The last connection answered the probe in a way that leaves no doubt.
     Legacy,
+    /// The last connection to the program was modern: it has the whole time of its start to answer the probe.
+    Modern,
 }
 
 /// A connection after its handshake.

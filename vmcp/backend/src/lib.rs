@@ -35,8 +35,8 @@ pub use policy::settings::{BackendSettings, SERVED_VARIABLE};
 pub use policy::{backoff, breaker};
 pub use request::{
     ArrivingRest, ArrivingResult, CallError, ClientFacts, CredentialError, CredentialSource,
-    DEFAULT_DEADLINE, Downstream, Event, EventReceiver, EventSender, NotQueued, Principal, Question, Request,
-    Response, RpcOutcome, SessionId, SharedCredentials, Subscriber, Transmission, UnprovedRequest,
+    DEFAULT_DEADLINE, Detail, Downstream, Event, EventReceiver, EventSender, NotQueued, Principal, Question,
+    Request, Response, RpcOutcome, SessionId, SharedCredentials, Subscriber, Transmission, UnprovedRequest,
     event_queue, uncollected,
 };
 pub use sharing::session_listings::{SessionListing, SessionListingCount};

@@ -19,7 +19,7 @@ use vmcp_wire::meta::Trace;
 use vmcp_wire::owned::OwnedParams;
 
 pub use crate::request::arriving::{ArrivingRest, ArrivingResult};
-pub use crate::request::call_error::CallError;
+pub use crate::request::call_error::{CallError, Detail};
 pub use crate::request::credentials::{
     CredentialError, CredentialSource, SharedCredentials, UnprovedRequest,
 };

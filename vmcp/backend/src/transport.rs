@@ -19,7 +19,9 @@ pub(crate) use channel::Channel;
 pub(crate) use credentials::ConfiguredHeaders;
 pub(crate) use http::SessionDoubt;
 pub(crate) use link::Link;
-pub(crate) use link_error::LinkError;
+#[cfg(test)]
+pub(crate) use link_error::Secrets;
+pub(crate) use link_error::{HttpRefusal, LinkError, ServerWords};
 pub(crate) use open::{open, sibling};
 pub use stdio::orphan_guard::OrphanGuard;
 pub(crate) use stdio::{LastWords, ProgramActivity};

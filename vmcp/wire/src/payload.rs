@@ -7,6 +7,7 @@
 
 mod grammar;
 mod key_text;
+mod loose_reply;
 mod scanned_keys;
 mod scanner;
 mod skim;
@@ -22,6 +23,7 @@ use vmcp_json::byte_rope::ByteRope;
 use vmcp_json::text;
 
 use crate::translate::Change;
+pub use loose_reply::{LooseReply, batch, loose_reply, mended_error, request_number};
 pub use scanned_keys::{Key, ScannedKeys};
 pub use scanner::{ScanError, Scanner};
 

@@ -1,7 +1,9 @@
 //! [`KeySet`]: the public keys of an issuer.
 
-use jsonwebtoken::jwk::{Jwk, JwkSet, PublicKeyUse};
+use jsonwebtoken::jwk::{Jwk, PublicKeyUse};
 use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey};
+use serde::Deserialize;
+use serde_json::Value;
 
 /// Most keys of a set that are read; providers have a handful. Bounds the work that a token without a key id
 /// can cause.
@@ -19,6 +21,12 @@ struct Key {
     verifies: DecodingKey,
 }
 
+/// A JSON Web Key Set (RFC 7517, 5), its entries not read yet.
+#[derive(Deserialize)]
+struct JwkSet {
+    keys: Vec<Value>,
+}
+
 /// Reason why a document is not a key set.
 #[derive(Debug, thiserror::Error)]
 #[error("no JSON Web Key Set: {0}")]
@@ -29,7 +37,9 @@ impl KeySet {
     /// encryption, and types that are not known.
     pub(crate) fn parse(document: &[u8]) -> Result<KeySet, NoKeySet> {
         let set: JwkSet = serde_json::from_slice(document)?;
-        Ok(KeySet(set.keys.iter().filter_map(key).take(MAX_KEYS).collect()))
+        // Each entry stands for itself: a null, or a key that cannot be read, must not cost the others.
+        let keys = set.keys.into_iter().filter_map(|entry| serde_json::from_value(entry).ok());
+        Ok(KeySet(keys.filter_map(|jwk: Jwk| key(&jwk)).take(MAX_KEYS).collect()))
     }
 
     /// Returns the number of keys.
@@ -65,4 +75,26 @@ fn key(jwk: &Jwk) -> Option<Key> {
     }
     let algorithm = common.key_algorithm.map(|algorithm| format!("{algorithm:?}"));
     Some(Key { id: common.key_id.clone(), algorithm, verifies })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_entry_that_is_no_key_does_not_cost_the_others() {
+        let key = json!({
+            "kty": "EC", "crv": "P-256", "kid": "a", "use": "sig", "alg": "ES256",
+            "x": "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU", "y": "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0",
+        });
+        for odd in [json!(null), json!("text"), json!(7), json!({}), json!({"kty": "new"}), json!([])] {
+            let document = json!({"keys": [odd, key]}).to_string();
+            assert_eq!(KeySet::parse(document.as_bytes()).unwrap().len(), 1, "{odd}");
+        }
+        for none in ["null", "[]", r#"{"keys": null}"#, "{}"] {
+            assert!(KeySet::parse(none.as_bytes()).is_err(), "{none}");
+        }
+    }
 }

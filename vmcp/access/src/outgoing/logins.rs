@@ -18,6 +18,7 @@ use vmcp_config::{Secret, TokenEndpoint};
 use super::OutgoingError;
 use super::cache::FetchedToken;
 use super::provider::{HttpClient, Provider};
+use crate::oidc::guarded_http::{FetchError, GuardRules, GuardedClient};
 
 /// Name of the file that names the logins.
 pub const INDEX: &str = "logins.json";
@@ -134,7 +135,64 @@ impl Logins {
     }
 }
 
+/// An authorization code to be exchanged for tokens (RFC 6749, 4.1.3; RFC 7636).
+pub struct CodeGrant {
+    /// Token endpoint of the authorization server.
+    pub token_url: Url,
+    /// The client that vmcp is there.
+    pub client_id: String,
+    /// Its secret, if it has one.
+    pub client_secret: Option<String>,
+    /// True if the server takes the secret in the body only.
+    pub secret_in_body: bool,
+    /// The code.
+    pub code: String,
+    /// The verifier of the PKCE challenge that the code was asked with.
+    pub verifier: String,
+    /// The address that the code came to.
+    pub redirect: String,
+    /// The `resource` parameter (RFC 8707).
+    pub resource: String,
+}
+
 impl Login {
+    /// Exchanges a code for tokens. Reads the answer as leniently as that of a renewal: servers send
+    /// `expires_in` as a text, `scope` as a list, and no `token_type`.
+    pub async fn exchange(grant: CodeGrant) -> Result<Login, OutgoingError> {
+        let CodeGrant { token_url, client_id, client_secret, secret_in_body, .. } = grant;
+        let refused = |error: FetchError| OutgoingError {
+            reason: "the token endpoint may not be asked".to_owned(),
+            detail: error.to_string(),
+        };
+        let rules = GuardRules { allow_http: true, allow_private: true };
+        let guarded = GuardedClient::with_rules(rules, None).map_err(refused)?;
+        guarded.check(&token_url).map_err(refused)?;
+        let endpoint = TokenEndpoint {
+            url: token_url.clone(),
+            client_id: Some(client_id.clone()),
+            client_secret: client_secret.clone().map(Secret::from),
+        };
+        let provider = Provider::new(endpoint, HttpClient::of(guarded.client().clone()));
+        let provider = if secret_in_body { provider.with_secret_in_body() } else { provider };
+        let form = [
+            ("grant_type", "authorization_code"),
+            ("code", &*grant.code),
+            ("code_verifier", &*grant.verifier),
+            ("redirect_uri", &*grant.redirect),
+            ("resource", &*grant.resource),
+        ];
+        let answer = provider.access_token(&form).await?;
+        Ok(Login {
+            token_url,
+            client_id,
+            client_secret,
+            resource: grant.resource,
+            access_token: answer.access_token.expose().to_owned(),
+            refresh_token: answer.refresh_token.as_ref().map(|token| token.expose().to_owned()),
+            expires_at: answer.life().map(|life| now().saturating_add(life.as_secs())),
+        })
+    }
+
     /// The rest of the access token's life; `None`: not told.
     fn life(&self) -> Option<Duration> {
         self.expires_at.map(|expires| Duration::from_secs(expires.saturating_sub(now())))
@@ -257,7 +315,54 @@ fn private(options: &mut OpenOptions) -> &mut OpenOptions {
 
 #[cfg(test)]
 mod tests {
+    use axum::extract::Form;
+    use axum::routing::post;
+    use axum::{Json, Router};
+    use serde_json::{Value, json};
+
     use super::*;
+
+    #[tokio::test]
+    async fn tokens_are_read_however_a_server_writes_their_facts() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let answers = [
+            (json!({"access_token": "a", "token_type": "Bearer", "expires_in": "3600"}), Some(3600)),
+            (json!({"access_token": "a", "token_type": "bearer", "expires_in": 3599.5}), Some(3599)),
+            (json!({"access_token": "a", "expires_in": 3600, "scope": ["a", "b"]}), Some(3600)),
+            (json!({"access_token": "a", "refresh_token": null, "scope": null}), None),
+        ];
+        for (answer, life) in answers {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let token_url = format!("http://{}/token", listener.local_addr().unwrap()).parse().unwrap();
+            let said = answer.clone();
+            let token = async move |Form(form): Form<BTreeMap<String, String>>| {
+                let is_whole = form["grant_type"] == "authorization_code"
+                    && (&*form["code"], &*form["code_verifier"]) == ("c", "v")
+                    && form["redirect_uri"] == "http://127.0.0.1/callback"
+                    && form["client_secret"] == "secret";
+                Json(if is_whole { said } else { Value::Null })
+            };
+            let app = Router::new().route("/token", post(token));
+            tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+            let grant = CodeGrant {
+                token_url,
+                client_id: "vmcp".to_owned(),
+                client_secret: Some("secret".to_owned()),
+                secret_in_body: true,
+                code: "c".to_owned(),
+                verifier: "v".to_owned(),
+                redirect: "http://127.0.0.1/callback".to_owned(),
+                resource: "https://tracker.example/mcp".to_owned(),
+            };
+            let login = Login::exchange(grant).await.unwrap();
+            let rest = login.expires_at.map(|at| at.saturating_sub(now()));
+            assert_eq!((login.access_token.as_str(), login.refresh_token), ("a", None), "{answer}");
+            assert!(
+                rest.is_some() == life.is_some()
+                    && rest.unwrap_or_default().abs_diff(life.unwrap_or_default()) < 5
+            );
+        }
+    }
 
     #[test]
     fn every_login_changes_the_index() {

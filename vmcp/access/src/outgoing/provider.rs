@@ -81,7 +81,7 @@ impl TokenAnswer {
     /// The life of the token.
     pub(crate) fn life(&self) -> Option<Duration> {
         let seconds = match self.expires_in.as_ref()? {
-            Value::String(text) => text.parse().ok()?,
+            Value::String(text) => text.trim().parse::<f64>().ok()? as u64,
             number => number.as_f64()? as u64,
         };
         Some(Duration::from_secs(seconds))
@@ -117,6 +117,12 @@ struct Refused {
 impl Provider {
     pub(crate) fn new(endpoint: TokenEndpoint, http: HttpClient) -> Self {
         Self { endpoint, http, secret_in_body: AtomicBool::new(false) }
+    }
+
+    /// Sends the client's secret in the body from the first request on.
+    pub(super) fn with_secret_in_body(self) -> Self {
+        self.secret_in_body.store(true, Ordering::Relaxed);
+        self
     }
 
     /// The host, for messages.

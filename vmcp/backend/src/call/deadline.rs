@@ -15,7 +15,7 @@ use crate::call::{Call, CallService};
 use crate::inbound::call_listener::CallListener;
 use crate::policy::breaker::Verdict;
 use crate::request::arriving::Pieces;
-use crate::request::{CallError, Response, RpcOutcome, Transmission};
+use crate::request::{CallError, Detail, Response, RpcOutcome, Transmission};
 
 /// Limits the time of a call. The next layer's future is dropped at the end, which tells the backend to stop.
 pub(super) struct Deadline<Next>(pub(super) Next);
@@ -42,8 +42,10 @@ where
                 Err(Failure { error, verdict: Verdict::Unknown })
             }
             (after, asked) = unconstrained(expiry) => {
-                let error = CallError::Timeout { after, transmission: in_doubt.transmission() };
-                core.remember_error(format!("{}: {error}", request.method));
+                let stray = in_doubt.stray_since(started.into_std());
+                let transmission = in_doubt.transmission();
+                let error = CallError::Timeout { after, transmission, detail: Detail::new(stray) };
+                core.remember_error(format!("{}: {}", request.method, error.detailed()));
                 // A hasty caller says nothing about the backend, nor does one who has a question to answer.
                 let counts = !request.hasty && !asked;
                 Err(Failure { error, verdict: if counts { Verdict::Failed } else { Verdict::Unknown } })
@@ -90,7 +92,7 @@ impl PieceLimits {
     async fn next(&self, pieces: &mut Pieces) -> Option<Result<Bytes, CallError>> {
         let transmission = Transmission::Sent;
         let cancelled = CallError::Cancelled { transmission };
-        let too_late = CallError::Timeout { after: self.max_call, transmission };
+        let too_late = CallError::timeout(self.max_call, transmission);
         // A backend that floods has always a piece ready, so that nothing below would be looked at.
         if self.cancel.is_cancelled() {
             return Some(Err(cancelled));
@@ -106,7 +108,7 @@ impl PieceLimits {
             () = self.cancel.cancelled() => Some(Err(cancelled)),
             () = sleep_until(self.last) => Some(Err(too_late)),
             (after, _) = self.listener.clock.expiry(Instant::now(), self.deadline, self.max_call) => {
-                Some(Err(CallError::Timeout { after, transmission }))
+                Some(Err(CallError::timeout(after, transmission)))
             }
         }
     }

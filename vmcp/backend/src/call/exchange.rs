@@ -12,7 +12,7 @@ impl<'a> CallService<Attempt<'a>> for Exchange {
 
     async fn call(&self, attempt: Attempt<'a>) -> Result<Response, LinkError> {
         let Attempt { call, connection } = attempt;
-        call.in_doubt.set(true);
+        call.in_doubt.begin(&connection);
         let outcome = connection.call(call.request, call.listener).await?;
         Ok(Response { outcome, era: connection.server.era() })
     }

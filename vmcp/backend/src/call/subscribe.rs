@@ -102,7 +102,7 @@ async fn subscribe_all(shared: &Arc<BackendCore>, uri: &str) -> Result<RpcOutcom
     let mut reference = TopicReference { shared, topic, kept: false };
     let after = DEFAULT_DEADLINE;
     let asked = timeout(after, ask(shared, &reference.topic)).await;
-    let outcome = asked.unwrap_or(Err(CallError::Timeout { after, transmission: Transmission::Unknown }))?;
+    let outcome = asked.unwrap_or(Err(CallError::timeout(after, Transmission::Unknown)))?;
     reference.kept = matches!(outcome, RpcOutcome::Result(_));
     Ok(outcome)
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -19,7 +19,7 @@ use vmcp_wire::{codes, methods};
 
 use crate::connection::{Connection, era};
 use crate::request::{Request, RpcOutcome};
-use crate::transport::{Channel, Link, LinkError, SessionDoubt};
+use crate::transport::{Channel, HttpRefusal, Link, LinkError, ServerWords, SessionDoubt};
 
 /// Time for the server to answer the probe; a silent server keeps its session.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -97,23 +97,23 @@ impl Connection {
         request: &Request<'_>,
     ) -> Result<RpcOutcome, LinkError> {
         let (refusal, answer) = match error {
-            LinkError::SessionInDoubt { status, error, doubt } => {
+            LinkError::SessionInDoubt { status, error, doubt, said } => {
                 if self.server.era() == Era::Modern {
                     if era::speaks_legacy_only(&self.channel, PROBE_TIMEOUT).await {
                         return Err(LinkError::SessionLost);
                     }
-                    return refused(status, error);
+                    return refused(status, error, said);
                 }
                 let refusal = Refusal::of_error(Some(status), error.as_deref(), doubt);
-                (refusal, refused(status, error))
+                (refusal, refused(status, error, said))
             }
             LinkError::RefusedInDoubt { refused, doubt } => {
                 let status = Some(StatusCode::UNAUTHORIZED);
                 (Refusal { status, code: None, doubt }, Err(*refused))
             }
             error => {
-                let is_of_session = matches!(error, LinkError::Protocol(_))
-                    || matches!(&error, LinkError::Status(status) if status.as_u16() == 500);
+                let is_of_session = matches!(error, LinkError::Protocol(_) | LinkError::Unreadable { .. })
+                    || matches!(&error, LinkError::Status(refusal) if refusal.status == StatusCode::INTERNAL_SERVER_ERROR);
                 return if is_of_session { self.fail_weakly(Err(error), request).await } else { Err(error) };
             }
         };
@@ -204,13 +204,14 @@ impl Connection {
                 Refusal::of_error(None, Some(&*error), SessionDoubt::read(error.get().as_bytes()))
             }
             Ok(Ok(_)) | Err(_) => return Ping::Alive,
-            Ok(Err(LinkError::SessionInDoubt { status, error, doubt })) => {
+            Ok(Err(LinkError::SessionInDoubt { status, error, doubt, .. })) => {
                 Refusal::of_error(Some(status), error.as_deref(), doubt)
             }
             Ok(Err(LinkError::RefusedInDoubt { doubt, .. })) => {
                 Refusal { status: Some(StatusCode::UNAUTHORIZED), code: None, doubt }
             }
-            Ok(Err(LinkError::Protocol(_) | LinkError::Status(StatusCode::INTERNAL_SERVER_ERROR))) => {
+            Ok(Err(LinkError::Protocol(_) | LinkError::Unreadable { .. })) => return Ping::Failed,
+            Ok(Err(LinkError::Status(refusal))) if refusal.status == StatusCode::INTERNAL_SERVER_ERROR => {
                 return Ping::Failed;
             }
             Ok(Err(_)) => return Ping::Alive,
@@ -254,8 +255,13 @@ impl Connection {
 }
 
 /// The refusal that a request in doubt got.
-fn refused(status: StatusCode, error: Option<Box<RawValue>>) -> Result<RpcOutcome, LinkError> {
-    error.map_or(Err(LinkError::Status(status)), |error| Ok(RpcOutcome::Error(error.into())))
+fn refused(
+    status: StatusCode,
+    error: Option<Box<RawValue>>,
+    said: ServerWords,
+) -> Result<RpcOutcome, LinkError> {
+    let refusal = || Err(LinkError::Status(HttpRefusal::new(status, &HeaderMap::new(), said)));
+    error.map_or_else(refusal, |error| Ok(RpcOutcome::Error(error.into())))
 }
 
 #[cfg(test)]

@@ -1,23 +1,48 @@
 //! Errors of a call, as its caller sees them.
 
+use std::fmt;
 use std::time::Duration;
 
 use thiserror::Error;
 
 use crate::request::transmission::Transmission;
 
-/// The reason why a call has no answer. No variant shows a URL, a port, a command or the output of a server;
-/// those are for operators, in `BackendStatus::last_error`.
+/// More about a failed call: hosts, and words of the server. Part of the error's text only once it is
+/// [shown](CallError::show_detail): not each client may read it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Detail {
+    /// Written behind the error's text, its separator included.
+    addition: Box<str>,
+    is_shown: bool,
+}
+
+impl Detail {
+    /// Details that are not shown yet.
+    pub(crate) fn new(addition: String) -> Self {
+        Self { addition: addition.into(), is_shown: false }
+    }
+}
+
+impl fmt::Display for Detail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_shown { &self.addition } else { "" })
+    }
+}
+
+/// The reason why a call has no answer. No variant shows a URL, a port, a command or the output of a server,
+/// unless its [`Detail`] is shown.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum CallError {
     /// Neither answer nor progress came within the deadline; the backend was told to stop.
-    #[error("no answer within {} seconds", after.as_secs_f64())]
+    #[error("no answer within {} seconds{detail}", after.as_secs_f64())]
     Timeout {
         /// The limit that was reached: the request's deadline, or
         /// [`BackendSettings::max_call`](crate::BackendSettings::max_call) if progress kept coming.
         after: Duration,
         /// [`Transmission::NotSent`] if the call waited for a connection all the time.
         transmission: Transmission,
+        /// Output of the server meanwhile that is no message.
+        detail: Detail,
     },
     /// The circuit breaker is open: nothing was sent.
     #[error("circuit open after repeated failures, next try in {} seconds", retry_in.as_secs().max(1))]
@@ -40,18 +65,22 @@ pub enum CallError {
         reason: String,
     },
     /// The backend cannot be reached, refused the connection, or went away under the call.
-    #[error("backend unavailable: {reason}")]
+    #[error("backend unavailable: {reason}{detail}")]
     Unavailable {
         /// Short reason.
         reason: String,
         /// Part of its way that the call made.
         transmission: Transmission,
+        /// The cause, as the server or the system tells it.
+        detail: Detail,
     },
     /// The backend answered something that is not MCP.
-    #[error("backend broke the protocol: {reason}")]
+    #[error("backend broke the protocol: {reason}{detail}")]
     Protocol {
         /// Short reason.
         reason: String,
+        /// The beginning of what it answered.
+        detail: Detail,
     },
     /// The request cannot be sent as it is; nothing was.
     #[error("the request cannot be sent: {reason}")]
@@ -90,7 +119,39 @@ fn seconds_up(wait: Duration) -> u64 {
 impl CallError {
     /// An error of a call that never left.
     pub fn unsent(reason: impl Into<String>) -> Self {
-        Self::Unavailable { reason: reason.into(), transmission: Transmission::NotSent }
+        let (transmission, detail) = (Transmission::NotSent, Detail::default());
+        Self::Unavailable { reason: reason.into(), transmission, detail }
+    }
+
+    /// An answer that is not MCP, for this reason.
+    pub fn protocol(reason: impl Into<String>) -> Self {
+        Self::Protocol { reason: reason.into(), detail: Detail::default() }
+    }
+
+    /// The end of a call after this time.
+    pub fn timeout(after: Duration, transmission: Transmission) -> Self {
+        Self::Timeout { after, transmission, detail: Detail::default() }
+    }
+
+    /// Makes the details part of the error's text, at most `characters` of them; returns false if there are
+    /// none. For clients that may know hosts and words of servers.
+    pub fn show_detail(&mut self, characters: usize) -> bool {
+        let (Self::Timeout { detail, .. } | Self::Unavailable { detail, .. } | Self::Protocol { detail, .. }) =
+            self
+        else {
+            return false;
+        };
+        detail.addition = detail.addition.chars().take(characters).collect();
+        detail.is_shown = true;
+        !detail.addition.is_empty()
+    }
+
+    /// The error with its details, for operators.
+    #[must_use]
+    pub fn detailed(&self) -> String {
+        let mut error = self.clone();
+        error.show_detail(usize::MAX);
+        error.to_string()
     }
 
     /// The variant's name for metrics and error envelopes; one of ten values.

@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 use vmcp_wire::codes;
-use vmcp_wire::payload::{Payload, Reply};
+use vmcp_wire::payload::{self, Payload, Reply};
 use vmcp_wire::rpc::RpcError;
 
 use crate::request::arriving::ArrivingResult;
@@ -24,9 +24,9 @@ impl RpcOutcome {
         Self::Result(result.to_owned().into())
     }
 
-    /// An outcome with a copy of `error`.
+    /// An outcome with a copy of `error`, mended where clients could not read it.
     pub fn error(error: &RawValue) -> Self {
-        Self::Error(error.to_owned().into())
+        Self::Error(payload::mended_error(error).unwrap_or_else(|| error.to_owned()).into())
     }
 
     /// The result or the error of a caller that takes no stream. To such a one nothing arrives in parts; if
@@ -50,7 +50,10 @@ impl From<Reply> for RpcOutcome {
     fn from(reply: Reply) -> Self {
         match reply {
             Reply::Result(result) => Self::Result(result),
-            Reply::Error(error) => Self::Error(error),
+            Reply::Error(error) => Self::Error(match payload::mended_error(&error) {
+                Some(mended) => mended.into(),
+                None => error,
+            }),
         }
     }
 }

@@ -144,8 +144,10 @@ pub(crate) async fn answer_first(connection: &Connection) {
 /// True if `error` shows that a modern server does not speak the legacy era.
 pub(crate) fn refuses_era(error: &LinkError) -> bool {
     match error {
-        LinkError::Status(status) => status.is_client_error(),
+        LinkError::Status(refusal) => refusal.is_client_error(),
         LinkError::Protocol(_)
+        | LinkError::Unreadable { .. }
+        | LinkError::InitializeRefused { .. }
         | LinkError::ConnectTimeout { .. }
         | LinkError::Closed { .. }
         | LinkError::Gone { .. }

@@ -157,7 +157,7 @@ impl SubscriptionRegistry {
                 None => RpcOutcome::result(empty_object()),
             }),
             Ok(Err(_)) => Err(LinkError::Stopped.into()),
-            Err(_) => Err(CallError::Timeout { after: CONFIRM_TIMEOUT, transmission: Transmission::Unknown }),
+            Err(_) => Err(CallError::timeout(CONFIRM_TIMEOUT, Transmission::Unknown)),
         }
     }
 

@@ -18,7 +18,7 @@ use crate::inbound::call_listener::CallListener;
 use crate::policy::facts::Facts;
 use crate::request::{Request, RpcOutcome};
 use crate::transport::link::Link;
-use crate::transport::link_error::LinkError;
+use crate::transport::link_error::{LinkError, Secrets, ServerWords};
 use crate::transport::prepared_request::PreparedRequest;
 
 /// A [`Link`], the messages that come in on it, and the facts from which its requests are written.
@@ -99,6 +99,14 @@ impl Channel {
             self.inbound.learn_outcome(session, request, &outcome);
         }
         Ok(outcome)
+    }
+
+    /// Returns the beginning of what the server said, without the secrets that it was sent.
+    pub(crate) fn words(&self, bytes: &[u8]) -> ServerWords {
+        match &self.link {
+            Link::Http(http) => http.words(bytes, None),
+            Link::Duplex(_) => ServerWords::new(bytes, &Secrets::new(self.inbound.secrets.load_full())),
+        }
     }
 
     /// The reserved `_meta` keys that the era wants.

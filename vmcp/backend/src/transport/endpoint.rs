@@ -10,12 +10,13 @@ use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, USER_AGEN
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use url::Url;
+use vmcp_config::KnownSecrets;
 
 use crate::http_client::{HttpClient, Origin, Purpose, ResponseBody, SendError};
 use crate::request::{SharedCredentials, UnprovedRequest};
 use crate::transport::body;
 use crate::transport::credentials::{self, ConfiguredHeaders};
-use crate::transport::link_error::LinkError;
+use crate::transport::link_error::{LinkError, Secrets};
 
 use self::cookie_jar::CookieJar;
 
@@ -130,6 +131,18 @@ impl Endpoint {
         self.send(None, OutgoingMessage::new(method, headers, Bytes::new(), purpose)).await
     }
 
+    /// Returns the secrets that the server of a response was sent, to be masked in its words.
+    pub(super) fn secrets(&self, known: Arc<KnownSecrets>, proof: Option<&SentProof>) -> Secrets {
+        let mut secrets = Secrets::new(known);
+        let mut configured = HeaderMap::new();
+        self.configured.add_to(&mut configured);
+        secrets.add_headers(&configured);
+        if let Some(SentProof(proof)) = proof {
+            secrets.add_headers(proof);
+        }
+        secrets
+    }
+
     /// Sends a message with the configured headers and with the client's credentials, else those of the
     /// connection's owner. Refused with HTTP 401, it was not executed: it is sent once more if there are
     /// other credentials then.
@@ -146,18 +159,20 @@ impl Endpoint {
         };
         // Boxed: backends without such credentials do not carry the state of fetching them.
         Box::pin(async {
-            let proof = source.headers(message.unproved(&self.url), None).await?;
-            let response = self.send_as_is(message.proved_by(&proof)).await?;
+            let proof = SentProof(source.headers(message.unproved(&self.url), None).await?);
+            let response = self.send_as_is(message.proved_by(&proof.0)).await?;
             if response.status() != StatusCode::UNAUTHORIZED {
-                return Ok(response);
+                return Ok(proof.noted_in(response));
             }
-            let renewed = source.headers(message.unproved(&self.url), Some(&proof)).await?;
-            if renewed == proof {
-                return Ok(response);
+            let renewed = source.headers(message.unproved(&self.url), Some(&proof.0)).await?;
+            if renewed == proof.0 {
+                return Ok(proof.noted_in(response));
             }
             tracing::debug!("the credentials were refused, the request is sent with renewed ones");
             body::drain(response.into_body());
-            self.send_as_is(message.proved_by(&renewed)).await
+            let renewed = SentProof(renewed);
+            let response = self.send_as_is(message.proved_by(&renewed.0)).await?;
+            Ok(renewed.noted_in(response))
         })
         .await
     }
@@ -179,6 +194,24 @@ impl Endpoint {
             self.cookies.keep(response.headers(), &self.url);
         }
         Ok(response)
+    }
+}
+
+/// Credentials of one request, noted in its response.
+#[derive(Clone)]
+pub(super) struct SentProof(HeaderMap);
+
+impl SentProof {
+    fn noted_in(self, mut response: Response<ResponseBody>) -> Response<ResponseBody> {
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// Values are secret.
+impl fmt::Debug for SentProof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SentProof").finish_non_exhaustive()
     }
 }
 

@@ -8,10 +8,11 @@ mod resumption;
 mod session_doubt;
 mod stream;
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderValue};
 use tokio::sync::Semaphore;
@@ -23,10 +24,10 @@ use crate::http_client::Purpose;
 use crate::inbound::{self, Inbound};
 use crate::request::{RpcOutcome, SharedCredentials};
 use crate::transport::body::{self, AnswerLimits};
-use crate::transport::endpoint::Endpoint;
+use crate::transport::endpoint::{Endpoint, SentProof};
 use crate::transport::http::begun_answer::ReceivedAnswer;
 use crate::transport::http::headers::{REVISION, RequestHeaders, SESSION};
-use crate::transport::link_error::LinkError;
+use crate::transport::link_error::{self, HttpRefusal, LinkError};
 use crate::transport::prepared_request::PreparedRequest;
 
 pub(crate) use self::session_doubt::SessionDoubt;
@@ -52,6 +53,10 @@ struct Inner {
     revision: OnceLock<HeaderValue>,
     /// The headers of messages, written anew when one of the two above becomes known.
     prepared: ArcSwap<HeaderMap>,
+    /// An event that is no message has come.
+    skipped: AtomicBool,
+    /// Credentials with which the connection was opened last.
+    proof: ArcSwapOption<SentProof>,
 }
 
 impl Http {
@@ -64,7 +69,19 @@ impl Http {
         let (session, revision) = (OnceLock::new(), OnceLock::new());
         let answers = Arc::new(Semaphore::new(stream::MAX_ANSWERS));
         let prepared = ArcSwap::from_pointee(endpoint.post_headers());
-        Self(Arc::new(Inner { endpoint, inbound, limits, closed, answers, session, revision, prepared }))
+        let skipped = AtomicBool::new(false);
+        Self(Arc::new(Inner {
+            endpoint,
+            inbound,
+            limits,
+            closed,
+            answers,
+            session,
+            revision,
+            prepared,
+            skipped,
+            proof: ArcSwapOption::empty(),
+        }))
     }
 
     /// A link of its own to the same server, without a session yet.
@@ -87,10 +104,22 @@ impl Http {
         let mut ticket = CancelOnDrop { http: cancellable.then(|| self.clone()), id };
         let of_client = request.credentials.as_ref();
         let response = self.0.endpoint.post_for(of_client, headers, message, purpose).await;
+        let opening = request.method == methods::INITIALIZE;
+        let mut session = None;
         let answer = match response {
-            Ok(response) => self.answer(id, request, revision.era(), response).await,
+            Ok(response) => {
+                if opening {
+                    session = response.headers().get(SESSION).cloned();
+                    self.0.proof.store(response.extensions().get().cloned().map(Arc::new));
+                }
+                self.answer(id, request, revision.era(), response).await
+            }
             Err(error) => Err(error),
         };
+        // A server that refuses this revision may open another session for the next one.
+        if let (Some(session), Ok(ReceivedAnswer::Whole(RpcOutcome::Result(_)))) = (&session, &answer) {
+            self.opened(session);
+        }
         let answer = answer.map(|answer| match answer {
             ReceivedAnswer::Whole(outcome) => outcome,
             ReceivedAnswer::Begun(begun) => {
@@ -105,9 +134,14 @@ impl Http {
     pub(crate) async fn notify(&self, message: Bytes) -> Result<(), LinkError> {
         let headers = self.prepared();
         let response = self.0.endpoint.post(headers, message, Purpose::Call).await?;
-        let status = response.status();
-        body::drain(response.into_body());
-        if status.is_success() { Ok(()) } else { Err(LinkError::Status(status)) }
+        if response.status().is_success() {
+            body::drain(response.into_body());
+            return Ok(());
+        }
+        let (mut head, body) = response.into_parts();
+        let proof = head.extensions.remove();
+        let said = self.words(&link_error::beginning(body).await, proof.as_ref());
+        Err(LinkError::Status(HttpRefusal::new(head.status, &head.headers, said)))
     }
 
     /// Remembers the revision that a legacy server negotiated; every later request carries it.

@@ -1,5 +1,8 @@
 //! Errors of one exchange with a backend, as the connection sees them; [`CallError`] is what a caller gets.
 
+mod http_refusal;
+mod server_words;
+
 use http::header::WWW_AUTHENTICATE;
 use http::{HeaderMap, StatusCode};
 use serde_json::value::RawValue;
@@ -7,8 +10,11 @@ use thiserror::Error;
 
 use crate::policy::breaker::Verdict;
 use crate::policy::byte_budget::ByteBudgetExhausted;
-use crate::request::{CallError, CredentialError, Transmission};
+use crate::request::{CallError, CredentialError, Detail, Transmission};
 use crate::transport::http::SessionDoubt;
+
+pub(crate) use self::http_refusal::{HttpRefusal, telling};
+pub(crate) use self::server_words::{Secrets, ServerWords, beginning, without_escapes};
 
 /// Failure of one exchange. `Display` is safe to show to clients; [`LinkError::detail`] is for operators and
 /// may name hosts and show what a server printed.
@@ -37,6 +43,7 @@ pub(crate) enum LinkError {
         /// The error with which the server answered.
         error: Option<Box<RawValue>>,
         doubt: SessionDoubt,
+        said: ServerWords,
     },
     /// The server refused the credentials, or the session: it speaks of sessions.
     #[error("{refused}")]
@@ -49,15 +56,22 @@ pub(crate) enum LinkError {
         scopes: String,
         /// True if the server names an authorization server and no scopes: a person signs in there.
         sign_in: bool,
+        said: ServerWords,
     },
     /// There are no credentials to send; nothing was sent.
     #[error(transparent)]
     Credentials(#[from] CredentialError),
-    #[error("HTTP status {}", .0.as_u16())]
-    Status(StatusCode),
+    #[error("{0}")]
+    Status(HttpRefusal),
     /// The answer is not MCP.
     #[error("{0}")]
     Protocol(String),
+    /// The answer is not MCP, and this is how it begins.
+    #[error("{reason}")]
+    Unreadable { reason: &'static str, said: ServerWords },
+    /// The server answered `initialize` with an error of JSON-RPC.
+    #[error("initialize was refused")]
+    InitializeRefused { error: Box<RawValue>, said: ServerWords },
     /// The request cannot be written.
     #[error("{0}")]
     Unsendable(String),
@@ -91,12 +105,12 @@ fn lacking(scopes: &str) -> String {
 
 impl LinkError {
     /// Makes the error of a status 401 or 403, with the headers of that answer.
-    pub(crate) fn refused(status: StatusCode, headers: &HeaderMap) -> Self {
+    pub(crate) fn refused(status: StatusCode, headers: &HeaderMap, said: ServerWords) -> Self {
         let challenges = || headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
         let scopes = challenges().find_map(missing_scopes).unwrap_or_default().to_owned();
         let names_server = challenges().any(|challenge| challenge.contains("resource_metadata"));
         let sign_in = status == StatusCode::UNAUTHORIZED && scopes.is_empty() && names_server;
-        Self::Refused { status, scopes, sign_in }
+        Self::Refused { status, scopes, sign_in, said }
     }
 
     /// Part of its way that the request made.
@@ -116,6 +130,8 @@ impl LinkError {
             Self::SessionInDoubt { .. }
             | Self::Status(_)
             | Self::Protocol(_)
+            | Self::Unreadable { .. }
+            | Self::InitializeRefused { .. }
             | Self::TooLarge { .. }
             | Self::Overloaded(_) => Transmission::Sent,
         }
@@ -136,7 +152,7 @@ impl LinkError {
             | Self::Closed { .. }
             | Self::Gone { .. }
             | Self::Down => Verdict::Failed,
-            Self::Status(status) if status.is_server_error() => Verdict::Failed,
+            Self::Status(refusal) if refusal.is_server_error() => Verdict::Failed,
             Self::TooLarge { .. } => Verdict::Healthy,
             Self::Status(_)
             | Self::SessionInDoubt { .. }
@@ -145,6 +161,8 @@ impl LinkError {
             | Self::Refused { .. }
             | Self::Credentials(_)
             | Self::Protocol(_)
+            | Self::Unreadable { .. }
+            | Self::InitializeRefused { .. }
             | Self::Unsendable(_)
             | Self::Overloaded(_)
             | Self::Stopped => Verdict::Unknown,
@@ -158,13 +176,23 @@ impl LinkError {
 
     /// The error with its details, for `BackendStatus::last_error` and logs.
     pub(crate) fn detail(&self) -> String {
+        format!("{self}{}", self.addition())
+    }
+
+    /// The part of [`LinkError::detail`] behind the error's text.
+    fn addition(&self) -> String {
         match self {
             Self::Connect { detail } | Self::Closed { detail } | Self::Gone { detail } => {
-                format!("{self}: {detail}")
+                format!(": {detail}")
             }
-            Self::Credentials(error) if !error.detail.is_empty() => format!("{self} ({})", error.detail),
-            Self::ConnectTimeout { detail } => format!("{self} {detail}"),
-            _ => self.to_string(),
+            Self::Credentials(error) if !error.detail.is_empty() => format!(" ({})", error.detail),
+            Self::ConnectTimeout { detail } => format!(" {detail}"),
+            Self::Status(HttpRefusal { said, .. })
+            | Self::SessionInDoubt { said, .. }
+            | Self::Refused { said, .. }
+            | Self::Unreadable { said, .. }
+            | Self::InitializeRefused { said, .. } => said.to_string(),
+            _ => String::new(),
         }
     }
 }
@@ -175,12 +203,17 @@ fn sign_in_hint(sign_in: bool) -> &'static str {
 
 impl From<LinkError> for CallError {
     fn from(error: LinkError) -> Self {
+        let detail = Detail::new(error.addition());
         match error {
-            LinkError::Protocol(reason) => Self::Protocol { reason },
+            LinkError::Protocol(_) | LinkError::Unreadable { .. } => {
+                Self::Protocol { reason: error.to_string(), detail }
+            }
             LinkError::Unsendable(reason) => Self::InvalidRequest { reason },
             LinkError::TooLarge { limit } => Self::TooLarge { limit },
             LinkError::Overloaded(exhausted) => Self::Overloaded { limit: exhausted.limit },
-            other => Self::Unavailable { reason: other.to_string(), transmission: other.transmission() },
+            other => {
+                Self::Unavailable { reason: other.to_string(), transmission: other.transmission(), detail }
+            }
         }
     }
 }
@@ -193,7 +226,7 @@ mod tests {
     fn a_refusal_names_the_scopes_that_the_token_lacks() {
         let shown = |challenge: &'static str| {
             let headers = HeaderMap::from_iter([(WWW_AUTHENTICATE, challenge.parse().unwrap())]);
-            LinkError::refused(StatusCode::FORBIDDEN, &headers).to_string()
+            LinkError::refused(StatusCode::FORBIDDEN, &headers, ServerWords::default()).to_string()
         };
         let plain = "credentials were refused (HTTP 403)";
         let lacking = shown(r#"Bearer error="insufficient_scope", scope="notes:write files""#);

@@ -5,28 +5,29 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
-use vmcp_wire::envelope::{Message, Request};
+use vmcp_wire::envelope::{EnvelopeError, Message, Request};
 use vmcp_wire::methods;
-use vmcp_wire::payload::{self, Key, ScannedKeys, Scanner};
+use vmcp_wire::payload::{self, Key, LooseReply, ScannedKeys, Scanner};
 
 use crate::inbound::{self, Inbound, Reaction};
 use crate::policy::byte_budget::ByteBudget;
 use crate::request::RpcOutcome;
 use crate::transport::body::counted;
-use crate::transport::link_error::LinkError;
+use crate::transport::link_error::{LinkError, Secrets, ServerWords};
 use crate::transport::prepared_request::PreparedRequest;
 
 /// Messages waiting to be written. A backend that does not read makes callers wait here (backpressure),
 /// within their deadlines.
 const MAX_QUEUED_MESSAGES: usize = 64;
 
-/// Bytes of a text that is no message in which secrets are looked for, before it is cut for the log.
-const MAX_MASKED_BYTES: usize = 1024;
+/// Messages of one batch that are read; further ones are left out.
+const MAX_BATCH: usize = 1000;
 
 /// A message to write. `id` names the request that fails if the message cannot be sent.
 #[derive(Debug)]
@@ -45,6 +46,8 @@ pub(crate) struct Mux {
     budget: ByteBudget,
     /// Messages that were no JSON-RPC.
     ignored: AtomicU64,
+    /// The last of them, and when it came.
+    stray: Mutex<Option<(Instant, ServerWords)>>,
 }
 
 #[derive(Debug, Default)]
@@ -63,7 +66,18 @@ impl Mux {
     ) -> (Arc<Self>, mpsc::Receiver<QueuedMessage>) {
         let (outgoing, to_write) = mpsc::channel(MAX_QUEUED_MESSAGES);
         let pending = Mutex::default();
-        (Arc::new(Self { inbound, outgoing, pending, closed, budget, ignored: AtomicU64::new(0) }), to_write)
+        (
+            Arc::new(Self {
+                inbound,
+                outgoing,
+                pending,
+                closed,
+                budget,
+                ignored: AtomicU64::new(0),
+                stray: Mutex::default(),
+            }),
+            to_write,
+        )
     }
 
     /// Sends a request and waits for its answer. Dropping the future tells the backend to stop.
@@ -89,14 +103,26 @@ impl Mux {
         sent.map_err(|_| LinkError::Gone { detail: self.end_reason() })
     }
 
-    /// Takes one message from the backend. Never waits: all calls share the reader.
+    /// Takes one message from the backend, or a batch of them; logs what is neither. Never waits: all calls
+    /// share the reader.
     pub(crate) fn receive(&self, bytes: &Bytes) {
+        if let Err(why) = self.try_receive(bytes) {
+            self.ignore(&why.to_string(), bytes);
+        }
+    }
+
+    /// Takes one message from the backend, or a batch of them; an error says why it is neither.
+    pub(crate) fn try_receive(&self, bytes: &Bytes) -> Result<(), EnvelopeError> {
         if let Some((id, found)) = scan(bytes) {
             match counted(bytes.clone(), &self.budget) {
-                Err(exhausted) => return self.fail(id, exhausted.into()),
+                Err(exhausted) => {
+                    self.fail(id, exhausted.into());
+                    return Ok(());
+                }
                 Ok(bytes) => {
                     if let Ok(reply) = payload::reply(bytes.into(), found, &id.to_string()) {
-                        return self.settle(id, reply.into());
+                        self.settle(id, reply.into());
+                        return Ok(());
                     }
                 }
             }
@@ -112,8 +138,32 @@ impl Mux {
                 }
             }
             Ok(Message::Request(request)) => self.handle_request(&request),
-            Err(error) => self.ignore(&error.to_string(), bytes),
+            Err(error) => return self.receive_loosely(bytes).ok_or(error),
         }
+        Ok(())
+    }
+
+    /// Takes a batch, or an answer that is almost JSON-RPC; `None` if the bytes are neither.
+    fn receive_loosely(&self, bytes: &Bytes) -> Option<()> {
+        if let Some(messages) = payload::batch(bytes) {
+            for message in messages.into_iter().take(MAX_BATCH) {
+                // Its elements are objects: no batch is within a batch.
+                self.receive(&bytes.slice_ref(message.get().as_bytes()));
+            }
+            return Some(());
+        }
+        let LooseReply { id, reply } = payload::loose_reply(bytes)?;
+        match reply {
+            Some(reply) => self.settle(id?, reply.into()),
+            None => {
+                let said = ServerWords::new(bytes, &Secrets::new(self.inbound.secrets.load_full()));
+                self.fail(
+                    id?,
+                    LinkError::Unreadable { reason: "the answer has no object as its result", said },
+                );
+            }
+        }
+        Some(())
     }
 
     fn handle_request(&self, request: &Request<'_>) {
@@ -158,13 +208,13 @@ impl Mux {
         tracing::debug!(id, "ignored an answer to no request under way");
     }
 
-    /// Counts something that is no message and logs its first 200 characters. The first one is worth a line,
+    /// Counts something that is no message, logs its beginning and returns it. The first one is worth a line,
     /// not a warning: many healthy programs greet on their standard output.
-    pub(crate) fn ignore(&self, why: &str, bytes: &[u8]) {
+    pub(crate) fn ignore(&self, why: &str, bytes: &[u8]) -> ServerWords {
         let count = self.ignored.fetch_add(1, Ordering::Relaxed) + 1;
-        // A secret is masked before the text is cut, which would leave a part of it.
-        let start = String::from_utf8_lossy(bytes.get(..MAX_MASKED_BYTES).unwrap_or(bytes));
-        let start: String = self.inbound.secrets.load().mask(&start).chars().take(200).collect();
+        let words = ServerWords::new(bytes, &Secrets::new(self.inbound.secrets.load_full()));
+        *self.stray.lock() = Some((Instant::now(), words.clone()));
+        let start = words.as_str();
         if count == 1 {
             tracing::info!(
                 why,
@@ -174,13 +224,20 @@ impl Mux {
         } else {
             tracing::debug!(why, start, count, "ignored what the backend sent");
         }
+        words
+    }
+
+    /// Returns what came last that is no message, if it came since then.
+    pub(crate) fn stray_since(&self, since: Instant) -> Option<ServerWords> {
+        let stray = self.stray.lock();
+        stray.as_ref().filter(|(at, _)| *at >= since).map(|(_, words)| words.clone())
     }
 
     fn settle_raw(&self, id: Option<&RawValue>, outcome: RpcOutcome) {
         let id = id.map_or("null", RawValue::get);
-        match id.parse() {
-            Ok(id) => self.settle(id, outcome),
-            Err(_) => Self::ignore_answer(id),
+        match payload::request_number(id) {
+            Some(number) => self.settle(number, outcome),
+            None => Self::ignore_answer(id),
         }
     }
 

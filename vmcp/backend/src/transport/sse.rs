@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::response::Parts;
+use http::{Response, StatusCode};
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
@@ -14,11 +15,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 use url::Url;
 
-use crate::http_client::Purpose;
+use crate::http_client::{Purpose, ResponseBody};
 use crate::policy::byte_budget::ByteBudget;
 use crate::transport::body::{self, AnswerLimits, Events};
 use crate::transport::endpoint::{Endpoint, is_event_stream};
-use crate::transport::link_error::LinkError;
+use crate::transport::link_error::{self, HttpRefusal, LinkError, Secrets, ServerWords};
 use crate::transport::mux::{Mux, QueuedMessage};
 
 /// Time for a server to accept a message; it answers on the stream. A request that is not accepted in time
@@ -40,20 +41,17 @@ pub(crate) async fn start(
     closed: CancellationToken,
 ) -> Result<JoinHandle<()>, LinkError> {
     let response = endpoint.get_events(endpoint.headers()).await?;
-    match response.status() {
-        status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
-            return Err(LinkError::refused(status, response.headers()));
-        }
-        status if !status.is_success() => return Err(LinkError::Status(status)),
-        _ if !is_event_stream(response.headers()) => {
-            return Err(LinkError::Protocol("the URL does not answer with an event stream".to_owned()));
-        }
-        _ => {}
+    if !response.status().is_success() {
+        return Err(refusal(&endpoint, &mux, response).await);
+    }
+    if !is_event_stream(response.headers()) {
+        let (_, said) = words(&endpoint, &mux, response).await;
+        return Err(LinkError::Unreadable { reason: "the URL does not answer with an event stream", said });
     }
     // All calls share the stream: a lack of room must not end it, so the multiplexer counts the answers.
     let limits = AnswerLimits { bytes: limit, budget: ByteBudget::default() };
     let mut events = Events::new(response.into_body(), &limits);
-    let target = endpoint.at(&message_url(&mut events, url).await?)?;
+    let target = endpoint.at(&message_url(&mut events, url, &mux).await?)?;
     let run = async move {
         let mut writer = JoinSet::new();
         writer.spawn(write(target, to_write, Arc::clone(&mux)));
@@ -68,17 +66,18 @@ pub(crate) async fn start(
 
 /// Reads the URL for messages from the `endpoint` event. Another origin than `url`'s is refused: configured
 /// credentials go to that URL.
-async fn message_url(events: &mut Events, url: &Url) -> Result<Url, LinkError> {
+async fn message_url(events: &mut Events, url: &Url, mux: &Mux) -> Result<Url, LinkError> {
     while let Some(event) = events.next().await? {
         if event.name.as_deref() == Some("endpoint") {
+            let secrets = Secrets::new(mux.inbound.secrets.load_full());
+            let said = |bytes: &[u8]| ServerWords::new(bytes, &secrets);
             let target = url.join(std::str::from_utf8(&event.data).unwrap_or_default().trim());
-            let target =
-                target.map_err(|_| LinkError::Protocol("the endpoint event is no URL".to_owned()))?;
-            return if target.origin() == url.origin() {
-                Ok(target)
-            } else {
-                Err(LinkError::Protocol("the endpoint event names another origin".to_owned()))
+            let reason = match target {
+                Ok(target) if target.origin() == url.origin() => return Ok(target),
+                Ok(_) => "the endpoint event names another origin",
+                Err(_) => "the endpoint event is no URL",
             };
+            return Err(LinkError::Unreadable { reason, said: said(&event.data) });
         }
     }
     Err(LinkError::Closed { detail: "the stream ended before its endpoint event".to_owned() })
@@ -98,16 +97,16 @@ async fn read(mut events: Events, mux: &Mux) -> String {
 /// Sends notifications one by one, since their order counts, and requests side by side: some servers accept a
 /// message only after they have worked it off.
 async fn write(target: Endpoint, mut messages: mpsc::Receiver<QueuedMessage>, mux: Arc<Mux>) {
-    let mut notifications = Notifications::start(target.clone());
+    let mut notifications = Notifications::start(target.clone(), Arc::clone(&mux));
     let mut requests = JoinSet::new();
     while let Some(QueuedMessage { id, message }) = messages.recv().await {
         let Some(id) = id else {
             notifications.send(message).await;
             continue;
         };
-        let (mux, sent) = (Arc::clone(&mux), post(target.clone(), message));
+        let (mux, target) = (Arc::clone(&mux), target.clone());
         requests.spawn(async move {
-            if let Err(error) = sent.await {
+            if let Err(error) = post(target, message, &mux).await {
                 mux.fail(id, error);
             }
         });
@@ -116,22 +115,39 @@ async fn write(target: Endpoint, mut messages: mpsc::Receiver<QueuedMessage>, mu
 }
 
 /// Posts a message; the server must accept it in time.
-async fn post(target: Endpoint, message: Bytes) -> Result<(), LinkError> {
+async fn post(target: Endpoint, message: Bytes, mux: &Mux) -> Result<(), LinkError> {
     let accepted = async {
         let headers = target.post_headers();
         let response = target.post(headers, message, Purpose::Call).await?;
-        let (head, rest) = response.into_parts();
-        body::drain(rest);
-        match head.status {
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                Err(LinkError::refused(head.status, &head.headers))
-            }
-            status if status.is_success() => Ok(()),
-            status => Err(LinkError::Status(status)),
+        if !response.status().is_success() {
+            return Err(refusal(&target, mux, response).await);
         }
+        body::drain(response.into_body());
+        Ok(())
     };
     let stuck = LinkError::Closed { detail: "a message was not accepted in time".to_owned() };
     timeout(ACCEPT_TIMEOUT, accepted).await.unwrap_or(Err(stuck))
+}
+
+/// Returns the error of a response whose status is no success.
+async fn refusal(endpoint: &Endpoint, mux: &Mux, response: Response<ResponseBody>) -> LinkError {
+    let (head, said) = words(endpoint, mux, response).await;
+    match head.status {
+        status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
+            LinkError::refused(status, &head.headers, said)
+        }
+        status => LinkError::Status(HttpRefusal::new(status, &head.headers, said)),
+    }
+}
+
+/// Reads the beginning of a response without the secrets that the server was sent.
+async fn words(endpoint: &Endpoint, mux: &Mux, response: Response<ResponseBody>) -> (Parts, ServerWords) {
+    let (mut head, body) = response.into_parts();
+    let proof = head.extensions.remove();
+    let secrets = endpoint.secrets(mux.inbound.secrets.load_full(), proof.as_ref());
+    let body = link_error::beginning(body).await;
+    let said = ServerWords::new(&link_error::telling(head.status, &head.headers, &body), &secrets);
+    (head, said)
 }
 
 /// Messages that wait for no answer, sent one after the other by a task of their own.
@@ -144,12 +160,12 @@ struct Notifications {
 }
 
 impl Notifications {
-    fn start(target: Endpoint) -> Self {
+    fn start(target: Endpoint, mux: Arc<Mux>) -> Self {
         let (queue, mut queued) = mpsc::channel::<(Bytes, oneshot::Sender<()>)>(MAX_QUEUED_NOTIFICATIONS);
         let mut sender = JoinSet::new();
         sender.spawn(async move {
             while let Some((message, accepted)) = queued.recv().await {
-                if let Err(error) = post(target.clone(), message).await {
+                if let Err(error) = post(target.clone(), message, &mux).await {
                     tracing::debug!(error = error.detail(), "a notification did not reach the backend");
                 }
                 drop(accepted);

@@ -1,6 +1,7 @@
 //! Stdio transport: a child process that speaks newline-delimited JSON on its standard streams, in a process
 //! group of its own that ends with the connection.
 
+mod framing;
 mod last_words;
 pub(crate) mod orphan_guard;
 mod program_activity;
@@ -26,6 +27,7 @@ use vmcp_config::Secret;
 use vmcp_config::rules::NamePattern;
 use vmcp_wire::rpc;
 
+use self::framing::{Framing, Output};
 pub(crate) use self::last_words::LastWords;
 use self::orphan_guard::{OrphanGuard, WatchedGroup};
 pub(crate) use self::program_activity::ProgramActivity;
@@ -75,8 +77,6 @@ const INHERITED_VARIABLES: [&str; 37] = [
     "AWS_PROFILE",
     "AWS_REGION",
 ];
-/// Bytes of a line on standard output that is no message, which are kept to explain a failure.
-const MAX_STRAY_BYTES: usize = 200;
 /// Number of the signal that asks a process to end.
 const SIGTERM: i32 = 15;
 /// Time for the exit status to follow the end of standard output; a grandchild that lives on may hold it back
@@ -233,18 +233,18 @@ fn is_inherited(name: &OsStr, patterns: &[NamePattern]) -> bool {
 async fn read(stdout: ChildStdout, limit: usize, mux: &Mux, words: &LastWords) -> String {
     let mut reader = BufReader::with_capacity(64 * 1024, stdout);
     let mut line = Vec::new();
+    let mut framing = Framing::new(limit);
     loop {
         // The buffer may hold hundreds of lines: other tasks and timers have their turn between them.
         coop::consume_budget().await;
         match next_line(&mut reader, &mut line, limit).await {
             Ok(LineRead::Whole) => {
                 let text = line.trim_ascii();
-                if text.first() == Some(&b'{') {
-                    mux.receive(&Bytes::copy_from_slice(text));
-                } else if !text.is_empty() {
-                    mux.ignore("a line that is no JSON object", text);
-                    let said = text.get(..MAX_STRAY_BYTES).unwrap_or(text);
-                    words.push(&format!("on standard output: {}", String::from_utf8_lossy(said)));
+                let is_message = !framing.is_open()
+                    && text.first() == Some(&b'{')
+                    && mux.try_receive(&Bytes::copy_from_slice(text)).is_ok();
+                if !is_message {
+                    take(framing.line(text), mux, words);
                 }
             }
             Ok(LineRead::TooLong) => return format!("wrote a line longer than the limit of {limit} bytes"),
@@ -255,6 +255,24 @@ async fn read(stdout: ChildStdout, limit: usize, mux: &Mux, words: &LastWords) -
         if line.capacity() > 1024 * 1024 {
             line = Vec::new();
         }
+    }
+}
+
+/// Hands output that is not one message a line to the multiplexer, and keeps what is no message.
+fn take(output: Vec<Output>, mux: &Mux, words: &LastWords) {
+    for output in output {
+        let stray = match output {
+            Output::Message(message) | Output::Aside(message) => {
+                let message = Bytes::from(message);
+                match mux.try_receive(&message) {
+                    Ok(()) => continue,
+                    Err(_) => String::from_utf8_lossy(&message).into_owned(),
+                }
+            }
+            Output::Stray(stray) => stray,
+        };
+        let said = mux.ignore("a line that is no message", stray.as_bytes());
+        words.push(&format!("on standard output{said}"));
     }
 }
 

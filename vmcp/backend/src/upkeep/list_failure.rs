@@ -48,7 +48,7 @@ impl ListFailure {
         match self {
             Self::Endless => false,
             // The path, the method or the kind of request does not exist.
-            Self::Link(LinkError::Status(status)) if matches!(status.as_u16(), 404 | 405 | 501) => {
+            Self::Link(LinkError::Status(refusal)) if matches!(refusal.status.as_u16(), 404 | 405 | 501) => {
                 list == List::Tools
             }
             _ => !self.is_usual(list),

@@ -252,8 +252,8 @@ fn lists(server: &ServerProfile) -> Vec<String> {
 /// True if asking again is useless. A gateway in between that answers 502 will not do so for ever.
 fn is_final(error: &LinkError) -> bool {
     match error {
-        LinkError::Refused { .. } | LinkError::Protocol(_) => true,
-        LinkError::Status(status) => status.is_client_error(),
+        LinkError::Refused { .. } | LinkError::Protocol(_) | LinkError::Unreadable { .. } => true,
+        LinkError::Status(refusal) => refusal.is_client_error(),
         _ => false,
     }
 }

@@ -155,7 +155,7 @@ async fn an_error_says_how_far_its_call_got() {
     let backend = Backend::start(spec("b", server.transport()), settings(), None);
     let error =
         backend.request(Request { deadline, ..Request::new("tools/call", &params) }).await.unwrap_err();
-    assert_eq!(error, CallError::Timeout { after: deadline, transmission: Transmission::NotSent });
+    assert_eq!(error, CallError::timeout(deadline, Transmission::NotSent));
     backend.stop().await;
 }
 

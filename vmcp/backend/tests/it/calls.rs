@@ -126,10 +126,7 @@ async fn a_stream_that_never_pauses_does_not_outlast_the_deadline() {
         }
     });
     let answer = tokio::time::timeout(PATIENCE, call).await.expect("an end in time").unwrap();
-    assert_eq!(
-        answer.unwrap_err(),
-        CallError::Timeout { after: deadline, transmission: Transmission::Unknown }
-    );
+    assert_eq!(answer.unwrap_err(), CallError::timeout(deadline, Transmission::Unknown));
 }
 
 #[tokio::test]
@@ -140,7 +137,7 @@ async fn a_call_that_takes_too_long_is_cancelled_at_a_legacy_backend() {
     let deadline = Duration::from_millis(300);
     let error =
         backend.request(Request { deadline, ..Request::new("tools/call", &params) }).await.unwrap_err();
-    assert_eq!(error, CallError::Timeout { after: deadline, transmission: Transmission::Unknown });
+    assert_eq!(error, CallError::timeout(deadline, Transmission::Unknown));
     let cancelled = eventually("cancellation", || server.asked("notifications/cancelled").pop()).await;
     assert_eq!(cancelled.body["params"]["requestId"], server.asked("tools/call")[0].body["id"]);
     assert_eq!(cancelled.header("mcp-session-id"), Some("s1"));

@@ -48,7 +48,7 @@ fn shell_with(handler: &str, env: &[(&str, &str)]) -> Transport {
 }
 
 /// The handshake of a legacy server; `call` handles the rest.
-fn legacy(call: &str) -> String {
+pub(crate) fn legacy(call: &str) -> String {
     format!(
         "case $method in initialize) reply \"$initialized\";; tools/list) reply \"$tools\";; \
          server/discover) refuse;; notifications/initialized) ;; *) {call};; esac"

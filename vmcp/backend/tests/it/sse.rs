@@ -61,7 +61,8 @@ async fn credentials_do_not_follow_to_another_origin() {
     let settings = BackendSettings { max_connection_retries: 0, ..settings() };
     let backend = Backend::start(spec("b", transport(&server)), settings, None);
     let status = wait_for_state(&backend, BackendState::Failed).await;
-    assert!(status.last_error.unwrap().contains("another origin"));
+    let error = status.last_error.unwrap();
+    assert!(error.contains("another origin: http://example.invalid/messages"), "{error}");
     backend.stop().await;
 }
 

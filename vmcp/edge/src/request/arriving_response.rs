@@ -114,7 +114,7 @@ impl Relay {
 }
 
 fn protocol_error(error: &ArrivalError) -> CallError {
-    CallError::Protocol { reason: error.to_string() }
+    CallError::protocol(error.to_string())
 }
 
 /// Records, counts and logs an answer that broke off.

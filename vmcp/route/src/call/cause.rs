@@ -8,17 +8,20 @@ use vmcp_engine::engine::Snapshot;
 /// Most characters of a cause: an error is often a whole page of a program's output.
 pub(crate) const MAX_CAUSE_CHARACTERS: usize = 300;
 
-/// Adds the backend's last error to that of a call that could not be sent or got no answer, where
-/// [`may_be_shown`].
-pub(super) fn explain(error: CallError, snapshot: &Snapshot, backend: &str) -> CallError {
+/// Adds what is known about the cause, where [`may_be_shown`]: the words of the server about this call, else
+/// the backend's last error to a call that could not be sent or got no answer.
+pub(super) fn explain(mut error: CallError, snapshot: &Snapshot, backend: &str) -> CallError {
+    if !may_be_shown(snapshot) || error.show_detail(MAX_CAUSE_CHARACTERS) {
+        return error;
+    }
     match error {
-        CallError::Unavailable { reason, transmission } if may_be_shown(snapshot) => {
+        CallError::Unavailable { reason, transmission, detail } => {
             let status = snapshot.backends.get(backend).map(Backend::status);
             let reason = match status.and_then(|status| status.last_error) {
                 Some(cause) => with_cause(&reason, &cause),
                 None => reason,
             };
-            CallError::Unavailable { reason, transmission }
+            CallError::Unavailable { reason, transmission, detail }
         }
         error => error,
     }
@@ -35,8 +38,11 @@ pub(crate) fn shortened(cause: &str) -> String {
 }
 
 fn with_cause(reason: &str, cause: &str) -> String {
-    let cause = shortened(cause);
-    if cause.starts_with(reason) { cause } else { format!("{reason} ({cause})") }
+    // The last error may be of this call: "tools/call failed: REASON".
+    match cause.find(reason).and_then(|at| cause.get(at..)) {
+        Some(cause) => shortened(cause),
+        None => format!("{reason} ({})", shortened(cause)),
+    }
 }
 
 #[cfg(test)]
@@ -48,6 +54,8 @@ mod tests {
         let timeout = "connection timeout after 30s: no such host";
         assert_eq!(with_cause("connection timeout", timeout), timeout);
         assert_eq!(with_cause("the connection has ended", "exited"), "the connection has ended (exited)");
+        let refused = "credentials were refused (HTTP 403)";
+        assert_eq!(with_cause(refused, &format!("tools/call failed: {refused}")), refused);
         assert_eq!(shortened(&"é".repeat(1000)).chars().count(), MAX_CAUSE_CHARACTERS);
     }
 }

@@ -74,9 +74,7 @@ impl<'a> InputRounds<'a> {
         match answered {
             Ok(Ok(repeated)) => Ok(Next::Repeat(repeated)),
             Ok(Err(ended)) => Ok(Next::Error(ended)),
-            Err(_) => {
-                Err(CallError::Timeout { after: self.answer_timeout, transmission: Transmission::Sent })
-            }
+            Err(_) => Err(CallError::timeout(self.answer_timeout, Transmission::Sent)),
         }
     }
 }

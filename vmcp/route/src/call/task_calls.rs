@@ -39,8 +39,7 @@ pub(super) fn learn(
                 return Ok(());
             }
             if !takes_tasks(context.caller) {
-                let reason = "it answered with a task, which the client does not take".to_owned();
-                return Err(CallError::Protocol { reason });
+                return Err(CallError::protocol("it answered with a task, which the client does not take"));
             }
         }
     }

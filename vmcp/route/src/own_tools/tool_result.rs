@@ -128,10 +128,10 @@ impl<'a> CallFailure<'a> {
     /// Makes the failure of a call that its backend did not answer.
     pub(super) fn of_call(server: &'a str, tool: &'a str, error: &CallError) -> Self {
         let (kind, text) = match error {
-            CallError::Timeout { after, .. } => {
+            CallError::Timeout { after, detail, .. } => {
                 // Rounded to a tenth: the measured time is a little more than the deadline.
                 let seconds = (after.as_secs_f64() * 10.0).round() / 10.0;
-                (ErrorType::TimeoutError, format!("Tool call timed out after {seconds} seconds"))
+                (ErrorType::TimeoutError, format!("Tool call timed out after {seconds} seconds{detail}"))
             }
             CallError::CircuitOpen { .. } => (ErrorType::CircuitOpen, error.to_string()),
             CallError::RateLimited { .. } => (ErrorType::RateLimited, error.to_string()),
@@ -210,8 +210,7 @@ mod tests {
 
     #[test]
     fn a_timeout_reads_as_required() {
-        let error =
-            CallError::Timeout { after: Duration::from_millis(1012), transmission: Transmission::Unknown };
+        let error = CallError::timeout(Duration::from_millis(1012), Transmission::Unknown);
         let result = value(&CallFailure::of_call("s", "t", &error).to_result());
         assert_eq!(result["isError"], true);
         assert_eq!(result["content"][0]["text"], "Tool call timed out after 1 seconds");

@@ -205,7 +205,7 @@ async fn page(
     let call = call::authorize(context, context.start_record(Origin::Client), target, None)?;
     Ok(match params.with(&[("cursor", cursor.as_deref())]) {
         Ok(params) => call.call(&params).await,
-        Err(error) => Err(CallError::Protocol { reason: error.to_string() }),
+        Err(error) => Err(CallError::protocol(error.to_string())),
     })
 }
 

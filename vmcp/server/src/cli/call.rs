@@ -15,6 +15,7 @@ use super::connection::{self, CallFailure, Connection, Readiness, ServerOptions,
 use super::console::failure::{CommandFailure, Exit};
 use super::console::output::{self, OutputFormat};
 use super::console::{progress, tool_result};
+use super::doctor::remedies;
 use super::options::GlobalOptions;
 
 use vmcp_engine::optim::names::own_name;
@@ -149,7 +150,12 @@ fn explain(name: &str, result: &Value) -> CommandFailure {
                     failure.remedy(format!("`vmcp tools {name}` shows what it takes, with an example"))
                 }
                 "TimeoutError" => failure.remedy("allow it more time with --timeout"),
-                _ => failure.remedy("`vmcp doctor` looks at the backend"),
+                "NotConfirmed" => failure.remedy(
+                    "a client that shows questions can call it; `aggregation.confirm` names the tools that ask",
+                ),
+                _ => failure.remedy(of("server").and_then(|server| remedies::for_error(server, error)).unwrap_or_else(
+                    || "`vmcp doctor` looks at the backend".to_owned(),
+                )),
             }
         }
         _ => CommandFailure::new(tool_result::text(result)),

@@ -36,12 +36,28 @@ pub(super) struct Arguments {
     server_options: ServerOptions,
 }
 
+/// Begin of the last error of a backend that a call of a client met.
+const CALLS: [&str; 4] = ["tools/call", "prompts/get", "resources/read", "completion/complete"];
+
+/// Keeps errors of calls, which the listing that doctor asks for has cleared: a server may list its tools and
+/// refuse each call.
+fn keep_call_errors(now: &mut [BackendStatus], before: &[BackendStatus]) {
+    for backend in now.iter_mut().filter(|backend| backend.last_error.is_none()) {
+        let former = before.iter().find(|former| former.name == backend.name);
+        let error = former.and_then(|former| former.last_error.as_ref());
+        let of_call = |error: &&String| CALLS.iter().any(|call| error.starts_with(call));
+        backend.last_error = error.filter(of_call).cloned();
+    }
+}
+
 /// Runs the command.
 pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
     let Arguments { backend: only, output: format, server_options } = arguments;
     connection::with_connection(global, &server_options, &Readiness::Backends, async |connection| {
+        let before = connection.status().await?;
         connection.refresh_backends(server_options.wait).await?;
-        let status = connection.status().await?;
+        let mut status = connection.status().await?;
+        keep_call_errors(&mut status.backends, &before.backends);
         let mut findings = Vec::new();
         let file = global.load_if_any().unwrap_or_else(|failure| {
             findings.push(Finding::broken("configuration", failure.message(), "mend the file"));
@@ -92,4 +108,25 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
         let broken = findings.iter().any(|finding| finding.health == Health::Broken);
         Ok(if broken { Exit::Failed } else { Exit::Done })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_a_call_outlives_the_listing_that_doctor_asks_for() {
+        let status = |name: &str, last_error: Option<&str>| BackendStatus {
+            name: name.to_owned(),
+            last_error: last_error.map(str::to_owned),
+            ..BackendStatus::default()
+        };
+        let quota = "tools/call failed: HTTP status 402: no quota";
+        let before =
+            [status("a", Some(quota)), status("b", Some("cannot connect: refused")), status("c", None)];
+        let mut now = [status("a", None), status("b", None), status("c", Some("listing failed"))];
+        keep_call_errors(&mut now, &before);
+        let errors = now.map(|backend| backend.last_error);
+        assert_eq!(errors, [Some(quota.to_owned()), None, Some("listing failed".to_owned())]);
+    }
 }

@@ -100,6 +100,11 @@ impl Events {
         self.fields.id.as_deref()
     }
 
+    /// The type of the event that ended last; `None` means `message`.
+    pub(in crate::transport) fn name(&self) -> Option<&str> {
+        self.fields.event.as_deref()
+    }
+
     /// True if the stream has brought an event.
     pub(in crate::transport) fn any(&self) -> bool {
         self.any

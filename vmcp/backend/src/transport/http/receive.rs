@@ -1,6 +1,8 @@
 //! Reads answers: the HTTP response to a request, as JSON or as a stream of server-sent events.
 
-use http::header::HeaderValue;
+use std::sync::atomic::Ordering;
+
+use http::header::{HeaderMap, HeaderValue};
 use http::{Response, StatusCode};
 use serde_json::value::RawValue;
 use tokio::time::sleep;
@@ -8,20 +10,42 @@ use vmcp_json::byte_rope::ByteRope;
 use vmcp_json::object::Object;
 use vmcp_wire::envelope::{EnvelopeError, Message};
 use vmcp_wire::era::Era;
-use vmcp_wire::lists::{pages::List, pages::absent_result};
-use vmcp_wire::payload::{self, ScanError, ScannedKeys, Scanner};
+use vmcp_wire::lists::pages::{List, absent_result};
+use vmcp_wire::payload::{self, LooseReply, ScanError, ScannedKeys, Scanner};
 use vmcp_wire::{codes, methods};
 
 use super::Http;
 use super::begun_answer::{BegunAnswer, ReceivedAnswer};
-use super::headers::{LAST_EVENT, SESSION};
+use super::headers::LAST_EVENT;
 use super::resumption::Resumptions;
 use super::session_doubt::SessionDoubt;
 use crate::http_client::ResponseBody;
 use crate::request::{Request, RpcOutcome};
 use crate::transport::body::{self, Answer, AnswerSource, Events};
-use crate::transport::endpoint::is_event_stream;
-use crate::transport::link_error::LinkError;
+use crate::transport::endpoint::{SentProof, is_event_stream};
+use crate::transport::link_error::{self, HttpRefusal, LinkError, ServerWords};
+
+/// Messages of one batch that are read; further ones are left out.
+pub(super) const MAX_BATCH: usize = 1000;
+/// Characters of an event's name in the log.
+const MAX_EVENT_NAME: usize = 40;
+
+/// An answer in which the scanner found none to the request.
+struct UnusualAnswer<'a> {
+    id: u64,
+    method: &'a str,
+    era: Era,
+    status: StatusCode,
+    headers: &'a HeaderMap,
+    bytes: &'a [u8],
+}
+
+/// Events of one stream that are no messages.
+struct Skipped {
+    proof: Option<SentProof>,
+    /// Beginning of the last one.
+    last: Option<ServerWords>,
+}
 
 /// A step of reading a stream.
 enum Step {
@@ -44,34 +68,25 @@ impl Http {
         response: Response<ResponseBody>,
     ) -> Result<ReceivedAnswer, LinkError> {
         let method = request.method;
-        let (parts, mut body) = response.into_parts();
+        let (mut parts, mut body) = response.into_parts();
         let status = parts.status;
+        let proof = parts.extensions.remove();
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            let refused = LinkError::refused(status, &parts.headers);
-            if self.has_session() {
-                // Some servers refuse a session that they do not know as they refuse credentials.
-                let said = body::read(&mut body, &self.0.limits, None).await;
-                if let Ok(Answer::Whole(said, _)) = said
-                    && let doubt = SessionDoubt::read(&said.into_bytes())
-                    && doubt.speaks_of_session
-                {
-                    return Err(LinkError::RefusedInDoubt { refused: Box::new(refused), doubt });
-                }
-            } else {
-                body::drain(body);
+            let beginning = link_error::beginning(body).await;
+            let refused = LinkError::refused(status, &parts.headers, self.words(&beginning, proof.as_ref()));
+            // Some servers refuse a session that they do not know as they refuse credentials.
+            let doubt = SessionDoubt::read(&beginning);
+            if self.has_session() && doubt.speaks_of_session {
+                return Err(LinkError::RefusedInDoubt { refused: Box::new(refused), doubt });
             }
             return Err(refused);
-        }
-        if method == methods::INITIALIZE
-            && let Some(session) = parts.headers.get(SESSION)
-        {
-            self.opened(session);
         }
         let ours = id.to_string();
         let begun_for = request.stream.then_some(&*ours);
         if status.is_success() && is_event_stream(&parts.headers) {
             // Boxed: a JSON answer does not carry the state of reading events.
-            return Box::pin(self.stream(id, Events::new(body, &self.0.limits), begun_for)).await;
+            let skipped = Skipped { proof, last: None };
+            return Box::pin(self.stream(id, Events::new(body, &self.0.limits), begun_for, skipped)).await;
         }
         let begun_for = begun_for.filter(|_| status.is_success());
         let (pieces, scanned) = match body::read(&mut body, &self.0.limits, begun_for).await? {
@@ -88,18 +103,17 @@ impl Http {
             },
             Ok(_) | Err(_) => pieces.into_bytes(),
         };
-        self.unusual_answer(id, method, era, status, &bytes).map(ReceivedAnswer::Whole)
+        let unusual = UnusualAnswer { id, method, era, status, headers: &parts.headers, bytes: &bytes };
+        Box::pin(self.unusual_answer(unusual, proof.as_ref())).await.map(ReceivedAnswer::Whole)
     }
 
     /// Says what an answer is in which the scanner found none to this request: rare, so a full parse may.
-    fn unusual_answer(
+    async fn unusual_answer(
         &self,
-        id: u64,
-        method: &str,
-        era: Era,
-        status: StatusCode,
-        bytes: &[u8],
+        answer: UnusualAnswer<'_>,
+        proof: Option<&SentProof>,
     ) -> Result<RpcOutcome, LinkError> {
+        let UnusualAnswer { id, method, era, status, headers, bytes } = answer;
         let message = Message::parse(bytes);
         let names_us = is_about(id, &message);
         let in_doubt = match era {
@@ -111,21 +125,72 @@ impl Http {
                 Ok(Message::Error(error)) => Some(error.error.to_owned()),
                 _ => None,
             };
-            return Err(LinkError::SessionInDoubt { status, error, doubt: SessionDoubt::read(bytes) });
+            let (doubt, said) = (SessionDoubt::read(bytes), self.words(bytes, proof));
+            return Err(LinkError::SessionInDoubt { status, error, doubt, said });
         }
-        match message {
+        match &message {
             Ok(Message::Response(response)) if status.is_success() && response.id.get() == id.to_string() => {
-                Ok(RpcOutcome::result(response.result))
+                return Ok(RpcOutcome::result(response.result));
             }
-            Ok(Message::Error(error)) => Ok(RpcOutcome::error(error.error)),
-            _ if !status.is_success() => Err(LinkError::Status(status)),
-            Err(_) if let Some(absent) = absent_list(id, method, bytes) => Ok(RpcOutcome::result(absent)),
-            Ok(_) => Err(LinkError::Protocol("the answer is not the response to our request".to_owned())),
-            Err(_) if bytes.is_empty() => {
-                Err(LinkError::Protocol("a request was answered without a body".to_owned()))
-            }
-            Err(error) => Err(LinkError::Protocol(error.to_string())),
+            Ok(Message::Error(error)) => return Ok(RpcOutcome::error(error.error)),
+            _ => {}
         }
+        let said = self.words(&link_error::telling(status, headers, bytes), proof);
+        if !status.is_success() {
+            return Err(LinkError::Status(HttpRefusal::new(status, headers, said)));
+        }
+        if let Some(absent) = absent_list(id, method, bytes).filter(|_| message.is_err()) {
+            return Ok(RpcOutcome::result(absent));
+        }
+        if let Some(outcome) = self.batched_answer(id, bytes).await {
+            return Ok(outcome);
+        }
+        match payload::loose_reply(bytes) {
+            // The only answer on this response: it needs no id.
+            Some(LooseReply { id: named, reply: Some(reply) }) if named.is_none_or(|named| named == id) => {
+                Ok(reply.into())
+            }
+            _ => Err(LinkError::Unreadable { reason: fault(bytes), said }),
+        }
+    }
+
+    /// Takes the messages of a JSON-RPC batch; returns the answer to request `id`, if it is among them.
+    async fn batched_answer(&self, id: u64, bytes: &[u8]) -> Option<RpcOutcome> {
+        let mut answer = None;
+        for message in payload::batch(bytes).unwrap_or_default().into_iter().take(MAX_BATCH) {
+            let bytes = message.get().as_bytes();
+            match Message::parse(bytes) {
+                Ok(message @ (Message::Notification(_) | Message::Request(_))) => {
+                    self.handle_aside(&message, bytes, id).await;
+                }
+                _ => answer = answer.or_else(|| answer_to(id, bytes)?.ok()),
+            }
+        }
+        answer
+    }
+
+    /// Returns what a server said, without the secrets that it was sent.
+    pub(in crate::transport) fn words(&self, bytes: &[u8], proof: Option<&SentProof>) -> ServerWords {
+        let opening = self.0.proof.load();
+        let proof = proof.or(opening.as_deref());
+        let mut secrets = self.0.endpoint.secrets(self.0.inbound.secrets.load_full(), proof);
+        secrets.add_headers(&self.session_headers());
+        ServerWords::new(bytes, &secrets)
+    }
+
+    /// Skips an event that is no message. The first of a connection is worth a line, not a warning: some
+    /// servers keep their streams alive by such events.
+    pub(super) fn skip(&self, name: Option<&str>, bytes: &[u8], proof: Option<&SentProof>) -> ServerWords {
+        let words = self.words(bytes, proof);
+        let (event, start) = (name.unwrap_or("message"), words.as_str());
+        let event: String = event.chars().take(MAX_EVENT_NAME).collect();
+        if self.0.skipped.swap(true, Ordering::Relaxed) {
+            tracing::debug!(event, start, "skipped an event that is no message");
+        } else {
+            let text = "skipped an event that is no message; further ones are logged at debug level";
+            tracing::info!(event, start, "{text}");
+        }
+        words
     }
 
     /// True if the server may not know the session: a ping tells. The specification wants 404; servers answer
@@ -154,25 +219,30 @@ impl Http {
         id: u64,
         events: Events,
         begun_for: Option<&str>,
+        mut skipped: Skipped,
     ) -> Result<ReceivedAnswer, LinkError> {
         let mut events = Box::new(events);
         let mut last_event = None;
         let mut resumptions = Resumptions::default();
         loop {
-            let ended = match self.until_answer(id, &mut events, &mut last_event, begun_for).await {
-                Ok(Step::Answer(outcome)) => {
-                    events.drain();
-                    return Ok(ReceivedAnswer::Whole(outcome));
-                }
-                Ok(Step::Begun(scanner, so_far)) => {
-                    let source = AnswerSource::Event(events);
-                    return Ok(ReceivedAnswer::Begun(BegunAnswer { scanner, so_far, source }));
-                }
-                Ok(Step::End) => {
-                    LinkError::Closed { detail: "the stream ended before the answer".to_owned() }
-                }
-                Err(error) => error,
-            };
+            let ended =
+                match self.until_answer(id, &mut events, &mut last_event, begun_for, &mut skipped).await {
+                    Ok(Step::Answer(outcome)) => {
+                        events.drain();
+                        return Ok(ReceivedAnswer::Whole(outcome));
+                    }
+                    Ok(Step::Begun(scanner, so_far)) => {
+                        let source = AnswerSource::Event(events);
+                        return Ok(ReceivedAnswer::Begun(BegunAnswer { scanner, so_far, source }));
+                    }
+                    Ok(Step::End) => {
+                        let detail = "the stream ended before the answer";
+                        let last = skipped.last.take().filter(|last| !last.is_empty());
+                        let brought = last.map(|last| format!("; it brought{last}")).unwrap_or_default();
+                        LinkError::Closed { detail: format!("{detail}{brought}") }
+                    }
+                    Err(error) => error,
+                };
             let resumable = matches!(ended, LinkError::Closed { .. }) && self.0.revision.get().is_some();
             let Some(last) = last_event.as_ref().filter(|_| resumable) else { return Err(ended) };
             let Some(pause) = resumptions.next_pause(events.any(), events.retry()) else { return Err(ended) };
@@ -193,6 +263,7 @@ impl Http {
         events: &mut Events,
         last_event: &mut Option<HeaderValue>,
         begun_for: Option<&str>,
+        skipped: &mut Skipped,
     ) -> Result<Step, LinkError> {
         while events.begin().await? {
             let (data, scanned) = match body::read(events, &self.0.limits, begun_for).await? {
@@ -202,7 +273,7 @@ impl Http {
             if let Some(event_id) = events.id() {
                 *last_event = HeaderValue::from_str(event_id).ok().filter(|id| !id.is_empty());
             }
-            if let Some(outcome) = self.event(id, data, scanned).await? {
+            if let Some(outcome) = self.event(id, data, scanned, events.name(), skipped).await? {
                 return Ok(Step::Answer(outcome));
             }
         }
@@ -215,6 +286,8 @@ impl Http {
         id: u64,
         data: ByteRope,
         scanned: Result<ScannedKeys, ScanError>,
+        name: Option<&str>,
+        skipped: &mut Skipped,
     ) -> Result<Option<RpcOutcome>, LinkError> {
         if data.is_empty() {
             return Ok(None);
@@ -227,24 +300,40 @@ impl Http {
             Err(_) => data,
         };
         let bytes = &*data.into_bytes();
-        match Message::parse(bytes).map_err(|error| LinkError::Protocol(error.to_string()))? {
-            Message::Response(response) if response.id.get() == id.to_string() => {
-                Ok(Some(RpcOutcome::result(response.result)))
+        match Message::parse(bytes) {
+            Ok(Message::Error(error)) if error.id.is_none() => Ok(Some(RpcOutcome::error(error.error))),
+            Ok(message @ (Message::Notification(_) | Message::Request(_))) => {
+                self.handle_aside(&message, bytes, id).await;
+                Ok(None)
             }
-            Message::Error(error) if error.id.is_none_or(|of| of.get() == id.to_string()) => {
-                Ok(Some(RpcOutcome::error(error.error)))
-            }
+            read => match answer_to(id, bytes) {
+                Some(Ok(outcome)) => Ok(Some(outcome)),
+                // The answer, and unreadable: no better one will come.
+                Some(Err(reason)) => {
+                    let said = self.words(bytes, skipped.proof.as_ref());
+                    Err(LinkError::Unreadable { reason, said })
+                }
+                None => {
+                    let answer = Box::pin(self.batched_answer(id, bytes)).await;
+                    if answer.is_none() && read.is_err() && payload::batch(bytes).is_none() {
+                        skipped.last = Some(self.skip(name, bytes, skipped.proof.as_ref()));
+                    }
+                    Ok(answer)
+                }
+            },
+        }
+    }
+
+    /// Takes a notification or a request that came on the stream of request `id`.
+    async fn handle_aside(&self, message: &Message<'_>, bytes: &[u8], id: u64) {
+        match message {
             Message::Notification(notification) => {
-                if let Some(delivery) = self.0.inbound.notification(&notification, bytes, Some(id)) {
+                if let Some(delivery) = self.0.inbound.notification(notification, bytes, Some(id)) {
                     delivery.send().await;
                 }
-                Ok(None)
             }
-            Message::Request(request) => {
-                self.handle_request(&request, Some(id)).await;
-                Ok(None)
-            }
-            Message::Response(_) | Message::Error(_) => Ok(None),
+            Message::Request(request) => self.handle_request(request, Some(id)).await,
+            Message::Response(_) | Message::Error(_) => {}
         }
     }
 }
@@ -252,6 +341,36 @@ impl Http {
 /// Returns the result of an answer that lists nothing by `null` or `[]`.
 fn absent_list<'a>(id: u64, method: &str, answer: &'a [u8]) -> Option<&'a RawValue> {
     List::of_method(method).and_then(|_| absent_result(answer, &id.to_string()))
+}
+
+/// Reads a message that answers request `id`, leniently; `Err`: it is that answer, and unreadable for this
+/// reason.
+fn answer_to(id: u64, bytes: &[u8]) -> Option<Result<RpcOutcome, &'static str>> {
+    let LooseReply { id: named, reply } = payload::loose_reply(bytes).filter(|read| read.id == Some(id))?;
+    debug_assert_eq!(named, Some(id));
+    Some(reply.map(Into::into).ok_or_else(|| fault(bytes)))
+}
+
+/// Returns what is wrong with an answer that cannot be read.
+fn fault(bytes: &[u8]) -> &'static str {
+    let text = bytes.trim_ascii();
+    let object = || serde_json::from_slice::<&RawValue>(text).ok().and_then(|raw| Object::parse(raw).ok());
+    if text.is_empty() {
+        return "a request was answered without a body";
+    }
+    if text.starts_with(b"<") {
+        return "the answer is a page, not JSON";
+    }
+    match (serde_json::from_slice::<&RawValue>(text), object()) {
+        (Err(_), _) => "the answer is not JSON",
+        (Ok(_), Some(object)) if object.get("result").is_some() && object.get("id").is_some() => {
+            match object.text("result") {
+                Some(result) if result.starts_with('{') => "the answer is not the response to our request",
+                _ => "the answer has no object as its result",
+            }
+        }
+        (Ok(_), _) => "the answer is no JSON-RPC message",
+    }
 }
 
 /// True if the server may not be modern any more. Modern servers refuse with 400 too, but name the request;

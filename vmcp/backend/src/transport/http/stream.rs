@@ -9,13 +9,15 @@ use http::header::HeaderValue;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use vmcp_wire::envelope::{Message, Request};
+use vmcp_wire::payload;
 
 use super::Http;
 use super::headers::LAST_EVENT;
+use super::receive::MAX_BATCH;
 use crate::inbound::Reaction;
 use crate::policy::backoff;
 use crate::transport::body::{Event, Events};
-use crate::transport::endpoint::is_event_stream;
+use crate::transport::endpoint::{SentProof, is_event_stream};
 use crate::transport::link_error::LinkError;
 
 /// Base of the pause before a stream is opened again, and the longest that a server may set with `retry:`.
@@ -56,8 +58,10 @@ impl Http {
                         missed();
                     }
                     opened = true;
-                    let mut events = Events::new(response.into_body(), &self.0.limits);
-                    self.read(&mut events, &mut last_event).await;
+                    let (mut head, body) = response.into_parts();
+                    let proof = head.extensions.remove();
+                    let mut events = Events::new(body, &self.0.limits);
+                    self.read(&mut events, &mut last_event, proof.as_ref()).await;
                     pause = events.retry();
                 }
                 Ok(_) if !opened => return,
@@ -79,14 +83,14 @@ impl Http {
         self.0.inbound.owner().is_one()
     }
 
-    async fn read(&self, events: &mut Events, last_event: &mut LastEvent) {
+    async fn read(&self, events: &mut Events, last_event: &mut LastEvent, proof: Option<&SentProof>) {
         loop {
             match events.next().await {
                 Ok(Some(event)) => {
                     if let Some(id) = &event.id {
                         *last_event = HeaderValue::from_str(id).ok().filter(|id| !id.is_empty());
                     }
-                    self.handle_unsolicited(&event).await;
+                    self.handle_unsolicited(&event, proof).await;
                 }
                 Ok(None) => return,
                 Err(error) => return tracing::debug!(error = error.detail(), "the GET stream broke"),
@@ -94,7 +98,7 @@ impl Http {
         }
     }
 
-    async fn handle_unsolicited(&self, event: &Event) {
+    async fn handle_unsolicited(&self, event: &Event, proof: Option<&SentProof>) {
         let bytes = &*event.data;
         // Some servers begin with an event that has an id and nothing else.
         if bytes.is_empty() {
@@ -107,7 +111,20 @@ impl Http {
                 }
             }
             Ok(Message::Request(request)) => self.handle_request(&request, None).await,
-            _ => tracing::debug!("ignored an event that is neither notification nor request"),
+            Ok(Message::Response(_) | Message::Error(_)) => {
+                tracing::debug!("ignored an event that is neither notification nor request");
+            }
+            Err(_) => match payload::batch(bytes) {
+                Some(messages) => {
+                    for message in messages.into_iter().take(MAX_BATCH) {
+                        let data = Bytes::copy_from_slice(message.get().as_bytes());
+                        let event = Event { name: None, data, id: None };
+                        // Boxed: a batch may hold no batches, and the compiler cannot know.
+                        Box::pin(self.handle_unsolicited(&event, proof)).await;
+                    }
+                }
+                None => drop(self.skip(event.name.as_deref(), bytes, proof)),
+            },
         }
     }
 

@@ -2,51 +2,157 @@
 
 use vmcp_config::Transport;
 
-/// Fragments of an error message, and the remedy for it; the first entry that matches counts.
-const REMEDIES: [(&[&str], &str); 12] = [
+/// Fragments of an error message, and the remedy for it; the first entry that matches counts. Causes that
+/// vmcp names itself come before words that a server may use for anything.
+const REMEDIES: [(&[&str], &str); 31] = [
     (&["leads back"], "take vmcp out of that server's own configuration, or the server out of this one"),
+    (
+        &["environment variable `"],
+        "give the variable a value: in the environment that vmcp starts with, or in a file `.env` beside the configuration",
+    ),
+    (&["there is no secret `", "stored secrets"], "store the secret: `vmcp secret set {secret}`"),
+    (
+        &["there is no file `", "the file `"],
+        "create the file that the reference names, readable by the user that vmcp runs as",
+    ),
+    (
+        &["its working directory"],
+        "create that folder, or name another one as `cwd`; it is taken as it is written",
+    ),
+    (
+        &["EADDRINUSE", "ddress already in use", "ddress in use", "port is already", "already running"],
+        "this program may run only once, and vmcp starts one for each client: set `isolation: shared` for it; if none of vmcp's runs, another process holds its port",
+    ),
+    (
+        &["exited with", "closed its standard output"],
+        "the program ended by itself, and its last words say why; variables that it needs go into `env` or `inheritEnv`",
+    ),
+    (&["Permission denied"], "make the program executable for the user that vmcp runs as"),
     (
         &["cannot start"],
         "is the program installed, and on the PATH of vmcp? give its full path, or install it",
     ),
-    (&["lacks the scope"], "sign in for that scope too: `vmcp login NAME --scope SCOPE`"),
-    (&["a person to sign in"], "`vmcp login NAME`"),
+    (&["a person to sign in", "invalid_grant"], "`vmcp login {backend}`"),
     (
         &["(HTTP 401)", "(HTTP 403)"],
-        "if people sign in there: `vmcp login NAME`; else check the credentials in `headers` or `outgoingAuth`: are the variables set that they refer to?",
+        "if people sign in there: `vmcp login {backend}`; else check the credentials in `headers` or `outgoingAuth`: are the variables set that they refer to?",
     ),
     (
-        &["HTTP status 404", "HTTP status 405"],
-        "check the path of the `url` (mostly /mcp); an older server wants `transport: sse`",
+        &["UnknownIssuer", "unknown issuer", "self-signed", "self signed"],
+        "its certificate is of an authority that this system does not know: name the authority's certificate in `caBundlePath` of the backend, or in the variable SSL_CERT_FILE of vmcp",
+    ),
+    (
+        &["NotValidForName", "not valid for name"],
+        "the certificate is for another host name: use that one in `url`",
+    ),
+    (
+        &["certificate expired", "peer certificate: Expired"],
+        "the server's certificate has expired, or the clock of this machine is wrong",
+    ),
+    (
+        &["InvalidContentType", "wrong version number", "corrupt message"],
+        "the server does not speak TLS at this port: is it `http://`?",
+    ),
+    (
+        &["certificate", "tls", "TLS"],
+        "is it https, and is its certificate one that this system trusts? `caBundlePath` or SSL_CERT_FILE name further authorities",
+    ),
+    (
+        &["HTTP status 402", "HTTP status 429"],
+        "the server limits or bills its use: wait, ask less often, or raise the limit there",
+    ),
+    (
+        &["HTTP status 421", "Invalid Host", "nvalid host header"],
+        "the server serves other host names only: allow this one there (against DNS rebinding, SDKs allow localhost alone), or set `headers: { Host: … }`",
+    ),
+    (
+        &["HTTP status 502", "HTTP status 503", "HTTP status 504"],
+        "a proxy answers, and the server behind it does not run or is too slow: look at its log",
+    ),
+    (
+        &["does not answer with an event stream", "the endpoint event"],
+        "check the `url`; a server that speaks streamable HTTP wants no `transport: sse`",
+    ),
+    (
+        &["HTTP status 404", "HTTP status 405", "HTTP status 501", "a page, not JSON", "not JSON"],
+        "no MCP server answers at this address: check the host and the path of the `url` (mostly /mcp); an older server wants `transport: sse`",
+    ),
+    (
+        &["HTTP status 3"],
+        "the server is at another address: write the one that it names as `url`, often with a slash at its end",
+    ),
+    (&["HTTP status 5"], "the server fails by itself: what it said is above, its own log says more"),
+    (
+        &["unknown revision", "the only revision"],
+        "the server and vmcp speak no common revision of the protocol: update the server, or remove `protocolEra`",
+    ),
+    (
+        &["initialize was refused", "the answer to initialize"],
+        "the server answers, and does not want to start: mend what it says, mostly a key or a setting of its own; then `vmcp restart {backend}`",
     ),
     (&["Connection refused"], "is the server running, and is the port right?"),
     (&["dns error", "failed to lookup"], "is the host name right, and does it resolve here?"),
-    (&["certificate", "tls", "TLS"], "is it https, and is its certificate one that this system trusts?"),
     (
-        &["timeout", "timed out"],
-        "the server is too slow or hangs; proxy.connectionTimeout allows it more time",
+        &["listing failed", "listing timed out"],
+        "the server connects but does not list what it offers; its own log may say why",
+    ),
+    (
+        &["timeout", "timed out", "no answer within"],
+        "the server is too slow or hangs; `connectionTimeout` allows it more time to start, `timeout` to answer",
     ),
     (&["ended", "exited"], "the server stopped by itself; its own last words may say why"),
-    (&["listing failed"], "the server connects but does not list what it offers; its own log may say why"),
+    (&["HTTP status 4"], "the server refuses the request: what it said is above; check `url` and `headers`"),
 ];
 
 /// Words of a program that serves HTTP, and is therefore silent on its standard output.
 const SIGNS_OF_HTTP: [&str; 4] = ["http://localhost", "http://127.0.0.1", "http://0.0.0.0", "on port"];
 const SERVES_HTTP: &str =
     "this program seems to serve HTTP: name its address as `url`, or start it with its option for stdio";
+const WRITES_TEXT: &str = "this program writes text where messages belong, on its standard output, and answers nothing: is it an MCP server, started with its option for stdio? its log belongs on standard error";
+const UNKNOWN: &str =
+    "look at what the server itself logs; run this again with --local --log-level debug to see what is said";
 
-/// Returns the remedy for an error of a backend.
+/// Returns the remedy for an error of a backend, and a command to try it by hand.
 pub(in crate::cli) fn of(backend: &str, error: &str, transport: Option<&Transport>) -> String {
-    let fits = |signs: &[&str]| signs.iter().any(|sign| error.contains(sign));
-    let serves_http = error.starts_with("connection timeout") && fits(&SIGNS_OF_HTTP);
-    let known = REMEDIES.iter().find(|(signs, _)| fits(signs)).map(|(_, remedy)| *remedy);
-    let known = if serves_http { Some(SERVES_HTTP) } else { known };
-    let remedy = known.unwrap_or("run this again with --local --log-level debug to see what is said");
-    let remedy = remedy.replace("NAME", backend);
-    match transport {
+    let remedy = for_error(backend, error).unwrap_or_else(|| UNKNOWN.to_owned());
+    match transport.filter(|_| !lacks_value(error)) {
         Some(transport) => format!("{remedy}; by hand: {}", by_hand(transport)),
         None => remedy,
     }
+}
+
+/// Returns the remedy for an error of a backend, or of a call to it; `None` if the error is unknown.
+pub(in crate::cli) fn for_error(backend: &str, error: &str) -> Option<String> {
+    let fits = |signs: &[&str]| signs.iter().any(|sign| error.contains(sign));
+    if let Some(scopes) = lacking_scopes(error) {
+        let options: Vec<_> = scopes.split(' ').map(|scope| format!("--scope {scope}")).collect();
+        return Some(format!("sign in for that scope too: `vmcp login {backend} {}`", options.join(" ")));
+    }
+    let is_silent = error.contains("connection timeout");
+    let known = REMEDIES.iter().find(|(signs, _)| fits(signs)).map(|(_, remedy)| *remedy);
+    let remedy = match known {
+        _ if is_silent && fits(&SIGNS_OF_HTTP) => SERVES_HTTP,
+        _ if is_silent && fits(&["on standard output: "]) => WRITES_TEXT,
+        known => known?,
+    };
+    let secret = secret_name(error).unwrap_or("NAME");
+    Some(remedy.replace("{backend}", backend).replace("{secret}", secret))
+}
+
+/// True for a backend of whose configuration a value is missing: there is nothing to try yet.
+fn lacks_value(error: &str) -> bool {
+    ["environment variable `", "there is no secret `", "there is no file `"]
+        .iter()
+        .any(|sign| error.contains(sign))
+}
+
+fn secret_name(error: &str) -> Option<&str> {
+    Some(error.split_once("there is no secret `")?.1.split_once('`')?.0)
+}
+
+/// Returns the scopes that a token lacks. Those of the error's own words: RFC 6749 allows no blanks in one.
+fn lacking_scopes(error: &str) -> Option<&str> {
+    Some(error.split_once("lacks the scope `")?.1.split_once('`')?.0)
 }
 
 /// Returns a command with which to try a backend without vmcp. Arguments and queries are left out: they may
@@ -73,16 +179,41 @@ mod tests {
     fn errors_as_backends_have_them_lead_to_their_remedy() {
         for (error, expected) in [
             ("cannot connect: cannot start `x`: No such file or directory (os error 2)", "installed"),
+            ("cannot connect: cannot start `x`: its working directory /a does not exist", "`cwd`"),
+            ("cannot connect: cannot start `x`: Permission denied (os error 13)", "executable"),
+            ("the environment variable `A_KEY` is not set; set it", "`.env`"),
+            ("there is no secret `a`; store it", "`vmcp secret set a`"),
+            (
+                "the connection has ended: exited with exit status: 1: Error: listen EADDRINUSE :::3000",
+                "isolation: shared",
+            ),
+            ("the connection has ended: exited with exit status: 1: Error: NOTES_KEY: certificate?", "`env`"),
             ("credentials were refused (HTTP 401)", "`headers`"),
+            ("HTTP status 307: it redirects to http://127.0.0.1/mcp/", "slash"),
             ("credentials were refused (HTTP 401): the server wants a person to sign in", "`vmcp login x`"),
-            ("credentials were refused (HTTP 403): the token lacks the scope `a`", "`vmcp login x --scope"),
+            (
+                "tools/call failed: credentials were refused (HTTP 403): the token lacks the scope `a b:c`",
+                "`vmcp login x --scope a --scope b:c`",
+            ),
             ("HTTP status 404", "transport: sse"),
+            ("HTTP status 501: Unsupported method ('POST')", "`url`"),
+            ("the answer is a page, not JSON: Sign in", "`url`"),
+            ("HTTP status 503: upstream timeout", "proxy"),
+            ("HTTP status 429, try again in 5 seconds", "wait"),
+            ("HTTP status 421: Invalid Host header", "host names"),
+            ("initialize was refused: API key is missing", "`vmcp restart x`"),
             (
                 "cannot connect: client error (Connect): tcp connect error: Connection refused (os error 111)",
                 "running",
             ),
+            (
+                "cannot connect: client error (Connect): invalid peer certificate: UnknownIssuer",
+                "SSL_CERT_FILE",
+            ),
+            ("cannot connect: received corrupt message of type InvalidContentType", "`http://`"),
             ("connection timeout after 30s", "connectionTimeout"),
             ("connection timeout after 30s: on standard output: listening on port 3000", "`url`"),
+            ("connection timeout after 30s: on standard output: hello", "standard error"),
             ("something new", "--log-level debug"),
         ] {
             assert!(of("x", error, None).contains(expected), "{error}: {}", of("x", error, None));

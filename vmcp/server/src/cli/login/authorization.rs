@@ -5,19 +5,24 @@
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use http::HeaderValue;
 use http::header::{ACCEPT, WWW_AUTHENTICATE};
+use http::{HeaderValue, StatusCode};
 use reqwest::redirect::Policy;
-use rmcp::transport::auth::{AuthError, AuthorizationManager, OAuthClientConfig};
-use serde::Deserialize;
-use serde_json::json;
+use rmcp::transport::auth::{
+    AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataResolution,
+    InMemoryStateStore, OAuthClientConfig, ProtectedResourceMetadataInvalidReason, StateStore as _,
+    StoredAuthorizationState,
+};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
 use url::Url;
-use vmcp_access::outgoing::logins::Login;
+use vmcp_access::outgoing::OutgoingError;
+use vmcp_access::outgoing::logins::{CodeGrant, Login};
 use vmcp_config::{OAuthClient, Secret};
 use vmcp_error_chain::error_chain;
 
 use super::callback::{Callback, CallbackListener};
-use super::device::{DeviceLogin, Endpoints};
+use super::device::{self, DeviceLogin, Endpoints};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
 
@@ -55,30 +60,39 @@ pub(super) enum Way {
     Device,
 }
 
-/// The answer of the token endpoint.
+/// The answer of the token endpoint to a device code.
 #[derive(Deserialize)]
 pub(super) struct TokenAnswer {
     pub(super) access_token: String,
     #[serde(default)]
     pub(super) refresh_token: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "seconds")]
     pub(super) expires_in: Option<u64>,
+}
+
+/// Reads a number of seconds; some servers send a text or a decimal. Others count as not told.
+pub(super) fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    let number = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
+    Ok(number.filter(|seconds| *seconds >= 0.0).map(|seconds| seconds as u64))
 }
 
 /// Signs in; returns the tokens.
 pub(super) async fn run(plan: Plan) -> Result<Login, CommandFailure> {
     let Plan { url, client, more_scopes, port, timeout, way } = plan;
-    // The person has chosen this server: its authorization server may be at a private address, but neither a
-    // link-local one nor, unless the server itself is, a loopback one.
-    let mut manager =
-        AuthorizationManager::new_allowing_private_addresses(url.clone()).await.map_err(failed)?;
     let challenge = challenge(&url).await?;
-    let found = manager.resolve_metadata_from_challenge(challenge.as_deref()).await.map_err(failed)?;
-    if !found.source.is_discovered() {
-        return Err(CommandFailure::new(format!("{} does not say where to sign in", origin(&url)))
-            .remedy("it may want no credentials, or a key: `headers` of the backend hold that"));
+    let (mut manager, found) = discovered(&url, challenge.text.as_deref()).await?;
+    // Without metadata the endpoints have their default paths (2025-03-26), if there are any.
+    let is_told = found.source.is_discovered();
+    let nowhere = || {
+        CommandFailure::new(format!("{} does not say where to sign in", origin(&url)))
+            .remedy("it may want no credentials, or a key: `headers` of the backend hold that")
+    };
+    if !is_told && !challenge.is_unauthorized {
+        return Err(nowhere());
     }
     let token_url: Url = found.metadata.token_endpoint.parse()?;
+    let secret_in_body = takes_secret_in_body(&found.metadata);
     let by_device = way == Way::Device || (way == Way::Browser && !has_display());
     let endpoints = if by_device { Endpoints::of(&found.metadata, &url)? } else { None };
     manager.set_metadata(found.metadata);
@@ -103,16 +117,92 @@ pub(super) async fn run(plan: Plan) -> Result<Login, CommandFailure> {
             .remedy("sign in without --device; --no-browser prints an address to open elsewhere"));
     }
     let listener = CallbackListener::bind(port).await?;
-    let registered = registered(&mut manager, &client, listener.url(), &scopes).await?;
+    let registered = registered(&mut manager, &client, listener.url(), &scopes).await;
+    let registered = if is_told { registered? } else { registered.map_err(|_| nowhere())? };
+    let states = InMemoryStateStore::new();
+    manager.set_state_store(states.clone());
     let address = manager.get_authorization_url(&scopes).await.map_err(failed)?;
     let resource = resource(&address).unwrap_or_else(|| url.to_string());
     show(&address, way == Way::Browser);
+    let listener_url = listener.url().to_owned();
     let Callback { code, state, issuer } = listener.wait(timeout).await?;
-    let exchanged = manager.exchange_code_for_token_with_issuer(&code, &state, issuer.as_deref()).await;
-    let answer: TokenAnswer = serde_json::to_value(exchanged.map_err(failed)?)
-        .and_then(serde_json::from_value)
-        .map_err(|_| CommandFailure::new("the answer of the authorization server holds no token"))?;
-    Ok(answer.into_login(token_url, registered.client_id, registered.client_secret, resource))
+    let state = states.load(&state).await.map_err(failed)?;
+    let state = state.ok_or_else(|| CommandFailure::new("the browser came back from another sign-in"))?;
+    check_issuer(&state, issuer.as_deref())?;
+    let grant = CodeGrant {
+        token_url: device::endpoint_of(&token_url, &url)?,
+        client_id: registered.client_id,
+        client_secret: registered.client_secret,
+        secret_in_body,
+        code,
+        verifier: state.pkce_verifier,
+        redirect: listener_url,
+        resource,
+    };
+    Login::exchange(grant).await.map_err(|OutgoingError { reason, detail }| {
+        CommandFailure::new(format!("cannot sign in: {reason} ({detail})"))
+    })
+}
+
+/// Finds the authorization server. The person has chosen this server: its authorization server may be at a
+/// private address, but neither a link-local one nor, unless the server itself is, a loopback one. A resource
+/// that calls itself by its URL with a slash at its end, or without, is the same.
+async fn discovered(
+    url: &Url,
+    challenge: Option<&str>,
+) -> Result<(AuthorizationManager, AuthorizationMetadataResolution), CommandFailure> {
+    let mut named = url.clone();
+    loop {
+        let mut manager =
+            AuthorizationManager::new_allowing_private_addresses(named.clone()).await.map_err(failed)?;
+        match manager.resolve_metadata_from_challenge(challenge).await {
+            Ok(found) => return Ok((manager, found)),
+            Err(error) => match other_name(url, &error) {
+                // Once: a server might name the other one at either.
+                Some(other) if named == *url => named = other,
+                _ => return Err(failed(error)),
+            },
+        }
+    }
+}
+
+/// Returns the URL that a resource names as its own, if it differs from `url` by a slash at the end alone.
+fn other_name(url: &Url, error: &AuthError) -> Option<Url> {
+    let AuthError::ProtectedResourceMetadataInvalid { reason, .. } = error else { return None };
+    let ProtectedResourceMetadataInvalidReason::ResourceMismatch { permitted, .. } = &**reason else {
+        return None;
+    };
+    let plain = |url: &Url| url.path().trim_end_matches('/').to_owned();
+    (url.origin() == permitted.origin() && plain(url) == plain(permitted)).then(|| permitted.clone())
+}
+
+/// True if the token endpoint takes a client's secret in the body, and not as HTTP Basic.
+fn takes_secret_in_body(metadata: &AuthorizationMetadata) -> bool {
+    let methods = metadata.additional_fields.get("token_endpoint_auth_methods_supported");
+    let methods = methods.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let takes = |method: &str| methods.iter().any(|other| other == method);
+    takes("client_secret_post") && !takes("client_secret_basic")
+}
+
+/// Refuses a code of another authorization server (RFC 9207, mix-up attack).
+fn check_issuer(state: &StoredAuthorizationState, received: Option<&str>) -> Result<(), CommandFailure> {
+    let Some(expected) = &state.expected_issuer else {
+        return match received {
+            Some(received) => Err(CommandFailure::new(format!(
+                "cannot sign in: the answer is of {received}, and the server's metadata names no issuer"
+            ))),
+            None => Ok(()),
+        };
+    };
+    match received {
+        Some(received) if received != expected => Err(CommandFailure::new(format!(
+            "cannot sign in: the answer is of {received}, and {expected} was asked"
+        ))),
+        None if state.require_issuer => Err(CommandFailure::new(format!(
+            "cannot sign in: the answer does not say that it is of {expected}"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 impl TokenAnswer {
@@ -137,10 +227,17 @@ impl TokenAnswer {
     }
 }
 
+/// The answer of a server to requests without a token.
+struct Challenge {
+    /// Its challenges, if it gives any.
+    text: Option<String>,
+    /// True if it answered with HTTP 401.
+    is_unauthorized: bool,
+}
+
 /// Returns the challenge by which the server answers a request without a token; it may say where metadata is,
-/// and which scopes are wanted. Some servers let clients begin, and challenge their first list. `None`: it
-/// gives none.
-async fn challenge(url: &Url) -> Result<Option<String>, CommandFailure> {
+/// and which scopes are wanted. Some servers let clients begin, and challenge their first list.
+async fn challenge(url: &Url) -> Result<Challenge, CommandFailure> {
     let http = reqwest::Client::builder().redirect(Policy::none()).timeout(PROBE_TIMEOUT).build()?;
     let begin = json!({
         "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
@@ -150,6 +247,7 @@ async fn challenge(url: &Url) -> Result<Option<String>, CommandFailure> {
     });
     let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}});
     let mut session: Option<HeaderValue> = None;
+    let mut is_unauthorized = false;
     for (request, begins) in [(begin, true), (list, false)] {
         let mut ask =
             http.post(url.clone()).header(ACCEPT, "application/json, text/event-stream").json(&request);
@@ -166,11 +264,13 @@ async fn challenge(url: &Url) -> Result<Option<String>, CommandFailure> {
         let challenges = answer.headers().get_all(WWW_AUTHENTICATE).iter();
         let challenges: Vec<_> = challenges.filter_map(|challenge| challenge.to_str().ok()).collect();
         if !challenges.is_empty() {
-            return Ok(Some(challenges.join(", ")));
+            let text = Some(challenges.join(", "));
+            return Ok(Challenge { text, is_unauthorized: true });
         }
+        is_unauthorized |= answer.status() == StatusCode::UNAUTHORIZED;
         session = answer.headers().get(SESSION).cloned();
     }
-    Ok(None)
+    Ok(Challenge { text: None, is_unauthorized })
 }
 
 /// Returns the configured client, or registers one.
@@ -228,4 +328,62 @@ fn failed(error: AuthError) -> CommandFailure {
         Exit::Failed
     };
     CommandFailure::new(format!("cannot sign in: {}", error_chain(&error))).exit(exit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_life_of_a_token_is_read_however_it_is_written() {
+        let life = |json: &str| {
+            let answer: TokenAnswer = serde_json::from_str(json).unwrap();
+            answer.expires_in
+        };
+        for written in ["3600", "\"3600\"", "3600.5", "\" 3600 \""] {
+            assert_eq!(life(&format!(r#"{{"access_token":"a","expires_in":{written}}}"#)), Some(3600));
+        }
+        for untold in ["null", "\"never\"", "-1", "{}"] {
+            assert_eq!(life(&format!(r#"{{"access_token":"a","expires_in":{untold}}}"#)), None);
+        }
+        assert_eq!(life(r#"{"access_token":"a"}"#), None);
+    }
+
+    #[test]
+    fn a_resource_is_the_same_with_a_slash_at_its_end_and_no_other_is() {
+        let url: Url = "https://notes.example/mcp".parse().unwrap();
+        let other = |permitted: &str| {
+            let permitted = permitted.parse().unwrap();
+            let reason = ProtectedResourceMetadataInvalidReason::ResourceMismatch {
+                reference: url.clone(),
+                permitted,
+            };
+            let reason = Box::new(reason);
+            other_name(&url, &AuthError::ProtectedResourceMetadataInvalid { url: url.clone(), reason })
+        };
+        assert_eq!(other("https://notes.example/mcp/").unwrap().path(), "/mcp/");
+        for foreign in
+            ["https://evil.example/mcp/", "https://notes.example/mcp/other", "http://notes.example/mcp/"]
+        {
+            assert_eq!(other(foreign), None, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn a_code_of_another_authorization_server_is_refused() {
+        let state = |issuer: Option<&str>, is_required: bool| -> StoredAuthorizationState {
+            let state = json!({
+                "pkce_verifier": "v", "csrf_token": "s", "expected_issuer": issuer,
+                "require_issuer": is_required, "created_at": 0,
+            });
+            serde_json::from_value(state).unwrap()
+        };
+        let known = Some("https://login.example");
+        assert!(check_issuer(&state(known, true), known).is_ok());
+        assert!(check_issuer(&state(known, false), None).is_ok());
+        assert!(check_issuer(&state(None, false), None).is_ok());
+        assert!(check_issuer(&state(None, false), Some("https://other.example")).is_err());
+        assert!(check_issuer(&state(known, true), None).is_err());
+        assert!(check_issuer(&state(known, false), Some("https://other.example")).is_err());
+    }
 }

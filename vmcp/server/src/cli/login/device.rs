@@ -17,7 +17,7 @@ use vmcp_access::outgoing::logins::Login;
 use vmcp_config::{OAuthClient, Secret};
 use vmcp_error_chain::error_chain;
 
-use super::authorization::{CLIENT_NAME, TokenAnswer, origin, resource};
+use super::authorization::{CLIENT_NAME, TokenAnswer, origin, resource, seconds};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
 
@@ -74,6 +74,14 @@ fn endpoint(text: &str, server: &Url) -> Result<Url, CommandFailure> {
     )))
 }
 
+/// Refuses a token endpoint on this machine, unless the server itself is.
+pub(super) fn endpoint_of(token_url: &Url, server: &Url) -> Result<Url, CommandFailure> {
+    if is_loopback(token_url) && !is_loopback(server) {
+        return endpoint(token_url.as_str(), server);
+    }
+    Ok(token_url.clone())
+}
+
 fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
@@ -108,10 +116,11 @@ struct CodeAnswer {
     verification_uri: String,
     #[serde(default)]
     verification_uri_complete: Option<String>,
-    /// Seconds.
-    expires_in: u64,
+    /// Seconds; required, and missing at some servers.
+    #[serde(default, deserialize_with = "seconds")]
+    expires_in: Option<u64>,
     /// Seconds between two polls.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "seconds")]
     interval: Option<u64>,
 }
 
@@ -147,7 +156,7 @@ impl DeviceLogin {
     /// Shows the code and waits until the person has entered it.
     pub(super) async fn wait(self, timeout: Duration) -> Result<Login, CommandFailure> {
         show(&self.code);
-        let life = timeout.min(Duration::from_secs(self.code.expires_in));
+        let life = self.code.expires_in.map_or(timeout, |life| timeout.min(Duration::from_secs(life)));
         let answer = tokio::time::timeout(life, self.poll()).await.map_err(|_| {
             CommandFailure::new("nobody signed in in time").remedy("run it again; --timeout allows more")
         })??;
