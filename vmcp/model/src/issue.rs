@@ -66,6 +66,11 @@ pub enum Severity {
 pub enum IssueReason {
     /// The definition breaks the protocol or exceeds a limit; it is left out.
     RejectedDefinition,
+    /// The definition is mended in lists, because clients would refuse the whole list over it.
+    MendedDefinition,
+    /// The definition is left out of lists, because clients would refuse the whole list over it; the tool can
+    /// be found and called.
+    UnlistedDefinition,
     /// The backend lists the same name or URI twice; the first counts.
     DuplicateDefinition,
     /// The name is reserved for vmcp's own tools; the tool is left out.
@@ -89,6 +94,8 @@ impl IssueReason {
     pub fn as_str(self) -> &'static str {
         match self {
             IssueReason::RejectedDefinition => "RejectedDefinition",
+            IssueReason::MendedDefinition => "MendedDefinition",
+            IssueReason::UnlistedDefinition => "UnlistedDefinition",
             IssueReason::DuplicateDefinition => "DuplicateDefinition",
             IssueReason::ReservedToolName => "ReservedToolName",
             IssueReason::NamePrefixed => "NamePrefixed",
@@ -104,8 +111,9 @@ impl IssueReason {
     pub fn severity(self) -> Severity {
         match self {
             IssueReason::UnresolvedConflict => Severity::Error,
-            IssueReason::Shadowed => Severity::Notice,
+            IssueReason::Shadowed | IssueReason::MendedDefinition => Severity::Notice,
             IssueReason::RejectedDefinition
+            | IssueReason::UnlistedDefinition
             | IssueReason::DuplicateDefinition
             | IssueReason::ReservedToolName
             | IssueReason::NamePrefixed
