@@ -36,8 +36,8 @@ pub struct RawAggregation {
     pub on_tool_change: OnToolChange,
     /// Treatment of tools whose definition makes a client or a model API refuse the whole list, with the
     /// tools of all servers: an output schema that does not compile, an input schema with `anyOf` at its top,
-    /// a property name with a space.
-    pub faulty_definitions: FaultyDefinitions,
+    /// a property name with a space. Default: `Mend`, and `PassThrough` with the strategy `passthrough`.
+    pub faulty_definitions: Option<FaultyDefinitions>,
     /// Filters and overrides, one entry a backend.
     pub tools: Vec<RawToolRules>,
 }
@@ -51,7 +51,7 @@ impl Default for RawAggregation {
             default_tool_visibility: RawVisibility::Allow,
             confirm: RawConfirm::default(),
             on_tool_change: OnToolChange::default(),
-            faulty_definitions: FaultyDefinitions::default(),
+            faulty_definitions: None,
             tools: Vec::new(),
         }
     }
@@ -98,6 +98,7 @@ pub struct RawStrategyConfig {
     /// Longest name of a tool or prompt, in characters, from 32 to 64; a longer one is cut and ends in a hash.
     /// Model APIs take at most 64 with the prefix that clients put before it, such as `mcp__vmcp__`. Strategy
     /// `passthrough` cuts no names.
+    #[schemars(range(min = 32, max = 64))]
     pub max_name_length: u32,
 }
 
@@ -219,7 +220,10 @@ impl RawAggregation {
             },
             on_tool_change: self.on_tool_change,
             name_length: self.validate_name_length(report),
-            faulty_definitions: self.faulty_definitions,
+            faulty_definitions: self.faulty_definitions.unwrap_or(match self.conflict_resolution {
+                RawStrategy::Passthrough => FaultyDefinitions::PassThrough,
+                RawStrategy::Prefix | RawStrategy::Priority | RawStrategy::Manual => FaultyDefinitions::Mend,
+            }),
         }
     }
 
