@@ -25,6 +25,50 @@ pub struct Aggregation {
     pub confirm: Confirm,
     /// Consequence of a changed definition, where a backend's rules set no other.
     pub on_tool_change: OnToolChange,
+    /// Longest resolved name of a tool or prompt.
+    pub name_length: NameLength,
+    /// Treatment of definitions for which a client or a model API refuses a whole list.
+    pub faulty_definitions: FaultyDefinitions,
+}
+
+/// Longest resolved name of a tool or prompt, in bytes. Model APIs take at most 64, and clients put a prefix
+/// such as `mcp__vmcp__` before the names that a server lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NameLength(usize);
+
+impl NameLength {
+    /// The least: a hash of 8 digits leaves 23 characters of the name.
+    pub const MIN: usize = 32;
+    /// The most that model APIs take.
+    pub const MAX: usize = 64;
+
+    /// Returns a length between [`NameLength::MIN`] and [`NameLength::MAX`].
+    pub fn new(bytes: usize) -> Option<NameLength> {
+        (NameLength::MIN..=NameLength::MAX).contains(&bytes).then_some(NameLength(bytes))
+    }
+
+    /// Returns the length in bytes.
+    pub fn bytes(self) -> usize {
+        self.0
+    }
+}
+
+impl Default for NameLength {
+    fn default() -> NameLength {
+        NameLength(50)
+    }
+}
+
+/// Treatment of definitions for which a client or a model API refuses a whole list, with the tools of all
+/// servers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum FaultyDefinitions {
+    /// A fault is mended in lists where that does not change the meaning; a tool with any other fault is left
+    /// out of lists, and find_tool and call_tool still know it. `vmcp backends -v` names both.
+    #[default]
+    Mend,
+    /// Definitions are listed as their servers send them.
+    PassThrough,
 }
 
 /// Tools whose calls the user has to confirm.
@@ -93,8 +137,8 @@ impl Aggregation {
 
 /// Strategies that make resolved names of tools and prompts; URIs of resources never change.
 ///
-/// Except under `Passthrough`, every resolved name fits `[A-Za-z][A-Za-z0-9_-]{0,63}`. Names that come out
-/// equal get a hash suffix. A hidden tool never takes a name from a listed one.
+/// Except under `Passthrough`, every resolved name fits `[A-Za-z][A-Za-z0-9_-]*` and has at most
+/// [`NameLength`] bytes; a longer one is cut and ends in a hash. Names that come out equal get a hash suffix. A hidden tool never takes a name from a listed one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Strategy {
     /// Gives every name its backend's prefix, also a unique one.

@@ -248,6 +248,8 @@ mistakes! {
             "f:1: aggregation.conflictResolutionConfig.priorityOrder: strategy `priority` needs an order; list backend names, most important first",
         "aggregation: { conflictResolution: priority, conflictResolutionConfig: { priorityOrder: [x] } }" =>
             "f:1: aggregation.conflictResolutionConfig.priorityOrder[0]: no backend is named `x`; add it to `backends`, or remove it here",
+        "aggregation: { conflictResolutionConfig: { maxNameLength: 65 } }" =>
+            "f:1: aggregation.conflictResolutionConfig.maxNameLength: `65` is out of range; choose a number from 32 to 64; the default is 50",
         "aggregation: { conflictResolutionConfig: { prefixFormat: x_ } }" =>
             "f:1: aggregation.conflictResolutionConfig.prefixFormat: `x_` has no place for the backend's name; write for instance `{workload}_`, or choose the strategy `passthrough`",
         "aggregation: { conflictResolutionConfig: { prefixFormat: \"{workload}/\" } }" =>

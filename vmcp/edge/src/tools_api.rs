@@ -75,8 +75,9 @@ impl ToolsApi {
         self.engine.prepare(snapshot, &principal).await;
         let (view, tools) = (snapshot.view(&principal), snapshot.tagged_tools());
         let documents = view.documents().into_iter();
-        let tagged: Vec<_> =
-            documents.filter_map(|at| Some((view.document(at)?.as_ref(), tools.get(at)?))).collect();
+        let tagged = |at| Some((view.document(at)?.as_ref(), tools.get(at)?));
+        // Programs hand the answer to a model API, which refuses it as a whole for one faulty definition.
+        let tagged: Vec<_> = documents.filter_map(tagged).filter(|(tool, _)| tool.in_lists).collect();
         let discovery = &snapshot.config.optimizer.discovery;
         let mut selection = Selection::of(&tagged, query, &tools.topics, discovery.context_filtering);
         if let Some(message) = query.message.as_deref().filter(|_| discovery.llm_fallback)

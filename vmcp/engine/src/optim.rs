@@ -4,6 +4,7 @@
 pub mod call_arguments;
 pub mod definitions;
 pub mod find_arguments;
+pub mod framework_keys;
 pub mod input;
 pub mod names;
 pub mod own_arguments;

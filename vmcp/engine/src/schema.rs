@@ -3,8 +3,8 @@
 
 mod blocking;
 mod check;
-mod coercion;
 mod cost;
+mod mending;
+mod patterns;
 
-pub use check::ToolChecks;
-pub use coercion::repaired;
+pub use check::{CheckedArguments, ToolChecks};

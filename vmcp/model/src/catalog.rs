@@ -29,9 +29,9 @@ pub struct CatalogTool {
     pub backend: Arc<str>,
     /// Definition as the backend sent it; calls use its `name`, because the backend knows no other name.
     pub definition: Arc<Tool>,
-    /// Definition as listed: renamed and overridden, else byte for byte the backend's. The one addition is an
-    /// `inputSchema` of `{"type":"object"}` where the backend sent none, because clients refuse lists without
-    /// it.
+    /// Definition as listed: renamed and overridden, else byte for byte the backend's, unless clients would
+    /// refuse the list over it ([`crate::fitness`]). An `inputSchema` of `{"type":"object"}` is added where
+    /// the backend sent none.
     pub raw: Arc<RawValue>,
     /// Effective description, sanitized.
     pub description: String,
@@ -48,6 +48,9 @@ pub struct CatalogTool {
     /// True if clients may see, find and call it. False: only vmcp itself may route to it (workflows,
     /// scripts).
     pub listed: bool,
+    /// False: a client or a model API would refuse a list with this definition. Lists leave the tool out;
+    /// clients find and call it.
+    pub in_lists: bool,
 }
 
 /// Resource as vmcp offers it; URI and definition are the backend's.

@@ -13,6 +13,7 @@ use vmcp_wire::headers::ParamHeader;
 
 pub use vmcp_config::rules::Annotations;
 
+use crate::fitness::Fitness;
 use crate::hash::{SchemaHash, canonical_json};
 use crate::param_header;
 
@@ -118,6 +119,8 @@ pub struct Tool {
     pub hash: SchemaHash,
     /// Characters of the input schema as JSON without spaces; a part of [`crate::tokens::size`].
     pub schema_characters: u32,
+    /// Findings that keep the definition out of lists as it is; `None` for most.
+    pub fitness: Option<Box<Fitness>>,
 }
 
 impl Tool {
@@ -160,14 +163,17 @@ impl Tool {
             }
         };
         let canonical = parsed.as_ref().map(canonical_json).unwrap_or_default();
+        let param_headers = match &parsed {
+            None => Vec::new(),
+            Some(schema) => param_header::find(schema).map_err(DefinitionError::ParamHeader)?,
+        };
+        let output_schema = object("outputSchema", keys.output_schema)?;
         Ok(Tool {
             hash: SchemaHash::of(&name, keys.description.as_deref().unwrap_or_default(), &canonical),
             schema_characters: u32::try_from(canonical.chars().count()).unwrap_or(u32::MAX),
-            param_headers: match &parsed {
-                None => Vec::new(),
-                Some(schema) => param_header::find(schema).map_err(DefinitionError::ParamHeader)?,
-            },
-            output_schema: object("outputSchema", keys.output_schema)?,
+            param_headers,
+            fitness: Fitness::of(&raw, parsed, output_schema.as_deref()),
+            output_schema,
             input_schema: schema,
             title: keys.title,
             description: keys.description,

@@ -15,6 +15,22 @@ pub(crate) fn set(object: &RawValue, changes: &[(&str, String)]) -> Result<Box<R
     Ok(edit.finish().into_raw()?)
 }
 
+/// Sets keys to JSON texts as [`set`] does, and removes those without one.
+pub(crate) fn change(
+    object: &RawValue,
+    changes: &[(&str, Option<String>)],
+) -> Result<Box<RawValue>, EditError> {
+    let object = Object::parse(object)?;
+    let mut edit = object.edit();
+    for (key, json) in changes {
+        match json {
+            Some(json) => edit.set(key, json.clone()),
+            None => edit.remove(key),
+        };
+    }
+    Ok(edit.finish().into_raw()?)
+}
+
 /// The reason why a definition cannot be edited.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EditError {

@@ -68,6 +68,11 @@ pub enum IssueReason {
     RejectedDefinition,
     /// The backend did not answer for one of its lists, or not for all of its pages.
     IncompleteList,
+    /// The definition is mended in lists, because clients would refuse the whole list over it.
+    MendedDefinition,
+    /// The definition is left out of lists, because clients would refuse the whole list over it; the tool can
+    /// be found and called.
+    UnlistedDefinition,
     /// The backend lists the same name or URI twice; the first counts.
     DuplicateDefinition,
     /// The name is reserved for vmcp's own tools; the tool is left out.
@@ -92,6 +97,8 @@ impl IssueReason {
         match self {
             IssueReason::RejectedDefinition => "RejectedDefinition",
             IssueReason::IncompleteList => "IncompleteList",
+            IssueReason::MendedDefinition => "MendedDefinition",
+            IssueReason::UnlistedDefinition => "UnlistedDefinition",
             IssueReason::DuplicateDefinition => "DuplicateDefinition",
             IssueReason::ReservedToolName => "ReservedToolName",
             IssueReason::NamePrefixed => "NamePrefixed",
@@ -107,9 +114,10 @@ impl IssueReason {
     pub fn severity(self) -> Severity {
         match self {
             IssueReason::UnresolvedConflict => Severity::Error,
-            IssueReason::Shadowed => Severity::Notice,
+            IssueReason::Shadowed | IssueReason::MendedDefinition => Severity::Notice,
             IssueReason::RejectedDefinition
             | IssueReason::IncompleteList
+            | IssueReason::UnlistedDefinition
             | IssueReason::DuplicateDefinition
             | IssueReason::ReservedToolName
             | IssueReason::NamePrefixed

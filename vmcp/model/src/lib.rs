@@ -9,6 +9,7 @@ pub mod definition;
 pub mod definition_diff;
 pub mod discovered;
 mod edit;
+pub mod fitness;
 pub mod hash;
 pub mod issue;
 pub mod list_fault;

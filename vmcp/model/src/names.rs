@@ -1,10 +1,8 @@
 //! Legal and reserved names. Clients and model APIs accept different names; `[A-Za-z][A-Za-z0-9_-]{0,63}` is
-//! legal for all of them.
+//! legal for all of them, and a shorter name leaves room for a client's prefix.
 
 use sha2::{Digest, Sha256};
-
-/// Most bytes in a resolved name; a longer one is cut and ends in a hash.
-pub const MAX_BYTES: usize = 64;
+use vmcp_config::rules::NameLength;
 
 /// Names of vmcp's own tools, without `optim.` or `optim_`: existing and planned ones, so that an upgrade
 /// takes no name from a backend.
@@ -56,7 +54,7 @@ pub fn is_reserved(name: &str) -> bool {
 
 /// Returns true if `name` fits `[A-Za-z][A-Za-z0-9_-]{0,63}`.
 pub fn is_legal(name: &str) -> bool {
-    name.len() <= MAX_BYTES
+    name.len() <= NameLength::MAX
         && name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.bytes().all(is_legal_byte)
 }
@@ -66,32 +64,35 @@ fn is_legal_byte(byte: u8) -> bool {
 }
 
 /// Returns the legal name closest to `text`: each other character becomes `_`, a name that does not begin
-/// with a letter gets the prefix `t_`, and a name that is too long is cut and ends in a hash of `identity`.
+/// with a letter gets the prefix `t_`, and a name of more than `longest` bytes is cut and ends in a hash of `identity`.
 ///
 /// # Examples
 ///
 /// ```
+/// use vmcp_config::rules::NameLength;
 /// use vmcp_model::names::{Identity, legal};
 ///
 /// let identity = Identity { backend: "github", original: "repos/list.all" };
-/// assert_eq!(legal("repos/list.all", &identity), "repos_list_all");
-/// assert_eq!(legal("2fa", &identity), "t_2fa");
-/// assert_eq!(legal(&"x".repeat(100), &identity).len(), 64);
+/// let longest = NameLength::default();
+/// assert_eq!(legal("repos/list.all", &identity, longest), "repos_list_all");
+/// assert_eq!(legal("2fa", &identity, longest), "t_2fa");
+/// assert_eq!(legal(&"x".repeat(100), &identity, longest).len(), 50);
 /// ```
-pub fn legal(text: &str, identity: &Identity<'_>) -> String {
-    if is_legal(text) {
+pub fn legal(text: &str, identity: &Identity<'_>, longest: NameLength) -> String {
+    if is_legal(text) && text.len() <= longest.bytes() {
         return text.to_owned();
     }
     let clean = clean(text);
-    if clean.len() <= MAX_BYTES { clean } else { hashed(&clean, identity, 8) }
+    if clean.len() <= longest.bytes() { clean } else { hashed(&clean, identity, longest, 8) }
 }
 
 /// Returns a legal name from the beginning of `text` and `digits` hexadecimal digits of the hash of
-/// `identity`.
-pub(crate) fn hashed(text: &str, identity: &Identity<'_>, digits: usize) -> String {
+/// `identity`, or as many as leave room for two characters.
+pub(crate) fn hashed(text: &str, identity: &Identity<'_>, longest: NameLength, digits: usize) -> String {
     let clean = clean(text);
+    let digits = digits.min(longest.bytes() - 3);
     // All characters are ASCII now, so that every cut is on a boundary.
-    let stem = clean.get(..MAX_BYTES - 1 - digits).unwrap_or(&clean);
+    let stem = clean.get(..longest.bytes() - 1 - digits).unwrap_or(&clean);
     format!("{stem}_{}", identity.digits(digits))
 }
 
@@ -131,8 +132,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn longest(bytes: usize) -> NameLength {
+        NameLength::new(bytes).unwrap()
+    }
+
     fn legalised(text: &str) -> String {
-        legal(text, &Identity { backend: "b", original: text })
+        legal(text, &Identity { backend: "b", original: text }, longest(64))
     }
 
     #[test]
@@ -155,6 +160,16 @@ mod tests {
     }
 
     #[test]
+    fn a_name_leaves_room_for_the_prefix_of_a_client() {
+        let text = "github_enterprise_list_pull_request_review_comments_of_a_user";
+        let identity = Identity { backend: "github", original: text };
+        let name = legal(text, &identity, NameLength::default());
+        assert!(name.len() == 50 && name.starts_with("github_enterprise_list_pull_request_revie_"), "{name}");
+        assert!(is_legal(&format!("mcp__vmcp__{name}")));
+        assert_eq!(legal(text, &identity, longest(64)), text);
+    }
+
+    #[test]
     fn reserved() {
         for name in ["optim.find_tool", "optim.anything", "composite.x", "optim_find_tool", "optim_call_tool"]
         {
@@ -168,10 +183,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn always_legal(text in any::<String>(), digits in 0_usize..=32) {
-            prop_assert!(is_legal(&legalised(&text)));
-            let identity = Identity { backend: "", original: &text };
-            prop_assert!(is_legal(&hashed(&text, &identity, digits)));
+        fn always_legal(text in any::<String>(), digits in 0_usize..=32, bytes in 32_usize..=64) {
+            let (identity, longest) = (Identity { backend: "", original: &text }, longest(bytes));
+            for name in [legal(&text, &identity, longest), hashed(&text, &identity, longest, digits)] {
+                prop_assert!(is_legal(&name) && name.len() <= bytes, "{}", name);
+            }
         }
     }
 }

@@ -14,6 +14,7 @@ use super::caller::CallContext;
 use super::own_tools;
 use super::router::{self, Target};
 use super::subject::{self, shown};
+use vmcp_engine::optim::framework_keys;
 use vmcp_engine::telemetry::calls::Origin;
 
 pub use in_process::{ToolResult, Tools};
@@ -38,6 +39,8 @@ pub async fn call_tool(context: CallContext<'_>, params: &OwnedParams) -> Answer
         }
     };
     let (backend, tool) = (target.backend, target.item.tool());
+    let plain = tool.and_then(|tool| without_framework_keys(params, tool));
+    let params = plain.as_ref().unwrap_or(params);
     let record = context.start_record(Origin::Client);
     let call = match call::authorize(context, record, target, params.get("arguments")) {
         Ok(call) => call,
@@ -52,14 +55,26 @@ pub async fn call_tool(context: CallContext<'_>, params: &OwnedParams) -> Answer
     }
 }
 
+/// Returns the parameters of a call without keys that an agent framework added to its arguments; `None` if
+/// there are none.
+fn without_framework_keys(params: &OwnedParams, tool: &CatalogTool) -> Option<OwnedParams> {
+    let schema = tool.definition.input_schema.as_deref();
+    let rest = framework_keys::without_framework_keys(params.get("arguments")?, schema)?;
+    params.with(&[("arguments", Some(rest.get()))]).ok()
+}
+
 /// Checks arguments against the tool's input schema. The error lists the violations, for a model to read.
 pub(super) async fn check_arguments(
     context: CallContext<'_>,
     tool: &Arc<CatalogTool>,
     arguments: &RawValue,
 ) -> Result<(), String> {
-    context.snapshot.check(tool).check(tool, arguments).await.map_err(|violations| {
-        context.engine.metrics().schema_rejections.inc();
-        format!("parameters do not fit the schema of {}: {violations}", tool.name)
-    })
+    let checked = context.snapshot.check(tool).check(tool, arguments).await;
+    checked.map_err(|violations| misfit(context, tool, &violations))
+}
+
+/// Returns the error of arguments that do not fit the tool's schema, and counts it.
+pub(super) fn misfit(context: CallContext<'_>, tool: &CatalogTool, violations: &str) -> String {
+    context.engine.metrics().schema_rejections.inc();
+    format!("parameters do not fit the schema of {}: {violations}", tool.name)
 }

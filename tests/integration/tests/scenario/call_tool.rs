@@ -123,11 +123,13 @@ async fn a_long_answer_is_cut_with_a_notice_when_asked_for() {
     let client = vmcp.with_tool("echo_items").await;
     let answer = client.call_found("echo_items", json!({"count": 3, "bytes": 240})).await;
     let blocks = answer.result()["content"].as_array().expect("content").clone();
-    assert_eq!(blocks.len(), 2, "{}", answer.text);
+    assert_eq!(blocks.len(), 3, "{}", answer.text);
     let notice = blocks[0]["text"].as_str().expect("a notice");
     assert!(
-        notice.contains("truncated to 100 tokens") && notice.contains("2 of 3 content items"),
+        notice.contains("truncated to 100 tokens") && notice.contains("1 of 3 content items"),
         "{notice}"
     );
     assert_eq!(blocks[1]["text"].as_str().map(str::len), Some(240));
+    let beginning = blocks[2]["text"].as_str().expect("a beginning");
+    assert!(beginning.ends_with("… [cut here: 80 of 240 characters omitted]"), "{beginning}");
 }

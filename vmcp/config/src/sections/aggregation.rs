@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::problems::nearest;
 use crate::problems::{self, Report};
 use crate::rules::{
-    Aggregation, Annotations, Confirm, NamePattern, OnToolChange, PrefixFormat, Strategy, ToolOverride,
-    ToolRules, Visibility,
+    Aggregation, Annotations, Confirm, FaultyDefinitions, NameLength, NamePattern, OnToolChange,
+    PrefixFormat, Strategy, ToolOverride, ToolRules, Visibility,
 };
 
 /// Most characters in a tool's name.
@@ -34,6 +34,10 @@ pub struct RawAggregation {
     pub confirm: RawConfirm,
     /// Consequence of a tool whose definition changes after it was first seen.
     pub on_tool_change: OnToolChange,
+    /// Treatment of tools whose definition makes a client or a model API refuse the whole list, with the
+    /// tools of all servers: an output schema that does not compile, an input schema with `anyOf` at its top,
+    /// a property name with a space. Default: `Mend`, and `PassThrough` with the strategy `passthrough`.
+    pub faulty_definitions: Option<FaultyDefinitions>,
     /// Filters and overrides, one entry a backend.
     pub tools: Vec<RawToolRules>,
 }
@@ -47,6 +51,7 @@ impl Default for RawAggregation {
             default_tool_visibility: RawVisibility::Allow,
             confirm: RawConfirm::default(),
             on_tool_change: OnToolChange::default(),
+            faulty_definitions: None,
             tools: Vec::new(),
         }
     }
@@ -90,11 +95,20 @@ pub struct RawStrategyConfig {
     /// Backend names, most important first. Required with `priority`; without it, a warning says that the
     /// list is unused.
     pub priority_order: Vec<String>,
+    /// Longest name of a tool or prompt, in characters, from 32 to 64; a longer one is cut and ends in a hash.
+    /// Model APIs take at most 64 with the prefix that clients put before it, such as `mcp__vmcp__`. Strategy
+    /// `passthrough` cuts no names.
+    #[schemars(range(min = 32, max = 64))]
+    pub max_name_length: u32,
 }
 
 impl Default for RawStrategyConfig {
     fn default() -> Self {
-        Self { prefix_format: PrefixFormat::default().as_str().to_owned(), priority_order: Vec::new() }
+        Self {
+            prefix_format: PrefixFormat::default().as_str().to_owned(),
+            priority_order: Vec::new(),
+            max_name_length: u32::try_from(NameLength::default().bytes()).unwrap_or(u32::MAX),
+        }
     }
 }
 
@@ -205,11 +219,27 @@ impl RawAggregation {
                 destructive: self.confirm.destructive,
             },
             on_tool_change: self.on_tool_change,
+            name_length: self.validate_name_length(report),
+            faulty_definitions: self.faulty_definitions.unwrap_or(match self.conflict_resolution {
+                RawStrategy::Passthrough => FaultyDefinitions::PassThrough,
+                RawStrategy::Prefix | RawStrategy::Priority | RawStrategy::Manual => FaultyDefinitions::Mend,
+            }),
         }
     }
 
+    fn validate_name_length(&self, report: &mut Report) -> NameLength {
+        let bytes = self.conflict_resolution_config.max_name_length;
+        NameLength::new(bytes as usize).unwrap_or_else(|| {
+            let path = "aggregation.conflictResolutionConfig.maxNameLength";
+            let remedy = format!("choose a number from {} to {}", NameLength::MIN, NameLength::MAX);
+            report.problem(path, format!("{bytes} characters are out of range"), remedy);
+            NameLength::default()
+        })
+    }
+
     fn validate_strategy(&self, backends: &BTreeSet<&str>, report: &mut Report) -> Strategy {
-        let RawStrategyConfig { prefix_format, priority_order } = &self.conflict_resolution_config;
+        let RawStrategyConfig { prefix_format, priority_order, max_name_length: _ } =
+            &self.conflict_resolution_config;
         let path = "aggregation.conflictResolutionConfig.priorityOrder";
         let mut seen = BTreeSet::new();
         for (index, name) in priority_order.iter().enumerate() {

@@ -91,7 +91,7 @@ pub enum Exposure {
 pub enum AutoRetryFallback {
     /// None: the answer names the alternatives, and the model decides.
     Off,
-    /// One, if the alternative only reads or is idempotent by its own word, the failed call cannot have
+    /// One, if the alternative only reads by its own word (`readOnlyHint`), the failed call cannot have
     /// changed anything, and the arguments fit. The result says so.
     SafeOnly,
 }

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use vmcp_config::Limits;
 use vmcp_json::object::Object;
 
-use super::input::{InputError, at_most_chars, string};
+use super::input::{InputError, at_most_chars, given, lenient, string};
 
 /// Parsed arguments of call_tool: a call of another tool.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub struct CallArguments {
     pub server: Option<String>,
     /// The tool's arguments, a JSON object.
     pub parameters: Box<RawValue>,
+    /// True if the arguments stood beside the tool's name, where frameworks put keys of their own.
+    pub are_beside: bool,
     /// Deadline of this call; the backend's configured one if absent.
     pub timeout: Option<Duration>,
     /// The shape of the answer.
@@ -96,6 +98,7 @@ impl CallArguments {
             None if hoist(parameters.as_deref(), limits.tool_name_chars)?.is_some() => None,
             None => name("name", fields.name)?,
         };
+        let are_beside = named.is_some() && parameters.is_none();
         let (tool, parameters) = match (named, parameters) {
             (Some(tool), Some(parameters)) => (tool, parameters),
             (Some(tool), None) => {
@@ -116,24 +119,20 @@ impl CallArguments {
             }
             (first, second) => first.or(second),
         };
-        let format = match fields.response_format {
-            None => ResponseFormat::default(),
-            Some(value) => serde_json::from_str(value.get())
-                .map_err(|_| InputError::invalid("response_format", r#""mcp" or "envelope""#))?,
-        };
-        let include_fallbacks = match fields.include_fallbacks {
-            None => true,
-            Some(value) => serde_json::from_str(value.get())
-                .map_err(|_| InputError::invalid("include_fallbacks", "true or false"))?,
-        };
+        let format = given(fields.response_format);
+        let format = format.map(|value| lenient("response_format", value, r#""mcp" or "envelope""#));
+        let fallbacks = given(fields.include_fallbacks);
+        let fallbacks = fallbacks.map(|value| lenient("include_fallbacks", value, "true or false"));
+        let timeout = given(fields.timeout).map(|value| timeout(value, max_timeout)).transpose()?;
         Ok(CallArguments {
             tool,
             server,
             parameters,
-            timeout: fields.timeout.map(|value| timeout(value, max_timeout)).transpose()?,
-            format,
-            context: fields.context_id.map(|value| string("context_id", value)).transpose()?,
-            include_fallbacks,
+            are_beside,
+            timeout: timeout.flatten(),
+            format: format.transpose()?.unwrap_or_default(),
+            context: given(fields.context_id).map(|value| string("context_id", value)).transpose()?,
+            include_fallbacks: fallbacks.transpose()?.unwrap_or(true),
         })
     }
 }
@@ -166,17 +165,11 @@ fn hoist(
     Ok(Some((tool, rest)))
 }
 
-fn timeout(value: &RawValue, max: Duration) -> Result<Duration, InputError> {
-    let seconds = serde_json::from_str::<f64>(value.get()).ok();
-    seconds
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .filter(|timeout| !timeout.is_zero() && *timeout <= max)
-        .ok_or_else(|| {
-            InputError::invalid(
-                "timeout",
-                format_args!("a number of seconds above 0, at most {}", max.as_secs_f64()),
-            )
-        })
+/// Reads a number of seconds, at most `max`; `None` for 0 or less, which models send for "no value".
+fn timeout(value: &RawValue, max: Duration) -> Result<Option<Duration>, InputError> {
+    let seconds: f64 = lenient("timeout", value, "a number of seconds")?;
+    let timeout = Duration::try_from_secs_f64(seconds.clamp(0.0, max.as_secs_f64())).unwrap_or(max);
+    Ok(Some(timeout).filter(|timeout| !timeout.is_zero()))
 }
 
 #[cfg(test)]
@@ -252,6 +245,42 @@ mod tests {
     }
 
     #[test]
+    fn own_fields_are_read_as_models_write_them() {
+        let call =
+            |fields: &str| parse(&format!(r#"{{"tool_name":"t","parameters":{{}},{fields}}}"#)).unwrap();
+        for (written, seconds) in [
+            ("\"30\"", Some(30)),
+            ("30.0", Some(30)),
+            ("0", None),
+            ("-1", None),
+            ("\"\"", None),
+            ("1e300", Some(300)),
+            ("301", Some(300)),
+        ] {
+            let timeout = call(&format!(r#""timeout":{written}"#)).timeout;
+            assert_eq!(timeout, seconds.map(Duration::from_secs), "{written}");
+        }
+        for (written, format) in [
+            ("\"\"", ResponseFormat::Mcp),
+            ("null", ResponseFormat::Mcp),
+            ("\"Envelope\"", ResponseFormat::Envelope),
+        ] {
+            assert_eq!(call(&format!(r#""response_format":{written}"#)).format, format, "{written}");
+        }
+        for (written, named) in
+            [("\"true\"", true), ("\"False\"", false), ("0", false), ("null", true), ("\"\"", true)]
+        {
+            let fields = format!(r#""include_fallbacks":{written},"server_name":"","context_id":"""#);
+            let call = call(&fields);
+            assert_eq!((call.include_fallbacks, call.server, call.context), (named, None, None), "{written}");
+        }
+        for empty in ["[]", "\"\"", "\"null\"", "null"] {
+            let call = parse(&format!(r#"{{"tool_name":"t","parameters":{empty}}}"#)).unwrap();
+            assert_eq!(call.parameters.get(), "{}", "{empty}");
+        }
+    }
+
+    #[test]
     fn every_mistake_names_its_field_and_limit() {
         let deep = format!("{}1{}", "[".repeat(64), "]".repeat(64));
         let cases = [
@@ -263,7 +292,7 @@ mod tests {
                 format!(r#"{{"tool_name":"{}"}}"#, "n".repeat(129)),
                 "tool_name is too long: 129 characters, the limit is 128",
             ),
-            (r#"{"tool_name":"t","parameters":[]}"#.to_owned(), "parameters must be an object"),
+            (r#"{"tool_name":"t","parameters":[1]}"#.to_owned(), "parameters must be an object"),
             (r#"{"tool_name":"t","arguments":"x"}"#.to_owned(), "arguments must be an object"),
             (r#"{"tool_name":"t","arguments":"[1]"}"#.to_owned(), "arguments must be an object"),
             (
@@ -282,16 +311,11 @@ mod tests {
                 format!(r#"{{"tool_name":"t","parameters":{{"a":"{}"}}}}"#, "x".repeat(1 << 20)),
                 "parameters is too long: 1048584 bytes, the limit is 1048576",
             ),
+            (r#"{"tool_name":"t","timeout":"soon"}"#.to_owned(), "timeout must be a number of seconds"),
             (
-                r#"{"tool_name":"t","timeout":0}"#.to_owned(),
-                "timeout must be a number of seconds above 0, at most 300",
+                r#"{"tool_name":"t","include_fallbacks":"no"}"#.to_owned(),
+                "include_fallbacks must be true or false",
             ),
-            (
-                r#"{"tool_name":"t","timeout":-1}"#.to_owned(),
-                "timeout must be a number of seconds above 0, at most 300",
-            ),
-            (r#"{"tool_name":"t","timeout":1e300}"#.to_owned(), "timeout must be"),
-            (r#"{"tool_name":"t","timeout":301}"#.to_owned(), "timeout must be"),
             (r#"{"tool_name":"t","response_format":"xml"}"#.to_owned(), "response_format must be"),
             (r#"{"tool_name":"a","tool_name":"b"}"#.to_owned(), "arguments must be a JSON object"),
         ];

@@ -4,9 +4,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use vmcp_config::Limits;
 
-use super::input::{InputError, at_most_chars, string};
+use super::input::{InputError, at_most_chars, count, given, lenient, string};
 
-/// Largest `limit`; a larger one is refused.
+/// Largest `limit`; a larger one counts as this.
 pub const MAX_LIMIT: usize = 50;
 
 /// Length of each tool in an answer.
@@ -70,7 +70,7 @@ impl FindArguments {
     pub fn parse(arguments: &RawValue, limits: &Limits) -> Result<FindArguments, InputError> {
         let fields: Fields<'_> = serde_json::from_str(arguments.get())
             .map_err(|error| InputError::Unreadable(error.to_string()))?;
-        let description = match fields.tool_description.or(fields.query) {
+        let description = match given(fields.tool_description).or(given(fields.query)) {
             Some(value) => string("tool_description", value)?,
             None => String::new(),
         };
@@ -79,38 +79,15 @@ impl FindArguments {
             return Err(InputError::Missing("tool_description"));
         }
         let keywords =
-            fields.tool_keywords.map(|value| keywords(value, limits)).transpose()?.unwrap_or_default();
-        let limit = match fields.limit {
-            None => None,
-            Some(value) => match serde_json::from_str(unquoted(value)) {
-                Ok(limit @ 1..=MAX_LIMIT) => Some(limit),
-                _ => {
-                    return Err(InputError::invalid(
-                        "limit",
-                        format_args!("a whole number from 1 to {MAX_LIMIT}"),
-                    ));
-                }
-            },
-        };
-        let explain = match fields.explain {
-            None => false,
-            Some(value) => serde_json::from_str(unquoted(value))
-                .map_err(|_| InputError::invalid("explain", "true or false"))?,
-        };
-        let detail = match fields.detail {
-            None => Detail::default(),
-            Some(value) => serde_json::from_str(value.get())
-                .map_err(|_| InputError::invalid("detail", "names, summary or full"))?,
-        };
-        let context = fields.context_id.map(|value| string("context_id", value)).transpose()?;
+            given(fields.tool_keywords).map(|value| keywords(value, limits)).transpose()?.unwrap_or_default();
+        let limit = count("limit", fields.limit, MAX_LIMIT)?;
+        let explain = given(fields.explain).map(|value| lenient("explain", value, "true or false"));
+        let detail = given(fields.detail).map(|value| lenient("detail", value, "names, summary or full"));
+        let (explain, detail) =
+            (explain.transpose()?.unwrap_or_default(), detail.transpose()?.unwrap_or_default());
+        let context = given(fields.context_id).map(|value| string("context_id", value)).transpose()?;
         Ok(FindArguments { description, keywords, limit, explain, detail, context })
     }
-}
-
-/// Returns a number or a boolean without the quotes in which some models send it.
-fn unquoted(value: &RawValue) -> &str {
-    let json = value.get();
-    json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(json)
 }
 
 fn keywords(value: &RawValue, limits: &Limits) -> Result<String, InputError> {
@@ -119,6 +96,10 @@ fn keywords(value: &RawValue, limits: &Limits) -> Result<String, InputError> {
         InputError::invalid(FIELD, "a string of terms separated by blanks, or an array of strings")
     })?;
     let joined = match parsed {
+        // A list that was written as text.
+        Keywords::Joined(text) if text.trim_start().starts_with('[') => {
+            serde_json::from_str::<Vec<String>>(&text).map_or(text, |terms| terms.join(" "))
+        }
         Keywords::Joined(text) => text,
         Keywords::List(terms) => terms.join(" "),
     };
@@ -150,8 +131,17 @@ mod tests {
 
     #[test]
     fn what_models_send_is_understood() {
-        let plain = parse(r#"{"tool_description":"d","limit":3,"explain":true}"#);
-        assert_eq!(parse(r#"{"query":"d","limit":"3","explain":"true"}"#), plain);
+        let plain = parse(r#"{"tool_description":"d","limit":3,"explain":true,"detail":"names"}"#);
+        for sent in [
+            r#"{"query":"d","limit":"3","explain":"true","detail":"Names"}"#,
+            r#"{"tool_description":"","query":"d","limit":3.0,"explain":1,"detail":" names "}"#,
+        ] {
+            assert_eq!(parse(sent), plain, "{sent}");
+        }
+        let most = parse(r#"{"query":"d","limit":100}"#).unwrap();
+        assert_eq!(most.limit, Some(MAX_LIMIT));
+        let list = parse(r#"{"query":"d","tool_keywords":"[\"a\", \"b\"]"}"#).unwrap();
+        assert_eq!(list.keywords, "a b");
     }
 
     #[test]
@@ -159,6 +149,8 @@ mod tests {
         let plain = parse(r#"{"tool_description":"d"}"#);
         let nulls = r#"{"tool_description":"d","tool_keywords":null,"limit":null,"explain":null,"detail":null,"other":[1]}"#;
         assert_eq!(parse(nulls), plain);
+        let blank = r#"{"tool_description":"d","tool_keywords":"","limit":0,"explain":"","detail":"","context_id":" "}"#;
+        assert_eq!(parse(blank), plain);
     }
 
     #[test]
@@ -174,13 +166,8 @@ mod tests {
                 format!(r#"{{"tool_description":"{}"}}"#, long(2001)),
                 "tool_description is too long: 2001 characters, the limit is 2000",
             ),
-            (r#"{"tool_description":"d","limit":0}"#.to_owned(), "limit must be a whole number from 1 to 50"),
             (
-                r#"{"tool_description":"d","limit":51}"#.to_owned(),
-                "limit must be a whole number from 1 to 50",
-            ),
-            (
-                r#"{"tool_description":"d","limit":2.5}"#.to_owned(),
+                r#"{"tool_description":"d","limit":"all"}"#.to_owned(),
                 "limit must be a whole number from 1 to 50",
             ),
             (r#"{"tool_description":"d","explain":"yes"}"#.to_owned(), "explain must be true or false"),

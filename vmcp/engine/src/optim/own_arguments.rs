@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use vmcp_json::object::Object;
 
-use super::input::{InputError, at_most_chars, string};
+use super::input::{InputError, at_most_chars, count, given, lenient, string};
 
 /// Names of the field that names a server.
 pub const SERVER: [&str; 3] = ["server_name", "server", "backend_id"];
@@ -53,21 +53,24 @@ impl<'a> OwnArguments<'a> {
         self.text(&["context_id"], MAX_HANDLE_CHARS)
     }
 
-    /// Returns a value that is `expected`; `None` if it is absent.
+    /// Returns a number of results, at most `most`; `None` if it is absent or 0.
+    pub fn count(&self, name: &'static str, most: usize) -> Result<Option<usize>, InputError> {
+        count(name, self.value(name), most)
+    }
+
+    /// Returns a value that is `expected`, read leniently; `None` if it is absent.
     pub fn read<T: DeserializeOwned>(
         &self,
         name: &'static str,
         expected: &str,
     ) -> Result<Option<T>, InputError> {
         let value = self.value(name);
-        value
-            .map(|value| serde_json::from_str(value.get()).map_err(|_| InputError::invalid(name, expected)))
-            .transpose()
+        value.map(|value| lenient(name, value, expected)).transpose()
     }
 
-    /// Returns a value that is not `null`.
+    /// Returns a value that says something.
     fn value(&self, name: &str) -> Option<&'a RawValue> {
-        self.0.get(name).filter(|value| value.get() != "null")
+        given(self.0.get(name))
     }
 }
 
@@ -86,11 +89,14 @@ mod tests {
             let arguments = OwnArguments::parse(&raw).unwrap();
             assert_eq!(arguments.text(&SERVER, 10).unwrap().as_deref(), Some("a"));
         }
-        let raw = raw(r#"{"server":" ","tool":null,"limit":3}"#);
+        let raw = raw(r#"{"server":" ","tool":null,"limit":"3","all":"True","mode":""}"#);
         let arguments = OwnArguments::parse(&raw).unwrap();
         assert_eq!(arguments.text(&SERVER, 10).unwrap(), None);
         assert_eq!(arguments.required(&TOOL, 10).unwrap_err().to_string(), "tool_name is required");
         assert_eq!(arguments.read::<usize>("limit", "a number").unwrap(), Some(3));
+        assert_eq!(arguments.count("limit", 2).unwrap(), Some(2));
+        assert_eq!(arguments.read::<bool>("all", "true or false").unwrap(), Some(true));
+        assert_eq!(arguments.read::<usize>("mode", "a number").unwrap(), None);
     }
 
     #[test]

@@ -17,6 +17,8 @@ use vmcp_model::catalog::CatalogTool;
 
 use super::blocking;
 use super::cost::{Cost, CostError};
+use super::mending::{self, Fit};
+use super::patterns;
 
 /// Deepest instance that costs are worked out for: the upper limit of `optimizer.limits.parametersDepth`.
 const MAX_DEPTH: usize = 127;
@@ -29,6 +31,21 @@ const MAX_PATTERN_BYTES: usize = 1024 * 1024;
 const MAX_VIOLATIONS: usize = 5;
 /// Longest text of one violation, in characters; enumerations can be long.
 const MAX_VIOLATION_CHARS: usize = 300;
+/// Longest arguments that are mended, in bytes; longer ones are only checked.
+const MAX_MENDED_BYTES: usize = 64 * 1024;
+/// Most bytes that errors may copy of an instance: those of a union copy it for each branch.
+const MAX_COPIED_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Arguments of a call after the check against the tool's schema.
+#[derive(Debug)]
+pub enum CheckedArguments {
+    /// They go to the server as they were written: they fit, or nothing can check them.
+    AsWritten,
+    /// These go to the server in their place.
+    Mended(Box<RawValue>),
+    /// They do not fit; the text lists the violations.
+    Refused(String),
+}
 
 /// Reasons not to use a schema.
 #[derive(Debug, thiserror::Error)]
@@ -88,6 +105,61 @@ impl ToolChecks {
         self.check_part(Part::Arguments, tool, arguments).await
     }
 
+    /// Checks `arguments` as [`check`](Self::check) does, and mends values of another type than the schema's
+    /// ([`mending`]). Scalars of a wrong type that cannot be mended are left to the server.
+    pub async fn mend(&self, tool: &Arc<CatalogTool>, arguments: &RawValue) -> CheckedArguments {
+        if let Some(CheckedArguments::AsWritten) = self.mend_cheaply(tool, arguments) {
+            return CheckedArguments::AsWritten;
+        }
+        let (checks, owned, arguments) = (self.clone(), Arc::clone(tool), arguments.to_owned());
+        let work = move || match Part::Arguments.schema(&owned) {
+            Some(schema) => checks.mend_blocking(&owned.name, schema, &arguments),
+            None => CheckedArguments::AsWritten,
+        };
+        blocking::run(work).await.unwrap_or_else(|| {
+            tracing::error!(tool = tool.name, "mending of arguments has failed; they are sent as they are");
+            CheckedArguments::AsWritten
+        })
+    }
+
+    /// Decides at once if that is certain to be cheap and the arguments fit.
+    fn mend_cheaply(&self, tool: &CatalogTool, arguments: &RawValue) -> Option<CheckedArguments> {
+        if tool.definition.input_schema.is_none() {
+            return Some(CheckedArguments::AsWritten);
+        }
+        let Some(compiled) = self.input.get()? else { return Some(CheckedArguments::AsWritten) };
+        let value = compiled.is_cheap(arguments).then(|| serde_json::from_str(arguments.get()).ok())??;
+        compiled.takes(&value).then_some(CheckedArguments::AsWritten)
+    }
+
+    fn mend_blocking(&self, tool: &str, schema: &RawValue, arguments: &RawValue) -> CheckedArguments {
+        let Some(compiled) = self.get_or_compile(Part::Arguments, tool, schema) else {
+            return CheckedArguments::AsWritten;
+        };
+        let Ok(written) = serde_json::from_str(arguments.get()) else { return CheckedArguments::AsWritten };
+        if !compiled.may_explain(arguments.get()) || arguments.get().len() > MAX_MENDED_BYTES {
+            let checked = self.check_blocking(Part::Arguments, tool, schema, arguments);
+            return checked.map_or_else(CheckedArguments::Refused, |()| CheckedArguments::AsWritten);
+        }
+        if compiled.takes(&written) {
+            return CheckedArguments::AsWritten;
+        }
+        let work = compiled.cost.of_instance(arguments.get().as_bytes());
+        let validations = work.affordable_times(mending::MAX_VALIDATIONS);
+        let mended = mending::mend(&compiled.validator, &written, validations, |value| {
+            let json = value.to_string();
+            compiled.cost.of_instance(json.as_bytes()).is_affordable() && compiled.may_explain(&json)
+        });
+        if mended.fit == Fit::No {
+            let errors = compiled.validator.iter_errors(&mended.value);
+            return CheckedArguments::Refused(describe(Part::Arguments, errors));
+        }
+        // Compared as text: `3` and `3.0` are different numbers to a server.
+        let json = serde_json::value::to_raw_value(&mended.value).ok();
+        json.filter(|json| json.get() != written.to_string())
+            .map_or(CheckedArguments::AsWritten, CheckedArguments::Mended)
+    }
+
     /// Checks the structured content of a result against the tool's output schema, like
     /// [`check`](Self::check).
     pub async fn check_result(&self, tool: &Arc<CatalogTool>, structured: &RawValue) -> Result<(), String> {
@@ -127,9 +199,7 @@ impl ToolChecks {
             return Some(Ok(()));
         }
         let Some(compiled) = self.compiled(part).get()? else { return Some(Ok(())) };
-        let bytes = json.get().as_bytes();
-        let cheap = bytes.len() <= MAX_CHEAP_BYTES && compiled.cost.of_instance(bytes).is_cheap();
-        cheap.then(|| compiled.validate(part, json))
+        compiled.is_cheap(json).then(|| compiled.validate(part, json))
     }
 
     /// Checks JSON, compiling the schema if need be: for threads that may be kept busy.
@@ -140,21 +210,26 @@ impl ToolChecks {
         schema: &RawValue,
         json: &RawValue,
     ) -> Result<(), String> {
-        let compiled = self.compiled(part).get_or_init(|| {
-            compile(schema.get())
-                .inspect_err(|reason| {
-                    let part = part.name();
-                    tracing::warn!(tool, part, %reason, "calls of this tool are not checked: its schema cannot be used");
-                })
-                .ok()
-        });
-        let Some(compiled) = compiled else { return Ok(()) };
+        let Some(compiled) = self.get_or_compile(part, tool, schema) else { return Ok(()) };
         if !compiled.cost.of_instance(json.get().as_bytes()).is_affordable() {
             let part = part.name();
             tracing::warn!(tool, part, "a call is not checked: checking it would cost too much");
             return Ok(());
         }
         compiled.validate(part, json)
+    }
+
+    /// Returns the compiled schema; `None` if it cannot be used, which is logged once.
+    fn get_or_compile(&self, part: Part, tool: &str, schema: &RawValue) -> Option<&Compiled> {
+        let compile = || {
+            compile(schema.get())
+                .inspect_err(|reason| {
+                    let part = part.name();
+                    tracing::warn!(tool, part, %reason, "calls of this tool are not checked: its schema cannot be used");
+                })
+                .ok()
+        };
+        self.compiled(part).get_or_init(compile).as_ref()
     }
 
     /// True if the two share the compiled schema of arguments.
@@ -168,25 +243,56 @@ impl Compiled {
     fn validate(&self, part: Part, json: &RawValue) -> Result<(), String> {
         let value: Value = serde_json::from_str(json.get()).map_err(|error| error.to_string())?;
         let validator = &self.validator;
-        if validator.is_valid(&value) { Ok(()) } else { Err(describe(part, validator.iter_errors(&value))) }
+        if validator.is_valid(&value) {
+            Ok(())
+        } else if self.may_explain(json.get()) {
+            Err(describe(part, validator.iter_errors(&value)))
+        } else {
+            Err(format!("({}): the schema does not allow them", part.name()))
+        }
+    }
+
+    /// True if JSON is checked on the thread that serves the connection.
+    fn is_cheap(&self, json: &RawValue) -> bool {
+        let bytes = json.get().as_bytes();
+        bytes.len() <= MAX_CHEAP_BYTES && self.cost.of_instance(bytes).is_cheap()
+    }
+
+    /// True if errors may be collected: a hostile union would copy the instance without bound.
+    fn may_explain(&self, json: &str) -> bool {
+        self.cost.copied_bytes(json.as_bytes()) <= MAX_COPIED_BYTES
+    }
+
+    /// True if arguments are sent as they are.
+    fn takes(&self, arguments: &Value) -> bool {
+        self.validator.is_valid(arguments) && !mending::has_whole_float(arguments)
     }
 }
 
 fn compile(schema: &str) -> Result<Compiled, Unusable> {
-    let schema: Value = serde_json::from_str(schema)?;
+    let mut schema: Value = serde_json::from_str(schema)?;
     let cost = Cost::of(&schema, MAX_DEPTH)?;
     if !cost.least().is_affordable() {
         return Err(Unusable::Expensive);
     }
-    let validator = jsonschema::options()
+    let validator = build(&schema).or_else(|error| {
+        // Patterns that this regex engine does not know, such as those with lookahead, are the server's to
+        // check. Without them the rest of the schema may do.
+        patterns::remove_unknown(&mut schema, MAX_PATTERN_BYTES);
+        build(&schema).map_err(|_| error)
+    })?;
+    Ok(Compiled { validator, cost })
+}
+
+fn build(schema: &Value) -> Result<Validator, Unusable> {
+    jsonschema::options()
         .offline()
         // This regex engine is linear in the text; a schema could abuse the backtracking of the default one.
         .with_pattern_options(
             PatternOptions::regex().size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES),
         )
-        .build(&schema)
-        .map_err(|error| Unusable::Compile(shortened(error.to_string())))?;
-    Ok(Compiled { validator, cost })
+        .build(schema)
+        .map_err(|error| Unusable::Compile(shortened(error.to_string())))
 }
 
 fn describe<'a>(part: Part, errors: impl Iterator<Item = ValidationError<'a>>) -> String {
@@ -275,7 +381,6 @@ mod tests {
             json!({"type": "no such type"}),
             json!({"$ref": "#"}),
             json!({"$ref": "http://127.0.0.1:9/schema.json"}),
-            json!({"properties": {"a": {"type": "string", "pattern": "(?=x)y"}}}),
             json!([1]),
         ] {
             assert_eq!(
@@ -288,6 +393,22 @@ mod tests {
         let deep = format!("{}{{}}{}", r#"{"not":"#.repeat(500), "}".repeat(500));
         let deep = RawValue::from_string(deep).unwrap();
         assert_eq!(ToolChecks::default().check_blocking(Part::Arguments, "t", &deep, &raw(&wrong)), Ok(()));
+    }
+
+    #[test]
+    fn a_pattern_that_cannot_be_used_costs_only_itself() {
+        let schema = json!({"properties": {"a": {"type": "string", "pattern": "(?=x)y"}}});
+        assert_eq!(check(&schema, &json!({"a": "z"})), Ok(()));
+        assert!(check(&schema, &json!({"a": 1})).unwrap_err().contains("/a"));
+    }
+
+    #[test]
+    fn errors_do_not_copy_an_instance_without_bound() {
+        let branches = vec![json!({"type": "null"}); 5000];
+        let schema = json!({"properties": {"a": {"anyOf": branches}}});
+        let error = check(&schema, &json!({"a": "x".repeat(60_000)})).unwrap_err();
+        assert_eq!(error, "(arguments): the schema does not allow them");
+        assert!(check(&schema, &json!({"a": "x"})).unwrap_err().starts_with("/a: "));
     }
 
     #[test]

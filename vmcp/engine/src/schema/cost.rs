@@ -71,6 +71,14 @@ impl Cost {
         self.work(nesting::depth(json), values(json))
     }
 
+    /// Returns an upper bound of the bytes that errors about an instance copy: each of its values, and all
+    /// that hold it, once for each evaluation.
+    pub(super) fn copied_bytes(&self, json: &[u8]) -> u64 {
+        let depth = nesting::depth(json);
+        let each = self.by_depth.get(depth).or(self.by_depth.last()).copied().unwrap_or_default();
+        each.evaluations.saturating_mul(json.len() as u64).saturating_mul(depth as u64 + 1)
+    }
+
     /// Returns the least work that any instance causes.
     pub(super) fn least(&self) -> Work {
         self.work(0, 1)
@@ -86,6 +94,12 @@ impl Work {
     /// True if the work may be done at all.
     pub(super) fn is_affordable(self) -> bool {
         self.evaluations <= MAX_EVALUATIONS && self.height <= MAX_HEIGHT
+    }
+
+    /// Returns how often the work may be done, up to `most`: what [`Work::is_affordable`] allows, twice.
+    pub(super) fn affordable_times(self, most: usize) -> usize {
+        let times = 2 * MAX_EVALUATIONS / self.evaluations.max(1);
+        usize::try_from(times).unwrap_or(most).clamp(2, most.max(2))
     }
 
     /// True if the work may be done on a thread that serves connections.
@@ -294,6 +308,15 @@ mod tests {
             let text = instance.to_string();
             assert!(values(text.as_bytes()) >= count(&instance), "{text}");
         }
+    }
+
+    #[test]
+    fn costly_work_is_done_less_often() {
+        let work = |evaluations| Work { evaluations, height: 1 };
+        assert_eq!(
+            [1, 100_000, MAX_EVALUATIONS, u64::MAX].map(|cost| work(cost).affordable_times(48)),
+            [48, 40, 2, 2]
+        );
     }
 
     #[test]

@@ -13,9 +13,10 @@ use crate::definition::DefinitionKind;
 use crate::definition::Tool;
 use crate::discovered::Discovered;
 use crate::edit::{self, EditError};
+use crate::fitness::Fitness;
 use crate::issue::{Issue, IssueReason};
 use crate::tokens;
-use vmcp_config::rules::{Aggregation, NamePattern, Strategy, ToolOverride, ToolRules};
+use vmcp_config::rules::{Aggregation, FaultyDefinitions, NamePattern, Strategy, ToolOverride, ToolRules};
 use vmcp_config::sanitize;
 
 /// Backends by name, because their order must not matter.
@@ -142,13 +143,19 @@ fn tools(backends: &Backends<'_>, rules: &Aggregation, issues: &mut Vec<Issue>) 
             Claim { backend, original: &tool.name, wanted, listed }
         })
         .collect();
-    let names = resolve(&claims, DefinitionKind::Tool, &rules.strategy, issues);
+    let names = resolve(&claims, DefinitionKind::Tool, rules, issues);
 
     let mut tools = Vec::with_capacity(candidates.len());
     for ((candidate, claim), name) in candidates.iter().zip(&claims).zip(names) {
         let Some(name) = name else { continue };
-        match catalog_tool(candidate, name, claim.listed) {
-            Ok(tool) => tools.push(Arc::new(tool)),
+        let fitness = candidate.tool.fitness.as_deref();
+        let fitness = fitness.filter(|_| rules.faulty_definitions == FaultyDefinitions::Mend);
+        match catalog_tool(candidate, name, claim.listed, fitness) {
+            Ok(tool) => {
+                // A hidden tool is in nobody's list.
+                issues.extend(fitness.filter(|_| claim.listed).map(|fitness| unfit(&tool, fitness)));
+                tools.push(Arc::new(tool));
+            }
             Err(error) => {
                 issues.push(unreadable(
                     candidate.backend,
@@ -190,9 +197,36 @@ fn report_idle_rules(
     }
 }
 
-fn catalog_tool(candidate: &Candidate<'_>, name: String, listed: bool) -> Result<CatalogTool, EditError> {
+/// Returns the issue of a tool whose definition was mended for lists, or is left out of them.
+fn unfit(tool: &CatalogTool, fitness: &Fitness) -> Issue {
+    let (reason, message) = if fitness.refused.is_empty() {
+        let mended = fitness.mended.text();
+        (
+            IssueReason::MendedDefinition,
+            format!("clients or model APIs would refuse the whole list over it as it is: {mended}"),
+        )
+    } else {
+        let faults = fitness.refused.text();
+        (
+            IssueReason::UnlistedDefinition,
+            format!(
+                "it is left out of lists, which clients or model APIs would refuse as a whole: {faults}; \
+                 find_tool finds it and call_tool calls it (`aggregation.faultyDefinitions: PassThrough` lists it)"
+            ),
+        )
+    };
+    Issue::new(reason, &tool.backend, DefinitionKind::Tool, &tool.definition.name, &message)
+}
+
+fn catalog_tool(
+    candidate: &Candidate<'_>,
+    name: String,
+    listed: bool,
+    fitness: Option<&Fitness>,
+) -> Result<CatalogTool, EditError> {
     let Candidate { backend, tool, change } = candidate;
-    let ListedTool { raw, description, title, annotations } = overrides::apply(tool, &name, change)?;
+    let edits = fitness.map(|fitness| fitness.edits.as_slice()).unwrap_or_default();
+    let ListedTool { raw, description, title, annotations } = overrides::apply(tool, &name, change, edits)?;
     let size = tokens::size(&name, description, tool.schema_characters);
     Ok(CatalogTool {
         size,
@@ -207,6 +241,7 @@ fn catalog_tool(candidate: &Candidate<'_>, name: String, listed: bool) -> Result
         own_name: candidate.wanted().to_owned(),
         name,
         listed,
+        in_lists: fitness.is_none_or(|fitness| fitness.refused.is_empty()),
     })
 }
 
@@ -226,7 +261,7 @@ fn prompts(backends: &Backends<'_>, rules: &Aggregation, issues: &mut Vec<Issue>
             listed: true,
         })
         .collect();
-    let names = resolve(&claims, DefinitionKind::Prompt, &rules.strategy, issues);
+    let names = resolve(&claims, DefinitionKind::Prompt, rules, issues);
 
     let mut prompts = Vec::with_capacity(candidates.len());
     for ((backend, prompt), name) in candidates.iter().zip(names) {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::definition::DefinitionKind;
 use crate::issue::{Issue, IssueReason};
 use crate::names::{self, Identity};
-use vmcp_config::rules::{PrefixFormat, Strategy};
+use vmcp_config::rules::{Aggregation, NameLength, PrefixFormat, Strategy};
 
 /// Definition that wants a name.
 #[derive(Debug)]
@@ -36,10 +36,11 @@ impl Claim<'_> {
 pub(crate) fn resolve(
     claims: &[Claim<'_>],
     kind: DefinitionKind,
-    strategy: &Strategy,
+    rules: &Aggregation,
     issues: &mut Vec<Issue>,
 ) -> Vec<Option<String>> {
-    let mut resolver = Resolver { claims, kind, drafts: Vec::with_capacity(claims.len()), issues };
+    let (strategy, longest) = (&rules.strategy, rules.name_length);
+    let mut resolver = Resolver { claims, kind, longest, drafts: Vec::with_capacity(claims.len()), issues };
     resolver.first_drafts(strategy);
     resolver.leave_out_reserved();
     if !matches!(strategy, Strategy::Prefix { .. }) {
@@ -60,6 +61,8 @@ struct Draft {
 struct Resolver<'a> {
     claims: &'a [Claim<'a>],
     kind: DefinitionKind,
+    /// Longest name that is generated.
+    longest: NameLength,
     /// One draft per claim; `None` once the definition is left out.
     drafts: Vec<Option<Draft>>,
     issues: &'a mut Vec<Issue>,
@@ -69,8 +72,10 @@ impl Resolver<'_> {
     fn first_drafts(&mut self, strategy: &Strategy) {
         for claim in self.claims {
             let draft = match strategy {
-                Strategy::Prefix { format } => prefixed(claim, format),
-                Strategy::Priority { .. } | Strategy::Manual => legal(claim, claim.wanted.to_owned()),
+                Strategy::Prefix { format } => prefixed(claim, format, self.longest),
+                Strategy::Priority { .. } | Strategy::Manual => {
+                    legal(claim, claim.wanted.to_owned(), self.longest)
+                }
                 Strategy::Passthrough => {
                     Draft { name: claim.wanted.to_owned(), text: claim.wanted.to_owned() }
                 }
@@ -158,7 +163,7 @@ impl Resolver<'_> {
                     let Some(Some(draft)) = self.drafts.get_mut(at) else { continue };
                     let before = std::mem::replace(
                         &mut draft.name,
-                        names::hashed(&draft.text, &claim.identity(), digits),
+                        names::hashed(&draft.text, &claim.identity(), self.longest, digits),
                     );
                     let message = format!("{before} would stand for {who}; this one is named {}", draft.name);
                     self.report(at, IssueReason::NameCollision, &message);
@@ -226,7 +231,7 @@ impl Resolver<'_> {
 
     fn prefix(&mut self, at: usize, format: &PrefixFormat) {
         if let (Some(claim), Some(draft)) = (self.claims.get(at), self.drafts.get_mut(at)) {
-            *draft = Some(prefixed(claim, format));
+            *draft = Some(prefixed(claim, format, self.longest));
         }
     }
 
@@ -244,12 +249,12 @@ impl Resolver<'_> {
     }
 }
 
-fn prefixed(claim: &Claim<'_>, format: &PrefixFormat) -> Draft {
-    legal(claim, format.prefix(claim.backend) + claim.wanted)
+fn prefixed(claim: &Claim<'_>, format: &PrefixFormat, longest: NameLength) -> Draft {
+    legal(claim, format.prefix(claim.backend) + claim.wanted, longest)
 }
 
-fn legal(claim: &Claim<'_>, text: String) -> Draft {
-    Draft { name: names::legal(&text, &claim.identity()), text }
+fn legal(claim: &Claim<'_>, text: String, longest: NameLength) -> Draft {
+    Draft { name: names::legal(&text, &claim.identity(), longest), text }
 }
 
 #[cfg(test)]

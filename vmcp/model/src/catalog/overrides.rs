@@ -15,11 +15,13 @@ pub(crate) struct ListedTool<'a> {
     pub annotations: Annotations,
 }
 
-/// Returns `tool` under `name`, with `change` applied.
+/// Returns `tool` under `name`, with `change` applied. `mends` are changes that make it fit for lists; the
+/// override comes after them.
 pub(crate) fn apply<'a>(
     tool: &'a Tool,
     name: &str,
     change: &'a ToolOverride,
+    mends: &[(&str, Option<String>)],
 ) -> Result<ListedTool<'a>, EditError> {
     // `name` already contains the overriding name, as far as the strategy kept it.
     let ToolOverride { name: _, description: new_description, annotations: new_hints } = change;
@@ -29,6 +31,8 @@ pub(crate) fn apply<'a>(
         title: new_hints.title.as_deref().or(tool.title.as_deref()).or(tool.annotations.title.as_deref()),
         annotations: tool.annotations.clone(),
     };
+    let mended = if mends.is_empty() { None } else { Some(edit::change(&tool.raw, mends)?) };
+    let raw = mended.as_deref().unwrap_or(&tool.raw);
     let mut edits = Vec::new();
     if tool.name != name {
         edits.push(("name", serde_json::to_string(name)?));
@@ -37,7 +41,7 @@ pub(crate) fn apply<'a>(
         edits.push(("description", serde_json::to_string(description)?));
     }
     if *new_hints != Annotations::default() {
-        let hints = with_hints(tool, new_hints)?;
+        let hints = with_hints(raw, new_hints)?;
         listed.annotations = serde_json::from_str(hints.get())?;
         edits.push(("annotations", hints.get().to_owned()));
     }
@@ -48,12 +52,12 @@ pub(crate) fn apply<'a>(
     if tool.input_schema.is_none() {
         edits.push(("inputSchema", r#"{"type":"object"}"#.to_owned()));
     }
-    listed.raw = if edits.is_empty() { tool.raw.clone() } else { edit::set(&tool.raw, &edits)? };
+    listed.raw = if edits.is_empty() { raw.to_owned() } else { edit::set(raw, &edits)? };
     Ok(listed)
 }
 
-/// Returns the tool's `annotations` with the given hints set in them.
-fn with_hints(tool: &Tool, hints: &Annotations) -> Result<Box<RawValue>, EditError> {
+/// Returns the `annotations` of a definition with the given hints set in them.
+fn with_hints(definition: &RawValue, hints: &Annotations) -> Result<Box<RawValue>, EditError> {
     let hints = serde_json::to_value(hints)?;
     let hints: Vec<_> = hints
         .as_object()
@@ -61,7 +65,7 @@ fn with_hints(tool: &Tool, hints: &Annotations) -> Result<Box<RawValue>, EditErr
         .flatten()
         .map(|(key, value)| (key.as_str(), value.to_string()))
         .collect();
-    match Object::parse(&tool.raw)?.get("annotations").filter(|before| before.get() != "null") {
+    match Object::parse(definition)?.get("annotations").filter(|before| before.get() != "null") {
         Some(before) => edit::set(before, &hints),
         None => edit::set(&RawValue::from_string("{}".to_owned())?, &hints),
     }
@@ -73,7 +77,7 @@ mod tests {
 
     fn listed(json: &str, name: &str, change: &ToolOverride) -> (String, Option<String>, Annotations) {
         let tool = Tool::parse(RawValue::from_string(json.to_owned()).unwrap()).unwrap();
-        let listed = apply(&tool, name, change).unwrap();
+        let listed = apply(&tool, name, change, &[]).unwrap();
         (listed.raw.get().to_owned(), listed.title.map(str::to_owned), listed.annotations)
     }
 

@@ -3,7 +3,8 @@ use crate::definition::DefinitionKind;
 use crate::discovered::{Discovered, Listing};
 use crate::issue::IssueReason;
 use vmcp_config::rules::{
-    Aggregation, NamePattern, PrefixFormat, Strategy, ToolOverride, ToolRules, Visibility,
+    Aggregation, FaultyDefinitions, NameLength, NamePattern, PrefixFormat, Strategy, ToolOverride, ToolRules,
+    Visibility,
 };
 
 fn raws(jsons: &[&str]) -> Vec<Box<RawValue>> {
@@ -179,4 +180,60 @@ fn tokens_of_the_list_count_what_is_listed() {
     rules.per_backend.insert("b".into(), ToolRules { exclude_all: true, ..ToolRules::default() });
     assert_eq!(Catalog::build(&backends, &rules).tokens(), u64::from(all.tool("a_search").unwrap().tokens));
     assert_eq!(Catalog::default().tokens(), 0);
+}
+
+#[test]
+fn one_faulty_definition_costs_no_list() {
+    let union = r#"{"name":"union","inputSchema":{"type":"object","anyOf":[{}]}}"#;
+    let nulls =
+        r#"{"name":"nulls","description":null,"inputSchema":{"type":"object","required":null},"x":1.50}"#;
+    let screens = r##"{"name":"screens","inputSchema":{"type":"object"},"outputSchema":{"type":"object","properties":{"s":{"$ref":"#/$defs/S"}}}}"##;
+    let backends = [tools("a", &[SEARCH, union, nulls, screens])];
+    let catalog = Catalog::build(&backends, &Aggregation::default());
+    let entry =
+        |name: &str| catalog.tool(name).map(|tool| (tool.raw.get().to_owned(), tool.listed, tool.in_lists));
+    let (raw, listed, in_lists) = entry("a_union").unwrap();
+    assert!(raw == union.replace("union", "a_union") && listed && !in_lists, "found, callable, not listed");
+    let (raw, _, in_lists) = entry("a_nulls").unwrap();
+    assert_eq!(raw, r#"{"name":"a_nulls","inputSchema":{"type":"object"},"x":1.50}"#);
+    assert!(in_lists);
+    let (raw, _, in_lists) = entry("a_screens").unwrap();
+    assert!(in_lists && raw == r#"{"name":"a_screens","inputSchema":{"type":"object"}}"#, "{raw}");
+    assert_eq!(entry("a_search").unwrap().0, SEARCH.replace("\"search\"", "\"a_search\""));
+    let issues: Vec<_> = catalog.issues.iter().map(|issue| (issue.reason, issue.name.as_str())).collect();
+    assert_eq!(
+        issues,
+        [
+            (IssueReason::MendedDefinition, "nulls"),
+            (IssueReason::MendedDefinition, "screens"),
+            (IssueReason::UnlistedDefinition, "union"),
+        ]
+    );
+    assert!(catalog.issues.iter().any(|issue| issue.message.contains("#/$defs/S")), "{:?}", catalog.issues);
+
+    let rules = Aggregation { faulty_definitions: FaultyDefinitions::PassThrough, ..Aggregation::default() };
+    let catalog = Catalog::build(&backends, &rules);
+    assert!(catalog.issues.is_empty() && catalog.tools.iter().all(|tool| tool.in_lists));
+    assert_eq!(catalog.tool("a_nulls").unwrap().raw.get(), nulls.replace("\"nulls\"", "\"a_nulls\""));
+}
+
+#[test]
+fn the_longest_name_is_a_setting() {
+    let long = format!(r#"{{"name":"{}"}}"#, "n".repeat(70));
+    let backends = [tools("a", &[&long])];
+    for (rules, length) in [
+        (Aggregation::default(), 50),
+        (Aggregation { name_length: NameLength::new(64).unwrap(), ..Aggregation::default() }, 64),
+        (
+            Aggregation {
+                name_length: NameLength::new(32).unwrap(),
+                strategy: Strategy::Manual,
+                ..Aggregation::default()
+            },
+            32,
+        ),
+        (Aggregation { strategy: Strategy::Passthrough, ..Aggregation::default() }, 70),
+    ] {
+        assert_eq!(Catalog::build(&backends, &rules).tools[0].name.len(), length);
+    }
 }

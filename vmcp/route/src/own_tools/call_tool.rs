@@ -25,11 +25,12 @@ use crate::answer::{Answer, Content};
 use crate::call::{self, Denied, hidden};
 use crate::caller::CallContext;
 use crate::router::BackendTarget;
-use crate::tools::check_arguments;
+use crate::tools;
 use vmcp_engine::engine::{Snapshot, View};
 use vmcp_engine::optim::call_arguments::{CallArguments, ResponseFormat};
+use vmcp_engine::optim::framework_keys::without_framework_keys;
 use vmcp_engine::optim::names::{NameStyle, OptimTool, OwnName, own_name};
-use vmcp_engine::schema;
+use vmcp_engine::schema::CheckedArguments;
 use vmcp_engine::telemetry::calls::{CallRecorder, Origin, Outcome};
 
 /// Calls the tool that the arguments name. `params` are those of the call of call_tool itself: its other keys
@@ -89,10 +90,13 @@ async fn call(
     tracing::Span::current().record("tool", tool.name.as_str());
     let mut target = BackendTarget::tool(snapshot, tool);
     target.deadline = call.timeout.unwrap_or(target.deadline);
-    // Repaired before the policy is asked: it must judge the arguments that the backend will get.
-    let checked = check_or_repair(context, tool, &call.parameters).await;
-    let repaired = checked.as_ref().ok().and_then(Option::as_deref);
-    let parameters = repaired.unwrap_or(&call.parameters);
+    let schema = tool.definition.input_schema.as_deref();
+    let plain = call.are_beside.then(|| without_framework_keys(call.parameters.get(), schema)).flatten();
+    let written = plain.as_deref().unwrap_or(&call.parameters);
+    // Mended before the policy is asked: it must judge the arguments that the backend will get.
+    let checked = check_or_mend(context, tool, written).await;
+    let mended = checked.as_ref().ok().and_then(Option::as_deref);
+    let parameters = mended.unwrap_or(written);
     // Before violations are told: a denied tool must not be told from an unknown one by them.
     let authorized = match call::authorize(context, recorder, target, Some(parameters.get())) {
         Ok(authorized) => authorized,
@@ -195,24 +199,18 @@ fn finished(
     }
 }
 
-/// Checks arguments against the tool's schema; returns them repaired if they fit only with values of another
-/// type, such as a number for a string of digits.
-async fn check_or_repair(
+/// Checks arguments against the tool's schema; returns them mended where values of another type, such as a
+/// text of digits for a number, can be read as the schema's.
+async fn check_or_mend(
     context: CallContext<'_>,
     tool: &Arc<CatalogTool>,
     arguments: &RawValue,
 ) -> Result<Option<Box<RawValue>>, String> {
-    let check = context.snapshot.check(tool);
-    if check.check(tool, arguments).await.is_ok() {
-        return Ok(None);
+    match context.snapshot.check(tool).mend(tool, arguments).await {
+        CheckedArguments::AsWritten => Ok(None),
+        CheckedArguments::Mended(mended) => Ok(Some(mended)),
+        CheckedArguments::Refused(violations) => Err(tools::misfit(context, tool, &violations)),
     }
-    let schema = tool.definition.input_schema.as_deref();
-    if let Some(repaired) = schema.and_then(|schema| schema::repaired(schema, arguments))
-        && check.check(tool, &repaired).await.is_ok()
-    {
-        return Ok(Some(repaired));
-    }
-    check_arguments(context, tool, arguments).await.map(|()| None)
 }
 
 /// Returns the answer for a missing tool, and for one that the caller may not see or call: the text must not
@@ -298,7 +296,7 @@ fn failure(tool: &CatalogTool, kind: ErrorType, error: String) -> CallFailure<'_
     CallFailure::new(Some(&tool.backend), &tool.definition.name, kind, error)
 }
 
-/// Shapes an answer: cuts it to `limit` tokens, and wraps it if the caller asked for an envelope.
+/// Shapes an answer: adds the text that it lacks, cuts it to `limit` tokens, and wraps it if the caller asked for an envelope.
 fn shaped(
     limit: Option<u32>,
     tool: &CatalogTool,
@@ -322,6 +320,7 @@ fn shaped(
             return failed(message_of(&error));
         }
     };
+    let result = tool_result::with_text(&result).map_or(result, Payload::from);
     let cut = limit.and_then(|limit| response_limit::cut(&result, u64::from(limit)));
     let result = cut.map_or(result, Payload::from);
     match format {

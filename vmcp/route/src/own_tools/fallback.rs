@@ -1,9 +1,10 @@
 //! Fallback of call_tool: the answer to a failed call names the tools that may take its place, and with
 //! `optimizer.autoRetryFallback: SafeOnly` the first of them is called, once.
 //!
-//! A retry is safe if the tool that is called instead only reads or is idempotent, and the failed call cannot
-//! have changed anything: its tool only reads or is idempotent too, or was never asked. It passes the call
-//! seam like every other call, so that the policy decides about the tool that really runs.
+//! A retry is safe if the tool that is called instead only reads, and the failed call cannot have changed
+//! anything: its tool only reads too, or was never asked. An idempotent tool is not safe: overwriting a file
+//! twice is idempotent. A retry passes the call seam like every other call, so that the policy decides about
+//! the tool that really runs.
 
 pub(super) mod alternatives;
 
@@ -94,10 +95,11 @@ pub(super) async fn retry<'a>(
     Some((tool, Answer { content: Content::Result(announced.into()), era: answer.era, pending: None }))
 }
 
-/// True if a call of the tool may be made twice without harm, by its server's word or an override.
+/// True if a call of the tool changes nothing, by its server's word or an override; one that also declares to
+/// destroy something contradicts itself.
 fn is_safe(tool: &CatalogTool) -> bool {
     let hints = &tool.annotations;
-    hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true)
+    hints.read_only_hint == Some(true) && hints.destructive_hint != Some(true)
 }
 
 /// Says in a result which tool it is of, and why: in a text block before it and in `_meta`.

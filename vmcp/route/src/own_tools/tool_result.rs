@@ -7,7 +7,9 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use vmcp_backend::CallError;
+use vmcp_json::object::Object;
 use vmcp_model::catalog::CatalogTool;
+use vmcp_wire::payload::Payload;
 
 use super::fallback;
 use super::fallback::alternatives::{Alternative, Suggestion};
@@ -51,6 +53,28 @@ pub(super) fn structured(json: &RawValue) -> Box<RawValue> {
 /// Makes a success with a text of its own for the model.
 pub(super) fn told(text: &str, json: &RawValue) -> Box<RawValue> {
     result(&[TextBlock::new(text)], Some(json), false)
+}
+
+/// Returns a result whose structured content stands alone with a text block of the same JSON: call_tool
+/// declares no output schema, so that its clients read the blocks. `None` if the result has content.
+pub(super) fn with_text(result: &Payload) -> Option<Box<RawValue>> {
+    if !result.contains("\"structuredContent\"") {
+        return None;
+    }
+    let object = Object::parse(result).ok()?;
+    let structured = object.text("structuredContent").filter(|json| *json != "null")?;
+    let content = object.text("content").filter(|content| *content != "null").unwrap_or("[]");
+    let blocks: Vec<&RawValue> = serde_json::from_str(content).ok()?;
+    let is_blank = |block: &&RawValue| {
+        let block = Object::parse(block).unwrap_or_default();
+        block.get_str("text").is_some_and(|text| text.trim().is_empty())
+    };
+    if !blocks.iter().all(is_blank) {
+        return None;
+    }
+    let mut edit = object.edit();
+    edit.set("content", serde_json::to_string(&[TextBlock::new(structured)]).ok()?);
+    edit.finish().into_raw().ok()
 }
 
 /// Makes the result for a mistake in the arguments of an own tool.
@@ -229,6 +253,32 @@ mod tests {
         let raw = Envelope { success: true, server: "s", tool: "t", result: &inner }.to_result();
         let expected = r#""structuredContent":{"success":true,"server":"s","tool":"t","result":{"content":[],"x":1e400}}"#;
         assert!(raw.get().contains(expected), "{}", raw.get());
+    }
+
+    #[test]
+    fn structured_content_alone_gets_a_text() {
+        let with = |json: &str| {
+            let payload = Payload::from(RawValue::from_string(json.to_owned()).unwrap());
+            with_text(&payload).map(|raw| raw.get().to_owned())
+        };
+        for json in [
+            r#"{"structuredContent":{"a": 1e400}}"#,
+            r#"{"content":null,"structuredContent":{"a": 1e400}}"#,
+            r#"{"content":[],"structuredContent":{"a": 1e400}}"#,
+            r#"{"content":[{"type":"text","text":" "}],"structuredContent":{"a": 1e400}}"#,
+        ] {
+            let result = with(json).unwrap();
+            assert!(result.contains(r#""content":[{"type":"text","text":"{\"a\": 1e400}"}]"#), "{result}");
+            assert!(result.contains(r#""structuredContent":{"a": 1e400}"#), "{result}");
+        }
+        for json in [
+            r#"{"content":[{"type":"text","text":"x"}],"structuredContent":{"a":1}}"#,
+            r#"{"content":[{"type":"image","data":"","mimeType":"image/png"}],"structuredContent":{"a":1}}"#,
+            r#"{"content":[]}"#,
+            r#"{"content":[],"structuredContent":null}"#,
+        ] {
+            assert_eq!(with(json), None, "{json}");
+        }
     }
 
     #[test]

@@ -67,7 +67,7 @@ fn human_text(status: &StatusReport, verbose: bool) -> String {
         parts.push(issues.join("\n"));
     } else if !issues.is_empty() {
         notes::note(&format!(
-            "{} definitions were renamed, left out or not found; -v says which and why",
+            "{} definitions were renamed, mended, left out or not found; -v says which and why",
             issues.len()
         ));
     }

@@ -17,6 +17,9 @@ use super::console::output::{self, OutputFormat};
 use super::options::GlobalOptions;
 use finding::{Finding, Health, human_text};
 
+/// Most tools that the finding about definitions names.
+const MAX_NAMED: usize = 3;
+
 /// Find out what is wrong, and what to do about it
 ///
 /// Checks the configuration, the model, the storage folder and each backend: whether it connects, which
@@ -101,13 +104,29 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
         }
         findings.extend(backends);
         if only.is_none() && !status.issues.is_empty() {
-            let finding = format!("{} were renamed, left out or not found", status.issues.len());
+            let finding = definitions(&status.issues);
             findings.push(Finding::degraded("definitions", finding, "`vmcp backends -v` says which and why"));
         }
         output::print(format, &findings, || human_text(&findings))?;
         let broken = findings.iter().any(|finding| finding.health == Health::Broken);
         Ok(if broken { Exit::Failed } else { Exit::Done })
     })
+}
+
+/// Says how many definitions need attention, and names the first tools that lists do not have.
+fn definitions(issues: &[String]) -> String {
+    let unlisted: Vec<_> = issues
+        .iter()
+        .filter_map(|issue| issue.strip_prefix("UnlistedDefinition: "))
+        .filter_map(|issue| issue.split(": ").next())
+        .collect();
+    let named = unlisted.iter().take(MAX_NAMED).copied().collect::<Vec<_>>().join(", ");
+    let named = match unlisted.len().saturating_sub(MAX_NAMED) {
+        _ if unlisted.is_empty() => String::new(),
+        0 => format!("; lists do without {named}"),
+        more => format!("; lists do without {named} and {more} more"),
+    };
+    format!("{} were renamed, mended, left out or not found{named}", issues.len())
 }
 
 #[cfg(test)]
@@ -128,5 +147,19 @@ mod tests {
         keep_call_errors(&mut now, &before);
         let errors = now.map(|backend| backend.last_error);
         assert_eq!(errors, [Some(quota.to_owned()), None, Some("listing failed".to_owned())]);
+    }
+
+    #[test]
+    fn tools_that_lists_do_without_are_named() {
+        let issue = |name: &str| format!("UnlistedDefinition: tool {name} of backend a: it is left out: why");
+        let renamed = "NamePrefixed: tool x of backend a: y".to_owned();
+        assert_eq!(definitions(&[renamed.clone()]), "1 were renamed, mended, left out or not found");
+        let found = definitions(&[renamed, issue("one"), issue("two")]);
+        assert!(
+            found.ends_with("; lists do without tool one of backend a, tool two of backend a"),
+            "{found}"
+        );
+        let found = definitions(&["a", "b", "c", "d", "e"].map(issue));
+        assert!(found.ends_with("tool c of backend a and 2 more"), "{found}");
     }
 }

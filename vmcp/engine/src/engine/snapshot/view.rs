@@ -72,7 +72,9 @@ impl View {
                     tokens::estimate(all.chain(sizes(&dotted))) <= u64::from(optimizer.auto_token_budget)
                 }
             };
-        let shows = |tool: &CatalogTool| lists_everything || optimizer.pinned_tools.contains(&tool.name);
+        let shows = |tool: &CatalogTool| {
+            tool.in_lists && (lists_everything || optimizer.pinned_tools.contains(&tool.name))
+        };
         let tools = |own: &[Definition]| {
             let own = own.iter().map(|own| ListEntry::new(&own.name, own.raw.clone().into()));
             let backends = usable().filter(|tool| shows(tool));
@@ -146,6 +148,7 @@ impl View {
         let own = own.into_iter().map(|own| ListEntry::new(&own.name, own.raw.into()));
         let pinned = self.tools().filter(|tool| config.optimizer.pinned_tools.contains(&tool.name));
         let mut tools: Vec<_> = documents.iter().filter_map(|at| self.document(*at)).chain(pinned).collect();
+        tools.retain(|tool| tool.in_lists);
         tools.sort_by(|one, other| one.name.cmp(&other.name));
         tools.dedup_by(|one, other| one.name == other.name);
         let tools = tools.into_iter().map(|tool| ListEntry::tool(&tool.name, Arc::clone(&tool.raw)));

@@ -41,15 +41,19 @@ pub(super) fn beside(
     Ok(rest)
 }
 
-/// Reads an object, or a string that holds one as JSON; an empty string is an empty object.
+/// Reads an object, or a string that holds one as JSON; an empty string or list is an empty object.
 fn object(field: &'static str, value: &RawValue, limits: &Limits) -> Result<Box<RawValue>, InputError> {
     within(value, field, limits)?;
     if value.get().starts_with('{') {
         return Ok(value.to_owned());
     }
+    // An empty object of a language that has one kind of empty container.
+    if value.get().bytes().filter(|byte| !byte.is_ascii_whitespace()).eq(*b"[]") {
+        return Ok(empty_object().to_owned());
+    }
     let not_an_object = || InputError::invalid(field, "an object");
     let text: String = serde_json::from_str(value.get()).map_err(|_| not_an_object())?;
-    if text.trim().is_empty() {
+    if matches!(text.trim(), "" | "null" | "None" | "[]") {
         return Ok(empty_object().to_owned());
     }
     let inner: Box<RawValue> = serde_json::from_str(text.trim()).map_err(|_| not_an_object())?;

@@ -19,7 +19,12 @@ fn run(strategy: &Strategy, claims: &[&str]) -> (Vec<String>, Vec<IssueReason>) 
         .map(|(backend, original, wanted, listed)| Claim { backend, original, wanted, listed: *listed })
         .collect();
     let mut issues = Vec::new();
-    let names = resolve(&claims, DefinitionKind::Tool, strategy, &mut issues);
+    let rules = Aggregation {
+        strategy: strategy.clone(),
+        name_length: NameLength::new(64).unwrap(),
+        ..Aggregation::default()
+    };
+    let names = resolve(&claims, DefinitionKind::Tool, &rules, &mut issues);
     let shown = claims
         .iter()
         .zip(names)

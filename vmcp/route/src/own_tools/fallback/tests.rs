@@ -231,11 +231,20 @@ async fn a_safe_alternative_is_called_once_and_the_result_says_so() {
 
 #[tokio::test]
 async fn a_tool_that_may_write_is_named_but_not_called() {
-    for read_only in ["neither", "broken", "works"] {
+    for read_only in ["neither", "broken", "works", "idempotent", "destructive"] {
         let weather = Weather::start().await;
         match read_only {
             "broken" => weather.broken.annotate("fail", json!({"readOnlyHint": true})),
             "works" => weather.works.annotate("forecast", json!({"readOnlyHint": true})),
+            // An overwrite is idempotent, and no safe thing to try.
+            "idempotent" => {
+                weather.broken.annotate("fail", json!({"readOnlyHint": true}));
+                weather.works.annotate("forecast", json!({"idempotentHint": true}));
+            }
+            "destructive" => {
+                weather.broken.annotate("fail", json!({"readOnlyHint": true}));
+                weather.works.annotate("forecast", json!({"readOnlyHint": true, "destructiveHint": true}));
+            }
             _ => {}
         }
         let engine = engine(&weather.yaml(", autoRetryFallback: SafeOnly")).await;

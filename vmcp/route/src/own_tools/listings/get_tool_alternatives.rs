@@ -9,13 +9,12 @@ use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::fallback::alternatives::{self, Suggestion};
 use crate::own_tools::resolve::resolve;
-use vmcp_engine::optim::input::InputError;
 use vmcp_engine::optim::own_arguments::{SERVER, TOOL};
 use vmcp_engine::telemetry::calls::Origin;
 
 /// Alternatives returned when the caller names no limit.
 const DEFAULT_LIMIT: usize = 5;
-/// Largest `limit`.
+/// Largest `limit`; a larger one counts as this.
 const MAX_LIMIT: usize = 10;
 
 /// Answers with the alternatives to one tool.
@@ -23,11 +22,7 @@ pub(in crate::own_tools) fn run(context: CallContext<'_>, arguments: &RawValue) 
     own_answer::answer(context, Origin::Own(OptimTool::GetToolAlternatives), arguments, |arguments| {
         let limit = context.snapshot.config.optimizer.limits.tool_name_chars;
         let (name, server) = (arguments.required(&TOOL, limit)?, arguments.text(&SERVER, limit)?);
-        let expected = "a whole number from 1 to 10";
-        let most = arguments.read::<usize>("limit", expected)?.unwrap_or(DEFAULT_LIMIT);
-        if !(1..=MAX_LIMIT).contains(&most) {
-            return Err(InputError::invalid("limit", expected).into());
-        }
+        let most = arguments.count("limit", MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
         let tool = resolve(context, &name, server.as_deref())?;
         let found = alternatives::find(context, tool, most);
         let alternatives = found.iter().map(alternatives::Alternative::suggestion).collect();

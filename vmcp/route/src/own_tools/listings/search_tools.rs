@@ -47,11 +47,11 @@ async fn found<'a>(
     let limits = &context.snapshot.config.optimizer.limits;
     let query = arguments.required(&["query"], limits.description_chars)?;
     let server = arguments.text(&SERVER, limits.tool_name_chars)?;
-    let limit = arguments.read::<usize>("limit", "a whole number")?.unwrap_or(DEFAULT_LIMIT);
+    let limit = arguments.count("limit", MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
     let request = RankingRequest {
         task: &query,
         mode: arguments.read("mode", MODES)?,
-        limit: limit.clamp(1, MAX_LIMIT),
+        limit,
         server: server.as_deref(),
         may_sample: false,
     };

@@ -79,7 +79,7 @@ fn query(context: CallContext<'_>, arguments: &OwnArguments<'_>) -> Result<Metri
         server,
         tool,
         sort: arguments.read("sort", r#""top" or "failing""#)?,
-        limit: arguments.read::<usize>("limit", "a whole number")?.map(|most| most.min(MAX_LIMIT)),
+        limit: arguments.count("limit", MAX_LIMIT)?,
         min_calls: arguments.read("min_calls", "a whole number")?,
         threshold: arguments.read("threshold", "a number from 0 to 1")?,
         scope: arguments.read("scope", r#""all" or "own""#)?,

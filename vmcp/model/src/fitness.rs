@@ -1,0 +1,182 @@
+//! Fitness of a tool's definition for lists. Some faults of one definition make a client or a model API
+//! refuse the whole list, and with it the tools of all servers. [`Fitness::of`] finds them once, when the
+//! definition is read; it computes in time linear in the definition.
+//!
+//! - A fault that a change mends without changing the meaning is mended in lists: `required: null` goes, a
+//!   missing `type: object` is added.
+//! - An output schema that does not compile is left out of the listed definition.
+//! - A tool with any other fault is left out of lists. It can still be found and called.
+//!
+//! The rules are those that clients and model APIs state in their errors: the MCP SDKs parse lists strictly
+//! and compile output schemas (Ajv); model APIs want an object schema by JSON Schema 2020-12, without a
+//! combination at its top, and property names of 1 to 64 of `[A-Za-z0-9_.-]`.
+
+mod keywords;
+mod pattern;
+mod references;
+mod schema;
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use vmcp_json::object::Object;
+
+use schema::{Role, Schema};
+
+/// Most findings of one kind that are kept; further ones are counted.
+const MAX_FINDINGS: usize = 4;
+/// Values of `execution.taskSupport` that clients know.
+const TASK_SUPPORT: [&str; 3] = ["required", "optional", "forbidden"];
+/// Keys that lists may leave out; clients refuse `null` for them.
+const OPTIONAL_KEYS: [&str; 7] =
+    ["title", "description", "outputSchema", "annotations", "icons", "execution", "_meta"];
+
+/// Findings about a definition that does not fit into lists as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Fitness {
+    /// Changes of top-level keys for lists: the new JSON, or `None` to leave the key out.
+    pub(crate) edits: Vec<(&'static str, Option<String>)>,
+    /// Descriptions of these changes.
+    pub mended: Findings,
+    /// Faults that are not mended; with any, the tool is left out of lists.
+    pub refused: Findings,
+}
+
+/// Descriptions of findings, each as one clause.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Findings {
+    kept: Vec<String>,
+    /// Number of findings beyond those that are kept.
+    more: usize,
+}
+
+impl Findings {
+    /// Adds a finding.
+    fn add(&mut self, finding: String) {
+        if self.kept.len() < MAX_FINDINGS {
+            self.kept.push(finding);
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// True without findings.
+    pub fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// Returns the findings as one text.
+    pub fn text(&self) -> String {
+        let text = self.kept.join("; ");
+        match self.more {
+            0 => text,
+            more => format!("{text}; and {more} more"),
+        }
+    }
+}
+
+impl Fitness {
+    /// Classifies a tool's definition. `input` is its parsed input schema; `None` counts as a schema that
+    /// takes everything. Returns `None` for a definition that is fit as it is.
+    pub(crate) fn of(
+        definition: &RawValue,
+        input: Option<Value>,
+        output: Option<&RawValue>,
+    ) -> Option<Box<Fitness>> {
+        let mut fitness = Fitness::default();
+        fitness.check_keys(definition);
+        if let Some(Value::Object(keywords)) = input {
+            fitness.check_input(keywords);
+        }
+        if let Some(Value::Object(keywords)) =
+            output.and_then(|schema| serde_json::from_str(schema.get()).ok())
+        {
+            fitness.check_output(keywords);
+        }
+        let is_fit = fitness.mended.is_empty() && fitness.refused.is_empty();
+        (!is_fit).then(|| Box::new(fitness))
+    }
+
+    fn check_input(&mut self, keywords: Map<String, Value>) {
+        let checked = Schema::check(keywords, Role::Input);
+        if !checked.mended.is_empty() {
+            self.edits.push(("inputSchema", serde_json::to_string(&checked.schema).ok()));
+        }
+        self.mended.extend(checked.mended);
+        self.refused.extend(checked.refused);
+    }
+
+    fn check_output(&mut self, keywords: Map<String, Value>) {
+        let checked = Schema::check(keywords, Role::Output);
+        if !checked.refused.is_empty() {
+            self.edits.push(("outputSchema", None));
+            self.mended.add(format!(
+                "it is listed without its output schema, which clients cannot compile: {}",
+                checked.refused.text()
+            ));
+        } else if !checked.mended.is_empty() {
+            self.edits.push(("outputSchema", serde_json::to_string(&checked.schema).ok()));
+            self.mended.extend(checked.mended);
+        }
+    }
+
+    /// Checks the keys beside the schemas: a decoration that clients refuse is left out.
+    fn check_keys(&mut self, definition: &RawValue) {
+        let Ok(object) = Object::parse(definition) else { return };
+        for key in OPTIONAL_KEYS {
+            let Some(json) = object.text(key) else { continue };
+            let fits = json != "null"
+                && match key {
+                    "icons" => are_icons(json),
+                    "execution" => is_execution(json),
+                    "_meta" => json.starts_with('{'),
+                    _ => true,
+                };
+            if !fits {
+                self.edits.push((key, None));
+                self.mended.add(format!("{key}, which is not of the form that clients accept, is left out"));
+            } else if key == "annotations"
+                && let Some(rest) = without_nulls(json)
+            {
+                self.edits.push((key, Some(rest)));
+                self.mended.add("annotations that are null are left out".to_owned());
+            }
+        }
+    }
+}
+
+impl Findings {
+    fn extend(&mut self, other: Findings) {
+        self.more += other.more;
+        other.kept.into_iter().for_each(|finding| self.add(finding));
+    }
+}
+
+fn are_icons(json: &str) -> bool {
+    let icons = serde_json::from_str::<Vec<Map<String, Value>>>(json);
+    icons.is_ok_and(|icons| icons.iter().all(|icon| icon.get("src").is_some_and(Value::is_string)))
+}
+
+fn is_execution(json: &str) -> bool {
+    let execution = Object::parse_str(json);
+    execution.is_ok_and(|execution| match execution.text("taskSupport") {
+        None => true,
+        Some(_) => execution.get_str("taskSupport").is_some_and(|support| TASK_SUPPORT.contains(&&*support)),
+    })
+}
+
+/// Returns an object without the keys that are `null`; `None` if there are none.
+fn without_nulls(json: &str) -> Option<String> {
+    let object = Object::parse_valid(json).ok()?;
+    let nulls: Vec<_> = object.keys().filter(|key| object.text(key) == Some("null")).collect();
+    if nulls.is_empty() {
+        return None;
+    }
+    let mut edit = object.edit();
+    for key in nulls {
+        edit.remove(key);
+    }
+    Some(edit.finish().into_raw().ok()?.get().to_owned())
+}
+
+#[cfg(test)]
+mod tests;
