@@ -182,7 +182,7 @@ impl BackendCore {
             credentials: self.facts.spec.credentials.fetched_kind().map(str::to_owned),
             signed_in_at: self.facts.spec.credentials.signed_in_at(),
             connected_at: live.connected_at,
-            last_error: live.last_error.clone(),
+            last_error: live.last_error.clone().or_else(|| self.facts.floods.recent()),
             breaker: self.breaker.lock().position(std::time::Instant::now()),
             tools: discovered.map(|discovered| discovered.tools.len()),
             resources: count(|d| d.resources.len()),

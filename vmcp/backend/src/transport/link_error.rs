@@ -58,6 +58,12 @@ pub(crate) enum LinkError {
     Unsendable(String),
     #[error("the answer exceeds the limit of {limit} bytes")]
     TooLarge { limit: usize },
+    /// The stream brings blank lines, comments or fields without data, and no message.
+    #[error(
+        "the server floods its stream with bytes that are no message: blank lines, comments or events without \
+         data (at most {} KiB, and {} KiB a second)", burst / 1024, per_second / 1024
+    )]
+    Flood { burst: u64, per_second: u64 },
     /// vmcp itself has no room for the answer.
     #[error(transparent)]
     Overloaded(#[from] ByteBudgetExhausted),
@@ -111,6 +117,7 @@ impl LinkError {
             | Self::Status(_)
             | Self::Protocol(_)
             | Self::TooLarge { .. }
+            | Self::Flood { .. }
             | Self::Overloaded(_) => Transmission::Sent,
         }
     }
@@ -129,6 +136,7 @@ impl LinkError {
             | Self::ConnectTimeout { .. }
             | Self::Closed { .. }
             | Self::Gone { .. }
+            | Self::Flood { .. }
             | Self::Down => Verdict::Failed,
             Self::Status(status) if status.is_server_error() => Verdict::Failed,
             Self::TooLarge { .. } => Verdict::Healthy,
@@ -170,6 +178,7 @@ impl From<LinkError> for CallError {
     fn from(error: LinkError) -> Self {
         match error {
             LinkError::Protocol(reason) => Self::Protocol { reason },
+            flood @ LinkError::Flood { .. } => Self::Protocol { reason: flood.to_string() },
             LinkError::Unsendable(reason) => Self::InvalidRequest { reason },
             LinkError::TooLarge { limit } => Self::TooLarge { limit },
             LinkError::Overloaded(exhausted) => Self::Overloaded { limit: exhausted.limit },

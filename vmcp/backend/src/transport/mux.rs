@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
-use vmcp_wire::envelope::{Message, Request};
+use vmcp_wire::envelope::{Message, Request, request_number};
 use vmcp_wire::methods;
 use vmcp_wire::payload::{self, Key, ScannedKeys, Scanner};
 
@@ -177,10 +177,9 @@ impl Mux {
     }
 
     fn settle_raw(&self, id: Option<&RawValue>, outcome: RpcOutcome) {
-        let id = id.map_or("null", RawValue::get);
-        match id.parse() {
-            Ok(id) => self.settle(id, outcome),
-            Err(_) => Self::ignore_answer(id),
+        match id.and_then(request_number) {
+            Some(id) => self.settle(id, outcome),
+            None => Self::ignore_answer(id.map_or("null", RawValue::get)),
         }
     }
 

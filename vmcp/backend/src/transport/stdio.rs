@@ -19,7 +19,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufR
 use tokio::process::{ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc;
 use tokio::task::coop;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 use vmcp_config::Secret;
@@ -77,6 +77,10 @@ const INHERITED_VARIABLES: [&str; 37] = [
 ];
 /// Bytes of a line on standard output that is no message, which are kept to explain a failure.
 const MAX_STRAY_BYTES: usize = 200;
+/// Lines that are no message, blank ones included, after which reading pauses for [`STRAY_PAUSE`]: a program
+/// that floods such lines is slowed down (backpressure) and leaves the thread to others.
+const STRAY_LINES: u32 = 64;
+const STRAY_PAUSE: Duration = Duration::from_millis(1);
 /// Number of the signal that asks a process to end.
 const SIGTERM: i32 = 15;
 /// Time for the exit status to follow the end of standard output; a grandchild that lives on may hold it back
@@ -233,6 +237,7 @@ fn is_inherited(name: &OsStr, patterns: &[NamePattern]) -> bool {
 async fn read(stdout: ChildStdout, limit: usize, mux: &Mux, words: &LastWords) -> String {
     let mut reader = BufReader::with_capacity(64 * 1024, stdout);
     let mut line = Vec::new();
+    let mut strays = 0_u32;
     loop {
         // The buffer may hold hundreds of lines: other tasks and timers have their turn between them.
         coop::consume_budget().await;
@@ -241,10 +246,16 @@ async fn read(stdout: ChildStdout, limit: usize, mux: &Mux, words: &LastWords) -
                 let text = line.trim_ascii();
                 if text.first() == Some(&b'{') {
                     mux.receive(&Bytes::copy_from_slice(text));
-                } else if !text.is_empty() {
-                    mux.ignore("a line that is no JSON object", text);
-                    let said = text.get(..MAX_STRAY_BYTES).unwrap_or(text);
-                    words.push(&format!("on standard output: {}", String::from_utf8_lossy(said)));
+                } else {
+                    if !text.is_empty() {
+                        mux.ignore("a line that is no JSON object", text);
+                        let said = text.get(..MAX_STRAY_BYTES).unwrap_or(text);
+                        words.push(&format!("on standard output: {}", String::from_utf8_lossy(said)));
+                    }
+                    strays = strays.wrapping_add(1);
+                    if strays.is_multiple_of(STRAY_LINES) {
+                        sleep(STRAY_PAUSE).await;
+                    }
                 }
             }
             Ok(LineRead::TooLong) => return format!("wrote a line longer than the limit of {limit} bytes"),

@@ -239,6 +239,14 @@ impl<'a> Parts<'a> {
     }
 }
 
+/// Returns the number of the request that an answer names. Some servers write it as a string, which the
+/// official SDKs take too.
+#[must_use]
+pub fn request_number(id: &RawValue) -> Option<u64> {
+    let text = id.get();
+    text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text).parse().ok()
+}
+
 fn required_id(id: Option<&RawValue>) -> Result<&RawValue, Reason> {
     id.filter(|id| text::is_id(id.get())).ok_or(Reason::Id)
 }

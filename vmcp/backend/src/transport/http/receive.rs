@@ -5,7 +5,7 @@ use http::{Response, StatusCode};
 use tokio::time::sleep;
 use vmcp_json::byte_rope::ByteRope;
 use vmcp_json::object::Object;
-use vmcp_wire::envelope::{EnvelopeError, Message};
+use vmcp_wire::envelope::{EnvelopeError, Message, request_number};
 use vmcp_wire::era::Era;
 use vmcp_wire::payload::{self, ScanError, ScannedKeys, Scanner};
 use vmcp_wire::{codes, methods};
@@ -99,7 +99,9 @@ impl Http {
             return Err(LinkError::SessionInDoubt { status, error });
         }
         match message {
-            Ok(Message::Response(response)) if status.is_success() && response.id.get() == id.to_string() => {
+            Ok(Message::Response(response))
+                if status.is_success() && request_number(response.id) == Some(id) =>
+            {
                 Ok(RpcOutcome::result(response.result))
             }
             Ok(Message::Error(error)) => Ok(RpcOutcome::error(error.error)),
@@ -138,6 +140,9 @@ impl Http {
                 }
                 Err(error) => error,
             };
+            if let LinkError::Flood { .. } = &ended {
+                self.0.inbound.floods.record(ended.detail());
+            }
             let resumable = matches!(ended, LinkError::Closed { .. }) && self.0.revision.get().is_some();
             let Some(last) = last_event.as_ref().filter(|_| resumable) else { return Err(ended) };
             let Some(pause) = resumptions.next_pause(events.any(), events.retry()) else { return Err(ended) };
@@ -193,10 +198,10 @@ impl Http {
         };
         let bytes = &*data.into_bytes();
         match Message::parse(bytes).map_err(|error| LinkError::Protocol(error.to_string()))? {
-            Message::Response(response) if response.id.get() == id.to_string() => {
+            Message::Response(response) if request_number(response.id) == Some(id) => {
                 Ok(Some(RpcOutcome::result(response.result)))
             }
-            Message::Error(error) if error.id.is_none_or(|of| of.get() == id.to_string()) => {
+            Message::Error(error) if error.id.is_none_or(|of| request_number(of) == Some(id)) => {
                 Ok(Some(RpcOutcome::error(error.error)))
             }
             Message::Notification(notification) => {
@@ -239,7 +244,7 @@ fn refuses_revision(message: &Parsed<'_>) -> bool {
 
 fn is_about(request: u64, message: &Parsed<'_>) -> bool {
     let id = message.as_ref().ok().and_then(Message::id);
-    id.is_some_and(|id| id.get() == request.to_string())
+    id.is_some_and(|id| request_number(id) == Some(request))
 }
 
 /// True if the first 500 bytes of an error's body hold `words`, which are in lower case.
