@@ -12,7 +12,7 @@ use tokio::time::{Sleep, sleep};
 /// Bytes below which a piece counts as tiny.
 const TINY_BYTES: usize = 512;
 /// Tiny pieces that are read in a row; then other tasks have their turn.
-const TURN: u32 = 64;
+const TURN: u32 = 128;
 /// Bytes that are read in a row; then other tasks have their turn.
 const TURN_BYTES: usize = 512 * 1024;
 /// Tiny pieces of one body that are read without a [`PAUSE`]: a serializer that writes token by token sends

@@ -12,7 +12,7 @@ const RESERVED_FILES: u64 = 256;
 /// Part of the reserved files that connections of the admin port may use: one in so many.
 const ADMIN_PART: u64 = 4;
 /// Files that [`SpareFiles`] holds.
-const SPARE_FILES: usize = 8;
+const SPARE_FILES: usize = 16;
 
 /// Returns the number of client connections to allow, at most `wanted`. Raises the soft limit on open files
 /// to the hard one if `wanted` needs it.

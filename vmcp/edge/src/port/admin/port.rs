@@ -9,7 +9,9 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
@@ -22,7 +24,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::AbortOnDropHandle;
 use tower::ServiceExt as _;
@@ -42,6 +44,10 @@ use vmcp_engine::engine::Engine;
 const MAX_BLOCKING_THREADS: usize = 2;
 /// Pause after a failed accept.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+/// Idle time from which a connection gives its file descriptor to another: a probe sends its request sooner.
+const MIN_IDLE: Duration = Duration::from_millis(200);
+/// Interval at which a lack of file descriptors is logged.
+const LOG_INTERVAL: Duration = Duration::from_mins(1);
 /// Time at shutdown for requests under way to end.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(100);
 
@@ -111,6 +117,7 @@ impl Port {
         let listener = TcpListener::from_std(listener)?;
         let mut spare = SpareFiles::default();
         spare.refill();
+        let mut logged = None;
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -124,7 +131,16 @@ impl Port {
             };
             match accepted {
                 Ok((stream, _)) => self.take(stream, &stop),
-                Err(error) => self.wait_out(&error, &mut spare).await,
+                Err(error) if is_out_of_files(&error) => {
+                    if !self.take_with_spare(&listener, &mut spare, &stop).await {
+                        if logged.is_none_or(|logged: Instant| logged.elapsed() >= LOG_INTERVAL) {
+                            logged = Some(Instant::now());
+                            tracing::error!(%error, "the admin port cannot accept; raise the limit of open files");
+                        }
+                        sleep(ACCEPT_RETRY_DELAY).await;
+                    }
+                }
+                Err(_) => sleep(ACCEPT_RETRY_DELAY).await,
             }
         }
         drop(listener);
@@ -153,22 +169,33 @@ impl Port {
         slot.runs(task.abort_handle());
     }
 
-    /// Makes room after a failed accept: without file descriptors, an idle connection gives its own to the
-    /// next one, or a spare file does.
-    async fn wait_out(&self, error: &io::Error, spare: &mut SpareFiles) {
-        let is_out_of_files = error
-            .raw_os_error()
-            .map(Errno::from_raw)
-            .is_some_and(|e| matches!(e, Errno::EMFILE | Errno::ENFILE));
-        if is_out_of_files && (self.slots.close_idle() || spare.release()) {
+    /// Accepts a connection without a file descriptor: a spare file gives its own, or a connection that is
+    /// idle. Returns false if neither could.
+    async fn take_with_spare(
+        &self,
+        listener: &TcpListener,
+        spare: &mut SpareFiles,
+        stop: &CancellationToken,
+    ) -> bool {
+        if !spare.release() {
+            if !self.slots.close_idle(MIN_IDLE) {
+                return false;
+            }
             // The closed connection is dropped when its task is polled.
-            return yield_now().await;
+            yield_now().await;
         }
-        if is_out_of_files {
-            tracing::error!(%error, "the admin port cannot accept connections; raise the limit of open files");
+        // Without a descriptor the system refuses before it looks for a connection, so there may be none.
+        match futures::poll!(pin!(listener.accept())) {
+            Poll::Ready(Ok((stream, _))) => self.take(stream, stop),
+            Poll::Ready(Err(_)) | Poll::Pending => spare.refill(),
         }
-        sleep(ACCEPT_RETRY_DELAY).await;
+        true
     }
+}
+
+fn is_out_of_files(error: &io::Error) -> bool {
+    let error = error.raw_os_error().map(Errno::from_raw);
+    matches!(error, Some(Errno::EMFILE | Errno::ENFILE))
 }
 
 /// Serves the requests of one connection.

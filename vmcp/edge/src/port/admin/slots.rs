@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -51,7 +51,7 @@ impl Slots {
 
     /// Takes a place; at the limit, that of the connection that is idle longest. `None` if all are busy.
     pub(super) fn take(self: &Arc<Self>) -> Option<Arc<Slot>> {
-        if self.open.lock().slots.len() >= self.limit && !self.close_idle() {
+        if self.open.lock().slots.len() >= self.limit && !self.close_idle(Duration::ZERO) {
             return None;
         }
         let mut open = self.open.lock();
@@ -61,10 +61,11 @@ impl Slots {
         Some(Arc::new(Slot { slots: Arc::downgrade(self), id }))
     }
 
-    /// Closes the connection that is idle longest; false if all are busy.
-    pub(super) fn close_idle(&self) -> bool {
+    /// Closes the connection that is idle longest; false if none has been idle for `least`.
+    pub(super) fn close_idle(&self, least: Duration) -> bool {
         let mut open = self.open.lock();
-        let idle = open.slots.iter().filter(|(_, slot)| slot.busy == 0 && slot.task.is_some());
+        let is_idle = |slot: &State| slot.busy == 0 && slot.task.is_some() && slot.since.elapsed() >= least;
+        let idle = open.slots.iter().filter(|(_, slot)| is_idle(slot));
         let Some(id) = idle.min_by_key(|(_, slot)| slot.since).map(|(id, _)| *id) else { return false };
         let slot = open.slots.remove(&id);
         drop(open);
