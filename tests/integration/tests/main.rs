@@ -29,6 +29,7 @@ mod scenario {
     mod find_tool;
     mod first_process;
     mod fixture;
+    mod floods;
     mod hostile_client;
     mod hot_reload;
     mod identity;

@@ -2,6 +2,8 @@
 //! clients for TLS and HTTP/2.
 
 mod driver_waker;
+mod frame_pace;
+mod head_limit;
 mod host_pool;
 mod plain_connection;
 mod response_body;
@@ -119,7 +121,7 @@ impl Origin {
             Self::Plain(pool) => HostPool::send(pool, request).await,
             Self::Tls(clients) => {
                 let response = clients.client(purpose).request(request).await;
-                response.map(|response| response.map(ResponseBody::Tls)).map_err(|error| {
+                response.map(|response| response.map(ResponseBody::tls)).map_err(|error| {
                     let detail = error_chain(&error);
                     if error.is_connect() { SendError::Connect(detail) } else { SendError::Closed(detail) }
                 })

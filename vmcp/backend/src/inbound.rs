@@ -3,7 +3,7 @@
 pub(crate) mod call_listener;
 mod late_owners;
 pub(crate) mod log_level;
-mod operator_log;
+pub(crate) mod operator_log;
 pub(crate) mod owner;
 mod questions;
 
@@ -29,10 +29,12 @@ use vmcp_wire::{methods, rpc};
 use crate::inbound::call_listener::CallListener;
 use crate::inbound::late_owners::LateOwners;
 use crate::inbound::log_level::ChosenLevel;
+use crate::inbound::operator_log::OperatorLog;
 use crate::inbound::owner::Owner;
 use crate::inbound::questions::{OpenQuestions, PendingAnswer, QuestionRefusal};
 use crate::policy::facts::Facts;
 use crate::policy::session_changes::SessionChanges;
+use crate::policy::stream_floods::StreamFloods;
 use crate::request::{Downstream, Event, EventSender, Request as CallRequest, RpcOutcome, SessionId};
 
 /// The id under which a call is routed before it has one; real ids start at 1.
@@ -51,6 +53,10 @@ pub(crate) struct Inbound {
     pub(crate) changed: Arc<Notify>,
     /// Sessions on whose own connections it said so.
     session_changes: Arc<SessionChanges>,
+    /// The operator's log of messages that belong to no client.
+    log: Arc<OperatorLog>,
+    /// Streams of the backend that were ended because they flooded.
+    pub(crate) floods: Arc<StreamFloods>,
     /// The clients whose calls use the connection; everyone as long as it is not set.
     owner: OnceLock<Owner>,
     /// The log level that was set on this connection.
@@ -115,6 +121,8 @@ impl Inbound {
             secrets: Arc::clone(&facts.secrets),
             changed: Arc::clone(&facts.changed),
             session_changes: Arc::clone(&facts.session_changes),
+            log: Arc::clone(&facts.log),
+            floods: Arc::clone(&facts.floods),
             owner: owner.is_one().then_some(owner).map_or_else(OnceLock::new, OnceLock::from),
             level: ChosenLevel::default(),
             last_id: AtomicU64::default(),
@@ -244,7 +252,7 @@ impl Inbound {
                 }
                 None if self.owner().session().is_some() => self.deliver_downstream(whole),
                 None => {
-                    operator_log::write(params, &self.secrets.load());
+                    self.log.write(params, &self.secrets.load());
                     None
                 }
             },

@@ -38,7 +38,7 @@ use tokio::runtime::Builder;
 use crate::options::{Options, Stage};
 use crate::progress::progress;
 use crate::report::Report;
-use crate::stages::attacks::{half_sent, hostile};
+use crate::stages::attacks::{flooding, half_sent, hostile};
 use crate::stages::sessions::{idle_sessions, open_sessions};
 use crate::stages::{
     allocations, calls, catalog, change_storm, embedding, find_tool, lists, memory, policies, start,
@@ -111,6 +111,7 @@ async fn measure_overhead(report: &mut Report, options: &Options) -> Result<()> 
     }
     if options.runs(Stage::Hostile) {
         hostile::measure(report).await?;
+        flooding::measure(report).await?;
     }
     if options.runs(Stage::Lists) {
         lists::measure(report, options).await?;

@@ -278,3 +278,26 @@ async fn a_server_that_knows_only_its_clients_roots_works_over_the_pipe() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_cancelled_request_is_left_without_an_answer() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let mut pipe = Pipe::open(&config(&echo));
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
+    pipe.ask(1, "initialize", params).await;
+    pipe.until_listed("echo_sleep", 100).await;
+    let params = json!({"name": "echo_sleep", "arguments": {"ms": 600_000}});
+    pipe.send(&json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})).await;
+    eventually("the call to run", async || (echo.calls("sleep").await == 1).then_some(())).await;
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
+    pipe.send(&cancel).await;
+    eventually("the call to be cancelled", async || (echo.stats().await["cancelled"] == 1).then_some(()))
+        .await;
+    // An answer would come before those to these requests.
+    for id in [8, 9, 10] {
+        pipe.send(&json!({"jsonrpc": "2.0", "id": id, "method": "ping"})).await;
+        let next = pipe.until(|message| message.get("id").is_some()).await;
+        assert_eq!(next["id"], id, "{next}");
+    }
+    pipe.end().await;
+}

@@ -73,7 +73,7 @@ impl HostPool {
             match answer {
                 Ok(response) => {
                     return Ok(response.map(|body| {
-                        ResponseBody::Plain(PlainBody::new(body, connection, Arc::clone(pool)))
+                        ResponseBody::plain(PlainBody::new(body, connection, Arc::clone(pool)))
                     }));
                 }
                 Err(mut error) => match error.take_message().filter(|_| is_reused) {

@@ -17,6 +17,7 @@ use tokio::net::TcpStream;
 use tokio::runtime;
 
 use super::driver_waker::DriverWaker;
+use super::head_limit::{HeadAllowance, HeadLimit};
 
 /// Polls of a connection in a row, while it keeps waking itself; then other tasks have their turn.
 const MAX_TURNS: u32 = 4;
@@ -31,21 +32,25 @@ type OutgoingRequest = Request<Full<Bytes>>;
 pub(super) struct PlainConnection {
     sender: SendRequest<Full<Bytes>>,
     /// `None` once the connection has ended.
-    driver: Option<Connection<TokioIo<TcpStream>, Full<Bytes>>>,
+    driver: Option<Connection<TokioIo<HeadLimit>, Full<Bytes>>>,
     signal: Arc<DriverWaker>,
     /// `signal` as a waker.
     waker: Waker,
+    /// Bounds the bytes before a response.
+    head: HeadAllowance,
     /// The runtime whose I/O driver watches the socket.
     pub(super) home: runtime::Id,
 }
 
 impl PlainConnection {
     pub(super) async fn handshake(io: TokioIo<TcpStream>) -> Result<Self, hyper::Error> {
+        let (stream, head) = HeadLimit::new(io.into_inner());
+        let io = TokioIo::new(stream);
         let (sender, driver) = http1::Builder::new().max_buf_size(MAX_BUFFER_BYTES).handshake(io).await?;
         let signal = Arc::new(DriverWaker::default());
         let waker = Waker::from(Arc::clone(&signal));
         let home = runtime::Handle::current().id();
-        Ok(Self { sender, driver: Some(driver), signal, waker, home })
+        Ok(Self { sender, driver: Some(driver), signal, waker, head, home })
     }
 
     /// Sends a request and waits for the head of its response. The error has the request again if none of it
@@ -54,9 +59,14 @@ impl PlainConnection {
         &mut self,
         request: OutgoingRequest,
     ) -> Result<Response<Incoming>, TrySendError<OutgoingRequest>> {
+        self.head.begin();
         let mut response = pin!(self.sender.try_send_request(request));
         let (driver, signal, waker) = (&mut self.driver, &self.signal, &self.waker);
-        poll_fn(|task| drive(driver, signal, waker, task, |context| response.as_mut().poll(context))).await
+        let response =
+            poll_fn(|task| drive(driver, signal, waker, task, |context| response.as_mut().poll(context)))
+                .await;
+        self.head.end();
+        response
     }
 
     /// Polls for the next frame of the response's body.
@@ -97,7 +107,7 @@ fn ignored() -> Context<'static> {
 /// Moves the connection on until `look` is ready. A connection that ends is dropped, which makes `look`
 /// ready with an error.
 fn drive<T>(
-    driver: &mut Option<Connection<TokioIo<TcpStream>, Full<Bytes>>>,
+    driver: &mut Option<Connection<TokioIo<HeadLimit>, Full<Bytes>>>,
     signal: &DriverWaker,
     waker: &Waker,
     task: &mut Context<'_>,

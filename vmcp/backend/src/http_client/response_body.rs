@@ -2,18 +2,25 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
+use super::frame_pace::FramePace;
 use super::host_pool::HostPool;
 use super::plain_connection::PlainConnection;
 
-/// The body of a response. At its end a plain connection goes back to its pool; dropped before, the
-/// connection is closed.
+/// The body of a response, which arrives at most as fast as [`FramePace`] allows. At its end a plain
+/// connection goes back to its pool; dropped before, the connection is closed.
 #[derive(Debug)]
-pub(crate) enum ResponseBody {
+pub(crate) struct ResponseBody {
+    source: BodySource,
+    pace: FramePace,
+}
+
+#[derive(Debug)]
+enum BodySource {
     /// The body polls its connection.
     Plain(PlainBody),
     /// A task of the TLS client polls the connection.
@@ -62,6 +69,16 @@ impl PlainBody {
     }
 }
 
+impl ResponseBody {
+    pub(super) fn plain(body: PlainBody) -> Self {
+        Self { source: BodySource::Plain(body), pace: FramePace::default() }
+    }
+
+    pub(super) fn tls(body: Incoming) -> Self {
+        Self { source: BodySource::Tls(body), pace: FramePace::default() }
+    }
+}
+
 impl Body for ResponseBody {
     type Data = Bytes;
     type Error = hyper::Error;
@@ -70,23 +87,29 @@ impl Body for ResponseBody {
         self: Pin<&mut Self>,
         task: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        match self.get_mut() {
-            Self::Plain(body) => body.poll_frame(task),
-            Self::Tls(body) => Pin::new(body).poll_frame(task),
+        let Self { source, pace } = self.get_mut();
+        ready!(pace.poll_ready(task));
+        let polled = match source {
+            BodySource::Plain(body) => body.poll_frame(task),
+            BodySource::Tls(body) => Pin::new(body).poll_frame(task),
+        };
+        if let Poll::Ready(Some(Ok(frame))) = &polled {
+            pace.read(frame.data_ref().map_or(0, Bytes::len));
         }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Plain(body) => body.connection.is_none(),
-            Self::Tls(body) => body.is_end_stream(),
+        match &self.source {
+            BodySource::Plain(body) => body.connection.is_none(),
+            BodySource::Tls(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Plain(body) => body.incoming.size_hint(),
-            Self::Tls(body) => body.size_hint(),
+        match &self.source {
+            BodySource::Plain(body) => body.incoming.size_hint(),
+            BodySource::Tls(body) => body.size_hint(),
         }
     }
 }

@@ -10,8 +10,10 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use vmcp_config::{KnownSecrets, Transport};
 
+use crate::inbound::operator_log::OperatorLog;
 use crate::policy::session_changes::SessionChanges;
 use crate::policy::settings::BackendSettings;
+use crate::policy::stream_floods::StreamFloods;
 use crate::transport::{ConfiguredHeaders, LastWords, ProgramActivity};
 
 /// Configuration of a backend and its signals. The lower rooms take these instead of the whole
@@ -32,6 +34,10 @@ pub(crate) struct Facts {
     pub(crate) session_changes: Arc<SessionChanges>,
     /// Capabilities that the server declares to legacy clients, once one has introduced itself.
     legacy_capabilities: Mutex<Option<Box<RawValue>>>,
+    /// Log messages that belong to no client.
+    pub(crate) log: Arc<OperatorLog>,
+    /// Streams that were ended because they flooded.
+    pub(crate) floods: Arc<StreamFloods>,
     /// Last words of the main connection's program, until it is started again.
     pub(crate) last_words: Arc<LastWords>,
     /// Activity of the main connection's program.
@@ -54,6 +60,8 @@ impl Facts {
             changed: Arc::default(),
             session_changes: Arc::default(),
             legacy_capabilities: Mutex::default(),
+            log: Arc::default(),
+            floods: Arc::default(),
             last_words,
             activity: Arc::default(),
             stop: CancellationToken::new(),

@@ -194,7 +194,7 @@ impl BackendCore {
             credentials: self.facts.spec.credentials.fetched_kind().map(str::to_owned),
             signed_in_at: self.facts.spec.credentials.signed_in_at(),
             connected_at: live.connected_at,
-            last_error: live.last_error.clone(),
+            last_error: live.last_error.clone().or_else(|| self.facts.floods.recent()),
             breaker: self.breaker.lock().position(Instant::now()),
             tools: discovered.filter(|found| found.knows_tools()).map(|found| found.tools.len()),
             resources: count(|d| d.resources.len()),

@@ -3,6 +3,7 @@
 mod answer;
 mod collected;
 mod events;
+mod filler_limit;
 
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ pub(super) use crate::transport::body::events::{Event, Events};
 
 /// Time for a stream to end after the wanted message; then its connection is closed instead of reused.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+/// Bytes that may follow the wanted message; beyond them the connection is closed instead of reused.
+const MAX_DRAINED_BYTES: usize = 256 * 1024;
 
 /// Limits of the answers of one backend.
 #[derive(Clone, Debug)]
@@ -45,7 +48,16 @@ async fn next(body: &mut ResponseBody) -> Result<Option<Bytes>, LinkError> {
 
 /// Reads a body to its end in the background, so that its connection can be used again.
 pub(super) fn drain(mut body: ResponseBody) {
-    let mut rest = async move { while let Some(Ok(_)) = body.frame().await {} }.boxed();
+    let mut rest = async move {
+        let mut bytes = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            bytes += frame.data_ref().map_or(0, Bytes::len);
+            if bytes > MAX_DRAINED_BYTES {
+                return;
+            }
+        }
+    }
+    .boxed();
     if (&mut rest).now_or_never().is_none() {
         tokio::spawn(timeout(DRAIN_TIMEOUT, rest));
     }

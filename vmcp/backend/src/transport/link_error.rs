@@ -77,6 +77,12 @@ pub(crate) enum LinkError {
     Unsendable(String),
     #[error("the answer exceeds the limit of {limit} bytes")]
     TooLarge { limit: usize },
+    /// The stream brings blank lines, comments or fields without data, and no message.
+    #[error(
+        "the server floods its stream with bytes that are no message: blank lines, comments or events without \
+         data (at most {} KiB, and {} KiB a second)", burst / 1024, per_second / 1024
+    )]
+    Flood { burst: u64, per_second: u64 },
     /// vmcp itself has no room for the answer.
     #[error(transparent)]
     Overloaded(#[from] ByteBudgetExhausted),
@@ -133,6 +139,7 @@ impl LinkError {
             | Self::Unreadable { .. }
             | Self::InitializeRefused { .. }
             | Self::TooLarge { .. }
+            | Self::Flood { .. }
             | Self::Overloaded(_) => Transmission::Sent,
         }
     }
@@ -151,6 +158,7 @@ impl LinkError {
             | Self::ConnectTimeout { .. }
             | Self::Closed { .. }
             | Self::Gone { .. }
+            | Self::Flood { .. }
             | Self::Down => Verdict::Failed,
             Self::Status(refusal) if refusal.is_server_error() => Verdict::Failed,
             Self::TooLarge { .. } => Verdict::Healthy,
@@ -205,7 +213,7 @@ impl From<LinkError> for CallError {
     fn from(error: LinkError) -> Self {
         let detail = Detail::new(error.addition());
         match error {
-            LinkError::Protocol(_) | LinkError::Unreadable { .. } => {
+            LinkError::Protocol(_) | LinkError::Unreadable { .. } | LinkError::Flood { .. } => {
                 Self::Protocol { reason: error.to_string(), detail }
             }
             LinkError::Unsendable(reason) => Self::InvalidRequest { reason },

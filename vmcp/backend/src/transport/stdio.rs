@@ -20,7 +20,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufR
 use tokio::process::{ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc;
 use tokio::task::coop;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 use vmcp_config::Secret;
@@ -77,6 +77,10 @@ const INHERITED_VARIABLES: [&str; 37] = [
     "AWS_PROFILE",
     "AWS_REGION",
 ];
+/// Lines that are no message, blank ones included, after which reading pauses for [`STRAY_PAUSE`]: a program
+/// that floods such lines is slowed down (backpressure) and leaves the thread to others.
+const STRAY_LINES: u32 = 64;
+const STRAY_PAUSE: Duration = Duration::from_millis(1);
 /// Number of the signal that asks a process to end.
 const SIGTERM: i32 = 15;
 /// Time for the exit status to follow the end of standard output; a grandchild that lives on may hold it back
@@ -234,6 +238,7 @@ async fn read(stdout: ChildStdout, limit: usize, mux: &Mux, words: &LastWords) -
     let mut reader = BufReader::with_capacity(64 * 1024, stdout);
     let mut line = Vec::new();
     let mut framing = Framing::new(limit);
+    let mut strays = 0_u32;
     loop {
         // The buffer may hold hundreds of lines: other tasks and timers have their turn between them.
         coop::consume_budget().await;
@@ -245,6 +250,10 @@ async fn read(stdout: ChildStdout, limit: usize, mux: &Mux, words: &LastWords) -
                     && mux.try_receive(&Bytes::copy_from_slice(text)).is_ok();
                 if !is_message {
                     take(framing.line(text), mux, words);
+                    strays = strays.wrapping_add(1);
+                    if strays.is_multiple_of(STRAY_LINES) {
+                        sleep(STRAY_PAUSE).await;
+                    }
                 }
             }
             Ok(LineRead::TooLong) => return format!("wrote a line longer than the limit of {limit} bytes"),

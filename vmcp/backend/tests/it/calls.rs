@@ -11,7 +11,7 @@ use vmcp_backend::{
 
 use crate::support::scripts::{echo, legacy, modern};
 use crate::support::server::{Reply, Seen, Server, event};
-use crate::support::{PATIENCE, call, eventually, json, params_of, result, settings, spec};
+use crate::support::{PATIENCE, cached, call, eventually, json, params_of, result, settings, spec};
 
 const PARAMS: &str = r#"{"name":"echo","_meta":{"progressToken":"mine"}}"#;
 
@@ -353,4 +353,23 @@ async fn a_request_that_cannot_be_written_is_the_callers_mistake() {
     call(&backend, "echo").await.unwrap();
     assert_eq!(server.asked("tools/call").len(), 1);
     backend.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_names_its_request_by_a_string_is_taken() {
+    for stream in [false, true] {
+        let server = Server::start(modern(move |seen| {
+            let answer = seen.answer(r#"{"content":[]}"#).replacen(
+                &format!("\"id\":{}", seen.id()),
+                &format!("\"id\":\"{}\"", seen.id()),
+                1,
+            );
+            if stream { Reply::Pieces(vec![event(&answer)]) } else { Reply::Json(answer) }
+        }))
+        .await;
+        let backend = Backend::start(spec("b", server.transport()), settings(), Some(cached()));
+        let params = params_of(PARAMS);
+        let response = backend.request(Request::new("tools/call", &params)).await.unwrap();
+        assert_eq!(result(&response), r#"{"content":[]}"#);
+    }
 }

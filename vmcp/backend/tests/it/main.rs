@@ -16,6 +16,7 @@ mod credentials;
 mod discovery;
 mod eras;
 mod faults;
+mod floods;
 mod in_the_wild;
 mod isolation;
 mod plain_connections;

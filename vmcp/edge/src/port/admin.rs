@@ -3,9 +3,11 @@
 
 mod guard;
 pub mod operator_call;
+pub mod port;
 mod readiness;
 mod recent;
 mod refresh;
+mod slots;
 mod status;
 mod tool_changes;
 mod tool_metrics;

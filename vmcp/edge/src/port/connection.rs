@@ -93,7 +93,6 @@ impl<S: Service<Arrival> + Clone> ConnectionServer<S> {
 
     /// Serves one connection to its end.
     pub(super) async fn serve(&self, stream: TcpStream, stop: CancellationToken) {
-        let _counted = ConnectionGauge::begin(self.engine.clone());
         let Ok(from) = stream.peer_addr() else { return };
         let mut request = RequestContext {
             stack: self.stack.clone(),
@@ -313,22 +312,5 @@ impl<S: Service<Arrival> + Clone> RequestContext<S> {
                 Ok(response)
             }
         })
-    }
-}
-
-/// Counts an open connection in the metrics until it is dropped.
-struct ConnectionGauge(Engine);
-
-impl ConnectionGauge {
-    /// Counts a connection.
-    fn begin(engine: Engine) -> Self {
-        engine.metrics().client_connections.inc();
-        Self(engine)
-    }
-}
-
-impl Drop for ConnectionGauge {
-    fn drop(&mut self) {
-        self.0.metrics().client_connections.dec();
     }
 }

@@ -77,12 +77,13 @@ pub(super) async fn serve<S: Service<Arrival> + Clone>(
         let Ok(stream) = stream.into_std() else { continue };
         let (server, stop, place) = (Arc::clone(&server), stop.clone(), workers.place());
         let runtime = place.runtime().clone();
+        let counted = ConnectionGauge::begin(Arc::clone(&metrics));
         connections.spawn_on(
             async move {
                 if let Ok(stream) = TcpStream::from_std(stream) {
                     server.serve(stream, stop).await;
                 }
-                drop((held, place));
+                drop((held, place, counted));
             },
             &runtime,
         );
@@ -94,8 +95,25 @@ pub(super) async fn serve<S: Service<Arrival> + Clone>(
     connections.wait().await;
 }
 
+/// Counts an open connection in the metrics until it is dropped.
+struct ConnectionGauge(Arc<Metrics>);
+
+impl ConnectionGauge {
+    /// Counts a connection.
+    fn begin(metrics: Arc<Metrics>) -> Self {
+        metrics.client_connections.inc();
+        Self(metrics)
+    }
+}
+
+impl Drop for ConnectionGauge {
+    fn drop(&mut self) {
+        self.0.client_connections.dec();
+    }
+}
+
 /// Tells a client that the server is full. A client that does not read is dropped.
-async fn refuse(mut stream: TcpStream, response: &'static [u8]) {
+pub(super) async fn refuse(mut stream: TcpStream, response: &'static [u8]) {
     let _ = timeout(REFUSAL_TIMEOUT, async {
         stream.write_all(response).await?;
         stream.shutdown().await

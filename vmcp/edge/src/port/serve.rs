@@ -5,13 +5,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use vmcp_config::Server;
 
-use super::admin::{self, Admin};
+use super::admin::Admin;
+use super::admin::port::AdminPort;
 use super::connection::ConnectionServer;
 use super::connections::ConnectionLimits;
 use super::stack::client_stack;
@@ -36,8 +36,8 @@ pub enum ServeError {
     /// The certificate of the client port cannot be used.
     #[error("{0}")]
     Tls(String),
-    /// The threads that serve clients cannot be started.
-    #[error("cannot start the threads that serve clients: {0}")]
+    /// The threads that serve the ports cannot be started.
+    #[error("cannot start the threads that serve the ports: {0}")]
     Threads(#[source] io::Error),
 }
 
@@ -49,9 +49,8 @@ pub struct Ports {
     pub admin: SocketAddr,
     edge: Arc<Edge>,
     stop_clients: CancellationToken,
-    stop_admin: CancellationToken,
     clients: JoinHandle<()>,
-    operators: JoinHandle<io::Result<()>>,
+    operators: AdminPort,
 }
 
 impl Ports {
@@ -63,7 +62,9 @@ impl Ports {
         let workers = Workers::start().map_err(ServeError::Threads)?;
         let stack = Arc::new(client_stack(&edge, server, client));
         let connections = ConnectionServer::new(stack, edge.engine.clone(), server).with_tls(tls);
-        let (stop_clients, stop_admin) = (CancellationToken::new(), CancellationToken::new());
+        let stop_clients = CancellationToken::new();
+        let all = open_files::connection_limit(server.max_connections);
+        let operators = AdminPort::start(operators, operator, admin, server).map_err(ServeError::Threads)?;
         Ok(Ports {
             client,
             admin: operator,
@@ -71,17 +72,20 @@ impl Ports {
                 clients,
                 connections,
                 ConnectionLimits {
-                    all: open_files::connection_limit(server.max_connections),
-                    per_client: server.max_connections_per_client,
+                    all,
+                    per_client: share_of_client(
+                        server.max_connections_per_client,
+                        server.max_connections,
+                        all,
+                    ),
                 },
                 workers,
                 Arc::clone(edge.engine.metrics()),
                 stop_clients.clone(),
             )),
-            operators: run(operators, admin::router(admin, operator), &stop_admin),
+            operators,
             edge,
             stop_clients,
-            stop_admin,
         })
     }
 
@@ -91,9 +95,7 @@ impl Ports {
         self.stop_clients.cancel();
         self.edge.close();
         let drained = tokio::time::timeout(grace, self.clients).await.is_ok();
-        self.stop_admin.cancel();
-        // Idle keep-alive connections of probes may outlast the grace; they carry nothing that could be lost.
-        let _ = tokio::time::timeout(Duration::from_millis(100), self.operators).await;
+        self.operators.close().await;
         drained
     }
 }
@@ -106,8 +108,24 @@ async fn bind(field: &'static str, address: SocketAddr) -> Result<(TcpListener, 
     Ok((listener, bound))
 }
 
-/// Serves the admin port until `stop`.
-fn run(listener: TcpListener, router: Router, stop: &CancellationToken) -> JoinHandle<io::Result<()>> {
-    let stop = stop.clone().cancelled_owned();
-    tokio::spawn(async move { axum::serve(listener, router).with_graceful_shutdown(stop).await })
+/// Returns the number of connections that one client may have of `all` that the limit on open files allows:
+/// the same part of them as `share` is of `configured`.
+fn share_of_client(share: usize, configured: usize, all: usize) -> usize {
+    let configured = configured.max(1);
+    let part = share.min(configured) as u128 * all as u128 / configured as u128;
+    usize::try_from(part).unwrap_or(all).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_of_a_client_follows_the_connections_that_there_are() {
+        assert_eq!(share_of_client(7_500, 10_000, 10_000), 7_500);
+        assert_eq!(share_of_client(7_500, 10_000, 768), 576);
+        assert_eq!(share_of_client(10_000, 10_000, 768), 768, "one client may have them all");
+        assert_eq!(share_of_client(200, 100, 100), 100);
+        assert_eq!(share_of_client(1, 1000, 10), 1);
+    }
 }

@@ -3,11 +3,13 @@
 //! There is one client and at most one legacy session. Requests run concurrently; a single writer task
 //! serializes their messages.
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
+use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::{Semaphore, mpsc};
@@ -18,7 +20,7 @@ use vmcp_json::json_rope::JsonRope;
 
 use vmcp_wire::era::Era;
 use vmcp_wire::headers::{self, RequestEra};
-use vmcp_wire::owned::{OwnedMessage, OwnedRequest};
+use vmcp_wire::owned::{OwnedMessage, OwnedNotification, OwnedRequest};
 
 use vmcp_wire::rpc::{self, RpcError};
 use vmcp_wire::{codes, methods};
@@ -68,6 +70,7 @@ where
         session: None,
         sender,
         unanswered: Arc::new(Semaphore::new(MAX_REQUESTS_PER_SESSION)),
+        cancelled: Arc::default(),
         tasks: TaskTracker::new(),
     };
     loop {
@@ -103,6 +106,9 @@ struct Connection {
     sender: mpsc::Sender<Vec<u8>>,
     /// Places for requests whose answer is not written yet. A client that sends and never reads gets no more.
     unanswered: Arc<Semaphore>,
+    /// Requests whose answer is not written yet, by id; true once the client has cancelled one, which is then
+    /// left without an answer. Over HTTP each POST wants one.
+    cancelled: Arc<Mutex<HashMap<Box<str>, bool>>>,
     tasks: TaskTracker,
 }
 
@@ -123,12 +129,23 @@ impl Connection {
         };
         match message {
             OwnedMessage::Request(request) => self.request(request, era).await,
-            OwnedMessage::Notification(notification) => self.edge.notified(ONLY_SESSION, &notification),
+            OwnedMessage::Notification(notification) => self.notified(&notification),
             OwnedMessage::Response(response) => {
                 self.answered(Some(response.id()), RpcOutcome::result(response.result()));
             }
             OwnedMessage::Error(error) => self.answered(error.id(), RpcOutcome::error(error.error())),
         }
+    }
+
+    /// Handles a notification.
+    fn notified(&self, notification: &OwnedNotification) {
+        if notification.method() == methods::CANCELLED
+            && let Some(id) = notification.params().get("requestId")
+            && let Some(cancelled) = self.cancelled.lock().get_mut(id)
+        {
+            *cancelled = true;
+        }
+        self.edge.notified(ONLY_SESSION, notification);
     }
 
     /// Hands the client's answer to the question it belongs to. On stdio there is no way to tell the client
@@ -171,6 +188,8 @@ impl Connection {
             return self.refuse(Some(request.id()), &dispatch::too_many_requests(limit)).await;
         };
         let trace = trace::of_message(request.params().meta());
+        let (id, cancelled) = (Box::<str>::from(request.id().get()), Arc::clone(&self.cancelled));
+        cancelled.lock().insert(id.clone(), false);
         let begin = Conversation::begin(&self.edge, snapshot, peer, trace, request, TAKES);
         let mut conversation = begin.await;
         let sender = self.sender.clone();
@@ -178,11 +197,18 @@ impl Connection {
             while let Some(step) = conversation.next().await {
                 let message = match step {
                     ConversationItem::Message(message) => message,
-                    ConversationItem::Answer(response) => response.collect().await.body.into_bytes().into(),
+                    ConversationItem::Answer(response) => {
+                        let answer = response.collect().await.body.into_bytes();
+                        if cancelled.lock().remove(&id) == Some(true) {
+                            break;
+                        }
+                        answer.into()
+                    }
                 };
                 // A failure means that the client is gone; its requests in flight go on.
                 let _ = sender.send(message).await;
             }
+            cancelled.lock().remove(&id);
             drop(unanswered);
         });
     }

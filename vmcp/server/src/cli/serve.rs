@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use tokio::task::JoinHandle;
 use tokio_util::task::AbortOnDropHandle;
 use vmcp_backend::{BackendState, BackendStatus, SERVED_VARIABLE};
 use vmcp_config::{Config, Server};
@@ -22,6 +21,7 @@ use super::running_server::local_socket::{self, LocalSocket};
 use super::running_server::{RunningServer, StateFile};
 use crate::config_file::reference_lookup::ReferenceLookup;
 use crate::config_file::watch::ConfigWatch;
+use vmcp_edge::port::admin::port::AdminPort;
 use vmcp_edge::port::admin::{self, Admin};
 use vmcp_edge::port::serve::Ports;
 use vmcp_edge::transport::stdio;
@@ -226,7 +226,7 @@ async fn serve_stdio(
     stop: StopSignals,
 ) -> Result<(), CommandFailure> {
     let _operators = match admin_listen {
-        Some(address) => Some(AbortOnDropHandle::new(serve_admin(address, admin.clone()).await?)),
+        Some(address) => Some(serve_admin(address, admin.clone(), edge.engine()).await?),
         None => None,
     };
     let serving = stdio::serve(Arc::clone(edge), client, tokio::io::stdin(), tokio::io::stdout());
@@ -261,18 +261,18 @@ fn serve_locally(config: &Path, admin: Admin) -> Option<(LocalSocket, AbortOnDro
     Some((socket, AbortOnDropHandle::new(task)))
 }
 
-/// Serves the admin port alone; it closes when the returned task is aborted.
-async fn serve_admin(address: SocketAddr, admin: Admin) -> Result<JoinHandle<()>, CommandFailure> {
-    let listener = tokio::net::TcpListener::bind(address).await.map_err(|error| {
+/// Serves the admin port alone, until the result is dropped.
+async fn serve_admin(
+    address: SocketAddr,
+    admin: Admin,
+    engine: &Engine,
+) -> Result<AdminPort, CommandFailure> {
+    let failed = |error: std::io::Error| {
         CommandFailure::new(format!("cannot listen on {address}: {error}"))
             .remedy("choose another port with --admin-listen")
-    })?;
-    let serving = axum::serve(listener, admin::router(admin, address));
-    Ok(tokio::spawn(async move {
-        if let Err(error) = serving.await {
-            tracing::error!(%error, "the admin port is closed");
-        }
-    }))
+    };
+    let listener = tokio::net::TcpListener::bind(address).await.map_err(failed)?;
+    AdminPort::start(listener, address, admin, &engine.snapshot().config.server).map_err(failed)
 }
 
 fn announce_ports(running: &RunningServer, config: &str, people: bool) {

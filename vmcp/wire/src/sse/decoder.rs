@@ -89,7 +89,17 @@ impl Decoder {
     /// Takes bytes from the front of `input` up to the end of the next part; `None` if they are used up
     /// first. After an error the stream must not be read any more.
     pub fn next(&mut self, input: &mut Bytes) -> Result<Option<Part>, SseError> {
+        self.next_within(input, usize::MAX)
+    }
+
+    /// As [`Decoder::next`], but also returns `None` once about `most` bytes have brought no part. The rest
+    /// of `input` is left: a stream of comments or blank lines must not keep its reader for long.
+    pub fn next_within(&mut self, input: &mut Bytes, most: usize) -> Result<Option<Part>, SseError> {
+        let rest = input.len().saturating_sub(most);
         while let Some(first) = input.first().copied() {
+            if input.len() <= rest {
+                return Ok(None);
+            }
             let part = if std::mem::take(&mut self.after_cr) && first == b'\n' {
                 input.advance(1);
                 None

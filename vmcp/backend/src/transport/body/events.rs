@@ -1,12 +1,14 @@
 //! Server-sent events of a body, as they come.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::task::coop;
+use tokio::time::sleep;
 use vmcp_json::byte_rope::ByteRope;
 use vmcp_wire::sse;
 
+use super::filler_limit::{FillerLimit, PAUSE, TURN};
 use super::{AnswerLimits, ReadPieces, drain, next};
 use crate::http_client::ResponseBody;
 use crate::policy::byte_budget::ByteBudget;
@@ -36,8 +38,11 @@ pub(in crate::transport) struct Events {
     is_open: bool,
     /// The fields of the event that ended last.
     fields: sse::EventFields,
+    /// True if the current event has brought data that are not empty.
+    has_data: bool,
     /// True once an event has come.
     any: bool,
+    filler: FillerLimit,
 }
 
 impl Events {
@@ -51,7 +56,9 @@ impl Events {
             first: None,
             is_open: false,
             fields: sse::EventFields::default(),
+            has_data: false,
             any: false,
+            filler: FillerLimit::new(Instant::now()),
         }
     }
 
@@ -75,7 +82,7 @@ impl Events {
         // connections nor its timers, the deadline of this call included.
         coop::consume_budget().await;
         loop {
-            match self.decoder.next(&mut self.chunk).map_err(link_error)? {
+            match self.next_part()? {
                 Some(sse::Part::Data(piece)) => {
                     (self.first, self.is_open) = (Some(piece), true);
                     return Ok(true);
@@ -86,13 +93,42 @@ impl Events {
                 }
                 None => {}
             }
+            if !self.more().await? {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Makes more bytes available after [`Events::next_part`] has found none; false at the end of the body.
+    async fn more(&mut self) -> Result<bool, LinkError> {
+        if self.filler.take_turn() {
+            sleep(PAUSE).await;
+        }
+        if self.chunk.is_empty() {
             let Some(chunk) = next(&mut self.body).await? else { return Ok(false) };
             self.chunk = chunk;
         }
+        Ok(true)
+    }
+
+    /// Takes the next part from the chunk; `None` if the chunk, or a turn of filler, is used up first.
+    fn next_part(&mut self) -> Result<Option<sse::Part>, LinkError> {
+        let before = self.chunk.len();
+        let part = self.decoder.next_within(&mut self.chunk, TURN).map_err(link_error)?;
+        let data = match &part {
+            Some(sse::Part::Data(piece)) => piece.len(),
+            _ => 0,
+        };
+        self.has_data |= data > 0;
+        self.filler.take(before - self.chunk.len(), data)?;
+        Ok(part)
     }
 
     fn end(&mut self, fields: sse::EventFields) {
         (self.fields, self.is_open, self.any) = (fields, false, true);
+        if std::mem::take(&mut self.has_data) {
+            self.filler.end_event();
+        }
     }
 
     /// The id of the event that ended last, if it has set one.
@@ -126,13 +162,15 @@ impl ReadPieces for Events {
         let mut pieces: ByteRope = self.first.take().into_iter().collect();
         while self.is_open {
             // The lines that one chunk has of an event become one piece.
-            match self.decoder.next(&mut self.chunk).map_err(link_error)? {
+            match self.next_part()? {
                 Some(sse::Part::Data(piece)) => pieces.push(piece),
                 Some(sse::Part::End(fields)) => self.end(fields),
                 None if !pieces.is_empty() => break,
                 None => {
-                    let cut = || LinkError::Closed { detail: "the stream ended within an event".to_owned() };
-                    self.chunk = next(&mut self.body).await?.ok_or_else(cut)?;
+                    if !self.more().await? {
+                        let detail = "the stream ended within an event".to_owned();
+                        return Err(LinkError::Closed { detail });
+                    }
                 }
             }
         }

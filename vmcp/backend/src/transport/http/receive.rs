@@ -129,7 +129,9 @@ impl Http {
             return Err(LinkError::SessionInDoubt { status, error, doubt, said });
         }
         match &message {
-            Ok(Message::Response(response)) if status.is_success() && response.id.get() == id.to_string() => {
+            Ok(Message::Response(response))
+                if status.is_success() && payload::request_number(response.id.get()) == Some(id) =>
+            {
                 return Ok(RpcOutcome::result(response.result));
             }
             Ok(Message::Error(error)) => return Ok(RpcOutcome::error(error.error)),
@@ -243,6 +245,9 @@ impl Http {
                     }
                     Err(error) => error,
                 };
+            if let LinkError::Flood { .. } = &ended {
+                self.0.inbound.floods.record(ended.detail());
+            }
             let resumable = matches!(ended, LinkError::Closed { .. }) && self.0.revision.get().is_some();
             let Some(last) = last_event.as_ref().filter(|_| resumable) else { return Err(ended) };
             let Some(pause) = resumptions.next_pause(events.any(), events.retry()) else { return Err(ended) };
@@ -387,5 +392,5 @@ fn refuses_revision(message: &Parsed<'_>) -> bool {
 
 fn is_about(request: u64, message: &Parsed<'_>) -> bool {
     let id = message.as_ref().ok().and_then(Message::id);
-    id.is_some_and(|id| id.get() == request.to_string())
+    id.is_some_and(|id| payload::request_number(id.get()) == Some(request))
 }

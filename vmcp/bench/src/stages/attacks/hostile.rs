@@ -84,7 +84,7 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
 }
 
 /// Lets all honest clients call side by side. Any failed call is an error.
-async fn calls(clients: &mut [(ReplayClient, PreparedRequest)]) -> Result<Samples> {
+pub(super) async fn calls(clients: &mut [(ReplayClient, PreparedRequest)]) -> Result<Samples> {
     let took = clients.iter_mut().map(async |(client, call)| {
         let mut took = Vec::with_capacity(CALLS);
         for _ in 0..CALLS {
@@ -161,7 +161,7 @@ async fn connect(server: SocketAddr) -> std::io::Result<TcpStream> {
 }
 
 /// Returns a `tools/call` of a modern client as bytes of HTTP.
-fn call(tool: &str, arguments: &str) -> String {
+pub(super) fn call(tool: &str, arguments: &str) -> String {
     let meta = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"hostile","version":"1"}}"#;
     let body = format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{tool}","arguments":{arguments},"_meta":{meta}}}}}"#

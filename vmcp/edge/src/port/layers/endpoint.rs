@@ -1,5 +1,6 @@
 //! [`Endpoint`]: serves `/mcp`, and `/mcp/NAME` of each profile, to the methods that MCP knows, once there is
-//! something to serve, and tells clients without a token where to get one.
+//! something to serve, and tells clients without a token where to get one. A slash at the end of either path
+//! changes nothing: people and clients write it.
 
 use std::sync::Arc;
 
@@ -14,6 +15,8 @@ use crate::transport::http::{refuse, respond};
 
 /// Answer to a person who opens the port in a browser.
 const GREETING: &str = "vmcp is here. MCP clients connect to /mcp; `vmcp connect` sets them up.\n";
+/// Answer to a client whose URL lacks the path.
+const ELSEWHERE: &str = "nothing is served at this path; the URL of MCP ends with /mcp\n";
 /// The path of MCP.
 pub(super) const PATH: &str = "/mcp";
 
@@ -24,7 +27,13 @@ pub(super) fn profile(arrival: &Arrival) -> Option<Arc<str>> {
 }
 
 fn profile_name(path: &str) -> Option<&str> {
-    path.strip_prefix(PATH)?.strip_prefix('/')
+    let name = path.strip_prefix(PATH)?.strip_prefix('/')?;
+    Some(name.strip_suffix('/').unwrap_or(name)).filter(|name| !name.is_empty())
+}
+
+/// Returns true for the path that serves everything.
+fn is_whole(path: &str) -> bool {
+    path.strip_prefix(PATH).is_some_and(|rest| matches!(rest, "" | "/"))
 }
 
 /// The layer that answers 404, 405, and 503 while a bridge's program is not up.
@@ -47,14 +56,15 @@ impl<S: Service<Arrival>> Service<Arrival> for Endpoint<S> {
         if profile_name(path).is_some() && profile(&arrival).is_none() {
             return refuse_unread(arrival, refuse::no_profile());
         }
-        if path != PATH && profile_name(path).is_none() {
+        if !is_whole(path) && profile_name(path).is_none() {
             if let Some(response) = resource_metadata::answer(&arrival.head, &arrival.snapshot.authentication)
             {
                 return refuse_unread(arrival, response);
             }
             let response = match (&arrival.head.method, path) {
                 (&Method::GET, "/") => respond::text(StatusCode::OK, GREETING),
-                _ => respond::empty(StatusCode::NOT_FOUND),
+                (_, path) if path.starts_with("/.well-known/") => respond::empty(StatusCode::NOT_FOUND),
+                _ => respond::text(StatusCode::NOT_FOUND, ELSEWHERE),
             };
             return refuse_unread(arrival, response);
         }
@@ -67,5 +77,26 @@ impl<S: Service<Arrival>> Service<Arrival> for Endpoint<S> {
             return refuse_unread(arrival, refuse::not_up_yet());
         }
         self.0.call(arrival).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slash_at_the_end_changes_nothing() {
+        for (path, whole, profile) in [
+            ("/mcp", true, None),
+            ("/mcp/", true, None),
+            ("/mcp/dev", false, Some("dev")),
+            ("/mcp/dev/", false, Some("dev")),
+            ("/mcp//", false, None),
+            ("/mcp/dev//", false, Some("dev/")),
+            ("/mcpx", false, None),
+            ("/", false, None),
+        ] {
+            assert_eq!((is_whole(path), profile_name(path)), (whole, profile), "{path}");
+        }
     }
 }

@@ -11,6 +11,7 @@ use http::{Method, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use tokio::sync::Semaphore;
+use tokio::task::yield_now;
 use tokio::time;
 use vmcp_backend::{ByteBudget, ByteBudgetExhausted, HeldBytes};
 use vmcp_wire::codes;
@@ -28,8 +29,16 @@ const KEPT_PIECE: usize = 4 * 1024;
 /// read buffer of hyper above all, and a share of what refused connections leave behind. Measured with 10,000
 /// bodies that stop half way.
 const INCOMPLETE_BODY_COST: usize = 96 * 1024;
+/// Bytes below which a piece counts as tiny.
+const TINY_PIECE: usize = 64;
+/// Tiny pieces of one body; more are refused. Each costs its reader about a microsecond, however small.
+const MAX_TINY_PIECES: usize = 16 * 1024;
+/// Tiny pieces that are read in a row; then other requests have their turn.
+const TINY_TURN: usize = 64;
 /// Bytes of a refused body that are read and dropped.
 const MAX_DRAINED_BYTES: usize = 16 * 1024 * 1024;
+/// Bytes that a dropped piece counts at least.
+const MIN_DRAINED_PIECE: usize = 512;
 /// Time limit of that.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// Refused bodies that are read and dropped at a time: each keeps the buffers of its connection, which no
@@ -44,6 +53,11 @@ static DRAINS: Semaphore = Semaphore::const_new(MAX_DRAINS);
 pub(crate) enum BodyError {
     #[error("the body is larger than {limit} bytes (optimizer.limits.bodyBytes)")]
     TooLarge { limit: usize },
+    #[error(
+        "the body comes in more than {MAX_TINY_PIECES} pieces of fewer than {TINY_PIECE} bytes; send larger \
+         chunks"
+    )]
+    TooManyPieces,
     #[error("the body broke off")]
     Broken,
     #[error("the body did not arrive within {} seconds (server.receiveTimeout)", .0.as_secs())]
@@ -125,7 +139,7 @@ pub(super) async fn read_within(
 fn refusal(problem: &BodyError) -> Response {
     let status = match problem {
         BodyError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-        BodyError::Broken => StatusCode::BAD_REQUEST,
+        BodyError::Broken | BodyError::TooManyPieces => StatusCode::BAD_REQUEST,
         BodyError::TooSlow(_) => StatusCode::REQUEST_TIMEOUT,
         BodyError::Quota(exceeded) => return refuse::quota(*exceeded),
         BodyError::Budget(exhausted) => {
@@ -153,7 +167,7 @@ pub(super) fn refuse_unread(arrival: Arrival, response: Response) -> Response {
         let drained = async {
             let mut dropped = 0;
             while let Some(Ok(frame)) = body.frame().await {
-                dropped += frame.data_ref().map_or(0, Bytes::len);
+                dropped += frame.data_ref().map_or(0, Bytes::len).max(MIN_DRAINED_PIECE);
                 if dropped > MAX_DRAINED_BYTES {
                     return;
                 }
@@ -192,6 +206,7 @@ impl Collector {
     /// Reads the whole body.
     async fn whole(mut self, body: &mut Incoming) -> Result<Bytes, BodyError> {
         let mut incomplete = None;
+        let mut tiny = 0;
         loop {
             let frame = match futures::poll!(body.frame()) {
                 Poll::Ready(frame) => frame,
@@ -213,6 +228,15 @@ impl Collector {
                 return Ok(self.attach(piece));
             }
             self.push(&piece, body.size_hint().exact())?;
+            if piece.len() < TINY_PIECE {
+                tiny += 1;
+                if tiny > MAX_TINY_PIECES {
+                    return Err(BodyError::TooManyPieces);
+                }
+                if tiny.is_multiple_of(TINY_TURN) {
+                    yield_now().await;
+                }
+            }
         }
         let bytes = std::mem::take(&mut self.bytes).into();
         Ok(self.attach(bytes))

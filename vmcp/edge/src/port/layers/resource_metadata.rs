@@ -20,10 +20,10 @@ const OFFLINE_ACCESS: &str = "offline_access";
 
 /// Answers a request for the metadata; `None` if it asks for anything else, or no tokens are accepted.
 pub(super) fn answer(head: &Parts, authentication: &Authentication) -> Option<Response> {
-    let suffix = head.uri.path().strip_prefix(WELL_KNOWN)?;
+    let suffix = head.uri.path().strip_prefix(WELL_KNOWN)?.trim_end_matches('/');
     let config = authentication.config();
     let resource = resource(head, authentication)?;
-    if !matches!(suffix, "" | "/" | PATH) && suffix != resource.path() {
+    if !matches!(suffix, "" | PATH) && suffix != resource.path().trim_end_matches('/') {
         return None;
     }
     if !matches!(head.method, Method::GET | Method::HEAD) {
