@@ -172,7 +172,7 @@ impl Login {
             client_id: Some(client_id.clone()),
             client_secret: client_secret.clone().map(Secret::from),
         };
-        let provider = Provider::new(endpoint, HttpClient::of(guarded.client().clone()));
+        let provider = Provider::new(endpoint, HttpClient::from_client(guarded.client().clone()));
         let provider = if secret_in_body { provider.with_secret_in_body() } else { provider };
         let form = [
             ("grant_type", "authorization_code"),
