@@ -101,7 +101,7 @@ impl HostPool {
         None
     }
 
-    /// Drops the connections that nobody has used since then.
+    /// Drops the idle connections whose last use was before `then`.
     fn drop_unused_since(&self, then: Instant) {
         let dropped: Vec<_> = self
             .idle
@@ -156,8 +156,8 @@ impl HostPool {
     }
 }
 
-/// Watches a request on a connection that was idle before. A firewall may have dropped such connections
-/// without a word, all of one age at once: each would cost a call its whole time limit.
+/// Watches a request on a connection that was idle before. A firewall drops idle connections silently and all
+/// at once; each of them would cost a call its whole time limit.
 struct SilenceWatch<'a> {
     pool: &'a HostPool,
     since: Instant,
