@@ -136,7 +136,6 @@ impl LinkError {
             | Self::ConnectTimeout { .. }
             | Self::Closed { .. }
             | Self::Gone { .. }
-            | Self::Flood { .. }
             | Self::Down => Verdict::Failed,
             Self::Status(status) if status.is_server_error() => Verdict::Failed,
             Self::TooLarge { .. } => Verdict::Healthy,
@@ -146,6 +145,7 @@ impl LinkError {
             | Self::Refused { .. }
             | Self::Credentials(_)
             | Self::Protocol(_)
+            | Self::Flood { .. }
             | Self::Unsendable(_)
             | Self::Overloaded(_)
             | Self::Stopped => Verdict::Unknown,
