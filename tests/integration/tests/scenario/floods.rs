@@ -134,10 +134,8 @@ async fn attack(client: &Client) {
         });
         join_all(calls.map(async |(server, tool)| {
             let answer = client.call_tool(&format!("hostile{server}_{tool}"), json!({})).await;
-            // Pieces of one byte are slow, and arrive.
-            if tool != "chunks" {
-                assert!(answer.text.contains("floods its stream"), "{tool}: {}", answer.text);
-            }
+            // Pieces of one byte arrive slowly.
+            assert!(tool == "chunks" || answer.is_failure(), "{tool}: {}", answer.text);
         }))
         .await;
     }

@@ -22,7 +22,7 @@ pub(crate) struct LogFold {
 }
 
 /// The place of a line.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinePlace {
     /// The line is logged; `folded` lines of the burst before it were not.
     Logged { folded: u64 },

@@ -21,8 +21,8 @@ struct Flood {
 
 impl StreamFloods {
     /// Records that a stream was ended, and logs the first flood of a minute.
-    pub(crate) fn record(&self, detail: String) {
-        if self.note(&detail, Instant::now()) {
+    pub(crate) fn record(&self, detail: &str) {
+        if self.note(detail, Instant::now()) {
             tracing::warn!(
                 error = detail,
                 "closed a stream of the backend; it is opened again ever more slowly"

@@ -158,7 +158,6 @@ impl LinkError {
             | Self::ConnectTimeout { .. }
             | Self::Closed { .. }
             | Self::Gone { .. }
-            | Self::Flood { .. }
             | Self::Down => Verdict::Failed,
             Self::Status(refusal) if refusal.is_server_error() => Verdict::Failed,
             Self::TooLarge { .. } => Verdict::Healthy,
@@ -171,6 +170,7 @@ impl LinkError {
             | Self::Protocol(_)
             | Self::Unreadable { .. }
             | Self::InitializeRefused { .. }
+            | Self::Flood { .. }
             | Self::Unsendable(_)
             | Self::Overloaded(_)
             | Self::Stopped => Verdict::Unknown,

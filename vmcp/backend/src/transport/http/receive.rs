@@ -246,7 +246,7 @@ impl Http {
                     Err(error) => error,
                 };
             if let LinkError::Flood { .. } = &ended {
-                self.0.inbound.floods.record(ended.detail());
+                self.0.inbound.floods.record(&ended.detail());
             }
             let resumable = matches!(ended, LinkError::Closed { .. }) && self.0.revision.get().is_some();
             let Some(last) = last_event.as_ref().filter(|_| resumable) else { return Err(ended) };

@@ -93,7 +93,7 @@ impl Http {
                     self.handle_unsolicited(&event, proof).await;
                 }
                 Ok(None) => return,
-                Err(error @ LinkError::Flood { .. }) => return self.0.inbound.floods.record(error.detail()),
+                Err(error @ LinkError::Flood { .. }) => return self.0.inbound.floods.record(&error.detail()),
                 Err(error) => return tracing::debug!(error = error.detail(), "the GET stream broke"),
             }
         }

@@ -49,9 +49,9 @@ const MAX_RATIO: f64 = 2.0;
 /// Measures the honest clients with and without the floods, and adds the row.
 pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     progress("hostile: twelve honest clients and six streams that flood");
-    let flooder = Flooder::start()?;
+    let server = Flooder::start()?;
     let mut testbed = Testbed::new(ANY_LOCAL_PORT).await?;
-    let url = format!("http://{}/mcp", flooder.address);
+    let url = format!("http://{}/mcp", server.address);
     let hostile = (0..SERVERS).map(|number| json!({"name": format!("flood{number}"), "url": url}));
     let backends: Vec<_> = std::iter::once(testbed.entry("dual")).chain(hostile).collect();
     testbed.start_vmcp(json!({
@@ -70,11 +70,11 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     let (mut calm, mut flooded) = (Samples::default(), Samples::default());
     for _ in 0..ROUNDS {
         calm.extend([calls(&mut clients).await?.p99()]);
-        flooder.flood(Some(endpoint.address));
+        server.flood(Some(endpoint.address));
         flooded.extend([calls(&mut clients).await?.p99()]);
-        flooder.flood(None);
+        server.flood(None);
     }
-    let streams = flooder.streams.load(Ordering::Relaxed);
+    let streams = server.streams.load(Ordering::Relaxed);
     ensure!(streams > 0, "nothing flooded");
     let ratio = flooded.p50() / calm.p50();
     report.check_target("p99 beside streams that flood: p99 without", Unit::Ratio, ratio, MAX_RATIO);
@@ -123,7 +123,7 @@ impl Flooder {
                 });
                 let listener = TcpListener::from_std(listener)?;
                 let attack = join_all((0..HOSTILE_CALLS).map(|number| attack(number, &attacked)));
-                let (served, _) = futures::join!(axum::serve(listener, app), attack);
+                let (served, _) = futures::join!(axum::serve(listener, app).into_future(), attack);
                 served
             })
         });

@@ -151,13 +151,13 @@ mod tests {
         let also_busy = third.begin();
         assert!(connect(&slots).is_none(), "all are busy");
         drop(also_busy);
-        let (_fourth, fourth_task) = connect(&slots).unwrap();
+        let (fourth, fourth_task) = connect(&slots).unwrap();
         assert!(third_task.await.unwrap_err().is_cancelled());
         assert!(!first_task.is_finished() && !fourth_task.is_finished());
         drop(busy);
         first_task.abort();
         fourth_task.abort();
-        drop((first, third, _fourth));
+        drop((first, third, fourth));
         slots.emptied().await;
     }
 }

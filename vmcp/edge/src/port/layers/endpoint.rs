@@ -63,8 +63,8 @@ impl<S: Service<Arrival>> Service<Arrival> for Endpoint<S> {
             }
             let response = match (&arrival.head.method, path) {
                 (&Method::GET, "/") => respond::text(StatusCode::OK, GREETING),
-                (_, path) if path.starts_with("/.well-known/") => respond::empty(StatusCode::NOT_FOUND),
-                _ => respond::text(StatusCode::NOT_FOUND, ELSEWHERE),
+                (&Method::POST, _) => respond::text(StatusCode::NOT_FOUND, ELSEWHERE),
+                _ => respond::empty(StatusCode::NOT_FOUND),
             };
             return refuse_unread(arrival, response);
         }
