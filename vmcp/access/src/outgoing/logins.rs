@@ -335,7 +335,7 @@ mod tests {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             let token_url = format!("http://{}/token", listener.local_addr().unwrap()).parse().unwrap();
             let said = answer.clone();
-            let token = async move |Form(form): Form<BTreeMap<String, String>>| {
+            let token = move |Form(form): Form<BTreeMap<String, String>>| async move {
                 let is_whole = form["grant_type"] == "authorization_code"
                     && (&*form["code"], &*form["code_verifier"]) == ("c", "v")
                     && form["redirect_uri"] == "http://127.0.0.1/callback"
