@@ -224,7 +224,7 @@ impl Check {
     }
 }
 
-/// Removes repeated names from a list of names; false if it is none.
+/// Removes repeated names; false if the value is something else than a list of names.
 fn drop_repeated(names: &mut Value) -> bool {
     let Some(names) = names.as_array_mut().filter(|names| names.iter().all(Value::is_string)) else {
         return false;

@@ -1,4 +1,4 @@
-//! Tables of definitions that clients or model APIs refuse, and of those that they take.
+//! Tables of definitions that clients or model APIs refuse or take.
 
 use serde_json::json;
 
