@@ -116,8 +116,16 @@ impl Check {
             schema.insert("items".to_owned(), json!({}));
             self.mended.add(format!("{at}: `items` of any type was added"));
         }
-        if self.role == Role::Output && schema.contains_key("nullable") && !schema.contains_key("type") {
-            self.refused.add(format!("{at}: `nullable` stands without `type`"));
+        let nullable = schema.get("nullable").filter(|_| self.role == Role::Output);
+        let takes_null = |kind: &Value| {
+            kind == "null" || kind.as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "null"))
+        };
+        match (nullable, schema.get("type")) {
+            (Some(_), None) => self.refused.add(format!("{at}: `nullable` stands without `type`")),
+            (Some(Value::Bool(false)), Some(kind)) if takes_null(kind) => {
+                self.refused.add(format!("{at}: `nullable: false` contradicts the type"));
+            }
+            _ => {}
         }
     }
 
