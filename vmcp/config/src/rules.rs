@@ -138,7 +138,8 @@ impl Aggregation {
 /// Strategies that make resolved names of tools and prompts; URIs of resources never change.
 ///
 /// Except under `Passthrough`, every resolved name fits `[A-Za-z][A-Za-z0-9_-]*` and has at most
-/// [`NameLength`] bytes; a longer one is cut and ends in a hash. Names that come out equal get a hash suffix. A hidden tool never takes a name from a listed one.
+/// [`NameLength`] bytes; a longer one is cut and ends in a hash. Names that come out equal get a hash suffix.
+/// A hidden tool never takes a name from a listed one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Strategy {
     /// Gives every name its backend's prefix, also a unique one.

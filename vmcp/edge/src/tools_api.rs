@@ -75,7 +75,7 @@ impl ToolsApi {
         self.engine.prepare(snapshot, &principal).await;
         let (view, tools) = (snapshot.view(&principal), snapshot.tagged_tools());
         let documents = view.documents().into_iter();
-        let tagged = |at| Some((view.document(at)?.as_ref(), tools.get(at)?));
+        let tagged = |at| Some((&**view.document(at)?, tools.get(at)?));
         // Programs hand the answer to a model API, which refuses it as a whole for one faulty definition.
         let tagged: Vec<_> = documents.filter_map(tagged).filter(|(tool, _)| tool.in_lists).collect();
         let discovery = &snapshot.config.optimizer.discovery;

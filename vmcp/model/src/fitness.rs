@@ -7,7 +7,7 @@
 //! - An output schema that does not compile is left out of the listed definition.
 //! - A tool with any other fault is left out of lists. It can still be found and called.
 //!
-//! The rules are those that clients and model APIs state in their errors: the MCP SDKs parse lists strictly
+//! Clients and model APIs state these rules in their errors: the MCP SDKs parse lists strictly
 //! and compile output schemas (Ajv); model APIs want an object schema by JSON Schema 2020-12, without a
 //! combination at its top, and property names of 1 to 64 of `[A-Za-z0-9_.-]`.
 
@@ -45,7 +45,7 @@ pub struct Fitness {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Findings {
     kept: Vec<String>,
-    /// Number of findings beyond those that are kept.
+    /// Number of further findings.
     more: usize,
 }
 
@@ -164,7 +164,7 @@ fn is_execution(json: &str) -> bool {
     })
 }
 
-/// Returns an object without the keys that are `null`; `None` if there are none.
+/// Returns an object without the keys that are `null`; `None` without such keys.
 fn without_nulls(json: &str) -> Option<String> {
     let object = Object::parse_valid(json).ok()?;
     let nulls: Vec<_> = object.keys().filter(|key| object.text(key) == Some("null")).collect();

@@ -64,7 +64,8 @@ fn is_legal_byte(byte: u8) -> bool {
 }
 
 /// Returns the legal name closest to `text`: each other character becomes `_`, a name that does not begin
-/// with a letter gets the prefix `t_`, and a name of more than `longest` bytes is cut and ends in a hash of `identity`.
+/// with a letter gets the prefix `t_`, and a name of more than `longest` bytes is cut and ends in a hash of
+/// `identity`.
 ///
 /// # Examples
 ///

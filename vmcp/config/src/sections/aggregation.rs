@@ -95,9 +95,9 @@ pub struct RawStrategyConfig {
     /// Backend names, most important first. Required with `priority`; without it, a warning says that the
     /// list is unused.
     pub priority_order: Vec<String>,
-    /// Longest name of a tool or prompt, in characters, from 32 to 64; a longer one is cut and ends in a hash.
-    /// Model APIs take at most 64 with the prefix that clients put before it, such as `mcp__vmcp__`. Strategy
-    /// `passthrough` cuts no names.
+    /// Longest name of a tool or prompt, in characters; a longer one is cut and ends in a hash. Model APIs
+    /// take at most 64 with the prefix that clients put before it, such as `mcp__vmcp__`. Strategy
+    /// `passthrough` keeps names whole.
     #[schemars(range(min = 32, max = 64))]
     pub max_name_length: u32,
 }

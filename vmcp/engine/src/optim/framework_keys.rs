@@ -1,5 +1,5 @@
 //! Keys that agent frameworks put among the arguments of every call: n8n adds `toolCallId`, `sessionId`,
-//! `action` and `chatInput`. They are no arguments of a tool, unless the tool declares them.
+//! `action` and `chatInput`. A tool gets them only if it declares them.
 
 use serde_json::value::RawValue;
 use vmcp_json::object::Object;
@@ -12,8 +12,8 @@ const FURTHER: &str = "tool";
 /// Fewest of [`KEYS`] by which a framework is recognized: each alone is a plausible argument.
 const MIN_KEYS: usize = 2;
 
-/// Returns arguments without the keys of a framework that the tool does not declare; `None` if there are
-/// none.
+/// Returns arguments without the keys of a framework that the tool does not declare; `None` if that changes
+/// nothing.
 pub fn without_framework_keys(arguments: &str, schema: Option<&RawValue>) -> Option<Box<RawValue>> {
     // Both keys are distinctive, and n8n sends them always: most calls are done here.
     if !arguments.contains("\"toolCallId\"") && !arguments.contains("\"chatInput\"") {

@@ -80,7 +80,7 @@ pub fn lenient<T: DeserializeOwned>(
         Some(json.to_owned()),
         plain.as_deref().map(text::quoted),
         plain.clone(),
-        // A whole number without a fraction; a negative one counts as 0 where there are no negative ones.
+        // A whole number without a fraction; a negative one counts as 0 where the type is unsigned.
         number.map(|number| format!("{:.0}", number.trunc())),
         number.map(|_| "0".to_owned()),
         number.map(|number| (number != 0.0).to_string()),

@@ -55,8 +55,8 @@ struct Change {
     value: Option<Value>,
 }
 
-/// Mends `written` for a schema, with at most this many validations. `may_hold` says if the work of validating a value is bounded: text that
-/// becomes a list or an object makes an instance larger.
+/// Mends `written` for a schema, with at most this many validations. `may_hold` says if the work of
+/// validating a value is bounded: text that becomes a list or an object makes an instance larger.
 pub(super) fn mend(
     validator: &Validator,
     written: &Value,
@@ -175,7 +175,7 @@ impl Mender<'_> {
         if are_scalars && errors.next().is_none() { Fit::ScalarsLeft } else { Fit::No }
     }
 
-    /// Writes `3.0` as `3` where the schema wants an integer, which it says of a number that is none.
+    /// Writes `3.0` as `3` where the schema wants an integer: there it refuses `3.5`, the probe.
     fn drop_fractions(&mut self, value: &mut Value) {
         let mut places = Vec::new();
         whole_floats(value, &mut String::new(), &mut places);

@@ -152,7 +152,7 @@ fn tools(backends: &Backends<'_>, rules: &Aggregation, issues: &mut Vec<Issue>) 
         let fitness = fitness.filter(|_| rules.faulty_definitions == FaultyDefinitions::Mend);
         match catalog_tool(candidate, name, claim.listed, fitness) {
             Ok(tool) => {
-                // A hidden tool is in nobody's list.
+                // Lists leave a hidden tool out anyway.
                 issues.extend(fitness.filter(|_| claim.listed).map(|fitness| unfit(&tool, fitness)));
                 tools.push(Arc::new(tool));
             }

@@ -42,7 +42,7 @@ pub(super) enum Shape {
 /// Names of types.
 pub(super) const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
 
-/// Returns the shape of a keyword's value; `None` for an unknown keyword, and for one that takes any value.
+/// Returns the shape of a keyword's value; `None` for an unknown keyword, and for a keyword with any value.
 pub(super) fn shape(keyword: &str) -> Option<Shape> {
     Some(match keyword {
         "additionalProperties"

@@ -77,7 +77,7 @@ pub(super) fn is_balanced(pattern: &str) -> bool {
 
 type Chars<'a> = std::iter::Peekable<std::str::Chars<'a>>;
 
-/// Skips a character class behind its `[`; false if it does not end or is no class.
+/// Skips a character class behind its `[`; false if the class does not end.
 fn skip_class(chars: &mut Chars<'_>) -> bool {
     chars.next_if_eq(&'^');
     // True behind `\w` and its like, with which no range may begin.

@@ -8,8 +8,8 @@ use super::keywords::{Shape, shape};
 
 /// Keys whose values are data and no schemas.
 const DATA: [&str; 5] = ["const", "default", "enum", "example", "examples"];
-/// Schemas of JSON Schema itself, which validators bring along.
-const KNOWN_SCHEMAS: [&str; 2] = ["http://json-schema.org/", "https://json-schema.org/"];
+/// The schema of JSON Schema itself that clients bring along (Ajv); it does not know later drafts.
+const KNOWN_SCHEMA: &str = "http://json-schema.org/draft-07/schema";
 
 /// Returns the references of a schema that lead nowhere.
 pub(super) fn unresolved(root: &Value) -> Vec<String> {
@@ -61,7 +61,7 @@ fn leads_somewhere(root: &Value, reference: &str, names: &HashSet<String>) -> bo
     if !document.is_empty() {
         // A schema may name its parts by URI. Relative ones are compared by their end.
         let is_named = |name: &String| name == document || name.ends_with(&format!("/{document}"));
-        return KNOWN_SCHEMAS.iter().any(|known| document.starts_with(known)) || names.iter().any(is_named);
+        return document == KNOWN_SCHEMA || names.iter().any(is_named);
     }
     match fragment {
         "" => true,

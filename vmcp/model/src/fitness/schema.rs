@@ -116,8 +116,16 @@ impl Check {
             schema.insert("items".to_owned(), json!({}));
             self.mended.add(format!("{at}: `items` of any type was added"));
         }
-        if self.role == Role::Output && schema.contains_key("nullable") && !schema.contains_key("type") {
-            self.refused.add(format!("{at}: `nullable` stands without `type`"));
+        let nullable = schema.get("nullable").filter(|_| self.role == Role::Output);
+        let takes_null = |kind: &Value| {
+            kind == "null" || kind.as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "null"))
+        };
+        match (nullable, schema.get("type")) {
+            (Some(_), None) => self.refused.add(format!("{at}: `nullable` stands without `type`")),
+            (Some(Value::Bool(false)), Some(kind)) if takes_null(kind) => {
+                self.refused.add(format!("{at}: `nullable: false` contradicts the type"));
+            }
+            _ => {}
         }
     }
 
@@ -224,7 +232,7 @@ impl Check {
     }
 }
 
-/// Removes repeated names from a list of names; false if it is none.
+/// Removes repeated names; false if the value is something else than a list of names.
 fn drop_repeated(names: &mut Value) -> bool {
     let Some(names) = names.as_array_mut().filter(|names| names.iter().all(Value::is_string)) else {
         return false;

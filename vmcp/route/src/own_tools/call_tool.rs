@@ -296,7 +296,8 @@ fn failure(tool: &CatalogTool, kind: ErrorType, error: String) -> CallFailure<'_
     CallFailure::new(Some(&tool.backend), &tool.definition.name, kind, error)
 }
 
-/// Shapes an answer: adds the text that it lacks, cuts it to `limit` tokens, and wraps it if the caller asked for an envelope.
+/// Shapes an answer: adds a missing text, cuts it to `limit` tokens, and wraps it if the caller asked for an
+/// envelope.
 fn shaped(
     limit: Option<u32>,
     tool: &CatalogTool,
