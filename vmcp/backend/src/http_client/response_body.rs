@@ -16,8 +16,8 @@ use super::plain_connection::PlainConnection;
 pub(crate) enum ResponseBody {
     /// The body polls its connection.
     Plain(PlainBody),
-    /// A task of the TLS client polls the connection.
-    Tls(Incoming),
+    /// A task of the pooled client polls the connection.
+    Pooled(Incoming),
 }
 
 /// A body on a connection of a [`HostPool`].
@@ -72,21 +72,21 @@ impl Body for ResponseBody {
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         match self.get_mut() {
             Self::Plain(body) => body.poll_frame(task),
-            Self::Tls(body) => Pin::new(body).poll_frame(task),
+            Self::Pooled(body) => Pin::new(body).poll_frame(task),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Plain(body) => body.connection.is_none(),
-            Self::Tls(body) => body.is_end_stream(),
+            Self::Pooled(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Plain(body) => body.incoming.size_hint(),
-            Self::Tls(body) => body.size_hint(),
+            Self::Pooled(body) => body.size_hint(),
         }
     }
 }

@@ -19,6 +19,7 @@ mod faults;
 mod isolation;
 mod plain_connections;
 mod processes;
+mod proxies;
 mod questions;
 mod sessions;
 mod sse;

@@ -47,17 +47,16 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
         output::result(yaml)?;
         return Ok(Exit::Done);
     }
-    match imported.as_ref().filter(|_| merge && path.exists()) {
-        Some(imported) => config_edit::append(&path, imported)?,
-        None => {
-            if !force && path.exists() {
-                return Err(exists_already(&path));
-            }
-            if let Some(imported) = &imported {
-                config_edit::keep_secrets(&path, imported)?;
-            }
-            write(&path, yaml, force)?;
+    if let Some(imported) = imported.as_ref().filter(|_| merge && path.exists()) {
+        config_edit::append(&path, imported)?;
+    } else {
+        if !force && path.exists() {
+            return Err(exists_already(&path));
         }
+        if let Some(imported) = &imported {
+            config_edit::keep_secrets(&path, imported)?;
+        }
+        write(&path, yaml, force)?;
     }
     notes::note(&format!("wrote {}; edit it, then `vmcp validate` and `vmcp serve`", path.display()));
     Ok(Exit::Done)

@@ -14,6 +14,7 @@ use serde_json::json;
 use url::Url;
 use vmcp_access::outgoing::logins::Login;
 use vmcp_config::{OAuthClient, Secret};
+use vmcp_egress::Proxies;
 use vmcp_error_chain::error_chain;
 
 use super::callback::{Callback, CallbackListener};
@@ -141,7 +142,8 @@ impl TokenAnswer {
 /// and which scopes are wanted. Some servers let clients begin, and challenge their first list. `None`: it
 /// gives none.
 async fn challenge(url: &Url) -> Result<Option<String>, CommandFailure> {
-    let http = reqwest::Client::builder().redirect(Policy::none()).timeout(PROBE_TIMEOUT).build()?;
+    let http = reqwest::Client::builder().redirect(Policy::none()).timeout(PROBE_TIMEOUT);
+    let http = http.proxy(Proxies::of_environment().for_reqwest()).build()?;
     let begin = json!({
         "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
             "protocolVersion": REVISION, "capabilities": {},
