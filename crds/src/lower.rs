@@ -121,7 +121,7 @@ impl Validated {
     /// ";
     /// let server: VirtualMCPServer = serde_saphyr::from_str(manifest).unwrap();
     /// let lowered = server.validate().unwrap().lower(&ReferencedObjects::default()).unwrap();
-    /// assert!(lowered.text.contains("listen: 0.0.0.0:4483"));
+    /// assert!(lowered.text.contains("[::]:4483"));
     /// assert!(lowered.secrets.is_empty());
     /// ```
     pub fn lower(&self, referenced: &ReferencedObjects<'_>) -> Result<Lowered, Invalid> {

@@ -280,8 +280,9 @@ impl Document<'_> {
 /// resource says.
 fn server(settings: Block, Validated { name, namespace, metrics_token, .. }: &Validated) -> Value {
     let mut server = Block::new();
-    server.insert("listen".to_owned(), format!("0.0.0.0:{CLIENT_PORT}").into());
-    server.insert("adminListen".to_owned(), format!("0.0.0.0:{ADMIN_PORT}").into());
+    // Both families of addresses, or IPv4 where IPv6 is off.
+    server.insert("listen".to_owned(), format!("[::]:{CLIENT_PORT}").into());
+    server.insert("adminListen".to_owned(), format!("[::]:{ADMIN_PORT}").into());
     server.insert("sessionKeys".to_owned(), json!([secret_files::reference(SESSION_KEY)]));
     server.insert("peerAddress".to_owned(), format!("${{{POD_IP_VARIABLE}:-}}").into());
     // The headless Service has the address of each ready pod.

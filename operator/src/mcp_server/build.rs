@@ -154,6 +154,8 @@ fn service(server: &ValidMCPServer) -> Service {
         spec: Some(ServiceSpec {
             selector: Some(workload_labels(WORKLOAD_NAME, &server.name)),
             session_affinity: Some(server.session_affinity.as_str().to_owned()),
+            // Addresses of both families where the cluster has both.
+            ip_family_policy: Some("PreferDualStack".to_owned()),
             ports: Some(vec![ServicePort {
                 name: Some(PORT.to_owned()),
                 port: server.port.into(),
@@ -241,9 +243,9 @@ fn bridged(container: Container, isolation: Option<Isolation>, command: &[String
         format!("{BRIDGE_DIR}/vmcp"),
         "bridge".to_owned(),
         "--listen".to_owned(),
-        format!("0.0.0.0:{BRIDGE_PORT}"),
+        format!("[::]:{BRIDGE_PORT}"),
         "--admin-listen".to_owned(),
-        format!("0.0.0.0:{ADMIN_PORT}"),
+        format!("[::]:{ADMIN_PORT}"),
         "--admin-token-file".to_owned(),
         format!("{TOKEN_DIR}/{ADMIN_TOKEN}"),
         "--shutdown-delay".to_owned(),

@@ -111,7 +111,7 @@ fn a_stdio_image_is_started_by_the_bridge() {
     assert_eq!(pod["initContainers"][0]["args"], json!(["bridge", "--install", "/bridge"]));
     let container = &pod["containers"][0];
     assert_eq!((container["name"].as_str(), container["image"].as_str()), (Some("mcp"), Some("node:24")));
-    let words = "/bridge/vmcp bridge --listen 0.0.0.0:8080 --admin-listen 0.0.0.0:9090 --admin-token-file /bridge-admin/admin-token --shutdown-delay 5s -- npx -y server-time --utc";
+    let words = "/bridge/vmcp bridge --listen [::]:8080 --admin-listen [::]:9090 --admin-token-file /bridge-admin/admin-token --shutdown-delay 5s -- npx -y server-time --utc";
     assert_eq!(container["command"], json!(words.split(' ').collect::<Vec<_>>()));
     assert_eq!(container["readinessProbe"]["httpGet"], json!({ "path": "/readyz", "port": "admin" }));
     assert_eq!(service["spec"]["ports"], json!([{ "name": "http", "port": 8080, "targetPort": "http" }]));

@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::OnceCell;
 use url::Url;
+use vmcp_egress::Proxies;
 use vmcp_error_chain::error_chain;
 
 use self::challenge::Challenge;
@@ -83,6 +84,7 @@ impl RegistryClient {
             reqwest::Client::builder()
                 .connect_timeout(CONNECT_TIMEOUT)
                 .redirect(redirect)
+                .proxy(Proxies::of_environment().for_reqwest())
                 .user_agent(concat!("vmcp-operator/", env!("CARGO_PKG_VERSION")))
                 .build()
         });

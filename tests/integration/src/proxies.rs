@@ -1,9 +1,11 @@
 //! Proxies between a client and its servers: a balancer of connections, a reverse proxy of requests.
 
 mod forward;
+mod forward_proxy;
 mod round_robin;
 mod tls;
 
 pub use forward::forward;
+pub use forward_proxy::ForwardProxy;
 pub use round_robin::RoundRobin;
 pub use tls::TlsProxy;

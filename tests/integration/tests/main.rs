@@ -22,6 +22,7 @@ mod scenario {
     mod contexts;
     mod credentials;
     mod edge;
+    mod egress;
     mod embeddings;
     mod extensions;
     mod failover;

@@ -47,6 +47,7 @@ use crate::upkeep::{refresher, session_refresher};
 ///     enabled: true,
 ///     timeout: None,
 ///     connection_timeout: None,
+///     ca_bundle_path: None,
 ///     preconnect: false,
 ///     isolation: None,
 ///     protocol_era: vmcp_config::ProtocolEra::Auto,

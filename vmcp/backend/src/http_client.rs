@@ -6,22 +6,29 @@ mod frame_pace;
 mod head_limit;
 mod host_pool;
 mod plain_connection;
+mod private_authority;
 mod response_body;
 mod tls;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, Uri};
+use http::header::PROXY_AUTHORIZATION;
+use http::{HeaderValue, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
+use hyper_util::client::legacy::Error;
 use hyper_util::client::legacy::connect::HttpConnector;
 use parking_lot::Mutex;
+use url::Url;
+use vmcp_egress::{Proxies, client_tls};
 use vmcp_error_chain::error_chain;
 
 use crate::http_client::host_pool::HostPool;
+use crate::http_client::private_authority::PrivateAuthority;
 use crate::http_client::tls::TlsClients;
 
 pub(crate) use crate::http_client::response_body::ResponseBody;
@@ -43,14 +50,39 @@ const TCP_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct HttpClient {
     /// The pools of plain connections by host and port, as long as an [`Origin`] uses them.
     hosts: Arc<Mutex<HashMap<String, Weak<HostPool>>>>,
-    tls: Arc<LazyLock<TlsClients>>,
+    tls: SharedTls,
+    /// The clients of private authorities by the file that holds them, as long as an [`Origin`] uses them.
+    authorities: Arc<Mutex<HashMap<PathBuf, Weak<PrivateAuthority>>>>,
+    /// File of authorities that servers of this handle are trusted by, besides those of the system.
+    ca_bundle: Option<Arc<Path>>,
+    proxies: Proxies,
 }
+
+/// The clients of servers whose authorities the system trusts, made at the first use.
+type SharedTls = Arc<LazyLock<TlsClients, Box<dyn FnOnce() -> TlsClients + Send>>>;
 
 /// The server of a URL, and the connections to it.
 #[derive(Clone)]
 pub(crate) enum Origin {
     Plain(Arc<HostPool>),
-    Tls(Arc<LazyLock<TlsClients>>),
+    /// Behind TLS, or behind a proxy.
+    Pooled(PooledOrigin),
+}
+
+/// A server that pooled clients reach.
+#[derive(Clone)]
+pub(crate) struct PooledOrigin {
+    clients: PooledClients,
+    /// The proxy in between, without credentials.
+    proxy: Option<Arc<str>>,
+    /// Credentials for a proxy that reads each request.
+    proxy_authorization: Option<HeaderValue>,
+}
+
+#[derive(Clone)]
+enum PooledClients {
+    Shared(SharedTls),
+    Private(Arc<PrivateAuthority>),
 }
 
 /// The use of a connection.
@@ -74,15 +106,46 @@ pub(crate) enum SendError {
 
 impl Default for HttpClient {
     fn default() -> Self {
-        Self { hosts: Arc::default(), tls: Arc::new(LazyLock::new(TlsClients::new)) }
+        Self::with_proxies(Proxies::of_environment())
     }
 }
 
 impl HttpClient {
+    /// Makes a client that reaches servers through these proxies.
+    pub fn with_proxies(proxies: Proxies) -> Self {
+        let of_clients = proxies.clone();
+        let tls: Box<dyn FnOnce() -> TlsClients + Send> =
+            Box::new(move || TlsClients::new(&client_tls(&[]), &of_clients));
+        Self {
+            hosts: Arc::default(),
+            tls: Arc::new(LazyLock::new(tls)),
+            authorities: Arc::default(),
+            ca_bundle: None,
+            proxies,
+        }
+    }
+
+    /// Returns a handle for a server that is trusted by the authorities in a file too.
+    #[must_use]
+    pub fn with_ca_bundle(&self, ca_bundle: Option<&Path>) -> Self {
+        Self { ca_bundle: ca_bundle.map(Arc::from), ..self.clone() }
+    }
+
+    /// Returns the proxy that requests to a URL go through, without credentials.
+    pub(crate) fn proxy_for(&self, url: &Url) -> Option<String> {
+        self.proxies.proxy_for_url(url)
+    }
+
     /// The origin of an absolute `http` or `https` URI.
     pub(crate) fn origin(&self, uri: &Uri) -> Origin {
-        if uri.scheme_str() == Some("https") {
-            return Origin::Tls(Arc::clone(&self.tls));
+        let proxy = self.proxies.proxy_for(uri).map(Arc::from);
+        if uri.scheme_str() == Some("https") || proxy.is_some() {
+            let clients = match &self.ca_bundle {
+                Some(path) => PooledClients::Private(self.authority(path)),
+                None => PooledClients::Shared(Arc::clone(&self.tls)),
+            };
+            let proxy_authorization = self.proxies.authorization_for(uri);
+            return Origin::Pooled(PooledOrigin { clients, proxy, proxy_authorization });
         }
         let host = host(uri);
         let mut hosts = self.hosts.lock();
@@ -93,6 +156,17 @@ impl HttpClient {
         let pool = HostPool::new(tcp(), uri.clone());
         hosts.insert(host, Arc::downgrade(&pool));
         Origin::Plain(pool)
+    }
+
+    fn authority(&self, path: &Path) -> Arc<PrivateAuthority> {
+        let mut authorities = self.authorities.lock();
+        if let Some(authority) = authorities.get(path).and_then(Weak::upgrade) {
+            return authority;
+        }
+        authorities.retain(|_, authority| authority.strong_count() > 0);
+        let authority = Arc::new(PrivateAuthority::new(path, self.proxies.clone()));
+        authorities.insert(path.to_owned(), Arc::downgrade(&authority));
+        authority
     }
 }
 
@@ -106,7 +180,7 @@ impl Origin {
                 let path = uri.into_parts().path_and_query.map(Uri::from);
                 (path.unwrap_or_else(|| Uri::from_static("/")), header)
             }
-            Self::Tls(_) => (uri, None),
+            Self::Pooled(_) => (uri, None),
         }
     }
 
@@ -119,12 +193,64 @@ impl Origin {
     ) -> Result<Response<ResponseBody>, SendError> {
         match self {
             Self::Plain(pool) => HostPool::send(pool, request).await,
-            Self::Tls(clients) => {
+            Self::Pooled(origin) => origin.send(request, purpose).await,
+        }
+    }
+}
+
+impl PooledOrigin {
+    async fn send(
+        &self,
+        mut request: Request<Full<Bytes>>,
+        purpose: Purpose,
+    ) -> Result<Response<ResponseBody>, SendError> {
+        if let Some(authorization) = &self.proxy_authorization {
+            request.headers_mut().insert(PROXY_AUTHORIZATION, authorization.clone());
+        }
+        let response = match &self.clients {
+            PooledClients::Shared(clients) => clients.client(purpose).request(request).await,
+            PooledClients::Private(authority) => {
+                let clients = authority.clients().map_err(SendError::Connect)?;
                 let response = clients.client(purpose).request(request).await;
-                response.map(|response| response.map(ResponseBody::tls)).map_err(|error| {
-                    let detail = error_chain(&error);
-                    if error.is_connect() { SendError::Connect(detail) } else { SendError::Closed(detail) }
+                if response.as_ref().is_err_and(Error::is_connect) {
+                    authority.look_again();
+                }
+                response
+            }
+        };
+        match response {
+            Ok(response) => match &self.proxy {
+                // Only a proxy asks for these, and it did not pass the request on.
+                Some(proxy) if response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
+                    Err(SendError::Connect(format!(
+                        "the proxy {proxy} wants other credentials (HTTP status 407)"
+                    )))
+                }
+                _ => Ok(response.map(ResponseBody::pooled)),
+            },
+            Err(error) => {
+                let detail = error_chain(&error);
+                Err(if error.is_connect() {
+                    SendError::Connect(self.with_remedy(detail))
+                } else {
+                    SendError::Closed(detail)
                 })
+            }
+        }
+    }
+
+    /// Adds the settings to the error of a server whose authority is unknown.
+    fn with_remedy(&self, detail: String) -> String {
+        // Two authorities of one name differ in their signatures.
+        if !["UnknownIssuer", "BadSignature"].iter().any(|fault| detail.contains(fault)) {
+            return detail;
+        }
+        match &self.clients {
+            PooledClients::Shared(_) => format!(
+                "{detail}; if the server has a private authority, name its certificate by `caBundlePath` of the backend, or by SSL_CERT_FILE for all"
+            ),
+            PooledClients::Private(authority) => {
+                format!("{detail}; caBundlePath {} does not hold its authority", authority.path().display())
             }
         }
     }
@@ -134,7 +260,7 @@ impl fmt::Debug for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Plain(_) => "Plain",
-            Self::Tls(_) => "Tls",
+            Self::Pooled(_) => "Pooled",
         })
     }
 }

@@ -17,6 +17,8 @@ use crate::references::{self, ReferenceSources};
 pub(crate) struct Checker<'a> {
     /// The whole schema, in which `$ref` is looked up.
     pub root: &'a Value,
+    /// Text of the document.
+    pub text: &'a str,
     pub sources: ReferenceSources<'a>,
     pub report: &'a mut Report,
 }
@@ -83,6 +85,7 @@ impl<'a> Checker<'a> {
         if let Some(choices) = choices(schema) {
             return self.check_choice(node, &choices, path);
         }
+        let written = node.written(self.text);
         match node.content {
             Content::Null => self.wrong_type(schema, path, "nothing"),
             Content::Map(entries) => match accepting(self.root, schema, SchemaType::Map) {
@@ -97,7 +100,10 @@ impl<'a> Checker<'a> {
                 let (text, substituted) = self.substitute(text, path)?;
                 self.check_text(text, substituted, schema, path)
             }
-            Content::Scalar(value) if is_plain_word(&value, path) => Some(Value::String(value.to_string())),
+            // The program gets what the file says: `0x1F` and `True`, not 31 and `true`.
+            Content::Scalar(value) if is_plain_word(&value, path) => {
+                Some(Value::String(written.map_or_else(|| value.to_string(), str::to_owned)))
+            }
             Content::Scalar(value) => self.check_scalar(value, schema, path),
         }
     }
@@ -131,7 +137,7 @@ impl<'a> Checker<'a> {
             self.report.lines.entry(at.clone()).or_insert(line);
             if let Some(first) = seen.insert(name.clone(), line) {
                 self.report.lines.insert(at.clone(), line);
-                self.report.problem(&at, format!("given twice; first in line {first}"), "keep one of them");
+                self.report.mistake(&at, format!("given twice; first in line {first}"), "keep one of them");
                 continue;
             }
             match (properties.and_then(|properties| properties.get(&name)), others) {
@@ -257,7 +263,14 @@ impl<'a> Checker<'a> {
 
     fn substitute(&mut self, text: String, path: &str) -> Option<(String, bool)> {
         let mut secrets = Vec::new();
-        let substituted = references::substitute(&text, self.sources, &mut secrets);
+        // The variables of a program are its own business; anywhere else a line break at the end of a value
+        // comes from `echo`, an editor or a Secret of Kubernetes, and is not meant.
+        let sources = self.sources;
+        let variables = |name: &str| (sources.variables)(name).map(without_line_break);
+        let stored = |name: &str| (sources.secrets)(name).map(|value| value.map(without_line_break));
+        let trimmed = ReferenceSources { variables: &variables, secrets: &stored, ..sources };
+        let sources = if is_variable_of_program(path) { sources } else { trimmed };
+        let substituted = references::substitute(&text, sources, &mut secrets);
         if !secrets.is_empty() {
             self.report.secrets.insert(path.to_owned(), secrets);
         }
@@ -296,6 +309,20 @@ impl<'a> Checker<'a> {
 fn is_same_word(choice: &str, found: &str) -> bool {
     let letters = |word: &str| word.replace('_', "").to_ascii_lowercase();
     choice.eq_ignore_ascii_case(found) || letters(choice) == letters(found)
+}
+
+/// Returns a value without the line breaks at its end.
+fn without_line_break(mut value: String) -> String {
+    value.truncate(value.trim_end_matches(['\r', '\n']).len());
+    value
+}
+
+/// True for the path of a value in the `env` of a backend.
+fn is_variable_of_program(path: &str) -> bool {
+    problems::is_of_backend(path)
+        && path
+            .split_once("].")
+            .is_some_and(|(_, field)| field.starts_with("env.") || field.starts_with("env["))
 }
 
 /// True for a whole number or a boolean among a program's words and variables, where there is nothing but

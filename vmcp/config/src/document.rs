@@ -4,6 +4,7 @@
 mod legacy_keys;
 
 use std::fmt;
+use std::ops::Range;
 
 use serde::{Deserialize, Deserializer, de};
 use serde_json::{Number, Value};
@@ -25,6 +26,16 @@ pub(crate) struct Node {
     /// Line, from 1.
     pub line: u32,
     pub content: Content,
+    /// Place of the value in the text, in bytes, if known.
+    span: Option<Range<usize>>,
+}
+
+impl Node {
+    /// Returns a boolean or a number as it is written in `text`: `0x1F`, which is read as 31.
+    pub(crate) fn written<'a>(&self, text: &'a str) -> Option<&'a str> {
+        let written = text.get(self.span.clone()?)?.trim();
+        (!written.is_empty() && !written.contains(char::is_whitespace)).then_some(written)
+    }
 }
 
 /// Content of a node. Keys keep their order and may repeat, so that a repeated one can be reported.
@@ -84,7 +95,12 @@ impl<'de> Deserialize<'de> for Node {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let spanned = Spanned::<Content>::deserialize(deserializer)?;
         let line = u32::try_from(spanned.referenced.line()).unwrap_or(u32::MAX);
-        Ok(Self { line, content: spanned.value })
+        // Of an alias, the value that it stands for.
+        let span = spanned.defined.span();
+        let begin = span.byte_offset().and_then(|offset| usize::try_from(offset).ok());
+        let bytes = span.byte_len().and_then(|bytes| usize::try_from(bytes).ok());
+        let span = begin.zip(bytes).and_then(|(begin, bytes)| Some(begin..begin.checked_add(bytes)?));
+        Ok(Self { line, content: spanned.value, span })
     }
 }
 

@@ -144,7 +144,7 @@ pub fn load_with_files(
 pub type FurtherCheck<'a> = &'a dyn Fn(&Config) -> Vec<Problem>;
 
 /// Reads and validates a text that may refer to everything in `sources`. A backend whose reference has no
-/// value is switched off, with a warning; see [`Config::unavailable`]. `check` adds mistakes.
+/// value, or a wrong one, is switched off, with a warning; see [`Config::unavailable`]. `check` adds mistakes.
 ///
 /// # Examples
 ///
@@ -183,7 +183,7 @@ fn read(text: &str, sources: ReferenceSources<'_>, report: &mut problems::Report
     let root = writing::schema::shared();
     let value = match document.content {
         document::Content::Null => serde_json::Value::Object(serde_json::Map::new()),
-        _ => Checker { root, sources, report }.check(document, root, "")?,
+        _ => Checker { root, text, sources, report }.check(document, root, "")?,
     };
     RawConfig::deserialize(value)
         .map_err(|error| report.problem("", error.to_string(), "correct this value"))

@@ -131,13 +131,29 @@ pub(crate) struct Report {
     dropped: HashSet<String>,
     problems: Vec<Problem>,
     warnings: Vec<Problem>,
-    /// Settings of backends whose references have no value, each a warning too.
+    /// Settings of backends whose references have no value, or a wrong one, each a warning too.
     absent: Vec<Problem>,
 }
 
 impl Report {
-    /// Adds a mistake, unless its path or a parent of it was dropped before.
+    /// Adds a mistake, unless its path or a parent of it was dropped before. A wrong value that a reference
+    /// stands for costs its backend alone: the file is right, and another value mends it.
     pub(crate) fn problem(&mut self, path: &str, message: impl Into<String>, remedy: impl Into<String>) {
+        if self.is_dropped(path) {
+            return;
+        }
+        match self.references.get(path).filter(|_| is_of_backend(path)) {
+            Some(written) => {
+                let message = format!("{} (from {})", message.into(), references::named(written));
+                self.wrong_value(path, &message, remedy.into());
+            }
+            None => self.mistake(path, message, remedy),
+        }
+    }
+
+    /// Adds a mistake of the file itself, whatever the value at its path is, unless the path or a parent of
+    /// it was dropped before.
+    pub(crate) fn mistake(&mut self, path: &str, message: impl Into<String>, remedy: impl Into<String>) {
         if !self.is_dropped(path) {
             let problem = self.describe(path, message.into(), remedy.into());
             self.problems.push(problem);
@@ -166,6 +182,14 @@ impl Report {
         self.warnings.push(warning);
     }
 
+    /// Adds a warning about a reference whose value is wrong, and suppresses all later problems at its path.
+    fn wrong_value(&mut self, path: &str, message: &str, remedy: String) {
+        let setting = path.split_once("].").map_or(path, |(_, setting)| setting);
+        self.absent.push(self.describe(path, format!("{setting}: {message}"), remedy.clone()));
+        self.warn(path, message, remedy);
+        self.ignore(path);
+    }
+
     /// Adds a warning about a reference without a value, and suppresses all later problems at its path.
     pub(crate) fn absent_value(&mut self, path: &str, message: String, remedy: String) {
         let warning = self.describe(path, message, remedy);
@@ -174,7 +198,7 @@ impl Report {
         self.ignore(path);
     }
 
-    /// Returns the first reference without a value at or below a path.
+    /// Returns the first reference without a value, or with a wrong one, at or below a path.
     pub(crate) fn absent_below(&self, path: &str) -> Option<&Problem> {
         self.absent.iter().find(|absent| with_parents(&absent.path).any(|parent| parent == path))
     }

@@ -111,6 +111,22 @@ pub(crate) fn alone(text: &str) -> Option<String> {
     Some(format!("${{{source}}}"))
 }
 
+/// Returns the references in a text as they are written, without their defaults, which may be secrets.
+pub(crate) fn named(text: &str) -> String {
+    let mut names = Vec::new();
+    let mut rest = text;
+    while let Some((_, after)) = rest.split_once('$') {
+        rest = after.strip_prefix('$').unwrap_or(after);
+        let reference = after.strip_prefix('{').and_then(|after| after.split_once('}'));
+        if let Some((reference, after)) = reference {
+            let source = reference.split_once(":-").map_or(reference, |(source, _)| source);
+            names.push(format!("`${{{source}}}`"));
+            rest = after;
+        }
+    }
+    names.join(" and ")
+}
+
 /// Replaces the references in `text`; `None` if it has none. A variable or file that is unset, missing or
 /// empty takes the default. Values are not scanned again: a reference inside of a value stays as it is.
 /// Values that are secrets are added to `secrets`.
@@ -234,6 +250,17 @@ mod tests {
             ("hunter2", None),
         ] {
             assert_eq!(alone(text).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn references_are_named_without_defaults() {
+        for (text, expected) in [
+            ("Bearer ${TOK}", "`${TOK}`"),
+            ("$${NO} ${A:-hunter2}:${file:/run/key}$", "`${A}` and `${file:/run/key}`"),
+            ("$$", ""),
+        ] {
+            assert_eq!(named(text), expected, "{text}");
         }
     }
 

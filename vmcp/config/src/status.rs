@@ -141,6 +141,9 @@ pub struct BackendStatus {
     #[serde(with = "rfc3339", default)]
     #[schemars(with = "Option<String>")]
     pub signed_in_at: Option<SystemTime>,
+    /// Proxy that requests to it go through, without credentials; absent where they go there directly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<String>,
     /// Time at which the present connection was made.
     #[serde(with = "rfc3339")]
     #[schemars(with = "Option<String>")]

@@ -126,6 +126,70 @@ fn a_backend_without_its_secret_is_switched_off_and_no_other() {
 }
 
 #[test]
+fn a_wrong_value_costs_its_backend_and_is_named_by_variable_and_place() {
+    let text = "backends:\n- { name: a, url: 'https://a.example/mcp', headers: { Authorization: 'Bearer ${BAD}' } }\n\
+                - { name: b, url: 'https://b.example/mcp', headers: { Authorization: 'Bearer ${ENDS}' } }\n\
+                - { name: c, url: '${BAD}' }\n\
+                - { name: d, command: [d], env: { T: '${ENDS}', U: '${NUL}' } }\n\
+                - { name: e, command: [e], timeout: '${BAD}' }\n\
+                - { name: f, url: 'https://f.example/mcp' }\n\
+                - { name: g, url: 'https://g.example/mcp' }\n\
+                outgoingAuth: { source: inline, backends: { f: { type: headerInjection, headerInjection: { headerName: X, headerValue: '${BAD}' } } } }";
+    let values = |name: &str| match name {
+        "BAD" => Some("hunter2\nhunter3".to_owned()),
+        "ENDS" => Some("t0ken-t0ken\r\n".to_owned()),
+        "NUL" => Some("a\0".to_owned()),
+        _ => None,
+    };
+    let loaded = vmcp_config::load(text, "f", &values).unwrap();
+    let enabled: Vec<_> = loaded.config.backends.iter().filter(|b| b.enabled).map(|b| &*b.name).collect();
+    assert_eq!(enabled, ["b", "g"]);
+    let reasons = &loaded.config.unavailable;
+    assert_eq!(
+        reasons["a"],
+        "headers.Authorization: not a header value: it has a line break (from `${BAD}`); \
+         use at most 8192 printable ASCII characters, without line breaks"
+    );
+    assert!(reasons["f"].contains("headerValue") && reasons["f"].contains("`${BAD}`"), "{reasons:?}");
+    let told = format!("{reasons:?} {:?}", loaded.warnings);
+    assert!(!told.contains("hunter"), "{told}");
+    assert!(told.contains("backends[0].headers.Authorization"), "{told}");
+    let Transport::Http { headers, .. } = &loaded.config.backends[1].transport else { panic!() };
+    assert_eq!(headers.get("authorization").map(Secret::expose), Some("Bearer t0ken-t0ken"));
+    let Transport::Stdio { env, .. } = &loaded.config.backends[3].transport else { panic!() };
+    assert_eq!(env["T"].expose(), "t0ken-t0ken\r\n", "a program gets what the variable has");
+    // A mistake of the file stays one, whatever value stands there.
+    for wrong in ["headers: { Host: '${ENDS}' }", "headers: { 'a b': '${ENDS}' }", "cwd: '${ENDS}'"] {
+        let text = format!("backends: [{{ name: a, url: 'https://a.example/mcp', {wrong} }}]");
+        assert!(vmcp_config::load(&text, "f", &values).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_scheme_that_stands_there_twice_is_warned_of() {
+    let text =
+        "backends: [{ name: a, url: 'https://a.example/mcp', headers: { Authorization: 'Bearer ${TOK}' } }]";
+    for (value, is_warned) in [("Bearer x", true), ("\"x\"", true), ("", true), ("x", false)] {
+        let loaded = vmcp_config::load(text, "f", &|_| Some(value.to_owned())).unwrap();
+        let warned =
+            loaded.warnings.iter().any(|warning| warning.path == "backends[0].headers.Authorization");
+        assert_eq!(warned, is_warned, "{value}: {:?}", loaded.warnings);
+        assert!(loaded.config.backends[0].enabled);
+    }
+}
+
+#[test]
+fn numbers_and_booleans_reach_a_program_as_they_are_written() {
+    let text = "x-octal: &octal 0o17\nbackends:\n- name: é\n  command: [ls, 0x1F, -1]\n  env: { A: 0x1F, B: +49123, C: True, D: 1_000, \
+                E: -0, F: 7 , G: *octal, H: false, I: 0b101 }\n  args: [TRUE]\n";
+    let loaded = loaded(&text.replace('é', "e # é"));
+    let Transport::Stdio { args, env, .. } = &loaded.backends[0].transport else { panic!() };
+    assert_eq!(args.iter().map(String::as_str).collect::<Vec<_>>(), ["0x1F", "-1", "TRUE"]);
+    let env: Vec<_> = env.values().map(Secret::expose).collect();
+    assert_eq!(env, ["0x1F", "+49123", "True", "1_000", "-0", "7", "0o17", "false", "0b101"]);
+}
+
+#[test]
 fn the_example_of_the_design() {
     let config = loaded(EXAMPLE);
     let [time, github] = config.backends.as_slice() else { panic!("{config:?}") };

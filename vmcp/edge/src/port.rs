@@ -7,6 +7,7 @@ pub mod admin;
 pub mod admin_routes;
 mod connection;
 mod connections;
+pub mod dual_stack;
 mod http2;
 mod layers;
 mod open_files;

@@ -5,15 +5,17 @@ use std::future::Future;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use http::{Method, Request, StatusCode};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHORIZATION};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{Client, Error};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde_json::Value;
 use url::Url;
+use vmcp_egress::{Proxies, ProxyConnector, client_tls};
 use vmcp_error_chain::error_chain;
 
 use crate::EmbedError;
@@ -27,23 +29,42 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const RETRY_DELAYS: [Duration; 3] =
     [Duration::from_millis(250), Duration::from_millis(750), Duration::from_secs(2)];
 
-/// A pooled HTTP client, with and without TLS.
-pub(crate) type Connections = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+/// A pooled HTTP client, with and without TLS, through the proxies of the environment.
+#[derive(Clone)]
+pub(crate) struct Connections {
+    client: Client<HttpsConnector<ProxyConnector>, Full<Bytes>>,
+    proxies: Proxies,
+}
 
 /// Creates a client. TLS trusts the roots of the system (`SSL_CERT_FILE` included) or, in an image without
 /// any, Mozilla's.
 pub(crate) fn connections() -> Connections {
+    connections_through(Proxies::of_environment())
+}
+
+fn connections_through(proxies: Proxies) -> Connections {
     let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
     tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
     tcp.set_nodelay(true);
-    let tls = HttpsConnectorBuilder::new();
-    let tls = match tls.with_native_roots() {
-        Ok(tls) => tls,
-        Err(_) => HttpsConnectorBuilder::new().with_webpki_roots(),
-    };
-    let connector = tls.https_or_http().enable_http1().wrap_connector(tcp);
-    Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector)
+    let tls = client_tls(&[]);
+    let connector = ProxyConnector::new(tcp, &tls, proxies.clone());
+    let https = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
+    let https = https.enable_http1().wrap_connector(connector);
+    let client = Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(https);
+    Connections { client, proxies }
+}
+
+impl Connections {
+    /// Sends a request.
+    pub(crate) async fn request(
+        &self,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, Error> {
+        if let Some(authorization) = self.proxies.authorization_for(request.uri()) {
+            request.headers_mut().insert(PROXY_AUTHORIZATION, authorization);
+        }
+        self.client.request(request).await
+    }
 }
 
 /// One service: its address, the headers it is sent, and the timeout of an answer.

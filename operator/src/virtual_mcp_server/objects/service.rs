@@ -23,6 +23,9 @@ pub(in crate::virtual_mcp_server) fn client_service(server: &Validated) -> Servi
             type_: Some(server.service_type.as_str().to_owned()),
             session_affinity: Some(server.session_affinity.as_str().to_owned()),
             selector: Some(names::selector(&server.name)),
+            // Addresses of both families where the cluster has both. The headless Service keeps one family:
+            // it has to name each pod once.
+            ip_family_policy: Some("PreferDualStack".to_owned()),
             load_balancer_source_ranges: (balanced && !ranges.is_empty()).then(|| ranges.clone()),
             load_balancer_class: settings.load_balancer_class.clone().filter(|_| balanced),
             external_traffic_policy: policy.map(|policy| policy.as_str().to_owned()),

@@ -210,7 +210,7 @@ impl UpstreamProvider {
             UpstreamKind::Oidc { .. } => self.metadata().await?.token_endpoint.clone(),
         };
         let http = self.http()?;
-        http.check(&url).map_err(|error| UpstreamError::Wrong(error.to_string()))?;
+        http.check(&url).await.map_err(|error| UpstreamError::Wrong(error.to_string()))?;
         let endpoint = TokenEndpoint {
             url,
             client_id: Some(self.config.client_id.clone()),

@@ -1,9 +1,11 @@
 //! [`GuardedClient`]: fetches documents of identity providers behind an SSRF guard.
 //!
 //! URLs come from the configuration and from metadata that a provider wrote. HTTPS is required unless allowed
-//! otherwise, no redirect is followed, no proxy is used, the answer is bounded in size and time, and the
-//! address that a name resolves to is checked at the moment of connecting: private addresses only if allowed,
-//! link-local ones (cloud metadata services) never.
+//! otherwise, no redirect is followed, the answer is bounded in size and time, and the address that a name
+//! resolves to is checked at the moment of connecting: private addresses only if allowed, link-local ones
+//! (cloud metadata services) never. Behind a proxy, which resolves names by itself, a name is looked up here
+//! too: a name that has a forbidden address here is refused, and of a name that is unknown here the proxy
+//! decides.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -16,12 +18,18 @@ use reqwest::redirect;
 use reqwest::{Certificate, Client, RequestBuilder};
 use url::{Host, Url};
 use vmcp_config::OidcIssuer;
+use vmcp_egress::Proxies;
 use vmcp_error_chain::error_chain;
 
 /// Time limit of one request with its answer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of an answer; a longer one is an error. Key sets with certificates reach some 100 KiB.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
+
+/// Time for looking a name up that a proxy will look up again; without an answer the proxy decides.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
+/// Names of cloud metadata services, which a proxy could resolve though this machine does not.
+const METADATA_NAMES: [&str; 3] = ["metadata.google.internal", "metadata.goog", "instance-data.ec2.internal"];
 
 /// A document that could not be fetched.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +40,8 @@ pub(crate) enum FetchError {
         "{url} has the address {address}; set jwksAllowPrivateIp (allowPrivateIPs of an upstream provider) if the provider is in this network"
     )]
     Private { url: Url, address: IpAddr },
+    #[error("{0} is a cloud metadata service")]
+    Metadata(Url),
     #[error("{url} cannot be fetched: {reason}")]
     Transport { url: Url, reason: String },
     #[error("{url} answered with HTTP {status}")]
@@ -65,6 +75,7 @@ pub(crate) struct GuardedClient {
     client: Client,
     rules: AddressRules,
     allow_http: bool,
+    proxies: Proxies,
 }
 
 impl GuardedClient {
@@ -82,12 +93,21 @@ impl GuardedClient {
         GuardRules { allow_http, allow_private }: GuardRules,
         ca_bundle: Option<&Path>,
     ) -> Result<GuardedClient, FetchError> {
+        GuardedClient::through(Proxies::of_environment(), GuardRules { allow_http, allow_private }, ca_bundle)
+    }
+
+    fn through(
+        proxies: Proxies,
+        GuardRules { allow_http, allow_private }: GuardRules,
+        ca_bundle: Option<&Path>,
+    ) -> Result<GuardedClient, FetchError> {
         let rules = AddressRules { allow_private };
+        let resolver = GuardedResolver { rules, proxies: proxies.clone() };
         let mut builder = Client::builder()
             .redirect(redirect::Policy::none())
-            .no_proxy()
+            .proxy(proxies.for_reqwest())
             .timeout(REQUEST_TIMEOUT)
-            .dns_resolver(Arc::new(GuardedResolver(rules)));
+            .dns_resolver(Arc::new(resolver));
         if let Some(path) = ca_bundle {
             let wrong = |reason: String| FetchError::Certificates { path: path.to_owned(), reason };
             let pem = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
@@ -96,17 +116,38 @@ impl GuardedClient {
             builder = builder.tls_certs_merge(certificates);
         }
         let client = builder.build().map_err(|error| FetchError::Client(error_chain(&error)))?;
-        Ok(GuardedClient { client, rules, allow_http })
+        Ok(GuardedClient { client, rules, allow_http, proxies })
     }
 
-    /// Returns the client, for requests to URLs that [`Self::check`] admits. It checks the addresses of names
-    /// itself.
+    /// Returns the client, for requests to URLs that [`Self::check`] admits. Where it connects directly, it
+    /// checks the addresses of names itself.
     pub(crate) fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Refuses a URL without TLS, and one of a literal address that may not be reached.
-    pub(crate) fn check(&self, url: &Url) -> Result<(), FetchError> {
+    /// Refuses a URL without TLS, and one of an address that may not be reached: a literal one, or the one of
+    /// a name that a proxy will connect to.
+    pub(crate) async fn check(&self, url: &Url) -> Result<(), FetchError> {
+        self.check_literal(url)?;
+        let Some(Host::Domain(name)) = url.host() else { return Ok(()) };
+        if METADATA_NAMES.contains(&name.trim_end_matches('.').to_ascii_lowercase().as_str()) {
+            return Err(FetchError::Metadata(url.clone()));
+        }
+        if self.proxies.proxy_for_url(url).is_none() {
+            return Ok(());
+        }
+        let found = tokio::time::timeout(LOOKUP_TIMEOUT, tokio::net::lookup_host((name, 0))).await;
+        let Ok(Ok(found)) = found else { return Ok(()) };
+        let found: Vec<IpAddr> = found.map(|address| address.ip()).collect();
+        match found.first() {
+            Some(first) if !found.iter().any(|address| self.rules.admit(*address)) => {
+                Err(FetchError::Private { url: url.clone(), address: *first })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_literal(&self, url: &Url) -> Result<(), FetchError> {
         if url.scheme() != "https" && !(self.allow_http && url.scheme() == "http") {
             return Err(FetchError::NotHttps(url.clone()));
         }
@@ -124,7 +165,7 @@ impl GuardedClient {
 
     /// Fetches a document.
     pub(crate) async fn get(&self, url: &Url) -> Result<Vec<u8>, FetchError> {
-        self.check(url)?;
+        self.check(url).await?;
         self.read(url, self.client.get(url.clone()).header("accept", "application/json")).await
     }
 
@@ -149,16 +190,21 @@ impl GuardedClient {
     }
 }
 
-/// Resolves names, and drops the addresses that may not be connected to.
-struct GuardedResolver(AddressRules);
+/// Resolves names, and drops the addresses that may not be connected to. The proxy's own address is the
+/// operator's choice.
+struct GuardedResolver {
+    rules: AddressRules,
+    proxies: Proxies,
+}
 
 impl Resolve for GuardedResolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let rules = self.0;
+        let rules = self.rules;
+        let is_proxy = self.proxies.hosts().any(|host| host.eq_ignore_ascii_case(name.as_str()));
         Box::pin(async move {
             let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
             let (admitted, refused): (Vec<SocketAddr>, Vec<SocketAddr>) =
-                found.partition(|address| rules.admit(address.ip()));
+                found.partition(|address| is_proxy || rules.admit(address.ip()));
             if let (true, Some(first)) = (admitted.is_empty(), refused.first()) {
                 let reason = format!(
                     "{} has the address {}; set jwksAllowPrivateIp if the provider is in this network",
@@ -192,7 +238,42 @@ impl AddressRules {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
     use super::*;
+
+    #[tokio::test]
+    async fn behind_a_proxy_addresses_are_guarded_and_unknown_names_are_the_proxys() {
+        // reqwest wants a TLS provider.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let proxy = format!("http://{}", listener.local_addr().unwrap());
+        let proxies = Proxies::new(&|name| (name == "ALL_PROXY").then(|| proxy.clone()));
+        let rules = GuardRules { allow_http: true, allow_private: false };
+        let client = GuardedClient::through(proxies, rules, None).unwrap();
+        let served = tokio::spawn(async move {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let mut head = vec![0; 1024];
+            let read = socket.read(&mut head).await.unwrap();
+            socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").await.unwrap();
+            String::from_utf8_lossy(&head[..read]).into_owned()
+        });
+        for refused in [
+            "http://10.0.0.1/",
+            "http://[fd00::1]/",
+            "http://169.254.169.254/",
+            "http://metadata.google.internal/",
+            // Not for a proxy, and a loopback address.
+            "http://localhost:1/",
+        ] {
+            client.get(&refused.parse().unwrap()).await.unwrap_err();
+        }
+        // A name that exists behind the proxy only (RFC 6761).
+        let answer = client.get(&"http://provider.invalid/keys".parse().unwrap()).await.unwrap();
+        assert_eq!(answer, b"{}");
+        assert!(served.await.unwrap().starts_with("GET http://provider.invalid/keys HTTP/1.1\r\n"));
+    }
 
     #[test]
     fn private_addresses_are_for_those_who_allow_them_and_link_local_ones_for_nobody() {

@@ -166,7 +166,7 @@ impl Login {
         };
         let rules = GuardRules { allow_http: true, allow_private: true };
         let guarded = GuardedClient::with_rules(rules, None).map_err(refused)?;
-        guarded.check(&token_url).map_err(refused)?;
+        guarded.check(&token_url).await.map_err(refused)?;
         let endpoint = TokenEndpoint {
             url: token_url.clone(),
             client_id: Some(client_id.clone()),

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use url::form_urlencoded::{Serializer, byte_serialize};
 use vmcp_config::{Secret, TokenEndpoint};
+use vmcp_egress::Proxies;
 use vmcp_error_chain::error_chain;
 
 use super::OutgoingError;
@@ -42,6 +43,7 @@ impl HttpClient {
     pub(super) fn get(&self) -> Result<&reqwest::Client, OutgoingError> {
         let build = || {
             let builder = reqwest::Client::builder().redirect(Policy::none()).timeout(TIMEOUT);
+            let builder = builder.proxy(Proxies::of_environment().for_reqwest());
             let client = builder.connect_timeout(CONNECT_TIMEOUT).build();
             client.inspect_err(|error| tracing::error!(error = error_chain(error), "no HTTP client")).ok()
         };

@@ -23,8 +23,8 @@ pub(crate) struct ResponseBody {
 enum BodySource {
     /// The body polls its connection.
     Plain(PlainBody),
-    /// A task of the TLS client polls the connection.
-    Tls(Incoming),
+    /// A task of the pooled client polls the connection.
+    Pooled(Incoming),
 }
 
 /// A body on a connection of a [`HostPool`].
@@ -74,8 +74,8 @@ impl ResponseBody {
         Self { source: BodySource::Plain(body), pace: FramePace::default() }
     }
 
-    pub(super) fn tls(body: Incoming) -> Self {
-        Self { source: BodySource::Tls(body), pace: FramePace::default() }
+    pub(super) fn pooled(body: Incoming) -> Self {
+        Self { source: BodySource::Pooled(body), pace: FramePace::default() }
     }
 }
 
@@ -91,7 +91,7 @@ impl Body for ResponseBody {
         ready!(pace.poll_ready(task));
         let polled = match source {
             BodySource::Plain(body) => body.poll_frame(task),
-            BodySource::Tls(body) => Pin::new(body).poll_frame(task),
+            BodySource::Pooled(body) => Pin::new(body).poll_frame(task),
         };
         if let Poll::Ready(Some(Ok(frame))) = &polled {
             pace.read(frame.data_ref().map_or(0, Bytes::len));
@@ -102,14 +102,14 @@ impl Body for ResponseBody {
     fn is_end_stream(&self) -> bool {
         match &self.source {
             BodySource::Plain(body) => body.connection.is_none(),
-            BodySource::Tls(body) => body.is_end_stream(),
+            BodySource::Pooled(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.source {
             BodySource::Plain(body) => body.incoming.size_hint(),
-            BodySource::Tls(body) => body.size_hint(),
+            BodySource::Pooled(body) => body.size_hint(),
         }
     }
 }

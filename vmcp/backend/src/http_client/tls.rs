@@ -1,13 +1,12 @@
-//! Pooled clients for servers behind TLS.
+//! Pooled clients for servers behind TLS, and for those behind a proxy.
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioTimer;
 use rustls::ClientConfig;
-use rustls::crypto::ring;
+use vmcp_egress::{Proxies, ProxyConnector};
 
 use super::{KEEP_ALIVE_INTERVAL, POOL_IDLE_TIMEOUT, Purpose, tcp};
 
@@ -17,7 +16,7 @@ const STREAM_WINDOW: u32 = 256 * 1024;
 /// Bytes of all answers of one HTTP/2 connection that may be on their way unread.
 const CONNECTION_WINDOW: u32 = 8 * 1024 * 1024;
 
-pub(crate) type TlsClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+pub(crate) type TlsClient = Client<HttpsConnector<ProxyConnector>, Full<Bytes>>;
 
 /// One client for calls, which share an HTTP/2 connection where the server speaks it, and one for streams
 /// that stay open, each of which has an HTTP/1.1 connection of its own.
@@ -28,18 +27,13 @@ pub(crate) struct TlsClients {
 }
 
 impl TlsClients {
-    pub(super) fn new() -> Self {
-        Self::with(&tls())
-    }
-
-    fn with(config: &ClientConfig) -> Self {
-        let mut tcp = tcp();
-        // TLS sits on top of this connector, so it must not refuse https.
-        tcp.enforce_http(false);
-        let builder = || HttpsConnectorBuilder::new().with_tls_config(config.clone()).https_only();
+    /// Creates the clients. A server without TLS is reached by them through a proxy only.
+    pub(super) fn new(config: &ClientConfig, proxies: &Proxies) -> Self {
+        let connector = ProxyConnector::new(tcp(), config, proxies.clone());
+        let builder = || HttpsConnectorBuilder::new().with_tls_config(config.clone()).https_or_http();
         Self {
-            calls: client(builder().enable_all_versions().wrap_connector(tcp.clone())),
-            streams: client(builder().enable_http1().wrap_connector(tcp)),
+            calls: client(builder().enable_all_versions().wrap_connector(connector.clone())),
+            streams: client(builder().enable_http1().wrap_connector(connector)),
         }
     }
 
@@ -51,7 +45,7 @@ impl TlsClients {
     }
 }
 
-fn client(connector: HttpsConnector<HttpConnector>) -> TlsClient {
+fn client(connector: HttpsConnector<ProxyConnector>) -> TlsClient {
     Client::builder(SpanlessExecutor)
         .pool_timer(TokioTimer::new())
         .timer(TokioTimer::new())
@@ -77,21 +71,6 @@ where
     }
 }
 
-/// TLS configuration with the system's certificates, which know private authorities; an image without any
-/// falls back to Mozilla's.
-fn tls() -> ClientConfig {
-    #[expect(clippy::expect_used, reason = "ring implements the default versions; it depends on no input")]
-    let builder = || {
-        ClientConfig::builder_with_provider(ring::default_provider().into())
-            .with_safe_default_protocol_versions()
-            .expect("ring speaks TLS 1.2 and 1.3")
-    };
-    let native = builder().with_native_roots().inspect_err(|error| {
-        tracing::debug!(%error, "no system certificates, using the built-in ones");
-    });
-    native.unwrap_or_else(|_| builder().with_webpki_roots()).with_no_client_auth()
-}
-
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
@@ -104,6 +83,7 @@ mod tests {
     use hyper::body::{Frame, Incoming};
     use hyper::service::service_fn;
     use hyper_util::rt::{TokioExecutor, TokioIo};
+    use rustls::crypto::ring;
     use rustls::pki_types::PrivateKeyDer;
     use rustls::{RootCertStore, ServerConfig};
     use tokio::net::TcpListener;
@@ -166,7 +146,7 @@ mod tests {
             .unwrap()
             .with_root_certificates(roots)
             .with_no_client_auth();
-        (address, TlsClients::with(&trusting))
+        (address, TlsClients::new(&trusting, &Proxies::none()))
     }
 
     #[tokio::test]

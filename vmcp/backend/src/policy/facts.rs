@@ -22,7 +22,7 @@ use crate::transport::{ConfiguredHeaders, LastWords, ProgramActivity};
 pub(crate) struct Facts {
     /// The backend's configuration.
     pub(crate) spec: vmcp_config::Backend,
-    /// Limits and intervals; a `connection_timeout` in `spec` has replaced the common one.
+    /// Limits and intervals; a `connection_timeout` and a `ca_bundle_path` in `spec` are part of them.
     settings: ArcSwap<BackendSettings>,
     /// The headers of `spec`, or those of a reload.
     pub(crate) headers: Arc<ConfiguredHeaders>,
@@ -87,6 +87,11 @@ impl Facts {
         }
     }
 
+    /// Returns the proxy that requests to the backend go through, without credentials.
+    pub(crate) fn proxy(&self) -> Option<String> {
+        self.settings.load().http.proxy_for(self.spec.transport.url()?)
+    }
+
     /// Replaces the settings and the values of headers; returns true if the headers differ.
     pub(crate) fn reconfigure(&self, spec: &vmcp_config::Backend, settings: BackendSettings) -> bool {
         self.settings.store(Arc::new(of_backend(spec, settings)));
@@ -104,5 +109,6 @@ impl Facts {
 
 fn of_backend(spec: &vmcp_config::Backend, settings: BackendSettings) -> BackendSettings {
     let connection_timeout = spec.connection_timeout.unwrap_or(settings.connection_timeout);
-    BackendSettings { connection_timeout, ..settings }
+    let http = settings.http.with_ca_bundle(spec.ca_bundle_path.as_deref());
+    BackendSettings { connection_timeout, http, ..settings }
 }

@@ -193,6 +193,7 @@ impl BackendCore {
             server_version: server.version,
             credentials: self.facts.spec.credentials.fetched_kind().map(str::to_owned),
             signed_in_at: self.facts.spec.credentials.signed_in_at(),
+            proxy: self.facts.proxy(),
             connected_at: live.connected_at,
             last_error: live.last_error.clone().or_else(|| self.facts.floods.recent()),
             breaker: self.breaker.lock().position(Instant::now()),

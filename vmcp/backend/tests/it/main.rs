@@ -21,6 +21,7 @@ mod in_the_wild;
 mod isolation;
 mod plain_connections;
 mod processes;
+mod proxies;
 mod questions;
 mod sessions;
 mod sse;

@@ -37,6 +37,7 @@ pub(crate) fn spec(name: &str, transport: vmcp_config::Transport) -> vmcp_config
         enabled: true,
         timeout: None,
         connection_timeout: None,
+        ca_bundle_path: None,
         preconnect: false,
         isolation: None,
         protocol_era: vmcp_config::ProtocolEra::Auto,

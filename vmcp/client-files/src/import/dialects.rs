@@ -35,18 +35,24 @@ const FIRST_MILLISECONDS: f64 = 1_000.0;
 #[serde(default)]
 pub(super) struct Server {
     pub(super) command: Option<String>,
+    #[serde(deserialize_with = "lenient::words")]
     pub(super) args: Vec<String>,
     pub(super) env: BTreeMap<String, Value>,
     pub(super) cwd: Option<String>,
     #[serde(rename = "type", alias = "transport")]
     pub(super) kind: Option<String>,
     pub(super) url: Option<String>,
+    #[serde(deserialize_with = "lenient::texts")]
     pub(super) headers: BTreeMap<String, String>,
+    #[serde(deserialize_with = "lenient::boolean")]
     pub(super) disabled: bool,
+    #[serde(deserialize_with = "lenient::number")]
     pub(super) timeout: Option<f64>,
     /// The only tools that the client uses.
+    #[serde(deserialize_with = "lenient::words")]
     pub(super) only: Vec<String>,
     /// Tools that the client does not use.
+    #[serde(deserialize_with = "lenient::words")]
     pub(super) without: Vec<String>,
     #[serde(flatten)]
     pub(super) others: Map<String, Value>,
@@ -61,7 +67,7 @@ impl Server {
 }
 
 /// A server of a file, with its name.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct FoundServer<'a> {
     pub(super) name: &'a str,
     pub(super) server: &'a Value,
@@ -69,25 +75,52 @@ pub(super) struct FoundServer<'a> {
     pub(super) project: Option<&'a str>,
 }
 
-/// Returns the servers of a file in its order.
+/// Returns the servers of a file in its order, with entries that are none, so that they can be named. A file
+/// may be one server alone.
 pub(super) fn servers(file: &Value) -> Vec<FoundServer<'_>> {
-    let shared = PLACES.iter().map(|place| all(file.pointer(place), None)).find(|all| !all.is_empty());
-    let mut found = shared.unwrap_or_default();
+    let places: Vec<_> = PLACES.iter().map(|place| all(file.pointer(place), None)).collect();
+    let has_server = |all: &&Vec<FoundServer<'_>>| all.iter().any(|found| found.server.is_object());
+    let is_odd = |all: &&Vec<FoundServer<'_>>| all.iter().any(|found| !is_setting(found.server));
+    let shared = places.iter().find(has_server).or_else(|| places.iter().find(is_odd));
+    let mut found: Vec<FoundServer<'_>> = shared.cloned().unwrap_or_default();
     for (folder, project) in file.get("projects").and_then(Value::as_object).into_iter().flatten() {
         found.extend(all(project.get("mcpServers"), Some(folder.as_str())));
+    }
+    if found.is_empty() && ["command", "url"].iter().any(|key| file.get(key).is_some_and(Value::is_string)) {
+        let name = file.get("name").and_then(Value::as_str).unwrap_or("server");
+        found.push(FoundServer { name, server: file, project: None });
     }
     found
 }
 
+/// Returns the servers of a map by name, or of a list whose items have names.
 fn all<'a>(place: Option<&'a Value>, project: Option<&'a str>) -> Vec<FoundServer<'a>> {
-    let servers = place.and_then(Value::as_object).into_iter().flatten();
-    let servers = servers.filter(|(_, server)| server.is_object());
-    servers.map(|(name, server)| FoundServer { name, server, project }).collect()
+    let found = |name, server| FoundServer { name, server, project };
+    match place {
+        Some(Value::Object(servers)) => servers.iter().map(|(name, server)| found(name, server)).collect(),
+        Some(Value::Array(servers)) => {
+            let name = |server: &'a Value| server.get("name").and_then(Value::as_str).unwrap_or("server");
+            servers.iter().map(|server| found(name(server), server)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// True for a value that no client means as a server: a switch or a number beside them.
+fn is_setting(value: &Value) -> bool {
+    value.is_boolean() || value.is_number() || value.is_array()
 }
 
 /// Reads a server of any dialect.
 pub(super) fn read(server: &Value) -> Result<Server, String> {
-    let mut keys = server.as_object().cloned().ok_or("it is no object")?;
+    let mut keys = match server {
+        Value::Object(keys) => keys.clone(),
+        Value::Null => return Err("it is null; give it a `command` or a `url`".to_owned()),
+        Value::String(_) => {
+            return Err("it is one string; write `command` and `args`, or `url`, in an object".to_owned());
+        }
+        _ => return Err("it is no object".to_owned()),
+    };
     if matches!(keys.get("type").and_then(Value::as_str), Some("local" | "remote")) {
         opencode(&mut keys);
     }
@@ -102,9 +135,21 @@ pub(super) fn read(server: &Value) -> Result<Server, String> {
         keys.remove("transport");
     }
     for (theirs, ours) in SYNONYMS {
-        if let Some(value) = keys.remove(theirs) {
-            keys.entry(ours).or_insert(value);
+        let Some(value) = keys.remove(theirs) else { continue };
+        match (keys.get_mut(ours), value) {
+            // A file may have `excludeTools` beside `disabledTools`.
+            (Some(Value::Array(known)), Value::Array(more)) if matches!(ours, "only" | "without") => {
+                known.extend(more);
+            }
+            (Some(_), _) => {}
+            (None, value) => {
+                keys.insert(ours.to_owned(), value);
+            }
         }
+    }
+    if let Some(Value::String(words)) = keys.get("args") {
+        let words: Vec<_> = words.split_whitespace().map(Value::from).collect();
+        keys.insert("args".to_owned(), words.into());
     }
     if let Some(Value::Array(words)) = keys.get("command").cloned() {
         let mut words = words.into_iter();
@@ -152,6 +197,51 @@ fn opencode(keys: &mut Map<String, Value>) {
     keys.remove("type");
 }
 
+/// Readers of values as people write them: a number in an argument, a time limit in quotes.
+mod lenient {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize as _, Deserializer};
+    use serde_json::Value;
+
+    fn text(value: Value) -> Option<String> {
+        match value {
+            Value::Null => None,
+            Value::String(text) => Some(text),
+            other => Some(other.to_string()),
+        }
+    }
+
+    pub(super) fn words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+        Ok(match Value::deserialize(deserializer)? {
+            Value::Array(words) => words.into_iter().filter_map(text).collect(),
+            other => text(other).into_iter().collect(),
+        })
+    }
+
+    pub(super) fn texts<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<BTreeMap<String, String>, D::Error> {
+        let values = BTreeMap::<String, Value>::deserialize(deserializer)?;
+        Ok(values.into_iter().filter_map(|(name, value)| Some((name, text(value)?))).collect())
+    }
+
+    pub(super) fn boolean<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+        Ok(match Value::deserialize(deserializer)? {
+            Value::Bool(value) => value,
+            Value::String(text) => text.trim().eq_ignore_ascii_case("true"),
+            other => other.as_f64().is_some_and(|number| number != 0.0),
+        })
+    }
+
+    pub(super) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+        Ok(match Value::deserialize(deserializer)? {
+            Value::String(text) => text.trim().parse().ok(),
+            other => other.as_f64(),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,6 +264,36 @@ mod tests {
         assert_eq!((&*headers["Authorization"], &*headers["X"]), ("Bearer ${T}", "${Y}"));
         let remote = json!({ "type": "remote", "url": "https://a", "headers": { "X": "{env:Y}" } });
         assert_eq!(read(&remote).unwrap().headers["X"], "${env:Y}");
+    }
+
+    #[test]
+    fn values_of_other_types_are_read_as_people_mean_them() {
+        let odd = json!({
+            "command": "x", "args": ["-p", 8080, true, null, 1.5], "timeout": "300", "disabled": "true",
+            "headers": { "X": 1 }, "excludeTools": ["a"], "disabledTools": ["b"],
+        });
+        let server = read(&odd).unwrap();
+        assert_eq!(server.args, ["-p", "8080", "true", "1.5"]);
+        assert_eq!((server.timeout, server.disabled, &*server.headers["X"]), (Some(300.0), true, "1"));
+        assert_eq!(server.without, ["a", "b"]);
+        assert_eq!(read(&json!({ "command": "npx", "args": "-y x" })).unwrap().args, ["-y", "x"]);
+    }
+
+    #[test]
+    fn entries_that_are_no_servers_are_found_to_be_named() {
+        let file = json!({ "mcpServers": { "a": { "command": "x" }, "b": null, "c": "npx -y c" } });
+        let found = servers(&file);
+        assert_eq!(found.iter().map(|found| found.name).collect::<Vec<_>>(), ["a", "b", "c"]);
+        assert!(read(found[1].server).unwrap_err().contains("null"));
+        assert!(read(found[2].server).unwrap_err().contains("one string"));
+        assert_eq!(servers(&json!({ "mcpServers": { "c": "npx -y c" } })).len(), 1);
+        assert_eq!(
+            servers(&json!({ "extensions": { "on": true }, "mcp": { "x": { "command": "y" } } })).len(),
+            1
+        );
+        let list = json!({ "mcpServers": [{ "name": "a", "command": "x" }] });
+        assert_eq!(servers(&list)[0].name, "a");
+        assert_eq!(servers(&json!({ "command": "x" }))[0].name, "server");
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub struct Backend {
     pub timeout: Option<Duration>,
     /// Time limit of one connection attempt; `None`: `proxy.connectionTimeout`.
     pub connection_timeout: Option<Duration>,
+    /// PEM file of authorities that the server is trusted by, besides those of the system.
+    pub ca_bundle_path: Option<PathBuf>,
     /// Connects at start even if `proxy.lazyConnect` is on; set in the entry or by `proxy.preconnectServers`.
     pub preconnect: bool,
     /// Clients that share a connection; `None`: decided by what the server is.
@@ -104,6 +106,14 @@ impl Transport {
             Self::Http { .. } => "streamable-http",
             Self::Sse { .. } => "sse",
             Self::Stdio { .. } => "stdio",
+        }
+    }
+
+    /// Returns the address of a server; `None` for a program.
+    pub fn url(&self) -> Option<&Url> {
+        match self {
+            Self::Http { url, .. } | Self::Sse { url, .. } => Some(url),
+            Self::Stdio { .. } => None,
         }
     }
 
@@ -207,6 +217,9 @@ pub struct RawBackend {
     /// Time limit of one connection attempt. Default: `proxy.connectionTimeout`.
     #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub connection_timeout: Option<RawDuration>,
+    /// PEM file of certificate authorities that a server at an `https` URL is trusted by, besides those of the
+    /// system. A file that changes is read again when a connection fails.
+    pub ca_bundle_path: Option<String>,
     /// Connect at start even if `proxy.lazyConnect` is on.
     pub preconnect: bool,
     /// Clients that share a connection to this backend: a session, an event stream, a process. Default:
@@ -244,6 +257,7 @@ impl Default for RawBackend {
             enabled: true,
             timeout: None,
             connection_timeout: None,
+            ca_bundle_path: None,
             preconnect: false,
             isolation: None,
             protocol_era: ProtocolEra::Auto,

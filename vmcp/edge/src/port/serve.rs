@@ -17,7 +17,7 @@ use super::connections::ConnectionLimits;
 use super::stack::client_stack;
 use super::tls::TlsPort;
 use super::workers::Workers;
-use super::{connections, open_files};
+use super::{connections, dual_stack, open_files};
 use crate::request::edge::Edge;
 
 /// A port that cannot be served.
@@ -103,7 +103,7 @@ impl Ports {
 /// Binds a port; port 0 yields one that is free.
 async fn bind(field: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
     let failed = |source| ServeError::Bind { field, address, source };
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let listener = dual_stack::bind(address).await.map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
     Ok((listener, bound))
 }

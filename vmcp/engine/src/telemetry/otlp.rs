@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use vmcp_egress::Proxies;
+
 /// Time for one export.
 pub(super) const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Path of traces below the collector's base URL.
@@ -14,6 +16,7 @@ pub(super) const LOGS: &str = "/v1/logs";
 pub(super) fn client() -> Result<reqwest::blocking::Client, String> {
     let build = || {
         let builder = reqwest::blocking::Client::builder().timeout(EXPORT_TIMEOUT);
+        let builder = builder.proxy(Proxies::of_environment().for_reqwest());
         builder.redirect(reqwest::redirect::Policy::none()).build()
     };
     let made =

@@ -49,7 +49,6 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
     let path = global.config_path()?;
     let imported = server.import(&name)?;
     config_edit::append(&path, &imported)?;
-    config_edit::keep_secrets(&path, &imported)?;
     notes::note(&format!("added {name} to {}; `vmcp backends` shows its state", path.display()));
     Ok(Exit::Done)
 }

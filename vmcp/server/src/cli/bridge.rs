@@ -3,7 +3,7 @@
 mod install;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -128,7 +128,7 @@ fn configuration(arguments: &Arguments) -> Result<Config, CommandFailure> {
     });
     let server = &mut config.server;
     server.listen = listen.unwrap_or_else(|| match port {
-        Some(port) => (Ipv4Addr::UNSPECIFIED, *port).into(),
+        Some(port) => (Ipv6Addr::UNSPECIFIED, *port).into(),
         None => (Ipv4Addr::LOCALHOST, CLIENT_PORT).into(),
     });
     server.admin_listen = *admin_listen;
@@ -152,6 +152,7 @@ fn configuration(arguments: &Arguments) -> Result<Config, CommandFailure> {
         enabled: true,
         timeout: None,
         connection_timeout: None,
+        ca_bundle_path: None,
         preconnect: true,
         isolation: *isolation,
         protocol_era: vmcp_config::ProtocolEra::Auto,

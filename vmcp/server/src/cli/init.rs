@@ -47,12 +47,16 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
         output::result(yaml)?;
         return Ok(Exit::Done);
     }
-    match imported.as_ref().filter(|_| merge && path.exists()) {
-        Some(imported) => config_edit::append(&path, imported)?,
-        None => write(&path, yaml, force)?,
-    }
-    if let Some(imported) = &imported {
-        config_edit::keep_secrets(&path, imported)?;
+    if let Some(imported) = imported.as_ref().filter(|_| merge && path.exists()) {
+        config_edit::append(&path, imported)?;
+    } else {
+        if !force && path.exists() {
+            return Err(exists_already(&path));
+        }
+        if let Some(imported) = &imported {
+            config_edit::keep_secrets(&path, imported)?;
+        }
+        write(&path, yaml, force)?;
     }
     notes::note(&format!("wrote {}; edit it, then `vmcp validate` and `vmcp serve`", path.display()));
     Ok(Exit::Done)
@@ -94,8 +98,12 @@ fn write(path: &Path, text: &str, force: bool) -> Result<(), CommandFailure> {
     let opened = if force { options.create(true).open(path) } else { options.create_new(true).open(path) };
     let written = opened.and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => CommandFailure::new(format!("{} exists already", path.display()))
-            .remedy("--force replaces it; or name another file; or write to standard output with -"),
+        ErrorKind::AlreadyExists => exists_already(path),
         _ => CommandFailure::new(format!("{}: {error}", path.display())),
     })
+}
+
+fn exists_already(path: &Path) -> CommandFailure {
+    CommandFailure::new(format!("{} exists already", path.display()))
+        .remedy("--force replaces it; or name another file; or write to standard output with -")
 }

@@ -12,6 +12,7 @@ use clap::Args;
 use tokio_util::task::AbortOnDropHandle;
 use vmcp_backend::{BackendState, BackendStatus, SERVED_VARIABLE};
 use vmcp_config::{Config, Server};
+use vmcp_egress::Proxies;
 
 use super::console::failure::{CommandFailure, Exit};
 use super::console::{notes, output};
@@ -23,6 +24,7 @@ use crate::config_file::reference_lookup::ReferenceLookup;
 use crate::config_file::watch::ConfigWatch;
 use vmcp_edge::port::admin::port::AdminPort;
 use vmcp_edge::port::admin::{self, Admin};
+use vmcp_edge::port::dual_stack;
 use vmcp_edge::port::serve::Ports;
 use vmcp_edge::transport::stdio;
 use vmcp_edge::{DownstreamRouter, Edge};
@@ -97,6 +99,16 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
     outcome.map(|()| Exit::Done)
 }
 
+/// Logs the proxies of outgoing requests, without credentials.
+fn log_proxies(proxies: &Proxies) {
+    for (scheme, proxy) in proxies.shown() {
+        tracing::info!(scheme, proxy, "outgoing requests go through a proxy, but for hosts of NO_PROXY");
+    }
+    for variable in proxies.unusable() {
+        tracing::warn!(variable, "not the URL of a proxy (http, https, socks5), and ignored");
+    }
+}
+
 async fn serve(
     arguments: Arguments,
     file: ConfigFile,
@@ -108,6 +120,7 @@ async fn serve(
     for warning in warnings {
         tracing::warn!("{}", warning.render(&path.display().to_string()));
     }
+    log_proxies(&Proxies::of_environment());
     let profile = profile.map(|name| profile_of(&config, &name)).transpose()?;
     let mut server = config.server.clone();
     server.listen = listen.unwrap_or(server.listen);
@@ -271,7 +284,7 @@ async fn serve_admin(
         CommandFailure::new(format!("cannot listen on {address}: {error}"))
             .remedy("choose another port with --admin-listen")
     };
-    let listener = tokio::net::TcpListener::bind(address).await.map_err(failed)?;
+    let listener = dual_stack::bind(address).await.map_err(failed)?;
     AdminPort::start(listener, address, admin, &engine.snapshot().config.server).map_err(failed)
 }
 

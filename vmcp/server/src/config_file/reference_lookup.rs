@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use vmcp_access::outgoing::logins::Logins;
-use vmcp_config::Config;
+use vmcp_config::{Config, Problem};
 
+use super::env_file::EnvFile;
 use super::secret_store::{self, StoredSecret};
 use super::source::FileContent;
 use super::{env_file, keyring};
@@ -57,9 +58,15 @@ impl ReferenceLookup {
         config.sign_in(|name, url| index.get(name).filter(|login| login.url == *url).map(|login| login.at));
     }
 
-    /// Reads the files of variables, and of secrets if `text` refers to one, for the configuration at
-    /// `config`, by `read`.
-    pub(crate) fn values(&self, config: &Path, text: &str, read: impl Fn(&Path) -> FileContent) -> Values {
+    /// Reads the files of variables by `read_variables`, and the file of secrets by `read` if `text` refers to
+    /// one, for the configuration at `config`.
+    pub(crate) fn values(
+        &self,
+        config: &Path,
+        text: &str,
+        read: impl Fn(&Path) -> FileContent,
+        read_variables: impl Fn(&Path) -> FileContent,
+    ) -> Values {
         let mut values = Values {
             environment: self.environment,
             variables: BTreeMap::new(),
@@ -68,15 +75,23 @@ impl ReferenceLookup {
         };
         let beside = config.with_file_name(env_file::NAME);
         for (path, optional) in self.env_files.iter().map(|path| (path, false)).chain([(&beside, true)]) {
-            match read(path).and_then(|text| text.map(|text| env_file::parse(&text)).transpose()) {
-                Ok(Some(read)) => {
-                    for (name, value) in read {
+            let unreadable =
+                |line, reason: &str| Unreadable { path: path.clone(), line, reason: reason.to_owned() };
+            match read_variables(path) {
+                Ok(Some(text)) => {
+                    let EnvFile { variables, unreadable: lines } = env_file::parse(&text);
+                    // Of equal names in one file the last one counts, of those in several files the first.
+                    let of_file: BTreeMap<String, String> = variables.into_iter().collect();
+                    for (name, value) in of_file {
                         values.variables.entry(name).or_insert(value);
                     }
+                    values
+                        .unreadable
+                        .extend(lines.iter().map(|line| unreadable(Some(line.line), line.reason)));
                 }
                 Ok(None) if optional => {}
-                Ok(None) => values.unreadable.push((path.clone(), "there is no such file".to_owned())),
-                Err(reason) => values.unreadable.push((path.clone(), reason)),
+                Ok(None) => values.unreadable.push(unreadable(None, "there is no such file")),
+                Err(reason) => values.unreadable.push(unreadable(None, &reason)),
             }
         }
         if let Some(path) = self.secrets.as_ref().filter(|_| text.contains("${secret:")) {
@@ -106,8 +121,35 @@ pub(crate) struct Values {
     environment: fn(&str) -> Option<String>,
     variables: BTreeMap<String, String>,
     secrets: Result<BTreeMap<String, Result<String, String>>, String>,
-    /// Files of variables that could not be read, with the reason.
-    pub(crate) unreadable: Vec<(PathBuf, String)>,
+    /// Files of variables, and lines of them, that could not be read.
+    pub(crate) unreadable: Vec<Unreadable>,
+}
+
+/// A file of variables, or one line of it, that could not be read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Unreadable {
+    path: PathBuf,
+    line: Option<usize>,
+    reason: String,
+}
+
+impl Unreadable {
+    /// Returns the warning, which shows nothing of the file's content.
+    pub(crate) fn warning(&self) -> Problem {
+        let Self { path, line, reason } = self;
+        match line {
+            Some(line) => Problem::new(
+                "",
+                format!("{}:{line}: {reason}", path.display()),
+                "the other lines are set; write NAME=value, a value of several lines in quotes",
+            ),
+            None => Problem::new(
+                "",
+                format!("{}: {reason}", path.display()),
+                "its variables are not set; mend it, or remove it",
+            ),
+        }
+    }
 }
 
 impl Values {
@@ -133,14 +175,18 @@ mod tests {
             .with_env_files(vec!["/named".into(), "/none".into()]);
         let read = |path: &Path| match path.to_str() {
             Some("/named") => Ok(Some("A=named\nB=named\n".to_owned())),
-            Some("/conf/.env") => Ok(Some("# tokens\nB=beside\nexport C=\"a b\"\nD='p$w#'\n".to_owned())),
+            Some("/conf/.env") => {
+                Ok(Some("# tokens\nB=beside\nexport C=\"a b\"\nD='p$w#'\nhunter2\nD=last\n".to_owned()))
+            }
             _ => Ok(None),
         };
-        let values = lookup.values(Path::new("/conf/vmcp.yaml"), "", read);
-        for (name, expected) in [("A", "process"), ("B", "named"), ("C", "a b"), ("D", "p$w#")] {
+        let values = lookup.values(Path::new("/conf/vmcp.yaml"), "", read, read);
+        for (name, expected) in [("A", "process"), ("B", "named"), ("C", "a b"), ("D", "last")] {
             assert_eq!(values.variable(name).as_deref(), Some(expected), "{name}");
         }
         assert_eq!(values.variable("E"), None);
-        assert_eq!(values.unreadable, [(PathBuf::from("/none"), "there is no such file".to_owned())]);
+        let warnings: Vec<_> =
+            values.unreadable.iter().map(|unreadable| unreadable.warning().message).collect();
+        assert_eq!(warnings, ["/none: there is no such file", "/conf/.env:5: not readable as NAME=value"]);
     }
 }

@@ -7,9 +7,10 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use vmcp_access::auth_server;
-use vmcp_config::{Loaded, MAX_FILE_BYTES, Problem, Problems, ReferenceSources};
+use vmcp_config::{Loaded, MAX_FILE_BYTES, Problems, ReferenceSources};
 
-use super::reference_lookup::ReferenceLookup;
+use super::env_file;
+use super::reference_lookup::{ReferenceLookup, Unreadable};
 
 /// Largest configuration file, in bytes; some 100,000 backends. A larger one is refused.
 const MAX_CONFIG_BYTES: u64 = 16 << 20;
@@ -58,12 +59,12 @@ impl ConfigInputs {
     ) -> io::Result<(ConfigInputs, Result<Loaded, Problems>)> {
         let text = read_config(path)?;
         let files = RefCell::new(BTreeMap::new());
-        let read = |path: &Path| {
-            let content = read_file(path);
+        let keep = |path: &Path, content: FileContent| {
             files.borrow_mut().insert(path.to_owned(), content.clone());
             content
         };
-        let values = lookup.values(path, &text, read);
+        let read = |path: &Path| keep(path, read_file(path));
+        let values = lookup.values(path, &text, read, |path| keep(path, env_file::read(path)));
         let sources = ReferenceSources {
             variables: &|name| values.variable(name),
             files: &|path| read(Path::new(path)),
@@ -73,11 +74,7 @@ impl ConfigInputs {
         let mut loaded = vmcp_config::load_from(&text, &name, sources, &auth_server::problems);
         if let Ok(loaded) = &mut loaded {
             lookup.sign_in(&mut loaded.config, read);
-            let warning = |(file, reason): &(PathBuf, String)| {
-                let message = format!("{}: {reason}", file.display());
-                Problem::new("", message, "its variables are not set; mend it, or remove it")
-            };
-            loaded.warnings.extend(values.unreadable.iter().map(warning));
+            loaded.warnings.extend(values.unreadable.iter().map(Unreadable::warning));
         }
         Ok((ConfigInputs { text, files: files.into_inner() }, loaded))
     }

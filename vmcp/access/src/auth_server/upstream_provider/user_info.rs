@@ -11,7 +11,7 @@ pub(super) async fn fetch(
     info: &UserInfo,
     access: &str,
 ) -> Result<(Option<String>, Map<String, Value>), String> {
-    http.check(&info.url).map_err(|error| error.to_string())?;
+    http.check(&info.url).await.map_err(|error| error.to_string())?;
     let client = http.client();
     let mut request = if info.post { client.post(info.url.clone()) } else { client.get(info.url.clone()) };
     // GitHub refuses requests without a name.

@@ -20,7 +20,6 @@ use crate::values::duration::RawDuration;
 use crate::values::headers;
 use crate::values::http_url;
 use crate::values::known_secrets::KnownSecrets;
-use crate::values::secret::Secret;
 
 /// Settings of single backends in other sections than `backends`.
 pub(crate) struct SharedBackendSettings<'a> {
@@ -82,6 +81,7 @@ pub(crate) fn validate(
             enabled: backend.enabled && !is_absent,
             timeout,
             connection_timeout,
+            ca_bundle_path: backend.ca_bundle_path.as_ref().map(PathBuf::from),
             preconnect: backend.preconnect || shared.preconnect.contains(name),
             isolation: backend.isolation,
             protocol_era: backend.protocol_era,
@@ -190,17 +190,21 @@ fn validate_remote(raw: &RawBackend, url: &str, path: &str, report: &mut Report)
     ] {
         if given {
             let remedy = "remove it, or replace `url` by `command`";
-            report.problem(&problems::key(path, key), "only a backend with `command` has this", remedy);
+            report.mistake(&problems::key(path, key), "only a backend with `command` has this", remedy);
         }
     }
     let headers = headers::validate(&raw.headers, &problems::key(path, "headers"), report);
+    if raw.ca_bundle_path.is_some() && url.trim().to_ascii_lowercase().starts_with("http:") {
+        let at = problems::key(path, "caBundlePath");
+        report.mistake(&at, "a server without TLS shows no certificate", "remove it, or write `https://`");
+    }
     let url = http_url::validate(url, &problems::key(path, "url"), report)?;
     match raw.transport {
         None | Some(RawTransport::StreamableHttp) => Some(Transport::Http { url, headers }),
         Some(RawTransport::Sse) => Some(Transport::Sse { url, headers }),
         Some(RawTransport::Stdio) => {
             let remedy = "remove `transport`, or choose `streamable-http` or `sse`";
-            report.problem(&problems::key(path, "transport"), "`stdio` does not go with `url`", remedy);
+            report.mistake(&problems::key(path, "transport"), "`stdio` does not go with `url`", remedy);
             None
         }
     }
@@ -216,13 +220,17 @@ fn validate_stdio(
         let remedy = "remove them, or pass the secret to the program through `env`";
         report.problem(&problems::key(path, "headers"), "only a backend with `url` has this", remedy);
     }
+    if raw.ca_bundle_path.is_some() {
+        let at = problems::key(path, "caBundlePath");
+        report.mistake(&at, "only a backend with `url` has this", "remove it");
+    }
     if matches!(raw.transport, Some(RawTransport::StreamableHttp | RawTransport::Sse)) {
         let remedy = "remove `transport`, or replace `command` by `url`";
         report.problem(&problems::key(path, "transport"), "a backend with `command` speaks stdio", remedy);
     }
     for name in raw.env.keys().filter(|name| name.is_empty() || name.contains(['=', '\0'])) {
         let at = problems::key(&problems::key(path, "env"), name);
-        report.problem(&at, "not the name of an environment variable", "use letters, digits and `_`");
+        report.mistake(&at, "not the name of an environment variable", "use letters, digits and `_`");
     }
     let at = problems::key(path, "command");
     let mut words = match command {
@@ -242,9 +250,12 @@ fn validate_stdio(
         RawCommand::Line(words) => words.clone(),
     };
     words.extend_from_slice(&raw.args);
-    let mut strings = words.iter().map(String::as_str).chain(raw.env.values().map(Secret::expose));
-    if strings.any(|string| string.contains('\0')) {
+    if words.iter().any(|word| word.contains('\0')) {
         report.problem(&at, "a command line cannot hold a NUL character", "remove it");
+    }
+    for (name, _) in raw.env.iter().filter(|(_, value)| value.expose().contains('\0')) {
+        let at = problems::key(&problems::key(path, "env"), name);
+        report.problem(&at, "a variable cannot hold a NUL character", "remove it");
     }
     let mut words = words.into_iter();
     let Some(command) = words.next().filter(|command| !command.trim().is_empty()) else {

@@ -133,8 +133,11 @@ pub(super) fn of_backend(
         resources,
         prompts,
         rejected,
+        proxy,
         ..
     } = backend;
+    let through = proxy.as_ref().map(|proxy| format!(", through the proxy {proxy}")).unwrap_or_default();
+    let transport = format!("{transport}{through}");
     let subject = format!("backend {name}");
     let spec = config.and_then(|config| config.backends.iter().find(|spec| *spec.name == **name));
     let took = match connection {
@@ -216,6 +219,15 @@ mod tests {
         assert_eq!(connected(Some(0), None).health, Health::Degraded);
         let failed = connected(None, Some("listing failed: fetch failed"));
         assert_eq!(failed.health, Health::Degraded);
+        let status = BackendStatus {
+            state: BackendState::Failed,
+            transport: "streamable-http".to_owned(),
+            proxy: Some("http://proxy:3128".to_owned()),
+            ..BackendStatus::default()
+        };
+        let finding = of_backend(&status, None, &Connection::Server { mcp: None, admin: None });
+        let shown = serde_json::to_string(&finding).unwrap();
+        assert!(shown.contains("(streamable-http, through the proxy http://proxy:3128)"), "{shown}");
         let shown = serde_json::to_string(&failed).unwrap();
         assert!(shown.contains("not known yet") && shown.contains("fetch failed"), "{shown}");
     }

@@ -19,6 +19,7 @@ use url::Url;
 use vmcp_access::outgoing::OutgoingError;
 use vmcp_access::outgoing::logins::{CodeGrant, Login};
 use vmcp_config::{OAuthClient, Secret};
+use vmcp_egress::Proxies;
 use vmcp_error_chain::error_chain;
 
 use super::callback::{Callback, CallbackListener};
@@ -153,7 +154,7 @@ async fn discovered(
 ) -> Result<(AuthorizationManager, AuthorizationMetadataResolution), CommandFailure> {
     let mut named = url.clone();
     loop {
-        let mut manager =
+        let manager =
             AuthorizationManager::new_allowing_private_addresses(named.clone()).await.map_err(failed)?;
         match manager.resolve_metadata_from_challenge(challenge).await {
             Ok(found) => return Ok((manager, found)),
@@ -238,7 +239,8 @@ struct Challenge {
 /// Returns the challenge by which the server answers a request without a token; it may say where metadata is,
 /// and which scopes are wanted. Some servers let clients begin, and challenge their first list.
 async fn challenge(url: &Url) -> Result<Challenge, CommandFailure> {
-    let http = reqwest::Client::builder().redirect(Policy::none()).timeout(PROBE_TIMEOUT).build()?;
+    let http = reqwest::Client::builder().redirect(Policy::none()).timeout(PROBE_TIMEOUT);
+    let http = http.proxy(Proxies::of_environment().for_reqwest()).build()?;
     let begin = json!({
         "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
             "protocolVersion": REVISION, "capabilities": {},

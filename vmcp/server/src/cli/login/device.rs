@@ -15,6 +15,7 @@ use url::form_urlencoded::Serializer;
 use url::{Host, Url};
 use vmcp_access::outgoing::logins::Login;
 use vmcp_config::{OAuthClient, Secret};
+use vmcp_egress::Proxies;
 use vmcp_error_chain::error_chain;
 
 use super::authorization::{CLIENT_NAME, TokenAnswer, origin, resource, seconds};
@@ -141,7 +142,8 @@ impl DeviceLogin {
         server: &Url,
         manager: &mut AuthorizationManager,
     ) -> Result<DeviceLogin, CommandFailure> {
-        let http = Client::builder().redirect(Policy::none()).timeout(REQUEST_TIMEOUT).build()?;
+        let http = Client::builder().redirect(Policy::none()).timeout(REQUEST_TIMEOUT);
+        let http = http.proxy(Proxies::of_environment().for_reqwest()).build()?;
         let client = registered(&http, endpoints.registration.as_ref(), client).await?;
         let named = resource_of(manager, &client, scopes).await;
         let resource = named.unwrap_or_else(|| server.to_string());

@@ -279,7 +279,8 @@ fn constant_header(raw: &RawHeaderInjection, path: &str, report: &mut Report) ->
     let name = required(raw.header_name.as_ref(), path, "headerName", report);
     let value = required(raw.header_value.as_ref(), path, "headerValue", report);
     let (Some(name), Some(value)) = (name, value) else { return Headers::new() };
-    headers::validate(&BTreeMap::from([(name.clone(), value.clone())]), path, report)
+    let places = [problems::key(path, "headerName"), problems::key(path, "headerValue")];
+    Headers::from([headers::header(name, value, [&places[0], &places[1]], report)])
 }
 
 fn validate_passthrough(names: &[String], path: &str, report: &mut Report) -> BTreeSet<String> {

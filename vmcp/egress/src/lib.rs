@@ -1,0 +1,15 @@
+//! Outgoing requests: the proxies that the environment names (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and
+//! `NO_PROXY`, in capitals or lower case), and the certificate authorities that are trusted.
+//!
+//! [`Proxies`] decides; [`ProxyConnector`] is a connector of hyper that follows the decision, by an absolute
+//! request target for `http`, by a `CONNECT` tunnel for `https`, or by SOCKS 5. What is on this machine or in
+//! the cluster is never reached through a proxy: see [`Proxies::proxy_for`].
+
+mod connector;
+mod direct;
+mod proxies;
+mod trust;
+
+pub use crate::connector::{ProxiedStream, ProxyConnector, ProxyError};
+pub use crate::proxies::Proxies;
+pub use crate::trust::{client_tls, read_ca_bundle};
