@@ -99,7 +99,7 @@ impl Fitness {
     fn check_input(&mut self, keywords: Map<String, Value>) {
         let checked = Schema::check(keywords, Role::Input);
         if !checked.mended.is_empty() {
-            self.edits.push(("inputSchema", serde_json::to_string(&checked.schema).ok()));
+            self.edits.push(("inputSchema", serde_json::to_string(&checked.keywords).ok()));
         }
         self.mended.extend(checked.mended);
         self.refused.extend(checked.refused);
@@ -114,7 +114,7 @@ impl Fitness {
                 checked.refused.text()
             ));
         } else if !checked.mended.is_empty() {
-            self.edits.push(("outputSchema", serde_json::to_string(&checked.schema).ok()));
+            self.edits.push(("outputSchema", serde_json::to_string(&checked.keywords).ok()));
             self.mended.extend(checked.mended);
         }
     }

@@ -106,7 +106,6 @@ pub fn count(
         .parse()
         .map_err(|_| InputError::invalid(field, expected))?;
     // A float becomes the nearest number that the type has: a negative one 0, a huge one the largest.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let count = number as usize;
     Ok(Some(count.min(most)).filter(|count| *count > 0))
 }

@@ -105,7 +105,7 @@ fn skip_class(chars: &mut Chars<'_>) -> bool {
 /// Skips the braces behind `\p` and `\u`; false if they are missing or do not end.
 fn skip_braces(chars: &mut Chars<'_>, escaped: char) -> bool {
     match (escaped, chars.peek()) {
-        ('p' | 'P', Some('{')) | ('u', Some('{')) => chars.by_ref().any(|c| c == '}'),
+        ('p' | 'P' | 'u', Some('{')) => chars.by_ref().any(|c| c == '}'),
         ('p' | 'P', _) => false,
         _ => true,
     }

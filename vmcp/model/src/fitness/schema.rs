@@ -36,7 +36,7 @@ impl Role {
 /// A checked schema.
 pub(super) struct Schema {
     /// The schema, mended.
-    pub(super) schema: Map<String, Value>,
+    pub(super) keywords: Map<String, Value>,
     /// Changes that were made.
     pub(super) mended: Findings,
     /// Faults that are left.
@@ -58,11 +58,11 @@ impl Schema {
         let Value::Object(mut schema) = root else { return Schema::empty() };
         check.keywords(&mut schema, role.key(), 0);
         check.top(&mut schema);
-        Schema { schema, mended: check.mended, refused: check.refused }
+        Schema { keywords: schema, mended: check.mended, refused: check.refused }
     }
 
     fn empty() -> Schema {
-        Schema { schema: Map::new(), mended: Findings::default(), refused: Findings::default() }
+        Schema { keywords: Map::new(), mended: Findings::default(), refused: Findings::default() }
     }
 }
 
@@ -133,7 +133,7 @@ impl Check {
     fn below(&mut self, shape: Shape, value: &mut Value, at: &str, depth: usize) {
         match (shape, value) {
             (Shape::Schema | Shape::SchemaOrList, Value::Object(schema)) => {
-                self.keywords(schema, at, depth + 1)
+                self.keywords(schema, at, depth + 1);
             }
             (Shape::SchemaOrList | Shape::SchemaList, Value::Array(schemas)) => {
                 for (number, schema) in schemas.iter_mut().enumerate() {

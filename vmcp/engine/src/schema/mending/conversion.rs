@@ -58,7 +58,6 @@ pub(super) fn listed_value(value: &Value, options: &[Value]) -> Option<Value> {
 /// Returns the integer that a float is, if it is one without loss.
 pub(super) fn integer(number: f64) -> Option<i64> {
     // A whole number below 2^53 converts without loss.
-    #[allow(clippy::cast_possible_truncation)]
     (number.fract() == 0.0 && number.abs() < MAX_EXACT).then_some(number as i64)
 }
 
