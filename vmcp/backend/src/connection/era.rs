@@ -230,8 +230,8 @@ fn classify(channel: &Channel, answer: Result<RpcOutcome, LinkError>) -> Result<
             Ok(discovered(&result, hint).map_or(Probe::Legacy, Probe::Modern))
         }
         Ok(RpcOutcome::Error(error)) if handshake::offers_modern(&error) => Ok(Probe::Again),
-        Ok(RpcOutcome::Error(_) | RpcOutcome::Arriving(_)) => Ok(Probe::Legacy),
-        Err(LinkError::Protocol(_) | LinkError::Unreadable { .. }) => Ok(Probe::Legacy),
+        Ok(RpcOutcome::Error(_) | RpcOutcome::Arriving(_))
+        | Err(LinkError::Protocol(_) | LinkError::Unreadable { .. }) => Ok(Probe::Legacy),
         Err(LinkError::Status(refusal)) if refusal.is_client_error() => Ok(Probe::Legacy),
         Err(LinkError::Closed { .. } | LinkError::Gone { .. }) if is_duplex => Ok(Probe::Died),
         // Some servers close the connection on a method that they do not know.

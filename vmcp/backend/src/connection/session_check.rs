@@ -203,7 +203,6 @@ impl Connection {
             Ok(Ok(RpcOutcome::Error(error))) => {
                 Refusal::of_error(None, Some(&*error), SessionDoubt::read(error.get().as_bytes()))
             }
-            Ok(Ok(_)) | Err(_) => return Ping::Alive,
             Ok(Err(LinkError::SessionInDoubt { status, error, doubt, .. })) => {
                 Refusal::of_error(Some(status), error.as_deref(), doubt)
             }
@@ -214,7 +213,7 @@ impl Connection {
             Ok(Err(LinkError::Status(refusal))) if refusal.status == StatusCode::INTERNAL_SERVER_ERROR => {
                 return Ping::Failed;
             }
-            Ok(Err(_)) => return Ping::Alive,
+            Ok(Ok(_) | Err(_)) | Err(_) => return Ping::Alive,
         };
         // A server that does not know the method has looked at it.
         match refusal.code {

@@ -34,7 +34,7 @@ impl Connector {
     /// Runs until the backend is stopped, then closes the connection.
     pub(crate) async fn run(mut self) {
         let stop = self.shared.facts.stop.clone();
-        let _ = stop.run_until_cancelled(self.keep_connected()).await;
+        let _ = Box::pin(stop.run_until_cancelled(self.keep_connected())).await;
         self.shared.sessions.end_all().await;
         if let Some(connection) = self.shared.current.swap(None) {
             connection.close().await;

@@ -115,24 +115,18 @@ async fn list(
     let asked = Instant::now();
     let grace = (begun.elapsed() * OTHERS_FACTOR).clamp(MIN_OTHERS_GRACE, MAX_OTHERS_GRACE);
     let mut others = pin!(round.others());
-    let ended = match timeout(grace, &mut others).await {
-        Ok(ended) => ended,
-        Err(_) => {
-            if publish(
-                shared,
-                settings,
-                previous.as_deref(),
-                complete(shared, round.discovered()),
-                of_tools.is_none(),
-            ) {
-                shared.listed.send_replace(outcome(of_tools.clone()));
-            }
-            tokio::select! {
-                ended = &mut others => ended,
-                () = announced(shared) => {
-                    round.give_up(asked.elapsed());
-                    Ok(())
-                }
+    let ended = if let Ok(ended) = timeout(grace, &mut others).await {
+        ended
+    } else {
+        let so_far = complete(shared, round.discovered());
+        if publish(shared, settings, previous.as_deref(), so_far, of_tools.is_none()) {
+            shared.listed.send_replace(outcome(of_tools.clone()));
+        }
+        tokio::select! {
+            ended = &mut others => ended,
+            () = announced(shared) => {
+                round.give_up(asked.elapsed());
+                Ok(())
             }
         }
     };

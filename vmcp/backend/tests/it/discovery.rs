@@ -309,7 +309,7 @@ async fn keys_in_another_order_are_no_change() {
     let lists = AtomicU32::new(0);
     let server = Server::start(move |seen| match seen.method() {
         "server/discover" => discover(seen, r#"{"tools":{}}"#),
-        "tools/list" if lists.fetch_add(1, Ordering::SeqCst) % 2 == 0 => {
+        "tools/list" if lists.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) => {
             Reply::Json(seen.answer(r#"{"tools":[{"name":"a","inputSchema":{"type":"object","x":1}}]}"#))
         }
         "tools/list" => {

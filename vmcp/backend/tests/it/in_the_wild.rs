@@ -175,6 +175,8 @@ async fn a_server_that_refuses_the_newest_revision_is_asked_with_an_older_one() 
     }
 }
 
+type AnswerOf = fn(&Seen) -> Reply;
+
 #[tokio::test]
 async fn a_refused_introduction_is_quoted_in_the_status() {
     let refusal = |seen: &Seen| {
@@ -186,7 +188,7 @@ async fn a_refused_introduction_is_quoted_in_the_status() {
     let unknown =
         |seen: &Seen| Reply::Json(seen.answer(json!({"protocolVersion": "2024-10-07", "capabilities": {}})));
     let page = |_: &Seen| Reply::Status(403, "<h1>Invalid Host header</h1>".to_owned());
-    let answers: [(&str, fn(&Seen) -> Reply); 4] =
+    let answers: [(&str, AnswerOf); 4] =
         [("NOTES_KEY", refusal), ("20250618", odd), ("2024-10-07", unknown), ("Invalid Host header", page)];
     for (words, answer) in answers {
         let answer = move |seen: &Seen| match seen.method() {

@@ -170,13 +170,13 @@ mod tests {
         assert!(sent(&large, &here, None).is_empty());
     }
 
-    #[test]
-    fn expired_cookies_make_room() {
+    #[tokio::test]
+    async fn expired_cookies_make_room() {
         let here = url("http://a.example/mcp");
         let short: Vec<_> = (0..MAX_COOKIES).map(|n| format!("c{n}=1; Max-Age=1")).collect();
         let jar = jar(&here, &short.iter().map(String::as_str).collect::<Vec<_>>());
         assert_eq!(sent(&jar, &here, None).len(), MAX_COOKIES);
-        std::thread::sleep(std::time::Duration::from_millis(1100));
+        tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
         let headers = HeaderMap::from_iter([(SET_COOKIE, "fresh=1".parse().unwrap())]);
         jar.keep(&headers, &here);
         assert_eq!(sent(&jar, &here, None), ["fresh=1"]);
