@@ -68,8 +68,8 @@ pub(super) fn mend(
     for _ in 0..MAX_ROUNDS {
         let Some(changes) = mender.round(&value) else { break };
         let mut next = value.clone();
-        let changed = changes.into_iter().fold(false, |changed, change| change.apply(&mut next) | changed);
-        if !changed || !may_hold(&next) {
+        let is_other = changes.into_iter().fold(false, |so_far, change| change.apply(&mut next) | so_far);
+        if !is_other || !may_hold(&next) {
             break;
         }
         value = next;
