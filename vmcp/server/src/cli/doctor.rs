@@ -153,7 +153,10 @@ mod tests {
     fn tools_that_lists_do_without_are_named() {
         let issue = |name: &str| format!("UnlistedDefinition: tool {name} of backend a: it is left out: why");
         let renamed = "NamePrefixed: tool x of backend a: y".to_owned();
-        assert_eq!(definitions(std::slice::from_ref(&renamed)), "1 were renamed, mended, left out or not found");
+        assert_eq!(
+            definitions(std::slice::from_ref(&renamed)),
+            "1 were renamed, mended, left out or not found"
+        );
         let found = definitions(&[renamed, issue("one"), issue("two")]);
         assert!(
             found.ends_with("; lists do without tool one of backend a, tool two of backend a"),
