@@ -144,7 +144,8 @@ pub fn load_with_files(
 pub type FurtherCheck<'a> = &'a dyn Fn(&Config) -> Vec<Problem>;
 
 /// Reads and validates a text that may refer to everything in `sources`. A backend whose reference has no
-/// value, or a wrong one, is switched off, with a warning; see [`Config::unavailable`]. `check` adds mistakes.
+/// value, or a wrong value, is switched off, with a warning; see [`Config::unavailable`]. `check` adds
+/// mistakes.
 ///
 /// # Examples
 ///

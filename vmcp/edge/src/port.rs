@@ -7,7 +7,6 @@ pub mod admin;
 pub mod admin_routes;
 mod connection;
 mod connections;
-pub mod dual_stack;
 mod http2;
 mod layers;
 mod open_files;

@@ -21,7 +21,7 @@ struct Settings {
     http: Option<Proxy>,
     https: Option<Proxy>,
     direct: Direct,
-    /// Variables whose value is no URL of a proxy.
+    /// Variables whose value cannot be read as the URL of a proxy.
     unusable: Vec<&'static str>,
 }
 
@@ -34,7 +34,8 @@ struct Proxy {
 }
 
 impl Proxy {
-    /// Reads the value of a variable; `None` if it is no URL of a proxy. Without a scheme it is one over HTTP.
+    /// Reads the value of a variable; `None` if it cannot be read as the URL of a proxy. The default scheme
+    /// is HTTP.
     fn parse(value: &str) -> Option<Self> {
         let value = value.trim();
         let url =
@@ -74,7 +75,7 @@ impl Proxies {
         Self(Arc::default())
     }
 
-    /// Reads variables. The name in capitals wins over that in lower case; an empty value is none.
+    /// Reads variables. The name in capitals wins over that in lower case; an empty value counts as unset.
     ///
     /// # Examples
     ///
@@ -110,12 +111,12 @@ impl Proxies {
         Self(Arc::new(Settings { http, https, direct, unusable }))
     }
 
-    /// Returns the variables whose value is no URL of a proxy; they are ignored.
+    /// Returns the variables whose value cannot be read as the URL of a proxy; they are ignored.
     pub fn unusable(&self) -> &[&'static str] {
         &self.0.unusable
     }
 
-    /// Returns the proxies that there are, without credentials, each with what it is for.
+    /// Returns the configured proxies, without credentials, each with the scheme of its requests.
     pub fn shown(&self) -> Vec<(&'static str, String)> {
         let Settings { http, https, .. } = &*self.0;
         let all = [("http", http), ("https", https)];

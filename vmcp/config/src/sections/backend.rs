@@ -217,8 +217,8 @@ pub struct RawBackend {
     /// Time limit of one connection attempt. Default: `proxy.connectionTimeout`.
     #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub connection_timeout: Option<RawDuration>,
-    /// PEM file of certificate authorities that a server at an `https` URL is trusted by, besides those of the
-    /// system. A file that changes is read again when a connection fails.
+    /// PEM file of certificate authorities that a server at an `https` URL is trusted by, besides those of
+    /// the system. A file that changes is read again when a connection fails.
     pub ca_bundle_path: Option<String>,
     /// Connect at start even if `proxy.lazyConnect` is on.
     pub preconnect: bool,

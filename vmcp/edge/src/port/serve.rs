@@ -1,5 +1,7 @@
 //! [`Ports`]: binds the client port and the admin port, and shuts both down gracefully.
 
+pub mod dual_stack;
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,7 +19,7 @@ use super::connections::ConnectionLimits;
 use super::stack::client_stack;
 use super::tls::TlsPort;
 use super::workers::Workers;
-use super::{connections, dual_stack, open_files};
+use super::{connections, open_files};
 use crate::request::edge::Edge;
 
 /// A port that cannot be served.

@@ -43,8 +43,8 @@ fn edited(
     Ok(EditedText((edited != text).then_some(edited)))
 }
 
-/// Adds imported servers to the file at `path`, and their secrets to `.env` beside it: first both are checked,
-/// then the secrets are written, so that no entry refers to a secret that is lost.
+/// Adds imported servers to the file at `path`, and their secrets to `.env` beside it. Both files are checked
+/// first and the secrets are written first, so that each entry finds its secret.
 pub(super) fn append(path: &Path, imported: &Imported) -> Result<(), CommandFailure> {
     if imported.restricts_tools {
         notes::note("note: tool filters are not merged; write them into `aggregation.tools`");

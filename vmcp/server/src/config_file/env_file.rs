@@ -103,7 +103,7 @@ impl Addition {
             let reason = format!("{name} cannot be added: close the open quotes in the file first");
             return Err(io::Error::other(reason));
         }
-        // A file that cannot be written is noticed now; one that does not exist is not made yet.
+        // A file that cannot be written is noticed now; a missing file is not created yet.
         if path.exists() {
             OpenOptions::new().append(true).open(path)?;
         }
@@ -189,7 +189,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(NAME);
         let utf16 = b"\xff\xfeA\0=\0b\0\n\0";
-        // The quotation marks of what follows would end the open value, and take the new one in.
+        // The quotation marks of the new line would end the open value.
         let open = b"A=\"one\nB2=\"";
         for before in [&utf16[..], &open[..]] {
             std::fs::write(&path, before).unwrap();

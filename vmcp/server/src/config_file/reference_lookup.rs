@@ -58,8 +58,8 @@ impl ReferenceLookup {
         config.sign_in(|name, url| index.get(name).filter(|login| login.url == *url).map(|login| login.at));
     }
 
-    /// Reads the files of variables by `read_variables`, and the file of secrets by `read` if `text` refers to
-    /// one, for the configuration at `config`.
+    /// Reads the files of variables by `read_variables`, and the file of secrets by `read` if `text` refers
+    /// to a secret, for the configuration at `config`.
     pub(crate) fn values(
         &self,
         config: &Path,

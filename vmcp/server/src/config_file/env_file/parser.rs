@@ -1,5 +1,5 @@
-//! Parser of `.env` text. Values are literal: `$` stands for itself, and a line that cannot be read costs that
-//! line alone.
+//! Parser of `.env` text. Values are literal: `$` stands for itself. An unreadable line costs that line
+//! alone.
 
 /// Variables of a `.env` file, and the lines that could not be read.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -58,7 +58,7 @@ struct Entry<'a> {
     remainder: Option<&'a str>,
 }
 
-/// Reads the entry that begins with the trimmed line `first` of `text`; `None` for one that sets nothing.
+/// Reads the entry that begins with the trimmed line `first` of `text`; `None` for a line that sets nothing.
 fn entry<'a>(first: &'a str, text: &'a str) -> Result<Option<Entry<'a>>, &'static str> {
     if first.is_empty() || first.starts_with('#') {
         return Ok(None);

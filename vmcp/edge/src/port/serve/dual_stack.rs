@@ -43,7 +43,7 @@ fn is_without_ipv6(error: &io::Error) -> bool {
         || error.raw_os_error() == Some(AF_NOT_SUPPORTED)
 }
 
-/// `EAFNOSUPPORT`: there is no such family of addresses.
+/// `EAFNOSUPPORT`: the kernel lacks this family of addresses.
 #[cfg(target_os = "linux")]
 const AF_NOT_SUPPORTED: i32 = 97;
 #[cfg(not(target_os = "linux"))]
