@@ -155,9 +155,9 @@ impl ToolChecks {
             return CheckedArguments::Refused(describe(Part::Arguments, errors));
         }
         // Compared as text: `3` and `3.0` are different numbers to a server.
-        let json = serde_json::value::to_raw_value(&mended.value).ok();
-        json.filter(|json| json.get() != written.to_string())
-            .map_or(CheckedArguments::AsWritten, CheckedArguments::Mended)
+        let before = written.to_string();
+        let json = serde_json::value::to_raw_value(&mended.value).ok().filter(|json| json.get() != before);
+        json.map_or(CheckedArguments::AsWritten, CheckedArguments::Mended)
     }
 
     /// Checks the structured content of a result against the tool's output schema, like

@@ -162,7 +162,9 @@ impl Mender<'_> {
             return None;
         }
         let mut tried = root.clone();
-        changes.iter().for_each(|change| _ = change.clone().apply(&mut tried));
+        for change in changes {
+            change.clone().apply(&mut tried);
+        }
         Some(self.validator.iter_errors(&tried).take(MAX_ERRORS).count())
     }
 
@@ -205,20 +207,18 @@ impl Mender<'_> {
 impl Change {
     /// Makes the change; false if its place has gone or nothing can be removed there.
     fn apply(self, root: &mut Value) -> bool {
-        match self.value {
-            Some(new) => root.pointer_mut(&self.place).is_some_and(|old| {
+        if let Some(new) = self.value {
+            return root.pointer_mut(&self.place).is_some_and(|old| {
                 let is_other = *old != new;
                 *old = new;
                 is_other
-            }),
-            None => {
-                let Some((parent, name)) = self.place.rsplit_once('/') else { return false };
-                let name = name.replace("~1", "/").replace("~0", "~");
-                let parent = root.pointer_mut(parent).and_then(Value::as_object_mut);
-                // `shift_remove` keeps the order of the other properties.
-                parent.is_some_and(|object| object.shift_remove(&name).is_some())
-            }
+            });
         }
+        let Some((parent, name)) = self.place.rsplit_once('/') else { return false };
+        let name = name.replace("~1", "/").replace("~0", "~");
+        let parent = root.pointer_mut(parent).and_then(Value::as_object_mut);
+        // `shift_remove` keeps the order of the other properties.
+        parent.is_some_and(|object| object.shift_remove(&name).is_some())
     }
 }
 

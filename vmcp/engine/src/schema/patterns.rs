@@ -38,7 +38,9 @@ fn remove_at(schema: &mut Value, max_bytes: usize, depth: usize) {
             schemas.for_each(|(_, value)| remove_at(value, max_bytes, depth + 1));
         }
         Value::Array(schemas) => {
-            schemas.iter_mut().for_each(|schema| remove_at(schema, max_bytes, depth + 1))
+            for schema in schemas {
+                remove_at(schema, max_bytes, depth + 1);
+            }
         }
         _ => {}
     }
