@@ -92,14 +92,13 @@ fn fitting<'a>(blocks: &[&'a RawValue], limit: u64) -> Kept<'a> {
 /// Returns the beginning of a block of text, or of a resource that is text, of about this many tokens.
 fn beginning(block: &RawValue, tokens: u64) -> Option<Box<RawValue>> {
     let object = Object::parse(block).ok()?;
-    let shortened = match object.text("text") {
-        Some(_) => cut_text(&object, tokens)?,
-        None => {
-            let resource = Object::parse_valid(object.text("resource")?).ok()?;
-            let mut edit = object.edit();
-            edit.set("resource", cut_text(&resource, tokens)?);
-            edit.finish().into_raw().ok()?.get().to_owned()
-        }
+    let shortened = if object.text("text").is_some() {
+        cut_text(&object, tokens)?
+    } else {
+        let resource = Object::parse_valid(object.text("resource")?).ok()?;
+        let mut edit = object.edit();
+        edit.set("resource", cut_text(&resource, tokens)?);
+        edit.finish().into_raw().ok()?.get().to_owned()
     };
     RawValue::from_string(shortened).ok()
 }
