@@ -153,7 +153,7 @@ async fn discovered(
 ) -> Result<(AuthorizationManager, AuthorizationMetadataResolution), CommandFailure> {
     let mut named = url.clone();
     loop {
-        let mut manager =
+        let manager =
             AuthorizationManager::new_allowing_private_addresses(named.clone()).await.map_err(failed)?;
         match manager.resolve_metadata_from_challenge(challenge).await {
             Ok(found) => return Ok((manager, found)),
