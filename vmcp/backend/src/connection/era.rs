@@ -63,7 +63,8 @@ pub(crate) async fn connect(facts: &Facts, hint: EraHint) -> Result<Connection, 
         let server = initialize_or_probe(facts, &channel, EraHint::Legacy).await?;
         (channel, server)
     } else {
-        match negotiate(facts, &channel, hint).await? {
+        // Boxed: the state of a negotiation is large, and it runs once a connection.
+        match Box::pin(negotiate(facts, &channel, hint)).await? {
             Negotiated::Server(server) => (channel, server),
             Negotiated::Restart(era) => {
                 // Ended before the next one begins: a program may hold a port or a lock.
@@ -230,8 +231,8 @@ fn classify(channel: &Channel, answer: Result<RpcOutcome, LinkError>) -> Result<
             Ok(discovered(&result, hint).map_or(Probe::Legacy, Probe::Modern))
         }
         Ok(RpcOutcome::Error(error)) if handshake::offers_modern(&error) => Ok(Probe::Again),
-        Ok(RpcOutcome::Error(_) | RpcOutcome::Arriving(_)) => Ok(Probe::Legacy),
-        Err(LinkError::Protocol(_) | LinkError::Unreadable { .. }) => Ok(Probe::Legacy),
+        Ok(RpcOutcome::Error(_) | RpcOutcome::Arriving(_))
+        | Err(LinkError::Protocol(_) | LinkError::Unreadable { .. }) => Ok(Probe::Legacy),
         Err(LinkError::Status(refusal)) if refusal.is_client_error() => Ok(Probe::Legacy),
         Err(LinkError::Closed { .. } | LinkError::Gone { .. }) if is_duplex => Ok(Probe::Died),
         // Some servers close the connection on a method that they do not know.

@@ -153,15 +153,11 @@ impl Mux {
             return Some(());
         }
         let LooseReply { id, reply } = payload::loose_reply(bytes)?;
-        match reply {
-            Some(reply) => self.settle(id?, reply.into()),
-            None => {
-                let said = ServerWords::new(bytes, &Secrets::new(self.inbound.secrets.load_full()));
-                self.fail(
-                    id?,
-                    LinkError::Unreadable { reason: "the answer has no object as its result", said },
-                );
-            }
+        if let Some(reply) = reply {
+            self.settle(id?, reply.into());
+        } else {
+            let said = ServerWords::new(bytes, &Secrets::new(self.inbound.secrets.load_full()));
+            self.fail(id?, LinkError::Unreadable { reason: "the answer has no object as its result", said });
         }
         Some(())
     }

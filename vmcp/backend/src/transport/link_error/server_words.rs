@@ -222,15 +222,12 @@ fn numeric_entities(text: &str) -> String {
             };
             Some((char::from_u32(code.ok()?)?, behind))
         });
-        match number {
-            Some((character, behind)) => {
-                out.push(character);
-                out.push_str(behind);
-            }
-            None => {
-                out.push_str("&#");
-                out.push_str(part);
-            }
+        if let Some((character, behind)) = number {
+            out.push(character);
+            out.push_str(behind);
+        } else {
+            out.push_str("&#");
+            out.push_str(part);
         }
     }
     out
