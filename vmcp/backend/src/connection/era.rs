@@ -63,7 +63,8 @@ pub(crate) async fn connect(facts: &Facts, hint: EraHint) -> Result<Connection, 
         let server = initialize_or_probe(facts, &channel, EraHint::Legacy).await?;
         (channel, server)
     } else {
-        match negotiate(facts, &channel, hint).await? {
+        // Boxed: the state of a negotiation is large, and it runs once a connection.
+        match Box::pin(negotiate(facts, &channel, hint)).await? {
             Negotiated::Server(server) => (channel, server),
             Negotiated::Restart(era) => {
                 // Ended before the next one begins: a program may hold a port or a lock.
