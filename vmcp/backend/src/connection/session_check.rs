@@ -67,7 +67,9 @@ impl Refusal {
     /// True for an error of JSON-RPC that says more about the server than about the request.
     fn is_of_server(&self) -> bool {
         let code = self.code.unwrap_or_default();
-        self.doubt.speaks_of_session || code == codes::INVALID_REQUEST || (-32099..=-32000).contains(&code)
+        // -32002 alone is a resource that does not exist.
+        let is_of_server = (-32099..=-32000).contains(&code) && code != codes::RESOURCE_NOT_FOUND;
+        self.doubt.speaks_of_session || code == codes::INVALID_REQUEST || is_of_server
     }
 
     /// The verdict on the session of a refused request, given what a ping got there.
@@ -305,7 +307,8 @@ mod tests {
             (-32601, "no such method", false),
             (-32602, "received request before initialization was complete", true),
             (-32600, "invalid request", true),
-            (-32002, "not found", true),
+            (-32002, "not found", false),
+            (-32002, "Server not initialized", true),
             (-32005, "unknown client", true),
         ] {
             assert_eq!(refusal(None, Some(code), text).is_of_server(), asks, "{code} {text}");

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use tokio::time::{sleep, timeout};
-use vmcp_config::{Isolation, ProtocolEra};
 use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::methods;
 use vmcp_wire::owned::OwnedParams;
 
-use crate::connection::client_capabilities::{self, DECLARED};
+use crate::connection::client_capabilities;
 use crate::connection::{Connection, era};
 use crate::inbound::RouteGuard;
 use crate::inbound::call_listener::CallListener;
@@ -99,28 +98,6 @@ async fn connect(
     let same = server.revision == main.server.revision && server.logs == main.server.logs;
     let server = if same { Arc::clone(&main.server) } else { Arc::new(server) };
     Ok((Connection::new(channel, server), route))
-}
-
-/// Asks a modern server over HTTP what it declares to legacy clients, whose sessions it serves in their era.
-/// The session is ended at once. A program is not started for it: its first legacy client tells.
-pub(crate) async fn learn_legacy_capabilities(facts: &Facts, main: &Connection) {
-    let may_be_both = facts.spec.protocol_era == ProtocolEra::Auto
-        && facts.spec.isolation != Some(Isolation::Shared)
-        && main.server.era() == Era::Modern;
-    if !may_be_both || !matches!(main.channel.link, Link::Http(_)) {
-        return;
-    }
-    let asked = async {
-        let channel = transport::sibling(facts, &main.channel, Owner::Everyone, None).await?;
-        let server = era::introduce(&channel, Revision::LATEST_LEGACY, &channel.client_info, DECLARED).await;
-        channel.link.close().await;
-        server
-    };
-    match timeout(facts.settings().http_probe_timeout, asked).await {
-        Ok(Ok(server)) => facts.learn_legacy_capabilities(&server.capabilities),
-        Ok(Err(error)) => tracing::debug!(error = error.detail(), "the server may be modern only"),
-        Err(_) => tracing::debug!("the server does not answer legacy clients in time"),
-    }
 }
 
 /// Waits until questions are answered that the server asked when it was introduced: a server that knows only

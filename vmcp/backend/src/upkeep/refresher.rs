@@ -7,14 +7,12 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::time::{sleep, timeout};
-use tracing::Instrument as _;
 use vmcp_model::discovered::Discovered;
 
 use crate::connection::Connection;
 use crate::policy::relisting::Relisting;
 use crate::policy::settings::BackendSettings;
 use crate::sharing::core::{BackendCore, ListingOutcome};
-use crate::sharing::opening;
 use crate::transport::LinkError;
 use crate::upkeep::listing::ListingRound;
 
@@ -33,7 +31,7 @@ pub(crate) async fn run(shared: Arc<BackendCore>) {
     let _ = stop.run_until_cancelled(keep_fresh(&shared)).await;
 }
 
-async fn keep_fresh(shared: &Arc<BackendCore>) {
+async fn keep_fresh(shared: &BackendCore) {
     let mut relisting = Relisting::new(shared.discovered.borrow().is_some());
     let mut listed: Weak<Connection> = Weak::new();
     loop {
@@ -53,12 +51,10 @@ async fn keep_fresh(shared: &Arc<BackendCore>) {
         if announced && std::ptr::eq(listed.as_ptr(), Arc::as_ptr(&connection)) {
             sleep(relisting.debounce(settings.refresh_debounce, Instant::now())).await;
         }
-        let is_new_connection = !std::ptr::eq(listed.as_ptr(), Arc::as_ptr(&connection));
         listed = Arc::downgrade(&connection);
         shared.listing.store(true, Ordering::Relaxed);
         let result = list(shared, settings, &connection).await;
         shared.listing.store(false, Ordering::Relaxed);
-        let lives = result.is_ok();
         let (failure, may_pass) = match result {
             Ok(Listed { failure, may_pass }) => (failure, may_pass),
             Err(error) => {
@@ -68,10 +64,6 @@ async fn keep_fresh(shared: &Arc<BackendCore>) {
                 (Some(error.detail()), true)
             }
         };
-        if is_new_connection && lives {
-            let (core, connection) = (Arc::clone(shared), Arc::downgrade(&connection));
-            tokio::spawn(async move { learn_legacy(&core, &connection).await }.in_current_span());
-        }
         let is_first = relisting.record(!may_pass, Instant::now());
         let Some(error) = failure else { continue };
         shared.remember_error(format!("listing failed: {error}"));
@@ -80,14 +72,6 @@ async fn keep_fresh(shared: &Arc<BackendCore>) {
         } else {
             tracing::debug!(error, "listing failed again");
         }
-    }
-}
-
-async fn learn_legacy(core: &BackendCore, connection: &Weak<Connection>) {
-    let stop = core.facts.stop.clone();
-    // Held for the time of one handshake at most.
-    if let Some(connection) = connection.upgrade() {
-        let _ = stop.run_until_cancelled(opening::learn_legacy_capabilities(&core.facts, &connection)).await;
     }
 }
 

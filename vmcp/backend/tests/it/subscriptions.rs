@@ -352,14 +352,14 @@ async fn a_legacy_client_of_a_server_of_both_eras_has_what_that_era_offers() {
     })
     .await;
     let backend = Backend::start(spec("b", server.transport()), settings(), None);
+    let subscriber = Subscriber { session: Some([7; 16]), ..Subscriber::default() };
+    let answer = backend.subscribe("r:1", &subscriber).await.unwrap();
+    assert!(matches!(answer, RpcOutcome::Result(_)), "{answer:?}");
     let mut discovered = backend.discovered();
     let is_known = |found: &Option<Arc<vmcp_model::discovered::Discovered>>| {
         found.as_ref().is_some_and(|found| found.legacy_capabilities.is_some())
     };
     let known = discovered.wait_for(is_known).await.unwrap().clone().unwrap();
     assert!(known.legacy_capabilities.as_ref().unwrap().get().contains("logging"));
-    let subscriber = Subscriber { session: Some([7; 16]), ..Subscriber::default() };
-    let answer = backend.subscribe("r:1", &subscriber).await.unwrap();
-    assert!(matches!(answer, RpcOutcome::Result(_)), "{answer:?}");
     backend.stop().await;
 }
