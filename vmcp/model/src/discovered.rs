@@ -1,13 +1,15 @@
 //! Everything that one backend offers, as of one listing, within limits on number and size.
 
+pub mod list_fault;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use self::list_fault::{ListExtent, ListFault};
 use crate::definition::{DefinitionError, DefinitionKind, Prompt, Resource, ResourceTemplate, Tool};
 use crate::definition_diff::is_same_json;
-use crate::list_fault::{ListExtent, ListFault};
 use vmcp_config::sanitize;
 
 /// Most tools, resources or prompts of one backend; the rest is left out with a note.

@@ -12,7 +12,6 @@ mod edit;
 pub mod fitness;
 pub mod hash;
 pub mod issue;
-pub mod list_fault;
 pub mod names;
 pub mod param_header;
 pub mod tokens;

@@ -37,7 +37,7 @@ struct Refusal {
     doubt: SessionDoubt,
 }
 
-/// What a ping says about its session.
+/// Outcome of a ping, as far as it concerns the session.
 #[derive(Clone, Copy, Debug)]
 enum Ping {
     /// The server knows the session, or does not say.

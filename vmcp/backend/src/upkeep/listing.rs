@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 use tokio::time::timeout;
 use vmcp_json::object::Object;
 use vmcp_model::definition::DefinitionKind;
+use vmcp_model::discovered::list_fault::{ListExtent, ListFault};
 use vmcp_model::discovered::{Discovered, Listing, MAX_PER_KIND, MAX_TOTAL_BYTES};
-use vmcp_model::list_fault::{ListExtent, ListFault};
 use vmcp_wire::lists::{pages::List, pages::Page};
 use vmcp_wire::owned::OwnedParams;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use vmcp_backend::{Backend, BackendSettings};
 use vmcp_model::definition::DefinitionKind;
-use vmcp_model::list_fault::ListExtent;
+use vmcp_model::discovered::list_fault::ListExtent;
 
 use crate::support::server::{Reply, Seen, Server};
 use crate::support::{eventually, settings, spec, wait_for_definitions};

@@ -21,7 +21,7 @@ impl SessionDoubt {
     pub(crate) fn read(answer: &[u8]) -> Self {
         let text = String::from_utf8_lossy(answer.get(..MAX_BYTES).unwrap_or(answer)).to_ascii_lowercase();
         let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
-        // "initialized", "initialise", "initialization"
+        // The stem of all spellings of "initialized" and "initialization".
         let speaks_of_start = says(&["initiali", "handshake"]);
         let mut hasher = DefaultHasher::new();
         for letter in text.chars().filter(|letter| !letter.is_ascii_digit()) {

@@ -10,7 +10,7 @@ use crate::definition::DefinitionKind;
 pub struct ListFault {
     /// Kind of the list's entries.
     pub kind: DefinitionKind,
-    /// What came in place of the list, as one clause.
+    /// Clause that names the answer in place of the list.
     pub reason: String,
     /// Part of the list that is served.
     pub extent: ListExtent,
