@@ -50,12 +50,13 @@ impl Lowered {
         grace_period(&self.config)
     }
 
-    /// Checks the text with the real values of its secrets, as a pod will: a value with a control character
-    /// makes the file invalid as a whole, and keeps a new pod from starting.
+    /// Checks the text with the real values of its secrets, as a pod will. A wrong value outside of backends
+    /// makes the file invalid as a whole, and keeps a new pod from starting. Returns the reason for each
+    /// backend that a pod switches off because of a wrong value.
     pub fn check_values<'a>(
         &self,
         value: impl Fn(&SecretKeyReference) -> Option<&'a [u8]>,
-    ) -> Result<(), Invalid> {
+    ) -> Result<Vec<String>, Invalid> {
         let read = |path: &str| {
             let file = path.rsplit('/').next().unwrap_or_default();
             let Some(value) = self.secrets.get(file).and_then(&value) else {
@@ -67,7 +68,7 @@ impl Lowered {
             }
         };
         match vmcp_config::load_with_files(&self.text, "vmcp.yaml", &|_| None, &read) {
-            Ok(_) => Ok(()),
+            Ok(loaded) => Ok(loaded.config.unavailable.into_values().collect()),
             Err(problems) => Err(Invalid(problems.list)),
         }
     }

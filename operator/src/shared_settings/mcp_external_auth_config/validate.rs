@@ -53,7 +53,14 @@ pub(crate) fn validate(
         .validate()
         .and_then(|server| server.lower(&around))
         .and_then(|lowered| lowered.check_values(|reference| secrets.get(reference)));
-    let Err(Invalid(problems)) = validated else { return Ok(()) };
+    let problems = match validated {
+        Ok(refused) if refused.is_empty() => return Ok(()),
+        Ok(refused) => {
+            let message = format!("spec: {}", refused.join(" | "));
+            return Err(InvalidAuth { reason: "ConfigInvalid", message });
+        }
+        Err(Invalid(problems)) => problems,
+    };
     let prefix = format!("outgoingAuth.backends.{ANY}");
     let message = |problem: vmcp_crds::Problem| {
         let path = problem.path.rsplit_once(&prefix).map_or(String::new(), |(_, path)| path.to_owned());

@@ -4,7 +4,7 @@
 //! accepted while no backend's tool has them.
 //!
 //! ```
-//! use vmcp::optim::names::{NameStyle, OptimTool, OwnName, own_name};
+//! use vmcp_engine::optim::names::{NameStyle, OptimTool, OwnName, own_name};
 //!
 //! assert_eq!(NameStyle::Underscore.listed(OptimTool::FindTool), "optim_find_tool");
 //! assert_eq!(own_name("optim.find_tool"), Some(OwnName::Reserved(OptimTool::FindTool)));

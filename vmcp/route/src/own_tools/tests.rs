@@ -171,7 +171,7 @@ async fn what_the_call_carries_besides_goes_on_to_the_tool() {
 #[tokio::test]
 async fn wrong_arguments_never_reach_the_backend() {
     let (engine, jira) = setup(KEYWORDS).await;
-    let wrong = json!({"tool_name": "jira_get_jira_issue", "parameters": {"issueKey": 5}});
+    let wrong = json!({"tool_name": "jira_get_jira_issue", "parameters": {"issueKey": ["a", {}]}});
     let text = error_text(&call(&engine, "call_tool", wrong).await);
     assert!(text.contains("/issueKey"), "{text}");
     let missing = json!({"tool_name": "jira_get_jira_issue"});

@@ -19,8 +19,8 @@ use vmcp_engine::telemetry::calls::{Origin, Outcome};
 ///
 /// ```
 /// use serde_json::value::RawValue;
-/// use vmcp::engine::{Engine, Options, Storage};
-/// use vmcp::route::{Caller, ToolResult, Tools};
+/// use vmcp_engine::engine::{Engine, Options, Storage};
+/// use vmcp_route::{Caller, ToolResult, Tools};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
