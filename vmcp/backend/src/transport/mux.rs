@@ -143,6 +143,21 @@ impl Mux {
         Ok(())
     }
 
+    /// Fails the request that an answer names whose bytes are not UTF-8: a repaired text would be another one.
+    /// False if the bytes are text, or name no request.
+    pub(crate) fn refuse_bytes(&self, bytes: &[u8]) -> bool {
+        if std::str::from_utf8(bytes).is_ok() {
+            return false;
+        }
+        let text = String::from_utf8_lossy(bytes);
+        let Some(LooseReply { id: Some(id), .. }) = payload::loose_reply(text.as_bytes()) else {
+            return false;
+        };
+        let said = ServerWords::new(bytes, &Secrets::new(self.inbound.secrets.load_full()));
+        self.fail(id, LinkError::Unreadable { reason: "the answer is not UTF-8", said });
+        true
+    }
+
     /// Takes a batch, or an answer that is almost JSON-RPC; `None` if the bytes are neither.
     fn receive_loosely(&self, bytes: &Bytes) -> Option<()> {
         if let Some(messages) = payload::batch(bytes) {

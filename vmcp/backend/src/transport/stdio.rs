@@ -248,7 +248,7 @@ async fn read(stdout: ChildStdout, limit: usize, mux: &Mux, words: &LastWords) -
                 let is_message = !framing.is_open()
                     && text.first() == Some(&b'{')
                     && mux.try_receive(&Bytes::copy_from_slice(text)).is_ok();
-                if !is_message {
+                if !is_message && !mux.refuse_bytes(text) {
                     take(framing.line(text), mux, words);
                     strays = strays.wrapping_add(1);
                     if strays.is_multiple_of(STRAY_LINES) {
