@@ -31,7 +31,8 @@ const INPUTS: [&str; 4] = ["Dockerfile", ".dockerignore", "Cargo.lock", "Cargo.t
 ///
 /// `VMCP_E2E_IMAGES=dockerfile` asks for the Dockerfile, as the nightly workflow does; `programs` for the
 /// programs of the tests. Without it, the Dockerfile builds both when one of its [`INPUTS`] differs from
-/// those of its last success.
+/// those of its last build on this machine. With an empty cache there is nothing to compare with, and the
+/// time of a cold run is short: the programs are taken, and the next change is built by the Dockerfile.
 pub async fn ours() -> Vec<PathBuf> {
     let root = repository();
     let inputs = INPUTS.map(|name| digest_of(&root.join(name)));
@@ -41,7 +42,13 @@ pub async fn ours() -> Vec<PathBuf> {
         Ok("dockerfile") => true,
         Ok("programs") => false,
         Ok(other) => panic!("VMCP_E2E_IMAGES is {other:?}; it can be `dockerfile` or `programs`"),
-        Err(_) => std::fs::read_to_string(&built).ok().as_ref() != Some(&inputs),
+        Err(_) => match std::fs::read_to_string(&built) {
+            Ok(before) => before != inputs,
+            Err(_) => {
+                std::fs::write(&built, &inputs).expect("the mark of the Dockerfile's inputs");
+                false
+            }
+        },
     };
     if !by_dockerfile {
         eprintln!(
