@@ -18,7 +18,7 @@ use vmcp_engine::optim::names::{OptimTool, OwnName, own_name};
 #[derive(Debug, PartialEq, Eq)]
 enum Needed {
     Nothing,
-    /// Those of all backends.
+    /// Definitions of all backends.
     All,
     /// The tool, prompt or resource of this name, at the named server if there is one.
     Item {
