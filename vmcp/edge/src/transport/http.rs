@@ -18,14 +18,14 @@ pub(crate) mod stream_clock;
 mod token_lifetime;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use vmcp_backend::RpcOutcome;
+use vmcp_backend::{ClientInstance, RpcOutcome};
 use vmcp_json::json_rope::JsonRope;
 use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::headers::RequestEra;
@@ -143,6 +143,9 @@ async fn receive(service: &McpService, request: Received) -> Response {
     if !config.passthrough_headers.is_empty() {
         peer.forwarded = Some(Arc::new(outgoing::allowed(&head.headers, &config.passthrough_headers)));
     }
+    if let (Era::Modern, OwnedMessage::Request(request)) = (peer.era, &message) {
+        peer.client.instance = instance(edge, &peer, request);
+    }
     match message {
         OwnedMessage::Request(request) => answer(service, snapshot, peer, request, &head.headers).await,
         OwnedMessage::Notification(notification) => {
@@ -171,6 +174,16 @@ fn initialize(edge: &Edge, principal: &Principal, request: &OwnedRequest) -> Res
         }
         Err(error) => respond::json(EncodedResponse::error(Era::Legacy, request.id(), &error)),
     }
+}
+
+/// Returns the running copy of the client's program that sent the request.
+fn instance(edge: &Edge, peer: &Peer, request: &OwnedRequest) -> ClientInstance {
+    let info = peer.client.info.as_deref().map(RawValue::get);
+    let placed = edge.instances.place(peer.principal.key(), info, request.id().get(), Instant::now());
+    if let Some(ended) = placed.ended {
+        edge.engine.snapshot().backends.values().for_each(|backend| backend.end_instance(ended));
+    }
+    placed.instance
 }
 
 /// Hands the client's answer to the question it belongs to.
