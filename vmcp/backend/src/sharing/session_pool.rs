@@ -365,7 +365,9 @@ impl SessionPool {
         let ended: Vec<_> =
             sessions.extract_if(|_, session| of_client(session) && session.idle_since().is_some()).collect();
         drop(sessions);
-        ended.iter().for_each(|(_, session)| session.end());
+        for (_, session) in &ended {
+            session.end();
+        }
     }
 
     /// Ends the upstream session of `key`.
