@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn only_an_exporter_enables_the_span_of_a_request() {
-        // The exporter makes a TLS client; `main` installs the provider. Another test may have done so already.
+        // The exporter makes a TLS client; `main` installs the provider. Another test may have installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let settings = traces::TraceSettings {
             endpoint: "http://127.0.0.1:9".to_owned(),

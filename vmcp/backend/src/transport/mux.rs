@@ -143,8 +143,8 @@ impl Mux {
         Ok(())
     }
 
-    /// Fails the request that an answer names whose bytes are not UTF-8: a repaired text would be another one.
-    /// False if the bytes are text, or name no request.
+    /// Fails the request of an answer whose bytes are not UTF-8: a repaired text would be another one. False
+    /// if the bytes are text, or name no request.
     pub(crate) fn refuse_bytes(&self, bytes: &[u8]) -> bool {
         if std::str::from_utf8(bytes).is_ok() {
             return false;
