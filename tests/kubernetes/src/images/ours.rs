@@ -42,13 +42,14 @@ pub async fn ours() -> Vec<PathBuf> {
         Ok("dockerfile") => true,
         Ok("programs") => false,
         Ok(other) => panic!("VMCP_E2E_IMAGES is {other:?}; it can be `dockerfile` or `programs`"),
-        Err(_) => match std::fs::read_to_string(&built) {
-            Ok(before) => before != inputs,
-            Err(_) => {
+        Err(_) => {
+            if let Ok(before) = std::fs::read_to_string(&built) {
+                before != inputs
+            } else {
                 std::fs::write(&built, &inputs).expect("the mark of the Dockerfile's inputs");
                 false
             }
-        },
+        }
     };
     if !by_dockerfile {
         eprintln!(
