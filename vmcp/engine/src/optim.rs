@@ -1,5 +1,5 @@
 //! Signatures of vmcp's own tools, find_tool, call_tool and others: their names, their definitions for
-//! `tools/list`, and the arguments that clients pass. The handlers are in [`crate::route`].
+//! `tools/list`, and the arguments that clients pass. The handlers are in `vmcp-route`.
 
 pub mod call_arguments;
 pub mod definitions;

@@ -122,7 +122,7 @@ pub enum Origin {
     Own(OptimTool),
     /// vmcp's call of a similar tool in place of a failed one.
     Fallback,
-    /// Code of vmcp, through [`crate::route::Tools`].
+    /// Code of vmcp, through `vmcp_route::Tools`.
     Internal,
 }
 
