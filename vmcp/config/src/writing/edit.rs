@@ -26,7 +26,7 @@ pub enum EditError {
     Style,
 }
 
-/// Appends [entries](crate::import::Imported::entries) of these backends behind the last one.
+/// Appends entries of these backends behind the last one.
 ///
 /// # Examples
 ///
