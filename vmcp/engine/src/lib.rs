@@ -2,7 +2,7 @@
 //! from a room to the rooms that it imports:
 //!
 //! ```text
-//! engine ──► optim (signatures of vmcp's own tools), schema
+//! engine ──► optim (what lists show of own tools), schema
 //!    │
 //!    ├─────► search (find_tool's ranking, contexts, rerankers)
 //!    │          │

@@ -1,6 +1,7 @@
-//! Handlers of vmcp's own tools: find_tool searches all other tools, call_tool calls any of them, the others
-//! report. Each call leaves one record: call_tool's is that of the tool that it called.
+//! Vmcp's own tools: find_tool searches all other tools, call_tool calls any of them, the others report. Here
+//! are their arguments and handlers; their entries in lists come from the engine, which lists them. Each call leaves one record: call_tool's is that of the tool that it called.
 
+pub(super) mod arguments;
 mod call_tool;
 mod catalog_upkeep;
 mod fallback;

@@ -11,10 +11,9 @@ use vmcp_wire::owned::OwnedParams;
 use super::answer::Answer;
 use super::call::{self, Denied, hidden};
 use super::caller::CallContext;
-use super::own_tools;
+use super::own_tools::{self, arguments::framework_keys};
 use super::router::{self, Target};
 use super::subject::{self, shown};
-use vmcp_engine::optim::framework_keys;
 use vmcp_engine::telemetry::calls::Origin;
 
 pub use in_process::{ToolResult, Tools};

@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use vmcp_config::Config;
 use vmcp_model::tokens;
 
+pub use self::find_tool::MAX_FOUND_TOOLS;
 use super::names::{NameStyle, OptimTool};
 use super::own_mark;
 

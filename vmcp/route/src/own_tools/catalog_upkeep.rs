@@ -10,8 +10,8 @@ use super::listings::own_answer::{self, Refusal};
 use super::resolve::visible_server;
 use crate::answer::Answer;
 use crate::caller::CallContext;
+use crate::own_tools::arguments::own_arguments::{OwnArguments, SERVER};
 pub(crate) use vmcp_engine::engine::recorder::refresh::{RefreshOutcome, Refreshed};
-use vmcp_engine::optim::own_arguments::{OwnArguments, SERVER};
 use vmcp_engine::telemetry::calls::Origin;
 
 /// Lists servers anew, and answers with the counts of changes.

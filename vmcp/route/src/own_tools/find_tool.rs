@@ -4,6 +4,9 @@
 //! A search without embeddings still answers, by keywords, and says so (`degraded`); with `onUnavailable:
 //! fail` it is an error instead.
 
+mod short_schema;
+pub(super) mod visible_schema;
+
 use std::borrow::Cow;
 
 use serde::Serialize;
@@ -15,15 +18,15 @@ use vmcp_model::catalog::CatalogTool;
 use vmcp_model::tokens;
 use vmcp_search::{Explanation, QueryTerm, Ranking, SearchMode, first_sentence};
 
+use self::short_schema::short_schema;
+use self::visible_schema::visible_schema;
 use super::tool_result;
 use super::unavailable::{self, UnavailableServer};
 use crate::answer::Answer;
 use crate::caller::CallContext;
+use crate::own_tools::arguments::find_arguments::{Detail, FindArguments};
 pub(crate) use vmcp_engine::engine::snapshot::contextual::tool_key;
 use vmcp_engine::engine::{Engine, View};
-use vmcp_engine::optim::find_arguments::{Detail, FindArguments};
-use vmcp_engine::optim::short_schema::short_schema;
-use vmcp_engine::optim::visible_schema::visible_schema;
 pub(crate) use vmcp_engine::search::{Degraded, SearchRequest, SearchResult, search};
 use vmcp_engine::telemetry::calls::{Origin, Outcome};
 use vmcp_engine::telemetry::metrics::{EmbeddingLabels, Metrics};

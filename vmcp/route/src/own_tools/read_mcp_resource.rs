@@ -14,9 +14,9 @@ use super::tool_result;
 use crate::answer::Answer;
 use crate::call::{self, Denied};
 use crate::caller::CallContext;
+use crate::own_tools::arguments::own_arguments::{OwnArguments, SERVER};
 use crate::router::{self, BackendTarget};
 use vmcp_engine::access::policy::Item;
-use vmcp_engine::optim::own_arguments::{OwnArguments, SERVER};
 use vmcp_engine::telemetry::calls::{Origin, Outcome};
 
 /// Most characters of a URI.

@@ -9,8 +9,8 @@ use super::listings::own_answer::{self, Refusal};
 use super::tool_result;
 use crate::answer::Answer;
 use crate::caller::CallContext;
+use crate::own_tools::arguments::own_arguments::OwnArguments;
 pub(crate) use vmcp_engine::engine::snapshot::contextual::choose;
-use vmcp_engine::optim::own_arguments::OwnArguments;
 pub(crate) use vmcp_engine::search::context::{Context, ContextKey};
 use vmcp_engine::telemetry::calls::{Origin, Outcome};
 

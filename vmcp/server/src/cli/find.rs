@@ -13,7 +13,7 @@ use super::console::output::{self, OutputFormat};
 use super::console::{notes, tool_result};
 use super::options::GlobalOptions;
 use search_answer::SearchAnswer;
-use vmcp_engine::optim::find_arguments::MAX_LIMIT;
+use vmcp_engine::optim::definitions::MAX_FOUND_TOOLS;
 
 /// Search the tools of all backends
 #[derive(Debug, Args)]
@@ -29,7 +29,7 @@ pub(super) struct Arguments {
     #[arg(short, long, value_name = "TERMS")]
     keywords: Option<String>,
     /// Maximum number of tools to show [default: optimizer.search.maxTools]
-    #[arg(short, long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..=MAX_LIMIT as u64))]
+    #[arg(short, long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..=MAX_FOUND_TOOLS as u64))]
     limit: Option<u64>,
     /// Explain the place of each tool: scores, ranks, terms and clauses
     #[arg(short, long)]

@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 use vmcp_config::Config;
 
 use super::Names;
-use crate::optim::find_arguments::MAX_LIMIT;
+
+/// Largest `limit` of find_tool; a larger one counts as this.
+pub const MAX_FOUND_TOOLS: usize = 50;
 
 /// Returns the definition.
 pub(super) fn definition(names: &Names<'_>, config: &Config) -> Value {
@@ -38,7 +40,7 @@ pub(super) fn definition(names: &Names<'_>, config: &Config) -> Value {
                 "limit": {
                     "type": "integer",
                     "minimum": 1,
-                    "maximum": MAX_LIMIT,
+                    "maximum": MAX_FOUND_TOOLS,
                     "default": config.optimizer.search.max_tools,
                     "description": "Most tools to return."
                 },

@@ -10,9 +10,9 @@ use vmcp_json::object::Object;
 use super::own_answer;
 use crate::answer::Answer;
 use crate::caller::CallContext;
+use crate::own_tools::arguments::own_arguments::{SERVER, TOOL};
+use crate::own_tools::find_tool::visible_schema::visible_schema;
 use crate::own_tools::resolve::resolve;
-use vmcp_engine::optim::own_arguments::{SERVER, TOOL};
-use vmcp_engine::optim::visible_schema::visible_schema;
 use vmcp_engine::telemetry::calls::Origin;
 
 /// Answers with one tool's definition.

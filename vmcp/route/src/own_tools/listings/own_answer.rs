@@ -6,9 +6,9 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::answer::Answer;
 use crate::caller::CallContext;
+use crate::own_tools::arguments::input::InputError;
+use crate::own_tools::arguments::own_arguments::OwnArguments;
 use crate::own_tools::tool_result;
-use vmcp_engine::optim::input::InputError;
-use vmcp_engine::optim::own_arguments::OwnArguments;
 use vmcp_engine::telemetry::calls::{CallRecorder, Origin, Outcome};
 
 /// The failure that a handler answers with.

@@ -9,7 +9,7 @@ use super::profile_view::{profiles, under_profile};
 use super::ranked::{self, MODES, ModeUsed, RankedTool, RankingRequest};
 use crate::answer::Answer;
 use crate::caller::CallContext;
-use vmcp_engine::optim::own_arguments::OwnArguments;
+use crate::own_tools::arguments::own_arguments::OwnArguments;
 use vmcp_engine::telemetry::calls::Origin;
 
 /// Most recommendations.

@@ -12,8 +12,8 @@ use vmcp_search::first_sentence;
 use super::own_answer::{self, Refusal};
 use crate::answer::Answer;
 use crate::caller::CallContext;
+use crate::own_tools::arguments::own_arguments::OwnArguments;
 use crate::own_tools::tool_result;
-use vmcp_engine::optim::own_arguments::OwnArguments;
 pub(crate) use vmcp_engine::search::{SearchRequest, search};
 use vmcp_engine::telemetry::calls::{Origin, Outcome};
 

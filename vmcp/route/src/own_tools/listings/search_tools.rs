@@ -8,7 +8,7 @@ use super::own_answer::{self, Refusal};
 use super::ranked::{self, MODES, ModeUsed, RankingRequest};
 use crate::answer::Answer;
 use crate::caller::CallContext;
-use vmcp_engine::optim::own_arguments::{OwnArguments, SERVER};
+use crate::own_tools::arguments::own_arguments::{OwnArguments, SERVER};
 use vmcp_engine::telemetry::calls::Origin;
 
 /// Tools of an answer if the caller names no number.

@@ -9,10 +9,10 @@ use vmcp_store::ToolMetrics;
 use super::own_answer::{self, Refusal};
 use crate::answer::Answer;
 use crate::caller::CallContext;
+use crate::own_tools::arguments::own_arguments::{OwnArguments, SERVER, TOOL};
 use crate::own_tools::tool_result;
 use vmcp_engine::engine::View;
 pub(crate) use vmcp_engine::engine::replicas::Census;
-use vmcp_engine::optim::own_arguments::{OwnArguments, SERVER, TOOL};
 use vmcp_engine::telemetry::calls::{Origin, Outcome};
 use vmcp_engine::telemetry::tool_metrics::Filter;
 pub(crate) use vmcp_engine::telemetry::tool_metrics::report::{

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 /// Returns an input schema with nothing but names, types, choices and what is required. It accepts all that
 /// the whole schema accepts.
-pub fn short_schema(schema: &RawValue) -> Option<Box<RawValue>> {
+pub(crate) fn short_schema(schema: &RawValue) -> Option<Box<RawValue>> {
     let schema: Value = serde_json::from_str(schema.get()).ok()?;
     let properties = schema.get("properties").and_then(Value::as_object);
     let properties: Map<_, _> =

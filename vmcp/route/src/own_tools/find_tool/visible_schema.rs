@@ -14,7 +14,7 @@ const TEXTS: [&str; 3] = ["title", "description", "$comment"];
 
 /// Returns the schema with visible descriptions and titles; byte for byte as it is, where they are so
 /// already.
-pub fn visible_schema(schema: &RawValue) -> Cow<'_, RawValue> {
+pub(crate) fn visible_schema(schema: &RawValue) -> Cow<'_, RawValue> {
     // Only these can stand for an invisible character in JSON.
     let is_plain = schema.get().is_ascii() && !schema.get().contains("\\u");
     if is_plain {

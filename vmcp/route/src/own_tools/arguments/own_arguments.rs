@@ -8,25 +8,25 @@ use vmcp_json::object::Object;
 use super::input::{InputError, at_most_chars, count, given, lenient, string};
 
 /// Names of the field that names a server.
-pub const SERVER: [&str; 3] = ["server_name", "server", "backend_id"];
+pub(crate) const SERVER: [&str; 3] = ["server_name", "server", "backend_id"];
 /// Names of the field that names a tool.
-pub const TOOL: [&str; 3] = ["tool_name", "tool", "name"];
+pub(crate) const TOOL: [&str; 3] = ["tool_name", "tool", "name"];
 /// Longest handle of a context, in characters; a longer one is refused.
 const MAX_HANDLE_CHARS: usize = 64;
 
 /// The arguments of a call of an own tool.
 #[derive(Debug)]
-pub struct OwnArguments<'a>(Object<'a>);
+pub(crate) struct OwnArguments<'a>(Object<'a>);
 
 impl<'a> OwnArguments<'a> {
     /// Parses the arguments, a JSON object.
-    pub fn parse(arguments: &'a RawValue) -> Result<OwnArguments<'a>, InputError> {
+    pub(crate) fn parse(arguments: &'a RawValue) -> Result<OwnArguments<'a>, InputError> {
         Object::parse(arguments).map(OwnArguments).map_err(|error| InputError::Unreadable(error.to_string()))
     }
 
     /// Returns a text of at most `limit` characters by any of its names; `None` if it is absent or blank. Two
     /// names with different values are a mistake.
-    pub fn text(&self, names: &[&'static str], limit: usize) -> Result<Option<String>, InputError> {
+    pub(crate) fn text(&self, names: &[&'static str], limit: usize) -> Result<Option<String>, InputError> {
         let mut found: Option<(&'static str, String)> = None;
         for name in names {
             let Some(value) = self.value(name) else { continue };
@@ -43,23 +43,23 @@ impl<'a> OwnArguments<'a> {
     }
 
     /// As [`OwnArguments::text`], for a text that must be there.
-    pub fn required(&self, names: &[&'static str], limit: usize) -> Result<String, InputError> {
+    pub(crate) fn required(&self, names: &[&'static str], limit: usize) -> Result<String, InputError> {
         let missing = InputError::Missing(names.first().copied().unwrap_or_default());
         self.text(names, limit)?.ok_or(missing)
     }
 
     /// Returns the handle of a context, if the caller passes one.
-    pub fn context_handle(&self) -> Result<Option<String>, InputError> {
+    pub(crate) fn context_handle(&self) -> Result<Option<String>, InputError> {
         self.text(&["context_id"], MAX_HANDLE_CHARS)
     }
 
     /// Returns a number of results, at most `most`; `None` if it is absent or 0.
-    pub fn count(&self, name: &'static str, most: usize) -> Result<Option<usize>, InputError> {
+    pub(crate) fn count(&self, name: &'static str, most: usize) -> Result<Option<usize>, InputError> {
         count(name, self.value(name), most)
     }
 
     /// Returns a value that is `expected`, read leniently; `None` if it is absent.
-    pub fn read<T: DeserializeOwned>(
+    pub(crate) fn read<T: DeserializeOwned>(
         &self,
         name: &'static str,
         expected: &str,

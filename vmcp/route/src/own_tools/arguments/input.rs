@@ -9,7 +9,7 @@ use vmcp_json::text;
 
 /// Errors in arguments. The text is for the model that wrote them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum InputError {
+pub(crate) enum InputError {
     /// A required field is absent or blank.
     #[error("{0} is required")]
     Missing(&'static str),
@@ -50,25 +50,25 @@ pub enum InputError {
 
 impl InputError {
     /// Returns the error of a field that must be `expected`.
-    pub fn invalid(field: &'static str, expected: impl Display) -> InputError {
+    pub(crate) fn invalid(field: &'static str, expected: impl Display) -> InputError {
         InputError::Invalid { field, expected: expected.to_string() }
     }
 }
 
 /// Returns the field as a string; the caller has dropped `null`.
-pub fn string(field: &'static str, value: &RawValue) -> Result<String, InputError> {
+pub(crate) fn string(field: &'static str, value: &RawValue) -> Result<String, InputError> {
     serde_json::from_str(value.get()).map_err(|_| InputError::invalid(field, "a string"))
 }
 
 /// Drops a value that says nothing: `null` or a blank text, which models send for "no value".
-pub fn given(value: Option<&RawValue>) -> Option<&RawValue> {
+pub(crate) fn given(value: Option<&RawValue>) -> Option<&RawValue> {
     let says_something =
         |json: &str| json != "null" && text::unquoted(json).is_none_or(|text| !text.trim().is_empty());
     value.filter(|value| says_something(value.get()))
 }
 
 /// Reads a value as models write it: `"3"`, `3.0` and `"True"` too, and names in any letter case.
-pub fn lenient<T: DeserializeOwned>(
+pub(crate) fn lenient<T: DeserializeOwned>(
     field: &'static str,
     value: &RawValue,
     expected: impl Display,
@@ -91,7 +91,7 @@ pub fn lenient<T: DeserializeOwned>(
 
 /// Reads a number of results: `None` for 0, which models send for "no value"; a larger one than `most`
 /// counts as `most`.
-pub fn count(
+pub(crate) fn count(
     field: &'static str,
     value: Option<&RawValue>,
     most: usize,
@@ -111,7 +111,7 @@ pub fn count(
 }
 
 /// Refuses a text of more than `limit` characters.
-pub fn at_most_chars(field: &'static str, text: &str, limit: usize) -> Result<(), InputError> {
+pub(crate) fn at_most_chars(field: &'static str, text: &str, limit: usize) -> Result<(), InputError> {
     // Bytes bound characters from above, so the usual text is never counted.
     if text.len() <= limit {
         return Ok(());

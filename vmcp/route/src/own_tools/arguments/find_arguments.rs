@@ -3,16 +3,14 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use vmcp_config::Limits;
+use vmcp_engine::optim::definitions::MAX_FOUND_TOOLS;
 
 use super::input::{InputError, at_most_chars, count, given, lenient, string};
-
-/// Largest `limit`; a larger one counts as this.
-pub const MAX_LIMIT: usize = 50;
 
 /// Length of each tool in an answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Detail {
+pub(crate) enum Detail {
     /// Names, servers and scores.
     Names,
     /// Also the first sentence of the description, and the names and types of the parameters.
@@ -24,19 +22,19 @@ pub enum Detail {
 
 /// Parsed arguments of find_tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FindArguments {
+pub(crate) struct FindArguments {
     /// Task that the tool should do, in plain words.
-    pub description: String,
+    pub(crate) description: String,
     /// Terms separated by blanks; empty when none were given.
-    pub keywords: String,
+    pub(crate) keywords: String,
     /// Most tools to return; the configured number when absent.
-    pub limit: Option<usize>,
+    pub(crate) limit: Option<usize>,
     /// Adds an explanation of the ranking to the answer.
-    pub explain: bool,
+    pub(crate) explain: bool,
     /// Length of each tool in the answer.
-    pub detail: Detail,
+    pub(crate) detail: Detail,
     /// The context of the search.
-    pub context: Option<String>,
+    pub(crate) context: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -67,7 +65,7 @@ enum Keywords {
 
 impl FindArguments {
     /// Reads and checks the arguments; unknown fields are ignored.
-    pub fn parse(arguments: &RawValue, limits: &Limits) -> Result<FindArguments, InputError> {
+    pub(crate) fn parse(arguments: &RawValue, limits: &Limits) -> Result<FindArguments, InputError> {
         let fields: Fields<'_> = serde_json::from_str(arguments.get())
             .map_err(|error| InputError::Unreadable(error.to_string()))?;
         let description = match given(fields.tool_description).or(given(fields.query)) {
@@ -80,7 +78,7 @@ impl FindArguments {
         }
         let keywords =
             given(fields.tool_keywords).map(|value| keywords(value, limits)).transpose()?.unwrap_or_default();
-        let limit = count("limit", fields.limit, MAX_LIMIT)?;
+        let limit = count("limit", fields.limit, MAX_FOUND_TOOLS)?;
         let explain = given(fields.explain).map(|value| lenient("explain", value, "true or false"));
         let detail = given(fields.detail).map(|value| lenient("detail", value, "names, summary or full"));
         let (explain, detail) =
@@ -139,7 +137,7 @@ mod tests {
             assert_eq!(parse(sent), plain, "{sent}");
         }
         let most = parse(r#"{"query":"d","limit":100}"#).unwrap();
-        assert_eq!(most.limit, Some(MAX_LIMIT));
+        assert_eq!(most.limit, Some(MAX_FOUND_TOOLS));
         let list = parse(r#"{"query":"d","tool_keywords":"[\"a\", \"b\"]"}"#).unwrap();
         assert_eq!(list.keywords, "a b");
     }

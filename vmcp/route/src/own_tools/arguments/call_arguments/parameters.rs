@@ -7,7 +7,7 @@ use vmcp_json::nesting;
 use vmcp_json::object::Object;
 use vmcp_json::text::empty_object;
 
-use crate::optim::input::InputError;
+use crate::own_tools::arguments::input::InputError;
 
 /// Returns the parameters of the two fields that may hold them; `None` if neither is there.
 pub(super) fn of_fields(

@@ -15,29 +15,29 @@ use super::input::{InputError, at_most_chars, given, lenient, string};
 
 /// Parsed arguments of call_tool: a call of another tool.
 #[derive(Debug)]
-pub struct CallArguments {
+pub(crate) struct CallArguments {
     /// The tool's listed name, or with `server` the name that the backend gave it.
-    pub tool: String,
+    pub(crate) tool: String,
     /// The backend.
-    pub server: Option<String>,
+    pub(crate) server: Option<String>,
     /// The tool's arguments, a JSON object.
-    pub parameters: Box<RawValue>,
+    pub(crate) parameters: Box<RawValue>,
     /// True if the arguments stood beside the tool's name, where frameworks put keys of their own.
-    pub are_beside: bool,
+    pub(crate) are_beside: bool,
     /// Deadline of this call; the backend's configured one if absent.
-    pub timeout: Option<Duration>,
+    pub(crate) timeout: Option<Duration>,
     /// The shape of the answer.
-    pub format: ResponseFormat,
+    pub(crate) format: ResponseFormat,
     /// The context within which the tool is called.
-    pub context: Option<String>,
+    pub(crate) context: Option<String>,
     /// True if the answer to a failed call names similar tools.
-    pub include_fallbacks: bool,
+    pub(crate) include_fallbacks: bool,
 }
 
 /// The shape of call_tool's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum ResponseFormat {
+pub(crate) enum ResponseFormat {
     /// The tool's own `CallToolResult`, untouched.
     #[default]
     Mcp,
@@ -84,7 +84,7 @@ struct Fields<'a> {
 impl CallArguments {
     /// Reads and checks the arguments. `max_timeout` bounds `timeout`. Unknown fields are the tool's
     /// parameters if no field gives any, else they are ignored.
-    pub fn parse(
+    pub(crate) fn parse(
         arguments: &RawValue,
         limits: &Limits,
         max_timeout: Duration,

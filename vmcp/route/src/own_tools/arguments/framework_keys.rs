@@ -14,7 +14,7 @@ const MIN_KEYS: usize = 2;
 
 /// Returns arguments without the keys of a framework that the tool does not declare; `None` if that changes
 /// nothing.
-pub fn without_framework_keys(arguments: &str, schema: Option<&RawValue>) -> Option<Box<RawValue>> {
+pub(crate) fn without_framework_keys(arguments: &str, schema: Option<&RawValue>) -> Option<Box<RawValue>> {
     // Both keys are distinctive, and n8n sends them always: most calls are done here.
     if !arguments.contains("\"toolCallId\"") && !arguments.contains("\"chatInput\"") {
         return None;
