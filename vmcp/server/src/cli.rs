@@ -1,64 +1,41 @@
 //! The command line: parses the arguments, runs one command, and turns its failure into an exit code.
 //!
+//! | folder | commands |
+//! |---|---|
+//! | `run` | serve, bridge, try, service |
+//! | `setup` | init, add, remove (also enable and disable), validate, secret, model, schema; the same in a cluster |
+//! | `ask` | tools, find, call, backends, authz, eval: a running server, or an engine in this process |
+//! | `operate` | status, stop, restart, logs, calls, metrics, doctor |
+//! | `clients` | connect, login, logout |
+//!
 //! | module | holds |
 //! |---|---|
-//! | `serve`, `bridge` | servers, which run until a signal |
-//! | `running` (status, stop, restart), `follow` (logs, calls), `metrics`, `service` | a running server |
-//! | `tools`, `find`, `call`, `backends`, `doctor` | commands that ask a server through `connection` |
-//! | `add`, `remove` (also `enable` and `disable`) | commands that edit the configuration file |
-//! | `kubernetes` | `add` and `remove` in a cluster, by `kubectl` |
-//! | `connect` | writes vmcp into another client's file, and undoes that |
-//! | `try_server` | starts one server, without a configuration file |
-//! | `authz` | asks the policies of the configuration file |
-//! | `validate`, `init`, `secret`, `schema`, `model`, `eval`, `completions` | commands that work alone |
 //! | `connection` | a running server, or an engine in this process |
+//! | `running_server` | the state file by which commands find a server |
 //! | `console` | results on standard output, notes on standard error, exit codes |
 //! | `process` | runtime, signals, the reaper for PID 1 |
-//! | `login` | a person signs in to a remote server, and out |
-//! | `known_clients`, `server_arguments` | files of other clients; a server on the command line |
 //! | `options` | options of every command, the configuration file |
-//! | `running_server` | the state file by which commands find a server |
+//! | `help`, `completions` | the list of commands, completions for shells |
 
-mod add;
-mod authz;
-mod backends;
-mod bridge;
-mod call;
+mod ask;
+mod clients;
 mod completions;
-mod config_edit;
-mod connect;
 mod connection;
 mod console;
-mod doctor;
-mod eval;
-mod find;
-mod follow;
-mod init;
-mod known_clients;
-mod kubernetes;
-mod login;
-mod metrics;
-mod model;
+mod help;
+mod operate;
 mod options;
 mod process;
-mod remove;
-mod running;
+mod run;
 mod running_server;
-mod schema;
-mod secret;
-mod serve;
-mod server_arguments;
-mod service;
-mod tools;
-mod try_server;
-mod validate;
+mod setup;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use options::GlobalOptions;
-use remove::Change;
+use setup::remove::Change;
 
 /// Many MCP servers behind one endpoint, found by search.
 ///
@@ -86,41 +63,41 @@ Exit codes: 0 done, 1 failed, or the tool reported an error, 2 wrong usage, 3 no
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Serve(serve::Arguments),
-    Bridge(bridge::Arguments),
-    Init(init::Arguments),
-    Add(add::Arguments),
+    Serve(run::serve::Arguments),
+    Bridge(run::bridge::Arguments),
+    Init(setup::init::Arguments),
+    Add(setup::add::Arguments),
     /// Remove a backend from the configuration file, or with --kubernetes from a cluster
-    Remove(remove::RemoveArguments),
+    Remove(setup::remove::RemoveArguments),
     /// Use a backend again that `vmcp disable` switched off
-    Enable(remove::Arguments),
+    Enable(setup::remove::Arguments),
     /// Switch a backend off and keep it in the configuration file
-    Disable(remove::Arguments),
-    Try(try_server::Arguments),
-    Connect(connect::Arguments),
-    Validate(validate::Arguments),
-    Tools(tools::Arguments),
-    Find(find::Arguments),
-    Call(call::Arguments),
-    Backends(backends::Arguments),
-    Doctor(doctor::Arguments),
-    Status(running::StatusArguments),
-    Stop(running::StopArguments),
-    Restart(running::RestartArguments),
+    Disable(setup::remove::Arguments),
+    Try(run::try_server::Arguments),
+    Connect(clients::connect::Arguments),
+    Validate(setup::validate::Arguments),
+    Tools(ask::tools::Arguments),
+    Find(ask::find::Arguments),
+    Call(ask::call::Arguments),
+    Backends(ask::backends::Arguments),
+    Doctor(operate::doctor::Arguments),
+    Status(operate::running::StatusArguments),
+    Stop(operate::running::StopArguments),
+    Restart(operate::running::RestartArguments),
     /// Show the latest log lines of the running server
-    Logs(follow::Arguments),
+    Logs(operate::follow::Arguments),
     /// Show the latest calls: time, outcome, duration, size, tool
-    Calls(follow::Arguments),
-    Metrics(metrics::Arguments),
-    Service(service::Arguments),
-    Authz(authz::Arguments),
-    Model(model::Arguments),
-    Eval(eval::Arguments),
-    Secret(secret::Arguments),
-    Login(login::Arguments),
+    Calls(operate::follow::Arguments),
+    Metrics(operate::metrics::Arguments),
+    Service(run::service::Arguments),
+    Authz(ask::authz::Arguments),
+    Model(setup::model::Arguments),
+    Eval(ask::eval::Arguments),
+    Secret(setup::secret::Arguments),
+    Login(clients::login::Arguments),
     /// Remove the tokens of a login
-    Logout(login::LogoutArguments),
-    Schema(schema::Arguments),
+    Logout(clients::login::LogoutArguments),
+    Schema(setup::schema::Arguments),
     Completions(completions::Arguments),
     /// Helper process of a server: ends what it started if it is killed
     #[command(hide = true)]
@@ -130,39 +107,40 @@ enum Command {
 /// Parses the arguments, runs the command, and returns its exit code.
 pub fn main() -> ExitCode {
     completions::answer_shell::<Cli>();
-    let Cli { global, command } = Cli::parse();
+    let matches = help::grouped(Cli::command()).get_matches();
+    let Cli { global, command } = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     // An error means that a provider is installed already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let outcome = match command {
-        Command::Serve(arguments) => serve::run(arguments, &global),
-        Command::Bridge(arguments) => bridge::run(arguments, &global),
-        Command::Init(arguments) => init::run(arguments, &global),
-        Command::Add(arguments) => add::run(arguments, &global),
-        Command::Remove(arguments) => remove::remove(&arguments, &global),
-        Command::Enable(arguments) => remove::run(Change::Enable, &arguments, &global),
-        Command::Disable(arguments) => remove::run(Change::Disable, &arguments, &global),
-        Command::Try(arguments) => try_server::run(arguments, &global),
-        Command::Connect(arguments) => connect::run(&arguments, &global),
-        Command::Validate(arguments) => validate::run(arguments, &global),
-        Command::Tools(arguments) => tools::run(arguments, &global),
-        Command::Find(arguments) => find::run(arguments, &global),
-        Command::Call(arguments) => call::run(arguments, &global),
-        Command::Backends(arguments) => backends::run(arguments, &global),
-        Command::Doctor(arguments) => doctor::run(arguments, &global),
-        Command::Status(arguments) => running::status(arguments, &global),
-        Command::Stop(arguments) => running::stop(arguments, &global),
-        Command::Restart(arguments) => running::restart(arguments, &global),
-        Command::Logs(arguments) => follow::logs(arguments, &global),
-        Command::Calls(arguments) => follow::calls(arguments, &global),
-        Command::Metrics(arguments) => metrics::run(&arguments, &global),
-        Command::Service(arguments) => service::run(&arguments, &global),
-        Command::Authz(arguments) => authz::run(arguments, &global),
-        Command::Model(arguments) => model::run(arguments, &global),
-        Command::Eval(arguments) => eval::run(arguments, &global),
-        Command::Secret(arguments) => secret::run(arguments),
-        Command::Login(arguments) => login::login(arguments, &global),
-        Command::Logout(arguments) => login::logout(&arguments),
-        Command::Schema(arguments) => schema::run(&arguments),
+        Command::Serve(arguments) => run::serve::run(arguments, &global),
+        Command::Bridge(arguments) => run::bridge::run(arguments, &global),
+        Command::Init(arguments) => setup::init::run(arguments, &global),
+        Command::Add(arguments) => setup::add::run(arguments, &global),
+        Command::Remove(arguments) => setup::remove::remove(&arguments, &global),
+        Command::Enable(arguments) => setup::remove::run(Change::Enable, &arguments, &global),
+        Command::Disable(arguments) => setup::remove::run(Change::Disable, &arguments, &global),
+        Command::Try(arguments) => run::try_server::run(arguments, &global),
+        Command::Connect(arguments) => clients::connect::run(&arguments, &global),
+        Command::Validate(arguments) => setup::validate::run(arguments, &global),
+        Command::Tools(arguments) => ask::tools::run(arguments, &global),
+        Command::Find(arguments) => ask::find::run(arguments, &global),
+        Command::Call(arguments) => ask::call::run(arguments, &global),
+        Command::Backends(arguments) => ask::backends::run(arguments, &global),
+        Command::Doctor(arguments) => operate::doctor::run(arguments, &global),
+        Command::Status(arguments) => operate::running::status(arguments, &global),
+        Command::Stop(arguments) => operate::running::stop(arguments, &global),
+        Command::Restart(arguments) => operate::running::restart(arguments, &global),
+        Command::Logs(arguments) => operate::follow::logs(arguments, &global),
+        Command::Calls(arguments) => operate::follow::calls(arguments, &global),
+        Command::Metrics(arguments) => operate::metrics::run(&arguments, &global),
+        Command::Service(arguments) => run::service::run(&arguments, &global),
+        Command::Authz(arguments) => ask::authz::run(arguments, &global),
+        Command::Model(arguments) => setup::model::run(arguments, &global),
+        Command::Eval(arguments) => ask::eval::run(arguments, &global),
+        Command::Secret(arguments) => setup::secret::run(arguments),
+        Command::Login(arguments) => clients::login::login(arguments, &global),
+        Command::Logout(arguments) => clients::login::logout(&arguments),
+        Command::Schema(arguments) => setup::schema::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::EndOrphans => Ok(process::orphan_reaper::run()),
     };

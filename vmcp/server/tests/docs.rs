@@ -81,11 +81,13 @@ fn without_global_options(help: &str) -> String {
     own.to_owned() + &after.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the names in the list of commands of a help.
+/// Returns the names in the lists of commands of a help, between its usage and its options.
 fn commands(help: &str) -> Vec<&str> {
-    let listed = help.split_once("\nCommands:\n").map_or("", |(_, list)| list);
-    let names =
-        listed.lines().take_while(|line| !line.is_empty()).filter_map(|line| line.split_whitespace().next());
+    let after_usage = help.lines().skip_while(|line| !line.starts_with("Usage:"));
+    let lists = after_usage.take_while(|line| !["Options:", "Arguments:"].contains(line));
+    let entries = lists.filter_map(|line| line.strip_prefix("  "));
+    let entries = entries.filter(|entry| entry.starts_with(|first: char| first.is_ascii_lowercase()));
+    let names = entries.filter_map(|entry| entry.split_whitespace().next());
     names.filter(|name| *name != "help").collect()
 }
 

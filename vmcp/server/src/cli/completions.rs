@@ -9,8 +9,8 @@ use clap::{Args, CommandFactory, ValueEnum};
 use clap_complete::CompleteEnv;
 use clap_complete::env::Shells;
 
-use super::console::failure::{CommandFailure, Exit};
-use super::console::output;
+use crate::cli::console::failure::{CommandFailure, Exit};
+use crate::cli::console::output;
 
 /// Variable by which the script tells vmcp to answer with completions.
 const VARIABLE: &str = "COMPLETE";

@@ -23,11 +23,11 @@ pub(super) use self::claims_file::ClaimsFile;
 pub(super) use self::in_process::{InProcessEngine, Readiness};
 pub(super) use self::remote_server::AdminPort;
 pub(super) use self::server_options::{ServerOptions, duration};
-use super::console::failure::{CommandFailure, Exit};
-use super::console::progress;
-use super::options::{GlobalOptions, no_file};
-use super::process::block_on;
-use super::running_server::{RunningServer, local_socket, mcp_url};
+use crate::cli::console::failure::{CommandFailure, Exit};
+use crate::cli::console::progress;
+use crate::cli::options::{GlobalOptions, no_file};
+use crate::cli::process::block_on;
+use crate::cli::running_server::{RunningServer, local_socket, mcp_url};
 
 /// Time that a server has to answer a request to its admin port.
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(30);

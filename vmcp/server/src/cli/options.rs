@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use vmcp_config::{Config, Loaded, Problem};
 
-use super::console::failure::CommandFailure;
-use super::console::notes;
+use crate::cli::console::failure::CommandFailure;
+use crate::cli::console::notes;
 use crate::config_file::reference_lookup::ReferenceLookup;
 use crate::config_file::secret_store;
 use crate::config_file::source::{self, ConfigInputs, LoadError};

@@ -6,7 +6,7 @@ pub(super) mod pid1_reaper;
 mod stop_signals;
 
 pub(super) use self::stop_signals::StopSignals;
-use super::console::failure::CommandFailure;
+use crate::cli::console::failure::CommandFailure;
 
 /// Runs the async part of a command on a runtime of its own.
 pub(super) fn block_on<T>(

@@ -11,8 +11,8 @@ use vmcp_model::catalog::Catalog;
 use vmcp_model::discovered::Discovered;
 use vmcp_store::Store;
 
+use crate::cli::clients::known_clients;
 use crate::cli::console::brief::brief;
-use crate::cli::known_clients;
 use crate::cli::options::GlobalOptions;
 use vmcp_engine::folders;
 

@@ -1,0 +1,27 @@
+//! `vmcp authz`: asks the policies of the configuration file.
+
+mod explain;
+
+use clap::{Args, Subcommand};
+
+use crate::cli::console::failure::{CommandFailure, Exit};
+use crate::cli::options::GlobalOptions;
+
+/// Ask the policies of the configuration file who may call what
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Arguments {
+    #[command(subcommand)]
+    command: AuthzCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum AuthzCommand {
+    Explain(explain::Arguments),
+}
+
+/// Runs the command.
+pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
+    match arguments.command {
+        AuthzCommand::Explain(arguments) => explain::run(arguments, global),
+    }
+}

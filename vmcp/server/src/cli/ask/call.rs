@@ -1,0 +1,163 @@
+//! `vmcp call`: calls a tool by its name, with arguments from the command line.
+
+mod arguments;
+
+use std::io::Read as _;
+use std::time::Duration;
+
+use clap::Args;
+use clap_complete::ArgValueCandidates;
+use serde_json::{Map, Value, json};
+
+use crate::cli::completions::candidates;
+use crate::cli::connection::tool_report::ToolReport;
+use crate::cli::connection::{self, CallFailure, Connection, Readiness, ServerOptions, duration};
+use crate::cli::console::failure::{CommandFailure, Exit};
+use crate::cli::console::output::{self, OutputFormat};
+use crate::cli::console::{progress, tool_result};
+use crate::cli::operate::doctor::remedies;
+use crate::cli::options::GlobalOptions;
+
+use vmcp_engine::optim::names::own_name;
+
+/// Call a tool
+///
+/// Arguments are checked against the schema of the tool before its backend sees them.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  vmcp call time_get_current_time timezone=Asia/Tokyo
+  vmcp call github_create_issue repo=a/b title='It breaks' labels=bug,urgent
+  vmcp call search_query --json '{\"query\": \"rust\", \"filter\": {\"year\": 2026}}'
+  vmcp call search_query --json @query.json limit=5")]
+pub(in crate::cli) struct Arguments {
+    /// Name of the tool, as `vmcp tools` and `vmcp find` show it
+    #[arg(add = ArgValueCandidates::new(candidates::tools))]
+    name: String,
+    /// Arguments, typed by the schema of the tool: numbers, true and false, lists as a,b or JSON, `a.b=c` for
+    /// a member of an object
+    #[arg(value_name = "KEY=VALUE")]
+    pairs: Vec<String>,
+    /// Arguments as a JSON object; @FILE reads a file, - standard input; pairs override its members
+    #[arg(short, long, value_name = "JSON")]
+    json: Option<String>,
+    /// Time that the tool may take, such as 30s [default: as configured]
+    #[arg(short, long, value_name = "DURATION", value_parser = duration)]
+    timeout: Option<Duration>,
+    /// Format of the result: the text of the answer, or the whole answer
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: OutputFormat,
+    #[command(flatten)]
+    server_options: ServerOptions,
+}
+
+/// Runs the command.
+pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
+    let Arguments { name, pairs, json, timeout, output: format, server_options } = arguments;
+    let usage = |error: String| CommandFailure::new(error).exit(Exit::Usage);
+    let pairs = arguments::split(&pairs).map_err(usage)?;
+    let mut given = json.map(|source| read_object(&source)).transpose()?.unwrap_or_default();
+    connection::with_connection(global, &server_options, &Readiness::Tool(&name), async |connection| {
+        if !pairs.is_empty() {
+            let schema = input_schema(connection, &name).await;
+            arguments::lay_over(&mut given, &pairs, &schema).map_err(usage)?;
+        }
+        let spinner = progress::spinner(format!("calling {name}"));
+        let result = call(connection, &name, given, timeout).await;
+        spinner.finish_and_clear();
+        let result = result.map_err(|failure| match failure {
+            CallFailure::UnknownTool => unknown(&name),
+            CallFailure::Other(failure) => failure,
+        })?;
+        let failed = tool_result::is_error(&result);
+        if format == OutputFormat::Table && failed {
+            return Err(explain(&name, &result));
+        }
+        output::print(format, &result, || tool_result::text(&result))?;
+        Ok(if failed { Exit::Failed } else { Exit::Done })
+    })
+}
+
+/// Calls through call_tool, which checks the arguments; directly if the optimizer is off or the tool is one
+/// of vmcp's own.
+async fn call(
+    connection: &Connection,
+    name: &str,
+    arguments: Map<String, Value>,
+    timeout: Option<Duration>,
+) -> Result<Value, CallFailure> {
+    if own_name(name).is_some() {
+        return connection.call(name, arguments).await;
+    }
+    let mut request = Map::new();
+    request.insert("tool_name".to_owned(), name.into());
+    request.insert("parameters".to_owned(), Value::Object(arguments.clone()));
+    request.extend(timeout.map(|timeout| ("timeout".to_owned(), json!(timeout.as_secs_f64()))));
+    match connection.call("optim.call_tool", request).await {
+        Err(CallFailure::UnknownTool) => connection.call(name, arguments).await,
+        answered => answered,
+    }
+}
+
+/// Returns the input schema of the tool. Null if it cannot be read; values are then typed by their form.
+async fn input_schema(connection: &Connection, name: &str) -> Value {
+    let tools =
+        connection.admin::<ToolReport>("admin/tools").await.map(|tools| tools.tools).unwrap_or_default();
+    let mut found = tools.into_iter().find(|tool| tool.name == name);
+    found
+        .as_mut()
+        .and_then(|tool| tool.definition.get_mut("inputSchema"))
+        .map(Value::take)
+        .unwrap_or_default()
+}
+
+fn read_object(source: &str) -> Result<Map<String, Value>, CommandFailure> {
+    let text = match (source, source.strip_prefix('@')) {
+        ("-", _) => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text)?;
+            text
+        }
+        (_, Some(path)) => {
+            std::fs::read_to_string(path).map_err(|error| CommandFailure::new(format!("{path}: {error}")))?
+        }
+        (json, None) => json.to_owned(),
+    };
+    serde_json::from_str(&text)
+        .map_err(|error| CommandFailure::new(format!("--json is no JSON object: {error}")).exit(Exit::Usage))
+}
+
+fn unknown(name: &str) -> CommandFailure {
+    CommandFailure::new(format!("there is no tool {name}"))
+        .exit(Exit::NothingFound)
+        .remedy("`vmcp tools` lists the names, `vmcp find \"…\"` searches")
+}
+
+/// Returns the failure that a result reports. Results of vmcp's own carry an `error_type`, which decides the
+/// remedy.
+fn explain(name: &str, result: &Value) -> CommandFailure {
+    let own = result.get("structuredContent");
+    let of = |key: &str| own.and_then(|own| own.get(key)).and_then(Value::as_str);
+    match (of("error_type"), of("error")) {
+        (Some("NotFound"), Some(error)) => CommandFailure::new(error)
+            .exit(Exit::NothingFound)
+            .remedy("`vmcp tools` lists the names, `vmcp find \"…\"` searches"),
+        (Some(kind), Some(error)) => {
+            let exit = if kind == "CircuitOpen" { Exit::Unreachable } else { Exit::Failed };
+            let failure = CommandFailure::new(error).exit(exit);
+            match kind {
+                "InvalidInput" => {
+                    failure.remedy(format!("`vmcp tools {name}` shows what it takes, with an example"))
+                }
+                "TimeoutError" => failure.remedy("allow it more time with --timeout"),
+                "NotConfirmed" => failure.remedy(
+                    "a client that shows questions can call it; `aggregation.confirm` names the tools that ask",
+                ),
+                _ => failure.remedy(of("server").and_then(|server| remedies::for_error(server, error)).unwrap_or_else(
+                    || "`vmcp doctor` looks at the backend".to_owned(),
+                )),
+            }
+        }
+        _ => CommandFailure::new(tool_result::text(result)),
+    }
+}

@@ -1,0 +1,351 @@
+//! `vmcp eval`: measures how well the search of vmcp finds what a set of queries needs.
+
+mod comparison;
+mod corpus;
+mod embedding;
+mod experience;
+mod files;
+mod replay;
+mod report;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use url::Url;
+use vmcp_config::{Config, Rerank};
+use vmcp_model::tokens;
+use vmcp_search::learning::BONUS_MIN_SIMILARITY;
+use vmcp_search::measures::Judgment;
+use vmcp_search::vector_text;
+
+use crate::cli::console::failure::{CommandFailure, Exit};
+use crate::cli::console::output::{self, OutputFormat};
+use crate::cli::console::{notes, progress};
+use crate::cli::options::{GlobalOptions, environment};
+use crate::cli::process::block_on;
+use comparison::Recipe;
+use corpus::Corpus;
+use embedding::TimedEmbedder;
+use experience::Experience;
+use files::Query;
+use report::{Miss, Report};
+use vmcp_engine::engine::embedding::configured;
+use vmcp_engine::engine::embedding::ranking_services;
+use vmcp_engine::search::context::Learned;
+use vmcp_engine::search::reranking::Reranking;
+use vmcp_engine::search::{QueryVectors, SearchRequest, SearchSettings, Searcher, search};
+
+/// Hits that the measures look at, even if the limit is lower.
+const MEASURED_HITS: usize = 10;
+/// Hits among which the place of a missed tool is looked up.
+const MISS_SEARCH_DEPTH: usize = 100;
+/// Name of the first recipe in a comparison.
+const BASELINE: &str = "--config, or defaults";
+/// Timeout of embedding a query; long, so that a slow machine measures the same.
+const EMBEDDING_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Measure what search finds, on any catalog
+///
+/// Runs the search of find_tool over the tools in a file, and compares its hits with what each query needs.
+/// Vectors are kept in a cache, so that a second run is quick.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Files are JSON lines, plain or gzipped:
+  tools    {\"server\": \"jira\", \"name\": \"get_watchers\", \"description\": \"…\", \"input_schema\": {…}}
+  queries  {\"query\": \"who follows the ticket\", \"groups\": [[[\"jira\", \"get_watchers\"]]]}
+Each group is one need; any of its [server, name] pairs satisfies it. `id` and `keywords` may be added, and to a log
+`failed`, the tools that were called for it and failed.
+
+Examples:
+  vmcp eval --tools tools.jsonl.gz --queries queries.jsonl.gz
+  vmcp eval --tools tools.jsonl --queries queries.jsonl --provider none --explain-misses 5
+  vmcp eval --tools tools.jsonl --queries queries.jsonl --keywords meta.server_hint -o json
+  vmcp eval --tools tools.jsonl --queries queries.jsonl --learned
+  vmcp eval --tools tools.jsonl --queries queries.jsonl --compare reranked.yaml
+  vmcp eval --tools t.jsonl --queries q.jsonl --provider tei --endpoint http://localhost:8081")]
+pub(in crate::cli) struct Arguments {
+    /// Tools of the catalog, as JSON lines
+    #[arg(long, value_name = "FILE")]
+    tools: PathBuf,
+    /// Queries, as JSON lines
+    #[arg(long, value_name = "FILE")]
+    queries: PathBuf,
+    /// Provider of vectors [default: that of the file of --config, else local]
+    #[arg(long)]
+    provider: Option<Provider>,
+    /// Base URL of the provider tei or openai [default: that of the file of --config]
+    #[arg(long, value_name = "URL", requires = "provider")]
+    endpoint: Option<Url>,
+    /// Model of the provider openai; its key is read from OPENAI_API_KEY
+    #[arg(long, value_name = "NAME", requires = "provider")]
+    model: Option<String>,
+    /// Weight of search by meaning, 0 (words only) to 1 (meaning only) [default:
+    /// optimizer.search.hybridSemanticRatio]
+    #[arg(long, value_name = "RATIO", value_parser = ratio)]
+    semantic_ratio: Option<f32>,
+    /// Number of tools in an answer: for its tokens, and for what counts as missed
+    #[arg(long, value_name = "N", default_value_t = vmcp_search::DEFAULT_LIMIT)]
+    limit: usize,
+    /// Field of a query with its keywords, such as meta.server_hint
+    #[arg(long, value_name = "FIELD", default_value = "keywords")]
+    keywords: String,
+    /// Show this many queries with an unmet need, and the place at which the needed tool came
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    explain_misses: usize,
+    /// Learn from every second query, and show what that changes for the others
+    ///
+    /// The log of a server in use shows whether learning helps: a line for each query, with the tool that was
+    /// used.
+    #[arg(long)]
+    learned: bool,
+    /// Count which tools failed for every second query, and show what that changes for the others
+    ///
+    /// A line of a log names the tools that failed: `"failed": [[server, tool]]`.
+    #[arg(long, conflicts_with = "learned")]
+    reliability: bool,
+    /// Learn from the queries of this file instead, and measure all others
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Measure the recipe of this configuration file too, and the differences; may be given several times
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["learned", "reliability", "log", "explain_misses"])]
+    compare: Vec<PathBuf>,
+    /// Format of the result
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: OutputFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Provider {
+    Local,
+    None,
+    Tei,
+    Openai,
+}
+
+impl Provider {
+    /// Returns the name that the configuration uses.
+    fn name(self) -> &'static str {
+        match self {
+            Provider::Local => "local",
+            Provider::None => "none",
+            Provider::Tei => "tei",
+            Provider::Openai => "openai",
+        }
+    }
+}
+
+fn ratio(text: &str) -> Result<f32, String> {
+    text.parse()
+        .ok()
+        .filter(|ratio| (0.0..=1.0).contains(ratio))
+        .ok_or_else(|| "a number from 0 to 1".to_owned())
+}
+
+/// Runs the command.
+pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
+    let Arguments {
+        tools,
+        queries,
+        provider,
+        endpoint,
+        model,
+        semantic_ratio,
+        limit,
+        keywords,
+        explain_misses,
+        learned,
+        reliability,
+        log,
+        compare,
+        output: format,
+    } = arguments;
+    global.start_logs()?;
+    let config = configuration(global, provider, endpoint.as_ref(), model.as_deref())?;
+    let corpus = Corpus::new(files::tools(&tools)?);
+    let queries = files::queries(&queries, &keywords)?;
+    if let Some(unknown) = queries.iter().find_map(|query| corpus.unknown(query)) {
+        notes::note(&format!("warning: a query needs {unknown:?}, which the catalog does not have"));
+    }
+    let min_similarity = config.optimizer.learning.min_similarity.max(BONUS_MIN_SIMILARITY);
+    let experience = match (learned, reliability) {
+        (true, _) => Some(Experience::Learned { pairs: Learned::default(), min_similarity }),
+        (_, true) => Some(Experience::Reliability(BTreeMap::new())),
+        _ if log.is_some() => {
+            return Err(CommandFailure::new("a log teaches nothing by itself")
+                .remedy("add --learned or --reliability"));
+        }
+        _ => None,
+    };
+    let (log, queries) = match (&experience, log) {
+        (None, _) => (None, queries),
+        (Some(_), Some(log)) => (Some(files::queries(&log, &keywords)?), queries),
+        (Some(_), None) => {
+            let (log, held_out) = replay::split(queries);
+            (Some(log), held_out)
+        }
+    };
+    let mut others = Vec::with_capacity(compare.len());
+    for path in compare {
+        let mut config = global.load_file(&path)?.config;
+        config.optimizer.enabled = true;
+        others.push((path.display().to_string(), config));
+    }
+    let ratio = semantic_ratio.unwrap_or(config.optimizer.search.hybrid_semantic_ratio);
+    if !others.is_empty() {
+        let recipes = block_on(async {
+            let mut recipes = Vec::with_capacity(others.len() + 1);
+            let named = others
+                .iter()
+                .map(|(name, config)| (name.clone(), config, config.optimizer.search.hybrid_semantic_ratio));
+            for (name, config, ratio) in std::iter::once((BASELINE.to_owned(), &config, ratio)).chain(named) {
+                let (searcher, timed) = searcher(&corpus, config, ratio, limit).await?;
+                let report = evaluate(&corpus, &queries, &searcher, timed.as_deref(), false).await?;
+                recipes.push(Recipe { name, report });
+            }
+            Ok(recipes)
+        })?;
+        let tools = corpus.len();
+        output::print(format, &comparison::measures(&recipes, tools), || {
+            comparison::human_text(&recipes, tools)
+        })?;
+        return Ok(Exit::Done);
+    }
+    let (report, replay) = block_on(async {
+        let (searcher, timed) = searcher(&corpus, &config, ratio, limit).await?;
+        if let Some((log, experience)) = log.as_ref().zip(experience) {
+            let replay = replay::replay(&corpus, log, &queries, &searcher, experience).await?;
+            return Ok((Report::default(), Some(replay)));
+        }
+        let report = evaluate(&corpus, &queries, &searcher, timed.as_deref(), explain_misses > 0).await?;
+        Ok((report, None))
+    })?;
+    if let Some(replay) = replay {
+        output::print(format, &replay.measures(), || replay.human_text())?;
+        return Ok(Exit::Done);
+    }
+    output::print(format, &report.measures(corpus.len(), explain_misses), || {
+        report.human_text(corpus.len(), limit)
+    })?;
+    // Programs find them in the result.
+    let explained = if format == OutputFormat::Table { explain_misses } else { 0 };
+    for miss in report.misses.iter().take(explained) {
+        notes::note(&format!("\n{miss}"));
+    }
+    Ok(Exit::Done)
+}
+
+/// Returns the configuration of `--config`, or the defaults, with the embeddings that the options name.
+fn configuration(
+    global: &GlobalOptions,
+    provider: Option<Provider>,
+    endpoint: Option<&Url>,
+    model: Option<&str>,
+) -> Result<Config, CommandFailure> {
+    let mut config = match &global.config {
+        Some(_) => global.load()?.config,
+        None => vmcp_config::load("backends: []", "defaults", &|_| None)?.config,
+    };
+    let configured = |provider: Provider| {
+        endpoint.is_none() && model.is_none() && provider.name() == configured::provider_name(&config)
+    };
+    if let Some(provider) = provider.filter(|provider| !configured(*provider)) {
+        let block = match provider {
+            Provider::Local | Provider::None => json!({ "provider": provider.name() }),
+            Provider::Tei => json!({ "provider": "tei", "tei": { "endpoint": endpoint, "model": model } }),
+            Provider::Openai => {
+                let key = environment("OPENAI_API_KEY").map(|_| "${OPENAI_API_KEY}");
+                json!({ "provider": "openai", "openai": { "endpoint": endpoint, "model": model, "apiKey": key } })
+            }
+        };
+        // Loaded like a file, so that the same checks apply with the same messages.
+        let text = json!({ "optimizer": { "embeddings": block } }).to_string();
+        config.optimizer.embeddings =
+            vmcp_config::load(&text, "options", &environment)?.config.optimizer.embeddings;
+    }
+    config.optimizer.enabled = true;
+    Ok(config)
+}
+
+/// Makes a searcher of the catalog by a recipe; the embedder says how long it took.
+async fn searcher(
+    corpus: &Corpus,
+    config: &Config,
+    semantic_ratio: f32,
+    limit: usize,
+) -> Result<(Searcher, Option<Arc<TimedEmbedder>>), CommandFailure> {
+    let embedder = configured::embedder(config)?;
+    let index = embedding::index(corpus, embedder.as_ref()).await?;
+    let timed = embedder.map(|embedder| Arc::new(TimedEmbedder::new(embedder)));
+    let reranking = |rerank: &Rerank| {
+        let texts = corpus.documents().iter().map(vector_text).collect();
+        let service = Arc::new(ranking_services::reranker(rerank)?);
+        Ok::<_, CommandFailure>(Reranking { service, texts: Arc::new(texts), candidates: rerank.candidates })
+    };
+    let searcher = Searcher {
+        index: Arc::new(index),
+        vectors: timed.clone().map_or(QueryVectors::Off, |timed| QueryVectors::From(timed)),
+        reliability: [].into(),
+        learned: None,
+        reranking: config.optimizer.rerank.as_ref().map(reranking).transpose()?,
+        settings: SearchSettings {
+            limit,
+            semantic_ratio,
+            query_deadline: EMBEDDING_TIMEOUT,
+            ..SearchSettings::from(&config.optimizer.search)
+        },
+    };
+    Ok((searcher, timed))
+}
+
+async fn evaluate(
+    corpus: &Corpus,
+    queries: &[Query],
+    searcher: &Searcher,
+    timed: Option<&TimedEmbedder>,
+    look_far: bool,
+) -> Result<Report, CommandFailure> {
+    let limit = searcher.settings.limit;
+    let measured = limit.max(MEASURED_HITS);
+    let wanted = if look_far { measured.max(MISS_SEARCH_DEPTH) } else { measured };
+    let bar = progress::counter(queries.len(), "searching");
+    let mut report = Report::default();
+    for query in queries {
+        let started = Instant::now();
+        let request = SearchRequest {
+            description: &query.text,
+            keywords: &query.keywords,
+            limit: Some(wanted),
+            visible: None,
+            explain: false,
+        };
+        let found = search(searcher, request).await;
+        let took = started.elapsed();
+        if let Some(reason) = found.degraded {
+            return Err(CommandFailure::new(format!("query {}: {reason}", query.id))
+                .remedy("--provider none measures the keyword search alone"));
+        }
+        let hits = found.ranking.hits.iter().filter_map(|hit| corpus.tool(hit.document));
+        let hits: Vec<_> = hits.collect();
+        let ranking: Vec<_> =
+            hits.iter().map(|tool| (&*tool.backend, tool.definition.name.as_str())).collect();
+        let top = ranking.get(..measured.min(ranking.len())).unwrap_or_default();
+        let groups: Vec<Vec<_>> =
+            query.groups.iter().map(|group| group.iter().map(files::NeededTool::as_pair).collect()).collect();
+        let judgment = Judgment::new(top, &groups);
+        if judgment.recall(limit) < 1.0 {
+            report.misses.push(Miss::new(query, &ranking, limit));
+        }
+        report.judgments.push(judgment);
+        report.tokens.push(tokens::estimate(hits.iter().take(limit).map(|tool| tool.size)) as f64);
+        let embedding = timed.map(TimedEmbedder::take).unwrap_or_default();
+        report.with_embedding.push(took.as_secs_f64() * 1e3);
+        report.without_embedding.push(took.saturating_sub(embedding).as_secs_f64() * 1e3);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(report)
+}

@@ -1,0 +1,5 @@
+//! Commands about other programs: MCP clients that use vmcp, remote servers that ask a person to sign in.
+
+pub(super) mod connect;
+pub(super) mod known_clients;
+pub(super) mod login;

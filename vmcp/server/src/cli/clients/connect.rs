@@ -1,0 +1,162 @@
+//! `vmcp connect`: writes vmcp into another client's file, takes out the servers that it serves, and undoes
+//! both.
+
+mod client_entry;
+mod record;
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use clap_complete::ArgValueCandidates;
+use vmcp_client_files::client_file::{self, Connected};
+use vmcp_config::{edit, normalize_name};
+
+use self::client_entry::{ClientShape, Endpoint};
+use self::record::ConnectedClient;
+use super::known_clients;
+use crate::cli::completions::candidates;
+use crate::cli::console::failure::{CommandFailure, Exit};
+use crate::cli::console::notes;
+use crate::cli::options::GlobalOptions;
+use crate::cli::run::serve::profile_of;
+use crate::cli::running_server::mcp_url;
+use crate::config_file::secret_store::write_private;
+
+/// Name of vmcp in the client's file.
+const NAME: &str = "vmcp";
+
+/// Make another client use vmcp, or undo that
+///
+/// Writes vmcp into the client's own file, where comments stay, and takes out the servers that the
+/// configuration file has too. They are kept, and --undo puts them back.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  vmcp init --from claude && vmcp connect claude    # all servers of Claude Code behind vmcp
+  vmcp connect cursor --http                        # a running `vmcp serve` instead of a program
+  vmcp connect cursor --profile work                # one of `profiles` instead of everything
+  vmcp connect claude --undo")]
+pub(in crate::cli) struct Arguments {
+    /// Client: claude, claude-desktop, codex, cursor, gemini, goose, opencode, vscode, windsurf or zed
+    #[arg(add = ArgValueCandidates::new(candidates::clients))]
+    client: String,
+    /// Write the URL of `vmcp serve`, which you start, instead of a command that the client starts
+    #[arg(long)]
+    http: bool,
+    /// Show the client only this part, one of `profiles` of the configuration file
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::profiles))]
+    profile: Option<String>,
+    /// Leave the client's other servers in its file
+    #[arg(long)]
+    keep: bool,
+    /// Put the client's file back: vmcp leaves it, the servers that were taken out return
+    #[arg(long, conflicts_with_all = ["http", "keep", "profile"])]
+    undo: bool,
+    /// File of the client [default: the one of this user]
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub(in crate::cli) fn run(arguments: &Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
+    let client = &*arguments.client;
+    let shape = ClientShape::of(client).ok_or_else(|| {
+        let known: Vec<_> = known_clients::names().collect();
+        CommandFailure::new(format!("`{client}` is not a known client"))
+            .exit(Exit::Usage)
+            .remedy(format!("name one of {}", known.join(", ")))
+    })?;
+    if arguments.undo { undo(arguments, &shape) } else { connect(arguments, &shape, global) }
+}
+
+fn connect(
+    arguments: &Arguments,
+    shape: &ClientShape,
+    global: &GlobalOptions,
+) -> Result<Exit, CommandFailure> {
+    let Arguments { client, http, profile, keep, undo: _, file } = arguments;
+    let config = global.config_path()?;
+    let path = file.clone().or_else(|| known_clients::user_file(client)).ok_or_else(no_home)?;
+    if let Some(name) = profile {
+        profile_of(&global.load()?.config, name)?;
+    }
+    let endpoint = if *http {
+        let server = global.load()?.config.server;
+        let below = profile.as_ref().map(|name| format!("/{name}")).unwrap_or_default();
+        Endpoint::Url(mcp_url(server.listen, server.tls.is_some()) + &below)
+    } else {
+        Endpoint::Command(std::env::current_exe()?, std::path::absolute(&config)?, profile.clone())
+    };
+    let entry = shape.entry(&endpoint).map_err(CommandFailure::new)?;
+    let served = if *keep { Vec::new() } else { edit::names(&read(&config)?)? };
+    let is_served = |name: &str| normalize_name(name).is_some_and(|name| served.contains(&name));
+    let of_file = |error: String| not_edited(&path, &entry, &error);
+    let Connected { text, taken, others } =
+        client_file::connect(&read(&path)?, shape.format, shape.place, NAME, &entry, &is_served)
+            .map_err(of_file)?;
+    let names: Vec<_> = taken.iter().map(|server| server.name.clone()).filter(|name| name != NAME).collect();
+    // The record is written first: what leaves the file is never only in memory.
+    record::add(client, ConnectedClient { file: path.clone(), taken })?;
+    write(&path, &text)?;
+    notes::note(&format!("{client} uses vmcp now ({}); restart it", path.display()));
+    if !names.is_empty() {
+        notes::note(&format!(
+            "taken out, because vmcp serves them: {}; `vmcp connect {client} --undo` puts them back",
+            names.join(", ")
+        ));
+    }
+    if !others.is_empty() && !keep {
+        notes::note(&format!(
+            "still there: {}; `vmcp init --from {client} --merge` imports them, then connect again",
+            others.join(", ")
+        ));
+    }
+    for project in known_clients::project_files(client) {
+        notes::note(&format!("note: {} of this project may have servers too", project.display()));
+    }
+    if *http {
+        notes::note("`vmcp serve` must run while the client does");
+    }
+    Ok(Exit::Done)
+}
+
+fn undo(arguments: &Arguments, shape: &ClientShape) -> Result<Exit, CommandFailure> {
+    let client = &*arguments.client;
+    let Some(ConnectedClient { file, taken }) = record::of(client)? else {
+        return Err(CommandFailure::new(format!("{client} was not connected by `vmcp connect`"))
+            .exit(Exit::NothingFound));
+    };
+    let text = client_file::disconnect(&read(&file)?, shape.format, shape.place, NAME, &taken)
+        .map_err(|error| CommandFailure::new(format!("{}: {error}", file.display())))?;
+    write(&file, &text)?;
+    record::remove(client)?;
+    let names: Vec<_> = taken.iter().map(|server| server.name.as_str()).collect();
+    let back = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    notes::note(&format!("vmcp left {}; servers put back: {back}", file.display()));
+    Ok(Exit::Done)
+}
+
+/// Reads a file; an absent one is empty.
+fn read(path: &Path) -> Result<String, CommandFailure> {
+    match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+        read => read.map_err(|error| CommandFailure::new(format!("{}: {error}", path.display()))),
+    }
+}
+
+/// Replaces the client's file; a link stays a link.
+fn write(path: &Path, text: &str) -> Result<(), CommandFailure> {
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let folder = target.parent().map_or(Ok(()), std::fs::create_dir_all);
+    let written = folder.and_then(|()| write_private(&target, text));
+    written.map_err(|error| CommandFailure::new(format!("{}: {error}", path.display())))
+}
+
+fn not_edited(path: &Path, entry: &serde_json::Value, error: &str) -> CommandFailure {
+    CommandFailure::new(format!("{} is not edited: {error}", path.display()))
+        .remedy(format!("write it by hand, as `{NAME}`: {entry}"))
+}
+
+fn no_home() -> CommandFailure {
+    CommandFailure::new("there is no home folder").remedy("name the client's file with --file")
+}

@@ -1,0 +1,117 @@
+//! Entry of vmcp in the file of each client, in the client's own dialect.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use vmcp_client_files::client_file::ClientFormat;
+
+/// Way by which the client reaches vmcp.
+pub(super) enum Endpoint {
+    /// A program that the client starts, with the configuration file that it serves and the profile in it.
+    Command(PathBuf, PathBuf, Option<String>),
+    /// URL of a running server.
+    Url(String),
+}
+
+/// Format of a client's file, and the place and dialect of servers in it.
+pub(super) struct ClientShape {
+    pub(super) format: ClientFormat,
+    pub(super) place: &'static [&'static str],
+    dialect: Dialect,
+}
+
+#[derive(Clone, Copy)]
+enum Dialect {
+    /// `type` beside `command` or `url`: Claude Code, VS Code.
+    Typed,
+    /// `command` and `args`, or an address under this key.
+    Plain(&'static str),
+    /// Programs only: Claude Desktop.
+    CommandOnly,
+    Goose,
+    Opencode,
+}
+
+impl ClientShape {
+    /// Returns the shape of a known client's file.
+    pub(super) fn of(client: &str) -> Option<ClientShape> {
+        let json = |key: &'static [&'static str], dialect| (ClientFormat::Json, key, dialect);
+        let (format, place, dialect) = match client {
+            "claude" => json(&["mcpServers"], Dialect::Typed),
+            "claude-desktop" => json(&["mcpServers"], Dialect::CommandOnly),
+            "codex" => (ClientFormat::Toml, &["mcp_servers"][..], Dialect::Plain("url")),
+            "cursor" => json(&["mcpServers"], Dialect::Plain("url")),
+            "gemini" => json(&["mcpServers"], Dialect::Plain("httpUrl")),
+            "goose" => (ClientFormat::Yaml, &["extensions"][..], Dialect::Goose),
+            "opencode" => json(&["mcp"], Dialect::Opencode),
+            "vscode" => json(&["servers"], Dialect::Typed),
+            "windsurf" => json(&["mcpServers"], Dialect::Plain("serverUrl")),
+            "zed" => json(&["context_servers"], Dialect::Plain("url")),
+            _ => return None,
+        };
+        Some(ClientShape { format, place, dialect })
+    }
+
+    /// Returns the entry of vmcp.
+    pub(super) fn entry(&self, endpoint: &Endpoint) -> Result<Value, String> {
+        let (program, args) = match endpoint {
+            Endpoint::Url(url) => return self.address(url),
+            Endpoint::Command(program, config, profile) => {
+                let mut args = vec!["serve".to_owned(), "--stdio".to_owned()];
+                args.extend(["--config".to_owned(), config.display().to_string()]);
+                args.extend(profile.iter().flat_map(|name| ["--profile".to_owned(), name.clone()]));
+                (program.display().to_string(), json!(args))
+            }
+        };
+        Ok(match self.dialect {
+            Dialect::Typed => json!({ "type": "stdio", "command": program, "args": args }),
+            Dialect::Plain(_) | Dialect::CommandOnly => json!({ "command": program, "args": args }),
+            Dialect::Goose => json!({
+                "name": "vmcp", "type": "stdio", "enabled": true, "cmd": program, "args": args, "timeout": 300,
+            }),
+            Dialect::Opencode => {
+                let words =
+                    std::iter::once(json!(program)).chain(args.as_array().cloned().unwrap_or_default());
+                json!({ "type": "local", "command": words.collect::<Value>(), "enabled": true })
+            }
+        })
+    }
+
+    fn address(&self, url: &str) -> Result<Value, String> {
+        Ok(match self.dialect {
+            Dialect::Typed => json!({ "type": "http", "url": url }),
+            Dialect::Plain(key) => json!({ key: url }),
+            Dialect::CommandOnly => {
+                return Err("this client only starts programs; leave out --http".to_owned());
+            }
+            Dialect::Goose => json!({
+                "name": "vmcp", "type": "streamable_http", "enabled": true, "uri": url, "timeout": 300,
+            }),
+            Dialect::Opencode => json!({ "type": "remote", "url": url, "enabled": true }),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::clients::known_clients;
+
+    #[test]
+    fn every_known_client_can_be_connected_and_its_entry_is_recognized_as_vmcp() {
+        for client in known_clients::names() {
+            let shape = ClientShape::of(client).unwrap_or_else(|| panic!("{client}"));
+            let command =
+                Endpoint::Command("/usr/bin/vmcp".into(), "/me/vmcp.yaml".into(), Some("work".into()));
+            for endpoint in [command, Endpoint::Url("http://127.0.0.1:8080/mcp".to_owned())] {
+                let Ok(entry) = shape.entry(&endpoint) else {
+                    assert_eq!(client, "claude-desktop");
+                    continue;
+                };
+                let file = json!({ shape.place[0]: { "vmcp": entry, "own": { "command": "own" } } });
+                let imported = vmcp_client_files::import::import(&file.to_string(), client).unwrap();
+                assert_eq!(imported.backends, ["own"], "{client}: {:?}", imported.notes);
+            }
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Commands for a running server: status, logs, calls, metrics, diagnosis.
+
+pub(super) mod doctor;
+pub(super) mod follow;
+pub(super) mod metrics;
+pub(super) mod running;

@@ -1,0 +1,108 @@
+//! `vmcp logs` and `vmcp calls`: the latest lines and calls of the running server, and those to come.
+
+use std::time::Duration;
+
+use clap::Args;
+use clap_complete::ArgValueCandidates;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::cli::completions::candidates;
+use crate::cli::connection::{self, Connection, ServerOptions};
+use crate::cli::console::failure::{CommandFailure, Exit};
+use crate::cli::console::output;
+use crate::cli::console::paint::{Tone, paint};
+use crate::cli::options::GlobalOptions;
+use vmcp_engine::telemetry::recent::{RecentCall, RecentLine};
+
+/// Interval at which a follower asks for more.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// Characters of a time that are shown: hours, minutes, seconds and milliseconds.
+const CLOCK: std::ops::Range<usize> = 11..23;
+
+/// Selection of entries.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Arguments {
+    /// Only those of this backend
+    #[arg(add = ArgValueCandidates::new(candidates::backends))]
+    backend: Option<String>,
+    /// Go on with new ones until interrupted
+    #[arg(short, long)]
+    follow: bool,
+    /// Show at most this many of those that are there
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 100)]
+    lines: usize,
+    /// Write one JSON object a line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server_options: ServerOptions,
+}
+
+/// Entries of the server behind a number.
+#[derive(Deserialize)]
+struct Batch<T> {
+    next: u64,
+    entries: Vec<T>,
+}
+
+/// Runs `vmcp logs`.
+pub(in crate::cli) fn logs(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
+    show::<RecentLine>(arguments, global, "admin/logs", |line| {
+        let RecentLine { at, level, backend, text } = line;
+        let backend = backend.as_deref().map(|name| format!("{name}: ")).unwrap_or_default();
+        let level = match level.as_str() {
+            "ERROR" => paint(Tone::Bad, "ERROR"),
+            "WARN" => paint(Tone::Warning, "WARN "),
+            level => format!("{level:5}"),
+        };
+        format!("{} {level} {backend}{text}", clock(at))
+    })
+}
+
+/// Runs `vmcp calls`.
+pub(in crate::cli) fn calls(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
+    show::<RecentCall>(arguments, global, "admin/calls", |call| {
+        let RecentCall { at, via, method, backend, item, outcome, took_ms, bytes_in, bytes_out } = call;
+        let item = item.as_deref().or(via.as_deref()).unwrap_or(method);
+        let backend = backend.as_deref().unwrap_or("-");
+        format!(
+            "{} {outcome:10} {took_ms:8.1} ms {bytes_in:7} B in {bytes_out:8} B out  {backend}  {item}",
+            clock(at)
+        )
+    })
+}
+
+fn clock(at: &str) -> &str {
+    at.get(CLOCK).unwrap_or(at)
+}
+
+fn show<T: DeserializeOwned + serde::Serialize>(
+    arguments: Arguments,
+    global: &GlobalOptions,
+    path: &str,
+    human: impl Fn(&T) -> String,
+) -> Result<Exit, CommandFailure> {
+    let Arguments { backend, follow, lines, json, server_options } = arguments;
+    let filter = backend.map(|name| format!("&backend={name}")).unwrap_or_default();
+    connection::with_server(global, &server_options, async |connection: &Connection| {
+        let mut after = 0;
+        loop {
+            let batch: Batch<T> = connection.admin(&format!("{path}?after={after}{filter}")).await?;
+            let skip = if after == 0 { batch.entries.len().saturating_sub(lines) } else { 0 };
+            for entry in batch.entries.iter().skip(skip) {
+                if json {
+                    output::result(&serde_json::to_string(entry)?)?;
+                } else {
+                    output::painted(&human(entry))?;
+                }
+            }
+            // The first number may be 0 again and again: nothing has happened yet.
+            after = batch.next;
+            if !follow {
+                return Ok(if batch.entries.is_empty() { Exit::NothingFound } else { Exit::Done });
+            }
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+    })
+}

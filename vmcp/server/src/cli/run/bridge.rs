@@ -1,0 +1,204 @@
+//! `vmcp bridge`: serves one program that speaks MCP on its standard streams over HTTP, with its own names.
+
+mod install;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::json;
+use tokio_util::task::AbortOnDropHandle;
+use vmcp_config::{Backend, Config, Credentials, Isolation, KnownSecrets, Transport, normalize_name};
+
+use super::serve::{BACKEND_GRACE, THREAD_GRACE, announce_backends, serve_ports};
+use crate::cli::connection::duration;
+use crate::cli::console::failure::{CommandFailure, Exit};
+use crate::cli::options::{GlobalOptions, listen_address};
+use crate::cli::process::{StopSignals, pid1_reaper};
+use crate::config_file::source;
+use vmcp_edge::port::admin::Admin;
+use vmcp_edge::port::serve::Ports;
+use vmcp_edge::{DownstreamRouter, Edge};
+use vmcp_engine::engine::{Engine, Options, Storage};
+
+/// Fixed part of the configuration: names stay as they are, nothing is added, nothing is stored. Timeouts are
+/// long and the circuit breaker is off, because the callers of the bridge have their own.
+const BRIDGE_CONFIG: &str = "
+aggregation: { conflictResolution: passthrough }
+optimizer: { enabled: false }
+proxy: { toolTimeout: 24h, maxToolTimeout: 24h, refreshInterval: 1m, connectionTimeout: 2m }
+operational: { failureHandling: { circuitBreaker: { enabled: false } } }
+";
+const CLIENT_PORT: u16 = 8080;
+/// Interval at which the token file is polled.
+const TOKEN_POLL_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Serve a program that speaks MCP on its standard streams over HTTP
+///
+/// The program is served at http://ADDR:PORT/mcp in both eras of MCP, whichever it speaks itself, with its
+/// own name, instructions and definitions. It gets the whole environment of this process; its standard error
+/// is passed on. When it ends it is restarted with exponential backoff; meanwhile calls fail at once, /readyz
+/// of the admin port answers 503, and /admin/status says why.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(in crate::cli) struct Arguments {
+    /// Serve clients at this port of every address [default: port 8080 of 127.0.0.1]
+    #[arg(long)]
+    port: Option<u16>,
+    /// Serve clients at this address instead
+    #[arg(long, value_name = "ADDR:PORT", conflicts_with = "port", value_parser = listen_address)]
+    listen: Option<SocketAddr>,
+    /// Address of health, readiness, metrics and status
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9090", value_parser = listen_address)]
+    admin_listen: SocketAddr,
+    /// File with the bearer token for status; it may be replaced while the bridge runs. Without it, status is
+    /// served at loopback addresses only, because it shows the last lines that the program printed
+    #[arg(long, value_name = "FILE")]
+    admin_token_file: Option<PathBuf>,
+    /// Name of the program in logs and status [default: the name of its command]
+    #[arg(long)]
+    name: Option<String>,
+    /// Time after SIGTERM during which connections are still taken while /readyz already answers 503
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
+    shutdown_delay: Duration,
+    /// Time that calls in flight then have to end
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    drain_timeout: Duration,
+    /// Copy this executable to DIR/vmcp and exit, for an init container whose image has no shell
+    #[arg(long, value_name = "DIR", exclusive = true)]
+    install: Option<PathBuf>,
+    /// Clients that share a process of the program [default: session if it speaks the older era of MCP]
+    #[arg(long, value_name = "shared|principal|session", value_parser = isolation)]
+    isolation: Option<Isolation>,
+    /// Processes that clients may have for themselves; one more ends the longest idle one [default: 64]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    max_sessions: Option<u32>,
+    /// Processes kept ready for the next clients while sessions are opened one after the other
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=16))]
+    warm_sessions: u32,
+    /// The program and its arguments
+    #[arg(last = true, value_name = "COMMAND", required_unless_present = "install")]
+    command: Vec<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  vmcp bridge -- uvx mcp-server-time
+  vmcp bridge --port 8080 --admin-listen 0.0.0.0:9090 -- npx -y @modelcontextprotocol/server-everything
+  vmcp bridge --install /shared";
+
+/// Runs the command.
+pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
+    if let Some(folder) = &arguments.install {
+        install::into(folder)?;
+        return Ok(Exit::Done);
+    }
+    pid1_reaper::run_as_child()?;
+    let config = configuration(&arguments)?;
+    let telemetry = global.start_telemetry(&config)?;
+    let runtime = tokio::runtime::Runtime::new()?;
+    let outcome = runtime.block_on(serve(arguments, config));
+    runtime.shutdown_timeout(THREAD_GRACE);
+    telemetry.flush();
+    outcome.map(|()| Exit::Done)
+}
+
+fn isolation(text: &str) -> Result<Isolation, String> {
+    match text {
+        "shared" => Ok(Isolation::Shared),
+        "principal" => Ok(Isolation::Principal),
+        "session" => Ok(Isolation::Session),
+        _ => Err("choose `shared`, `principal` or `session`".to_owned()),
+    }
+}
+
+fn configuration(arguments: &Arguments) -> Result<Config, CommandFailure> {
+    let Arguments { port, listen, admin_listen, admin_token_file, name, command, .. } = arguments;
+    let Arguments { isolation, max_sessions, warm_sessions, .. } = arguments;
+    let (program, args) = command.split_first().map_or(("", &[][..]), |(program, args)| (program, args));
+    let tokens = admin_token_file.iter().map(|file| format!("${{file:{}}}", file.display()));
+    let settings = format!("{BRIDGE_CONFIG}server: {{ adminTokens: {} }}", json!(tokens.collect::<Vec<_>>()));
+    let files = |path: &str| source::read_file(Path::new(path));
+    let mut config = vmcp_config::load_with_files(&settings, "vmcp bridge", &|_| None, &files)?.config;
+    let name = name.clone().unwrap_or_else(|| {
+        let stem = Path::new(program).file_stem().unwrap_or_default().to_string_lossy();
+        normalize_name(&stem).unwrap_or_else(|| "server".to_owned())
+    });
+    let server = &mut config.server;
+    server.listen = listen.unwrap_or_else(|| match port {
+        Some(port) => (Ipv6Addr::UNSPECIFIED, *port).into(),
+        None => (Ipv4Addr::LOCALHOST, CLIENT_PORT).into(),
+    });
+    server.admin_listen = *admin_listen;
+    server.shutdown_delay = arguments.shutdown_delay;
+    server.drain_timeout = arguments.drain_timeout;
+    // The program is all there is to serve, so restarting it never ends.
+    config.proxy.max_connection_retries = u32::MAX;
+    let transport = Transport::Stdio {
+        command: program.to_owned(),
+        args: args.to_vec(),
+        // `Options::bridge` passes the whole environment on.
+        env: BTreeMap::new(),
+        cwd: None,
+        inherit_env: Vec::new(),
+        idle_timeout: None,
+    };
+    config.backends.push(Backend {
+        name: name.into(),
+        known_secrets: KnownSecrets::of(&transport, KnownSecrets::of_environment()),
+        transport,
+        enabled: true,
+        timeout: None,
+        connection_timeout: None,
+        ca_bundle_path: None,
+        preconnect: true,
+        isolation: *isolation,
+        protocol_era: vmcp_config::ProtocolEra::Auto,
+        max_sessions: *max_sessions,
+        warm_sessions: *warm_sessions,
+        credentials: Credentials::None,
+        passthrough_headers: BTreeSet::new(),
+    });
+    Ok(config)
+}
+
+/// Applies a replaced token of the admin port. A file without a valid token is logged, and the token before
+/// it stays in force.
+async fn follow_admin_token(arguments: Arguments, mut in_force: Config, engine: Engine) {
+    while arguments.admin_token_file.is_some() {
+        tokio::time::sleep(TOKEN_POLL_INTERVAL).await;
+        match configuration(&arguments) {
+            Ok(config) if config == in_force => {}
+            Ok(config) => {
+                engine.apply(config.clone()).await;
+                in_force = config;
+                tracing::info!("the token of the admin port was replaced");
+            }
+            Err(failure) => tracing::warn!("{}", failure.message()),
+        }
+    }
+}
+
+async fn serve(arguments: Arguments, config: Config) -> Result<(), CommandFailure> {
+    let server = config.server.clone();
+    let mut options =
+        Options { storage: Storage::Memory, embed: false, cached: false, bridge: true, ..Options::default() };
+    let router = DownstreamRouter::new(&options.metrics);
+    options.downstream = Some(router.clone());
+    let engine = Engine::start(config.clone(), options).await?;
+    let edge = Edge::new(engine.clone(), router)?;
+    let admin = Admin::new(engine.clone(), None);
+    let _follower =
+        AbortOnDropHandle::new(tokio::spawn(follow_admin_token(arguments, config, engine.clone())));
+    let _announcer = AbortOnDropHandle::new(tokio::spawn(announce_backends(engine.clone())));
+    let announce = |ports: &Ports| {
+        let (mcp, admin) = (format!("http://{}/mcp", ports.client), format!("http://{}", ports.admin));
+        tracing::info!(mcp, admin, version = env!("CARGO_PKG_VERSION"), "serving");
+    };
+    let outcome = serve_ports(edge, &admin, &server, StopSignals::listen()?, announce).await;
+    engine.shutdown(BACKEND_GRACE).await;
+    tracing::info!("stopped");
+    outcome
+}

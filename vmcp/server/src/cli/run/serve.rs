@@ -1,0 +1,344 @@
+//! `vmcp serve`: runs the server until a signal, or until standard input ends.
+
+mod detach;
+mod served;
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use tokio_util::task::AbortOnDropHandle;
+use vmcp_backend::{BackendState, BackendStatus, SERVED_VARIABLE};
+use vmcp_config::{Config, Server};
+use vmcp_egress::Proxies;
+
+use crate::cli::console::failure::{CommandFailure, Exit};
+use crate::cli::console::{notes, output};
+use crate::cli::options::{ConfigFile, GlobalOptions, listen_address};
+use crate::cli::process::{StopSignals, orphan_reaper, pid1_reaper};
+use crate::cli::running_server::local_socket::{self, LocalSocket};
+use crate::cli::running_server::{RunningServer, StateFile};
+use crate::config_file::reference_lookup::ReferenceLookup;
+use crate::config_file::watch::ConfigWatch;
+use vmcp_edge::port::admin::port::AdminPort;
+use vmcp_edge::port::admin::{self, Admin};
+use vmcp_edge::port::serve::{Ports, dual_stack};
+use vmcp_edge::transport::stdio;
+use vmcp_edge::{DownstreamRouter, Edge};
+use vmcp_engine::access::identity::Principal;
+use vmcp_engine::engine::{Engine, Options};
+use vmcp_engine::telemetry::audit::{AuditTrail, ConsoleStream};
+use vmcp_engine::telemetry::calls::CallObserver;
+use vmcp_engine::telemetry::metrics::Metrics;
+use vmcp_engine::telemetry::recent::RecentCalls;
+
+/// Time that backends have to stop after the last request has ended; those still running are killed.
+pub(in crate::cli) const BACKEND_GRACE: Duration = Duration::from_secs(5);
+/// Time that blocked threads have to end, such as a read of standard input; they hold nothing that matters.
+pub(in crate::cli) const THREAD_GRACE: Duration = Duration::from_millis(100);
+/// Interval at which backends are polled until all have settled.
+const BACKEND_POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Serve all backends at one URL
+///
+/// Clients reach MCP at http://ADDR:PORT/mcp, in both of its eras. Health, readiness, metrics and status are
+/// on the admin port. Edits to the configuration file apply while it runs. The first SIGTERM or SIGINT shuts
+/// down gracefully: requests in flight may end; a second one ends the process at once.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(in crate::cli) struct Arguments {
+    /// Address for clients; overrides server.listen
+    #[arg(long, value_name = "ADDR:PORT", env = "VMCP_LISTEN", value_parser = listen_address)]
+    listen: Option<SocketAddr>,
+    /// Address for operators; overrides server.adminListen
+    #[arg(long, value_name = "ADDR:PORT", env = "VMCP_ADMIN_LISTEN", value_parser = listen_address)]
+    admin_listen: Option<SocketAddr>,
+    /// Serve one client on standard input and output instead of a port
+    #[arg(long, conflicts_with = "listen")]
+    stdio: bool,
+    /// Serve only this part of the configuration, one of `profiles`, to the client on standard input
+    #[arg(long, value_name = "NAME", requires = "stdio")]
+    profile: Option<String>,
+    /// Serve in the background; the log goes to a file. `vmcp status`, `logs` and `stop` are for it
+    #[arg(long, conflicts_with_all = ["stdio", "print_config"])]
+    detach: bool,
+    /// Print the configuration in force, with defaults filled in and secrets masked, and exit
+    #[arg(long)]
+    print_config: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  vmcp serve
+  vmcp serve --config team.yaml --listen 127.0.0.1:8000
+  claude mcp add --transport http vmcp http://127.0.0.1:8080/mcp
+  claude mcp add vmcp -- vmcp serve --stdio --config /path/to/vmcp.yaml";
+
+/// Runs the command.
+pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
+    pid1_reaper::run_as_child()?;
+    let file = global.load()?;
+    if arguments.detach {
+        return detach::start(&file.path);
+    }
+    detach::leave_terminal();
+    if arguments.print_config {
+        output::result(file.config.effective_yaml())?;
+        return Ok(Exit::Done);
+    }
+    let telemetry = global.start_telemetry(&file.config)?;
+    let runtime = tokio::runtime::Runtime::new()?;
+    let lookup = global.reference_lookup();
+    let outcome = runtime.block_on(serve(arguments, file, lookup, global.person_reads_logs()));
+    // A thread that is blocked on standard input would keep the process alive.
+    runtime.shutdown_timeout(THREAD_GRACE);
+    telemetry.flush();
+    outcome.map(|()| Exit::Done)
+}
+
+/// Logs the proxies of outgoing requests, without credentials.
+fn log_proxies(proxies: &Proxies) {
+    for (scheme, proxy) in proxies.shown() {
+        tracing::info!(scheme, proxy, "outgoing requests go through a proxy, but for hosts of NO_PROXY");
+    }
+    for variable in proxies.unusable() {
+        tracing::warn!(variable, "not the URL of a proxy (http, https, socks5), and ignored");
+    }
+}
+
+async fn serve(
+    arguments: Arguments,
+    file: ConfigFile,
+    lookup: ReferenceLookup,
+    people: bool,
+) -> Result<(), CommandFailure> {
+    let Arguments { listen, admin_listen, stdio, profile, detach: _, print_config: _ } = arguments;
+    let ConfigFile { path, source, config, warnings } = file;
+    for warning in warnings {
+        tracing::warn!("{}", warning.render(&path.display().to_string()));
+    }
+    log_proxies(&Proxies::of_environment());
+    let profile = profile.map(|name| profile_of(&config, &name)).transpose()?;
+    let mut server = config.server.clone();
+    server.listen = listen.unwrap_or(server.listen);
+    server.admin_listen = admin_listen.unwrap_or(server.admin_listen);
+
+    let own_digest = served::digest_of(&path);
+    served::refuse_loop(&own_digest, std::env::var(SERVED_VARIABLE).ok().as_deref())?;
+    let calls = Arc::new(RecentCalls::default());
+    let metrics = Arc::<Metrics>::default();
+    let console = if stdio { ConsoleStream::Stderr } else { ConsoleStream::Stdout };
+    let audit = Arc::new(AuditTrail::new(console, Arc::clone(&metrics)));
+    audit.apply(config.audit.as_ref());
+    let observers: Vec<Arc<dyn CallObserver>> = vec![Arc::clone(&calls) as _, Arc::clone(&audit) as _];
+    let mut options = Options {
+        orphan_guard: orphan_reaper::guard(),
+        served: Some(own_digest.into()),
+        observers,
+        metrics,
+        ..Options::default()
+    };
+    let router = DownstreamRouter::new(&options.metrics);
+    options.downstream = Some(router.clone());
+    let engine = Engine::start(config.clone(), options).await?;
+    let edge = Edge::new(engine.clone(), router)?;
+    let watch = ConfigWatch::start(path.clone(), source, lookup, engine.clone());
+    let admin = Admin::with_calls(engine.clone(), Some(watch.status()), calls);
+    let _audit =
+        AbortOnDropHandle::new(tokio::spawn(follow_audit_settings(engine.clone(), Arc::clone(&audit))));
+    let _announcer = AbortOnDropHandle::new(tokio::spawn(announce_backends(engine.clone())));
+    let stop = StopSignals::listen()?;
+    let outcome = if stdio {
+        tracing::info!(config = %path.display(), "serving MCP on standard input and output");
+        let _local = serve_locally(&path, admin.clone());
+        let client = Principal { profile, ..Principal::default() };
+        serve_stdio(&edge, client, &admin, admin_listen, stop).await
+    } else {
+        let mut state = None;
+        let announce = |ports: &Ports| {
+            let tls = server.tls.is_some();
+            let running =
+                RunningServer { pid: std::process::id(), mcp: ports.client, tls, admin: ports.admin };
+            state = StateFile::write(&path, &running);
+            announce_ports(&running, &path.display().to_string(), people);
+        };
+        let outcome = serve_ports(edge, &admin, &server, stop, announce).await;
+        drop(state);
+        let holds_port = |it: &RunningServer| it.mcp == server.listen || it.admin == server.admin_listen;
+        outcome.map_err(|failure| match RunningServer::of(&path).filter(holds_port) {
+            Some(running) => failure.remedy(format!(
+                "process {} serves this configuration already: `vmcp status` shows it, `vmcp stop` ends it",
+                running.pid
+            )),
+            None => failure,
+        })
+    };
+    engine.shutdown(BACKEND_GRACE).await;
+    audit.apply(None);
+    tracing::info!("stopped");
+    outcome
+}
+
+/// Returns the name of a profile of the configuration.
+pub(in crate::cli) fn profile_of(config: &Config, name: &str) -> Result<Arc<str>, CommandFailure> {
+    config.profiles.get_key_value(name).map(|(name, _)| Arc::clone(name)).ok_or_else(|| {
+        let known: Vec<_> = config.profiles.keys().map(AsRef::as_ref).collect();
+        let remedy = if known.is_empty() {
+            "add it to `profiles` of the configuration file".to_owned()
+        } else {
+            format!("there are {}", known.join(", "))
+        };
+        CommandFailure::new(format!("no profile is called `{name}`")).exit(Exit::NothingFound).remedy(remedy)
+    })
+}
+
+/// Keeps the audit trail to the configuration in force.
+async fn follow_audit_settings(engine: Engine, audit: Arc<AuditTrail>) {
+    let mut configurations = engine.configurations();
+    while configurations.changed().await.is_ok() {
+        let (config, audit) = (Arc::clone(&engine.snapshot().config), Arc::clone(&audit));
+        // Waits until the file before is written.
+        let _ = tokio::task::spawn_blocking(move || audit.apply(config.audit.as_ref())).await;
+    }
+}
+
+/// Serves until a signal; then drains: requests in flight have `server.drainTimeout` to end.
+pub(in crate::cli) async fn serve_ports(
+    edge: Arc<Edge>,
+    admin: &Admin,
+    server: &Server,
+    stop: StopSignals,
+    announce: impl FnOnce(&Ports),
+) -> Result<(), CommandFailure> {
+    let engine = edge.engine().clone();
+    let ports = Ports::open(edge, admin.clone(), server).await.map_err(|error| {
+        CommandFailure::new(error.to_string())
+            .remedy("stop whatever listens there, or choose another port with --listen and --admin-listen")
+    })?;
+    announce(&ports);
+    stop.wait().await;
+    admin.draining();
+    // For `shutdownDelay`, new connections are still served: load balancers notice later than this process
+    // that it is not ready any more.
+    tokio::time::sleep(engine.snapshot().config.server.shutdown_delay).await;
+    if !ports.drain(drain_timeout(&engine)).await {
+        tracing::warn!("some requests did not end in time (server.drainTimeout)");
+    }
+    Ok(())
+}
+
+/// Serves one client on standard streams until standard input ends, or until a signal.
+async fn serve_stdio(
+    edge: &Arc<Edge>,
+    client: Principal,
+    admin: &Admin,
+    admin_listen: Option<SocketAddr>,
+    stop: StopSignals,
+) -> Result<(), CommandFailure> {
+    let _operators = match admin_listen {
+        Some(address) => Some(serve_admin(address, admin.clone(), edge.engine()).await?),
+        None => None,
+    };
+    let serving = stdio::serve(Arc::clone(edge), client, tokio::io::stdin(), tokio::io::stdout());
+    let mut serving = std::pin::pin!(serving);
+    tokio::select! {
+        ended = &mut serving => {
+            return ended.map_err(|error| CommandFailure::of_pipe("standard input or output", &error));
+        }
+        () = stop.wait() => {}
+    }
+    admin.draining();
+    edge.close();
+    if tokio::time::timeout(drain_timeout(edge.engine()), serving).await.is_err() {
+        tracing::warn!("some requests did not end in time (server.drainTimeout)");
+    }
+    Ok(())
+}
+
+fn drain_timeout(engine: &Engine) -> Duration {
+    engine.snapshot().config.server.drain_timeout
+}
+
+/// Serves commands of this user at a socket, until the returned values are dropped.
+fn serve_locally(config: &Path, admin: Admin) -> Option<(LocalSocket, AbortOnDropHandle<()>)> {
+    let (listener, socket) = local_socket::listen(config)?;
+    let serving = axum::serve(listener, admin::local_routes(admin));
+    let task = tokio::spawn(async move {
+        if let Err(error) = serving.await {
+            tracing::debug!(%error, "the local socket is closed");
+        }
+    });
+    Some((socket, AbortOnDropHandle::new(task)))
+}
+
+/// Serves the admin port alone, until the result is dropped.
+async fn serve_admin(
+    address: SocketAddr,
+    admin: Admin,
+    engine: &Engine,
+) -> Result<AdminPort, CommandFailure> {
+    let failed = |error: std::io::Error| {
+        CommandFailure::new(format!("cannot listen on {address}: {error}"))
+            .remedy("choose another port with --admin-listen")
+    };
+    let listener = dual_stack::bind(address).await.map_err(failed)?;
+    AdminPort::start(listener, address, admin, &engine.snapshot().config.server).map_err(failed)
+}
+
+fn announce_ports(running: &RunningServer, config: &str, people: bool) {
+    let (mcp, admin) = (running.url(), format!("http://{}", running.admin));
+    if people {
+        notes::note(&format!(
+            "\n  vmcp {}\n  MCP            {mcp}\n  admin          {admin}/admin/status\n  configuration  {config} (edits apply while it runs, but for a few settings)\n  \
+             Claude Code    claude mcp add --transport http vmcp {mcp}\n",
+            env!("CARGO_PKG_VERSION"),
+        ));
+    } else {
+        tracing::info!(mcp, admin, config, version = env!("CARGO_PKG_VERSION"), "serving");
+    }
+}
+
+/// Logs once for each backend that it is up, down or known from the cache, until all have settled.
+pub(in crate::cli) async fn announce_backends(engine: Engine) {
+    let mut said: Vec<String> = Vec::new();
+    loop {
+        // Asked before the states are read, so that the last round sees the final states.
+        let settled = tokio::time::timeout(BACKEND_POLL_INTERVAL, engine.settled()).await.is_ok();
+        for status in engine.backend_status() {
+            if !said.contains(&status.name) && announce(&status, settled) {
+                said.push(status.name);
+            }
+        }
+        if settled {
+            break;
+        }
+        tokio::time::sleep(BACKEND_POLL_INTERVAL).await;
+    }
+}
+
+/// Logs the state of a backend; returns true if the state was worth a line.
+fn announce(status: &BackendStatus, settled: bool) -> bool {
+    let BackendStatus { name, transport, state, revision, tools, last_error, .. } = status;
+    match state {
+        BackendState::Connected => {
+            let revision = revision.as_deref().unwrap_or_default();
+            tracing::info!(backend = name, transport, revision, tools, "backend is up");
+        }
+        BackendState::Failed => {
+            let error = last_error.as_deref().unwrap_or("no reason given");
+            tracing::warn!(backend = name, transport, error, "backend is down; the others are served");
+        }
+        BackendState::Configured if settled && tools.is_some_and(|tools| tools > 0) => {
+            tracing::info!(
+                backend = name,
+                transport,
+                tools,
+                "backend is known from the cache; it is listed again soon"
+            );
+        }
+        BackendState::Configured | BackendState::Connecting => return false,
+    }
+    true
+}

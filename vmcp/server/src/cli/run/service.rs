@@ -1,0 +1,203 @@
+//! `vmcp service`: keeps `vmcp serve` running as a service of this user: systemd on Linux, launchd on macOS.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::{Args, Subcommand};
+
+use crate::cli::console::failure::{CommandFailure, Exit};
+use crate::cli::console::{notes, output};
+use crate::cli::options::GlobalOptions;
+use crate::config_file::secret_store::write_private;
+use vmcp_engine::folders;
+
+/// Name of the systemd unit.
+const UNIT: &str = "vmcp.service";
+/// Label of the launchd agent.
+const LABEL: &str = "dev.vmcp.server";
+
+/// Keep `vmcp serve` running as a service of this user
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  vmcp service install                # starts now, and at each login
+  vmcp service install --print        # only shows the file
+  vmcp service uninstall")]
+pub(in crate::cli) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Write the service file (systemd on Linux, launchd on macOS) and start it
+    Install {
+        /// Print the file instead of writing it
+        #[arg(long)]
+        print: bool,
+        /// Write the file and leave the rest to you
+        #[arg(long)]
+        no_start: bool,
+    },
+    /// Stop the service and remove its file
+    Uninstall,
+}
+
+/// Service manager of this system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Manager {
+    Systemd,
+    Launchd,
+}
+
+impl Manager {
+    fn here() -> Manager {
+        if cfg!(target_os = "macos") { Manager::Launchd } else { Manager::Systemd }
+    }
+
+    fn file(self, home: &Path, config_home: Option<&Path>) -> PathBuf {
+        match self {
+            Manager::Systemd => config_home
+                .map_or_else(|| home.join(".config"), Path::to_owned)
+                .join("systemd/user")
+                .join(UNIT),
+            Manager::Launchd => home.join("Library/LaunchAgents").join(format!("{LABEL}.plist")),
+        }
+    }
+
+    fn text(self, program: &Path, config: &Path) -> String {
+        let (program, config) = (program.display().to_string(), config.display().to_string());
+        // Programs of nvm, pyenv and uv are found by the PATH of this shell, not by that of the service.
+        let path = std::env::var("PATH").unwrap_or_default();
+        match self {
+            Manager::Systemd => format!(
+                "[Unit]\nDescription=vmcp: many MCP servers behind one endpoint\n\n\
+                 [Service]\nExecStart={} serve --config {}\nEnvironment={}\nRestart=on-failure\n\n\
+                 [Install]\nWantedBy=default.target\n",
+                systemd(&program),
+                systemd(&config),
+                systemd(&format!("PATH={path}"))
+            ),
+            Manager::Launchd => format!(
+                "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<plist version=\"1.0\"><dict>\n\
+                 <key>Label</key><string>{LABEL}</string>\n<key>ProgramArguments</key><array>\
+                 <string>{}</string><string>serve</string><string>--config</string><string>{}</string></array>\n\
+                 <key>EnvironmentVariables</key><dict><key>PATH</key><string>{}</string></dict>\n\
+                 <key>RunAtLoad</key><true/>\n<key>KeepAlive</key><dict><key>SuccessfulExit</key><false/></dict>\n\
+                 </dict></plist>\n",
+                xml(&program),
+                xml(&config),
+                xml(&path)
+            ),
+        }
+    }
+
+    fn start_commands(self, file: &str) -> Vec<Vec<&str>> {
+        match self {
+            Manager::Systemd => vec![
+                vec!["systemctl", "--user", "daemon-reload"],
+                vec!["systemctl", "--user", "enable", "--now", UNIT],
+            ],
+            Manager::Launchd => vec![vec!["launchctl", "load", "-w", file]],
+        }
+    }
+
+    fn stop_command(self, file: &str) -> Vec<&str> {
+        match self {
+            Manager::Systemd => vec!["systemctl", "--user", "disable", "--now", UNIT],
+            Manager::Launchd => vec!["launchctl", "unload", "-w", file],
+        }
+    }
+}
+
+/// Quotes a word of a unit file: `%` and `$` begin specifiers and variables there.
+fn systemd(word: &str) -> String {
+    let escaped = word.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$");
+    format!("\"{escaped}\"")
+}
+
+fn xml(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// Runs the command.
+pub(in crate::cli) fn run(arguments: &Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
+    let manager = Manager::here();
+    let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = folders::home_dir().ok_or_else(|| CommandFailure::new("there is no home folder"))?;
+    let file = manager.file(&home, folder("XDG_CONFIG_HOME").as_deref());
+    let shown = file.display().to_string();
+    match arguments.action {
+        Action::Install { print, no_start } => {
+            // A file with mistakes would be started again and again.
+            let config = global.load()?.path.canonicalize()?;
+            let text = manager.text(&std::env::current_exe()?, &config);
+            if print {
+                output::result(&text)?;
+                return Ok(Exit::Done);
+            }
+            if let Some(folder) = file.parent() {
+                std::fs::create_dir_all(folder)?;
+            }
+            write_private(&file, &text)?;
+            notes::note(&format!("wrote {shown}"));
+            let commands = manager.start_commands(&shown);
+            for command in &commands {
+                if no_start {
+                    notes::note(&format!("  then: {}", command.join(" ")));
+                } else {
+                    execute(command)?;
+                }
+            }
+            if !no_start {
+                notes::note("vmcp runs, and starts at each login; `vmcp status` shows it");
+            }
+        }
+        Action::Uninstall => {
+            if !file.exists() {
+                return Err(CommandFailure::new(format!("there is no {shown}")).exit(Exit::NothingFound));
+            }
+            let stopped = execute(&manager.stop_command(&shown));
+            std::fs::remove_file(&file)?;
+            stopped?;
+            notes::note(&format!("removed {shown}"));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn execute(words: &[&str]) -> Result<(), CommandFailure> {
+    let line = words.join(" ");
+    let Some((program, args)) = words.split_first() else { return Ok(()) };
+    let failed = |reason: String| CommandFailure::new(format!("`{line}` failed: {reason}"));
+    let output = Command::new(program).args(args).output().map_err(|error| failed(error.to_string()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odd_paths_stay_one_word() {
+        let (program, config) =
+            (Path::new("/opt/my \"tools\"/vmcp"), Path::new("/home/50%/$a & b/vmcp.yaml"));
+        let unit = Manager::Systemd.text(program, config);
+        let line = r#"ExecStart="/opt/my \"tools\"/vmcp" serve --config "/home/50%%/$$a & b/vmcp.yaml""#;
+        assert!(unit.lines().any(|found| found == line), "{unit}");
+        let agent = Manager::Launchd.text(program, config);
+        assert!(agent.contains("<string>/home/50%/$a &amp; b/vmcp.yaml</string>"), "{agent}");
+    }
+
+    #[test]
+    fn files_lie_where_their_managers_look() {
+        let home = Path::new("/me");
+        let unit = Manager::Systemd.file(home, None);
+        assert_eq!(unit, Path::new("/me/.config/systemd/user/vmcp.service"));
+        let agent = Manager::Launchd.file(home, Some(Path::new("/elsewhere")));
+        assert_eq!(agent, Path::new("/me/Library/LaunchAgents/dev.vmcp.server.plist"));
+    }
+}

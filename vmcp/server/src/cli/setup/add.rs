@@ -1,0 +1,54 @@
+//! `vmcp add`: adds a backend to the configuration file, or a server to a cluster.
+
+use clap::Args;
+use vmcp_config::is_backend_name;
+
+use super::config_edit;
+use super::kubernetes::{self, AddToCluster, ClusterArguments};
+use super::server_arguments::ServerArguments;
+use crate::cli::console::failure::{CommandFailure, Exit};
+use crate::cli::console::notes;
+use crate::cli::options::GlobalOptions;
+
+/// Add a backend to the configuration file, or with --kubernetes to a cluster
+///
+/// Comments in the file stay. Secrets in the arguments go to `.env` beside the file. A running server takes
+/// the backend at once.
+///
+/// With --kubernetes it becomes an MCPServer (a program, in an image) or an MCPServerEntry (an address), and
+/// every value of --env and --header goes into a Secret, which is deleted with it.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  vmcp add time -- uvx mcp-server-time
+  vmcp add github https://api.githubcopilot.com/mcp/ --header \"Authorization: Bearer $TOKEN\"
+  vmcp add db --env DATABASE_URI=postgresql://me:secret@localhost/x -- npx -y some-server
+  vmcp add search --kubernetes --image node:22-alpine --env API_KEY=\"$API_KEY\" -- npx -y some-server")]
+pub(in crate::cli) struct Arguments {
+    /// Name of the backend, which is also the prefix of its tools
+    name: String,
+    #[command(flatten)]
+    server: ServerArguments,
+    #[command(flatten)]
+    cluster: ClusterArguments,
+    #[command(flatten)]
+    in_cluster: AddToCluster,
+}
+
+/// Runs the command.
+pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
+    let Arguments { name, server, cluster, in_cluster } = arguments;
+    if cluster.kubernetes {
+        return kubernetes::add(&name, server, &cluster, in_cluster, global);
+    }
+    if !is_backend_name(&name) {
+        return Err(CommandFailure::new(format!("`{name}` is not a backend name"))
+            .exit(Exit::Usage)
+            .remedy("use lower-case letters, digits, `-`, `_` and `.`, at most 63"));
+    }
+    let path = global.config_path()?;
+    let imported = server.import(&name)?;
+    config_edit::append(&path, &imported)?;
+    notes::note(&format!("added {name} to {}; `vmcp backends` shows its state", path.display()));
+    Ok(Exit::Done)
+}
