@@ -43,18 +43,18 @@ ARG MODEL_SOURCE=auto
 ARG MODEL=all-MiniLM-L6-v2
 RUN XDG_CACHE_HOME=/model /out/vmcp model pull "$MODEL" --from "$MODEL_SOURCE"
 
-FROM ${RUNTIME_IMAGE} AS operator
-COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
-COPY --from=build /out/vmcp-operator /vmcp-operator
-USER 65532:65532
-ENTRYPOINT ["/vmcp-operator"]
-
 FROM ${RUNTIME_IMAGE} AS vmcp
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/vmcp /vmcp
 USER 65532:65532
 ENTRYPOINT ["/vmcp"]
 CMD ["serve", "--config", "/etc/vmcp/config/vmcp.yaml"]
+
+# On the image of the server, whose layers nodes have anyway: the operator checks policies by `/vmcp`.
+FROM vmcp AS operator
+COPY --from=build /out/vmcp-operator /vmcp-operator
+ENTRYPOINT ["/vmcp-operator"]
+CMD []
 
 FROM vmcp AS vmcp-with-model
 # Where vmcp looks for the model; it need not be writable.

@@ -15,13 +15,13 @@ mod tool_configs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use vmcp_config::{Config, SETTINGS_AT_START};
+use vmcp_config::{Config, ReferenceSources, SETTINGS_AT_START};
 
 use self::document::Document;
 pub use self::pod_layout::{
     ADMIN_PORT, ADMIN_TOKEN, CACHE_DIR, CLIENT_PORT, METRICS_TOKEN, POD_IP_VARIABLE, SECRETS_DIR, SESSION_KEY,
 };
-pub use self::referenced_objects::{Backend, EmbeddingService, HeaderValue, ReferencedObjects};
+pub use self::referenced_objects::{Backend, EmbeddingService, HeaderValue, PolicyCheck, ReferencedObjects};
 use self::secret_files::SecretFiles;
 pub(crate) use self::secret_files::escape;
 use crate::fields::references::SecretKeyReference;
@@ -141,7 +141,13 @@ impl Validated {
             let remedy = "report this as a mistake of the operator";
             return Err(Invalid(vec![Problem::new("spec", "cannot be written as YAML", remedy)]));
         };
-        match vmcp_config::load_with_files(&text, "vmcp.yaml", &|_| None, &secret_files::placeholder) {
+        let none = &|_: &str| Err("no stored secrets are read here".to_owned());
+        let sources =
+            ReferenceSources { variables: &|_| None, files: &secret_files::placeholder, secrets: none };
+        let check = |config: &Config| {
+            config.authz.iter().flat_map(|authz| (referenced.policies.0)(authz)).collect::<Vec<_>>()
+        };
+        match vmcp_config::load_from(&text, "vmcp.yaml", sources, &check) {
             Ok(loaded) => {
                 warnings.extend(
                     loaded

@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use vmcp_config::{EmbeddingProvider, Exposure, Isolation, ProtocolEra};
+use vmcp_config::{Authz, EmbeddingProvider, Exposure, Finding, Isolation, Problem, ProtocolEra};
 use vmcp_crds::fields::references::SecretKeyReference;
-use vmcp_crds::lower::{Backend, EmbeddingService, HeaderValue, Lowered, ReferencedObjects};
+use vmcp_crds::lower::{Backend, EmbeddingService, HeaderValue, Lowered, PolicyCheck, ReferencedObjects};
 use vmcp_crds::mcp_server_entry::RemoteTransport;
 use vmcp_crds::virtual_mcp_server::{EmbeddingSource, TeiService};
 use vmcp_crds::{EmbeddingServerSpec, Invalid, MCPAuthzConfigSpec, MCPTelemetryConfigSpec, VirtualMCPServer};
@@ -313,7 +313,7 @@ fn policies_arrive_from_every_place_and_a_missing_one_leaves_no_server_open() {
     for (key, value) in &places {
         let lowered = lower(&json!({ "incomingAuth": { *key: value } }), &around).unwrap();
         let authz = lowered.config.authz.unwrap();
-        assert_eq!((&*authz.server_name, authz.policies.num_of_policies()), ("x", 1), "{key}");
+        assert_eq!((&*authz.server_name, authz.policies.len()), ("x", 1), "{key}");
         assert_eq!(authz.group_claims[0], "teams", "{key}");
     }
     let refusal = |incoming: Value, around: &ReferencedObjects<'_>| {
@@ -329,8 +329,17 @@ fn policies_arrive_from_every_place_and_a_missing_one_leaves_no_server_open() {
     assert!(both.contains("in several places"), "{both}");
     let wrong =
         json!({ "type": "inline", "inline": { "policies": ["permit(principal action, resource);"] } });
-    let wrong = refusal(json!({ "authzConfig": wrong }), &around);
-    let place = "spec.incomingAuth.authzConfig.inline.policies[0]: line 1, column ";
+    let mistake = |authz: &Authz| {
+        let place = "incomingAuth.authz.policies[0]";
+        let has_comma = authz.policies[0].contains("principal, ");
+        let mistake = Finding::Mistake(Problem::new(place, "line 1, column 18: no comma", "write it"));
+        if has_comma { Vec::new() } else { vec![mistake] }
+    };
+    let wrong = refusal(
+        json!({ "authzConfig": wrong }),
+        &ReferencedObjects { policies: PolicyCheck(&mistake), ..ReferencedObjects::default() },
+    );
+    let place = "spec.incomingAuth.authzConfig.inline.policies[0]: line 1, column 18: no comma; ";
     assert!(wrong.starts_with(place), "{wrong}");
 }
 

@@ -53,7 +53,7 @@
 //!   pod only if the controller asks (`.on(&all.pods, …)`).
 //! - **Writes** have a timeout, are counted, and are refused once the lease is lost.
 //!
-//! Rooms, from the ground up: `failure`, `metrics` and `pod_schema`; `watch` and `lead`; `context`, which
+//! Rooms, from the ground up: `failure`, `metrics`, `pod_schema` and `policy_checker`; `watch` and `lead`; `context`, which
 //! holds them together; `write`; `tell`; `controller`.
 
 mod context;
@@ -62,6 +62,7 @@ mod failure;
 mod lead;
 mod metrics;
 mod pod_schema;
+mod policy_checker;
 mod tell;
 mod watch;
 mod write;

@@ -1,8 +1,9 @@
 //! Input of the lowering besides the VirtualMCPServer: the objects that it refers to, already read.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use vmcp_config::{Isolation, ProtocolEra};
+use vmcp_config::{Authz, Finding, Isolation, ProtocolEra};
 
 use crate::fields::references::SecretKeyReference;
 use crate::mcp_server_entry::RemoteTransport;
@@ -54,11 +55,31 @@ pub struct EmbeddingService {
     pub model: Option<String>,
 }
 
+/// Check of policies, which this crate cannot parse: returns their mistakes and warnings by their path in
+/// `vmcp.yaml`.
+#[derive(Clone, Copy)]
+pub struct PolicyCheck<'a>(pub &'a dyn Fn(&Authz) -> Vec<Finding>);
+
+/// Accepts all policies, unread.
+impl Default for PolicyCheck<'_> {
+    fn default() -> Self {
+        Self(&|_| Vec::new())
+    }
+}
+
+impl fmt::Debug for PolicyCheck<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PolicyCheck")
+    }
+}
+
 /// Objects that a VirtualMCPServer refers to.
 #[derive(Debug, Clone, Default)]
 pub struct ReferencedObjects<'a> {
     /// Backends in any order; each name once.
     pub backends: &'a [Backend],
+    /// Check of its policies.
+    pub policies: PolicyCheck<'a>,
     /// Spec of its MCPAuthzConfig.
     pub authz: Option<&'a MCPAuthzConfigSpec>,
     /// Spec of its MCPTelemetryConfig.

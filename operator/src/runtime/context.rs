@@ -17,6 +17,7 @@ use vmcp_crds::ApiGroup;
 use super::lead::Leadership;
 use super::metrics::Metrics;
 use super::pod_schema::PodSchema;
+use super::policy_checker::PolicyChecker;
 use super::watch::{
     ChildKind, ChildrenStore, FirstLists, History, NormalizedFields, OPERATOR_NAME, ResourceStores, Scope,
     ValueCache, WatchEnvironment,
@@ -96,6 +97,8 @@ pub struct Context {
     pub metrics: Arc<Metrics>,
     /// The permission to write, which ends with the lease.
     pub leadership: Leadership,
+    /// Check of the policies of resources.
+    pub(crate) policies: PolicyChecker,
     /// Cancelled when the process is to end.
     pub shutdown: CancellationToken,
     pub(super) scope: Scope,
@@ -135,6 +138,7 @@ impl Context {
             children: ChildrenStore::without(disabled),
             metrics,
             leadership,
+            policies: PolicyChecker::default(),
             shutdown,
             scope,
             first_lists,

@@ -9,6 +9,7 @@ use kube::ResourceExt as _;
 use kube::runtime::controller::Action;
 use vmcp_crds::VirtualMCPServer;
 use vmcp_crds::fields::references::LocalReference;
+use vmcp_crds::lower::PolicyCheck;
 use vmcp_crds::virtual_mcp_server::authz;
 
 use super::build::build;
@@ -174,7 +175,8 @@ async fn reconcile(
 ) -> Result<Action, ReconcileError> {
     let ControllerMemory { poller, last_good } = memory.as_ref();
     let references = dereference(&server, &context, last_good).await?;
-    let plan = validate(&server, &references, &context.settings);
+    let validated = |policies: PolicyCheck<'_>| validate(&server, &references, policies, &context.settings);
+    let plan = context.policies.settle(validated).await;
     let before = plan.configuration.as_ref().err().and(references.mounted.as_ref());
     // Before apply, so that an edit by hand of the mounted configuration is repaired from memory.
     last_good.remember(&server, before, &context);

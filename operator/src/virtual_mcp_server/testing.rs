@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use vmcp_crds::VirtualMCPServer;
+use vmcp_crds::lower::PolicyCheck;
 
 use super::dereference::{GeneratedValues, References};
 use super::validate::{Plan, validate};
@@ -67,5 +68,5 @@ pub(super) fn with_secret(mut references: References) -> References {
 
 /// Validates a server with this spec.
 pub(super) fn plan(spec: &str, references: &References) -> Plan {
-    validate(&server(spec), references, &settings())
+    validate(&server(spec), references, PolicyCheck(&vmcp_access::policy::findings), &settings())
 }

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use kube::ResourceExt as _;
 use vmcp_config::is_backend_name;
-use vmcp_crds::lower::{Backend, Lowered, ReferencedObjects};
+use vmcp_crds::lower::{Backend, Lowered, PolicyCheck, ReferencedObjects};
 use vmcp_crds::virtual_mcp_server::{EmbeddingSource, Validated};
 use vmcp_crds::{Invalid, Problem, VirtualMCPServer};
 
@@ -85,7 +85,12 @@ pub(super) struct ConfigurationRefusal {
 }
 
 /// Checks the resource with everything that it refers to.
-pub(super) fn validate(server: &VirtualMCPServer, references: &References, settings: &BuildSettings) -> Plan {
+pub(super) fn validate(
+    server: &VirtualMCPServer,
+    references: &References,
+    policies: PolicyCheck<'_>,
+    settings: &BuildSettings,
+) -> Plan {
     let (checked, template) = check(server, &settings.pod_schema);
     let (mut backends, mut unusable, duplicates) = backends(references, settings);
     credentials::add(server, references, &mut backends, &mut unusable);
@@ -93,7 +98,7 @@ pub(super) fn validate(server: &VirtualMCPServer, references: &References, setti
     let mut left_out = LeftOut::default();
     let configuration = match &checked {
         Err(invalid) => Err(ConfigurationRefusal { reason: "InvalidSpec", message: invalid.to_string() }),
-        Ok(server) => configure(server, backends, references, settings, &mut left_out),
+        Ok(server) => configure(server, backends, references, policies, settings, &mut left_out),
     };
     Plan { server: checked, template, configuration, unusable, duplicates, tool_configs, left_out }
 }
@@ -126,6 +131,7 @@ fn configure(
     server: &Validated,
     backends: Vec<Backend>,
     references: &References,
+    policies: PolicyCheck<'_>,
     settings: &BuildSettings,
     left_out: &mut LeftOut,
 ) -> Result<Configuration, ConfigurationRefusal> {
@@ -158,6 +164,7 @@ fn configure(
     let embedding_service = embeddings::service(&server, references, settings);
     let around = ReferencedObjects {
         backends: &backends,
+        policies,
         authz: references.authz.as_ref().map(|config| &config.spec),
         telemetry: telemetry.as_ref(),
         oidc: references.oidc.as_ref().map(|config| &config.spec),

@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use http::{Method, StatusCode};
 use serde_json::{Map, Value};
-use vmcp_config::{AuthServer as Config, Problem};
+use vmcp_config::{AuthServer as Config, Finding};
 
 use self::client::form::Form;
 use self::client::registration;
@@ -194,9 +194,9 @@ fn not_found() -> Answer {
 }
 
 /// Returns the mistakes in the keys of a configuration, which only their use would show otherwise.
-pub fn problems(config: &vmcp_config::Config) -> Vec<Problem> {
+pub(crate) fn findings(config: &vmcp_config::Config) -> Vec<Finding> {
     let server = config.incoming_auth.auth_server.as_ref();
-    server.map(|server| SigningKeys::problems(&server.signing_keys)).unwrap_or_default()
+    server.map(|server| SigningKeys::findings(&server.signing_keys)).unwrap_or_default()
 }
 
 /// Returns true if a request may have a body that the server reads.

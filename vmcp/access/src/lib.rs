@@ -14,5 +14,14 @@ pub mod rate_limit;
 pub mod rejection;
 mod token_cache;
 
+use vmcp_config::{Config, Finding};
+
+/// Returns the mistakes of a configuration that only this crate can see, those of policies and signing keys;
+/// see [`vmcp_config::FurtherCheck`].
+pub fn findings(config: &Config) -> Vec<Finding> {
+    let policies = config.authz.iter().flat_map(|authz| policy::findings(authz));
+    policies.chain(auth_server::findings(config)).collect()
+}
+
 #[cfg(test)]
 mod testing;

@@ -13,11 +13,12 @@
 //! With policies, all is denied that none permits; a `forbid` wins over every `permit`. A policy whose
 //! evaluation fails, by an attribute that is not there, says nothing.
 //!
-//! `question` holds what is asked about, `subject` the client with the policies that may concern it, `bounds`
+//! `parsed` reads the texts, `question` holds what is asked about, `subject` the client with the policies that may concern it, `bounds`
 //! the policies for lists, `values` and `strict_json` the types of arguments and claims.
 
 mod bounds;
 mod groups;
+mod parsed;
 mod question;
 mod strict_json;
 mod subject;
@@ -33,6 +34,8 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use vmcp_config::Authz;
 
+use self::parsed::ParsedPolicies;
+pub use self::parsed::findings;
 use crate::identity::Identity;
 pub use question::{Attribute, Kind, Question};
 pub use subject::{ClaimsKey, Subject};
@@ -55,6 +58,7 @@ type Unevaluated = Box<dyn Error + Send + Sync>;
 #[derive(Debug)]
 pub struct CedarPolicy {
     authz: Arc<Authz>,
+    parsed: ParsedPolicies,
     /// The policies by action, each as it decides about calls and as it decides about lists.
     policies: Vec<PreparedPolicy>,
     /// Volatile claims that no policy reads.
@@ -84,9 +88,10 @@ pub struct Verdict {
 }
 
 impl CedarPolicy {
-    /// Prepares policies.
-    pub fn new(authz: &Arc<Authz>) -> CedarPolicy {
-        let policies = authz.policies.policies();
+    /// Prepares policies; `None` if they have a mistake, which the check of a configuration refuses.
+    pub fn new(authz: &Arc<Authz>) -> Option<CedarPolicy> {
+        let parsed = ParsedPolicies::parse(authz, &mut Vec::new())?;
+        let policies = parsed.policies.policies();
         let policies: Vec<_> = policies
             .map(|policy| PreparedPolicy {
                 exact: policy.clone(),
@@ -98,14 +103,15 @@ impl CedarPolicy {
             let attribute = format!("claim_{claim}");
             policies.iter().any(|policy| bounds::reads(&policy.exact, &attribute))
         };
-        CedarPolicy {
+        Some(CedarPolicy {
             ignored_claims: VOLATILE_CLAIMS.into_iter().filter(|claim| !is_read(claim)).collect(),
             reads_arguments: policies.iter().any(|policy| bounds::reads_arguments(&policy.exact)),
             policies,
+            parsed,
             authz: Arc::clone(authz),
             authorizer: Authorizer::new(),
             subjects: Mutex::new(LruCache::new(NonZeroUsize::new(MAX_SUBJECTS).unwrap_or(NonZeroUsize::MIN))),
-        }
+        })
     }
 
     /// Returns the key of a client's rights: two clients with the same key have the same.
@@ -132,7 +138,7 @@ impl CedarPolicy {
             return Arc::clone(subject);
         }
         // Prepared without the lock: of two that prepare at once, the later is kept.
-        let subject = Arc::new(Subject::new(&self.authz, &self.policies, identity));
+        let subject = Arc::new(Subject::new(&self.authz, &self.parsed, &self.policies, identity));
         self.subjects.lock().put(key, Arc::clone(&subject));
         subject
     }

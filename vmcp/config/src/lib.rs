@@ -29,10 +29,11 @@ pub mod status;
 mod values;
 mod writing;
 
-use serde::Deserialize as _;
+use serde::{Deserialize, Serialize};
 
 use self::checker::Checker;
 pub use self::document::MAX_BYTES;
+pub use self::problems::nearest::nearest;
 pub use self::problems::{Problem, Problems};
 use self::raw::RawConfig;
 pub use self::references::{
@@ -139,9 +140,20 @@ pub fn load_with_files(
     load_from(text, source_name, ReferenceSources { variables, files, secrets }, &|_| Vec::new())
 }
 
-/// Check by a crate that knows more than this one, such as what makes a private key. A message goes on behind
-/// the name of its value: `is no private key in PEM`.
-pub type FurtherCheck<'a> = &'a dyn Fn(&Config) -> Vec<Problem>;
+/// Finding of a [`FurtherCheck`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Finding {
+    /// Mistake of one value; the message goes on behind the name of the value: `is no private key in PEM`.
+    Value(Problem),
+    /// Mistake.
+    Mistake(Problem),
+    /// Setting that is valid, but probably not meant.
+    Warning(Problem),
+}
+
+/// Check by a crate that knows more than this one, such as the syntax of keys or policies.
+pub type FurtherCheck<'a> = &'a dyn Fn(&Config) -> Vec<Finding>;
 
 /// Reads and validates a text that may refer to everything in `sources`. A backend whose reference has no
 /// value, or a wrong value, is switched off, with a warning; see [`Config::unavailable`]. `check` adds
@@ -167,8 +179,14 @@ pub fn load_from(
         let effective_yaml = writing::effective::render(&raw, &report.references);
         raw.validate(effective_yaml, &mut report)
     });
-    for Problem { path, message, remedy, .. } in config.iter().flat_map(check) {
-        report.problem(&path, format!("{} {message}", report.named(&path)), remedy);
+    for finding in config.iter().flat_map(check) {
+        match finding {
+            Finding::Value(Problem { path, message, remedy, .. }) => {
+                report.problem(&path, format!("{} {message}", report.named(&path)), remedy);
+            }
+            Finding::Mistake(Problem { path, message, remedy, .. }) => report.problem(&path, message, remedy),
+            Finding::Warning(Problem { path, message, remedy, .. }) => report.warn(&path, message, remedy),
+        }
     }
     let warnings = report.finish(source_name)?;
     match config {

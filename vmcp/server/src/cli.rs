@@ -102,6 +102,9 @@ enum Command {
     /// Helper process of a server: ends what it started if it is killed
     #[command(hide = true)]
     EndOrphans,
+    /// Helper process of the operator: checks policies
+    #[command(hide = true)]
+    CheckPolicies,
 }
 
 /// Parses the arguments, runs the command, and returns its exit code.
@@ -142,6 +145,7 @@ pub fn main() -> ExitCode {
         Command::Logout(arguments) => clients::login::logout(&arguments),
         Command::Schema(arguments) => setup::schema::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
+        Command::CheckPolicies => ask::authz::check::run(),
         Command::EndOrphans => Ok(process::orphan_reaper::run()),
     };
     match outcome {

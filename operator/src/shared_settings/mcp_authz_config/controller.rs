@@ -18,8 +18,11 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
 }
 
 async fn reconcile(config: Arc<MCPAuthzConfig>, context: Arc<Context>) -> Result<Action, CallError> {
-    let status = status::compute(&config, validate(&config));
+    let validated = context.policies.settle(|policies| validate(&config, policies)).await;
+    // A check that failed may succeed later.
+    let again = validated.is_err();
+    let status = status::compute(&config, validated);
     let before = config.status.as_ref().map_or(&[][..], |status| &status.conditions);
     report(&context, config.as_ref(), before, &status.conditions, &status).await?;
-    Ok(Action::await_change())
+    Ok(if again { Action::requeue(context.settings.resync_interval) } else { Action::await_change() })
 }

@@ -3,12 +3,12 @@
 //! The validator of `vmcp.yaml` itself decides, on a file that holds nothing else.
 
 use serde_json::json;
-use vmcp_crds::lower::ReferencedObjects;
+use vmcp_crds::lower::{PolicyCheck, ReferencedObjects};
 use vmcp_crds::{Invalid, MCPAuthzConfig, VirtualMCPServer, VirtualMCPServerSpec};
 
 /// Checks the policies; an error tells the place of the mistake and the remedy.
-pub(super) fn validate(config: &MCPAuthzConfig) -> Result<(), String> {
-    let around = ReferencedObjects { authz: Some(&config.spec), ..ReferencedObjects::default() };
+pub(super) fn validate(config: &MCPAuthzConfig, policies: PolicyCheck<'_>) -> Result<(), String> {
+    let around = ReferencedObjects { authz: Some(&config.spec), policies, ..ReferencedObjects::default() };
     let mut spec = VirtualMCPServerSpec::default();
     spec.incoming_auth.insert("authzConfigRef".to_owned(), json!({ "name": "any" }));
     // An otherwise empty VirtualMCPServer: every problem that is found lies in the policies.
@@ -31,7 +31,8 @@ mod tests {
             "metadata": { "name": "policies", "namespace": "tools" },
             "spec": { "type": kind, "config": { "policies": policies, "entities_json": "[]" } },
         });
-        validate(&serde_json::from_value(config).unwrap())
+        let check = PolicyCheck(&vmcp_access::policy::findings);
+        validate(&serde_json::from_value(config).unwrap(), check)
     }
 
     #[test]

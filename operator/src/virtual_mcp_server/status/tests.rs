@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use vmcp_config::status::StatusReport;
+use vmcp_crds::lower::PolicyCheck;
 
 use super::*;
 use crate::runtime::{ApplyError, ChildKind};
-use crate::virtual_mcp_server::testing::{references, server, settings, with_secret, with_server, yaml};
+use crate::virtual_mcp_server::testing::{
+    plan, references, server, settings, with_secret, with_server, yaml,
+};
 use crate::virtual_mcp_server::validate::validate;
 use crate::workload::admin_poller::PollFailure;
 
@@ -27,7 +30,7 @@ impl World {
 
     /// Adds a ready pod with this report; the digest is the right one unless the report has another.
     fn pod(mut self, report: Value) -> Self {
-        let plan = validate(&self.server, &self.references, &settings());
+        let plan = validate(&self.server, &self.references, PolicyCheck::default(), &settings());
         let mut report: StatusReport = serde_json::from_value(report).expect("a report");
         if let (true, Ok(configuration)) = (report.configuration.digest.is_empty(), plan.configuration) {
             report.configuration.digest = vmcp_config::status::digest(&configuration.lowered.text);
@@ -46,7 +49,7 @@ impl World {
     fn computed(&self) -> ComputedStatus {
         let ready = i32::try_from(self.pods.len()).expect("a few");
         let counts = PodCounts { desired: ready, existing: ready, ready, ..PodCounts::default() };
-        let plan = validate(&self.server, &self.references, &settings());
+        let plan = validate(&self.server, &self.references, PolicyCheck::default(), &settings());
         ObservedVirtualMCPServer {
             server: &self.server,
             plan: &plan,
@@ -184,7 +187,7 @@ fn until_the_new_text_is_in_force_it_is_looked_again() {
 
 #[test]
 fn what_pods_refuse_is_not_valid() {
-    let plan = validate(&server("{}"), &with_server(with_server(references(), "a"), "b"), &settings());
+    let plan = plan("{}", &with_server(with_server(references(), "a"), "b"));
     let wanted = vmcp_config::status::digest(&plan.configuration.expect("valid").lowered.text);
     let refused = |digest: &str| json!({"configuration": {"digest": "old", "refused": {"digest": digest, "message": "optimizer: no"}}});
     let status = World::new("{}").pod(refused(&wanted)).status();

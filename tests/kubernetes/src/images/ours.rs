@@ -55,7 +55,10 @@ pub async fn ours() -> Vec<PathBuf> {
         eprintln!(
             "images of the programs that the tests use; VMCP_E2E_IMAGES=dockerfile compiles static ones by the Dockerfile"
         );
-        return vec![from_programs("vmcp", VMCP).await, from_programs("vmcp-operator", OPERATOR).await];
+        let server = from_programs("vmcp", &["vmcp"], VMCP).await;
+        // The operator checks policies by `vmcp`.
+        let operator = from_programs("vmcp-operator", &["vmcp-operator", "vmcp"], OPERATOR).await;
+        return vec![server, operator];
     }
     let archives = by_the_dockerfile(&root).await;
     std::fs::write(built, inputs).expect("the mark of the Dockerfile's inputs");

@@ -20,24 +20,29 @@ ENTRYPOINT ["/PROGRAM"]
 /// Command of the server's image, as in the Dockerfile.
 const SERVE: &str = "CMD [\"serve\", \"--config\", \"/etc/vmcp/config/vmcp.yaml\"]\n";
 
-/// Builds an image of one of our programs, and returns its archive.
-pub(super) async fn from_programs(program: &str, tag: &str) -> PathBuf {
-    let path = binary(program);
+/// Builds an image that starts one of our programs, and holds all of `programs`; returns its archive.
+pub(super) async fn from_programs(program: &str, programs: &[&str], tag: &str) -> PathBuf {
+    let paths = programs.iter().map(|name| binary(name));
+    let paths: Vec<PathBuf> = paths.collect();
     let mut dockerfile = DOCKERFILE.replace("PROGRAM", program);
     if program == "vmcp" {
         dockerfile.push_str(SERVE);
     }
     let build = Build::new(tag);
-    let key = digest(&[&dockerfile, &digest_of(&path)]);
+    let digests: Vec<String> = paths.iter().map(|path| digest_of(path)).collect();
+    let parts = std::iter::once(dockerfile.as_str()).chain(digests.iter().map(String::as_str));
+    let key = digest(&parts.collect::<Vec<_>>());
     let context = Context::new(&dockerfile);
     if !build.is_built(&key) {
         let root = context.path().join("root");
         fs::create_dir_all(root.join("etc/ssl/certs")).expect("a folder for certificates");
-        run("strip", Command::new("strip").arg("-o").arg(root.join(program)).arg(&path)).await;
-        for library in libraries(&path).await {
-            let to = root.join(library.strip_prefix("/").unwrap_or(&library));
-            fs::create_dir_all(to.parent().unwrap_or(&root)).expect("a folder for libraries");
-            fs::copy(&library, to).expect("copying a library");
+        for (name, path) in programs.iter().zip(&paths) {
+            run("strip", Command::new("strip").arg("-o").arg(root.join(name)).arg(path)).await;
+            for library in libraries(path).await {
+                let to = root.join(library.strip_prefix("/").unwrap_or(&library));
+                fs::create_dir_all(to.parent().unwrap_or(&root)).expect("a folder for libraries");
+                fs::copy(&library, to).expect("copying a library");
+            }
         }
         let certificates = "etc/ssl/certs/ca-certificates.crt";
         fs::copy(Path::new("/").join(certificates), root.join(certificates)).expect("the certificates");

@@ -14,7 +14,7 @@ use ring::signature::{
 };
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use vmcp_config::{Problem, Secret};
+use vmcp_config::{Finding, Problem, Secret};
 
 use super::key_file::{self, KeyFault};
 
@@ -69,11 +69,11 @@ impl SigningKeys {
     }
 
     /// Returns the mistakes in the configured keys, for [`vmcp_config::FurtherCheck`].
-    pub(super) fn problems(configured: &[Secret]) -> Vec<Problem> {
+    pub(super) fn findings(configured: &[Secret]) -> Vec<Finding> {
         let wrong = |(position, secret)| {
             let fault = Key::read(secret).err()?;
             let path = format!("authServer.signingKeys[{position}]");
-            Some(Problem::new(path, fault.to_string(), fault.remedy()))
+            Some(Finding::Value(Problem::new(path, fault.to_string(), fault.remedy())))
         };
         configured.iter().enumerate().filter_map(wrong).collect()
     }
@@ -194,8 +194,14 @@ mod tests {
         let key = rcgen::KeyPair::generate().unwrap().serialize_pem();
         let edwards = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap().serialize_pem();
         let configured = [Secret::from(key), Secret::from(edwards), Secret::from("key.pem")];
-        let problems = SigningKeys::problems(&configured);
-        let places: Vec<_> = problems.iter().map(|problem| problem.path.as_str()).collect();
+        let problems = SigningKeys::findings(&configured);
+        let places: Vec<_> = problems
+            .iter()
+            .map(|finding| match finding {
+                Finding::Value(problem) => problem.path.as_str(),
+                _ => panic!("{finding:?}"),
+            })
+            .collect();
         assert_eq!(places, ["authServer.signingKeys[1]", "authServer.signingKeys[2]"]);
         let fault = SigningKeys::new(&configured, &[], &[0; 32]).unwrap_err();
         assert_eq!(fault, KeyError::Fault { position: 1, fault: KeyFault::Unsupported });

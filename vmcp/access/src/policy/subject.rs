@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use vmcp_config::Authz;
 
+use super::parsed::ParsedPolicies;
 use super::question::Kind;
 use super::values::{self, Attributes};
 use super::{PreparedPolicy, Unevaluated, Verdict, groups};
@@ -47,19 +48,24 @@ pub struct Subject {
 impl Subject {
     /// Prepares a client: sorts out policies whose scope excludes it, which most do where each is about one
     /// group.
-    pub(super) fn new(authz: &Authz, policies: &[PreparedPolicy], identity: &Identity) -> Subject {
+    pub(super) fn new(
+        authz: &Authz,
+        parsed: &ParsedPolicies,
+        policies: &[PreparedPolicy],
+        identity: &Identity,
+    ) -> Subject {
         let no_claims = serde_json::Map::new();
         let claims = identity.as_known().map_or(&no_claims, |known| known.claims());
         let context = values::claims(claims);
         let groups = groups::groups(authz, claims);
         let uid =
-            EntityUid::from_type_name_and_id(authz.client_type.clone(), EntityId::new(identity.subject()));
+            EntityUid::from_type_name_and_id(parsed.client_type.clone(), EntityId::new(identity.subject()));
         let parents = groups
             .into_iter()
-            .map(|group| EntityUid::from_type_name_and_id(authz.group_type.clone(), EntityId::new(group)));
+            .map(|group| EntityUid::from_type_name_and_id(parsed.group_type.clone(), EntityId::new(group)));
         let parents = parents.collect();
-        let entity = merged(authz.entities.get(&uid), &uid, context.clone(), parents);
-        let entities = authz.entities.clone().upsert_entities(entity, None);
+        let entity = merged(parsed.entities.get(&uid), &uid, context.clone(), parents);
+        let entities = parsed.entities.clone().upsert_entities(entity, None);
         // Configured entities that make a circle with this client's: it belongs to no group then.
         let entities = entities.unwrap_or_else(|error| {
             tracing::warn!(%error, "the client's groups and the configured entities do not fit together");

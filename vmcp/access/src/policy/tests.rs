@@ -11,7 +11,7 @@ fn authz(settings: &Value) -> Arc<Authz> {
 }
 
 fn policy(texts: &[&str]) -> CedarPolicy {
-    CedarPolicy::new(&authz(&json!({ "policies": texts })))
+    CedarPolicy::new(&authz(&json!({ "policies": texts }))).unwrap()
 }
 
 fn identity(subject: &str, claims: Value) -> Identity {
@@ -63,7 +63,8 @@ fn groups_claims_hints_backends_and_servers_are_known_to_policies() {
         "groupClaimName": "realm.groups",
         "roleClaimName": "duties",
         "serverName": "prod",
-    })));
+    })))
+    .unwrap();
     let dev = identity("d", json!({"realm": {"groups": ["dev"]}, "groups": ["ignored"]}));
     check(&policy, &dev, &tool("git_push", None), Ok("policy0"));
     check(&policy, &dev, &tool("db_read", None), Err(DEFAULT_DENY));

@@ -5,7 +5,7 @@ const MIN_SIMILARITY: f64 = 0.6;
 
 /// Returns the candidate most like `word`, or `None` if none reaches [`MIN_SIMILARITY`]. Case, `_` and `-` do
 /// not count; of equals, the first wins.
-pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['_', '-', ' '], "");
     let word = plain(word);
     let likeness = |candidate: &str| {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::Serialize;
-use vmcp_access::policy::{CedarPolicy, ClaimsKey};
+use vmcp_access::policy::{CedarPolicy, ClaimsKey, DEFAULT_DENY};
 use vmcp_config::Config;
 use vmcp_model::catalog::{CatalogPrompt, CatalogTool};
 
@@ -164,7 +164,13 @@ impl ListedRights for Everything {
 /// Returns the policy that a configuration asks for.
 pub(crate) fn configured(config: &Config) -> Arc<dyn Policy> {
     let policy: Arc<dyn Policy> = match &config.authz {
-        Some(authz) => Arc::new(CedarPolicy::new(authz)),
+        Some(authz) => match CedarPolicy::new(authz) {
+            Some(policy) => Arc::new(policy),
+            None => {
+                tracing::error!("the policies have mistakes, so every call is denied; run `vmcp validate`");
+                Arc::new(DenyAll)
+            }
+        },
         None => Arc::new(AllowAll::default()),
     };
     if config.profiles.is_empty() { policy } else { Arc::new(ProfilePolicy::new(&config.profiles, policy)) }
@@ -183,5 +189,55 @@ impl Default for AllowAll {
 impl Policy for AllowAll {
     fn decide(&self, _: &AccessRequest<'_>) -> Decision {
         Decision::Allow { policy: self.0.clone() }
+    }
+}
+
+/// Denies every call: the policy in place of policies with mistakes, which the check of a configuration
+/// refuses.
+#[derive(Debug)]
+struct DenyAll;
+
+impl Policy for DenyAll {
+    fn decide(&self, _: &AccessRequest<'_>) -> Decision {
+        Decision::Deny { policy: PolicyId::new(DEFAULT_DENY) }
+    }
+
+    fn restricts_some(&self) -> bool {
+        true
+    }
+
+    fn listed_rights<'a>(&'a self, _: &Principal) -> Box<dyn ListedRights + 'a> {
+        Box::new(Nothing)
+    }
+}
+
+/// Rights to nothing.
+struct Nothing;
+
+impl ListedRights for Nothing {
+    fn could_allow(&self, _: Item<'_>, _: &str) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_with_mistakes_deny_everything() {
+        let config = crate::testing::config("incomingAuth: { authz: { policies: ['permit('] } }");
+        let policy = configured(&config);
+        let principal = Principal::default();
+        let request = AccessRequest {
+            principal: &principal,
+            action: "tools/call",
+            backend: "jira",
+            item: Item::OwnTool("optim.find_tool"),
+            arguments: None,
+            sees_backend: true,
+        };
+        assert!(matches!(policy.decide(&request), Decision::Deny { .. }));
+        assert!(!policy.listed_rights(&principal).could_allow(request.item, "jira"));
     }
 }

@@ -6,7 +6,6 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use vmcp_access::auth_server;
 use vmcp_config::{Loaded, MAX_FILE_BYTES, Problems, ReferenceSources};
 
 use super::env_file;
@@ -71,7 +70,7 @@ impl ConfigInputs {
             secrets: &|name| values.secret(name),
         };
         let name = path.display().to_string();
-        let mut loaded = vmcp_config::load_from(&text, &name, sources, &auth_server::problems);
+        let mut loaded = vmcp_config::load_from(&text, &name, sources, &vmcp_access::findings);
         if let Ok(loaded) = &mut loaded {
             lookup.sign_in(&mut loaded.config, read);
             loaded.warnings.extend(values.unreadable.iter().map(Unreadable::warning));

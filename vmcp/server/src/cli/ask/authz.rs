@@ -1,5 +1,6 @@
 //! `vmcp authz`: asks the policies of the configuration file.
 
+pub(in crate::cli) mod check;
 mod explain;
 
 use clap::{Args, Subcommand};
