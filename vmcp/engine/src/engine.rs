@@ -8,6 +8,7 @@ mod commands;
 mod conductor;
 pub mod embedding;
 mod fleet;
+mod handle;
 mod options;
 pub mod recorder;
 pub mod replicas;
@@ -60,7 +61,7 @@ use conductor::ConductorOptions;
 use embedding::configured;
 use fleet::Fleet;
 use replicas::Replicas;
-use shared::Shared;
+use shared::{Shared, SharedParts};
 use tool_drift::DriftGuard;
 
 /// Interval at which [`Engine::settled`] polls.
@@ -91,22 +92,28 @@ impl Engine {
             Storage::Configured => Some(folders::storage_dir(&config)),
         };
         let store = shared::open(dir.as_deref())?;
-        let drift = DriftGuard::open(dir.as_deref())?;
+        let drift = Arc::new(DriftGuard::open(dir.as_deref())?);
         let tool_metrics = ToolMetricsRecorder::start(dir.clone(), &options.metrics);
-        let replicas = Replicas::new(dir.as_deref());
         let contexts = Arc::<Contexts>::default();
-        let learner = Learner::new(Arc::clone(&contexts), dir);
+        let learner = Learner::new(Arc::clone(&contexts), dir.clone());
+        let replicas = Replicas::new(
+            dir.as_deref(),
+            Arc::clone(&tool_metrics),
+            Arc::clone(&learner),
+            Arc::clone(&drift),
+        );
         let policy = options.policy.clone().unwrap_or_else(|| policy::configured(&config));
-        let nothing = Snapshot::empty(&config, policy, options.bridge);
-        let shared = Arc::new(Shared::new(
-            nothing,
+        let shared = Arc::new(Shared::from(SharedParts {
+            snapshot: Snapshot::empty(&config, policy, options.bridge),
             store,
             drift,
-            options.metrics,
+            metrics: options.metrics,
             tool_metrics,
-            (contexts, learner, replicas),
-            options.observers,
-        ));
+            contexts,
+            learner,
+            replicas,
+            observers: options.observers,
+        }));
         let stop = CancellationToken::new();
         let behavior = ConductorOptions {
             embed: options.embed,
@@ -133,7 +140,7 @@ impl Engine {
             has_settled: AtomicBool::new(false),
             _stop: stop.clone().drop_guard(),
         }));
-        tokio::spawn(replicas::run(engine.clone(), stop));
+        tokio::spawn(handle::ask_replicas(engine.clone(), stop));
         Ok(engine)
     }
 

@@ -4,5 +4,5 @@ pub mod configured;
 pub(super) mod provider;
 mod query_cache;
 pub mod ranking_services;
-mod regeneration;
+pub(in crate::engine) mod regeneration;
 pub(super) mod worker;

@@ -2,8 +2,12 @@
 //! learned or approved is taken over.
 //!
 //! Each process asks each other one for its [`ReplicaReport`] twice a second, on the admin port. The report
-//! of a replica that is gone stays for a day, and is handed on to replicas that never met it: the loss of a
-//! pod loses no call that is older than a second. Counts are kept by replica, so that none is added twice.
+//! of a replica that is gone stays for a day, and is relayed to replicas that never met it. Counts are kept by
+//! replica, so that none is added twice.
+//!
+//! Rounds instead of a fan-out on each read: a fan-out would lose the counts of a pod with the pod, which
+//! rounds limit to the last second; and approvals and learned pairs take effect in searches and lists, which
+//! wait for no other replica. An unchanged report costs one request, answered 304 by its entity tag.
 
 mod client;
 mod known;
@@ -20,24 +24,23 @@ use arc_swap::ArcSwap;
 use futures::future::join_all;
 use parking_lot::Mutex;
 use tokio::net::lookup_host;
-use tokio::time::{sleep, timeout};
-use tokio_util::sync::CancellationToken;
+use tokio::time::timeout;
 use vmcp_config::Config;
 use vmcp_store::StoreError;
 
 use super::recorder::definition_changes::milliseconds;
-use super::shared::Shared;
-use super::{Engine, Snapshot};
-use crate::telemetry::tool_metrics::{Filter, MetricsBook};
+use super::tool_drift::DriftGuard;
+use crate::search::context::Learner;
+use crate::telemetry::tool_metrics::{Filter, MetricsBook, ToolMetricsRecorder};
 use client::Answer;
-use known::Known;
+use known::KnownReplicas;
 use report::ReplicaReport;
 use version::{ReportVersions, Sources};
 
 pub use known::Census;
 
 /// Time between two rounds: the loss of a pod loses the calls of this time, and of one round's.
-const ROUND_INTERVAL: Duration = Duration::from_millis(500);
+pub(super) const ROUND_INTERVAL: Duration = Duration::from_millis(500);
 /// Time limit of one name's resolution.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 /// Most replicas that are asked; further addresses are left out.
@@ -45,24 +48,27 @@ const MAX_REPLICAS: usize = 64;
 /// File with the lasting id of this replica, beside `state.db`.
 const ID_FILE: &str = "replica-id";
 
-/// State of the exchange with the other replicas.
+/// The exchange with the other replicas: its state, and what it reads and writes of this process.
 pub(super) struct Replicas {
     /// Id of this process; as lasting as its database.
     id: String,
-    known: ArcSwap<Known>,
+    known: ArcSwap<KnownReplicas>,
     /// The sums, and what they were made of.
     sums: Mutex<Option<Sums>>,
     /// By address: the last answer of the replica there.
-    heard: Mutex<HashMap<SocketAddr, Heard>>,
+    heard: Mutex<HashMap<SocketAddr, LastAnswer>>,
     /// Entity tags of this process's report.
     versions: ReportVersions,
     /// Held during a round: a second caller waits for it and starts its own.
     round: tokio::sync::Mutex<()>,
+    tool_metrics: Arc<ToolMetricsRecorder>,
+    learner: Arc<Learner>,
+    drift: Arc<DriftGuard>,
 }
 
-/// The last answer of another replica, which stands until it answers anew.
+/// The last answer of another replica, which stands until it answers again.
 #[derive(Clone)]
-struct Heard {
+struct LastAnswer {
     /// Entity tag of the report; a replica that has none sends all of it each time.
     tag: Option<String>,
     /// The report without its learned pairs, which are taken over at once.
@@ -75,14 +81,22 @@ struct Heard {
 
 struct Sums {
     own: Arc<MetricsBook>,
-    known: Arc<Known>,
+    known: Arc<KnownReplicas>,
     total: Arc<MetricsBook>,
 }
 
 impl Replicas {
     /// Makes the state of a process whose database is in `dir`, or in memory.
-    pub(super) fn new(dir: Option<&Path>) -> Replicas {
+    pub(super) fn new(
+        dir: Option<&Path>,
+        tool_metrics: Arc<ToolMetricsRecorder>,
+        learner: Arc<Learner>,
+        drift: Arc<DriftGuard>,
+    ) -> Replicas {
         Replicas {
+            tool_metrics,
+            learner,
+            drift,
             id: dir.map_or_else(random_id, lasting_id),
             known: ArcSwap::default(),
             sums: Mutex::default(),
@@ -92,9 +106,9 @@ impl Replicas {
         }
     }
 
-    /// Adds what other replicas counted to `own`. Sums are kept until either changes.
-    fn total(&self, own: Arc<MetricsBook>) -> Arc<MetricsBook> {
-        let known = self.known.load_full();
+    /// Returns the metrics of each tool, summed over all replicas. Sums are kept until a summand changes.
+    pub(super) fn total(&self) -> Arc<MetricsBook> {
+        let (own, known) = (self.tool_metrics.book(), self.known.load_full());
         if known.is_empty() {
             return own;
         }
@@ -109,96 +123,81 @@ impl Replicas {
         *sums = Some(Sums { own, known, total: Arc::clone(&total) });
         total
     }
-}
 
-impl Engine {
-    /// Returns the metrics of each tool, summed over all replicas.
-    pub fn total_metrics(&self) -> Arc<MetricsBook> {
-        self.0.shared.replicas.total(self.tool_metrics().book())
-    }
-
-    /// Counts the replicas: this process, and the others as of the last round. `None` if none is configured.
-    pub fn census(&self, snapshot: &Snapshot) -> Option<Census> {
-        let configured = !snapshot.config.server.peers.is_empty();
-        configured.then(|| self.0.shared.replicas.known.load().census())
-    }
-
-    /// Waits until everything that was called before, here or at another replica, is counted.
-    pub async fn gather_metrics(&self) {
-        self.tool_metrics().flush().await;
-        self.round().await;
+    /// Counts the replicas: this process, and the others as of the last round.
+    pub(super) fn census(&self) -> Census {
+        self.known.load().census()
     }
 
     /// Forgets metrics of tools here, and unless `only_here` at the other replicas; returns the number of
     /// tools that had some in the sums.
-    pub async fn reset_metrics(&self, filter: Filter, only_here: bool) -> usize {
-        let replicas = &self.0.shared.replicas;
-        let before = self.total_metrics().all().filter(|metrics| filter.admits(metrics)).count();
-        self.tool_metrics().reset(filter.clone()).await;
+    pub(super) async fn reset(&self, config: &Config, filter: Filter, only_here: bool) -> usize {
+        let before = self.total().all().filter(|metrics| filter.admits(metrics)).count();
+        self.tool_metrics.reset(filter.clone()).await;
         if !only_here {
             // A replica that is asked to forget asks no other one, so that none waits for itself.
-            let config = Arc::clone(&self.snapshot().config);
-            let (addresses, _) = addresses(&config).await;
-            join_all(addresses.into_iter().map(|address| client::reset(&config, address, &filter))).await;
+            let (addresses, _) = addresses(config).await;
+            join_all(addresses.into_iter().map(|address| client::reset(config, address, &filter))).await;
         }
-        replicas.known.store(Arc::new(replicas.known.load().without(&filter)));
+        self.known.store(Arc::new(self.known.load().without(&filter)));
         before
     }
 
-    /// Returns what other replicas ask for, with its entity tag; of learned pairs, those used at
-    /// `learned_after` or later. No report if its tag would be `known_tag`.
-    pub async fn replica_report(
+    /// Returns the report of this process for other replicas, with its entity tag; of learned pairs, those
+    /// used at `learned_after` or later. No report if its tag would be `known_tag`.
+    pub(super) async fn own_report(
         &self,
         learned_after: i64,
         known_tag: Option<&str>,
     ) -> (String, Option<ReplicaReport>) {
-        self.tool_metrics().flush().await;
-        let shared = Arc::clone(&self.0.shared);
+        self.tool_metrics.flush().await;
         let sources = Sources {
-            own: self.tool_metrics().book(),
-            learned: self.learner().learned(),
-            known: shared.replicas.known.load_full(),
-            approvals: shared.drift.version(),
+            own: self.tool_metrics.book(),
+            learned: self.learner.learned(),
+            known: self.known.load_full(),
+            approvals: self.drift.version(),
         };
-        let tag = shared.replicas.versions.tag(&sources, learned_after);
+        let tag = self.versions.tag(&sources, learned_after);
         if known_tag == Some(tag.as_str()) {
             return (tag, None);
         }
         let mut report = sources.known.departed_report();
-        report.replica.clone_from(&shared.replicas.id);
+        report.replica.clone_from(&self.id);
         report.tools = sources.own.all().map(|metrics| (**metrics).clone()).collect();
         let recent = sources.learned.all().filter(|pair| pair.last_used >= learned_after);
         report.learned = recent.map(|pair| pair.as_ref().into()).collect();
-        let approved = tokio::task::spawn_blocking(move || shared.drift.approved()).await;
+        let drift = Arc::clone(&self.drift);
+        let approved = tokio::task::spawn_blocking(move || drift.approved()).await;
         // The task fails only when the runtime is going down.
         report.approved = approved.ok().and_then(Result::ok).unwrap_or_default();
         (tag, Some(report))
     }
 
-    /// Asks all other replicas once, and takes in their reports.
-    async fn round(&self) {
-        let replicas = &self.0.shared.replicas;
-        let _round = replicas.round.lock().await;
-        let config = Arc::clone(&self.snapshot().config);
+    /// Asks all other replicas once, and takes in their reports. Returns true if definitions that were
+    /// approved elsewhere are trusted here now, so that the snapshot is to be rebuilt.
+    pub(super) async fn round(&self, config: &Config) -> bool {
+        let _round = self.round.lock().await;
         if config.server.peers.is_empty() {
-            if !replicas.known.load().is_empty() {
-                replicas.known.store(Arc::default());
+            if !self.known.load().is_empty() {
+                self.known.store(Arc::default());
             }
-            return;
+            return false;
         }
-        let (addresses, mut unreachable) = addresses(&config).await;
-        let before = std::mem::take(&mut *replicas.heard.lock());
+        let (addresses, mut unreachable) = addresses(config).await;
+        let before = std::mem::take(&mut *self.heard.lock());
         let asked = addresses.into_iter().map(async |address| {
             let last = before.get(&address).cloned();
-            (address, client::report(&config, address, last).await)
+            (address, client::report(config, address, last).await)
         });
-        let mut changed = false;
+        let (mut changed, mut approved) = (false, false);
         let mut heard = HashMap::new();
         for (address, answer) in join_all(asked).await {
             match answer {
                 Ok(answer) => {
                     changed |= answer.is_new;
-                    heard.insert(address, self.adopt(answer).await);
+                    let (last, adopted) = self.adopt(answer).await;
+                    approved |= adopted;
+                    heard.insert(address, last);
                 }
                 Err(reason) => {
                     tracing::debug!(%address, reason, "another replica gave no report");
@@ -206,37 +205,37 @@ impl Engine {
                 }
             }
         }
-        let others = heard.values().filter(|heard| heard.report.replica != replicas.id);
+        let others = heard.values().filter(|heard| heard.report.replica != self.id);
         let others: Vec<_> = others.map(|heard| Arc::clone(&heard.report)).collect();
-        *replicas.heard.lock() = heard;
-        if !changed && replicas.known.load().is_of(&others, &unreachable) {
-            return;
+        *self.heard.lock() = heard;
+        if !changed && self.known.load().is_of(&others, &unreachable) {
+            return approved;
         }
         let now = milliseconds(SystemTime::now());
         let reports = others.iter().map(|report| (**report).clone()).collect();
-        let known = replicas.known.load().after_round(reports, unreachable, &replicas.id, now);
-        if known != **replicas.known.load() {
-            replicas.known.store(Arc::new(known));
+        let known = self.known.load().after_round(reports, unreachable, &self.id, now);
+        if known != **self.known.load() {
+            self.known.store(Arc::new(known));
         }
+        approved
     }
 
-    /// Takes over what a replica learned and what was approved there.
-    async fn adopt(&self, answer: Answer) -> Heard {
+    /// Takes over what a replica learned and what was approved there; true if an approval was new here.
+    async fn adopt(&self, answer: Answer) -> (LastAnswer, bool) {
         let Answer { mut heard, learned, is_new } = answer;
-        let shared: Arc<Shared> = Arc::clone(&self.0.shared);
-        if heard.report.replica == shared.replicas.id {
-            return heard;
+        if heard.report.replica == self.id {
+            return (heard, false);
         }
         if !learned.is_empty() {
-            self.learner().adopt(learned.iter().map(Into::into).collect());
+            self.learner.adopt(learned.iter().map(Into::into).collect());
         }
-        let version = shared.drift.version();
+        let version = self.drift.version();
         let current = heard.adopted_at == Some(version) && !is_new;
         if current || heard.report.approved.is_empty() {
-            return heard;
+            return (heard, false);
         }
-        let report = Arc::clone(&heard.report);
-        let adopt = move || shared.drift.adopt(&report.approved);
+        let (drift, report) = (Arc::clone(&self.drift), Arc::clone(&heard.report));
+        let adopt = move || drift.adopt(&report.approved);
         // The task fails only when the runtime is going down.
         match tokio::task::spawn_blocking(adopt).await.unwrap_or(Ok::<usize, StoreError>(0)) {
             Ok(0) => heard.adopted_at = Some(version),
@@ -245,26 +244,11 @@ impl Engine {
                     tools = adopted,
                     "definitions that were approved at another replica are in force"
                 );
-                self.0.conductor.rebuild().await;
+                return (heard, true);
             }
             Err(error) => tracing::warn!(%error, "approvals of another replica could not be taken over"),
         }
-        heard
-    }
-}
-
-/// Asks the other replicas in turn, until `stop`.
-pub(super) async fn run(engine: Engine, stop: CancellationToken) {
-    // A handle would keep the engine alive; it ends with the last one outside of this task.
-    let inner = Arc::downgrade(&engine.0);
-    drop(engine);
-    loop {
-        tokio::select! {
-            () = sleep(ROUND_INTERVAL) => {}
-            () = stop.cancelled() => return,
-        }
-        let Some(inner) = inner.upgrade() else { return };
-        Engine(inner).round().await;
+        (heard, false)
     }
 }
 

@@ -49,49 +49,64 @@ pub(super) struct Shared {
     /// The other replicas, and what they counted.
     pub(super) replicas: Replicas,
     /// Compares definitions with the trusted ones; blocks.
-    pub(super) drift: DriftGuard,
+    pub(super) drift: Arc<DriftGuard>,
     /// Snapshots for sessions that see definitions of their own.
-    pub(super) session_snapshots: SessionSnapshots,
+    pub(super) session_snapshots: Arc<SessionSnapshots>,
     store: ArcSwap<Store>,
     /// True once the cache on disk could not be used: it is in memory, and ends with the process.
     lacks_cache: AtomicBool,
 }
 
-impl Shared {
-    pub(super) fn new(
-        snapshot: Snapshot,
-        (store, lacks_cache): (Store, bool),
-        drift: DriftGuard,
-        metrics: Arc<Metrics>,
-        tool_metrics: Arc<ToolMetricsRecorder>,
-        learner: (Arc<Contexts>, Arc<Learner>, Replicas),
-        mut observers: Vec<Arc<dyn CallObserver>>,
-    ) -> Shared {
-        let (contexts, learner, replicas) = learner;
+/// Everything that [`Shared`] is made of.
+pub(super) struct SharedParts {
+    pub(super) snapshot: Snapshot,
+    pub(super) store: OpenedStore,
+    pub(super) drift: Arc<DriftGuard>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) tool_metrics: Arc<ToolMetricsRecorder>,
+    pub(super) contexts: Arc<Contexts>,
+    pub(super) learner: Arc<Learner>,
+    pub(super) replicas: Replicas,
+    /// Observers of calls, besides the recorder of tool metrics and the learner.
+    pub(super) observers: Vec<Arc<dyn CallObserver>>,
+}
+
+/// The cache, opened.
+pub(super) struct OpenedStore {
+    store: Store,
+    /// True if the folder could not be used, so that the cache is in memory.
+    lacks_folder: bool,
+}
+
+impl From<SharedParts> for Shared {
+    fn from(parts: SharedParts) -> Shared {
+        let SharedParts { tool_metrics, learner, mut observers, .. } = parts;
         observers.push(Arc::clone(&tool_metrics) as Arc<dyn CallObserver>);
         observers.push(Arc::clone(&learner) as Arc<dyn CallObserver>);
         Shared {
-            snapshot: ArcSwap::from_pointee(snapshot),
+            snapshot: ArcSwap::from_pointee(parts.snapshot),
             generation: watch::Sender::default(),
             configured: watch::Sender::default(),
             provider: ArcSwapOption::empty(),
             changes: Mutex::default(),
-            call_observers: Arc::new(CallObservers::new(&metrics, observers)),
-            metrics,
+            call_observers: Arc::new(CallObservers::new(&parts.metrics, observers)),
+            metrics: parts.metrics,
             tool_metrics,
             topic_usage: TopicUsage::default(),
             ranking_services: RankingServices::default(),
-            contexts,
+            contexts: parts.contexts,
             learner,
-            replicas,
-            drift,
-            session_snapshots: SessionSnapshots::default(),
+            replicas: parts.replicas,
+            drift: parts.drift,
+            session_snapshots: Arc::default(),
             byte_budget: ByteBudget::default(),
-            store: ArcSwap::from_pointee(store),
-            lacks_cache: AtomicBool::new(lacks_cache),
+            store: ArcSwap::from_pointee(parts.store.store),
+            lacks_cache: AtomicBool::new(parts.store.lacks_folder),
         }
     }
+}
 
+impl Shared {
     /// True if the cache on disk could not be used.
     pub(super) fn lacks_cache(&self) -> bool {
         self.lacks_cache.load(Ordering::Relaxed)
@@ -153,15 +168,14 @@ fn replaced(current: &ArcSwap<Store>, failed: &Arc<Store>, memory: Store) -> Arc
     if Arc::ptr_eq(&before, failed) { memory } else { Arc::clone(&before) }
 }
 
-/// Opens the store in a folder, or in memory if `dir` is `None` or the folder cannot be used, which the
-/// second value says.
-pub(super) fn open(dir: Option<&Path>) -> Result<(Store, bool), StoreError> {
-    let Some(dir) = dir else { return Ok((Store::in_memory()?, false)) };
+/// Opens the store in a folder, or in memory if `dir` is `None` or the folder cannot be used.
+pub(super) fn open(dir: Option<&Path>) -> Result<OpenedStore, StoreError> {
+    let Some(dir) = dir else { return Ok(OpenedStore { store: Store::in_memory()?, lacks_folder: false }) };
     match Store::open(dir) {
-        Ok(store) => Ok((store, false)),
+        Ok(store) => Ok(OpenedStore { store, lacks_folder: false }),
         Err(error) => {
             tracing::warn!(%error, "going on with the cache in memory");
-            Ok((Store::in_memory()?, true))
+            Ok(OpenedStore { store: Store::in_memory()?, lacks_folder: true })
         }
     }
 }

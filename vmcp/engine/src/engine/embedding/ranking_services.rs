@@ -1,14 +1,13 @@
 //! Services that help to rank tools: a language model and a cross-encoder. Each is made when it is first
-//! asked for, and anew when its settings change.
+//! asked for, and again when its settings change.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use vmcp_config::{Llm, Rerank};
+use vmcp_config::{Config, Llm, Rerank};
 use vmcp_embed::{ChatModel, ChatSettings, EmbedError, Reranker};
 
-use crate::engine::{Engine, Snapshot};
-use crate::search::reranking::{GuardedReranker, Reranking};
+use crate::search::reranking::GuardedReranker;
 
 /// The services of one process.
 #[derive(Default)]
@@ -41,10 +40,10 @@ impl<S: Clone + PartialEq, T> Made<S, T> {
     }
 }
 
-impl Engine {
+impl RankingServices {
     /// Returns the language model that ranks tools; `None` if none is configured.
-    pub fn chat_model(&self, snapshot: &Snapshot) -> Option<Arc<ChatModel>> {
-        let wanted = snapshot.config.optimizer.llm.as_ref()?;
+    pub(in crate::engine) fn chat_model(&self, config: &Config) -> Option<Arc<ChatModel>> {
+        let wanted = config.optimizer.llm.as_ref()?;
         let build = || {
             ChatModel::new(ChatSettings {
                 endpoint: wanted.endpoint.to_string(),
@@ -53,14 +52,13 @@ impl Engine {
                 timeout: wanted.timeout,
             })
         };
-        self.0.shared.ranking_services.language_model.get(wanted, build)
+        self.language_model.get(wanted, build)
     }
 
-    /// Returns the service that orders the first hits anew; `None` if none is configured.
-    pub(in crate::engine) fn reranking(&self, snapshot: &Snapshot) -> Option<Reranking> {
-        let wanted = snapshot.config.optimizer.rerank.as_ref()?;
-        let service = self.0.shared.ranking_services.reranker.get(wanted, || reranker(wanted))?;
-        Some(Reranking { service, texts: Arc::clone(&snapshot.texts), candidates: wanted.candidates })
+    /// Returns the service that reorders the first hits; `None` if none is configured.
+    pub(in crate::engine) fn reranker(&self, config: &Config) -> Option<Arc<GuardedReranker>> {
+        let wanted = config.optimizer.rerank.as_ref()?;
+        self.reranker.get(wanted, || reranker(wanted))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Refreshes that are waited for: a backend is listed anew on demand, and the difference to the recorded
-//! definitions is counted.
+//! Refreshes that a caller waits for: lists a backend on demand, and counts the difference to the recorded
+//! definitions.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -12,7 +12,9 @@ use vmcp_wire::methods;
 use vmcp_wire::owned::OwnedParams;
 
 use super::definition_changes::{self, KnownHashes};
-use crate::engine::Engine;
+use crate::engine::commands::ConductorHandle;
+use crate::engine::embedding::regeneration::regenerate;
+use crate::engine::shared::Shared;
 
 /// Time limit of one backend's listing, all pages included; after it the refresh fails.
 const REFRESH_TIMEOUT: Duration = Duration::from_mins(1);
@@ -62,13 +64,19 @@ enum RefreshError {
     Cache,
 }
 
-impl Engine {
-    /// Lists backends anew and counts how their tools differ from what was recorded. `force` also embeds all
-    /// of them anew, and counts them as updated.
-    pub async fn refresh_and_wait(&self, backends: &[Arc<str>], force: bool) -> Vec<Refreshed> {
-        let listed = futures::future::join_all(backends.iter().map(|backend| self.list_anew(backend))).await;
+/// Lists and records backends on demand.
+pub(in crate::engine) struct Refresh<'a> {
+    pub(in crate::engine) shared: &'a Arc<Shared>,
+    pub(in crate::engine) conductor: &'a ConductorHandle,
+}
+
+impl Refresh<'_> {
+    /// Lists backends again and counts how their tools differ from what was recorded. `force` also embeds all
+    /// of them again, and counts them as updated.
+    pub(in crate::engine) async fn run(&self, backends: &[Arc<str>], force: bool) -> Vec<Refreshed> {
+        let listed = futures::future::join_all(backends.iter().map(|backend| self.relist(backend))).await;
         // Once for all of them. The answer must not be ahead of what clients see and of the record.
-        self.0.conductor.rebuild_and_record().await;
+        self.conductor.rebuild_and_record().await;
         let mut refreshed = Vec::with_capacity(backends.len());
         for (backend, changes) in backends.iter().zip(listed) {
             let outcome = match changes {
@@ -83,22 +91,23 @@ impl Engine {
         refreshed
     }
 
-    /// Counts the changes of a listing; `force` embeds the backend's tools anew.
+    /// Counts the changes of a listing; `force` embeds the backend's tools again.
     async fn counted(&self, backend: &str, changes: &DefinitionChanges, force: bool) -> RefreshOutcome {
         let DefinitionChanges { added, mut updated, removed, mut unchanged, .. } = *changes;
-        if force && self.regenerate_embeddings(Some(backend)).await.is_ok_and(|done| done.embedded > 0) {
+        let regenerated = async || regenerate(self.shared, self.conductor, Some(backend)).await;
+        if force && regenerated().await.is_ok_and(|done| done.embedded > 0) {
             updated += std::mem::take(&mut unchanged);
         }
         RefreshOutcome::Counted { added, updated, removed, unchanged }
     }
 
-    /// Lists a backend anew, and compares its tools with what was recorded.
-    async fn list_anew(&self, name: &Arc<str>) -> Result<DefinitionChanges, RefreshError> {
-        let snapshot = self.snapshot();
+    /// Lists a backend again, and compares its tools with what was recorded.
+    async fn relist(&self, name: &Arc<str>) -> Result<DefinitionChanges, RefreshError> {
+        let snapshot = self.shared.snapshot.load_full();
         let unknown = || RefreshError::Failed(format!("no enabled backend is called `{name}`"));
         let backend = snapshot.backends.get(name).ok_or_else(unknown)?;
         let key = Arc::clone(name);
-        let recorded = self.0.shared.store(move |store| {
+        let recorded = self.shared.store(move |store| {
             Ok((of_tools(definition_changes::known(store, &key)?), of_tools(store.removed_hashes(&key)?)))
         });
         let (known, removed) = recorded.await.ok_or(RefreshError::Cache)?;

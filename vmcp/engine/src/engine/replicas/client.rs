@@ -15,7 +15,7 @@ use url::form_urlencoded;
 use vmcp_config::Config;
 use vmcp_error_chain::error_chain;
 
-use super::Heard;
+use super::LastAnswer;
 use super::report::{ReplicaReport, SharedPair};
 use crate::telemetry::tool_metrics::Filter;
 
@@ -27,7 +27,7 @@ const MAX_REPORT_BYTES: usize = 64 << 20;
 /// The answer of a replica.
 pub(super) struct Answer {
     /// Part of it that is remembered.
-    pub(super) heard: Heard,
+    pub(super) heard: LastAnswer,
     /// Learned pairs that are new.
     pub(super) learned: Vec<SharedPair>,
     /// False if the replica answered that its last report stands.
@@ -38,7 +38,7 @@ pub(super) struct Answer {
 pub(super) async fn report(
     config: &Config,
     address: SocketAddr,
-    last: Option<Heard>,
+    last: Option<LastAnswer>,
 ) -> Result<Answer, String> {
     let after = last.as_ref().map_or(0, |last| last.learned_up_to);
     let path = format!("/admin/replica?learned_after={after}");
@@ -54,7 +54,7 @@ pub(super) async fn report(
     // Another process at the address: its older pairs are asked for the next time.
     let is_same = last.is_none_or(|last| last.report.replica == report.replica);
     let learned_up_to = if is_same { newest.unwrap_or(after) } else { 0 };
-    let heard = Heard { tag: answer.tag, report: Arc::new(report), learned_up_to, adopted_at: None };
+    let heard = LastAnswer { tag: answer.tag, report: Arc::new(report), learned_up_to, adopted_at: None };
     Ok(Answer { heard, learned, is_new: true })
 }
 

@@ -1,4 +1,4 @@
-//! [`Known`]: the counts of other replicas, by replica; those of a replica that is gone stay for a while.
+//! [`KnownReplicas`]: the counts of other replicas, by replica; those of a replica that is gone stay for a while.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const MAX_DEPARTED: usize = 64;
 
 /// The counts of other replicas. Immutable and swapped whole.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Known {
+pub(super) struct KnownReplicas {
     /// By id.
     replicas: BTreeMap<String, Counts>,
     /// Addresses and names that gave no report.
@@ -39,7 +39,7 @@ pub struct Census {
     pub unreachable: Vec<String>,
 }
 
-impl Known {
+impl KnownReplicas {
     /// True if no other replica is known.
     pub(super) fn is_empty(&self) -> bool {
         self.replicas.is_empty() && self.unreachable.is_empty()
@@ -60,7 +60,7 @@ impl Known {
     }
 
     /// True if reports about replicas that are gone would be equal.
-    pub(super) fn has_same_departed(&self, other: &Known) -> bool {
+    pub(super) fn has_same_departed(&self, other: &KnownReplicas) -> bool {
         self.departed().eq(other.departed())
     }
 
@@ -79,7 +79,7 @@ impl Known {
         unreachable: Vec<String>,
         own_id: &str,
         now: i64,
-    ) -> Known {
+    ) -> KnownReplicas {
         let mut replicas = BTreeMap::new();
         let mut heard = Vec::new();
         for ReplicaReport { replica, tools, departed, .. } in reports {
@@ -109,7 +109,7 @@ impl Known {
         for DepartedReplica { replica, at, tools } in departed {
             replicas.insert(replica, Counts { tools, departed_at: Some(at) });
         }
-        Known { replicas, unreachable }
+        KnownReplicas { replicas, unreachable }
     }
 
     /// Adds these counts to those of this process.
@@ -133,7 +133,7 @@ impl Known {
     }
 
     /// Returns these counts without those of some tools.
-    pub(super) fn without(&self, filter: &Filter) -> Known {
+    pub(super) fn without(&self, filter: &Filter) -> KnownReplicas {
         let mut known = self.clone();
         for counts in known.replicas.values_mut() {
             counts.tools.retain(|metrics| !filter.admits(metrics));
@@ -168,14 +168,15 @@ mod tests {
         }
     }
 
-    fn total(known: &Known, own: u64) -> u64 {
+    fn total(known: &KnownReplicas, own: u64) -> u64 {
         let own: MetricsBook = [metrics("t", own)].into_iter().collect();
         known.added_to(&own).get("s", "t").unwrap().call_count
     }
 
     #[test]
     fn counts_of_replicas_that_are_gone_stay_for_a_day_and_are_handed_on() {
-        let first = Known::default().after_round(vec![report("a", 3), report("b", 5)], vec![], "me", 1000);
+        let first =
+            KnownReplicas::default().after_round(vec![report("a", 3), report("b", 5)], vec![], "me", 1000);
         assert_eq!((total(&first, 2), first.census().replicas), (10, 3));
         let gone = first.after_round(vec![report("a", 4)], vec!["b:9090".to_owned()], "me", 2000);
         assert_eq!(
@@ -184,7 +185,8 @@ mod tests {
         );
         // A replica that never met it hears of it, and nobody is counted twice.
         let told = ReplicaReport { departed: gone.departed_report().departed, ..report("me", 2) };
-        let newcomer = Known::default().after_round(vec![told.clone(), report("a", 4)], vec![], "new", 2000);
+        let newcomer =
+            KnownReplicas::default().after_round(vec![told.clone(), report("a", 4)], vec![], "new", 2000);
         assert_eq!(total(&newcomer, 0), 11);
         let back = newcomer.after_round(vec![told, report("b", 6)], vec![], "new", 3000);
         assert_eq!(total(&back, 0), 2 + 6 + 4, "b is back, a is gone");
@@ -195,13 +197,14 @@ mod tests {
     #[test]
     fn unchanged_reports_of_the_replicas_that_are_there_change_nothing() {
         let (a, b) = (Arc::new(report("a", 3)), Arc::new(report("b", 5)));
-        let both = Known::default().after_round(vec![report("a", 3), report("b", 5)], vec![], "me", 1000);
+        let both =
+            KnownReplicas::default().after_round(vec![report("a", 3), report("b", 5)], vec![], "me", 1000);
         assert!(both.is_of(&[Arc::clone(&a), Arc::clone(&b)], &[]));
         assert!(!both.is_of(&[Arc::clone(&a)], &[]), "b is gone");
         assert!(!both.is_of(&[Arc::clone(&a), b], &["c:1".to_owned()]));
         let gone = both.after_round(vec![report("a", 3)], vec![], "me", 2000);
         assert!(!gone.is_of(&[a], &[]), "the counts of b end some day");
-        assert!(!gone.has_same_departed(&both) && both.has_same_departed(&Known::default()));
+        assert!(!gone.has_same_departed(&both) && both.has_same_departed(&KnownReplicas::default()));
     }
 
     #[test]
@@ -210,14 +213,14 @@ mod tests {
             departed: vec![DepartedReplica { replica: "me".to_owned(), at: 1, tools: vec![metrics("t", 9)] }],
             ..report("a", 1)
         };
-        assert_eq!(total(&Known::default().after_round(vec![told], vec![], "me", 2), 9), 10);
+        assert_eq!(total(&KnownReplicas::default().after_round(vec![told], vec![], "me", 2), 9), 10);
     }
 
     #[test]
     fn forgotten_counts_are_gone_from_all_replicas() {
         let mut two = report("a", 3);
         two.tools.push(metrics("u", 7));
-        let known = Known::default().after_round(vec![two], vec![], "me", 1);
+        let known = KnownReplicas::default().after_round(vec![two], vec![], "me", 1);
         let filter = Filter { backend: None, tool: Some("t".to_owned()) };
         let known = known.without(&filter);
         let sums = known.added_to(&MetricsBook::default());

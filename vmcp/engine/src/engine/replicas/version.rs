@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::known::Known;
+use super::known::KnownReplicas;
 use crate::search::context::Learned;
 use crate::telemetry::tool_metrics::MetricsBook;
 
@@ -16,7 +16,7 @@ pub(super) struct Sources {
     /// Learned pairs.
     pub(super) learned: Arc<Learned>,
     /// The other replicas, of which those that are gone are in the report.
-    pub(super) known: Arc<Known>,
+    pub(super) known: Arc<KnownReplicas>,
     /// Version of the approved definitions.
     pub(super) approvals: u64,
 }

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use vmcp_config::{ContextSource, Exposure, NoContext};
 use vmcp_search::learning::{TierWeights, merge};
 
+use super::Snapshot;
+use super::list::PagedList;
+use super::view::View;
 use crate::access::identity::PrincipalKey;
-use crate::engine::{Engine, PagedList, Snapshot, View};
 use crate::optim::names::NameStyle;
-use crate::search::context::{Context, ContextKey, Contexts, Learned, Learner, QueryEmbedding, ToolKey};
-use crate::search::{Degraded, QueryVectors, embed_query};
+use crate::search::context::{Context, ContextKey, Contexts, Learned, QueryEmbedding, ToolKey};
+use crate::search::{Degraded, QueryVectors, Searcher, embed_query};
 
 /// Rounding of confidences: three identical pairs may give .29999 instead of .3.
 const TOLERANCE: f32 = 1e-6;
@@ -25,51 +27,46 @@ pub struct Choice {
     pub documents: Option<Vec<usize>>,
 }
 
-impl Engine {
-    /// The contexts of clients.
-    pub fn contexts(&self) -> &Arc<Contexts> {
-        &self.0.shared.contexts
+/// Embeds what a client is busy with; `None` without an embedding provider.
+pub(in crate::engine) async fn embed_context(
+    searcher: &Searcher,
+    text: &str,
+) -> Result<Option<QueryEmbedding>, Degraded> {
+    if matches!(searcher.vectors, QueryVectors::Off) {
+        return Ok(None);
     }
+    embed_query(searcher, text).await.map(Some)
+}
 
-    /// The observer that learns from calls.
-    pub fn learner(&self) -> &Arc<Learner> {
-        &self.0.shared.learner
-    }
+/// Lists of tools for clients that have set a context.
+pub(in crate::engine) struct ContextualLists<'a> {
+    pub(in crate::engine) contexts: &'a Contexts,
+    pub(in crate::engine) learned: &'a Learned,
+    pub(in crate::engine) snapshot: &'a Snapshot,
+    pub(in crate::engine) view: &'a View,
+}
 
-    /// Embeds what a client is busy with; `None` without an embedding provider.
-    pub async fn embed_context(
-        &self,
-        snapshot: &Snapshot,
-        text: &str,
-    ) -> Result<Option<QueryEmbedding>, Degraded> {
-        let searcher = self.searcher(snapshot);
-        if matches!(searcher.vectors, QueryVectors::Off) {
-            return Ok(None);
-        }
-        embed_query(&searcher, text).await.map(Some)
-    }
-
+impl ContextualLists<'_> {
     /// Returns the list of tools of a client that has set a context, and remembers it in the context. `None`:
-    /// the client gets the list that everyone gets.
-    pub fn contextual_list(
+    /// the client gets the list of all clients.
+    pub(in crate::engine) fn list(
         &self,
-        snapshot: &Snapshot,
-        view: &View,
         key: Option<ContextKey>,
         principal: PrincipalKey,
         style: NameStyle,
     ) -> Option<PagedList> {
+        let Self { contexts, learned, snapshot, view } = self;
         let optimizer = &snapshot.config.optimizer;
         if !optimizer.enabled || view.exposure() != Exposure::Contextual {
             return None;
         }
         let key = key?;
-        let context = self.contexts().with(key, principal, |context| Context::clone(context))?;
-        let choice = choose(snapshot, view, &self.learner().learned(), &context);
+        let context = contexts.with(key, principal, |context| Context::clone(context))?;
+        let choice = choose(snapshot, view, learned, &context);
         let listed = choice.documents.as_deref().unwrap_or_default();
         let keys: HashSet<ToolKey> = listed.iter().filter_map(|at| tool_key(view, *at)).collect();
         // Everything is no choice: a use of it teaches less.
-        self.contexts().with(key, principal, |context| context.listed = keys);
+        contexts.with(key, principal, |context| context.listed = keys);
         if let Some(documents) = choice.documents {
             return Some(view.chosen_list(style, &snapshot.config, &documents));
         }

@@ -20,9 +20,8 @@ use vmcp_search::TEXT_VERSION;
 use vmcp_store::{ContentKey, Store};
 
 use super::{snapshot, vectors};
-use crate::engine::Engine;
+use crate::engine::embedding::provider::MonitoredProvider;
 use crate::engine::recorder::definition_changes::{KnownHashes, compare, hashes};
-use crate::engine::shared::Shared;
 use crate::engine::snapshot::Snapshot;
 use crate::engine::tool_drift::Quarantine;
 
@@ -94,7 +93,7 @@ impl SessionSnapshots {
         missing.map(|(_, text)| (*text).clone()).take(room).collect()
     }
 
-    /// Keeps the vectors of texts; the snapshots are built anew with them.
+    /// Keeps the vectors of texts; the snapshots are built again with them.
     pub(in crate::engine) fn add_vectors(&self, model: &str, texts: &[String], vectors: Vec<Vec<f32>>) {
         let keys = texts.iter().map(|text| ContentKey::new(TEXT_VERSION, model, text));
         self.vectors.lock().extend(keys.zip(vectors));
@@ -102,40 +101,52 @@ impl SessionSnapshots {
     }
 }
 
-impl Engine {
+/// The snapshot for a session, and everything else that its build reads.
+pub(in crate::engine) struct SessionSource {
+    /// The shared snapshot.
+    pub(in crate::engine) shared: Arc<Snapshot>,
+    pub(in crate::engine) store: Arc<Store>,
+    pub(in crate::engine) provider: Option<Arc<MonitoredProvider>>,
+}
+
+impl SessionSnapshots {
     /// Returns the snapshot for requests of a client session: the shared one, unless a server lists
     /// definitions of its own in this session.
-    pub async fn for_session(&self, snapshot: Arc<Snapshot>, session: Option<SessionId>) -> Arc<Snapshot> {
-        let Some(session) = session.filter(|_| !self.0.session_listings.is_zero()) else { return snapshot };
+    pub(in crate::engine) async fn for_session(
+        self: &Arc<Self>,
+        shared: Arc<Snapshot>,
+        session: SessionId,
+        source: impl FnOnce(Arc<Snapshot>) -> SessionSource,
+    ) -> Arc<Snapshot> {
         let own = |(name, backend): (&Arc<str>, &vmcp_backend::Backend)| {
             Some((Arc::clone(name), backend.session_listing(session)?))
         };
-        let own: OwnListings = snapshot.backends.iter().filter_map(own).collect();
+        let own: OwnListings = shared.backends.iter().filter_map(own).collect();
         if own.is_empty() {
-            return snapshot;
+            return shared;
         }
-        let shared = &self.0.shared;
-        let slot = shared.session_snapshots.slot(snapshot.generation, &own);
-        let built = Box::pin(slot.get_or_init(|| build(Arc::clone(shared), snapshot, own))).await;
+        let slot = self.slot(shared.generation, &own);
+        let build = || Arc::clone(self).build(source(shared), own);
+        let built = Box::pin(slot.get_or_init(build)).await;
         Arc::clone(built)
     }
-}
 
-async fn build(shared: Arc<Shared>, before: Arc<Snapshot>, own: OwnListings) -> Arc<Snapshot> {
-    // Nothing closes the semaphore.
-    let _turn = shared.session_snapshots.building.acquire().await.ok();
-    let provider = shared.provider.load_full();
-    let (store, model) = (shared.open_store(), provider.as_ref().and_then(|provider| provider.model()));
-    let work = {
-        let (shared, before) = (Arc::clone(&shared), Arc::clone(&before));
-        move || Arc::new(with_listings(&shared.session_snapshots, &before, own, &store, model.as_deref()))
-    };
-    // The task fails only when the runtime is going down.
-    let built = tokio::task::spawn_blocking(work).await.unwrap_or(before);
-    if let Some(provider) = provider {
-        provider.wake();
+    async fn build(self: Arc<Self>, source: SessionSource, own: OwnListings) -> Arc<Snapshot> {
+        // Nothing closes the semaphore.
+        let _turn = self.building.acquire().await.ok();
+        let SessionSource { shared, store, provider } = source;
+        let model = provider.as_ref().and_then(|provider| provider.model());
+        let work = {
+            let (sessions, shared) = (Arc::clone(&self), Arc::clone(&shared));
+            move || Arc::new(with_listings(&sessions, &shared, own, &store, model.as_deref()))
+        };
+        // The task fails only when the runtime is going down.
+        let built = tokio::task::spawn_blocking(work).await.unwrap_or(shared);
+        if let Some(provider) = provider {
+            provider.wake();
+        }
+        built
     }
-    built
 }
 
 /// Builds the snapshot of a session; blocks.

@@ -1,0 +1,156 @@
+//! Methods of [`Engine`] that hand a room what it reads: ranking services, contexts, snapshots of sessions,
+//! refreshes, other replicas.
+
+use std::sync::Arc;
+
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use vmcp_backend::SessionId;
+use vmcp_embed::{ChatModel, EmbedError};
+
+use super::embedding::regeneration::{Regenerated, regenerate};
+use super::recorder::refresh::{Refresh, Refreshed};
+use super::replicas::report::ReplicaReport;
+use super::replicas::{Census, ROUND_INTERVAL};
+use super::snapshot::build::session_snapshots::SessionSource;
+use super::snapshot::contextual::{ContextualLists, embed_context};
+use super::snapshot::list::PagedList;
+use super::snapshot::view::View;
+use super::{Engine, Snapshot};
+use crate::access::identity::PrincipalKey;
+use crate::optim::names::NameStyle;
+use crate::search::Degraded;
+use crate::search::context::{ContextKey, Contexts, Learner, QueryEmbedding};
+use crate::search::reranking::Reranking;
+use crate::telemetry::tool_metrics::{Filter, MetricsBook};
+
+impl Engine {
+    /// Returns the language model that ranks tools; `None` if none is configured.
+    pub fn chat_model(&self, snapshot: &Snapshot) -> Option<Arc<ChatModel>> {
+        self.0.shared.ranking_services.chat_model(&snapshot.config)
+    }
+
+    /// Returns the service that reorders the first hits; `None` if none is configured.
+    pub(super) fn reranking(&self, snapshot: &Snapshot) -> Option<Reranking> {
+        let service = self.0.shared.ranking_services.reranker(&snapshot.config)?;
+        let candidates = snapshot.config.optimizer.rerank.as_ref()?.candidates;
+        Some(Reranking { service, texts: Arc::clone(&snapshot.texts), candidates })
+    }
+
+    /// Returns the snapshot for requests of a client session: the shared one, unless a server lists
+    /// definitions of its own in this session.
+    pub async fn for_session(&self, snapshot: Arc<Snapshot>, session: Option<SessionId>) -> Arc<Snapshot> {
+        let Some(session) = session.filter(|_| !self.0.session_listings.is_zero()) else { return snapshot };
+        let shared = &self.0.shared;
+        let source = |snapshot| SessionSource {
+            shared: snapshot,
+            store: shared.open_store(),
+            provider: shared.provider.load_full(),
+        };
+        shared.session_snapshots.for_session(snapshot, session, source).await
+    }
+
+    /// The contexts of clients.
+    pub fn contexts(&self) -> &Arc<Contexts> {
+        &self.0.shared.contexts
+    }
+
+    /// The observer that learns from calls.
+    pub fn learner(&self) -> &Arc<Learner> {
+        &self.0.shared.learner
+    }
+
+    /// Embeds what a client is busy with; `None` without an embedding provider.
+    pub async fn embed_context(
+        &self,
+        snapshot: &Snapshot,
+        text: &str,
+    ) -> Result<Option<QueryEmbedding>, Degraded> {
+        embed_context(&self.searcher(snapshot), text).await
+    }
+
+    /// Returns the list of tools of a client that has set a context, and remembers it in the context. `None`:
+    /// the client gets the list of all clients.
+    pub fn contextual_list(
+        &self,
+        snapshot: &Snapshot,
+        view: &View,
+        key: Option<ContextKey>,
+        principal: PrincipalKey,
+        style: NameStyle,
+    ) -> Option<PagedList> {
+        let learned = self.learner().learned();
+        let lists = ContextualLists { contexts: self.contexts(), learned: &learned, snapshot, view };
+        lists.list(key, principal, style)
+    }
+
+    /// Embeds the tools of one backend again, or of all; tools that no client may find are left out. Without
+    /// a provider nothing is embedded. Fails while the provider does not tell its model.
+    pub async fn regenerate_embeddings(&self, backend: Option<&str>) -> Result<Regenerated, EmbedError> {
+        regenerate(&self.0.shared, &self.0.conductor, backend).await
+    }
+
+    /// Lists backends again and counts how their tools differ from what was recorded. `force` also embeds all
+    /// of them again, and counts them as updated.
+    pub async fn refresh_and_wait(&self, backends: &[Arc<str>], force: bool) -> Vec<Refreshed> {
+        let refresh = Refresh { shared: &self.0.shared, conductor: &self.0.conductor };
+        refresh.run(backends, force).await
+    }
+
+    /// Returns the metrics of each tool, summed over all replicas.
+    pub fn total_metrics(&self) -> Arc<MetricsBook> {
+        self.0.shared.replicas.total()
+    }
+
+    /// Counts the replicas: this process, and the others as of the last round. `None` if none is configured.
+    pub fn census(&self, snapshot: &Snapshot) -> Option<Census> {
+        let configured = !snapshot.config.server.peers.is_empty();
+        configured.then(|| self.0.shared.replicas.census())
+    }
+
+    /// Waits until everything that was called before, here or at another replica, is counted.
+    pub async fn gather_metrics(&self) {
+        self.tool_metrics().flush().await;
+        self.ask_replicas().await;
+    }
+
+    /// Forgets metrics of tools here, and unless `only_here` at the other replicas; returns the number of
+    /// tools that had some in the sums.
+    pub async fn reset_metrics(&self, filter: Filter, only_here: bool) -> usize {
+        let config = Arc::clone(&self.snapshot().config);
+        self.0.shared.replicas.reset(&config, filter, only_here).await
+    }
+
+    /// Returns the report of this process for other replicas, with its entity tag; of learned pairs, those
+    /// used at `learned_after` or later. No report if its tag would be `known_tag`.
+    pub async fn replica_report(
+        &self,
+        learned_after: i64,
+        known_tag: Option<&str>,
+    ) -> (String, Option<ReplicaReport>) {
+        self.0.shared.replicas.own_report(learned_after, known_tag).await
+    }
+
+    /// Asks all other replicas once, and takes in their reports.
+    async fn ask_replicas(&self) {
+        let config = Arc::clone(&self.snapshot().config);
+        if self.0.shared.replicas.round(&config).await {
+            self.0.conductor.rebuild().await;
+        }
+    }
+}
+
+/// Asks the other replicas in turn, until `stop`.
+pub(super) async fn ask_replicas(engine: Engine, stop: CancellationToken) {
+    // A handle would keep the engine alive; it ends with the last one outside of this task.
+    let inner = Arc::downgrade(&engine.0);
+    drop(engine);
+    loop {
+        tokio::select! {
+            () = sleep(ROUND_INTERVAL) => {}
+            () = stop.cancelled() => return,
+        }
+        let Some(inner) = inner.upgrade() else { return };
+        Engine(inner).ask_replicas().await;
+    }
+}
