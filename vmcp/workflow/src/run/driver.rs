@@ -1,0 +1,382 @@
+//! The loop of a run: starts what may begin, waits for what is under way, and ends when nothing is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use serde_json::{Map, Value};
+use tokio::time::{Instant, timeout_at};
+
+use super::questions::{self, Answered};
+use super::scope::{Progress, Scope};
+use super::state::{ItemState, Loop, State, StepEnd, StepState, Waiting};
+use super::{Answers, Begin, CallEnd, ContinueError, End, Finished, ToolCaller, arguments, call, output};
+use crate::definition::{Action, Call, CompositeTool, ForEach, MAX_PARALLEL, Question, Step};
+
+/// Runs a composite tool until it ends or asks.
+pub(super) async fn run(
+    tool: &Arc<CompositeTool>,
+    caller: &impl ToolCaller,
+    begin: Begin,
+    now: Duration,
+) -> Result<Finished, ContinueError> {
+    let (state, answers) = match begin {
+        Begin::New { id, arguments } => {
+            (State::new(tool, id, tool.with_defaults(arguments), now), Map::new())
+        }
+        Begin::Continued { state, answers } => (State::read(&state, tool)?, answers),
+    };
+    let spent = now.saturating_sub(state.begun);
+    let Some(left) = tool.timeout.checked_sub(spent) else {
+        return Err(ContinueError::Late(call::shown(tool.timeout)));
+    };
+    let begun = Instant::now();
+    let mut driver = Driver {
+        tool,
+        caller,
+        scope: Scope::new(&state),
+        state,
+        answers,
+        spent,
+        begun,
+        under_way: FuturesUnordered::new(),
+        failure: None,
+    };
+    let id = driver.state.id.clone();
+    let end = match timeout_at(begun + left, driver.drive()).await {
+        Ok(()) => driver.end(),
+        Err(_) => End::Failed(format!("the run had no result within {}", call::shown(tool.timeout))),
+    };
+    Ok(Finished { id, end })
+}
+
+/// A call that is under way: the step, and the item of a `forEach`.
+type Place = (usize, Option<usize>);
+
+/// A call that has ended.
+struct Called {
+    place: Place,
+    arguments: Map<String, Value>,
+    end: CallEnd,
+}
+
+struct Driver<'a, C> {
+    tool: &'a CompositeTool,
+    caller: &'a C,
+    state: State,
+    scope: Scope,
+    /// Answers to the questions of the part before.
+    answers: Map<String, Value>,
+    /// Time that earlier parts and waits took.
+    spent: Duration,
+    begun: Instant,
+    under_way: FuturesUnordered<BoxFuture<'a, Called>>,
+    /// The failure that ended the run.
+    failure: Option<String>,
+}
+
+impl<'a, C: ToolCaller> Driver<'a, C> {
+    async fn drive(&mut self) {
+        self.take_answers();
+        loop {
+            self.start();
+            if self.failure.is_some() {
+                // What is under way is dropped, which cancels it.
+                self.under_way.clear();
+                return;
+            }
+            let Some(called) = self.under_way.next().await else { return };
+            self.note(called);
+        }
+    }
+
+    /// Returns the end of the run, or of this part.
+    fn end(mut self) -> End {
+        if let Some(failure) = self.failure.take() {
+            return End::Failed(failure);
+        }
+        let questions = questions::open(&self.state);
+        if !questions.is_empty() {
+            return End::Asks { questions, state: self.state.write() };
+        }
+        let Some(output) = &self.tool.output else {
+            return End::Complete(questions::last_output(self.tool, &self.state));
+        };
+        let data = self.scope.data(&self.progress("completed"));
+        match output::build(output, &data) {
+            Ok(result) => End::Complete(result),
+            Err(error) => End::Failed(error),
+        }
+    }
+
+    fn progress(&self, status: &'static str) -> Progress {
+        let elapsed = self.spent + self.begun.elapsed();
+        Progress { status, completed: self.state.completed.len(), elapsed }
+    }
+
+    /// Starts all that may begin now. A step that ends at once lets others begin.
+    fn start(&mut self) {
+        let tool = self.tool;
+        let mut again = true;
+        while again && self.failure.is_none() {
+            again = false;
+            for (at, step) in tool.steps.iter().enumerate() {
+                if self.failure.is_some() {
+                    return;
+                }
+                match self.state.steps.get(&step.id) {
+                    None if self.is_ready(step) => again |= self.begin(at, step),
+                    Some(StepState::Looping(_)) => again |= self.continue_loop(at, step),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn is_ready(&self, step: &Step) -> bool {
+        let has_ended = |before: &usize| {
+            self.tool.steps.get(*before).is_none_or(|before| self.state.has_ended(&before.id))
+        };
+        self.under_way.len() < MAX_PARALLEL && step.after.iter().all(has_ended)
+    }
+
+    /// Begins a step; returns true if it has ended already.
+    fn begin(&mut self, at: usize, step: &'a Step) -> bool {
+        if self.state.skips_rest {
+            self.settle(step, StepEnd::skipped(step.default_results.as_ref()));
+            return true;
+        }
+        let data = self.scope.data(&self.progress("running"));
+        match step.condition.as_ref().map(|condition| arguments::holds(condition, &data)) {
+            Some(Ok(false)) => {
+                self.settle(step, StepEnd::skipped(step.default_results.as_ref()));
+                return true;
+            }
+            Some(Err(error)) => return self.fail(step, &error),
+            Some(Ok(true)) | None => {}
+        }
+        match &step.action {
+            Action::Call(call) => match arguments::fill(&call.arguments, &data) {
+                Ok(filled) => {
+                    self.state.steps.insert(step.id.clone(), StepState::Calling);
+                    self.call((at, None), call, step.id.clone(), filled, None);
+                    false
+                }
+                Err(error) => self.fail(step, &error),
+            },
+            Action::Ask(question) => match self.caller.cannot_ask() {
+                Some(why) => self.fail(step, &why),
+                None => match questions::ask(question, &data) {
+                    Ok(waiting) => {
+                        self.state.steps.insert(step.id.clone(), StepState::Waiting(waiting));
+                        false
+                    }
+                    Err(error) => self.fail(step, &error),
+                },
+            },
+            Action::ForEach(each) => match arguments::items(&each.collection, &data) {
+                Ok(items) if items.len() > each.max_iterations => {
+                    let (found, most) = (items.len(), each.max_iterations);
+                    self.fail(step, &format!("collection: {found} items; `maxIterations` is {most}"))
+                }
+                Ok(items) => {
+                    let looping = Loop { items, ..Loop::default() };
+                    self.state.steps.insert(step.id.clone(), StepState::Looping(looping));
+                    self.continue_loop(at, step)
+                }
+                Err(error) => self.fail(step, &error),
+            },
+        }
+    }
+
+    /// Starts further items of a `forEach`; returns true if it has ended.
+    fn continue_loop(&mut self, at: usize, step: &'a Step) -> bool {
+        let Action::ForEach(each) = &step.action else { return false };
+        let progress = self.progress("running");
+        loop {
+            let Some(StepState::Looping(looping)) = self.state.steps.get_mut(&step.id) else { return false };
+            if self.under_way.len() >= MAX_PARALLEL || looping.calling >= each.max_parallel {
+                return false;
+            }
+            let next = (0..looping.items.len()).find(|index| !looping.begun.contains_key(index));
+            let Some((index, item)) = next.and_then(|index| Some((index, looping.items.get(index)?.clone())))
+            else {
+                return self.finish_loop(step);
+            };
+            let data = self.scope.data_of_item(&progress, &each.item, index, &item);
+            match arguments::fill(&each.call.arguments, &data) {
+                Ok(filled) => {
+                    looping.begun.insert(index, ItemState::Calling);
+                    looping.calling += 1;
+                    let place = questions::place_of_item(&step.id, index);
+                    self.call((at, Some(index)), &each.call, place, filled, None);
+                }
+                Err(error) => {
+                    if self.item_failed(step, each, index, error) {
+                        return true;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends a `forEach` whose items have all ended; returns true if they have.
+    fn finish_loop(&mut self, step: &'a Step) -> bool {
+        let Some(StepState::Looping(looping)) = self.state.steps.get(&step.id) else { return false };
+        let has_ended = |item: &ItemState| matches!(item, ItemState::Ended(_));
+        if looping.begun.len() < looping.items.len() || !looping.begun.values().all(has_ended) {
+            return false;
+        }
+        let output = questions::loop_output(looping);
+        self.settle(step, StepEnd::completed(output, Value::Null));
+        true
+    }
+
+    /// Notes that an item has failed; returns true if the step ends over it.
+    fn item_failed(&mut self, step: &'a Step, each: &ForEach, index: usize, error: String) -> bool {
+        if !each.items_may_fail {
+            return self.fail(step, &format!("item {index}: {error}"));
+        }
+        self.item_ended(step, index, ItemState::Ended(StepEnd::failed(None, error)));
+        false
+    }
+
+    fn item_ended(&mut self, step: &Step, index: usize, item: ItemState) {
+        if let Some(StepState::Looping(looping)) = self.state.steps.get_mut(&step.id)
+            && let Some(ItemState::Calling) = looping.begun.insert(index, item)
+        {
+            looping.calling = looping.calling.saturating_sub(1);
+        }
+    }
+
+    fn call(
+        &mut self,
+        place: Place,
+        call: &'a Call,
+        name: String,
+        arguments: Map<String, Value>,
+        answers: Option<Answers>,
+    ) {
+        let caller = self.caller;
+        let called = async move {
+            let end = call::call(caller, call, name, arguments.clone(), answers).await;
+            Called { place, arguments, end }
+        };
+        self.under_way.push(Box::pin(called));
+    }
+
+    /// Notes the end of a call.
+    fn note(&mut self, Called { place: (at, item), arguments, end }: Called) {
+        let tool = self.tool;
+        let Some(step) = tool.steps.get(at) else { return };
+        match (item, &step.action, end) {
+            (None, _, CallEnd::Complete { output, content }) => {
+                self.settle(step, StepEnd::completed(output, content));
+            }
+            (None, Action::Call(call), CallEnd::Failed(error)) => {
+                self.fail(step, &format!("{}: {error}", call.tool));
+            }
+            (None, _, CallEnd::Failed(error)) => {
+                self.fail(step, &error);
+            }
+            (None, _, CallEnd::Asks { questions, state }) => {
+                let waiting = StepState::Waiting(Waiting { questions, state, arguments });
+                self.state.steps.insert(step.id.clone(), waiting);
+            }
+            (Some(index), Action::ForEach(each), CallEnd::Failed(error)) => {
+                self.item_failed(step, each, index, format!("{}: {error}", each.call.tool));
+            }
+            (Some(index), _, CallEnd::Complete { output, content }) => {
+                self.item_ended(step, index, ItemState::Ended(StepEnd::completed(output, content)));
+            }
+            (Some(index), _, CallEnd::Asks { questions, state }) => {
+                let waiting = Waiting { questions, state, arguments };
+                self.item_ended(step, index, ItemState::Waiting(waiting));
+            }
+            (Some(_), _, CallEnd::Failed(_)) => {}
+        }
+    }
+
+    /// Notes the end of a step.
+    fn settle(&mut self, step: &Step, end: StepEnd) {
+        self.scope.ended(&step.id, &end);
+        self.state.end(&step.id, end);
+    }
+
+    /// Notes the failure of a step: the run ends, or goes on without its result. Returns true.
+    fn fail(&mut self, step: &Step, error: &str) -> bool {
+        if step.may_fail {
+            let end = StepEnd::failed(step.default_results.as_ref(), error.to_owned());
+            self.settle(step, end);
+        } else if self.failure.is_none() {
+            self.failure = Some(format!("step `{}` failed: {error}", step.id));
+        }
+        true
+    }
+
+    /// Hands the user's answers to the steps that wait for them. A question without an answer stays open.
+    fn take_answers(&mut self) {
+        let tool = self.tool;
+        let answers = std::mem::take(&mut self.answers);
+        for (at, step) in tool.steps.iter().enumerate() {
+            match (&step.action, self.state.steps.get(&step.id)) {
+                (Action::Ask(question), Some(StepState::Waiting(waiting))) => {
+                    if let Some(given) = questions::answers_at(&step.id, waiting, &answers) {
+                        self.answered(step, question, &given);
+                    }
+                }
+                (Action::Call(call), Some(StepState::Waiting(waiting))) => {
+                    if let Some(responses) = questions::answers_at(&step.id, waiting, &answers) {
+                        let Waiting { state, arguments, .. } = waiting.clone();
+                        self.state.steps.insert(step.id.clone(), StepState::Calling);
+                        let answers = Answers { responses, state };
+                        self.call((at, None), call, step.id.clone(), arguments, Some(answers));
+                    }
+                }
+                (Action::ForEach(each), Some(StepState::Looping(_))) => {
+                    self.take_answers_of_items(at, step, each, &answers);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn take_answers_of_items(
+        &mut self,
+        at: usize,
+        step: &'a Step,
+        each: &'a ForEach,
+        answers: &Map<String, Value>,
+    ) {
+        let Some(StepState::Looping(looping)) = self.state.steps.get_mut(&step.id) else { return };
+        let mut calls = Vec::new();
+        for (index, item) in &mut looping.begun {
+            let ItemState::Waiting(waiting) = item else { continue };
+            let place = questions::place_of_item(&step.id, *index);
+            if let Some(responses) = questions::answers_at(&place, waiting, answers) {
+                let Waiting { state, arguments, .. } = waiting.clone();
+                calls.push((*index, place, arguments, Answers { responses, state }));
+                *item = ItemState::Calling;
+            }
+        }
+        looping.calling += calls.len();
+        for (index, place, arguments, answers) in calls {
+            self.call((at, Some(index)), &each.call, place, arguments, Some(answers));
+        }
+    }
+
+    fn answered(&mut self, step: &Step, question: &Question, answers: &Map<String, Value>) {
+        match questions::answered(question, answers) {
+            Answered::Ended(end) => self.settle(step, end),
+            Answered::SkipRest(end) => {
+                self.settle(step, end);
+                self.state.skips_rest = true;
+            }
+            Answered::Failed(error) => {
+                self.fail(step, &error);
+            }
+        }
+    }
+}
