@@ -28,10 +28,10 @@ pub const MAX_PARALLEL: usize = 10;
 pub const MAX_RETRIES: u32 = 10;
 /// Most bytes of a form's schema.
 const MAX_SCHEMA: usize = 100 * 1024;
-const RUN_TIMEOUT: Duration = Duration::from_secs(30 * 60);
-const STEP_TIMEOUT: Duration = Duration::from_secs(5 * 60);
+const RUN_TIMEOUT: Duration = Duration::from_mins(30);
+const STEP_TIMEOUT: Duration = Duration::from_mins(5);
 /// Most time of one run or one step.
-const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
+const MAX_TIMEOUT: Duration = Duration::from_hours(24);
 
 /// A composite tool that can be run.
 #[derive(Debug)]

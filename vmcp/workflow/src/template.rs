@@ -16,6 +16,7 @@ mod references;
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use gotmpl::parse::{ListNode, Node, Parser};
 use serde_json::Value;
@@ -46,9 +47,9 @@ enum Form {
     /// A text without an action.
     Constant,
     /// One action: it has a value of its own type.
-    Action(gotmpl::Template),
+    Action(Arc<gotmpl::Template>),
     /// A text with actions.
-    Text(gotmpl::Template),
+    Text(Arc<gotmpl::Template>),
 }
 
 impl fmt::Debug for Template {
@@ -84,8 +85,8 @@ impl Template {
         let typed = typed(&tree);
         program = program.add_parse_tree(TEXT, tree);
         template.form = match typed {
-            Some(typed) => Form::Action(program.add_parse_tree(JSON, typed)),
-            None => Form::Text(program),
+            Some(typed) => Form::Action(Arc::new(program.add_parse_tree(JSON, typed))),
+            None => Form::Text(Arc::new(program)),
         };
         Ok(template)
     }

@@ -37,7 +37,8 @@ mod tests {
 
     #[test]
     fn circles_are_found() {
-        let graph = |edges: &[&[usize]]| edges.iter().map(|it| it.iter().copied().collect()).collect::<Vec<_>>();
+        let graph =
+            |edges: &[&[usize]]| edges.iter().map(|it| it.iter().copied().collect()).collect::<Vec<_>>();
         assert_eq!(circle(&graph(&[&[], &[0], &[0], &[1, 2]])), None);
         assert_eq!(circle(&graph(&[&[0]])), Some(vec![0, 0]));
         assert_eq!(circle(&graph(&[&[3], &[0], &[1], &[2, 1]])), Some(vec![0, 3, 1, 0]));

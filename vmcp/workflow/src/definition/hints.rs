@@ -21,6 +21,7 @@ pub struct Hints {
 
 /// Hints of one tool that a step calls. A hint that the tool does not give has the default of MCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "MCP has these four hints")]
 pub struct StepHints {
     /// True if the tool changes nothing.
     pub read_only: bool,
@@ -51,8 +52,7 @@ impl StepHints {
 
     /// Returns the hints of all steps together: as dangerous as the most dangerous.
     pub fn floor(steps: impl IntoIterator<Item = StepHints>) -> StepHints {
-        let nothing =
-            StepHints { read_only: true, destructive: false, idempotent: true, open_world: false };
+        let nothing = StepHints { read_only: true, destructive: false, idempotent: true, open_world: false };
         steps.into_iter().fold(nothing, |floor, step| StepHints {
             read_only: floor.read_only && step.read_only,
             destructive: floor.destructive || step.destructive,

@@ -106,7 +106,11 @@ fn property(
 ) -> Option<Property> {
     let path = format!("{parent}.{name}");
     if depth > MAX_DEPTH {
-        mistakes.add(path, format!("nested deeper than {MAX_DEPTH} levels"), "write the object as one template");
+        mistakes.add(
+            path,
+            format!("nested deeper than {MAX_DEPTH} levels"),
+            "write the object as one template",
+        );
         return None;
     }
     let Some(kind) = raw.kind else {
@@ -123,14 +127,22 @@ fn property(
                 match RawOutputProperty::deserialize(nested) {
                     Ok(nested) => properties.extend(property(name, &nested, &parent, depth + 1, mistakes)),
                     Err(error) => {
-                        mistakes.add(format!("{parent}.{name}"), error.to_string(), "write `type` and `value`");
+                        mistakes.add(
+                            format!("{parent}.{name}"),
+                            error.to_string(),
+                            "write `type` and `value`",
+                        );
                     }
                 }
             }
             PropertyForm::Properties(properties)
         }
         (None, Some(_)) => {
-            mistakes.add(format!("{path}.properties"), "only an object has properties", "write `type: object`");
+            mistakes.add(
+                format!("{path}.properties"),
+                "only an object has properties",
+                "write `type: object`",
+            );
             return None;
         }
         (Some(_), Some(_)) => {

@@ -33,7 +33,11 @@ pub(super) fn read(raw: &RawCompositeTool) -> Result<CompositeTool, Vec<Mistake>
     }
     let output = raw.output.as_ref().map(|output| Output::read(output, &mut mistakes));
     for step in output.iter().flat_map(Output::steps).filter(|step| !ids.contains_key(step.as_str())) {
-        mistakes.add("output", format!("a template refers to step `{step}`, which does not exist"), known(&ids));
+        mistakes.add(
+            "output",
+            format!("a template refers to step `{step}`, which does not exist"),
+            known(&ids),
+        );
     }
     check_circles(&raw.steps, &read_steps, &mut mistakes);
     check_defaults(&raw.steps, &read_steps, &mut mistakes);
@@ -63,7 +67,8 @@ fn ids<'a>(raw: &'a [RawStep], mistakes: &mut Mistakes) -> BTreeMap<&'a str, usi
     for (index, step) in raw.iter().enumerate() {
         let path = format!("steps[{index}].id");
         if !is_name(&step.id) {
-            let message = if step.id.is_empty() { "missing".to_owned() } else { format!("`{}` is no id", step.id) };
+            let message =
+                if step.id.is_empty() { "missing".to_owned() } else { format!("`{}` is no id", step.id) };
             mistakes.add(path, message, "use letters, digits, `_` and `-`");
         } else if ids.insert(step.id.as_str(), index).is_some() {
             mistakes.add(path, format!("`{}` is the id of another step, too", step.id), "choose another");

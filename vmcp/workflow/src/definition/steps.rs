@@ -139,8 +139,7 @@ fn retries(written: Option<&RawOnError>, path: &str, mistakes: &mut Mistakes) ->
     let path = format!("{path}.onError");
     let default = RawOnError::default();
     let written = written.unwrap_or(&default);
-    let delay =
-        timeout(written.retry_delay.as_ref(), RETRY_DELAY, &format!("{path}.retryDelay"), mistakes);
+    let delay = timeout(written.retry_delay.as_ref(), RETRY_DELAY, &format!("{path}.retryDelay"), mistakes);
     if written.action != Some(RawErrorAction::Retry) {
         return (0, delay);
     }
@@ -208,15 +207,15 @@ fn for_each(raw: &RawStep, path: &str, found: &mut Found, mistakes: &mut Mistake
         let remedy = format!("write 1 to {MAX_PARALLEL_ITEMS}");
         mistakes.add(format!("{path}.maxParallel"), format!("{max_parallel} is out of range"), remedy);
     }
-    let collection = match raw.collection.as_deref().filter(|text| !text.is_empty()) {
-        Some(text) => template(text, &format!("{path}.collection"), mistakes),
-        None => {
-            let remedy = "add a template that yields a list, such as {{.steps.search.output.items}}";
-            mistakes.add(format!("{path}.collection"), "missing", remedy);
-            None
-        }
-    };
-    collection.iter().for_each(|collection| found.note(collection));
+    let written = raw.collection.as_deref().filter(|text| !text.is_empty());
+    let collection = written.and_then(|text| template(text, &format!("{path}.collection"), mistakes));
+    if written.is_none() {
+        let remedy = "add a template that yields a list, such as {{.steps.search.output.items}}";
+        mistakes.add(format!("{path}.collection"), "missing", remedy);
+    }
+    if let Some(collection) = &collection {
+        found.note(collection);
+    }
     let Some(inner) = &raw.step else {
         mistakes.add(format!("{path}.step"), "missing", "add the call for each item");
         return None;

@@ -45,7 +45,7 @@ fn a_definition_of_toolhive_is_read_unchanged() {
     let tool = read(&triage()).unwrap();
     assert_eq!(tool.tools(), ["github.search_code", "jira.create_issue"]);
     assert!(tool.asks());
-    assert_eq!(tool.timeout, Duration::from_secs(600));
+    assert_eq!(tool.timeout, Duration::from_mins(10));
     assert_eq!(
         tool.output_schema().unwrap(),
         json!({ "type": "object", "properties": { "count": { "type": "integer" } }, "required": ["count"] })
@@ -67,9 +67,12 @@ fn circles_are_named() {
         mistakes(&with_steps(&steps)),
         "steps: a circle of dependencies: a after c after b after a; remove one of these dependencies or references"
     );
-    let own = json!([{ "id": "a", "tool": "x", "dependsOn": ["a"], "arguments": { "v": "{{.steps.a.status}}" } }]);
+    let own =
+        json!([{ "id": "a", "tool": "x", "dependsOn": ["a"], "arguments": { "v": "{{.steps.a.status}}" } }]);
     let text = mistakes(&with_steps(&own));
-    assert!(text.contains("steps[0].dependsOn[0]: the step itself") && text.contains("refers to the step itself"));
+    assert!(
+        text.contains("steps[0].dependsOn[0]: the step itself") && text.contains("refers to the step itself")
+    );
 }
 
 #[test]
@@ -77,27 +80,73 @@ fn each_mistake_is_named_with_its_path_and_remedy() {
     for (steps, path, message) in [
         (json!([]), "steps", "missing"),
         (json!([{ "id": "a", "tool": "x", "dependsOn": ["b"] }]), "steps[0].dependsOn[0]", "no step `b`"),
-        (json!([{ "id": "a", "tool": "x", "arguments": { "l": [{ "v": "{{.steps.z.output}}" }] } }]), "steps[0]", "step `z`, which does not exist"),
+        (
+            json!([{ "id": "a", "tool": "x", "arguments": { "l": [{ "v": "{{.steps.z.output}}" }] } }]),
+            "steps[0]",
+            "step `z`, which does not exist",
+        ),
         (json!([{ "id": "a" }]), "steps[0].tool", "missing"),
         (json!([{ "id": "a", "tool": "x" }, { "id": "a", "tool": "x" }]), "steps[1].id", "another step"),
         (json!([{ "tool": "x" }]), "steps[0].id", "missing"),
         (json!([{ "id": "a", "tool": "x", "condition": "{{if}}" }]), "steps[0].condition", ""),
-        (json!([{ "id": "a", "tool": "x", "arguments": { "l": [{ "v": "{{" }] } }]), "steps[0].arguments.l[0].v", ""),
+        (
+            json!([{ "id": "a", "tool": "x", "arguments": { "l": [{ "v": "{{" }] } }]),
+            "steps[0].arguments.l[0].v",
+            "",
+        ),
         (json!([{ "id": "a", "tool": "x", "timeout": "soon" }]), "steps[0].timeout", "no duration"),
         (json!([{ "id": "a", "tool": "x", "timeout": "0s" }]), "steps[0].timeout", "out of range"),
-        (json!([{ "id": "a", "tool": "x", "onError": { "action": "retry", "retryCount": 11 } }]), "steps[0].onError.retryCount", "out of range"),
+        (
+            json!([{ "id": "a", "tool": "x", "onError": { "action": "retry", "retryCount": 11 } }]),
+            "steps[0].onError.retryCount",
+            "out of range",
+        ),
         (json!([{ "id": "a", "type": "elicitation" }]), "steps[0].message", "missing"),
-        (json!([{ "id": "a", "type": "elicitation", "message": "?", "tool": "x" }]), "steps[0].tool", "only a step of type \"tool\""),
-        (json!([{ "id": "a", "type": "forEach", "step": { "tool": "x" } }]), "steps[0].collection", "missing"),
-        (json!([{ "id": "a", "type": "forEach", "collection": "{{.params.l}}" }]), "steps[0].step", "missing"),
-        (json!([{ "id": "a", "type": "forEach", "collection": "[]", "maxIterations": 1_000_000, "step": { "tool": "x" } }]), "steps[0].maxIterations", "1000000 is out of range"),
-        (json!([{ "id": "a", "type": "forEach", "collection": "[]", "maxParallel": 51, "step": { "tool": "x" } }]), "steps[0].maxParallel", "out of range"),
-        (json!([{ "id": "a", "type": "forEach", "collection": "[]", "step": { "type": "elicitation", "tool": "x" } }]), "steps[0].step.type", "only be given to a tool"),
-        (json!([{ "id": "a", "tool": "x", "condition": "{{.params.c}}" }, { "id": "b", "tool": "x", "arguments": { "v": "{{.steps.a.output.v}}" } }]), "steps[0].defaultResults", "may be skipped, and `b` reads"),
-        (json!([{ "id": "a", "tool": "x", "onError": { "action": "continue" } }, { "id": "b", "tool": "x", "arguments": { "v": "{{.steps.a.output.v}}" } }]), "steps[0].defaultResults", "may fail"),
+        (
+            json!([{ "id": "a", "type": "elicitation", "message": "?", "tool": "x" }]),
+            "steps[0].tool",
+            "only a step of type \"tool\"",
+        ),
+        (
+            json!([{ "id": "a", "type": "forEach", "step": { "tool": "x" } }]),
+            "steps[0].collection",
+            "missing",
+        ),
+        (
+            json!([{ "id": "a", "type": "forEach", "collection": "{{.params.l}}" }]),
+            "steps[0].step",
+            "missing",
+        ),
+        (
+            json!([{ "id": "a", "type": "forEach", "collection": "[]", "maxIterations": 1_000_000, "step": { "tool": "x" } }]),
+            "steps[0].maxIterations",
+            "1000000 is out of range",
+        ),
+        (
+            json!([{ "id": "a", "type": "forEach", "collection": "[]", "maxParallel": 51, "step": { "tool": "x" } }]),
+            "steps[0].maxParallel",
+            "out of range",
+        ),
+        (
+            json!([{ "id": "a", "type": "forEach", "collection": "[]", "step": { "type": "elicitation", "tool": "x" } }]),
+            "steps[0].step.type",
+            "only be given to a tool",
+        ),
+        (
+            json!([{ "id": "a", "tool": "x", "condition": "{{.params.c}}" }, { "id": "b", "tool": "x", "arguments": { "v": "{{.steps.a.output.v}}" } }]),
+            "steps[0].defaultResults",
+            "may be skipped, and `b` reads",
+        ),
+        (
+            json!([{ "id": "a", "tool": "x", "onError": { "action": "continue" } }, { "id": "b", "tool": "x", "arguments": { "v": "{{.steps.a.output.v}}" } }]),
+            "steps[0].defaultResults",
+            "may fail",
+        ),
     ] {
         let text = mistakes(&with_steps(&steps));
-        let found = text.lines().any(|line| line.starts_with(&format!("{path}: ")) && line.contains(message) && line.contains("; "));
+        let found = text.lines().any(|line| {
+            line.starts_with(&format!("{path}: ")) && line.contains(message) && line.contains("; ")
+        });
         assert!(found, "{path} {message}: {text}");
     }
     let many: Vec<_> = (0..101).map(|at| json!({ "id": format!("s{at}"), "tool": "x" })).collect();
@@ -106,15 +155,22 @@ fn each_mistake_is_named_with_its_path_and_remedy() {
 
 #[test]
 fn mistakes_of_a_result_are_named() {
-    let with_output = |output: Value| json!({ "name": "t", "steps": [{ "id": "a", "tool": "x" }], "output": output });
+    let with_output =
+        |output: Value| json!({ "name": "t", "steps": [{ "id": "a", "tool": "x" }], "output": output });
     for (output, path) in [
         (json!({ "properties": {} }), "output.properties"),
         (json!({ "properties": { "a": { "value": "x" } } }), "output.properties.a.type"),
         (json!({ "properties": { "a": { "type": "string" } } }), "output.properties.a"),
         (json!({ "properties": { "a": { "type": "string", "value": "{{.steps.b.output}}" } } }), "output"),
         (json!({ "properties": { "a": { "type": "string", "value": "{{" } } }), "output.properties.a.value"),
-        (json!({ "properties": { "a": { "type": "string", "value": "x" } }, "required": ["b"] }), "output.required[0]"),
-        (json!({ "properties": { "a": { "type": "object", "properties": { "b": { "type": "string" } } } } }), "output.properties.a.properties.b"),
+        (
+            json!({ "properties": { "a": { "type": "string", "value": "x" } }, "required": ["b"] }),
+            "output.required[0]",
+        ),
+        (
+            json!({ "properties": { "a": { "type": "object", "properties": { "b": { "type": "string" } } } } }),
+            "output.properties.a.properties.b",
+        ),
     ] {
         let text = mistakes(&with_output(output));
         assert!(text.lines().any(|line| line.starts_with(&format!("{path}: "))), "{path}: {text}");

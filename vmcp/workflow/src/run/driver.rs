@@ -32,7 +32,7 @@ pub(super) async fn run(
     let Some(left) = tool.timeout.checked_sub(spent) else {
         return Err(ContinueError::Late(call::shown(tool.timeout)));
     };
-    let begun = Instant::now();
+    let start = Instant::now();
     let mut driver = Driver {
         tool,
         caller,
@@ -40,12 +40,12 @@ pub(super) async fn run(
         state,
         answers,
         spent,
-        begun,
+        start,
         under_way: FuturesUnordered::new(),
         failure: None,
     };
     let id = driver.state.id.clone();
-    let end = match timeout_at(begun + left, driver.drive()).await {
+    let end = match timeout_at(start + left, driver.drive()).await {
         Ok(()) => driver.end(),
         Err(_) => End::Failed(format!("the run had no result within {}", call::shown(tool.timeout))),
     };
@@ -71,7 +71,7 @@ struct Driver<'a, C> {
     answers: Map<String, Value>,
     /// Time that earlier parts and waits took.
     spent: Duration,
-    begun: Instant,
+    start: Instant,
     under_way: FuturesUnordered<BoxFuture<'a, Called>>,
     /// The failure that ended the run.
     failure: Option<String>,
@@ -112,7 +112,7 @@ impl<'a, C: ToolCaller> Driver<'a, C> {
     }
 
     fn progress(&self, status: &'static str) -> Progress {
-        let elapsed = self.spent + self.begun.elapsed();
+        let elapsed = self.spent + self.start.elapsed();
         Progress { status, completed: self.state.completed.len(), elapsed }
     }
 
@@ -260,11 +260,11 @@ impl<'a, C: ToolCaller> Driver<'a, C> {
         answers: Option<Answers>,
     ) {
         let caller = self.caller;
-        let called = async move {
+        let ended = async move {
             let end = call::call(caller, call, name, arguments.clone(), answers).await;
             Called { place, arguments, end }
         };
-        self.under_way.push(Box::pin(called));
+        self.under_way.push(Box::pin(ended));
     }
 
     /// Notes the end of a call.

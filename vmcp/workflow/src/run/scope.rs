@@ -56,7 +56,8 @@ impl Scope {
 
     /// Returns the data of templates of one item.
     pub(super) fn data_of_item(&self, progress: &Progress, name: &str, index: usize, item: &Value) -> Data {
-        let mut each = Map::from_iter([("item".to_owned(), item.clone()), ("index".to_owned(), json!(index))]);
+        let mut each =
+            Map::from_iter([("item".to_owned(), item.clone()), ("index".to_owned(), json!(index))]);
         each.insert(name.to_owned(), item.clone());
         self.with(progress, Some(Data::new(&Value::Object(each))))
     }

@@ -103,7 +103,12 @@ pub(super) enum ItemState {
 }
 
 impl State {
-    pub(super) fn new(tool: &CompositeTool, id: String, params: Map<String, Value>, begun: Duration) -> State {
+    pub(super) fn new(
+        tool: &CompositeTool,
+        id: String,
+        params: Map<String, Value>,
+        begun: Duration,
+    ) -> State {
         State {
             version: VERSION,
             id,

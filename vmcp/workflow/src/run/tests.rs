@@ -67,11 +67,13 @@ impl Lab {
     }
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "calls are shorter")]
 fn tool(raw: Value) -> Arc<CompositeTool> {
     let raw: RawCompositeTool = serde_json::from_value(raw).unwrap();
     Arc::new(CompositeTool::read(&raw).unwrap())
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "calls are shorter")]
 fn with_steps(steps: Value) -> Arc<CompositeTool> {
     tool(json!({ "name": "t", "steps": steps }))
 }
@@ -141,7 +143,10 @@ async fn conditions_skip_steps_and_defaults_stand_in() {
     assert_eq!(lab.steps(), ["b"]);
     let wrong = with_steps(json!([{ "id": "a", "tool": "x", "condition": "{{.params.go}}" }]));
     let error = failure(start(&wrong, &lab, json!({ "go": "maybe" })).await);
-    assert_eq!(error, "step `a` failed: condition: {{.params.go}} yields `maybe`, neither `true` nor `false`");
+    assert_eq!(
+        error,
+        "step `a` failed: condition: {{.params.go}} yields `maybe`, neither `true` nor `false`"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -178,7 +183,10 @@ async fn failures_abort_continue_or_are_retried() {
 async fn times_are_limited() {
     let lab = Lab::default();
     let step = with_steps(json!([{ "id": "a", "tool": "slow9000", "timeout": "1s" }]));
-    assert_eq!(failure(start(&step, &lab, json!({})).await), "step `a` failed: slow9000: no result within 1s");
+    assert_eq!(
+        failure(start(&step, &lab, json!({})).await),
+        "step `a` failed: slow9000: no result within 1s"
+    );
     let whole = tool(json!({ "name": "t", "timeout": "2s", "steps": [{ "id": "a", "tool": "slow9000" }] }));
     assert_eq!(failure(start(&whole, &lab, json!({})).await), "the run had no result within 2s");
 }
@@ -186,9 +194,15 @@ async fn times_are_limited() {
 #[tokio::test(start_paused = true)]
 async fn a_missing_value_fails_the_step_and_is_named() {
     let lab = Lab::default();
-    let tool = with_steps(json!([{ "id": "a", "tool": "x", "arguments": { "l": [{ "v": "{{.params.no}}" }] } }]));
+    let tool =
+        with_steps(json!([{ "id": "a", "tool": "x", "arguments": { "l": [{ "v": "{{.params.no}}" }] } }]));
     let error = failure(start(&tool, &lab, json!({})).await);
-    assert!(error.contains("step `a`") && error.contains("arguments.l[0].v") && error.contains(".params.no is missing"), "{error}");
+    assert!(
+        error.contains("step `a`")
+            && error.contains("arguments.l[0].v")
+            && error.contains(".params.no is missing"),
+        "{error}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -203,7 +217,9 @@ async fn each_item_of_a_list_is_called() {
         with_steps(json!([step]))
     };
     let lab = Lab::default();
-    let end = start(&each(json!({ "onError": { "action": "continue" } })), &lab, json!({ "list": [1, 2, 3] })).await;
+    let end =
+        start(&each(json!({ "onError": { "action": "continue" } })), &lab, json!({ "list": [1, 2, 3] }))
+            .await;
     let End::Complete(output) = end else { panic!("{end:?}") };
     assert_eq!(output["count"], 3);
     assert_eq!((&output["completed"], &output["failed"]), (&json!(2), &json!(1)));
@@ -351,8 +367,14 @@ async fn results_have_the_types_of_their_definition() {
 async fn a_result_that_does_not_fit_fails_the_run() {
     for (property, error) in [
         (json!({ "type": "integer", "value": "{{.params.t}}" }), "output.p: `\"x\"` is no integer"),
-        (json!({ "type": "string", "value": "{{.params.none}}" }), "output.p: execution error: .params.none is missing or null"),
-        (json!({ "type": "integer", "value": "{{.params.t}}", "default": null }), "output.p: `\"x\"` is no integer"),
+        (
+            json!({ "type": "string", "value": "{{.params.none}}" }),
+            "output.p: execution error: .params.none is missing or null",
+        ),
+        (
+            json!({ "type": "integer", "value": "{{.params.t}}", "default": null }),
+            "output.p: `\"x\"` is no integer",
+        ),
     ] {
         let tool = tool(json!({
             "name": "t", "steps": [{ "id": "a", "tool": "x" }],

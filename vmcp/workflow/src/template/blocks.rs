@@ -22,7 +22,8 @@ pub(super) fn check(source: &str) -> Result<(), String> {
             "else" => match open.last_mut() {
                 Some(Open { keyword: "if" | "range" | "with", has_else: has_else @ false }) => {
                     // `else if` begins no block of its own, but another `else` may follow.
-                    *has_else = words.split_whitespace().nth(1).is_none_or(|next| !matches!(next, "if" | "with"));
+                    *has_else =
+                        words.split_whitespace().nth(1).is_none_or(|next| !matches!(next, "if" | "with"));
                 }
                 _ => return Err("unexpected {{else}}".to_owned()),
             },

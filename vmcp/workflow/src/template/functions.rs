@@ -74,7 +74,7 @@ fn from_json(args: &[Value]) -> Outcome {
     let Value::String(json) = one("fromJson", args)? else {
         return fail("fromJson takes a text; this value is none, so use it as it is");
     };
-    match serde_json::from_str(&json) {
+    match serde_json::from_str(json) {
         Ok(value) => Ok(data::from_json(&value)),
         Err(error) => fail(format!("fromJson: the text is not JSON: {error}")),
     }
@@ -83,6 +83,7 @@ fn from_json(args: &[Value]) -> Outcome {
 fn shown(args: &[Value]) -> Outcome {
     match args {
         [Value::String(name), Value::Nil] => fail(format!("{name} is missing or null")),
+        [_, Value::Float(number)] => Ok(text(go_json::shown_float(*number))),
         [_, value] => Ok(value.clone()),
         _ => Ok(Value::Nil),
     }

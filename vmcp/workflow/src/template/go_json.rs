@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use gotmpl::Value;
 use gotmpl::TemplateError;
+use gotmpl::Value;
 
 use super::{MAX_TEXT, too_large};
 
@@ -54,7 +54,7 @@ fn write(value: &Value, out: &mut String) -> Result<(), TemplateError> {
             }
             out.push('}');
         }
-        _ => return Err(TemplateError::Exec("json: a function has no JSON".to_owned())),
+        Value::Function(_) => return Err(TemplateError::Exec("json: a function has no JSON".to_owned())),
     }
     Ok(())
 }
@@ -71,6 +71,18 @@ fn write_float(number: f64, out: &mut String) {
     } else {
         write!(out, "{number}")
     };
+}
+
+/// Writes a number as `%v` does: with an exponent of two digits below 1e-4 and from 1e21 on.
+pub(super) fn shown_float(number: f64) -> String {
+    let size = number.abs();
+    if size == 0.0 || !number.is_finite() || (1e-4..1e21).contains(&size) {
+        return number.to_string();
+    }
+    let text = format!("{number:e}");
+    let Some((digits, exponent)) = text.split_once('e') else { return text };
+    let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |exponent| ('-', exponent));
+    format!("{digits}e{sign}{exponent:0>2}")
 }
 
 fn write_text(text: &str, out: &mut String) {

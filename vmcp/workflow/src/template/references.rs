@@ -32,7 +32,9 @@ pub(super) fn find(tree: &ListNode, defines: &[DefineNode]) -> Result<References
         return Err(format!("function {name:?} is not defined; there are {known}"));
     }
     if let Some(root) = found.unknown_roots.first() {
-        return Err(format!(".{root} is not defined; templates have .params, .steps, .workflow and .forEach"));
+        return Err(format!(
+            ".{root} is not defined; templates have .params, .steps, .workflow and .forEach"
+        ));
     }
     Ok(found)
 }

@@ -1,3 +1,5 @@
+mod against_go;
+
 use serde_json::{Value, json};
 
 use super::*;
