@@ -123,7 +123,7 @@ fn typed(tree: &ListNode) -> Option<ListNode> {
         return None;
     }
     let mut typed = tree.clone();
-    guards::append_function(&mut typed, functions::JSON_VALUE);
+    guards::yield_json(&mut typed);
     Some(typed)
 }
 

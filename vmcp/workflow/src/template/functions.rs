@@ -18,7 +18,9 @@ pub(super) const TEXT_MAKERS: [&str; 6] = ["html", "js", "print", "printf", "pri
 /// Functions whose argument must be there.
 pub(super) const DEMANDING: [&str; 3] = ["fromJson", "json", "quote"];
 
-/// `shown! "name" value`: the value, which must not be nothing, for it is printed.
+/// `present! "name" value`: the value, which must not be nothing.
+pub(super) const PRESENT: &str = "present!";
+/// `shown! "name" value`: the value, as it is printed; it must not be nothing.
 pub(super) const SHOWN: &str = "shown!";
 /// `given! "a.b" $ value`: the value; nothing only if the root has it so.
 pub(super) const GIVEN: &str = "given!";
@@ -36,6 +38,7 @@ pub(super) fn program() -> Template {
             .func("json", |args| Ok(text(go_json::encode(one("json", args)?)?)))
             .func("quote", quote)
             .func("fromJson", from_json)
+            .func(PRESENT, present)
             .func(SHOWN, shown)
             .func(GIVEN, given)
             .func(BOUNDED, |args| bounded(one("print", args)?.clone()))
@@ -80,12 +83,18 @@ fn from_json(args: &[Value]) -> Outcome {
     }
 }
 
-fn shown(args: &[Value]) -> Outcome {
+fn present(args: &[Value]) -> Outcome {
     match args {
         [Value::String(name), Value::Nil] => fail(format!("{name} is missing or null")),
-        [_, Value::Float(number)] => Ok(text(go_json::shown_float(*number))),
         [_, value] => Ok(value.clone()),
         _ => Ok(Value::Nil),
+    }
+}
+
+fn shown(args: &[Value]) -> Outcome {
+    match present(args)? {
+        Value::Float(number) => Ok(text(go_json::shown_float(number))),
+        value => Ok(value),
     }
 }
 

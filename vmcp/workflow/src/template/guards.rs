@@ -3,7 +3,7 @@
 
 use gotmpl::parse::{CommandNode, Expr, ListNode, Node, PipeNode, Pos, SmolStr};
 
-use super::functions::{self, BOUNDED, DEMANDING, GIVEN, SHOWN, TEXT_MAKERS};
+use super::functions::{self, BOUNDED, DEMANDING, GIVEN, JSON_VALUE, PRESENT, SHOWN, TEXT_MAKERS};
 
 /// Guards all actions of a tree; `rooted` is true if `.` is the root of the data.
 pub(super) fn guard(list: &mut ListNode, rooted: bool) {
@@ -35,12 +35,13 @@ pub(super) fn guard(list: &mut ListNode, rooted: bool) {
     }
 }
 
-/// Appends a function to the pipeline of the only action of a tree.
-pub(super) fn append_function(list: &mut ListNode, function: &'static str) {
-    if let [Node::Action(action)] = list.nodes.as_mut_slice() {
-        let pos = action.pos;
-        action.pipe.commands.push(call(pos, function, Vec::new()));
+/// Makes the only action of a guarded tree yield the JSON of its value.
+pub(super) fn yield_json(list: &mut ListNode) {
+    let [Node::Action(action)] = list.nodes.as_mut_slice() else { return };
+    if let Some(shown) = action.pipe.commands.last_mut().and_then(|command| command.args.first_mut()) {
+        *shown = Expr::Identifier(action.pos, SmolStr::new_static(PRESENT));
     }
+    action.pipe.commands.push(call(action.pos, JSON_VALUE, Vec::new()));
 }
 
 fn call(pos: Pos, function: &'static str, args: Vec<Expr>) -> CommandNode {
