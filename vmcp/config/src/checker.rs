@@ -82,6 +82,9 @@ impl<'a> Checker<'a> {
     pub(crate) fn check(&mut self, node: Node, schema: &'a Value, path: &str) -> Option<Value> {
         self.report.lines.entry(path.to_owned()).or_insert(node.line);
         let schema = resolve(self.root, schema);
+        if is_free(schema) {
+            return self.free(node, path);
+        }
         if let Some(choices) = choices(schema) {
             return self.check_choice(node, &choices, path);
         }
@@ -108,6 +111,33 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// Returns JSON of any form, with its references replaced.
+    fn free(&mut self, node: Node, path: &str) -> Option<Value> {
+        Some(match node.content {
+            Content::Null => Value::Null,
+            Content::Scalar(value) => value,
+            Content::Text(text) => Value::String(self.substitute(text, path)?.0),
+            Content::List(items) => {
+                let items = items.into_iter().enumerate();
+                let mut free = |(index, item)| self.free(item, &problems::item(path, index));
+                items.map(|item| free(item).unwrap_or_default()).collect()
+            }
+            Content::Map(entries) => {
+                let mut map = Map::new();
+                for (name, line, node) in entries {
+                    let at = problems::key(path, &name);
+                    self.report.lines.entry(at.clone()).or_insert(line);
+                    if map.contains_key(&name) {
+                        self.report.mistake(&at, "given twice".to_owned(), "keep one of them");
+                    }
+                    let value = self.free(node, &at).unwrap_or_default();
+                    map.insert(name, value);
+                }
+                Value::Object(map)
+            }
+        })
+    }
+
     /// Checks the items of a list. An empty item takes the place of a wrong one, so that the others keep
     /// their index in later messages.
     fn check_list(&mut self, items: Vec<Node>, schema: &'a Value, path: &str) -> Vec<Value> {
@@ -128,7 +158,7 @@ impl<'a> Checker<'a> {
         path: &str,
     ) -> Map<String, Value> {
         let properties = schema.get("properties").and_then(Value::as_object);
-        let others = schema.get("additionalProperties").filter(|others| others.is_object());
+        let others = schema.get("additionalProperties").filter(|others| **others != Value::Bool(false));
         let mut checked = Map::new();
         let mut seen = BTreeMap::new();
         let mut unknown = Vec::new();
@@ -302,6 +332,16 @@ impl<'a> Checker<'a> {
         let remedy = types.first().map_or("remove it", |schema_type| schema_type.remedy());
         self.report.drop_value(path, format!("must be {expected}, not {found}"), remedy);
         None
+    }
+}
+
+/// True if a schema takes JSON of any form.
+fn is_free(schema: &Value) -> bool {
+    const RULES: [&str; 8] = ["type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const", "properties"];
+    match schema {
+        Value::Bool(takes) => *takes,
+        Value::Object(schema) => !RULES.iter().any(|rule| schema.contains_key(*rule)),
+        _ => false,
     }
 }
 

@@ -23,6 +23,7 @@ pub use crate::sections::backend::outgoing_auth::{
 };
 use crate::sections::backend::{self, SharedBackendSettings, Transport};
 pub use crate::sections::backend::{RawBackend, RawCommand, RawTransport};
+use crate::sections::composite_tools;
 use crate::sections::config::Config;
 pub use crate::sections::incoming_auth::api_keys::RawApiKey;
 pub use crate::sections::incoming_auth::auth_server::{
@@ -51,6 +52,7 @@ pub use crate::sections::server::RawServer;
 pub use crate::sections::telemetry::RawTelemetry;
 pub use crate::values::decimal::RawDecimal;
 pub use crate::values::duration::RawDuration;
+pub use vmcp_workflow::raw::RawCompositeTool;
 
 /// Configuration of a vmcp server. Every key is optional. Strings may refer to the environment, `${NAME}`,
 /// to files, `${file:/path}`, and to stored secrets, `${secret:NAME}`, each with an optional default,
@@ -87,6 +89,8 @@ pub struct RawConfig {
     /// Parts of the catalog under paths of their own, `/mcp/NAME`, for clients that need no more than that.
     /// At most 64. They are for order and short lists, and no protection: `/mcp` leads to all.
     pub profiles: BTreeMap<String, RawProfile>,
+    /// Composite tools: their steps call other tools, ask the user, and loop over lists. At most 1,000.
+    pub composite_tools: Vec<RawCompositeTool>,
     /// Limits on calls of tools, by token buckets. None by default.
     pub rate_limiting: RawRateLimiting,
     /// The store that replicas share, for the buckets of `rateLimiting`.
@@ -166,6 +170,7 @@ impl RawConfig {
             passthrough_headers,
             operational: self.operational.validate(report),
             profiles: profiles::validate(&self.profiles, &names, report),
+            composite_tools: composite_tools::validate(&self.composite_tools, report),
             rate_limiting: self.rate_limiting.validate(&self.session_storage, report),
             server,
             effective_yaml,

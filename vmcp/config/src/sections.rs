@@ -9,6 +9,7 @@ pub(crate) mod aggregation;
 pub(crate) mod audit;
 pub(crate) mod authz;
 pub(crate) mod backend;
+pub(crate) mod composite_tools;
 pub(crate) mod config;
 pub(crate) mod incoming_auth;
 pub(crate) mod operational;

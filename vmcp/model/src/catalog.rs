@@ -1,9 +1,10 @@
 //! Catalog of everything that all backends offer, after filters, overrides and conflict resolution.
 //!
-//! `build` makes it, `overrides` edits single definitions, `conflict_resolution` gives each a name, and
+//! `build` makes it, `composites` adds composite tools, `overrides` edits single definitions, `conflict_resolution` gives each a name, and
 //! `uri_template` finds the backend of a URI.
 
 mod build;
+mod composites;
 mod conflict_resolution;
 mod overrides;
 mod uri_template;
@@ -51,6 +52,8 @@ pub struct CatalogTool {
     /// False: a client or a model API would refuse a list with this definition. Lists leave the tool out;
     /// clients find and call it.
     pub in_lists: bool,
+    /// Tools that the steps of a composite tool call, each once; empty for a tool of a backend.
+    pub steps: Vec<Arc<CatalogTool>>,
 }
 
 /// Resource as vmcp offers it; URI and definition are the backend's.

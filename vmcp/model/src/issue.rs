@@ -89,6 +89,10 @@ pub enum IssueReason {
     UnknownOverride,
     /// A filter or exclusion fits no tool of its backend.
     UnmatchedPattern,
+    /// A step of a composite tool calls a tool that no backend offers now; the composite tool is hidden.
+    MissingStepTool,
+    /// The hints of a composite tool claim more safety than its steps have; it is left out.
+    ContradictingHints,
 }
 
 impl IssueReason {
@@ -107,6 +111,8 @@ impl IssueReason {
             IssueReason::NameCollision => "NameCollision",
             IssueReason::UnknownOverride => "UnknownOverride",
             IssueReason::UnmatchedPattern => "UnmatchedPattern",
+            IssueReason::MissingStepTool => "MissingStepTool",
+            IssueReason::ContradictingHints => "ContradictingHints",
         }
     }
 
@@ -123,7 +129,9 @@ impl IssueReason {
             | IssueReason::NamePrefixed
             | IssueReason::NameCollision
             | IssueReason::UnknownOverride
-            | IssueReason::UnmatchedPattern => Severity::Warning,
+            | IssueReason::UnmatchedPattern
+            | IssueReason::MissingStepTool
+            | IssueReason::ContradictingHints => Severity::Warning,
         }
     }
 }

@@ -2,11 +2,13 @@
 //! it.
 //!
 //! Read [`call`] first: the stack that every way to a backend goes through. [`router`] finds the target;
-//! `tools` and each room of `relay` serve one kind of request; `own_tools` are find_tool and call_tool.
+//! `tools` and each room of `relay` serve one kind of request; `own_tools` are find_tool and call_tool,
+//! `composite` runs composite tools.
 
 pub(crate) mod answer;
 mod call;
 pub(crate) mod caller;
+mod composite;
 mod own_tools;
 mod relay;
 mod router;

@@ -5,17 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use vmcp_model::catalog::{CatalogPrompt, CatalogTool};
+use vmcp_model::names::COMPOSITE;
 use vmcp_wire::methods;
 
 use super::caller::CallContext;
+use super::composite;
 use vmcp_engine::access::policy::Item;
-use vmcp_engine::engine::Snapshot;
+use vmcp_engine::engine::{Snapshot, View};
 use vmcp_engine::optim::names::{OptimTool, OwnName, own_name};
 
 /// The target of `tools/call`.
 ///
-/// Composite tools (workflows) will be one more variant, `Composite`, resolved in [`tool`] between the other
-/// two: own names win over them, and they win over backends' tools. There is none before something makes one.
+/// A composite tool is one of the catalog's, too: its way ends in [`composite::run`] in place of a server.
 #[derive(Debug)]
 pub(super) enum Target<'a> {
     /// A tool of vmcp's own.
@@ -43,11 +44,13 @@ impl<'a> BackendTarget<'a> {
     /// Makes the target of a call of a tool.
     pub(super) fn tool(snapshot: &Snapshot, tool: &'a Arc<CatalogTool>) -> BackendTarget<'a> {
         let hints = &tool.definition.annotations;
+        let composite = composite::definition(snapshot, tool);
+        let deadline = composite.map_or_else(|| snapshot.tool_timeout(&tool.backend), |tool| tool.timeout);
         BackendTarget {
             backend: &tool.backend,
             method: Cow::Borrowed(methods::TOOLS_CALL),
             item: Item::Tool(tool),
-            deadline: snapshot.tool_timeout(&tool.backend),
+            deadline,
             idempotent: hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true),
         }
     }
@@ -79,7 +82,7 @@ impl<'a> BackendTarget<'a> {
 /// only while no backend's tool has it.
 pub(super) fn tool<'a>(context: CallContext<'a>, name: &str) -> Option<Target<'a>> {
     let optimizer = &context.snapshot.config.optimizer;
-    let theirs = context.view.tool(name);
+    let theirs = context.view.tool(name).or_else(|| composite(context.view, name));
     let offers = |own: &OptimTool| optimizer.tools.contains(own);
     match own_name(name).filter(|_| optimizer.enabled) {
         Some(OwnName::Reserved(own)) if offers(&own) => return Some(Target::Optim(own)),
@@ -89,6 +92,14 @@ pub(super) fn tool<'a>(context: CallContext<'a>, name: &str) -> Option<Target<'a
         Some(OwnName::Reserved(_) | OwnName::Bare(_) | OwnName::Unknown) | None => {}
     }
     theirs.map(|tool| Target::Backend(BackendTarget::tool(context.snapshot, tool)))
+}
+
+/// Finds a composite tool by another of its names: `composite_NAME`, as clients list it whose models take no
+/// dots, or NAME alone, as ToolHive lists it.
+fn composite<'a>(view: &'a View, name: &str) -> Option<&'a Arc<CatalogTool>> {
+    let own = name.strip_prefix(COMPOSITE).and_then(|rest| rest.strip_prefix('_'));
+    let named = |own: &str| view.tool(&format!("{COMPOSITE}.{own}"));
+    own.and_then(named).or_else(|| named(name))
 }
 
 /// Finds a prompt.

@@ -114,6 +114,13 @@ pub(crate) enum Arguments {
     Object(Vec<(String, Arguments)>),
 }
 
+/// Two are the same if they were written alike.
+impl PartialEq for CompositeTool {
+    fn eq(&self, other: &CompositeTool) -> bool {
+        self.hash == other.hash
+    }
+}
+
 impl CompositeTool {
     /// Validates a definition. The error lists all mistakes, by path.
     ///

@@ -9,7 +9,8 @@ pub(crate) fn for_key(path: &str) -> Option<&'static str> {
         "outgoingAuth.backends.subjectProviderName" => {
             "it belongs to the block of the type, such as `tokenExchange: { subjectProviderName: … }`"
         }
-        "compositeTools" | "codeMode" => "not supported yet: remove it",
+        "codeMode" => "not supported yet: remove it",
+        "compositeToolRefs" => "only the Kubernetes resource has this: write `compositeTools`",
         "incomingAuth.oidc.clientId" | "incomingAuth.oidc.clientSecret" => {
             "not needed: tokens are verified by their signature, remove it"
         }

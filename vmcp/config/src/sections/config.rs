@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::audit::Audit;
 use super::authz::Authz;
 use url::Url;
+use vmcp_workflow::CompositeTool;
 
 use super::backend::outgoing_auth::{Credentials, OAuthClient};
 use super::backend::{Backend, Transport};
@@ -64,6 +65,8 @@ pub struct Config {
     pub operational: Operational,
     /// Parts of the catalog under paths of their own, by name.
     pub profiles: BTreeMap<Arc<str>, Profile>,
+    /// Tools whose steps call other tools.
+    pub composite_tools: Vec<Arc<CompositeTool>>,
     /// Limits on calls of tools.
     pub rate_limiting: RateLimiting,
     /// Listening addresses and limits on clients.

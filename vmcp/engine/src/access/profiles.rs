@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use vmcp_access::policy::ClaimsKey;
 use vmcp_config::Profile;
+use vmcp_model::names::COMPOSITE;
 
 use super::identity::Principal;
 use super::policy::{AccessRequest, Decision, Item, ListedRights, Policy, PolicyId};
@@ -33,6 +34,8 @@ impl ProfilePolicy {
                 let named =
                     || profile.tools.is_empty() || profile.tools.iter().any(|p| p.matches(&tool.name));
                 let only_reads = || tool.annotations.read_only_hint == Some(true);
+                // A composite tool belongs to no server; its steps are asked about by themselves.
+                let has_server = || backend == COMPOSITE || has_server();
                 has_server() && named() && (!profile.read_only || only_reads())
             }
             Item::Prompt(_) | Item::Resource(_) | Item::Task(_) | Item::Tasks | Item::Backend => has_server(),

@@ -179,6 +179,11 @@ impl Snapshot {
         &self.catalog
     }
 
+    /// True if a tool is hidden until its changed definition is approved.
+    pub fn is_quarantined(&self, tool: &CatalogTool) -> bool {
+        build::is_quarantined(&self.quarantine, tool)
+    }
+
     /// Returns contexts and categories of the tools, hidden ones included.
     pub fn tagged_tools(&self) -> &Arc<TaggedTools> {
         self.tagged.get_or_init(|| Arc::new(TaggedTools::of(&self.config, &self.catalog)))

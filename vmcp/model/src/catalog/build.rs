@@ -1,6 +1,6 @@
 //! Builds a catalog from the definitions of all backends.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -88,15 +88,9 @@ impl Catalog {
         .map(|(backend, definition)| Arc::new(CatalogTemplate { backend, definition }))
         .collect();
 
-        let by_name = tools.iter().enumerate().map(|(at, tool)| (tool.name.clone(), at)).collect();
-        let mut by_backend: HashMap<Arc<str>, Vec<usize>> = HashMap::new();
-        for (at, tool) in tools.iter().enumerate() {
-            by_backend.entry(Arc::clone(&tool.backend)).or_default().push(at);
-        }
-        for positions in by_backend.values_mut() {
-            positions.sort_by_key(|at| tools.get(*at).map(|tool| &tool.definition.name));
-        }
-        Catalog { tools, resources, templates, prompts, issues, by_name, by_backend }
+        let mut catalog = Catalog { tools, resources, templates, prompts, issues, ..Catalog::default() };
+        catalog.number();
+        catalog
     }
 }
 
@@ -242,6 +236,7 @@ fn catalog_tool(
         name,
         listed,
         in_lists: fitness.is_none_or(|fitness| fitness.refused.is_empty()),
+        steps: Vec::new(),
     })
 }
 

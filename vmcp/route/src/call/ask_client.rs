@@ -19,10 +19,14 @@ pub(crate) enum NotAskable {
     Gone,
 }
 
+/// True if the client has declared to answer `method`.
+pub(crate) fn has_declared(caller: &Caller, method: &str) -> bool {
+    AnswerableQuestions::read(caller.client.capabilities.as_deref()).allow(method, None)
+}
+
 /// True if the client has declared to answer `method`, and can be sent questions.
 pub(crate) fn can_ask(caller: &Caller, method: &str) -> bool {
-    let answerable = AnswerableQuestions::read(caller.client.capabilities.as_deref());
-    caller.events.is_some() && answerable.allow(method, None)
+    caller.events.is_some() && has_declared(caller, method)
 }
 
 /// Puts one question to the client; returns the receiver of its answer, which fails if the client cannot be

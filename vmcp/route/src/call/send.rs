@@ -1,6 +1,8 @@
 //! Sends an authorized request to its backend: parameters, trace context, rounds of input, the task that a
 //! call may become.
 
+use std::sync::Arc;
+
 use serde_json::value::RawValue;
 use tracing::Span;
 use vmcp_access::rate_limit::Limited;
@@ -9,12 +11,14 @@ use vmcp_wire::era::Era;
 use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
 use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::{methods, translate};
+use vmcp_workflow::CompositeTool;
 
 use super::confirmation;
 use super::input_rounds::{InputRounds, Next};
 use super::outgoing::Outgoing;
 use super::task_calls;
 use crate::caller::CallContext;
+use crate::composite;
 use crate::router::BackendTarget;
 pub(crate) use vmcp_engine::access::outgoing::ClientAtBackend;
 use vmcp_engine::access::policy::Item;
@@ -52,7 +56,8 @@ pub(super) async fn run(
         }
     }
     let outgoing = Outgoing::new(context, target, params)?;
-    let mut exchange = Exchange { way, outgoing: &outgoing, recorder };
+    let continues = context.caller.continues.is_some();
+    let mut exchange = Exchange { way, outgoing: &outgoing, recorder, continues };
     let mut response = exchange.send(context.snapshot, &outgoing.params).await?;
     match context.caller.era {
         Era::Legacy => {
@@ -63,6 +68,7 @@ pub(super) async fn run(
                     Next::Repeat(params) => {
                         // A user takes time to answer, and a reload may have replaced the backend meanwhile.
                         let newest = context.engine.snapshot();
+                        exchange.continues = true;
                         response = Box::pin(exchange.send(&newest, &params)).await?;
                     }
                     Next::Complete => break,
@@ -104,12 +110,17 @@ struct Exchange<'a> {
     way: Way<'a>,
     outgoing: &'a Outgoing,
     recorder: &'a mut CallRecorder,
+    /// True if the state in the parameters is one that vmcp has read from a seal, or got in an earlier round.
+    continues: bool,
 }
 
 impl Exchange<'_> {
     /// Sends the request with these parameters to the backend of a snapshot.
     async fn send(&mut self, snapshot: &Snapshot, params: &OwnedParams) -> Result<Response, CallError> {
         let Way { context, target, span, stream } = self.way;
+        if let Some(composite) = target.item.tool().and_then(|tool| composite::definition(snapshot, tool)) {
+            return self.run(composite, params).await;
+        }
         let backend = backend(snapshot, target)?;
         let caller = context.caller;
         let ClientAtBackend { principal, credentials } = context.at_backend(backend);
@@ -140,6 +151,19 @@ impl Exchange<'_> {
             // Answered only when its last byte has arrived.
             Ok(Response { outcome: RpcOutcome::Arriving(_), .. }) => {}
             Err(error) => self.recorder.answered(error.transmission()),
+        }
+        answer
+    }
+}
+
+impl Exchange<'_> {
+    /// Runs a composite tool in place of a request.
+    async fn run(&mut self, tool: &Arc<CompositeTool>, params: &OwnedParams) -> Result<Response, CallError> {
+        self.recorder.asks(params.text().len());
+        let answer = Box::pin(composite::run(self.way.context, tool, params, self.continues)).await;
+        self.recorder.answered(answer.as_ref().map_or_else(CallError::transmission, |_| Transmission::Sent));
+        if let Ok(Response { outcome: RpcOutcome::Result(result), .. }) = &answer {
+            self.recorder.receives(result.size());
         }
         answer
     }

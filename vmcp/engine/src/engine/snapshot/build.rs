@@ -35,8 +35,9 @@ pub(in crate::engine) fn snapshot(
 ) -> Snapshot {
     let mut catalog = Catalog::build(&listings, &config.aggregation);
     if !quarantine.is_empty() {
-        catalog.hide(|tool| quarantine.contains(&(Arc::clone(&tool.backend), tool.definition.name.clone())));
+        catalog.hide(|tool| is_quarantined(&quarantine, tool));
     }
+    catalog.add_composites(&config.composite_tools, |tool| is_quarantined(&quarantine, tool));
     let catalog = Arc::new(catalog);
     let views = Views::new(&catalog, &config, &policy, Some(&before.views));
     let searchable = config.optimizer.enabled;
@@ -74,6 +75,11 @@ pub(in crate::engine) fn snapshot(
         }
     }
     after
+}
+
+/// True if a tool is hidden until its changed definition is approved.
+pub(super) fn is_quarantined(quarantine: &Quarantine, tool: &CatalogTool) -> bool {
+    quarantine.contains(&(Arc::clone(&tool.backend), tool.definition.name.clone()))
 }
 
 /// Reads the stored vectors of these texts, by position; `others` are vectors that are not stored.

@@ -39,8 +39,10 @@ impl Permissions {
 
     /// Asks about each item of a catalog. Computes: a question takes some microseconds.
     pub(super) fn ask(rights: &dyn ListedRights, catalog: &Catalog, config: &Config) -> Permissions {
+        let may_call = |tool: &Arc<CatalogTool>| rights.could_allow(Item::Tool(tool), &tool.backend);
+        // Of a composite tool, each step is a call of its own.
         let tools = positions(&catalog.tools, |tool| {
-            tool.listed && rights.could_allow(Item::Tool(tool), &tool.backend)
+            tool.listed && may_call(tool) && tool.steps.iter().all(&may_call)
         });
         let prompts =
             positions(&catalog.prompts, |prompt| rights.could_allow(Item::Prompt(prompt), &prompt.backend));

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use vmcp_config::{Config, Exposure, NoContext};
+use vmcp_json::object::Object;
 use vmcp_model::catalog::{Catalog, CatalogPrompt, CatalogTool, ResourceTarget};
+use vmcp_model::names::COMPOSITE;
 use vmcp_model::tokens;
 use vmcp_search::Visible;
 use vmcp_wire::lists::pages;
@@ -46,6 +48,22 @@ pub struct View {
     pub optimizer_tokens: u64,
 }
 
+/// Returns the entry of a tool; a composite one is spelled as the client can take it.
+fn entry_of(tool: &CatalogTool, style: NameStyle) -> ListEntry {
+    if &*tool.backend == COMPOSITE && style == NameStyle::Underscore {
+        let name = format!("{COMPOSITE}_{}", tool.own_name);
+        let renamed = Object::parse(&tool.raw).ok().and_then(|definition| {
+            let mut edit = definition.edit();
+            edit.set("name", vmcp_json::text::quoted(&name));
+            RawValue::from_string(edit.finish().into_cow().into_owned()).ok()
+        });
+        if let Some(renamed) = renamed {
+            return ListEntry::tool(&name, renamed.into());
+        }
+    }
+    ListEntry::tool(&tool.name, Arc::clone(&tool.raw))
+}
+
 impl View {
     /// Builds the view with `permissions` on a catalog. Lists that are the same as in `before` are shared
     /// with it; `scope` says if caches may share them too.
@@ -75,11 +93,10 @@ impl View {
         let shows = |tool: &CatalogTool| {
             tool.in_lists && (lists_everything || optimizer.pinned_tools.contains(&tool.name))
         };
-        let tools = |own: &[Definition]| {
+        let tools = |own: &[Definition], style| {
             let own = own.iter().map(|own| ListEntry::new(&own.name, own.raw.clone().into()));
             let backends = usable().filter(|tool| shows(tool));
-            let backends = backends.map(|tool| ListEntry::tool(&tool.name, Arc::clone(&tool.raw)));
-            own.chain(backends).collect()
+            own.chain(backends.map(|tool| entry_of(tool, style))).collect()
         };
         let entry = |key: &str, raw: &RawValue| ListEntry::new(key, raw.to_owned().into());
         let prompts = chosen(&catalog.prompts, &permissions.prompts);
@@ -93,8 +110,16 @@ impl View {
             }
         };
         View {
-            dotted: list(pages::List::Tools, tools(&dotted), before.map(|before| &before.dotted)),
-            underscore: list(pages::List::Tools, tools(&underscore), before.map(|before| &before.underscore)),
+            dotted: list(
+                pages::List::Tools,
+                tools(&dotted, NameStyle::Dotted),
+                before.map(|before| &before.dotted),
+            ),
+            underscore: list(
+                pages::List::Tools,
+                tools(&underscore, NameStyle::Underscore),
+                before.map(|before| &before.underscore),
+            ),
             prompts: list(
                 pages::List::Prompts,
                 prompts.map(|prompt| ListEntry::new(&prompt.name, Arc::clone(&prompt.raw))).collect(),
@@ -151,7 +176,7 @@ impl View {
         tools.retain(|tool| tool.in_lists);
         tools.sort_by(|one, other| one.name.cmp(&other.name));
         tools.dedup_by(|one, other| one.name == other.name);
-        let tools = tools.into_iter().map(|tool| ListEntry::tool(&tool.name, Arc::clone(&tool.raw)));
+        let tools = tools.into_iter().map(|tool| entry_of(tool, style));
         let hints = Hints { ttl_ms: LIST_TTL_MS, scope: Scope::Private };
         PagedList::new(pages::List::Tools, own.chain(tools).collect(), hints)
     }

@@ -122,6 +122,8 @@ pub enum Origin {
     Own(OptimTool),
     /// vmcp's call of a similar tool in place of a failed one.
     Fallback,
+    /// A step of a composite tool.
+    Step,
     /// Code of vmcp, through `vmcp_route::Tools`.
     Internal,
 }
@@ -133,7 +135,7 @@ impl Origin {
             Origin::FindTool => Some("optim.find_tool"),
             Origin::CallTool | Origin::Fallback => Some("optim.call_tool"),
             Origin::Own(tool) => Some(tool.dotted()),
-            Origin::Client | Origin::Internal => None,
+            Origin::Client | Origin::Step | Origin::Internal => None,
         }
     }
 }

@@ -1,0 +1,195 @@
+//! Tests of composite tools, from the client's request to the backends and back.
+
+use std::sync::Arc;
+
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+use vmcp_backend::{ClientFacts, Event, RpcOutcome};
+use vmcp_wire::era::Era;
+
+use crate::Caller;
+use crate::testing::{DenyTool, KEYWORDS, Scripted, backends, call, call_with, engine, engine_with};
+use vmcp_engine::engine::{Engine, Options};
+
+/// Looks an issue up, asks, and then notes the answer.
+const TRIAGE: &str = r#"
+compositeTools:
+  - name: triage
+    description: Looks an issue up and notes it.
+    parameters: { type: object, properties: { q: { type: string }, n: { type: integer, default: 3 } }, required: [q] }
+    steps:
+      - { id: look, tool: fs.work, arguments: { structured: { found: "{{.params.q}}", n: "{{.params.n}}" } } }
+      - { id: note, tool: fs_note, arguments: { structured: { of: "{{.steps.look.output.found}}", n: "{{.steps.look.output.n}}" } } }
+    output:
+      properties: { noted: { type: string, value: "{{.steps.note.output.of}}" }, n: { type: integer, value: "{{.steps.note.output.n}}" } }
+  - name: ask
+    description: Asks first.
+    steps:
+      - { id: sure, type: elicitation, message: "Sure about {{.params.q}}?", schema: { properties: { ok: { type: boolean } } } }
+      - { id: do, tool: fs.work, arguments: { structured: { ok: "{{.steps.sure.content.ok}}" } } }
+  - name: broken
+    description: Fails.
+    steps: [{ id: a, tool: fs.fail }]
+"#;
+
+async fn server() -> Scripted {
+    let tools = ["work", "note", "fail"].map(|name| (name, "Does it.", json!({})));
+    Scripted::start(&tools).await
+}
+
+async fn setup(more: &str) -> (Engine, Scripted) {
+    let server = server().await;
+    (engine(&backends(&[("fs", &server.url)], &format!("{KEYWORDS}{TRIAGE}{more}"))).await, server)
+}
+
+fn raw(value: &Value) -> Box<RawValue> {
+    to_raw_value(value).unwrap()
+}
+
+fn asking(era: Era) -> Caller {
+    let capabilities = Some(Arc::from(raw(&json!({ "elicitation": { "form": {} } }))));
+    Caller { era, client: ClientFacts { capabilities, ..ClientFacts::default() }, ..Caller::default() }
+}
+
+#[tokio::test]
+async fn steps_run_one_after_another_and_make_one_result() {
+    let (engine, server) = setup("").await;
+    for name in ["composite.triage", "composite_triage", "triage"] {
+        let result = call(&engine, name, json!({ "q": "bug" })).await.unwrap();
+        assert_eq!(result["structuredContent"], json!({ "noted": "bug", "n": 3 }), "{name}: {result}");
+        assert_eq!(result["content"][0]["text"], r#"{"n":3,"noted":"bug"}"#);
+    }
+    let arguments = json!({ "tool_name": "composite.triage", "parameters": { "q": "x", "n": "7" } });
+    let result = call(&engine, "optim.call_tool", arguments).await.unwrap();
+    assert_eq!(result["structuredContent"], json!({ "noted": "x", "n": 7 }), "{result}");
+    assert_eq!(server.calls()[1]["name"], "note");
+    let failed = call(&engine, "composite.broken", json!({})).await.unwrap();
+    assert_eq!(failed["isError"], true);
+    assert_eq!(failed["content"][0]["text"], "composite.broken: step `a` failed: fs.fail: it is broken");
+}
+
+#[tokio::test]
+async fn a_composite_is_found_and_listed() {
+    let (engine, _server) = setup("").await;
+    let found =
+        call(&engine, "optim.find_tool", json!({ "tool_description": "look an issue up and note it" })).await;
+    let found = found.unwrap();
+    assert_eq!(found["structuredContent"]["tools"][0]["name"], "composite.triage", "{found}");
+    let all = engine_all().await;
+    let snapshot = all.0.snapshot();
+    let view = snapshot.whole_view();
+    let names = |style| {
+        let list = view.list(vmcp_wire::lists::pages::List::Tools, style);
+        list.entries().iter().map(|entry| (entry.key.clone(), entry.raw.get().to_owned())).collect::<Vec<_>>()
+    };
+    let dotted = names(vmcp_engine::optim::names::NameStyle::Dotted);
+    assert!(
+        dotted.iter().any(|(key, raw)| key == "composite.triage" && raw.contains(r#""composite.triage""#)),
+        "{dotted:?}"
+    );
+    let underscore = names(vmcp_engine::optim::names::NameStyle::Underscore);
+    assert!(
+        underscore
+            .iter()
+            .any(|(key, raw)| key == "composite_triage" && raw.contains(r#""composite_triage""#))
+    );
+}
+
+async fn engine_all() -> (Engine, Scripted) {
+    let server = server().await;
+    let engine =
+        engine(&backends(&[("fs", &server.url)], &format!("optimizer: {{ exposure: All }}\n{TRIAGE}"))).await;
+    (engine, server)
+}
+
+#[tokio::test]
+async fn hidden_tools_serve_steps_and_missing_ones_hide_the_composite() {
+    let hide = "aggregation: { tools: [{ workload: fs, excludeAll: true }] }\n";
+    let (engine, _server) = setup(hide).await;
+    let result = call(&engine, "composite.triage", json!({ "q": "bug" })).await.unwrap();
+    assert_eq!(result["structuredContent"]["noted"], "bug", "{result}");
+    assert!(call(&engine, "fs_work", json!({})).await.is_err(), "the tool itself stays hidden");
+
+    let server = Scripted::start(&[("work", "Works.", json!({}))]).await;
+    let engine = crate::testing::engine(&backends(&[("fs", &server.url)], TRIAGE)).await;
+    assert!(call(&engine, "composite.triage", json!({ "q": "bug" })).await.is_err());
+    let snapshot = engine.snapshot();
+    let issues = &snapshot.unfiltered().issues;
+    assert!(issues.iter().any(|issue| issue.to_string().contains("fs_note")), "{issues:?}");
+}
+
+#[tokio::test]
+async fn a_composite_with_a_denied_step_does_not_exist() {
+    let server = server().await;
+    let options = Options { policy: Some(DenyTool::named("fs_note")), ..Options::default() };
+    let engine = engine_with(&backends(&[("fs", &server.url)], TRIAGE), options).await;
+    let denied = call(&engine, "composite.triage", json!({ "q": "bug" })).await;
+    let unknown = call(&engine, "composite.nothing", json!({})).await.unwrap_err();
+    // Whether the view hides it or the step is denied, the note is never written.
+    match denied {
+        Err(error) => assert_eq!(error["code"], unknown["code"]),
+        Ok(result) => assert_eq!(result["isError"], true, "{result}"),
+    }
+    assert!(server.calls().iter().all(|call| call["name"] != "note"));
+}
+
+#[tokio::test]
+async fn a_modern_client_carries_the_state_of_a_run() {
+    let (engine, server) = setup("").await;
+    let caller = asking(Era::Modern);
+    let params = json!({ "name": "composite.ask", "arguments": { "q": "bug" } });
+    let asked = call_with(&engine, &caller, params.clone()).await.unwrap();
+    assert_eq!(asked["resultType"], "input_required");
+    assert_eq!(asked["inputRequests"]["sure"]["params"]["message"], "Sure about bug?");
+    assert!(server.calls().is_empty(), "nothing runs before the answer");
+
+    let caller = Caller { continues: Some("composite".into()), ..caller };
+    let mut again = params.clone();
+    again["requestState"] = asked["requestState"].clone();
+    again["inputResponses"] = json!({ "sure": { "action": "accept", "content": { "ok": true } } });
+    let result = call_with(&engine, &caller, again.clone()).await.unwrap();
+    assert_eq!(result["structuredContent"], json!({ "ok": true }), "{result}");
+    again["inputResponses"]["sure"] = json!({ "action": "decline" });
+    let declined = call_with(&engine, &caller, again).await.unwrap();
+    assert_eq!(declined["content"][0]["text"], "composite.ask: step `sure` failed: the user declined");
+}
+
+#[tokio::test]
+async fn a_legacy_client_is_asked_on_the_way() {
+    let (engine, _server) = setup("").await;
+    let (events, mut asked) = vmcp_backend::event_queue(8);
+    let caller = Caller { events: Some(events), ..asking(Era::Legacy) };
+    let user = tokio::spawn(async move {
+        let Some(Event::Question(question)) = asked.recv().await else { panic!("a question") };
+        let answer = raw(&json!({ "action": "accept", "content": { "ok": false } }));
+        let _ = question.answer.send(RpcOutcome::result(&answer));
+        question.params.unwrap().get().to_owned()
+    });
+    let params = json!({ "name": "composite.ask", "arguments": { "q": "it" } });
+    let result = call_with(&engine, &caller, params).await.unwrap();
+    assert_eq!(result["structuredContent"], json!({ "ok": false }), "{result}");
+    assert!(user.await.unwrap().contains("Sure about it?"));
+}
+
+#[tokio::test]
+async fn a_state_that_no_seal_held_counts_for_nothing() {
+    let (engine, server) = setup("").await;
+    let caller = asking(Era::Modern);
+    let params = json!({ "name": "composite.ask", "arguments": { "q": "bug" } });
+    let asked = call_with(&engine, &caller, params.clone()).await.unwrap();
+    let mut forged = params;
+    forged["requestState"] = asked["requestState"].clone();
+    forged["inputResponses"] = json!({ "sure": { "action": "accept", "content": { "ok": true } } });
+    for caller in [caller, Caller { events: None, ..asking(Era::Legacy) }] {
+        let answer = call_with(&engine, &caller, forged.clone()).await;
+        assert!(server.calls().is_empty(), "a run begins anew, with its question: {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_cannot_be_asked_is_told_so() {
+    let (engine, _server) = setup("").await;
+    let result = call(&engine, "composite.ask", json!({ "q": "bug" })).await.unwrap();
+    let text = result["content"][0]["text"].as_str().unwrap();
+    assert!(result["isError"] == true && text.contains("did not declare elicitation"), "{text}");
+}
