@@ -17,6 +17,7 @@ mod scenario {
     mod client_port;
     mod clients;
     mod command_line;
+    mod composite_tools;
     mod confirmation;
     mod connect;
     mod contexts;

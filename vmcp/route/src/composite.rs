@@ -43,10 +43,17 @@ pub(crate) async fn run(
 ) -> Result<Response, CallError> {
     let state = params.get(REQUEST_STATE).filter(|_| continues);
     let begin = match state {
-        Some(state) => Begin::Continued {
-            state: serde_json::from_str(state).unwrap_or_default(),
-            answers: object(params.get(INPUT_RESPONSES)),
-        },
+        Some(state) => {
+            let state: String = serde_json::from_str(state).unwrap_or_default();
+            let answers = object(params.get(INPUT_RESPONSES));
+            // A repeat without an answer begins nothing; it is asked again.
+            if !answers.is_empty() && !context.snapshot.used_states.take(&state) {
+                let reason =
+                    "this answer has been used: what follows it is not done twice; call the tool again";
+                return Err(CallError::InvalidRequest { reason: reason.to_owned() });
+            }
+            Begin::Continued { state, answers }
+        }
         None => Begin::New { id: id()?, arguments: object(params.get("arguments")) },
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);

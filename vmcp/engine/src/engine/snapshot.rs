@@ -11,6 +11,7 @@ pub mod linked_uris;
 pub(super) mod list;
 mod permissions;
 pub(super) mod task_owners;
+pub mod used_states;
 mod user_interfaces;
 pub(super) mod view;
 mod views;
@@ -43,6 +44,7 @@ use crate::search::topics::TaggedTools;
 use declarations::{BackendDeclarations, BackendListings};
 use linked_uris::LinkedUris;
 use task_owners::TaskOwners;
+use used_states::UsedStates;
 use view::View;
 use views::Views;
 
@@ -80,6 +82,8 @@ pub struct Snapshot {
     pub tasks: Arc<TaskOwners>,
     /// The backends of URIs that results named; shared by all snapshots.
     pub links: Arc<LinkedUris>,
+    /// The states of composite tools' runs that were used; shared by all snapshots.
+    pub used_states: Arc<UsedStates>,
     /// Tools that are hidden until their changed definitions are approved.
     pub(super) quarantine: Arc<Quarantine>,
     /// Token buckets of calls; shared by all snapshots whose configuration has the same limits.
@@ -114,6 +118,7 @@ impl Snapshot {
             declarations: Arc::new(BackendDeclarations::new(&Vec::new(), &config)),
             tasks: Arc::default(),
             links: Arc::default(),
+            used_states: Arc::default(),
             quarantine: Arc::default(),
             rate_limiter: rate_limiter(None, &config),
             texts: Arc::default(),

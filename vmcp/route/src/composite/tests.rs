@@ -149,7 +149,15 @@ async fn a_modern_client_carries_the_state_of_a_run() {
     again["inputResponses"] = json!({ "sure": { "action": "accept", "content": { "ok": true } } });
     let result = call_with(&engine, &caller, again.clone()).await.unwrap();
     assert_eq!(result["structuredContent"], json!({ "ok": true }), "{result}");
+    let used = call_with(&engine, &caller, again.clone()).await.unwrap();
+    assert!(used["isError"] == true && used.to_string().contains("has been used"), "{used}");
+    assert_eq!(server.calls().len(), 1, "what follows an answer is not done twice");
+
+    let caller = Caller { continues: None, ..caller };
+    let asked = call_with(&engine, &caller, params).await.unwrap();
+    again["requestState"] = asked["requestState"].clone();
     again["inputResponses"]["sure"] = json!({ "action": "decline" });
+    let caller = Caller { continues: Some("composite".into()), ..caller };
     let declined = call_with(&engine, &caller, again).await.unwrap();
     assert_eq!(declined["content"][0]["text"], "composite.ask: step `sure` failed: the user declined");
 }

@@ -58,6 +58,7 @@ pub(in crate::engine) fn snapshot(
         declarations: Arc::new(BackendDeclarations::new(&listings, &config)),
         tasks: Arc::clone(&before.tasks),
         links: Arc::clone(&before.links),
+        used_states: Arc::clone(&before.used_states),
         rate_limiter: rate_limiter(Some(&before.rate_limiter), &config),
         texts: Arc::new(texts),
         quarantine: Arc::new(quarantine),
