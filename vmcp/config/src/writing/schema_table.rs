@@ -121,7 +121,8 @@ impl<'a> SchemaTable<'a> {
                 None => "block".to_owned(),
             },
             Some("integer") => "whole number".to_owned(),
-            other => other.unwrap_or_default().to_owned(),
+            Some(other) => other.to_owned(),
+            None => "any JSON".to_owned(),
         }
     }
 
