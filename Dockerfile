@@ -1,8 +1,8 @@
-# One build of two static programs, and images with nothing else in them:
+# One build of two static programs, and images of them:
 #
 #   docker build --target vmcp .             the server, its command line and the bridge
 #   docker build --target vmcp-with-model .  the same, and the local embedding model in a layer of its own
-#   docker build --target operator .         the operator
+#   docker build --target operator .         the operator, and the server by which it checks policies
 #
 # For another platform, build on it or under emulation (`--platform linux/arm64`).
 

@@ -23,7 +23,6 @@ pub use self::pod_layout::{
 };
 pub use self::referenced_objects::{Backend, EmbeddingService, HeaderValue, PolicyCheck, ReferencedObjects};
 use self::secret_files::SecretFiles;
-pub(crate) use self::secret_files::escape;
 use crate::fields::references::SecretKeyReference;
 use crate::problem::{Invalid, Problem};
 use crate::virtual_mcp_server::{Validated, authz};

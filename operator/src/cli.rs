@@ -6,6 +6,7 @@ mod metrics_token;
 mod options;
 mod ready;
 mod run;
+mod run_error;
 
 use std::io::Write as _;
 
@@ -13,7 +14,7 @@ use clap::{Parser, Subcommand};
 use vmcp_crds::ApiGroup;
 
 use self::options::Options;
-pub use self::run::RunError;
+pub use self::run_error::RunError;
 
 /// Turn VirtualMCPServer, MCPServer and EmbeddingServer resources into running pods, and keep them so.
 ///

@@ -9,6 +9,7 @@ mod image_program;
 mod names;
 mod network_policy;
 mod permission_profile;
+mod running_bridge;
 mod status;
 #[cfg(test)]
 mod tests;

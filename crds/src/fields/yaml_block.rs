@@ -10,6 +10,18 @@ use serde_json::{Map, Value};
 /// of making the whole resource unreadable.
 pub type Block = Map<String, Value>;
 
+/// Escapes `${` and `$$`, which would be references in `vmcp.yaml`, so that values arrive as written.
+pub(crate) fn escape(value: Value) -> Value {
+    match value {
+        Value::String(text) if text.contains("${") || text.contains("$$") => text.replace('$', "$$").into(),
+        Value::Object(entries) => {
+            Value::Object(entries.into_iter().map(|(key, value)| (key, escape(value))).collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(escape).collect()),
+        other => other,
+    }
+}
+
 /// Returns the schema of `T` without these keys.
 pub(crate) fn schema_without<T: JsonSchema>(generator: &mut SchemaGenerator, keys: &[&str]) -> Schema {
     retain::<T>(generator, |key| !keys.contains(&key))

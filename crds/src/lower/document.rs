@@ -14,7 +14,7 @@ use super::tool_configs;
 use crate::fields::headers::SensitiveHeader;
 use crate::fields::pending;
 use crate::fields::references::SecretKeyReference;
-use crate::fields::yaml_block::Block;
+use crate::fields::yaml_block::{Block, escape};
 use crate::problem::Problem;
 use crate::shared_settings::mcp_telemetry_config::{MCPTelemetryConfigSpec, OpenTelemetry};
 use crate::virtual_mcp_server::{
@@ -47,13 +47,13 @@ impl Document<'_> {
         let mut file = Block::new();
         for (key, value) in [
             ("backends", self.backends()),
-            ("aggregation", secret_files::escape(settings.aggregation.into())),
+            ("aggregation", escape(settings.aggregation.into())),
             ("optimizer", self.optimizer()),
-            ("proxy", secret_files::escape(settings.proxy.into())),
-            ("operational", secret_files::escape(settings.operational.into())),
-            ("profiles", secret_files::escape(settings.profiles.into())),
-            ("audit", secret_files::escape(settings.audit.into())),
-            ("rateLimiting", secret_files::escape(settings.rate_limiting.into())),
+            ("proxy", escape(settings.proxy.into())),
+            ("operational", escape(settings.operational.into())),
+            ("profiles", escape(settings.profiles.into())),
+            ("audit", escape(settings.audit.into())),
+            ("rateLimiting", escape(settings.rate_limiting.into())),
             ("sessionStorage", self.session_storage()),
             ("telemetry", self.telemetry()),
             (
@@ -97,7 +97,7 @@ impl Document<'_> {
         } = backend;
         let mut entry = Block::new();
         entry.insert("name".to_owned(), name.as_str().into());
-        entry.insert("url".to_owned(), secret_files::escape(url.as_str().into()));
+        entry.insert("url".to_owned(), escape(url.as_str().into()));
         entry.insert("transport".to_owned(), json!(transport));
         if let Some(isolation) = isolation {
             entry.insert("isolation".to_owned(), json!(isolation));
@@ -108,7 +108,7 @@ impl Document<'_> {
         let mut sent = Block::new();
         for (header, value) in headers {
             let value = match value {
-                HeaderValue::Plain(value) => secret_files::escape(value.as_str().into()),
+                HeaderValue::Plain(value) => escape(value.as_str().into()),
                 HeaderValue::Secret(secret) if *enabled => self.secrets.refer(secret),
                 HeaderValue::Secret(_) => continue,
             };
@@ -150,12 +150,12 @@ impl Document<'_> {
         let mut storage = Block::new();
         storage.insert("provider".to_owned(), json!(provider));
         if let Some(address) = address {
-            storage.insert("address".to_owned(), secret_files::escape(address.as_str().into()));
+            storage.insert("address".to_owned(), escape(address.as_str().into()));
         }
         storage.insert("db".to_owned(), json!(db));
         let own = || format!("{}/{}:", self.server.namespace, self.server.name);
         let prefix = key_prefix.clone().unwrap_or_else(own);
-        storage.insert("keyPrefix".to_owned(), secret_files::escape(prefix.into()));
+        storage.insert("keyPrefix".to_owned(), escape(prefix.into()));
         if let Some(password) = password_ref {
             storage.insert("password".to_owned(), self.secrets.refer(password));
         }
@@ -170,7 +170,7 @@ impl Document<'_> {
             optimizer;
         let mut block = Block::new();
         block.insert("enabled".to_owned(), true.into());
-        if let Value::Object(settings) = secret_files::escape(settings.clone().into()) {
+        if let Value::Object(settings) = escape(settings.clone().into()) {
             block.extend(settings);
         }
         block.insert("storage".to_owned(), json!({ "type": "sqlite", "dir": CACHE_DIR }));
@@ -223,7 +223,7 @@ impl Document<'_> {
     /// Returns the block of a service, with its secret headers among the others.
     fn service(&mut self, headers: &[SensitiveHeader], settings: &Block) -> Block {
         let mut service: Block =
-            settings.clone().into_iter().map(|(key, value)| (key, secret_files::escape(value))).collect();
+            settings.clone().into_iter().map(|(key, value)| (key, escape(value))).collect();
         self.add_headers(&mut service, headers);
         service
     }
@@ -246,7 +246,7 @@ impl Document<'_> {
             self.referenced.telemetry.cloned().unwrap_or_default();
         let mut telemetry = Block::new();
         let service = reference.service_name.as_ref().unwrap_or(&self.server.name);
-        telemetry.insert("serviceName".to_owned(), secret_files::escape(service.as_str().into()));
+        telemetry.insert("serviceName".to_owned(), escape(service.as_str().into()));
         if let Some(open_telemetry) = open_telemetry.filter(|block| block.enabled) {
             let OpenTelemetry {
                 enabled: _,
@@ -259,13 +259,13 @@ impl Document<'_> {
             } = open_telemetry;
             let tracing = tracing.unwrap_or_default();
             if let Some(endpoint) = endpoint {
-                telemetry.insert("endpoint".to_owned(), secret_files::escape(endpoint.into()));
+                telemetry.insert("endpoint".to_owned(), escape(endpoint.into()));
             }
             telemetry.insert("insecure".to_owned(), insecure.into());
             telemetry.insert("tracingEnabled".to_owned(), tracing.enabled.into());
-            telemetry.insert("samplingRate".to_owned(), secret_files::escape(tracing.sampling_rate.into()));
+            telemetry.insert("samplingRate".to_owned(), escape(tracing.sampling_rate.into()));
             if !headers.is_empty() {
-                telemetry.insert("headers".to_owned(), secret_files::escape(json!(headers)));
+                telemetry.insert("headers".to_owned(), escape(json!(headers)));
             }
             self.add_headers(&mut telemetry, &sensitive_headers);
         }
@@ -291,7 +291,7 @@ fn server(settings: Block, Validated { name, namespace, metrics_token, .. }: &Va
     if *metrics_token {
         server.insert("metricsTokens".to_owned(), json!([secret_files::reference(METRICS_TOKEN)]));
     }
-    if let Value::Object(settings) = secret_files::escape(settings.into()) {
+    if let Value::Object(settings) = escape(settings.into()) {
         for (key, value) in settings {
             server.entry(key).or_insert(value);
         }

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::secret_files::{self, SecretFiles};
-use crate::fields::yaml_block::Block;
+use super::secret_files::SecretFiles;
+use crate::fields::yaml_block::{Block, escape};
 use crate::shared_settings::mcp_oidc_config::{InlineOidcConfig, MCPOIDCConfigSpec};
 use crate::virtual_mcp_server::{ApiKey, IncomingAuth, OidcConfigReference};
 
@@ -17,19 +17,19 @@ pub(super) fn render(
     secrets: &mut SecretFiles,
 ) -> Value {
     let Some(IncomingAuth { oidc_config_ref, api_keys, .. }) = IncomingAuth::from_block(&block) else {
-        return secret_files::escape(block.into());
+        return escape(block.into());
     };
     for key in ["oidcConfigRef", "apiKeys"] {
         block.shift_remove(key);
     }
-    let Value::Object(mut rendered) = secret_files::escape(block.into()) else { return Value::Null };
+    let Value::Object(mut rendered) = escape(block.into()) else { return Value::Null };
     let provider = oidc.and_then(|config| config.inline.as_ref());
     if let (Some(reference), Some(provider)) = (&oidc_config_ref, provider) {
         let mut issuer = issuer(reference, provider);
         if let Some(pem) = oidc_certificates {
             issuer.insert("caBundlePath".to_owned(), secrets.certificates(pem).into());
         }
-        rendered.insert("oidc".to_owned(), secret_files::escape(issuer.into()));
+        rendered.insert("oidc".to_owned(), escape(issuer.into()));
     }
     if !api_keys.is_empty() {
         rendered.insert("apiKeys".to_owned(), api_keys.iter().map(|key| api_key(key, secrets)).collect());
@@ -67,11 +67,11 @@ fn issuer(reference: &OidcConfigReference, provider: &InlineOidcConfig) -> Block
 fn api_key(key: &ApiKey, secrets: &mut SecretFiles) -> Value {
     let ApiKey { subject, secret_key_ref, groups, roles } = key;
     let mut block = Block::new();
-    block.insert("subject".to_owned(), secret_files::escape(json!(subject)));
+    block.insert("subject".to_owned(), escape(json!(subject)));
     block.insert("key".to_owned(), secrets.refer(secret_key_ref));
     for (name, values) in [("groups", groups), ("roles", roles)] {
         if !values.is_empty() {
-            block.insert(name.to_owned(), secret_files::escape(json!(values)));
+            block.insert(name.to_owned(), escape(json!(values)));
         }
     }
     block.into()

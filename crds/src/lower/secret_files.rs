@@ -60,15 +60,3 @@ fn file_name(SecretKeyReference { name, key }: &SecretKeyReference) -> String {
 pub(super) fn placeholder(path: &str) -> Result<Option<String>, String> {
     Ok(Some(format!("not-the-real-value-of-{path}")))
 }
-
-/// Escapes `${` and `$$`, which would be references in `vmcp.yaml`, so that values arrive as written.
-pub(crate) fn escape(value: Value) -> Value {
-    match value {
-        Value::String(text) if text.contains("${") || text.contains("$$") => text.replace('$', "$$").into(),
-        Value::Object(entries) => {
-            Value::Object(entries.into_iter().map(|(key, value)| (key, escape(value))).collect())
-        }
-        Value::Array(items) => Value::Array(items.into_iter().map(escape).collect()),
-        other => other,
-    }
-}

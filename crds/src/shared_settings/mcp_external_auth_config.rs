@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::fields::cel_rules::rules;
 use crate::fields::references::SecretKeyReference;
 use crate::fields::yaml_block::Block;
-use crate::lower::escape;
+use crate::fields::yaml_block::escape;
 
 /// Credentials for the MCPServers and MCPServerEntries whose `externalAuthConfigRef` names them, or that a
 /// VirtualMCPServer's `outgoingAuth` gives them to.

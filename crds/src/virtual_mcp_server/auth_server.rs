@@ -10,7 +10,7 @@ use vmcp_config::raw::RawDuration;
 use crate::fields::cel_rules::rules;
 use crate::fields::references::SecretKeyReference;
 use crate::fields::yaml_block::Block;
-use crate::lower::escape;
+use crate::fields::yaml_block::escape;
 
 /// Embedded OAuth 2.1 authorization server: a person signs in at the providers, the client gets a token of
 /// this server, and backends with credentials of type `upstreamInject` get the provider's.

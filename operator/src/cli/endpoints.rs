@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use super::metrics_token;
 use super::options::Options;
-use super::run::RunError;
+use super::run_error::RunError;
 use crate::runtime::{Context, Metrics};
 
 /// Readiness of this replica: ready while it stands by for the Lease, and, once it leads, after the first

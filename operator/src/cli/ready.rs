@@ -11,7 +11,7 @@ use hyper_util::rt::TokioExecutor;
 use tokio::time::{Instant, sleep, timeout};
 use vmcp_error_chain::error_chain;
 
-use super::run::RunError;
+use super::run_error::RunError;
 
 /// The time for which an operator is asked: a new pod lists every kind first.
 const READY_TIMEOUT: Duration = Duration::from_mins(1);

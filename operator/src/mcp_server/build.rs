@@ -20,8 +20,9 @@ use vmcp_crds::lower::{ADMIN_PORT, ADMIN_TOKEN};
 
 use super::dereference::References;
 use super::image_program::{self, IMAGE_PROGRAM};
-use super::names::{WORKLOAD_NAME, child_name, secret_name};
+use super::names::{WORKLOAD_NAME, metadata, secret_name};
 use super::network_policy::network_policy;
+use super::running_bridge::{BRIDGE, BRIDGE_PORT, TEMPLATE_DIGEST};
 use super::validate::{ProgramStart, ValidMCPServer};
 use crate::runtime::{BuildSettings, Child, Desired, child_metadata, workload_labels};
 use crate::workload::pod;
@@ -33,15 +34,11 @@ pub(super) const CONTAINER: &str = "mcp";
 const PORT: &str = "http";
 /// The name of the bridge's port for probes and status.
 const ADMIN: &str = "admin";
-/// The port on which the bridge serves MCP.
-pub(super) const BRIDGE_PORT: u16 = 8080;
 /// The time for which the bridge still takes connections after SIGTERM, until all nodes have removed it from
 /// the Service.
 const SHUTDOWN_DELAY_SECONDS: i64 = 5;
 /// The delay, 30 s that the bridge waits for calls in flight, and 10 s for the program to end.
 const GRACE_SECONDS: i64 = SHUTDOWN_DELAY_SECONDS + 30 + 10;
-/// The volume with the bridge, and the init container that copies it there.
-const BRIDGE: &str = "bridge";
 /// The volume with the token of the bridge's admin port.
 const TOKEN: &str = "bridge-admin";
 /// The directory that the bridge is copied to.
@@ -50,29 +47,6 @@ const BRIDGE_DIR: &str = "/bridge";
 const USER: i64 = 1000;
 /// The directory that the token is mounted at.
 const TOKEN_DIR: &str = "/bridge-admin";
-
-/// The annotation of the Deployment with the digest of its pod template without the bridge's image.
-const TEMPLATE_DIGEST: &str = "toolhive.stacklok.com/template-digest";
-
-/// The bridge that runs in the pods of a server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct RunningBridge {
-    /// Its image.
-    pub image: String,
-    /// The digest of the pod template without that image.
-    template_digest: String,
-}
-
-impl RunningBridge {
-    /// Reads the bridge of a Deployment; `None` if no pod of it is ready, so that there is nothing to spare.
-    pub(super) fn from_deployment(deployment: &Deployment) -> Option<Self> {
-        let ready = deployment.status.as_ref()?.ready_replicas.unwrap_or_default();
-        let containers = &deployment.spec.as_ref()?.template.spec.as_ref()?.init_containers;
-        let bridge = containers.iter().flatten().find(|container| container.name == BRIDGE)?;
-        let template_digest = deployment.metadata.annotations.as_ref()?.get(TEMPLATE_DIGEST)?.clone();
-        (ready > 0).then_some(Self { image: bridge.image.clone()?, template_digest })
-    }
-}
 
 /// Returns every object that should exist.
 ///
@@ -128,14 +102,10 @@ fn secret(server: &ValidMCPServer, token: &[u8]) -> Secret {
     }
 }
 
-pub(super) fn metadata(server: &ValidMCPServer) -> ObjectMeta {
-    child_metadata(child_name(&server.name), WORKLOAD_NAME, &server.name)
-}
-
 /// Returns the Deployment without its pod template.
 fn deployment(server: &ValidMCPServer) -> Deployment {
     Deployment {
-        metadata: server.overrides.proxy_deployment.workload.on(metadata(server)),
+        metadata: server.overrides.proxy_deployment.workload.on(metadata(&server.name)),
         spec: Some(DeploymentSpec {
             replicas: server.replicas,
             selector: LabelSelector {
@@ -150,7 +120,7 @@ fn deployment(server: &ValidMCPServer) -> Deployment {
 
 fn service(server: &ValidMCPServer) -> Service {
     Service {
-        metadata: server.overrides.proxy_service.on(metadata(server)),
+        metadata: server.overrides.proxy_service.on(metadata(&server.name)),
         spec: Some(ServiceSpec {
             selector: Some(workload_labels(WORKLOAD_NAME, &server.name)),
             session_affinity: Some(server.session_affinity.as_str().to_owned()),

@@ -8,10 +8,10 @@ use vmcp_crds::fields::references::SecretKeyReference;
 use vmcp_crds::lower::ADMIN_TOKEN;
 use vmcp_crds::mcp_server::MCPServerTransport;
 
-use super::build::RunningBridge;
 use super::image_program::{ImageProgramState, ImagePrograms};
 use super::names::{child_name, secret_name};
 use super::permission_profile::{self, ProfileText};
+use super::running_bridge::RunningBridge;
 use crate::references::{ReferencedSecrets, group_exists};
 use crate::runtime::{CallError, Context, GeneratedSecret};
 

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use vmcp_crds::MCPServer;
 use vmcp_crds::lower::Backend;
 use vmcp_crds::mcp_server::MCPServerTransport;
 use vmcp_crds::mcp_server_entry::RemoteTransport;
+
+use crate::runtime::child_metadata;
 
 /// The value of `app.kubernetes.io/name` of all children and pods.
 pub(super) const WORKLOAD_NAME: &str = "mcp-server";
@@ -13,6 +16,11 @@ pub(super) const WORKLOAD_NAME: &str = "mcp-server";
 /// Returns the name of the Deployment and of the Service.
 pub(super) fn child_name(server: &str) -> String {
     format!("mcp-{server}")
+}
+
+/// Returns the metadata of a server's children.
+pub(super) fn metadata(server: &str) -> ObjectMeta {
+    child_metadata(child_name(server), WORKLOAD_NAME, server)
 }
 
 /// Returns the name of the Secret with the bearer token of the bridge's admin port.

@@ -9,9 +9,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use vmcp_crds::lower::ADMIN_PORT;
 
-use super::build::{BRIDGE_PORT, metadata};
-use super::names::WORKLOAD_NAME;
+use super::names::{WORKLOAD_NAME, metadata};
 use super::permission_profile::Egress;
+use super::running_bridge::BRIDGE_PORT;
 use super::validate::{ProgramStart, ValidMCPServer};
 use crate::runtime::{BuildSettings, OPERATOR_NAME, workload_labels};
 use crate::workload::GROUP_LABEL;
@@ -27,7 +27,7 @@ pub(super) fn network_policy(server: &ValidMCPServer, settings: &BuildSettings) 
     let types: Vec<_> =
         types.iter().filter(|(_, limited)| *limited).map(|(kind, _)| (*kind).to_owned()).collect();
     (!types.is_empty()).then(|| NetworkPolicy {
-        metadata: metadata(server),
+        metadata: metadata(&server.name),
         spec: Some(NetworkPolicySpec {
             pod_selector: Some(LabelSelector {
                 match_labels: Some(workload_labels(WORKLOAD_NAME, &server.name)),

@@ -3,11 +3,12 @@ use vmcp_crds::mcp_server::MCPServerPhase;
 use vmcp_crds::{MCPServer, MCPServerStatus};
 
 use super::backend;
-use super::build::{CONTAINER, RunningBridge};
+use super::build::CONTAINER;
 use super::controller::plan;
 use super::dereference::References;
 use super::image_program::ImageProgramState;
 use super::permission_profile::ProfileText;
+use super::running_bridge::RunningBridge;
 use super::status::{self, ObservedMCPServer};
 use crate::references::ReferencedSecrets;
 use crate::registry::RegistryError;

@@ -199,7 +199,7 @@ impl Backend {
         }
     }
 
-    /// Closes the connection and makes another. Calls under way fail; a program is ended and started anew.
+    /// Closes the connection and makes another. Calls under way fail; a program is ended and started again.
     pub fn restart(&self) {
         let shared = &self.0.shared;
         match shared.current.load_full() {

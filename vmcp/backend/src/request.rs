@@ -45,7 +45,7 @@ pub struct Request<'a> {
     pub subject: Option<&'a str>,
     /// `Mcp-Param-*` headers of a modern backend as (full header name, encoded value).
     pub param_headers: Vec<(String, String)>,
-    /// Time for the backend to answer. Progress notifications start it anew, up to
+    /// Time for the backend to answer. Progress notifications start it again, up to
     /// [`BackendSettings::max_call`](crate::BackendSettings::max_call).
     pub deadline: Duration,
     /// True if the caller has set a deadline shorter than the backend's own: its expiry is no failure of the

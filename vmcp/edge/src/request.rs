@@ -18,6 +18,7 @@ mod input_requests;
 mod lists;
 mod log_level;
 mod parked;
+mod relayed_state;
 mod running_call;
 
 pub use edge::Edge;

@@ -79,7 +79,7 @@ impl ToolsApi {
         // Programs hand the answer to a model API, which refuses it as a whole for one faulty definition.
         let tagged: Vec<_> = documents.filter_map(tagged).filter(|(tool, _)| tool.in_lists).collect();
         let discovery = &snapshot.config.optimizer.discovery;
-        let mut selection = Selection::of(&tagged, query, &tools.topics, discovery.context_filtering);
+        let mut selection = Selection::choose(&tagged, query, &tools.topics, discovery.context_filtering);
         if let Some(message) = query.message.as_deref().filter(|_| discovery.llm_fallback)
             && selection.found_no_context()
         {
@@ -98,7 +98,7 @@ impl ToolsApi {
         json(StatusCode::OK, &selection.answer())
     }
 
-    /// Begins the figures anew. Where clients have identities, that is for operators, at the admin port.
+    /// Begins the figures again. Where clients have identities, that is for operators, at the admin port.
     fn reset(&self, principal: &Principal) -> Response {
         if matches!(principal.identity, Identity::Known(_)) {
             let words = "figures are reset by operators: `vmcp tools metrics --reset`";

@@ -299,7 +299,7 @@ impl Engine {
         metrics.encode()
     }
 
-    /// Makes a backend list its definitions anew in the background; all backends if no name is given. Returns
+    /// Makes a backend list its definitions again in the background; all backends if no name is given. Returns
     /// true if there is such a backend.
     pub fn refresh(&self, backend: Option<&str>) -> bool {
         let snapshot = self.snapshot();

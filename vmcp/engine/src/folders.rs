@@ -8,7 +8,7 @@ use nix::unistd::{Uid, User};
 use vmcp_config::{Config, EmbeddingProvider};
 use vmcp_embed::local::LocalModel;
 
-/// Returns the home directory: `$HOME`, or the one that the user database names, if it exists. Some launchers
+/// Returns the home directory: `$HOME`, or the home directory of the user database, if it exists. Some launchers
 /// start programs without the variable, or with an empty one.
 pub fn home_dir() -> Option<PathBuf> {
     home_by(env::var_os("HOME"))

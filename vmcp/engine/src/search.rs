@@ -36,9 +36,9 @@ pub struct Searcher {
     pub vectors: QueryVectors,
     /// Success of tools' calls by document number, in ascending order.
     pub reliability: Arc<[(usize, Reliability)]>,
-    /// Learned pairs; `None`: there are none, or they are off.
+    /// Learned pairs; `None` before the first pair, or if learning is off.
     pub learned: Option<LearnedTools>,
-    /// Service that orders the first hits anew; `None`: their order stays.
+    /// Service that reorders the first hits; `None`: their order stays.
     pub reranking: Option<Reranking>,
     /// Ranking.
     pub settings: SearchSettings,
@@ -92,7 +92,7 @@ pub struct SearchSettings {
     pub distance_threshold: Option<f32>,
     /// Weight of tools' success rates, 0 (none) to 1.
     pub reliability_weight: f32,
-    /// Weight of what was learned, 0 (none) to 1.
+    /// Weight of learned pairs, 0 (none) to 1.
     pub learned_weight: f32,
     /// Time to wait for the embedding of the query.
     pub query_deadline: Duration,
@@ -160,7 +160,7 @@ pub enum Degraded {
     /// The query's vector does not fit the tools'; the model has just changed.
     #[error("the embedding model has changed; the tools are being embedded anew")]
     OtherModel,
-    /// The first hits were not ordered anew. The text names no address.
+    /// The first hits were not reordered. The text names no address.
     #[error("the first hits were not re-ranked ({0})")]
     NotReranked(String),
 }

@@ -50,7 +50,7 @@ struct Footprint {
 }
 
 impl Footprint {
-    fn of(engine: &Engine, folder: &Path) -> Footprint {
+    fn measure(engine: &Engine, folder: &Path) -> Footprint {
         let stats = ALLOCATOR.stats();
         let store = Store::open(folder).expect("the cache");
         let rows =
@@ -134,16 +134,16 @@ async fn a_week_of_idling_leaves_no_growth() {
         }
     };
     day(1).await;
-    let after_a_day = Footprint::of(&engine, folder.path());
+    let after_a_day = Footprint::measure(&engine, folder.path());
     for number in 2..=7 {
         day(number).await;
     }
     // A retry that is under way passes; what has grown stays.
-    let mut after_a_week = Footprint::of(&engine, folder.path());
+    let mut after_a_week = Footprint::measure(&engine, folder.path());
     let started = Instant::now();
     while after_a_week.has_outgrown(&after_a_day) && started.elapsed() < WAIT_TIMEOUT {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        after_a_week = Footprint::of(&engine, folder.path());
+        after_a_week = Footprint::measure(&engine, folder.path());
     }
     assert!(!after_a_week.has_outgrown(&after_a_day), "{after_a_day:?} has become {after_a_week:?}");
     engine.shutdown(Duration::ZERO).await;

@@ -1,4 +1,4 @@
-//! [`History`]: notices that etcd was restored from a backup, and has every watch list anew.
+//! [`History`]: notices that etcd was restored from a backup, and has every watch list again.
 //!
 //! A watch follows from the last resource version that it has seen. Versions are revisions of etcd, which are
 //! lower after a restore: the API server then silently withholds events until its revision has passed that

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::json;
 
-/// Files with the credentials in one folder, made anew for each control plane.
+/// Files with the credentials in one folder, made again for each control plane.
 pub(crate) struct Credentials {
     folder: PathBuf,
 }

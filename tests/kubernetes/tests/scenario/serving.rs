@@ -215,7 +215,7 @@ async fn a_new_admin_token_takes_the_place_of_the_old(place: &Namespace) {
         Some(String::from_utf8(token.0).unwrap())
     };
     let old = token().await.unwrap();
-    // A missing value is generated anew; deleting the whole Secret would replace the session key too.
+    // A missing value is generated again; deleting the whole Secret would replace the session key too.
     let another = async || {
         let token = token().await?;
         if token == old {

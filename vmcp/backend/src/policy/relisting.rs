@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::policy::backoff;
 use crate::policy::settings::BackendSettings;
 
-/// Time between two listings from which the second is no flapping: it starts the debounce anew.
+/// Time between two listings from which the second is no flapping: it starts the debounce again.
 const CALM: Duration = Duration::from_secs(30);
 /// Announced listings in a row that are no flapping either: somebody edits the backend's tools.
 const FREE_FLAPS: u32 = 10;

@@ -378,7 +378,7 @@ impl SessionPool {
         self.listings.get(session).filter(|_| self.live_of_client(session).is_some())
     }
 
-    /// Forgets the definitions of a connection that has ended or was opened anew, and tells its client.
+    /// Forgets the definitions of a connection that has ended or was opened again, and tells its client.
     fn drop_listing(&self, session: &UpstreamSession) {
         if let Some(session) = session.placement.owner.session() {
             self.announce(session, self.listings.remove(session));

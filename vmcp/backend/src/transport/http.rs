@@ -51,7 +51,7 @@ struct Inner {
     /// state give a session.
     session: OnceLock<HeaderValue>,
     revision: OnceLock<HeaderValue>,
-    /// The headers of messages, written anew when one of the two above becomes known.
+    /// The headers of messages, written again when one of the two above becomes known.
     prepared: ArcSwap<HeaderMap>,
     /// An event that is no message has come.
     skipped: AtomicBool,

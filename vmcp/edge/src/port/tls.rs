@@ -44,7 +44,7 @@ pub(super) struct Accepted {
 }
 
 impl Material {
-    fn of(config: &Config) -> Option<Material> {
+    fn configured(config: &Config) -> Option<Material> {
         let tls = config.server.tls.clone()?;
         Some(Material { tls, authorities: config.incoming_auth.client_authorities.clone() })
     }
@@ -101,7 +101,7 @@ fn certificates(pem: &str, path: &str) -> Result<Vec<CertificateDer<'static>>, S
 impl TlsPort {
     /// Loads the certificate; `None` if the port has no TLS.
     pub(super) fn new(config: &Config) -> Result<Option<TlsPort>, String> {
-        let Some(seen) = Material::of(config) else { return Ok(None) };
+        let Some(seen) = Material::configured(config) else { return Ok(None) };
         let used = Arc::new(seen.load()?);
         let authorities = seen.authorities.as_deref().map(Arc::from);
         Ok(Some(TlsPort(Mutex::new(Loaded { seen, used, authorities }))))
@@ -110,7 +110,7 @@ impl TlsPort {
     /// Returns what is in force, after a look at the configuration.
     fn current(&self, config: &Config) -> (Arc<ServerConfig>, Option<Arc<str>>) {
         let mut loaded = self.0.lock();
-        if let Some(next) = Material::of(config).filter(|next| *next != loaded.seen) {
+        if let Some(next) = Material::configured(config).filter(|next| *next != loaded.seen) {
             match next.load() {
                 Ok(used) => {
                     loaded.used = Arc::new(used);

@@ -26,11 +26,12 @@ use vmcp_wire::owned::OwnedRequest;
 use vmcp_wire::rpc::{self, RpcError};
 use vmcp_wire::sealed::request_state::Continuation;
 
-use super::dispatch::{self, RelayedState};
+use super::dispatch::Dispatch;
 use super::edge::Edge;
 use super::encoded_response::EncodedResponse;
 use super::lists;
 use super::parked;
+use super::relayed_state::RelayedState;
 use super::running_call::RunningCall;
 use crate::session::peer::Peer;
 use crate::session::pending_questions::PendingQuestion;
@@ -52,9 +53,9 @@ pub(crate) enum ConversationItem {
     Answer(EncodedResponse),
 }
 
-/// The kinds of answers that a client, and the transport to it, can take.
+/// Parts of an answer that a client and the transport to it can take.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Takes {
+pub(crate) struct AcceptedMessages {
     /// Messages before the answer.
     pub(crate) messages: bool,
     /// A large answer while it arrives.
@@ -83,7 +84,7 @@ impl Conversation {
         peer: Peer,
         trace: TraceContext,
         request: OwnedRequest,
-        takes: Takes,
+        takes: AcceptedMessages,
     ) -> Self {
         let client = Client {
             edge: Arc::clone(edge),
@@ -138,7 +139,11 @@ impl Conversation {
         };
         let edge = Arc::clone(edge);
         let policy = Some(Arc::clone(&snapshot.policy));
-        let work = async move { dispatch::run(&edge, &snapshot, &peer, caller, continues, &request).await };
+        let work = async move {
+            Dispatch { edge: &edge, snapshot: &snapshot, peer: &peer, request: &request }
+                .run(caller, continues)
+                .await
+        };
         let call = RunningCall { policy, ..RunningCall::new(Box::pin(work), events, cancel) };
         Self { client, call, open: Vec::new() }
     }

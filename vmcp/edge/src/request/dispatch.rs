@@ -1,7 +1,6 @@
 //! Dispatches a request to its handler by method, and encodes the answer in the terms of the client's era.
 
 use std::pin::pin;
-use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use tracing::Instrument as _;
@@ -15,19 +14,18 @@ use vmcp_wire::lists::pages::List;
 use vmcp_wire::owned::OwnedRequest;
 use vmcp_wire::payload::Payload;
 use vmcp_wire::rpc::{self, RpcError};
-use vmcp_wire::sealed::{request_state, request_state::Binding, request_state::Continuation};
+use vmcp_wire::sealed::request_state::Continuation;
 use vmcp_wire::translate::{self, ResultPlan, ResultType, TranslateError};
 use vmcp_wire::{codes, methods};
 
 use super::arriving_response::ArrivingResponse;
 use super::edge::Edge;
 use super::encoded_response::EncodedResponse;
-use super::in_flight::TooManyRequests;
+use super::relayed_state::{RelayedState, binding};
 use super::{handshake, lists, log_level};
 use crate::push::subscriptions;
 use crate::session::peer::Peer;
 use crate::session::random::{now, random};
-use vmcp_engine::access::identity::Principal;
 use vmcp_engine::engine::Snapshot;
 use vmcp_engine::telemetry::traces;
 use vmcp_route::{Answer, CallContext, Caller, Content};
@@ -38,209 +36,182 @@ const STATE_LIFETIME_SECS: u64 = 10 * 60;
 const TASK_METHODS: [&str; 4] =
     [methods::TASKS_GET, methods::TASKS_RESULT, methods::TASKS_UPDATE, methods::TASKS_CANCEL];
 
-/// A backend's own `requestState`, as a modern client carried it back.
-#[derive(Debug)]
-pub(crate) struct RelayedState {
-    pub(crate) backend: Arc<str>,
-    pub(crate) state: String,
+/// A request with everything that its handling reads.
+#[derive(Clone, Copy)]
+pub(super) struct Dispatch<'a> {
+    pub(super) edge: &'a Edge,
+    /// The snapshot that the whole request reads.
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) peer: &'a Peer,
+    pub(super) request: &'a OwnedRequest,
 }
 
-/// Returns the principal and request that a state is bound to: it opens for the same caller and call only.
-pub(crate) fn binding(principal: &Principal, request: &OwnedRequest) -> Binding {
-    let request = request_state::digest(request.method(), request.params());
-    Binding { identity: principal.binding(), request }
-}
-
-/// Runs one request to its end, by one snapshot, in a span of its own and cancellable by
-/// `notifications/cancelled`.
-pub(crate) async fn run(
-    edge: &Edge,
-    snapshot: &Snapshot,
-    peer: &Peer,
-    caller: Caller,
-    continues: Option<RelayedState>,
-    request: &OwnedRequest,
-) -> EncodedResponse {
-    let name = request.subject().unwrap_or_default();
-    let span = tracing::info_span!(
-        "request",
-        otel.name = %format_args!("{} {name}", request.method()),
-        otel.kind = "server",
-        mcp.method = %request.method(),
-        mcp.protocol_version = peer.revision.as_str(),
-    );
-    traces::continue_trace(&span, &caller.trace);
-    let caller = Caller { trace: traces::outgoing(&span, &caller.trace), ..caller };
-    // A client that closes its connection drops this future; the guard then cancels the call at the backend.
-    let cancelled_when_dropped = caller.cancel.clone().drop_guard();
-    let entered = peer.session.map(|session| edge.in_flight.enter(session, request.id(), &caller.cancel));
-    if let Some(Err(limit)) = entered {
-        return EncodedResponse::error(peer.era, request.id(), &too_many_requests(limit));
-    }
-    // Pinned first: the adapter would move the whole state.
-    let handled = pin!(handle(edge, snapshot, peer, request, &caller, continues));
-    let mut response = handled.instrument(span).await;
-    // A response on the way stays cancellable until it has ended.
-    response.rest = response.rest.map(|rest| rest.keep((entered, cancelled_when_dropped)));
-    response
-}
-
-/// Answers any request except `initialize` and `subscriptions/listen`, which their transports handle.
-async fn handle(
-    edge: &Edge,
-    snapshot: &Snapshot,
-    peer: &Peer,
-    request: &OwnedRequest,
-    caller: &Caller,
-    continues: Option<RelayedState>,
-) -> EncodedResponse {
-    let (method, params) = (request.method(), request.params());
-    let refuse = |error: RpcError| EncodedResponse::error(peer.era, request.id(), &error);
-    if !methods::exists(method, peer.era) {
-        return refuse(RpcError::method_not_found(method));
-    }
-    if let Some(list) = List::of_method(method) {
-        return Box::pin(answer_list(edge, snapshot, peer, request, list)).await;
-    }
-    // Replaces the sealed state by the backend's own.
-    let state = continues.as_ref().map(|relayed| text::quoted(&relayed.state));
-    let carried = state.and_then(|state| params.with(&[(REQUEST_STATE, Some(&state))]).ok());
-    let raw = carried.as_ref().unwrap_or(params);
-    let has_tasks = peer.revision >= Revision::V2025_11_25;
-    let view = snapshot.view(&caller.principal);
-    let context = CallContext { engine: &edge.engine, snapshot, view: &view, caller };
-    let answer = match method {
-        methods::PING => return EncodedResponse::ok(rpc::response(request.id(), "{}")),
-        methods::DISCOVER => {
-            return EncodedResponse::ok(rpc::response(
-                request.id(),
-                JsonRope::from(handshake::discover(snapshot, &view)),
-            ));
+impl Dispatch<'_> {
+    /// Runs the request to its end, in a span of its own and cancellable by `notifications/cancelled`.
+    pub(super) async fn run(self, caller: Caller, continues: Option<RelayedState>) -> EncodedResponse {
+        let Self { edge, peer, request, .. } = self;
+        let name = request.subject().unwrap_or_default();
+        let span = tracing::info_span!(
+            "request",
+            otel.name = %format_args!("{} {name}", request.method()),
+            otel.kind = "server",
+            mcp.method = %request.method(),
+            mcp.protocol_version = peer.revision.as_str(),
+        );
+        traces::continue_trace(&span, &caller.trace);
+        let caller = Caller { trace: traces::outgoing(&span, &caller.trace), ..caller };
+        // A client that closes its connection drops this future; the guard then cancels the call at the backend.
+        let cancelled_when_dropped = caller.cancel.clone().drop_guard();
+        let entered = peer.session.map(|session| edge.in_flight.enter(session, request.id(), &caller.cancel));
+        if let Some(Err(limit)) = entered {
+            return self.refuse(&limit.into());
         }
-        methods::TOOLS_CALL => vmcp_route::call_tool(context, raw).await,
-        // Boxed: a call of a tool, the most frequent request, does not carry the state of the others.
-        methods::RESOURCES_READ => Box::pin(vmcp_route::read_resource(context, raw)).await,
-        methods::PROMPTS_GET => Box::pin(vmcp_route::get_prompt(context, raw)).await,
-        methods::SUBSCRIBE => Box::pin(subscriptions::subscribe(&edge.push, peer, context, params)).await,
-        methods::UNSUBSCRIBE => subscriptions::unsubscribe(&edge.push, peer, params),
-        methods::SET_LEVEL => log_level::set_level(edge, peer, params),
-        methods::COMPLETE => Box::pin(vmcp_route::complete(context, raw)).await,
-        methods::TASKS_LIST if has_tasks => Box::pin(vmcp_route::tasks::list(context, raw)).await,
-        _ => match TASK_METHODS.into_iter().find(|task| has_tasks && *task == method) {
-            Some(method) => Box::pin(vmcp_route::tasks::relay(context, method, raw)).await,
-            None => Box::pin(vmcp_route::extensions::relay(context, method, raw)).await,
-        },
-    };
-    encode(edge, snapshot, peer, request, answer)
-}
+        // Pinned first: the adapter would move the whole state.
+        let handled = pin!(self.handle(&caller, continues));
+        let mut response = handled.instrument(span).await;
+        // A response on the way stays cancellable until it has ended.
+        response.rest = response.rest.map(|rest| rest.keep((entered, cancelled_when_dropped)));
+        response
+    }
 
-/// Answers a list request, by the newest snapshot if it had to wait for the first listings of backends.
-async fn answer_list(
-    edge: &Edge,
-    snapshot: &Snapshot,
-    peer: &Peer,
-    request: &OwnedRequest,
-    list: List,
-) -> EncodedResponse {
-    let refuse = |error: RpcError| EncodedResponse::error(peer.era, request.id(), &error);
-    let fresh = if edge.engine.wait_for_first_listings().await {
-        Some(edge.engine.for_session(edge.engine.snapshot(), peer.session).await)
-    } else {
-        None
-    };
-    if let Some(fresh) = &fresh {
-        edge.engine.prepare(fresh, &peer.principal).await;
-    }
-    let snapshot = fresh.as_deref().unwrap_or(snapshot);
-    // A session was told other capabilities, perhaps: its lists are empty then.
-    if peer.era == Era::Modern && !snapshot.declares(&snapshot.view(&peer.principal), list) {
-        return refuse(RpcError::method_not_found(request.method()));
-    }
-    match lists::page(&edge.engine, snapshot, peer, list, request.params()) {
-        Ok(page) => EncodedResponse::ok(rpc::response_around(request.id(), page)),
-        Err(error) => refuse(error),
-    }
-}
-
-/// Encodes an answer in the terms of the client's era. A result that needs no change is forwarded as the
-/// bytes that came.
-fn encode(
-    edge: &Edge,
-    snapshot: &Snapshot,
-    peer: &Peer,
-    request: &OwnedRequest,
-    answer: Answer,
-) -> EncodedResponse {
-    let method = request.method();
-    let refuse = |error: RpcError| EncodedResponse::error(peer.era, request.id(), &error);
-    let plan = ResultPlan {
-        from: answer.era,
-        to: peer.era,
-        server_info: (peer.era == Era::Modern).then(|| snapshot.server_info()),
-        ..ResultPlan::default()
-    };
-    let result = match answer.content {
-        Content::Result(result) => result,
-        Content::Error(error) => {
-            let uri = request.subject();
-            let status = codes::http_status(code(&error), peer.era);
-            return match translate::error(method, &error, answer.era, peer.era, uri.as_deref()) {
-                Ok(error) => {
-                    let body = rpc::error(Some(request.id()), error).into();
-                    EncodedResponse { status, body, rest: None }
-                }
-                Err(problem) => refuse(untranslatable(&problem)),
-            };
+    /// Answers any request except `initialize` and `subscriptions/listen`, which their transports handle.
+    async fn handle(self, caller: &Caller, continues: Option<RelayedState>) -> EncodedResponse {
+        let Self { edge, snapshot, peer, request } = self;
+        let (method, params) = (request.method(), request.params());
+        if !methods::exists(method, peer.era) {
+            return self.refuse(&RpcError::method_not_found(method));
         }
-        Content::Arriving(answer) => {
-            let (id, metrics) = (request.id().get(), edge.engine.metrics());
-            return match ArrivingResponse::begin(method, id, &plan, *answer, metrics) {
-                Ok((body, rest)) => EncodedResponse { status: 200, body, rest: Some(rest) },
-                Err(problem) => refuse(RpcError::new(codes::INTERNAL_ERROR, problem.to_string())),
-            };
+        if let Some(list) = List::of_method(method) {
+            return Box::pin(self.answer_list(list)).await;
         }
-    };
-    let state = answer.pending.as_deref().map(|backend| sealed_state(edge, peer, request, backend, &result));
-    let state = match state.transpose() {
-        Ok(state) => state.flatten(),
-        Err(error) => return refuse(error),
-    };
-    let plan = ResultPlan { request_state: state.as_deref(), ..plan };
-    if let Some(received) = result.received()
-        && let Some(result) = translate::forward(method, received, &plan)
-    {
-        return EncodedResponse::ok(rpc::response_around(request.id(), result));
-    }
-    match translate::result(method, &result, &plan) {
-        Ok(result) => EncodedResponse::ok(rpc::response(request.id(), result)),
-        Err(problem) => refuse(untranslatable(&problem)),
-    }
-}
-
-/// Seals the state of a backend that asks for input; `None` if the result needs none. An error if the client
-/// did not declare what it would be asked.
-fn sealed_state(
-    edge: &Edge,
-    peer: &Peer,
-    request: &OwnedRequest,
-    backend: &str,
-    result: &Payload,
-) -> Result<Option<String>, RpcError> {
-    let object = Object::parse(result).unwrap_or_default();
-    match translate::result_type(&object) {
-        ResultType::InputRequired if peer.era == Era::Modern => {
-            if let Some(missing) = missing_capability(peer, &object) {
-                return Err(RpcError::missing_client_capability(missing));
+        // Replaces the sealed state by the backend's own.
+        let state = continues.as_ref().map(|relayed| text::quoted(&relayed.state));
+        let carried = state.and_then(|state| params.with(&[(REQUEST_STATE, Some(&state))]).ok());
+        let raw = carried.as_ref().unwrap_or(params);
+        let has_tasks = peer.revision >= Revision::V2025_11_25;
+        let view = snapshot.view(&caller.principal);
+        let context = CallContext { engine: &edge.engine, snapshot, view: &view, caller };
+        let answer = match method {
+            methods::PING => return EncodedResponse::ok(rpc::response(request.id(), "{}")),
+            methods::DISCOVER => {
+                return EncodedResponse::ok(rpc::response(
+                    request.id(),
+                    JsonRope::from(handshake::discover(snapshot, &view)),
+                ));
             }
-            let Some(state) = object.get_str(REQUEST_STATE) else { return Ok(None) };
-            let continuation =
-                Continuation::Relayed { backend: backend.to_owned(), state: state.into_owned() };
-            let binding = binding(&peer.principal, request);
-            let until = now().saturating_add(STATE_LIFETIME_SECS);
-            let sealed = continuation.seal(&edge.ring(), &random(), &binding, until);
-            sealed.map(Some).map_err(|error| RpcError::new(codes::INTERNAL_ERROR, error.to_string()))
+            methods::TOOLS_CALL => vmcp_route::call_tool(context, raw).await,
+            // Boxed: a call of a tool, the most frequent request, does not carry the state of the others.
+            methods::RESOURCES_READ => Box::pin(vmcp_route::read_resource(context, raw)).await,
+            methods::PROMPTS_GET => Box::pin(vmcp_route::get_prompt(context, raw)).await,
+            methods::SUBSCRIBE => Box::pin(subscriptions::subscribe(&edge.push, peer, context, params)).await,
+            methods::UNSUBSCRIBE => subscriptions::unsubscribe(&edge.push, peer, params),
+            methods::SET_LEVEL => log_level::set_level(edge, peer, params),
+            methods::COMPLETE => Box::pin(vmcp_route::complete(context, raw)).await,
+            methods::TASKS_LIST if has_tasks => Box::pin(vmcp_route::tasks::list(context, raw)).await,
+            _ => match TASK_METHODS.into_iter().find(|task| has_tasks && *task == method) {
+                Some(method) => Box::pin(vmcp_route::tasks::relay(context, method, raw)).await,
+                None => Box::pin(vmcp_route::extensions::relay(context, method, raw)).await,
+            },
+        };
+        self.encode(answer)
+    }
+
+    /// Answers a list request, by the newest snapshot if it had to wait for the first listings of backends.
+    async fn answer_list(self, list: List) -> EncodedResponse {
+        let Self { edge, snapshot, peer, request } = self;
+        let fresh = if edge.engine.wait_for_first_listings().await {
+            Some(edge.engine.for_session(edge.engine.snapshot(), peer.session).await)
+        } else {
+            None
+        };
+        if let Some(fresh) = &fresh {
+            edge.engine.prepare(fresh, &peer.principal).await;
         }
-        _ => Ok(None),
+        let snapshot = fresh.as_deref().unwrap_or(snapshot);
+        // A session was told other capabilities, perhaps: its lists are empty then.
+        if peer.era == Era::Modern && !snapshot.declares(&snapshot.view(&peer.principal), list) {
+            return self.refuse(&RpcError::method_not_found(request.method()));
+        }
+        match lists::page(&edge.engine, snapshot, peer, list, request.params()) {
+            Ok(page) => EncodedResponse::ok(rpc::response_around(request.id(), page)),
+            Err(error) => self.refuse(&error),
+        }
+    }
+
+    /// Encodes an answer in the terms of the client's era. A result that needs no change is forwarded as the
+    /// bytes that came.
+    fn encode(self, answer: Answer) -> EncodedResponse {
+        let Self { edge, snapshot, peer, request } = self;
+        let method = request.method();
+        let plan = ResultPlan {
+            from: answer.era,
+            to: peer.era,
+            server_info: (peer.era == Era::Modern).then(|| snapshot.server_info()),
+            ..ResultPlan::default()
+        };
+        let result = match answer.content {
+            Content::Result(result) => result,
+            Content::Error(error) => {
+                let uri = request.subject();
+                let status = codes::http_status(code(&error), peer.era);
+                return match translate::error(method, &error, answer.era, peer.era, uri.as_deref()) {
+                    Ok(error) => {
+                        let body = rpc::error(Some(request.id()), error).into();
+                        EncodedResponse { status, body, rest: None }
+                    }
+                    Err(problem) => self.refuse(&untranslatable(&problem)),
+                };
+            }
+            Content::Arriving(answer) => {
+                let (id, metrics) = (request.id().get(), edge.engine.metrics());
+                return match ArrivingResponse::begin(method, id, &plan, *answer, metrics) {
+                    Ok((body, rest)) => EncodedResponse { status: 200, body, rest: Some(rest) },
+                    Err(problem) => self.refuse(&RpcError::new(codes::INTERNAL_ERROR, problem.to_string())),
+                };
+            }
+        };
+        let state = answer.pending.as_deref().map(|backend| self.sealed_state(backend, &result));
+        let state = match state.transpose() {
+            Ok(state) => state.flatten(),
+            Err(error) => return self.refuse(&error),
+        };
+        let plan = ResultPlan { request_state: state.as_deref(), ..plan };
+        if let Some(received) = result.received()
+            && let Some(result) = translate::forward(method, received, &plan)
+        {
+            return EncodedResponse::ok(rpc::response_around(request.id(), result));
+        }
+        match translate::result(method, &result, &plan) {
+            Ok(result) => EncodedResponse::ok(rpc::response(request.id(), result)),
+            Err(problem) => self.refuse(&untranslatable(&problem)),
+        }
+    }
+
+    /// Seals the state of a backend that asks for input; `None` if the result needs none. An error if the client
+    /// did not declare what it would be asked.
+    fn sealed_state(self, backend: &str, result: &Payload) -> Result<Option<String>, RpcError> {
+        let Self { edge, peer, request, .. } = self;
+        let object = Object::parse(result).unwrap_or_default();
+        match translate::result_type(&object) {
+            ResultType::InputRequired if peer.era == Era::Modern => {
+                if let Some(missing) = missing_capability(peer, &object) {
+                    return Err(RpcError::missing_client_capability(missing));
+                }
+                let Some(state) = object.get_str(REQUEST_STATE) else { return Ok(None) };
+                let continuation =
+                    Continuation::Relayed { backend: backend.to_owned(), state: state.into_owned() };
+                let binding = binding(&peer.principal, request);
+                let until = now().saturating_add(STATE_LIFETIME_SECS);
+                let sealed = continuation.seal(&edge.ring(), &random(), &binding, until);
+                sealed.map(Some).map_err(|error| RpcError::new(codes::INTERNAL_ERROR, error.to_string()))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Answers with an error.
+    fn refuse(self, error: &RpcError) -> EncodedResponse {
+        EncodedResponse::error(self.peer.era, self.request.id(), error)
     }
 }
 
@@ -260,11 +231,6 @@ fn missing_capability(peer: &Peer, question: &Object<'_>) -> Option<&'static str
 fn code(error: &RawValue) -> i64 {
     let code = Object::parse(error).ok().and_then(|error| error.text("code")?.parse().ok());
     code.unwrap_or(codes::INTERNAL_ERROR)
-}
-
-/// Returns the error of too many requests in flight.
-pub(crate) fn too_many_requests(limit: TooManyRequests) -> RpcError {
-    RpcError::new(codes::INTERNAL_ERROR, limit.to_string())
 }
 
 /// Returns the error of a result that cannot be put in the terms of the client's era.

@@ -13,9 +13,9 @@ use vmcp_wire::owned::{OwnedNotification, OwnedRequest};
 use vmcp_wire::sealed::request_state::Continuation;
 use vmcp_wire::sealed::{KeyError, KeyRing};
 
-use super::dispatch;
 use super::in_flight::InFlightRequests;
 use super::parked::{self, ParkedCalls};
+use super::relayed_state;
 use crate::push::context_changes;
 use crate::push::downstream_router::DownstreamRouter;
 use crate::push::server_push::ServerPush;
@@ -92,7 +92,7 @@ impl Edge {
         request: &OwnedRequest,
     ) -> Option<SocketAddr> {
         let state = text::unquoted(request.params().get(REQUEST_STATE)?)?;
-        let binding = dispatch::binding(principal, request);
+        let binding = relayed_state::binding(principal, request);
         match Continuation::open(&self.ring(), &state, &binding, now()).ok()? {
             Continuation::Parked { process, home, .. } if self.parked.is_elsewhere(process) => {
                 home.parse().ok()

@@ -11,6 +11,8 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 use vmcp_backend::SessionId;
+use vmcp_wire::codes;
+use vmcp_wire::rpc::RpcError;
 
 /// Requests of one session in flight; one more is refused.
 pub(crate) const MAX_REQUESTS_PER_SESSION: usize = 256;
@@ -51,6 +53,12 @@ pub(crate) enum TooManyRequests {
     OfSession,
     #[error("too many requests at a time: this server has {MAX_REQUESTS}; try again later")]
     OfProcess,
+}
+
+impl From<TooManyRequests> for RpcError {
+    fn from(limit: TooManyRequests) -> RpcError {
+        RpcError::new(codes::INTERNAL_ERROR, limit.to_string())
+    }
 }
 
 /// Removes its request from the table when dropped.

@@ -16,7 +16,7 @@ use super::sessions::LIFETIME_SECS;
 
 /// Purpose of sealed addresses of processes.
 const HOME_CONTEXT: &[u8] = b"process address";
-/// Interval at which the address in new ids of questions is sealed anew.
+/// Interval at which the address in new ids of questions is sealed again.
 pub(crate) const HOME_RENEWAL: Duration = Duration::from_hours(1);
 /// Seconds for which a sealed address is good: an id names something of a session, and may be made from an
 /// address that was sealed [`HOME_RENEWAL`] before. An old id leads nowhere, whoever has the address by then.

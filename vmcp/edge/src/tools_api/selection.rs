@@ -49,7 +49,7 @@ pub(super) struct Selection<'a> {
 
 impl<'a> Selection<'a> {
     /// Chooses among the visible tools.
-    pub(super) fn of(
+    pub(super) fn choose(
         visible: &[Tagged<'a>],
         query: &ToolsQuery,
         topics: &Topics,

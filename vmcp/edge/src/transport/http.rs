@@ -37,7 +37,7 @@ use vmcp_wire::{codes, methods};
 
 use super::trace;
 use crate::push::streams;
-use crate::request::conversation::{Conversation, ConversationItem, Takes};
+use crate::request::conversation::{AcceptedMessages, Conversation, ConversationItem};
 use crate::request::edge::Edge;
 use crate::request::encoded_response::EncodedResponse;
 use crate::request::handshake;
@@ -212,7 +212,7 @@ async fn answer(
         }
     }
     let trace = trace::of_http(request.params().meta(), headers);
-    let takes = Takes { messages: refuse::accepts_streams(headers), arriving: true };
+    let takes = AcceptedMessages { messages: refuse::accepts_streams(headers), arriving: true };
     let resumes = peer.session.filter(|_| peer.era == Era::Legacy && takes.messages);
     let (principal, revision, id) = (peer.principal.key(), peer.revision, request.id().to_owned());
     let mut conversation = Conversation::begin(edge, snapshot, peer, trace, request, takes).await;

@@ -28,10 +28,10 @@ use vmcp_wire::{codes, methods};
 use super::line_reader::{Line, LineReader};
 use super::trace;
 use crate::push::streams;
-use crate::request::conversation::{Conversation, ConversationItem, Takes};
+use crate::request::conversation::{AcceptedMessages, Conversation, ConversationItem};
 use crate::request::edge::Edge;
+use crate::request::handshake;
 use crate::request::in_flight::{MAX_REQUESTS_PER_SESSION, TooManyRequests};
-use crate::request::{dispatch, handshake};
 use crate::session::peer::Peer;
 use crate::session::sessions::{OpenedSession, SessionLife};
 use vmcp_engine::access::identity::Principal;
@@ -39,7 +39,7 @@ use vmcp_engine::access::identity::Principal;
 /// Messages that wait for a client that does not read; beyond them their senders wait (backpressure).
 const OUTGOING_QUEUE: usize = 256;
 /// Other messages may not come between the bytes of a line, so an answer is written when all of it is there.
-const TAKES: Takes = Takes { messages: true, arriving: false };
+const TAKES: AcceptedMessages = AcceptedMessages { messages: true, arriving: false };
 /// Session id of the only client, where other transports have one for each.
 const ONLY_SESSION: [u8; 16] = [0; 16];
 
@@ -185,7 +185,7 @@ impl Connection {
         (peer.session, peer.life) = (Some(ONLY_SESSION), SessionLife::PROCESS);
         let Ok(unanswered) = Arc::clone(&self.unanswered).try_acquire_owned() else {
             let limit = TooManyRequests::OfSession;
-            return self.refuse(Some(request.id()), &dispatch::too_many_requests(limit)).await;
+            return self.refuse(Some(request.id()), &limit.into()).await;
         };
         let trace = trace::of_message(request.params().meta());
         let (id, cancelled) = (Box::<str>::from(request.id().get()), Arc::clone(&self.cancelled));
@@ -248,7 +248,7 @@ impl Connection {
         let entered = match self.edge.in_flight.enter(ONLY_SESSION, request.id(), &cancel) {
             Ok(entered) => entered,
             Err(limit) => {
-                return self.refuse(Some(request.id()), &dispatch::too_many_requests(limit)).await;
+                return self.refuse(Some(request.id()), &limit.into()).await;
             }
         };
         let push = &self.edge.push;

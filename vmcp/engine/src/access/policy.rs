@@ -164,13 +164,14 @@ impl ListedRights for Everything {
 /// Returns the policy that a configuration asks for.
 pub(crate) fn configured(config: &Config) -> Arc<dyn Policy> {
     let policy: Arc<dyn Policy> = match &config.authz {
-        Some(authz) => match CedarPolicy::new(authz) {
-            Some(policy) => Arc::new(policy),
-            None => {
+        Some(authz) => {
+            if let Some(policy) = CedarPolicy::new(authz) {
+                Arc::new(policy)
+            } else {
                 tracing::error!("the policies have mistakes, so every call is denied; run `vmcp validate`");
                 Arc::new(DenyAll)
             }
-        },
+        }
         None => Arc::new(AllowAll::default()),
     };
     if config.profiles.is_empty() { policy } else { Arc::new(ProfilePolicy::new(&config.profiles, policy)) }

@@ -281,7 +281,7 @@ impl Conductor {
         self.shared.generation.send_if_modified(|generation| generation.advance(changed, now));
     }
 
-    /// Follows the configured provider: another one embeds every tool anew, from the cache where it can.
+    /// Follows the configured provider: another one embeds every tool again, from the cache where it can.
     fn change_provider(&mut self) {
         let config = Arc::clone(&self.shared.snapshot.load().config);
         let wanted = config.optimizer.enabled.then(|| config.optimizer.embeddings.clone());

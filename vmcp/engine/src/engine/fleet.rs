@@ -248,7 +248,7 @@ impl Fleet {
             drain_timeout: proxy.max_tool_timeout,
             fail_fast: self.bridge,
             in_our_place: self.bridge,
-            own_mark: config.optimizer.enabled.then(|| own_mark::of(config).into()),
+            own_mark: config.optimizer.enabled.then(|| own_mark::mark(config).into()),
             served: self.served.clone(),
             orphan_guard: self.orphan_guard.clone(),
             http: self.http.clone(),

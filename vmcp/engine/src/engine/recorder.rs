@@ -52,7 +52,7 @@ impl BackendNames {
         BackendNames { configured, removed }
     }
 
-    /// Returns the difference that both make together: this one, and the one that came into force `later`.
+    /// Returns the difference that both make together: this difference, and the `later` one.
     fn and(self, later: BackendNames) -> BackendNames {
         let mut removed = later.removed;
         removed.extend(self.removed.into_iter().filter(|name| !later.configured.contains(name)));

@@ -1,5 +1,5 @@
-//! The other replicas of this server: what they counted is added to what this process counted, and what they
-//! learned or approved is taken over.
+//! The other replicas of this server: their counts are added to the counts of this process, their learned
+//! pairs and approvals are adopted.
 //!
 //! Each process asks each other one for its [`ReplicaReport`] twice a second, on the admin port. The report
 //! of a replica that is gone stays for a day, and is relayed to replicas that never met it. Counts are kept by

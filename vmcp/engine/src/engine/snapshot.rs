@@ -92,7 +92,7 @@ pub struct Snapshot {
     pub(super) texts: Arc<Vec<String>>,
     /// Checks against schemas, by position in [`Catalog::tools`].
     pub(super) checks: Arc<Vec<ToolChecks>>,
-    /// Contexts and categories of the tools, once somebody has asked for them.
+    /// Contexts and categories of the tools, made at the first request for them.
     pub(super) tagged: OnceLock<Arc<TaggedTools>>,
     /// [`super::Options::bridge`].
     pub bridge: bool,
@@ -191,7 +191,7 @@ impl Snapshot {
 
     /// Returns contexts and categories of the tools, hidden ones included.
     pub fn tagged_tools(&self) -> &Arc<TaggedTools> {
-        self.tagged.get_or_init(|| Arc::new(TaggedTools::of(&self.config, &self.catalog)))
+        self.tagged.get_or_init(|| Arc::new(TaggedTools::tag_all(&self.config, &self.catalog)))
     }
 
     /// Returns `ServerCapabilities` for clients of a revision, as JSON: exactly the capabilities that are

@@ -45,7 +45,7 @@ struct Names<'a> {
 
 impl Names<'_> {
     /// Returns the listed name of a tool.
-    fn of(&self, tool: OptimTool) -> String {
+    fn listed(&self, tool: OptimTool) -> String {
         self.style.listed(tool)
     }
 
@@ -54,7 +54,7 @@ impl Names<'_> {
         let properties = definition.pointer_mut("/inputSchema/properties").and_then(Value::as_object_mut);
         if let Some(properties) = properties.filter(|_| self.offered.contains(&OptimTool::SetContext)) {
             let description =
-                format!("Optional: the context_id that {} gave.", self.of(OptimTool::SetContext));
+                format!("Optional: the context_id that {} gave.", self.listed(OptimTool::SetContext));
             properties.insert("context_id".to_owned(), json!({"type": "string", "description": description}));
         }
         definition
@@ -62,7 +62,7 @@ impl Names<'_> {
 
     /// Returns a sentence that ends with the name of a tool, if that tool is on offer, else nothing.
     fn if_offered(&self, tool: OptimTool, sentence: &str) -> String {
-        if self.offered.contains(&tool) { format!("{sentence}{}", self.of(tool)) } else { String::new() }
+        if self.offered.contains(&tool) { format!("{sentence}{}", self.listed(tool)) } else { String::new() }
     }
 }
 
@@ -74,7 +74,7 @@ pub fn definitions(style: NameStyle, config: &Config) -> Vec<Definition> {
         find_tool: style.listed(OptimTool::FindTool),
         call_tool: style.listed(OptimTool::CallTool),
     };
-    let mark = own_mark::of(config);
+    let mark = own_mark::mark(config);
     let define = |tool: &OptimTool| {
         let value = match tool {
             OptimTool::FindTool => names.with_context(find_tool::definition(&names, config)),
@@ -93,7 +93,7 @@ pub fn definitions(style: NameStyle, config: &Config) -> Vec<Definition> {
             OptimTool::RefreshTools => upkeep::refresh_tools(&names),
             OptimTool::RegenerateEmbeddings => upkeep::regenerate_embeddings(&names),
         };
-        definition(&names.of(*tool), value, &mark)
+        definition(&names.listed(*tool), value, &mark)
     };
     let mut all: Vec<_> = config.optimizer.tools.iter().map(define).collect();
     all.sort_by(|one, other| one.name.cmp(&other.name));

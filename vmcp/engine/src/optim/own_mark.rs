@@ -12,7 +12,7 @@ pub(crate) const META_KEY: &str = "vmcp/instance";
 const DIGITS: usize = 32;
 
 /// Returns the mark: the same for all replicas that share session keys, else one of this process.
-pub(crate) fn of(config: &Config) -> String {
+pub(crate) fn mark(config: &Config) -> String {
     static OF_PROCESS: OnceLock<String> = OnceLock::new();
     let mut mark = match config.server.session_keys.first() {
         Some(key) => digest(&format!("vmcp instance {}", key.expose())),

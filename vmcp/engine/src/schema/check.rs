@@ -270,7 +270,7 @@ impl Compiled {
 
 fn compile(schema: &str) -> Result<Compiled, Unusable> {
     let mut schema: Value = serde_json::from_str(schema)?;
-    let cost = Cost::of(&schema, MAX_DEPTH)?;
+    let cost = Cost::measure(&schema, MAX_DEPTH)?;
     if !cost.least().is_affordable() {
         return Err(Unusable::Expensive);
     }

@@ -49,8 +49,8 @@ pub(super) struct Work {
 
 impl Cost {
     /// Analyzes a schema for instances of at most `max_depth` levels.
-    pub(super) fn of(schema: &Value, max_depth: usize) -> Result<Cost, CostError> {
-        let graph = Graph::of(schema)?;
+    pub(super) fn measure(schema: &Value, max_depth: usize) -> Result<Cost, CostError> {
+        let graph = Graph::from_schema(schema)?;
         let order = graph.order()?;
         let mut by_depth = Vec::new();
         let mut below = vec![Work::default(); graph.nodes.len()];
@@ -131,7 +131,7 @@ struct Graph {
 }
 
 impl Graph {
-    fn of(root: &Value) -> Result<Graph, CostError> {
+    fn from_schema(root: &Value) -> Result<Graph, CostError> {
         let mut numbers = HashMap::from([(std::ptr::from_ref(root), 0_usize)]);
         let mut queue = vec![root];
         let mut nodes = Vec::new();
@@ -151,7 +151,7 @@ impl Graph {
         Ok(Graph { nodes })
     }
 
-    /// The nodes, each after all that it applies in place; an error if there is no such order.
+    /// The nodes, each after all that it applies in place; an error for a circle.
     fn order(&self) -> Result<Vec<usize>, CostError> {
         let mut users: Vec<Vec<usize>> = vec![Vec::new(); self.nodes.len()];
         let mut waiting_for: Vec<usize> = self.nodes.iter().map(|node| node.in_place.len()).collect();
@@ -252,7 +252,7 @@ fn node<'a>(
     Ok(node)
 }
 
-/// The objects and booleans in an array or object; others are no schemas.
+/// The objects and booleans in an array or object: only these are schemas.
 fn members(value: &Value) -> impl Iterator<Item = &Value> {
     let list = value.as_array().into_iter().flatten();
     let map = value.as_object().into_iter().flat_map(|map| map.values());
@@ -271,7 +271,7 @@ mod tests {
     use serde_json::json;
 
     fn cost(schema: &Value, depth: usize) -> u64 {
-        let by_depth = Cost::of(schema, 64).unwrap().by_depth;
+        let by_depth = Cost::measure(schema, 64).unwrap().by_depth;
         by_depth.get(depth).or(by_depth.last()).unwrap().evaluations
     }
 
@@ -323,7 +323,7 @@ mod tests {
     fn long_lists_in_a_schema_cost_at_each_value() {
         let list = json!({"items": {"enum": (0..1600).collect::<Vec<_>>()}});
         assert!((100..200).contains(&cost(&list, 2)), "{}", cost(&list, 2));
-        let cost = Cost::of(&list, 64).unwrap();
+        let cost = Cost::measure(&list, 64).unwrap();
         assert!(cost.of_instance(b"[1]").is_cheap());
         let long = serde_json::to_vec(&vec![1; 15_000]).unwrap();
         assert!(!cost.of_instance(&long).is_affordable());
@@ -347,27 +347,27 @@ mod tests {
 
     #[test]
     fn endless_and_foreign_references_are_refused() {
-        assert_eq!(Cost::of(&json!({"$ref": "#"}), 64).unwrap_err(), CostError::Endless);
+        assert_eq!(Cost::measure(&json!({"$ref": "#"}), 64).unwrap_err(), CostError::Endless);
         let pair = json!({"$ref": "#/$defs/a", "$defs": {"a": {"not": {"$ref": "#"}}}});
-        assert_eq!(Cost::of(&pair, 64).unwrap_err(), CostError::Endless);
+        assert_eq!(Cost::measure(&pair, 64).unwrap_err(), CostError::Endless);
         for foreign in ["http://127.0.0.1/s", "other.json", "#anchor", "#/$defs/absent", "file:///etc/passwd"]
         {
             let schema = json!({"properties": {"a": {"$ref": foreign}}});
-            assert!(matches!(Cost::of(&schema, 64), Err(CostError::Reference(_))), "{foreign}");
+            assert!(matches!(Cost::measure(&schema, 64), Err(CostError::Reference(_))), "{foreign}");
         }
-        assert!(Cost::of(&json!({"properties": {"a": {"$dynamicRef": "#x"}}}), 64).is_err());
+        assert!(Cost::measure(&json!({"properties": {"a": {"$dynamicRef": "#x"}}}), 64).is_err());
     }
 
     #[test]
     fn a_chain_of_references_needs_no_stack_and_gets_none() {
-        let chain = |levels| Cost::of(&doubling(levels, |next| json!({"allOf": [next]})), 64).unwrap();
+        let chain = |levels| Cost::measure(&doubling(levels, |next| json!({"allOf": [next]})), 64).unwrap();
         assert!(chain(400).work(0, 500).is_affordable());
         assert!(!chain(6000).least().is_affordable());
         let tall =
             json!({"$ref": "#/$defs/0", "$defs": doubling(30, |next| json!({"allOf": [next]}))["$defs"]});
         let mut tall = tall;
         tall["$defs"]["30"] = json!({"properties": {"next": {"$ref": "#"}}});
-        let cost = Cost::of(&tall, 64).unwrap();
+        let cost = Cost::measure(&tall, 64).unwrap();
         let affords = |depth| cost.work(depth, 500).is_affordable();
         assert!(affords(5) && !affords(64), "height grows with the instance");
     }

@@ -10,14 +10,14 @@ use vmcp_embed::{EmbedError, Reranker};
 /// Longest pause between two attempts at a service that fails.
 const MAX_PAUSE: Duration = Duration::from_mins(1);
 
-/// The service that orders the first hits of searches anew, and the texts that it reads.
+/// The service that reorders the first hits of searches, and the texts that it reads.
 #[derive(Clone)]
 pub struct Reranking {
     /// The service.
     pub service: Arc<GuardedReranker>,
     /// Texts of the tools, by document.
     pub texts: Arc<Vec<String>>,
-    /// Hits that are ordered anew.
+    /// Hits that are reordered.
     pub candidates: usize,
 }
 

@@ -24,7 +24,7 @@ pub struct TaggedTools {
 
 impl TaggedTools {
     /// Tags the tools of a catalog.
-    pub(crate) fn of(config: &Config, catalog: &Catalog) -> TaggedTools {
+    pub(crate) fn tag_all(config: &Config, catalog: &Catalog) -> TaggedTools {
         let topics = topics(config);
         let tags = |tool: &CatalogTool| match config.optimizer.discovery.tags.get(&tool.name) {
             Some(ConfiguredTags { contexts, categories }) => {

@@ -93,7 +93,7 @@ pub struct RefusalLabels {
     pub reason: &'static str,
 }
 
-/// Labels of a limit on what clients make this process keep.
+/// Labels of a limit on state that this process keeps for clients.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct LimitLabels {
     /// `connections`, `sessions`, `subscriptions`, `questions` or `parked_calls`.

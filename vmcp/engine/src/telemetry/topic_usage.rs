@@ -42,7 +42,7 @@ impl Default for Sums {
 }
 
 impl TopicUsage {
-    /// Counts an answer. Under [`MetricsMode::Paired`] one that was filtered counts twice: with its own
+    /// Counts an answer. Under [`MetricsMode::Paired`] a filtered answer counts twice: with its own
     /// tokens, and in the baseline with those of the whole list, so that the two are comparable from the
     /// first request on.
     pub fn count(&self, answer: AnswerSize, mode: MetricsMode, metrics: &Metrics) {
@@ -60,7 +60,7 @@ impl TopicUsage {
         metrics.tools_baseline_tokens.inc_by(answer.all_tokens);
     }
 
-    /// Begins the sums anew.
+    /// Begins the sums again.
     pub fn reset(&self) {
         *self.0.lock() = Sums::default();
     }

@@ -14,7 +14,7 @@ use crate::own_tools::arguments::own_arguments::{OwnArguments, SERVER};
 pub(crate) use vmcp_engine::engine::recorder::refresh::{RefreshOutcome, Refreshed};
 use vmcp_engine::telemetry::calls::Origin;
 
-/// Lists servers anew, and answers with the counts of changes.
+/// Lists servers again, and answers with the counts of changes.
 pub(super) async fn refresh_tools(context: CallContext<'_>, arguments: &RawValue) -> Answer {
     let origin = Origin::Own(OptimTool::RefreshTools);
     let work = async |arguments: &OwnArguments<'_>| {
@@ -28,7 +28,7 @@ pub(super) async fn refresh_tools(context: CallContext<'_>, arguments: &RawValue
     own_answer::answer_later(context, origin, arguments, work).await
 }
 
-/// Embeds tools anew, and answers with their number.
+/// Embeds tools again, and answers with their number.
 pub(super) async fn regenerate_embeddings(context: CallContext<'_>, arguments: &RawValue) -> Answer {
     let origin = Origin::Own(OptimTool::RegenerateEmbeddings);
     let work = async |arguments: &OwnArguments<'_>| {

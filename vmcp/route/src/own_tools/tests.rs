@@ -67,6 +67,26 @@ async fn find_tool_answers_in_full() {
 }
 
 #[tokio::test]
+async fn an_answer_has_as_many_tools_as_configured() {
+    let (engine, _jira) =
+        setup("optimizer: { embeddings: { provider: none }, search: { maxTools: 3 } }\n").await;
+    let result = call(&engine, "optim.find_tool", json!({"tool_description": "jira ticket"})).await.unwrap();
+    assert_eq!(structured(&result)["tools"].as_array().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn a_name_that_fits_two_tools_is_answered_with_both() {
+    let server = Scripted::start(&[("Echo", "Echoes.", json!({})), ("ECHO", "Shouts.", json!({}))]).await;
+    let engine = engine(&backends(&[("one", &server.url)], KEYWORDS)).await;
+    let result = call(&engine, "optim.call_tool", json!({"tool_name": "one_echo", "parameters": {}})).await;
+    assert!(
+        error_text(&result).contains("one_echo could be one_ECHO or one_Echo; use the exact name"),
+        "{result:?}"
+    );
+    assert!(server.calls().is_empty());
+}
+
+#[tokio::test]
 async fn every_spelling_of_our_names_works_and_our_tools_are_not_found() {
     let (engine, _jira) = setup(KEYWORDS).await;
     for name in ["optim.find_tool", "optim_find_tool", "find_tool"] {

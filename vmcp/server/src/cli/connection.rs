@@ -130,7 +130,7 @@ pub(super) fn with_engine<T>(
 }
 
 impl Connection {
-    /// Returns the running server: the named one, else the one that runs with the configuration file.
+    /// Returns the running server: the named server, else the server with the configuration file.
     async fn find_server(
         global: &GlobalOptions,
         server_options: &ServerOptions,
@@ -155,7 +155,7 @@ impl Connection {
                 return Some(server);
             }
         }
-        for socket in local_socket::of(config) {
+        for socket in local_socket::sockets_for(config) {
             let admin = AdminPort::at_socket(socket)?;
             let answer: Result<StatusReport, _> =
                 admin.get("admin/status", remote_server::PROBE_TIMEOUT).await;
@@ -194,7 +194,7 @@ impl Connection {
         }
     }
 
-    /// Chooses the server: the named one, else the one that runs with the configuration file, else an engine
+    /// Chooses the server: the named server, else the server with the configuration file, else an engine
     /// in this process.
     async fn open(
         global: &GlobalOptions,

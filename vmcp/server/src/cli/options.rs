@@ -89,7 +89,7 @@ impl GlobalOptions {
         Ok(ConfigFile { path: path.to_owned(), source, config, warnings })
     }
 
-    /// Returns the sources of what the configuration file refers to.
+    /// Returns the sources of the values to which the configuration file refers.
     pub(super) fn reference_lookup(&self) -> ReferenceLookup {
         ReferenceLookup::new(environment)
             .with_env_files(self.env_file.clone())

@@ -33,7 +33,7 @@ pub(super) struct RunningServer {
 
 impl RunningServer {
     /// Returns the newest server that runs with `config`.
-    pub(super) fn of(config: &Path) -> Option<RunningServer> {
+    pub(super) fn find(config: &Path) -> Option<RunningServer> {
         RunningServer::all_of(config).into_iter().next()
     }
 

@@ -22,7 +22,7 @@ trait Keyring {
     fn remove(&self, name: &str) -> Result<(), String>;
 }
 
-/// Stores a secret in place of the one of this name; an error says why there is no keyring.
+/// Stores a secret, and replaces a secret of this name; fails without a keyring, with the reason.
 pub(crate) fn set(name: &str, value: &str) -> Result<(), String> {
     of_this_system().set(name, value)
 }

@@ -56,7 +56,7 @@ pub fn write(path: &Path, secrets: &StoredSecrets) -> io::Result<()> {
     write_private(path, &serde_json::to_string_pretty(secrets)?)
 }
 
-/// Replaces a file by one that only its owner can read.
+/// Replaces a file by a file that only its owner can read.
 pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
     let next = path.with_extension("new");
     // A file left behind by a killed process may have another mode.

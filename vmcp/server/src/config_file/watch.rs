@@ -33,7 +33,7 @@ pub struct ConfigWatch {
 }
 
 impl ConfigWatch {
-    /// Starts to follow `path`, whose content `source` is in force. `lookup` is asked anew at every
+    /// Starts to follow `path`, whose content `source` is in force. `lookup` is asked again at every
     /// reload.
     pub fn start(
         path: PathBuf,

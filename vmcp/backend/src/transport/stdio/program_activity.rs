@@ -33,7 +33,7 @@ impl ProgramActivity {
         loop {
             sleep(interval).await;
             let after = self.cpu_time().await;
-            // A program that was started anew, or whose children were reaped elsewhere, has a smaller sum.
+            // A program that was started again, or whose children were reaped elsewhere, has a smaller sum.
             if after.abs_diff(before) < interval / MIN_CPU_SHARE {
                 return;
             }

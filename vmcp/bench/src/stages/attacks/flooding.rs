@@ -21,11 +21,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
 use tokio::time::sleep;
-use vmcp_wire::era::Era;
 use vmcp_wire::methods;
 
-use super::hostile::{call, calls};
-use crate::client::replay_client::{Endpoint, ReplayClient};
+use super::hostile::{call, calls, honest_clients};
+use crate::client::replay_client::Endpoint;
 use crate::progress::progress;
 use crate::report::{Report, Row, Section, Unit, format_value};
 use crate::roles::served_content::TOOL_COUNT;
@@ -60,13 +59,7 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     }))?;
     testbed.vmcp()?.complete_list(TOOL_COUNT + SERVERS).await?;
     let endpoint = Endpoint { address: testbed.vmcp()?.clients, path: "/mcp".to_owned() };
-    let mut clients = Vec::new();
-    for number in 0..HONEST_CLIENTS {
-        let client = ReplayClient::connect(&endpoint, Era::Modern, number).await?;
-        let call = client.prepare(methods::TOOLS_CALL, r#"{"name":"dual_result_1k","arguments":{}}"#)?;
-        clients.push((client, call));
-    }
-    calls(&mut clients).await?;
+    let mut clients = honest_clients(&endpoint, HONEST_CLIENTS).await?;
     let (mut calm, mut flooded) = (Samples::default(), Samples::default());
     for _ in 0..ROUNDS {
         calm.extend([calls(&mut clients).await?.p99()]);

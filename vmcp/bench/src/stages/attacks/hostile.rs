@@ -49,13 +49,7 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     }))?;
     testbed.vmcp()?.complete_list(TOOL_COUNT).await?;
     let endpoint = Endpoint { address: testbed.vmcp()?.clients, path: "/mcp".to_owned() };
-    let mut clients = Vec::new();
-    for number in 0..HONEST_CLIENTS {
-        let client = ReplayClient::connect(&endpoint, Era::Modern, number).await?;
-        let call = client.prepare(methods::TOOLS_CALL, r#"{"name":"dual_result_1k","arguments":{}}"#)?;
-        clients.push((client, call));
-    }
-    calls(&mut clients).await?;
+    let mut clients = honest_clients(&endpoint, HONEST_CLIENTS).await?;
     let (mut calm, mut attacked) = (Samples::default(), Samples::default());
     let mut rounds = 0;
     for _ in 0..ROUNDS {
@@ -81,6 +75,21 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
         },
     );
     testbed.end().await
+}
+
+/// Connects honest clients, each with a call of 1 KB, and warms them up by a round of calls.
+pub(super) async fn honest_clients(
+    endpoint: &Endpoint,
+    count: u64,
+) -> Result<Vec<(ReplayClient, PreparedRequest)>> {
+    let mut clients = Vec::new();
+    for number in 0..count {
+        let client = ReplayClient::connect(endpoint, Era::Modern, number).await?;
+        let call = client.prepare(methods::TOOLS_CALL, r#"{"name":"dual_result_1k","arguments":{}}"#)?;
+        clients.push((client, call));
+    }
+    calls(&mut clients).await?;
+    Ok(clients)
 }
 
 /// Lets all honest clients call side by side. Any failed call is an error.

@@ -225,7 +225,7 @@ async fn answer(router: Router, request: Request<Body>) -> Response {
     let Ok(response) = router.oneshot(request).await;
     let (head, body) = response.into_parts();
     match body.collect().await {
-        Ok(body) => Response::from_parts(head, ClientBody::of(body.to_bytes())),
+        Ok(body) => Response::from_parts(head, ClientBody::from_content(body.to_bytes())),
         Err(_) => respond::empty(StatusCode::INTERNAL_SERVER_ERROR),
     }
 }

@@ -1,4 +1,4 @@
-//! `/admin/refresh` and `/admin/embeddings/regenerate`: listings and vectors of tools, made anew on demand.
+//! `/admin/refresh` and `/admin/embeddings/regenerate`: listings and vectors of tools, made again on demand.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(super) async fn refresh(
     }
 }
 
-/// Answers `POST /admin/embeddings/regenerate`: embeds the tools of one backend or of all anew.
+/// Answers `POST /admin/embeddings/regenerate`: embeds the tools of one backend or of all again.
 pub(super) async fn regenerate(
     State(Admin(inner)): State<Admin>,
     Query(BackendFilter { backend }): Query<BackendFilter>,

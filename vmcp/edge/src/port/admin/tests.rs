@@ -147,3 +147,18 @@ async fn pages_of_other_hosts_get_nothing_without_a_token() {
     assert_eq!(ask(&here, forged().header(header::AUTHORIZATION, &token)).await, 202);
     assert_eq!(ask(&here, rebound("/admin/status").header(header::AUTHORIZATION, token)).await, 200);
 }
+
+#[tokio::test]
+async fn a_tool_without_a_counted_call_is_not_found() {
+    let router = router(Admin::new(engine(KEYWORDS).await, None), ([127, 0, 0, 1], 0).into());
+    let ask = async |path: &str| {
+        let request = Request::get(path).header(header::HOST, "localhost:9090");
+        let response = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        let status = response.status().as_u16();
+        let body = axum::body::to_bytes(response.into_body(), 1024).await.unwrap();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    };
+    let missing = ask("/admin/tool-metrics?server=jira&tool=search").await;
+    assert_eq!(missing, (404, "no call of `search` was counted\n".to_owned()));
+    assert_eq!(ask("/admin/tool-metrics").await.0, 200);
+}

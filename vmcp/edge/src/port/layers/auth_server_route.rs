@@ -61,7 +61,7 @@ impl<S: Service<Admitted>> Service<Admitted> for AuthServerRoute<S> {
             return response;
         }
         let answer = server.answer(&asked).await;
-        refuse_unread(arrival, answer.map(ClientBody::of))
+        refuse_unread(arrival, answer.map(ClientBody::from_content))
     }
 }
 

@@ -17,10 +17,10 @@ use vmcp_wire::sealed::{request_state::Continuation, request_state::StateError};
 use vmcp_wire::translate::{self, NotificationPlan, ResultPlan, Translated};
 use vmcp_wire::{codes, methods};
 
-use crate::request::dispatch;
 use crate::request::edge::Edge;
 use crate::request::encoded_response::EncodedResponse;
 use crate::request::in_flight::InFlightGuard;
+use crate::request::relayed_state;
 use crate::session::random::{now, random};
 use vmcp_engine::access::identity::Principal;
 
@@ -56,13 +56,13 @@ impl Client {
         let Some(state) = request.params().get(REQUEST_STATE) else { return Ok(None) };
         // A state that is no string is not one of vmcp's either.
         let state = text::unquoted(state).unwrap_or_default();
-        let binding = dispatch::binding(&self.principal, request);
+        let binding = relayed_state::binding(&self.principal, request);
         Continuation::open(&self.edge.ring(), &state, &binding, now()).map(Some)
     }
 
     /// Seals a continuation, bound to this client and request, valid until `until` (seconds since 1970).
     pub(super) fn seal(&self, continuation: &Continuation, until: u64) -> Result<String, StateError> {
-        let binding = dispatch::binding(&self.principal, &self.request);
+        let binding = relayed_state::binding(&self.principal, &self.request);
         continuation.seal(&self.edge.ring(), &random(), &binding, until)
     }
 

@@ -40,7 +40,7 @@ pub(crate) struct ClientBody {
 
 impl ClientBody {
     /// Returns a body of known length.
-    pub(crate) fn of(content: impl Into<ByteRope>) -> Self {
+    pub(crate) fn from_content(content: impl Into<ByteRope>) -> Self {
         Self { content: Coalesced::whole(content.into()), ..Self::default() }
     }
 
@@ -122,7 +122,7 @@ mod tests {
         let expected = rope.clone().into_bytes();
         for clock in [None, Some(Arc::default())] {
             let watched = clock.is_some();
-            let mut body = ClientBody { clock, ..ClientBody::of(rope.clone()) };
+            let mut body = ClientBody { clock, ..ClientBody::from_content(rope.clone()) };
             let mut pieces = Vec::new();
             while let Some(Ok(frame)) = body.frame().await {
                 pieces.push(frame.into_data().unwrap().into_bytes());
@@ -136,7 +136,7 @@ mod tests {
     #[tokio::test]
     async fn a_large_body_holds_its_permit_until_it_was_written() {
         for (length, ends_at_once) in [(1024, true), (100 * 1024, false)] {
-            let mut body = ClientBody::of(vec![b'a'; length]);
+            let mut body = ClientBody::from_content(vec![b'a'; length]);
             assert!(body.frame().await.is_some());
             assert_eq!(body.is_end_stream(), ends_at_once, "{length}");
             assert!(body.frame().await.is_none() && body.is_end_stream());

@@ -50,7 +50,7 @@ pub(crate) fn methods(status: StatusCode) -> Response {
 
 /// Responds with words for people.
 pub(crate) fn text(status: StatusCode, words: &'static str) -> Response {
-    with_content(status, TEXT, ClientBody::of(words))
+    with_content(status, TEXT, ClientBody::from_content(words))
 }
 
 /// Responds with one JSON document.
@@ -64,7 +64,7 @@ pub(crate) fn json(response: EncodedResponse) -> Response {
 
 /// Responds with the text of a JSON document.
 pub(crate) fn json_text(status: StatusCode, body: impl Into<ByteRope>) -> Response {
-    with_content(status, JSON, ClientBody::of(body))
+    with_content(status, JSON, ClientBody::from_content(body))
 }
 
 fn with_content(status: StatusCode, kind: HeaderValue, body: ClientBody) -> Response {

@@ -22,7 +22,7 @@ pub fn provider_name(config: &Config) -> &'static str {
     }
 }
 
-/// Makes the configured provider; `None` when there is none. Contacts no service and loads no model yet.
+/// Makes the configured provider; `None` without a configured provider. Contacts no service and loads no model yet.
 pub fn embedder(config: &Config) -> Result<Option<Arc<dyn Embedder>>, EmbedError> {
     let headers = |headers: &Headers| {
         headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect::<Vec<_>>()
@@ -53,4 +53,18 @@ pub fn embedder(config: &Config) -> Result<Option<Arc<dyn Embedder>>, EmbedError
         }
     };
     settings.build().map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_model_of_openai_is_that_of_its_client() {
+        let config = crate::testing::config("optimizer: { embeddings: { provider: openai } }");
+        let EmbeddingProvider::OpenAi { model, .. } = &config.optimizer.embeddings.provider else {
+            panic!("{:?}", config.optimizer.embeddings.provider)
+        };
+        assert_eq!(model, OpenAiSettings::DEFAULT_MODEL);
+    }
 }

@@ -167,7 +167,7 @@ impl MonitoredProvider {
     }
 }
 
-/// Returns the number of tools that want a vector, and of those that have one.
+/// Returns the number of tools that want a vector, and the number of tools that have a vector.
 pub(in crate::engine) fn progress(snapshot: &Snapshot) -> (usize, usize) {
     (snapshot.texts.iter().filter(|text| !text.is_empty()).count(), snapshot.index.vectors().count())
 }

@@ -12,20 +12,20 @@ use crate::search::reranking::GuardedReranker;
 /// The services of one process.
 #[derive(Default)]
 pub(in crate::engine) struct RankingServices {
-    language_model: Made<Llm, ChatModel>,
-    reranker: Made<Rerank, GuardedReranker>,
+    language_model: CachedService<Llm, ChatModel>,
+    reranker: CachedService<Rerank, GuardedReranker>,
 }
 
 /// A service, and the settings that it was made of.
-struct Made<S, T>(Mutex<Option<(S, Arc<T>)>>);
+struct CachedService<S, T>(Mutex<Option<(S, Arc<T>)>>);
 
-impl<S, T> Default for Made<S, T> {
+impl<S, T> Default for CachedService<S, T> {
     fn default() -> Self {
-        Made(Mutex::default())
+        CachedService(Mutex::default())
     }
 }
 
-impl<S: Clone + PartialEq, T> Made<S, T> {
+impl<S: Clone + PartialEq, T> CachedService<S, T> {
     /// Returns the service of these settings.
     fn get(&self, wanted: &S, build: impl FnOnce() -> Result<T, EmbedError>) -> Option<Arc<T>> {
         let mut known = self.0.lock();

@@ -3,7 +3,7 @@
 //!
 //! While the provider fails, the task retries with exponential backoff (1, 2, 4, … 60 seconds), and searches
 //! skip the provider. A remote service is asked every [`MODEL_CHECK_INTERVAL`] for its model; another model
-//! embeds every tool anew.
+//! embeds every tool again.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};

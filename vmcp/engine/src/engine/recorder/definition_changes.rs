@@ -94,7 +94,7 @@ pub(in crate::engine) fn record(
     let ChangedListing { backend, fingerprint, discovered } = listing;
     let known = known(store, backend)?;
     let at = SystemTime::now();
-    // A backend that was listed before and offered nothing is no new one: what it offers next are changes.
+    // For a backend that was listed before and offered nothing, the next definitions are changes.
     let is_new = known.is_empty() && !store.has_definitions(backend)?;
     let removed = if is_new { KnownHashes::new() } else { store.removed_hashes(backend)? };
     let hashes = hashes(discovered);

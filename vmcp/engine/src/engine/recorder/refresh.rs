@@ -24,7 +24,7 @@ const REFRESH_TIMEOUT: Duration = Duration::from_mins(1);
 pub struct Refreshed {
     /// The backend's name.
     pub server: String,
-    /// The difference, or the reason for which there is none.
+    /// The difference, or the reason of the failure.
     #[serde(flatten)]
     pub outcome: RefreshOutcome,
 }
@@ -33,11 +33,11 @@ pub struct Refreshed {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum RefreshOutcome {
-    /// Number of tools by what became of them.
+    /// Number of tools by kind of change.
     Counted {
         /// New tools.
         added: usize,
-        /// Tools whose definition changed; of a forced refresh, also those that were embedded anew.
+        /// Tools whose definition changed; of a forced refresh, also embedded tools.
         updated: usize,
         /// Tools that are gone.
         removed: usize,
@@ -71,11 +71,11 @@ pub(in crate::engine) struct Refresh<'a> {
 }
 
 impl Refresh<'_> {
-    /// Lists backends again and counts how their tools differ from what was recorded. `force` also embeds all
-    /// of them again, and counts them as updated.
+    /// Lists backends again and counts how their tools differ from the record. `force` also embeds all of them
+    /// again, and counts them as updated.
     pub(in crate::engine) async fn run(&self, backends: &[Arc<str>], force: bool) -> Vec<Refreshed> {
         let listed = futures::future::join_all(backends.iter().map(|backend| self.relist(backend))).await;
-        // Once for all of them. The answer must not be ahead of what clients see and of the record.
+        // Once for all of them. The answer must not be ahead of the lists of clients and the record.
         self.conductor.rebuild_and_record().await;
         let mut refreshed = Vec::with_capacity(backends.len());
         for (backend, changes) in backends.iter().zip(listed) {
@@ -101,7 +101,7 @@ impl Refresh<'_> {
         RefreshOutcome::Counted { added, updated, removed, unchanged }
     }
 
-    /// Lists a backend again, and compares its tools with what was recorded.
+    /// Lists a backend again, and compares its tools with the record.
     async fn relist(&self, name: &Arc<str>) -> Result<DefinitionChanges, RefreshError> {
         let snapshot = self.shared.snapshot.load_full();
         let unknown = || RefreshError::Failed(format!("no enabled backend is called `{name}`"));

@@ -1,4 +1,4 @@
-//! [`KnownReplicas`]: the counts of other replicas, by replica; those of a replica that is gone stay for a while.
+//! [`KnownReplicas`]: the counts of other replicas, by replica; the counts of a departed replica stay for a day.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::telemetry::tool_metrics::{Filter, MetricsBook};
 
 /// Milliseconds for which the counts of a replica that is gone stay: a day.
 const DEPARTED_LIFETIME: i64 = 24 * 60 * 60 * 1000;
-/// Most replicas that are gone and still count; of more, those that went first are forgotten.
+/// Most departed replicas whose counts are kept; beyond it the earliest departed is forgotten.
 const MAX_DEPARTED: usize = 64;
 
 /// The counts of other replicas. Immutable and swapped whole.
@@ -30,7 +30,7 @@ struct Counts {
     departed_at: Option<i64>,
 }
 
-/// The number of replicas whose counts are summed, and those that are missing.
+/// The number of replicas whose counts are summed, and the unreachable replicas.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Census {
     /// Replicas that answer, this one included.
@@ -183,7 +183,7 @@ mod tests {
             (total(&gone, 2), gone.census()),
             (11, Census { replicas: 2, unreachable: vec!["b:9090".to_owned()] })
         );
-        // A replica that never met it hears of it, and nobody is counted twice.
+        // A replica that never met it hears of it, and each replica counts once.
         let told = ReplicaReport { departed: gone.departed_report().departed, ..report("me", 2) };
         let newcomer =
             KnownReplicas::default().after_round(vec![told.clone(), report("a", 4)], vec![], "new", 2000);

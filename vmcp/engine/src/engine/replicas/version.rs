@@ -15,7 +15,7 @@ pub(super) struct Sources {
     pub(super) own: Arc<MetricsBook>,
     /// Learned pairs.
     pub(super) learned: Arc<Learned>,
-    /// The other replicas, of which those that are gone are in the report.
+    /// The other replicas; departed replicas are in the report.
     pub(super) known: Arc<KnownReplicas>,
     /// Version of the approved definitions.
     pub(super) approvals: u64,

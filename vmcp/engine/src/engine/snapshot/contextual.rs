@@ -65,7 +65,7 @@ impl ContextualLists<'_> {
         let choice = choose(snapshot, view, learned, &context);
         let listed = choice.documents.as_deref().unwrap_or_default();
         let keys: HashSet<ToolKey> = listed.iter().filter_map(|at| tool_key(view, *at)).collect();
-        // Everything is no choice: a use of it teaches less.
+        // A use of a tool in the whole list teaches less than a use of a chosen tool.
         contexts.with(key, principal, |context| context.listed = keys);
         if let Some(documents) = choice.documents {
             return Some(view.chosen_list(style, &snapshot.config, &documents));

@@ -9,7 +9,7 @@ const MAX_OF_BACKEND: usize = 2 * 1024;
 /// Bytes of all instructions: they stand in every conversation of the model. Backends beyond it are left out.
 const MAX_TOTAL: usize = 8 * 1024;
 
-/// Joins the instructions; `None` if there are none. `with_search` says that the search tools are on offer.
+/// Joins the instructions; `None` without any. `with_search` says that the search tools are on offer.
 pub(super) fn joined<'a>(
     listings: impl Iterator<Item = (&'a str, &'a Discovered)>,
     with_search: bool,

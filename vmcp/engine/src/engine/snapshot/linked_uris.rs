@@ -14,7 +14,7 @@ use crate::access::identity::PrincipalKey;
 
 /// Links of one owner; beyond it the oldest is forgotten.
 const MAX_PER_OWNER: usize = 200;
-/// Owners with links; beyond it the one that came first is forgotten.
+/// Owners with links; beyond it the oldest owner is forgotten.
 const MAX_OWNERS: usize = 2_000;
 /// Bytes of a URI; longer ones are not kept.
 const MAX_URI_BYTES: usize = 1024;

@@ -7,7 +7,7 @@ use super::{Names, OptimTool};
 /// Returns the definition.
 pub(super) fn definition(names: &Names<'_>) -> Value {
     json!({
-        "name": names.of(OptimTool::GetToolAlternatives),
+        "name": names.listed(OptimTool::GetToolAlternatives),
         "title": "Get alternatives",
         "description": "Returns the tools that may do the work of another one, for when it fails or does not fit.",
         "inputSchema": {

@@ -7,7 +7,7 @@ use super::{Names, OptimTool};
 /// Returns the definition.
 pub(super) fn definition(names: &Names<'_>) -> Value {
     json!({
-        "name": names.of(OptimTool::GetToolMetrics),
+        "name": names.listed(OptimTool::GetToolMetrics),
         "title": "Get metrics of tools",
         "description": "Returns calls, success rate and latency of tools: of all, of one server, or of one tool.",
         "inputSchema": {

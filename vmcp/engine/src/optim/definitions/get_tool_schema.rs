@@ -8,7 +8,7 @@ use super::{Names, OptimTool};
 pub(super) fn definition(names: &Names<'_>) -> Value {
     let call = names.if_offered(OptimTool::CallTool, " Call it with ");
     json!({
-        "name": names.of(OptimTool::GetToolSchema),
+        "name": names.listed(OptimTool::GetToolSchema),
         "title": "Get a tool's schema",
         "description": format!("Returns description and input schema of one tool.{call}"),
         "inputSchema": {

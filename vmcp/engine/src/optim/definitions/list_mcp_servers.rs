@@ -7,7 +7,7 @@ use super::{Names, OptimTool};
 /// Returns the definition.
 pub(super) fn definition(names: &Names<'_>) -> Value {
     json!({
-        "name": names.of(OptimTool::ListMcpServers),
+        "name": names.listed(OptimTool::ListMcpServers),
         "title": "List servers",
         "description": "Lists the connected servers with their states and numbers of tools.",
         "inputSchema": {"type": "object", "properties": {

@@ -8,7 +8,7 @@ use super::{Names, OptimTool};
 pub(super) fn definition(names: &Names<'_>) -> Value {
     let schema = names.if_offered(OptimTool::GetToolSchema, "; its schema: ");
     json!({
-        "name": names.of(OptimTool::ListTools),
+        "name": names.listed(OptimTool::ListTools),
         "title": "List tools",
         "description": format!(
             "Lists the tools of one server, or of all servers, each with a brief description{schema}."

@@ -7,7 +7,7 @@ use super::{Names, OptimTool};
 /// Returns the definition.
 pub(super) fn definition(names: &Names<'_>) -> Value {
     json!({
-        "name": names.of(OptimTool::ReadMcpResource),
+        "name": names.listed(OptimTool::ReadMcpResource),
         "title": "Read a resource",
         "description": "Reads a resource of a server, such as a document that a tool's result links to.",
         "inputSchema": {

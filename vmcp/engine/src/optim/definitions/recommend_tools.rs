@@ -9,7 +9,7 @@ use super::{Names, OptimTool};
 pub(super) fn definition(names: &Names<'_>, config: &Config) -> Value {
     let limit = config.optimizer.limits.description_chars;
     json!({
-        "name": names.of(OptimTool::RecommendTools),
+        "name": names.listed(OptimTool::RecommendTools),
         "title": "Recommend tools",
         "description": "Recommends one to three tools for a task, with reasons.",
         "inputSchema": {

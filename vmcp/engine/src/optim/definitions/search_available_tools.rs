@@ -9,7 +9,7 @@ use super::{Names, OptimTool};
 pub(super) fn definition(names: &Names<'_>, config: &Config) -> Value {
     let limit = config.optimizer.limits.description_chars;
     json!({
-        "name": names.of(OptimTool::SearchAvailableTools),
+        "name": names.listed(OptimTool::SearchAvailableTools),
         "title": "Search available tools",
         "description": "Lists the tools of all servers whose name or description contains a text, also those that are not \
                         listed; of several words, the tools that fit best.",

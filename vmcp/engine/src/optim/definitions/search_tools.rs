@@ -9,7 +9,7 @@ use super::{Names, OptimTool};
 pub(super) fn definition(names: &Names<'_>, config: &Config) -> Value {
     let limit = config.optimizer.limits.description_chars;
     json!({
-        "name": names.of(OptimTool::SearchTools),
+        "name": names.listed(OptimTool::SearchTools),
         "title": "Search tools",
         "description": "Returns names and scores of the tools that fit a task, best first.",
         "inputSchema": {

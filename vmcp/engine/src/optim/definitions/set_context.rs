@@ -9,7 +9,7 @@ use super::{Names, OptimTool};
 pub(super) fn definition(names: &Names<'_>, config: &Config) -> Value {
     let limit = config.optimizer.limits.description_chars;
     json!({
-        "name": names.of(OptimTool::SetContext),
+        "name": names.listed(OptimTool::SetContext),
         "title": "Set the context",
         "description": "Says what you are about to do, so that the list of tools and the searches fit it. Call it when the \
                         task changes. If the answer has a context_id, pass it with searches and calls.",

@@ -7,7 +7,7 @@ use super::{Names, OptimTool};
 /// Returns the definition of reset_tool_metrics.
 pub(super) fn reset_tool_metrics(names: &Names<'_>) -> Value {
     json!({
-        "name": names.of(OptimTool::ResetToolMetrics),
+        "name": names.listed(OptimTool::ResetToolMetrics),
         "title": "Reset metrics of tools",
         "description": "Forgets the metrics of tools: of one tool, of one server, or of all.",
         "inputSchema": {
@@ -24,7 +24,7 @@ pub(super) fn reset_tool_metrics(names: &Names<'_>) -> Value {
 /// Returns the definition of refresh_tools.
 pub(super) fn refresh_tools(names: &Names<'_>) -> Value {
     json!({
-        "name": names.of(OptimTool::RefreshTools),
+        "name": names.listed(OptimTool::RefreshTools),
         "title": "Refresh tools",
         "description": "Lists the tools of servers again, and counts which were added, updated and removed.",
         "inputSchema": {
@@ -44,7 +44,7 @@ pub(super) fn refresh_tools(names: &Names<'_>) -> Value {
 /// Returns the definition of regenerate_embeddings.
 pub(super) fn regenerate_embeddings(names: &Names<'_>) -> Value {
     json!({
-        "name": names.of(OptimTool::RegenerateEmbeddings),
+        "name": names.listed(OptimTool::RegenerateEmbeddings),
         "title": "Regenerate embeddings",
         "description": "Embeds tools anew for the search by meaning, whether or not they have changed.",
         "inputSchema": {

@@ -1,4 +1,4 @@
-//! Corpora of what models send, against schemas as pydantic, zod and Go's jsonschema write them.
+//! Corpora of arguments that models send, against schemas as pydantic, zod and Go's jsonschema write them.
 
 use serde_json::json;
 

@@ -67,7 +67,7 @@ pub struct Context {
     pub embedding: Option<QueryEmbedding>,
     /// True if uses of tools are learned.
     pub learns: bool,
-    /// True if the query's text is stored with what is learned.
+    /// True if the query's text is stored with learned pairs.
     pub stores_text: bool,
     /// Tools of the list that was chosen for this context and served.
     pub listed: HashSet<ToolKey>,
@@ -139,7 +139,7 @@ impl Contexts {
     /// Tells a session that its list of tools is another; a client without a session cannot be told.
     pub fn announce(&self, key: ContextKey) {
         if let ContextKey::Session(session) = key {
-            // Without a receiver, nobody waits for the news.
+            // Fails only without a receiver.
             let _ = self.changed.send(session);
         }
     }

@@ -1,7 +1,7 @@
 //! [`Learner`]: observes calls within a context, and has a thread learn from them.
 //!
 //! The request path never waits: a use goes into a bounded queue, and is lost when the queue is full. Only
-//! successful calls teach; there is no negative signal.
+//! successful calls teach, failed calls do not.
 
 mod pairs;
 

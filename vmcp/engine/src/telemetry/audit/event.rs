@@ -77,7 +77,7 @@ struct Source {
 
 #[derive(Serialize)]
 struct Data<'a> {
-    /// Arguments of the call: JSON, or the beginning of its text. Encoded anew: the client's text may have
+    /// Arguments of the call: JSON, or the beginning of its text. Encoded again: the client's text may have
     /// line ends.
     request: Arguments<'a>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]

@@ -47,7 +47,7 @@ impl Write for RotatingFile {
             self.rotate()?;
             (file, size) = open(&self.path)?;
         }
-        // With an error the file is opened anew for the next line.
+        // With an error the file is opened again for the next line.
         file.write_all(line)?;
         self.open = Some((file, size + line.len() as u64));
         Ok(line.len())

@@ -1,4 +1,4 @@
-//! The latest log lines, taken beside the ones that go to standard error.
+//! The latest log lines, copied from standard error.
 
 use std::fmt::{self, Write as _};
 use std::sync::OnceLock;

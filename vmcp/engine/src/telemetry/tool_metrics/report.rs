@@ -42,7 +42,7 @@ pub struct MetricsQuery {
 pub enum MetricsScope {
     /// All of them, summed.
     All,
-    /// The one that answers.
+    /// The replica that answers.
     Own,
 }
 

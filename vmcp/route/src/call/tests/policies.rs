@@ -219,9 +219,12 @@ async fn policies_judge_arguments_and_own_tools_in_every_spelling() {
     let unknown = call("carol", json!({"name": "two_none", "arguments": large})).await;
     assert_eq!(direct.replace("two_work", "two_none"), unknown);
     let inner = json!({"tool_name": "two_work", "parameters": large});
-    let nested = call("carol", json!({"name": "optim.call_tool", "arguments": inner})).await;
-    assert!(nested.contains("NotFound"), "{nested}");
-    assert_eq!(seen.take().pop().unwrap().outcome, Outcome::Denied);
+    // The name of the tool may stand inside of the parameters, too.
+    for inner in [inner, json!({"parameters": {"tool_name": "two_work", "n": 4}})] {
+        let nested = call("carol", json!({"name": "optim.call_tool", "arguments": inner})).await;
+        assert!(nested.contains("NotFound"), "{nested}");
+        assert_eq!(seen.take().pop().unwrap().outcome, Outcome::Denied, "{inner}");
+    }
     assert_eq!(backends[1].methods().len(), 1);
     for spelling in
         ["optim.find_tool", "optim_find_tool", "find_tool", "optim.call_tool", "optim_call_tool", "call_tool"]

@@ -37,6 +37,7 @@ async fn a_client_gets_along_with_list_schema_and_call() {
     );
     let unknown = call(&engine, "list_tools", json!({"server": "two"})).await.unwrap();
     assert_eq!(unknown["isError"], true);
+    assert_eq!(unknown["structuredContent"]["success"], false);
     assert_eq!(unknown["structuredContent"]["available_servers"], json!(["one"]));
 
     for arguments in [json!({"tool_name": "one_add"}), json!({"server_name": "one", "tool_name": "add"})] {

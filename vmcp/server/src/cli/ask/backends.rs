@@ -74,7 +74,7 @@ fn human_text(status: &StatusReport, verbose: bool) -> String {
     parts.join("\n\n")
 }
 
-/// Returns the state in the words of somebody who has just configured the backend.
+/// Returns the state in words for a person who has just configured the backend.
 fn state_in_words(state: BackendState, known: bool) -> &'static str {
     match state {
         BackendState::Configured if known => "idle (starts when called)",
@@ -85,7 +85,7 @@ fn state_in_words(state: BackendState, known: bool) -> &'static str {
     }
 }
 
-/// Returns the tone of a state; one that needs no attention has none.
+/// Returns the tone of a state that needs attention.
 fn tone(state: BackendState) -> Option<Tone> {
     match state {
         BackendState::Configured | BackendState::Connected => None,

@@ -60,7 +60,7 @@ pub(in crate::cli) struct Arguments {
 /// Runs the command.
 pub(in crate::cli) fn run(arguments: &Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
     let client = &*arguments.client;
-    let shape = ClientShape::of(client).ok_or_else(|| {
+    let shape = ClientShape::for_client(client).ok_or_else(|| {
         let known: Vec<_> = known_clients::names().collect();
         CommandFailure::new(format!("`{client}` is not a known client"))
             .exit(Exit::Usage)
@@ -122,7 +122,7 @@ fn connect(
 
 fn undo(arguments: &Arguments, shape: &ClientShape) -> Result<Exit, CommandFailure> {
     let client = &*arguments.client;
-    let Some(ConnectedClient { file, taken }) = record::of(client)? else {
+    let Some(ConnectedClient { file, taken }) = record::read_one(client)? else {
         return Err(CommandFailure::new(format!("{client} was not connected by `vmcp connect`"))
             .exit(Exit::NothingFound));
     };

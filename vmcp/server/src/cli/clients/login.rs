@@ -12,7 +12,7 @@ use url::Url;
 use vmcp_access::outgoing::logins::Logins;
 use vmcp_config::{Backend, Credentials, OAuthClient, Transport};
 
-use self::authorization::{Plan, Way};
+use self::authorization::{Plan, SignInRoute};
 use crate::cli::completions::candidates;
 use crate::cli::connection::duration;
 use crate::cli::console::failure::{CommandFailure, Exit};
@@ -75,9 +75,9 @@ pub(in crate::cli) fn login(arguments: Arguments, global: &GlobalOptions) -> Res
     let logins = logins()?;
     global.start_logs()?;
     let way = match (device, no_browser) {
-        (true, _) => Way::Device,
-        (false, true) => Way::PrintedAddress,
-        (false, false) => Way::Browser,
+        (true, _) => SignInRoute::Device,
+        (false, true) => SignInRoute::PrintedAddress,
+        (false, false) => SignInRoute::Browser,
     };
     let plan = Plan { url: url.clone(), client, more_scopes: scopes, port, timeout, way };
     let login = process::block_on(authorization::run(plan))?;

@@ -134,7 +134,7 @@ impl InProcessEngine {
         spinner.finish_and_clear();
     }
 
-    /// Records the time of backends that have settled, and returns the names of those that have not.
+    /// Records the time of backends that have settled, and returns the names of the other backends.
     fn record_start_times(&mut self, started: Instant) -> Vec<String> {
         let snapshot = self.engine.snapshot();
         let mut status = self.engine.backend_status();

@@ -1,4 +1,4 @@
-//! Color of what commands write: on a terminal only, and not if `NO_COLOR` is set.
+//! Color of the output of commands: on a terminal only, and not if `NO_COLOR` is set.
 //!
 //! Text is composed with markers, which are noncharacters of Unicode, and rendered after the control
 //! characters of backends were removed from it: no text of a backend becomes an escape sequence.

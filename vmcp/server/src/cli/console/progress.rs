@@ -26,6 +26,6 @@ pub(in crate::cli) fn bytes() -> ProgressBar {
 }
 
 fn style(template: &str) -> ProgressStyle {
-    // A wrong template would only look different, so that it is no reason to fail.
+    // A wrong template would only look different, so the command goes on.
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }

@@ -1,4 +1,4 @@
-//! `vmcp doctor`: checks everything that has to work, with a remedy for what does not.
+//! `vmcp doctor`: checks everything that has to work, with a remedy for each failed check.
 
 mod checks;
 mod finding;

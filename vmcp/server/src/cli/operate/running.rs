@@ -44,7 +44,7 @@ pub(in crate::cli) struct StopArguments {
 
 /// Restart one backend of the running server
 ///
-/// Its program is started anew; calls under way at it fail.
+/// Its program is started again; calls under way at it fail.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RestartArguments {
     /// Name of the backend

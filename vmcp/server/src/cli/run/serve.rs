@@ -167,7 +167,7 @@ async fn serve(
         let outcome = serve_ports(edge, &admin, &server, stop, announce).await;
         drop(state);
         let holds_port = |it: &RunningServer| it.mcp == server.listen || it.admin == server.admin_listen;
-        outcome.map_err(|failure| match RunningServer::of(&path).filter(holds_port) {
+        outcome.map_err(|failure| match RunningServer::find(&path).filter(holds_port) {
             Some(running) => failure.remedy(format!(
                 "process {} serves this configuration already: `vmcp status` shows it, `vmcp stop` ends it",
                 running.pid

@@ -60,7 +60,7 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
         let error = absent.or_else(|| backend.last_error.clone());
         if backend.state != BackendState::Connected || error.is_some() {
             let error = error.unwrap_or_else(|| "it does not answer".to_owned());
-            let remedy = remedies::of(&backend.name, &error, transport.as_ref());
+            let remedy = remedies::remedy_for(&backend.name, &error, transport.as_ref());
             return Err(CommandFailure::new(error).exit(Exit::Unreachable).remedy(remedy));
         }
         output::print(format, &report, || human_text(&backend, &tools))?;

@@ -51,7 +51,7 @@ fn bind(folder: &Path, prefix: &str, pid: u32) -> io::Result<(UnixListener, Loca
 }
 
 /// Returns the sockets of living servers over `config`, the newest first. Those of dead ones are removed.
-pub(in crate::cli) fn of(config: &Path) -> Vec<PathBuf> {
+pub(in crate::cli) fn sockets_for(config: &Path) -> Vec<PathBuf> {
     let prefix = super::file_prefix(config);
     prefix
         .map(|prefix| process_files::of_living(&folder(&folders::cache_dir()), &prefix, ""))

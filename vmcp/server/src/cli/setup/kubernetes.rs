@@ -102,7 +102,7 @@ pub(in crate::cli) fn remove(
     Ok(Exit::Done)
 }
 
-/// Refuses to write into a Secret that somebody else made: it would be deleted with the server.
+/// Refuses to write into a Secret of another owner: it would be deleted with the server.
 fn refuse_foreign_secret(kubectl: &Kubectl<'_>, manifests: &Manifests) -> Result<(), CommandFailure> {
     let secret = manifests.secret_name();
     let labels = "--output=jsonpath={.metadata.name} {.metadata.labels.app\\.kubernetes\\.io/managed-by}";

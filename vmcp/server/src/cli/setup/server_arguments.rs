@@ -30,7 +30,7 @@ pub(in crate::cli) struct ServerArguments {
 pub(in crate::cli) enum Description {
     /// A server at a URL.
     Remote { url: String, headers: Vec<(String, Secret)> },
-    /// A program; without words, the one that an image starts.
+    /// A program; without words, the program that an image starts.
     Program { command: Vec<String>, env: Vec<(String, Secret)> },
 }
 

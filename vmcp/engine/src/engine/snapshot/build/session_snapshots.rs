@@ -126,22 +126,21 @@ impl SessionSnapshots {
             return shared;
         }
         let slot = self.slot(shared.generation, &own);
-        let build = || Arc::clone(self).build(source(shared), own);
-        let built = Box::pin(slot.get_or_init(build)).await;
-        Arc::clone(built)
+        let make = || Arc::clone(self).build(source(shared), own);
+        Arc::clone(Box::pin(slot.get_or_init(make)).await)
     }
 
     async fn build(self: Arc<Self>, source: SessionSource, own: OwnListings) -> Arc<Snapshot> {
         // Nothing closes the semaphore.
         let _turn = self.building.acquire().await.ok();
-        let SessionSource { shared, store, provider } = source;
+        let SessionSource { shared: before, store, provider } = source;
         let model = provider.as_ref().and_then(|provider| provider.model());
         let work = {
-            let (sessions, shared) = (Arc::clone(&self), Arc::clone(&shared));
-            move || Arc::new(with_listings(&sessions, &shared, own, &store, model.as_deref()))
+            let (sessions, before) = (Arc::clone(&self), Arc::clone(&before));
+            move || Arc::new(with_listings(&sessions, &before, own, &store, model.as_deref()))
         };
         // The task fails only when the runtime is going down.
-        let built = tokio::task::spawn_blocking(work).await.unwrap_or(shared);
+        let built = tokio::task::spawn_blocking(work).await.unwrap_or(before);
         if let Some(provider) = provider {
             provider.wake();
         }

@@ -56,7 +56,7 @@ enum ItemKind {
     Resource,
 }
 
-/// A decision, with what led to it.
+/// A decision, with its reasons.
 #[derive(Debug, Serialize)]
 struct Report {
     subject: String,
@@ -97,7 +97,7 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
     Ok(if allowed { Exit::Done } else { Exit::Failed })
 }
 
-/// Asks about an item; `None` if there is none of this name.
+/// Asks about an item; `None` if no item has this name.
 fn explain(
     snapshot: &Snapshot,
     kind: ItemKind,

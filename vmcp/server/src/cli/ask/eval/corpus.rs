@@ -31,7 +31,7 @@ struct Definition<'a> {
 }
 
 impl Corpus {
-    /// Reads the definitions. Those that no backend could offer are left out, with a note.
+    /// Reads the definitions. Definitions that no backend could offer are left out, with a note.
     pub(super) fn new(lines: Vec<ToolLine>) -> Corpus {
         let mut listings: BTreeMap<Arc<str>, Listing> = BTreeMap::new();
         for line in lines {

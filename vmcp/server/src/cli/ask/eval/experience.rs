@@ -21,7 +21,7 @@ pub(super) enum Experience {
         /// Similarity of two queries below which one teaches nothing about the other.
         min_similarity: f32,
     },
-    /// Calls of each tool, and those that succeeded.
+    /// Calls of each tool, and successful calls.
     Reliability(BTreeMap<NeededTool, (u64, u64)>),
 }
 

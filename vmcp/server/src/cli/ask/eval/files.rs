@@ -81,7 +81,7 @@ pub(super) fn queries(path: &Path, field: &str) -> Result<Vec<Query>, CommandFai
     Ok(queries.collect())
 }
 
-/// Returns the string, or the joined strings, at a path; empty if there is none.
+/// Returns the string, or the joined strings, at a path; empty without any.
 fn keywords(line: &Value, field: &str) -> String {
     let found = field.split('.').try_fold(line, |value, key| value.get(key));
     match found {

@@ -53,7 +53,7 @@ pub(super) struct Change {
     high: f64,
 }
 
-/// Splits queries into those that teach and those that are measured, by turns.
+/// Splits queries, by turns, into queries to learn from and queries to measure.
 pub(super) fn split(queries: Vec<Query>) -> (Vec<Query>, Vec<Query>) {
     let (even, odd): (Vec<_>, Vec<_>) = queries.into_iter().enumerate().partition(|(at, _)| at % 2 == 0);
     let queries = |numbered: Vec<(usize, Query)>| numbered.into_iter().map(|(_, query)| query).collect();

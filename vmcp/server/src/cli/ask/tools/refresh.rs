@@ -27,7 +27,7 @@ pub(in crate::cli) struct RefreshArguments {
     /// Backend to list; without it, all
     #[arg(value_name = "BACKEND", add = ArgValueCandidates::new(candidates::backends))]
     backend: Option<String>,
-    /// Also embed all tools anew, changed or not
+    /// Also embed all tools again, changed or not
     #[arg(long)]
     force: bool,
     /// Format of the result

@@ -13,7 +13,7 @@ use vmcp_engine::telemetry::topic_usage::{Figures, UsageReport};
 #[derive(Debug, Args)]
 #[command(after_help = "`vmcp metrics` shows calls, success rate and latency of each tool.")]
 pub(in crate::cli) struct UsageArguments {
-    /// Begin the figures anew
+    /// Begin the figures again
     #[arg(long)]
     reset: bool,
     /// Format of the result

@@ -34,7 +34,7 @@ enum Dialect {
 
 impl ClientShape {
     /// Returns the shape of a known client's file.
-    pub(super) fn of(client: &str) -> Option<ClientShape> {
+    pub(super) fn for_client(client: &str) -> Option<ClientShape> {
         let json = |key: &'static [&'static str], dialect| (ClientFormat::Json, key, dialect);
         let (format, place, dialect) = match client {
             "claude" => json(&["mcpServers"], Dialect::Typed),
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn every_known_client_can_be_connected_and_its_entry_is_recognized_as_vmcp() {
         for client in known_clients::names() {
-            let shape = ClientShape::of(client).unwrap_or_else(|| panic!("{client}"));
+            let shape = ClientShape::for_client(client).unwrap_or_else(|| panic!("{client}"));
             let command =
                 Endpoint::Command("/usr/bin/vmcp".into(), "/me/vmcp.yaml".into(), Some("work".into()));
             for endpoint in [command, Endpoint::Url("http://127.0.0.1:8080/mcp".to_owned())] {

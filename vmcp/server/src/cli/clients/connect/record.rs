@@ -22,7 +22,7 @@ pub(super) struct ConnectedClient {
 type Clients = BTreeMap<String, ConnectedClient>;
 
 /// Returns the record of a client.
-pub(super) fn of(client: &str) -> Result<Option<ConnectedClient>, CommandFailure> {
+pub(super) fn read_one(client: &str) -> Result<Option<ConnectedClient>, CommandFailure> {
     Ok(read()?.remove(client))
 }
 

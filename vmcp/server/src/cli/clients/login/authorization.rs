@@ -41,18 +41,18 @@ pub(super) struct Plan {
     pub(super) url: Url,
     /// The client that is configured, if it is.
     pub(super) client: OAuthClient,
-    /// Scopes to ask for besides those that the server or the configuration names.
+    /// Scopes to ask for besides the scopes of the server or the configuration.
     pub(super) more_scopes: Vec<String>,
     /// Loopback port; 0: any.
     pub(super) port: u16,
     /// Time to sign in.
     pub(super) timeout: Duration,
-    pub(super) way: Way,
+    pub(super) way: SignInRoute,
 }
 
-/// Way of the person to the page that signs in.
+/// Route by which a person reaches the page that signs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum SignInRoute {
     /// A browser that vmcp opens; without a display a device code where the server offers it.
     Browser,
     /// An address to open by hand.
@@ -94,8 +94,8 @@ pub(super) async fn run(plan: Plan) -> Result<Login, CommandFailure> {
     }
     let token_url: Url = found.metadata.token_endpoint.parse()?;
     let secret_in_body = takes_secret_in_body(&found.metadata);
-    let by_device = way == Way::Device || (way == Way::Browser && !has_display());
-    let endpoints = if by_device { Endpoints::of(&found.metadata, &url)? } else { None };
+    let by_device = way == SignInRoute::Device || (way == SignInRoute::Browser && !has_display());
+    let endpoints = if by_device { Endpoints::from_metadata(&found.metadata, &url)? } else { None };
     manager.set_metadata(found.metadata);
     let scopes = if client.scopes.is_empty() {
         manager.select_initial_scopes(&[]).await
@@ -108,12 +108,12 @@ pub(super) async fn run(plan: Plan) -> Result<Login, CommandFailure> {
         match DeviceLogin::begin(endpoints, &client, &scopes, &url, &mut manager).await {
             Ok(login) => return login.wait(timeout).await,
             // Offered, but not to vmcp.
-            Err(failure) if way == Way::Browser => {
+            Err(failure) if way == SignInRoute::Browser => {
                 notes::note(&format!("no device code: {}", failure.message()));
             }
             Err(failure) => return Err(failure),
         }
-    } else if way == Way::Device {
+    } else if way == SignInRoute::Device {
         return Err(CommandFailure::new(format!("{} offers no device codes", origin(&url)))
             .remedy("sign in without --device; --no-browser prints an address to open elsewhere"));
     }
@@ -124,7 +124,7 @@ pub(super) async fn run(plan: Plan) -> Result<Login, CommandFailure> {
     manager.set_state_store(states.clone());
     let address = manager.get_authorization_url(&scopes).await.map_err(failed)?;
     let resource = resource(&address).unwrap_or_else(|| url.to_string());
-    show(&address, way == Way::Browser);
+    show(&address, way == SignInRoute::Browser);
     let listener_url = listener.url().to_owned();
     let Callback { code, state, issuer } = listener.wait(timeout).await?;
     let state = states.load(&state).await.map_err(failed)?;

@@ -74,7 +74,7 @@ impl CallbackListener {
     }
 }
 
-/// Answers one request of a browser; `None` if it is not the one that is awaited.
+/// Answers one request of a browser; `None` for a request of another page.
 async fn serve(stream: TcpStream) -> io::Result<Option<Result<Callback, CommandFailure>>> {
     let mut stream = BufReader::new(stream);
     let mut line = String::new();
@@ -95,7 +95,7 @@ async fn serve(stream: TcpStream) -> io::Result<Option<Result<Callback, CommandF
     Ok(callback)
 }
 
-/// Reads the address at which the browser ended; `None` if it is none of an authorization.
+/// Reads the address at which the browser ended; `None` for another address than that of an authorization.
 fn read(address: &str) -> Option<Result<Callback, CommandFailure>> {
     let url = Url::parse(address.trim()).ok()?;
     let mut pairs: HashMap<String, String> = url.query_pairs().into_owned().collect();
@@ -108,7 +108,7 @@ fn read(address: &str) -> Option<Result<Callback, CommandFailure>> {
     Some(Ok(Callback { code, state, issuer: pairs.remove("iss") }))
 }
 
-/// Reads a line from the terminal; never ends where there is none.
+/// Reads a line from the terminal; never ends without a terminal.
 async fn pasted() -> Option<String> {
     if !io::stdin().is_terminal() {
         return std::future::pending().await;

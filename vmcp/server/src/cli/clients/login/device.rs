@@ -46,7 +46,7 @@ pub(super) struct Endpoints {
 impl Endpoints {
     /// Returns the endpoints that the metadata names; `None` if device codes are not offered. `server` is the
     /// URL of the backend, as the person wrote it.
-    pub(super) fn of(
+    pub(super) fn from_metadata(
         metadata: &AuthorizationMetadata,
         server: &Url,
     ) -> Result<Option<Endpoints>, CommandFailure> {
@@ -191,7 +191,7 @@ impl DeviceClient {
     }
 }
 
-/// Returns the configured client, or registers one that needs no address to return to.
+/// Returns the configured client, or registers a client without a redirect address.
 async fn registered(
     http: &Client,
     registration: Option<&Url>,
@@ -333,9 +333,12 @@ mod tests {
             }
             serde_json::from_value(metadata).unwrap()
         };
-        let offered = Endpoints::of(&metadata(Some("https://login.example.com/device")), &server).unwrap();
+        let offered =
+            Endpoints::from_metadata(&metadata(Some("https://login.example.com/device")), &server).unwrap();
         assert_eq!(offered.unwrap().device.path(), "/device");
-        assert_eq!(Endpoints::of(&metadata(None), &server).unwrap(), None);
-        assert!(Endpoints::of(&metadata(Some("http://login.example.com/device")), &server).is_err());
+        assert_eq!(Endpoints::from_metadata(&metadata(None), &server).unwrap(), None);
+        assert!(
+            Endpoints::from_metadata(&metadata(Some("http://login.example.com/device")), &server).is_err()
+        );
     }
 }

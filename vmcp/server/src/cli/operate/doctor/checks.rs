@@ -176,7 +176,7 @@ pub(super) fn of_backend(
             Finding::degraded(
                 &subject,
                 finding,
-                remedies::of(&backend.name, error, spec.map(|spec| &spec.transport)).as_str(),
+                remedies::remedy_for(&backend.name, error, spec.map(|spec| &spec.transport)).as_str(),
             )
         }
         (BackendState::Configured, None) => {
@@ -188,7 +188,7 @@ pub(super) fn of_backend(
             Finding::broken(
                 &subject,
                 finding,
-                remedies::of(&backend.name, error, spec.map(|spec| &spec.transport)).as_str(),
+                remedies::remedy_for(&backend.name, error, spec.map(|spec| &spec.transport)).as_str(),
             )
         }
     }

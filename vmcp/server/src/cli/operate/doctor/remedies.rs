@@ -113,7 +113,7 @@ const UNKNOWN: &str =
     "look at what the server itself logs; run this again with --local --log-level debug to see what is said";
 
 /// Returns the remedy for an error of a backend, and a command to try it by hand.
-pub(in crate::cli) fn of(backend: &str, error: &str, transport: Option<&Transport>) -> String {
+pub(in crate::cli) fn remedy_for(backend: &str, error: &str, transport: Option<&Transport>) -> String {
     let remedy = for_error(backend, error).unwrap_or_else(|| UNKNOWN.to_owned());
     match transport.filter(|_| !lacks_value(error)) {
         Some(transport) => format!("{remedy}; by hand: {}", by_hand(transport)),
@@ -139,7 +139,7 @@ pub(in crate::cli) fn for_error(backend: &str, error: &str) -> Option<String> {
     Some(remedy.replace("{backend}", backend).replace("{secret}", secret))
 }
 
-/// True for a backend of whose configuration a value is missing: there is nothing to try yet.
+/// True for a backend whose configuration lacks a value: it cannot be tried yet.
 fn lacks_value(error: &str) -> bool {
     ["environment variable `", "there is no secret `", "there is no file `"]
         .iter()
@@ -216,7 +216,7 @@ mod tests {
             ("connection timeout after 30s: on standard output: hello", "standard error"),
             ("something new", "--log-level debug"),
         ] {
-            assert!(of("x", error, None).contains(expected), "{error}: {}", of("x", error, None));
+            assert!(remedy_for("x", error, None).contains(expected), "{error}: {}", remedy_for("x", error, None));
         }
     }
 
@@ -235,7 +235,7 @@ mod tests {
             (stdio, "`uvx …`"),
             (Transport::Http { url, headers: Headers::default() }, "`curl -i https://example.com/mcp`"),
         ] {
-            let text = of("x", "?", Some(&transport));
+            let text = remedy_for("x", "?", Some(&transport));
             assert!(text.contains(expected) && !text.contains("secret"), "{text}");
         }
     }

@@ -28,7 +28,7 @@ pub(super) fn leave_terminal() {
 
 /// Starts this command again in the background, and waits until it serves.
 pub(super) fn start(config: &Path) -> Result<Exit, CommandFailure> {
-    if let Some(running) = RunningServer::of(config) {
+    if let Some(running) = RunningServer::find(config) {
         return Err(CommandFailure::new(format!(
             "process {} serves this configuration already",
             running.pid
@@ -66,7 +66,7 @@ pub(super) fn start(config: &Path) -> Result<Exit, CommandFailure> {
 fn wait(config: &Path, child: &mut Child, log: &Path) -> Result<RunningServer, CommandFailure> {
     let started = Instant::now();
     while started.elapsed() < START_TIMEOUT {
-        if let Some(running) = RunningServer::of(config).filter(|running| running.pid == child.id()) {
+        if let Some(running) = RunningServer::find(config).filter(|running| running.pid == child.id()) {
             return Ok(running);
         }
         if let Some(status) = child.try_wait()? {

@@ -36,7 +36,7 @@ pub(in crate::cli) struct AddToCluster {
 }
 
 impl ClusterArguments {
-    /// Returns the `kubectl` of the cluster; `secrets` are masked in what it says.
+    /// Returns the `kubectl` of the cluster; `secrets` are masked in its output.
     pub(super) fn kubectl<'a>(&'a self, secrets: impl Iterator<Item = &'a Secret>) -> Kubectl<'a> {
         Kubectl::new(self.context.as_deref(), self.namespace.as_deref(), secrets)
     }

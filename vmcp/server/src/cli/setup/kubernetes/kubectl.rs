@@ -73,7 +73,7 @@ impl<'a> Kubectl<'a> {
 fn exchange(command: &mut Command, input: Option<&Value>) -> io::Result<std::process::Output> {
     let mut child = command.spawn()?;
     if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
-        // One that ends without reading says why on its standard error.
+        // A `kubectl` that ends without reading prints its reason on standard error.
         match stdin.write_all(input.to_string().as_bytes()) {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => return Err(error),
             _ => {}

@@ -16,9 +16,9 @@ use crate::cli::setup::server_arguments::Description;
 pub(super) const GROUP: &str = "toolhive.stacklok.com";
 /// API version of the resources.
 const VERSION: &str = "v1alpha1";
-/// Field manager of what is applied, and value of the label `app.kubernetes.io/managed-by`.
+/// Field manager of applied objects, and value of the label `app.kubernetes.io/managed-by`.
 pub(super) const MANAGER: &str = "vmcp";
-/// Text in place of what is not shown or not known.
+/// Text in place of a secret or unknown value.
 const HIDDEN: &str = "…";
 
 /// Kinds of servers.

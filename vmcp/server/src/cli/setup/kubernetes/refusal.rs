@@ -41,13 +41,13 @@ const NO_CONTEXT: &str =
     "choose a cluster: `kubectl config get-contexts` lists those you have, --context takes one";
 const NO_ANSWER: &str = "`kubectl cluster-info` shows whether the cluster answers";
 
-/// Returns the failure where there is no `kubectl`.
+/// Returns the failure on a machine without `kubectl`.
 pub(super) fn no_kubectl() -> CommandFailure {
     CommandFailure::new("there is no kubectl on the PATH")
         .remedy("install it: https://kubernetes.io/docs/tasks/tools/")
 }
 
-/// Returns the failure for what `kubectl` said on its standard error.
+/// Returns the failure for the words of `kubectl` on its standard error.
 pub(super) fn explain(words: &str) -> CommandFailure {
     let shown: String = words.trim().chars().take(MAX_CHARS).collect();
     let shown = shown.strip_prefix("error: ").unwrap_or(&shown);
