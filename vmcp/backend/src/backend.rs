@@ -216,6 +216,12 @@ impl Backend {
         self.0.shared.sessions.end(session);
     }
 
+    /// Ends the upstream sessions of a client that had this
+    /// [number](crate::ClientInstance::Number) and has gone.
+    pub fn end_instance(&self, number: u64) {
+        self.0.shared.sessions.end_instance(number);
+    }
+
     /// Records that a client session's server-push (GET) stream opened or closed in this process. Every
     /// `true` needs one `false`.
     pub fn listen_session(&self, session: SessionId, open: bool) {

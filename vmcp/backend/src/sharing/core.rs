@@ -208,6 +208,7 @@ impl BackendCore {
             cached: discovered.is_some() && live.last_refresh.is_none(),
             changes: None,
             quarantined: Vec::new(),
+            advice: self.sessions.advice(),
         }
     }
 }

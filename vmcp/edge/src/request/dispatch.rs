@@ -23,7 +23,7 @@ use super::arriving_response::ArrivingResponse;
 use super::edge::Edge;
 use super::encoded_response::EncodedResponse;
 use super::in_flight::TooManyRequests;
-use super::{handshake, lists, log_level};
+use super::{first_start, handshake, lists, log_level};
 use crate::push::subscriptions;
 use crate::session::peer::Peer;
 use crate::session::random::{now, random};
@@ -99,8 +99,10 @@ async fn handle(
     if !methods::exists(method, peer.era) {
         return refuse(RpcError::method_not_found(method));
     }
+    let fresh = first_start::newer_snapshot(edge, peer, request).await;
+    let snapshot = fresh.as_deref().unwrap_or(snapshot);
     if let Some(list) = List::of_method(method) {
-        return Box::pin(answer_list(edge, snapshot, peer, request, list)).await;
+        return answer_list(edge, snapshot, peer, request, list);
     }
     // Replaces the sealed state by the backend's own.
     let state = continues.as_ref().map(|relayed| text::quoted(&relayed.state));
@@ -134,8 +136,8 @@ async fn handle(
     encode(edge, snapshot, peer, request, answer)
 }
 
-/// Answers a list request, by the newest snapshot if it had to wait for the first listings of backends.
-async fn answer_list(
+/// Answers a list request.
+fn answer_list(
     edge: &Edge,
     snapshot: &Snapshot,
     peer: &Peer,
@@ -143,15 +145,6 @@ async fn answer_list(
     list: List,
 ) -> EncodedResponse {
     let refuse = |error: RpcError| EncodedResponse::error(peer.era, request.id(), &error);
-    let fresh = if edge.engine.wait_for_first_listings().await {
-        Some(edge.engine.for_session(edge.engine.snapshot(), peer.session).await)
-    } else {
-        None
-    };
-    if let Some(fresh) = &fresh {
-        edge.engine.prepare(fresh, &peer.principal).await;
-    }
-    let snapshot = fresh.as_deref().unwrap_or(snapshot);
     // A session was told other capabilities, perhaps: its lists are empty then.
     if peer.era == Era::Modern && !snapshot.declares(&snapshot.view(&peer.principal), list) {
         return refuse(RpcError::method_not_found(request.method()));
