@@ -34,7 +34,9 @@ use crate::inbound::questions::{OpenQuestions, PendingAnswer, QuestionRefusal};
 use crate::policy::facts::Facts;
 use crate::policy::session_changes::SessionChanges;
 use crate::policy::stream_floods::StreamFloods;
-use crate::request::{Downstream, Event, EventSender, Request as CallRequest, RpcOutcome, SessionId};
+use crate::request::{
+    Downstream, Event, EventSender, OWN_SESSION, Request as CallRequest, RpcOutcome, SessionId,
+};
 
 /// The id under which a call is routed before it has one; real ids start at 1.
 const OPENING_ID: u64 = 0;
@@ -248,7 +250,7 @@ impl Inbound {
         match notification.method.as_ref() {
             methods::TOOLS_CHANGED | methods::RESOURCES_CHANGED | methods::PROMPTS_CHANGED => {
                 self.changed.notify_one();
-                if let Some(session) = self.owner().session() {
+                if let Some(session) = of_client(self.owner().session()) {
                     self.session_changes.add(session);
                 }
                 None
@@ -389,7 +391,7 @@ impl Inbound {
 
     fn deliver(&self, session: Option<SessionId>, whole: &[u8]) {
         if let Ok(message) = serde_json::from_slice(whole) {
-            self.downstream.deliver(&self.backend, session, Event::Notification(message));
+            self.downstream.deliver(&self.backend, of_client(session), Event::Notification(message));
         }
     }
 
@@ -406,6 +408,11 @@ impl CallRoute {
     fn takes_messages(&self) -> bool {
         self.listener.events.is_some() && !self.listener.ours
     }
+}
+
+/// Returns the session, if it is a client's.
+fn of_client(session: Option<SessionId>) -> Option<SessionId> {
+    session.filter(|session| *session != OWN_SESSION)
 }
 
 /// Returns the delivery of a log message to a caller who wants it.

@@ -25,6 +25,7 @@ pub use crate::request::client_instance::ClientInstance;
 pub use crate::request::credentials::{
     CredentialError, CredentialSource, SharedCredentials, UnprovedRequest,
 };
+pub(crate) use crate::request::event::OWN_SESSION;
 pub use crate::request::event::{Downstream, Event, Question, SessionId};
 pub use crate::request::event_queue::{EventReceiver, EventSender, NotQueued, event_queue};
 pub use crate::request::outcome::{RpcOutcome, uncollected};

@@ -26,7 +26,7 @@ use crate::connection::Connection;
 use crate::inbound::RouteGuard;
 use crate::inbound::call_listener::CallListener;
 use crate::policy::facts::Facts;
-use crate::request::{ClientInstance, Event, Principal, Request, RpcOutcome, SessionId};
+use crate::request::{ClientInstance, Event, OWN_SESSION, Principal, Request, RpcOutcome, SessionId};
 use crate::sharing::opening;
 use crate::sharing::placement::{OwnerKey, Placement, Placements};
 use crate::sharing::session::{SessionLease, UpstreamSession};
@@ -106,6 +106,11 @@ impl SessionPool {
         self.subscriptions.of(session).iter().any(|own| **own == *uri)
     }
 
+    /// True if the session has subscribed to anything on its own connection.
+    pub(crate) fn has_subscriptions(&self, session: SessionId) -> bool {
+        self.subscriptions.has(session)
+    }
+
     /// Takes a subscription back, which the server is told in the background; false if the session has none.
     pub(crate) fn unsubscribe(&self, session: SessionId, uri: &str) -> bool {
         let removed = self.subscriptions.remove(session, uri);
@@ -133,7 +138,7 @@ impl SessionPool {
                 let settings = self.facts.settings();
                 settings.downstream.deliver(
                     &self.facts.spec.name,
-                    Some(session),
+                    Some(session).filter(|session| *session != OWN_SESSION),
                     Event::Notification(message),
                 );
             }

@@ -319,8 +319,15 @@ async fn an_idle_process_is_stopped() {
 
 /// A server of both eras, with session ids in the legacy one.
 async fn dual() -> Server {
-    let legacy = crate::support::scripts::stateful(|seen| match seen.http.as_str() {
-        "GET" => Reply::Status(405, String::new()),
+    dual_listening(|_| Reply::Status(405, String::new())).await
+}
+
+/// A server of both eras whose GET stream in the legacy one is `stream`.
+pub(crate) async fn dual_listening(
+    stream: impl Fn(&crate::support::server::Seen) -> Reply + Send + Sync + 'static,
+) -> Server {
+    let legacy = crate::support::scripts::stateful(move |seen| match seen.http.as_str() {
+        "GET" => stream(seen),
         _ => Reply::Json(seen.answer(r#"{"era":"legacy"}"#)),
     });
     let modern = modern(|seen| Reply::Json(seen.answer(r#"{"resultType":"complete","era":"modern"}"#)));
