@@ -162,7 +162,7 @@ pub(crate) fn refuses_era(error: &LinkError) -> bool {
         | LinkError::Closed { .. }
         | LinkError::Gone { .. }
         | LinkError::SessionInDoubt { .. }
-        | LinkError::SessionLost => true,
+        | LinkError::SessionLost(_) => true,
         _ => false,
     }
 }
