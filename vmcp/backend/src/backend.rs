@@ -13,7 +13,7 @@ use vmcp_model::discovered::Discovered;
 use vmcp_wire::level::Level;
 
 use crate::call;
-use crate::call::{session_lease, subscribe};
+use crate::call::{legacy_probe, session_lease, subscribe};
 use crate::policy::facts::Facts;
 use crate::policy::settings::BackendSettings;
 use crate::request::SessionId;
@@ -237,6 +237,13 @@ impl Backend {
     /// Tells the backend that the roots of a session's client have changed.
     pub fn roots_changed(&self, session: SessionId) {
         self.0.shared.sessions.roots_changed(session);
+    }
+
+    /// Learns what a server of both eras offers to legacy clients, if it was not asked yet: its discovery may
+    /// name less. `None` if there is nothing to learn.
+    pub fn learn_legacy_capabilities(&self) -> Option<impl Future<Output = ()> + Send + 'static> {
+        let shared = Arc::clone(&self.0.shared);
+        legacy_probe::is_due(&shared).then_some(async move { legacy_probe::learn(&shared).await })
     }
 
     /// Subscribes a client to a resource: `notifications/resources/updated` goes to

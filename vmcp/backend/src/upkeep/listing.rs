@@ -109,7 +109,8 @@ impl<'a> ListingRound<'a> {
         let read = future::try_join_all(others.iter().map(|list| self.read(*list))).await;
         self.learn(&others, read.map(drop))?;
         for list in suspects {
-            let read = self.read(list).await;
+            // Boxed: rare, and its state is not that of every listing.
+            let read = Box::pin(self.read(list)).await;
             self.learn(&[list], read)?;
         }
         Ok(())

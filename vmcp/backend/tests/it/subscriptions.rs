@@ -365,6 +365,27 @@ async fn a_legacy_client_of_a_server_of_both_eras_has_what_that_era_offers() {
 }
 
 #[tokio::test]
+async fn the_first_legacy_client_is_told_what_a_server_of_both_eras_offers_to_it() {
+    let server = crate::isolation::dual_listening(|_| Reply::Status(405, String::new())).await;
+    let backend = Backend::start(spec("b", server.transport()), settings(), None);
+    crate::support::wait_for_definitions(&backend, |found| found.tools.len() == 1).await;
+    backend.learn_legacy_capabilities().expect("something to learn").await;
+    let known = backend.discovered().borrow().clone().unwrap();
+    assert!(known.legacy_capabilities.as_ref().unwrap().get().contains("logging"));
+    assert!(backend.learn_legacy_capabilities().is_none(), "it is asked once");
+    assert_eq!(backend.status().sessions, 0);
+    backend.stop().await;
+
+    let server = Server::start(crate::support::scripts::modern(|seen| Reply::Json(seen.error(-32601)))).await;
+    let backend = Backend::start(spec("b", server.transport()), settings(), None);
+    crate::support::wait_for_definitions(&backend, |found| found.tools.len() == 1).await;
+    backend.learn_legacy_capabilities().expect("perhaps something to learn").await;
+    assert!(backend.learn_legacy_capabilities().is_none(), "it is of one era");
+    assert_eq!(server.asked("initialize").len(), 1);
+    backend.stop().await;
+}
+
+#[tokio::test]
 async fn a_server_that_takes_subscriptions_in_the_legacy_era_alone_takes_them_of_modern_clients() {
     let (announce, stream) = mpsc::unbounded_channel();
     let stream = Mutex::new(Some(stream));

@@ -133,6 +133,8 @@ async fn receive(service: &McpService, request: Received) -> Response {
             if let OwnedMessage::Request(request) = message
                 && request.method() == methods::INITIALIZE
             {
+                // Boxed: rare, and its state is not that of a call.
+                Box::pin(edge.engine.learn_legacy_capabilities()).await;
                 edge.engine.prepare(&edge.engine.snapshot(), &principal).await;
                 return initialize(edge, &principal, request);
             }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
-use tokio::time::sleep;
+use futures::future::join_all;
+use tokio::time::{sleep, timeout};
 use vmcp_backend::{Backend, BackendState, BackendStatus};
 use vmcp_config::Transport;
 
@@ -21,6 +22,9 @@ const MIN_NEAR: Duration = Duration::from_millis(80);
 const MIN_FAR: Duration = Duration::from_secs(1);
 /// Servers of a kind get this many times the time of the slowest of them that was listed.
 const FACTOR: u32 = 2;
+
+/// Time for which the first legacy client waits until servers have said what they offer to it.
+const MAX_LEGACY_WAIT: Duration = Duration::from_millis(500);
 
 /// Kind of a backend, by the time that its first listing may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,6 +168,28 @@ impl Engine {
             }
             sleep(POLL_INTERVAL.min((started + cap).saturating_duration_since(Instant::now()))).await;
         }
+    }
+
+    /// Learns what servers of both eras offer to legacy clients, for the first of these. Waits for at most
+    /// [`MAX_LEGACY_WAIT`]; then the clients that come later are told.
+    pub async fn learn_legacy_capabilities(&self) {
+        let snapshot = self.snapshot();
+        let asked = snapshot.backends.values().filter_map(|backend| {
+            let learned = backend.learn_legacy_capabilities()?;
+            // Spawned: a server that is slow to answer is asked once.
+            Some((backend.clone(), tokio::spawn(learned)))
+        });
+        let (backends, learned): (Vec<_>, Vec<_>) = asked.unzip();
+        if backends.is_empty() {
+            return;
+        }
+        let learned = async {
+            join_all(learned).await;
+            while !backends.iter().all(|backend| is_shown(&self.snapshot(), backend)) {
+                sleep(POLL_INTERVAL).await;
+            }
+        };
+        let _ = timeout(MAX_LEGACY_WAIT, learned).await;
     }
 
     /// True if each backend was listed, and the snapshot shows it, or has failed.
