@@ -32,6 +32,7 @@ mod scenario {
     mod first_process;
     mod fixture;
     mod floods;
+    mod fresh_start;
     mod hostile_client;
     mod hot_reload;
     mod identity;

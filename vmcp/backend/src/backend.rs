@@ -13,7 +13,7 @@ use vmcp_model::discovered::Discovered;
 use vmcp_wire::level::Level;
 
 use crate::call;
-use crate::call::{session_lease, subscribe};
+use crate::call::{legacy_probe, session_lease, subscribe};
 use crate::policy::facts::Facts;
 use crate::policy::settings::BackendSettings;
 use crate::request::SessionId;
@@ -216,6 +216,12 @@ impl Backend {
         self.0.shared.sessions.end(session);
     }
 
+    /// Ends the upstream sessions of a client that had this
+    /// [number](crate::ClientInstance::Number) and has gone.
+    pub fn end_instance(&self, number: u64) {
+        self.0.shared.sessions.end_instance(number);
+    }
+
     /// Records that a client session's server-push (GET) stream opened or closed in this process. Every
     /// `true` needs one `false`.
     pub fn listen_session(&self, session: SessionId, open: bool) {
@@ -231,6 +237,13 @@ impl Backend {
     /// Tells the backend that the roots of a session's client have changed.
     pub fn roots_changed(&self, session: SessionId) {
         self.0.shared.sessions.roots_changed(session);
+    }
+
+    /// Learns what a server of both eras offers to legacy clients, if it was not asked yet: its discovery may
+    /// name less. `None` if there is nothing to learn.
+    pub fn learn_legacy_capabilities(&self) -> Option<impl Future<Output = ()> + Send + 'static> {
+        let shared = Arc::clone(&self.0.shared);
+        legacy_probe::is_due(&shared).then_some(async move { legacy_probe::learn(&shared).await })
     }
 
     /// Subscribes a client to a resource: `notifications/resources/updated` goes to

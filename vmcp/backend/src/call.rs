@@ -20,6 +20,7 @@ mod deadline;
 mod exchange;
 mod failure;
 mod in_doubt;
+pub(crate) mod legacy_probe;
 mod retry;
 pub(crate) mod session_lease;
 pub(crate) mod subscribe;

@@ -41,6 +41,8 @@ pub(crate) struct Connection {
     pub(crate) session_lost: AtomicBool,
     /// Set when a modern server has refused `initialize`.
     legacy_refused: AtomicBool,
+    /// Set when a modern server was asked what it offers to legacy clients.
+    pub(crate) legacy_asked: AtomicBool,
 }
 
 /// Facts that a server told in `initialize` or `server/discover`.
@@ -100,6 +102,7 @@ impl Connection {
             failures: AtomicU32::new(0),
             session_lost: AtomicBool::new(false),
             legacy_refused: AtomicBool::new(false),
+            legacy_asked: AtomicBool::new(false),
         }
     }
 

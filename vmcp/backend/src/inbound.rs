@@ -9,7 +9,7 @@ mod questions;
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -20,7 +20,6 @@ use tokio::sync::Notify;
 use vmcp_config::KnownSecrets;
 use vmcp_json::object::Object;
 use vmcp_wire::envelope::{Notification, Request};
-use vmcp_wire::era::Era;
 use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
 use vmcp_wire::meta::{PROGRESS_TOKEN, SUBSCRIPTION_ID};
 use vmcp_wire::params::Params;
@@ -35,7 +34,9 @@ use crate::inbound::questions::{OpenQuestions, PendingAnswer, QuestionRefusal};
 use crate::policy::facts::Facts;
 use crate::policy::session_changes::SessionChanges;
 use crate::policy::stream_floods::StreamFloods;
-use crate::request::{Downstream, Event, EventSender, Request as CallRequest, RpcOutcome, SessionId};
+use crate::request::{
+    Downstream, Event, EventSender, OWN_SESSION, Request as CallRequest, RpcOutcome, SessionId,
+};
 
 /// The id under which a call is routed before it has one; real ids start at 1.
 const OPENING_ID: u64 = 0;
@@ -68,6 +69,12 @@ pub(crate) struct Inbound {
     questions: Arc<OpenQuestions>,
     /// Sessions of what ends after the call in which it began.
     late: LateOwners,
+    /// The server asked something while the connection was opened.
+    asked_at_opening: AtomicBool,
+    /// Set once a server of the backend has asked for roots outside of calls.
+    asks_for_roots: Arc<AtomicBool>,
+    /// A message that could belong to several clients was dropped or refused; the log says so once.
+    has_dropped: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -75,8 +82,6 @@ struct CallRoute {
     /// The caller's own progress token; without one, progress keeps the call alive and is not passed on.
     token: Option<Box<RawValue>>,
     listener: Arc<CallListener>,
-    /// The call asked a modern server for log messages, which comes with the request there.
-    asked_for_logs: bool,
 }
 
 /// A message on its way to the caller of the call that it belongs to.
@@ -129,6 +134,9 @@ impl Inbound {
             routes: Mutex::default(),
             questions: Arc::default(),
             late: LateOwners::default(),
+            asked_at_opening: AtomicBool::new(false),
+            asks_for_roots: Arc::clone(&facts.asks_for_roots),
+            has_dropped: AtomicBool::new(false),
         }
     }
 
@@ -146,7 +154,12 @@ impl Inbound {
     /// Routes messages that come while the connection is opened for a call to the call's `listener`, until
     /// the guard is dropped: a server may ask as soon as it is introduced.
     pub(crate) fn route_opening(self: &Arc<Self>, listener: Arc<CallListener>) -> RouteGuard {
-        self.route(OPENING_ID, None, listener, Era::Legacy)
+        self.route(OPENING_ID, None, listener)
+    }
+
+    /// True if the server has asked a question while the connection was opened.
+    pub(crate) fn has_asked_at_opening(&self) -> bool {
+        self.asked_at_opening.load(Ordering::Relaxed)
     }
 
     /// True if a question that the server asked while the connection was opened is open.
@@ -165,11 +178,8 @@ impl Inbound {
         id: u64,
         token: Option<Box<RawValue>>,
         listener: Arc<CallListener>,
-        era: Era,
     ) -> RouteGuard {
-        let asked_for_logs =
-            era == Era::Modern && (listener.client.log_level.is_some() || listener.session.is_some());
-        self.routes.lock().insert(id, CallRoute { token, listener, asked_for_logs });
+        self.routes.lock().insert(id, CallRoute { token, listener });
         RouteGuard { inbound: Arc::clone(self), id }
     }
 
@@ -181,6 +191,10 @@ impl Inbound {
             return Reaction::Answer(rpc::response(id, "{}").into());
         }
         let caller = self.caller(of);
+        let is_of_call = of.is_some() || caller.as_ref().is_some_and(|(id, _)| *id != OPENING_ID);
+        if method == methods::ROOTS_LIST && !is_of_call {
+            self.asks_for_roots.store(true, Ordering::Relaxed);
+        }
         let session = self.owner().session();
         let abilities = match (&caller, session) {
             (Some((_, listener)), _) => AnswerableQuestions::read(listener.client.capabilities.as_deref()),
@@ -196,6 +210,9 @@ impl Inbound {
         let call = caller.as_ref().map(|(id, listener)| (*id, listener));
         match self.questions.open(request, call, self.answer_timeout) {
             Ok((question, waiting)) => {
+                if call.is_some_and(|(id, _)| id == OPENING_ID) {
+                    self.asked_at_opening.store(true, Ordering::Relaxed);
+                }
                 if let Some(asked) = call.and_then(|(_, listener)| listener.session)
                     && method == methods::ELICIT
                 {
@@ -233,7 +250,7 @@ impl Inbound {
         match notification.method.as_ref() {
             methods::TOOLS_CHANGED | methods::RESOURCES_CHANGED | methods::PROMPTS_CHANGED => {
                 self.changed.notify_one();
-                if let Some(session) = self.owner().session() {
+                if let Some(session) = of_client(self.owner().session()) {
                     self.session_changes.add(session);
                 }
                 None
@@ -243,19 +260,7 @@ impl Inbound {
                 self.questions.take_back(Object::parse(params?).ok()?.get("requestId")?);
                 None
             }
-            methods::LOG_MESSAGE => match self.caller(of.or_else(|| self.only_call_with_logs())) {
-                Some((_, listener)) => {
-                    // On a stream of its own the call was found by it; on others this is the first to tell.
-                    listener.clock.touch();
-                    let is_wanted = listener.wants_log(params, self.level.is_set());
-                    is_wanted.then(|| deliver(&listener, whole)).flatten()
-                }
-                None if self.owner().session().is_some() => self.deliver_downstream(whole),
-                None => {
-                    self.log.write(params, &self.secrets.load());
-                    None
-                }
-            },
+            methods::LOG_MESSAGE => self.log_message(params, whole, of),
             // The first message of a subscription. On a shared link its subscription id names the request.
             methods::ACKNOWLEDGED => {
                 let of =
@@ -305,13 +310,47 @@ impl Inbound {
         Some(Delivery { to, event: Event::Notification(serde_json::from_slice(&message).ok()?) })
     }
 
+    /// Hands a log message to the calls that it may belong to: the one on whose stream it came or, on a
+    /// connection of one client, all calls of a modern client under way, which cannot be told apart, and the
+    /// latest of a session.
+    fn log_message(&self, params: Option<&RawValue>, whole: &[u8], of: Option<u64>) -> Option<Delivery> {
+        let Some((_, listener)) = self.caller(of) else {
+            if self.owner().session().is_some() {
+                return self.deliver_downstream(whole);
+            }
+            self.log.write(params, &self.secrets.load());
+            return None;
+        };
+        if of.is_none() && listener.session.is_none() {
+            for other in self.others(&listener) {
+                other.clock.touch();
+                if let Some(copy) = wanted(&other, params, whole, self.level.is_set()) {
+                    copy.try_send();
+                }
+            }
+        }
+        // On a stream of its own the call was found by it; on others this is the first to tell.
+        listener.clock.touch();
+        wanted(&listener, params, whole, self.level.is_set())
+    }
+
     /// Finds the caller that a message is for: the one on whose stream it came, or, on a connection of one
-    /// owner, the latest call under way. `None` if that caller takes no messages.
+    /// owner, the latest call under way, if all calls are of one client. `None` if that caller takes no
+    /// messages.
     fn caller(&self, of: Option<u64>) -> Option<(u64, Arc<CallListener>)> {
         let routes = self.routes.lock();
         let latest = || {
-            let calls = routes.iter().filter(|(_, route)| route.listener.events.is_some());
-            calls.filter(|(_, route)| !route.listener.ours).map(|(id, _)| *id).max()
+            let calls = routes.iter().filter(|(_, route)| route.takes_messages());
+            let (id, latest) = calls.max_by_key(|(id, _)| **id)?;
+            // A call that takes no messages may be the cause of this one all the same.
+            let mut others = routes.values().filter(|route| !route.listener.ours);
+            if self.owner().session().is_some()
+                || others.all(|other| other.listener.is_of_client(&latest.listener))
+            {
+                return Some(*id);
+            }
+            self.tell_dropped();
+            None
         };
         let id = of.or_else(|| self.owner().is_one().then(latest)?)?;
         let route = routes.get(&id)?;
@@ -319,12 +358,23 @@ impl Inbound {
         Some((id, Arc::clone(&route.listener)))
     }
 
-    /// The call that asked for log messages, if there is only one: a modern server sends none to others.
-    fn only_call_with_logs(&self) -> Option<u64> {
+    /// Returns the listeners of the other calls under way. A call has two routes while the opening of its
+    /// connection is one of them.
+    fn others(&self, than: &Arc<CallListener>) -> Vec<Arc<CallListener>> {
         let routes = self.routes.lock();
-        let mut asked = routes.iter().filter(|(_, route)| route.asked_for_logs);
-        let (id, _) = asked.next()?;
-        asked.next().is_none().then_some(*id)
+        let others = routes.iter().filter(|(id, route)| **id != OPENING_ID && route.takes_messages());
+        let listeners = others.map(|(_, route)| Arc::clone(&route.listener));
+        listeners.filter(|listener| !Arc::ptr_eq(listener, than)).collect()
+    }
+
+    /// Says in the log, once for each connection, that a message had no certain owner.
+    fn tell_dropped(&self) {
+        if !self.has_dropped.swap(true, Ordering::Relaxed) {
+            tracing::info!(
+                "a message of the server could belong to calls of several clients, and went to none of them; \
+                 `isolation: session` gives each client a connection of its own"
+            );
+        }
     }
 
     /// Delivers to the client whose upstream session this is. A message that came to several clients and
@@ -341,7 +391,7 @@ impl Inbound {
 
     fn deliver(&self, session: Option<SessionId>, whole: &[u8]) {
         if let Ok(message) = serde_json::from_slice(whole) {
-            self.downstream.deliver(&self.backend, session, Event::Notification(message));
+            self.downstream.deliver(&self.backend, of_client(session), Event::Notification(message));
         }
     }
 
@@ -351,6 +401,28 @@ impl Inbound {
             self.late.learn_outcome(session, request, outcome);
         }
     }
+}
+
+impl CallRoute {
+    /// True for a call of a client that takes messages.
+    fn takes_messages(&self) -> bool {
+        self.listener.events.is_some() && !self.listener.ours
+    }
+}
+
+/// Returns the session, if it is a client's.
+fn of_client(session: Option<SessionId>) -> Option<SessionId> {
+    session.filter(|session| *session != OWN_SESSION)
+}
+
+/// Returns the delivery of a log message to a caller who wants it.
+fn wanted(
+    listener: &CallListener,
+    params: Option<&RawValue>,
+    whole: &[u8],
+    is_level_set: bool,
+) -> Option<Delivery> {
+    listener.wants_log(params, is_level_set).then(|| deliver(listener, whole)).flatten()
 }
 
 fn deliver(listener: &CallListener, whole: &[u8]) -> Option<Delivery> {

@@ -6,6 +6,7 @@ pub mod breaker;
 pub(crate) mod byte_budget;
 pub(crate) mod facts;
 pub(crate) mod last_use;
+pub(crate) mod list_crashes;
 pub(crate) mod log_allowance;
 pub(crate) mod log_fold;
 pub(crate) mod relisting;

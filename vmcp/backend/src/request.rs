@@ -2,6 +2,7 @@
 
 pub(crate) mod arriving;
 pub(crate) mod call_error;
+pub(crate) mod client_instance;
 pub(crate) mod credentials;
 pub(crate) mod event;
 pub(crate) mod event_queue;
@@ -20,9 +21,11 @@ use vmcp_wire::owned::OwnedParams;
 
 pub use crate::request::arriving::{ArrivingRest, ArrivingResult};
 pub use crate::request::call_error::{CallError, Detail};
+pub use crate::request::client_instance::ClientInstance;
 pub use crate::request::credentials::{
     CredentialError, CredentialSource, SharedCredentials, UnprovedRequest,
 };
+pub(crate) use crate::request::event::OWN_SESSION;
 pub use crate::request::event::{Downstream, Event, Question, SessionId};
 pub use crate::request::event_queue::{EventReceiver, EventSender, NotQueued, event_queue};
 pub use crate::request::outcome::{RpcOutcome, uncollected};
@@ -110,6 +113,8 @@ pub struct ClientFacts {
     /// The log level that the client set, for this request or for its session. Without it a client that has
     /// no session gets no log messages.
     pub log_level: Option<Arc<str>>,
+    /// The running copy of the client's program, where the client has no session. No backend is told.
+    pub instance: ClientInstance,
 }
 
 /// A client that subscribes to a resource.

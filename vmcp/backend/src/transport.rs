@@ -21,7 +21,7 @@ pub(crate) use http::SessionDoubt;
 pub(crate) use link::Link;
 #[cfg(test)]
 pub(crate) use link_error::Secrets;
-pub(crate) use link_error::{HttpRefusal, LinkError, ServerWords};
+pub(crate) use link_error::{HttpRefusal, LinkError, RefusedAnswer, ServerWords};
 pub(crate) use open::{open, sibling};
 pub use stdio::orphan_guard::OrphanGuard;
 pub(crate) use stdio::{LastWords, ProgramActivity};

@@ -180,6 +180,10 @@ pub struct BackendStatus {
     /// Tools that are hidden until their changed definitions are approved, by the backend's own names.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub quarantined: Vec<String>,
+    /// Advice on how the backend's configuration fits its server and clients: a program that may run once
+    /// only, sessions that clients do not end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub advice: Vec<String>,
 }
 
 /// State of the connection to a backend.

@@ -12,6 +12,7 @@ pub(super) mod conversation;
 pub(super) mod dispatch;
 pub(super) mod edge;
 pub(super) mod encoded_response;
+mod first_start;
 pub(super) mod handshake;
 pub(super) mod in_flight;
 mod input_requests;

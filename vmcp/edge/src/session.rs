@@ -1,6 +1,7 @@
 //! Clients and their sessions: the sender of a message, sealed session ids, the keys that seal them, and
 //! questions that clients have not answered yet.
 
+pub(super) mod client_instances;
 pub(super) mod keys;
 pub(super) mod peer;
 pub(super) mod pending_questions;

@@ -72,6 +72,8 @@ impl ToolsApi {
                 "userId names no profile of yours".to_owned(),
             );
         };
+        let fresh = self.engine.wait_for_first_listings().await.then(|| self.engine.snapshot());
+        let snapshot = fresh.as_ref().unwrap_or(snapshot);
         self.engine.prepare(snapshot, &principal).await;
         let (view, tools) = (snapshot.view(&principal), snapshot.tagged_tools());
         let documents = view.documents().into_iter();

@@ -7,6 +7,7 @@
 mod commands;
 mod conductor;
 pub mod embedding;
+mod first_listings;
 mod fleet;
 mod handle;
 mod options;
@@ -29,7 +30,6 @@ use vmcp_backend::{BackendState, BackendStatus, ByteBudget, SessionListingCount}
 use vmcp_config::status::{DefinitionChanges, EmbeddingStatus};
 use vmcp_config::{Backend, Config};
 use vmcp_model::catalog::Catalog;
-use vmcp_model::discovered::Discovered;
 use vmcp_search::Reliability;
 use vmcp_search::learning::BONUS_MIN_SIMILARITY;
 use vmcp_store::{StoreError, ToolMetrics};
@@ -320,32 +320,6 @@ impl Engine {
         }
     }
 
-    /// Waits for backends that are starting, but only until `proxy.firstListWait` after the start of this
-    /// process. Returns true if it waited: the snapshot may be another one now.
-    pub async fn wait_for_first_listings(&self) -> bool {
-        let Inner { started, has_settled, .. } = &*self.0;
-        if has_settled.load(Ordering::Relaxed) {
-            return false;
-        }
-        let until = *started + self.snapshot().config.proxy.first_list_wait;
-        let settled = tokio::time::timeout_at(until.into(), self.settled()).await.is_ok();
-        if settled || Instant::now() >= until {
-            has_settled.store(true, Ordering::Relaxed);
-        }
-        true
-    }
-
-    fn is_settled(&self) -> bool {
-        let snapshot = self.snapshot();
-        let shows = |name: &Arc<str>, offered: &Arc<Discovered>| {
-            snapshot.listings.iter().any(|(other, seen)| other == name && Arc::ptr_eq(seen, offered))
-        };
-        snapshot.backends.iter().all(|(name, backend)| {
-            let offered = backend.discovered().borrow().clone();
-            offered.map_or_else(|| has_failed(&backend.status()), |offered| shows(name, &offered))
-        })
-    }
-
     /// Shuts down gracefully: stops all backends. Calls in flight have `grace` to end; later ones are cut
     /// off.
     pub async fn shutdown(&self, grace: Duration) {
@@ -420,12 +394,6 @@ fn reliability(book: &MetricsBook, catalog: &Catalog) -> Arc<[(usize, Reliabilit
     let mut known: Vec<_> = book.all().filter_map(known).collect();
     known.sort_unstable_by_key(|(document, _)| *document);
     known.into()
-}
-
-/// True if the backend failed to connect, or connected but could not be listed: waiting longer is pointless.
-fn has_failed(status: &BackendStatus) -> bool {
-    status.state == BackendState::Failed
-        || (status.state == BackendState::Connected && status.last_error.is_some())
 }
 
 /// Returns the status of a backend that is configured and disabled; failed if that is for a `reason`.

@@ -4,6 +4,7 @@
 //! condition `Degraded`.
 
 mod configuration;
+mod definitions;
 mod embeddings;
 mod references;
 
@@ -40,6 +41,7 @@ pub(super) fn all(
     configuration::authz(observed, &mut conditions);
     references::references(observed, &mut conditions, &mut degradations);
     backends(observed, discovered, &mut conditions, &mut degradations);
+    definitions::definitions(observed, &mut conditions, &mut degradations);
     embeddings::embeddings(observed, &mut conditions, &mut degradations);
     references::language_model(observed, &mut conditions, &mut degradations);
     pods_reachable(observed, &mut conditions, &mut degradations);

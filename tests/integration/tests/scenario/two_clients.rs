@@ -52,13 +52,6 @@ impl Server {
         self.entry["name"].as_str().expect("a name")
     }
 
-    /// True if log messages for the two cannot be told apart while the calls overlap: those of a modern
-    /// program, which name no call.
-    fn mixes_logs(&self, ann: &Person, bob: &Person) -> bool {
-        let is_program = !self.name().ends_with("http");
-        is_program && [ann.era, bob.era].map(|era| self.spoken_with(era)).contains(&Era::Modern)
-    }
-
     /// Returns the era in which a client of `era` reaches the server.
     fn spoken_with(&self, era: Era) -> Era {
         self.spoken[usize::from(era == Era::Modern)]
@@ -140,11 +133,7 @@ impl Person {
 async fn compare(servers: &[Server], ann: &Person, bob: &Person, place: &str) {
     for server in servers {
         for n in 1..=2 {
-            let (by_ann, by_bob) = if server.mixes_logs(ann, bob) {
-                (ann.call(server).await, bob.call(server).await)
-            } else {
-                futures::join!(ann.call(server), bob.call(server))
-            };
+            let (by_ann, by_bob) = futures::join!(ann.call(server), bob.call(server));
             let what = format!("{} {place}: {:?} beside {:?}", server.name(), ann.era, bob.era);
             assert_eq!(by_ann, ann.alone(server, n), "{what}");
             assert_eq!(by_bob, bob.alone(server, n), "{what}");
@@ -185,5 +174,41 @@ async fn each_gets_what_it_would_get_alone() {
         let ann = ann.moved(&other.url).await;
         let carl = Person::new(format!("carl-{n}"), "info", eras[1], &other.url).await;
         compare(&servers, &ann, &carl, "at the other replica").await;
+    }
+}
+
+/// Two windows of one application, or two people behind a proxy, have one name and one address.
+#[tokio::test]
+async fn each_of_two_modern_clients_with_one_name_gets_its_own() {
+    let mut servers = Vec::new();
+    for (era, transports) in [("legacy", &["stdio", "sse", "http"][..]), ("modern", &["stdio", "http"])] {
+        for transport in transports {
+            servers.push(Server::start(era, transport).await);
+        }
+    }
+    let entries = servers.iter().map(|server| server.entry.clone());
+    let vmcp = entries.fold(Vmcp::new(), VmcpBuilder::backend_entry).start().await;
+    for server in &servers {
+        vmcp.with_tool(&format!("{}_me", server.name())).await;
+    }
+    let twin = |name: &str, level| {
+        let able = json!({"elicitation": {}, "roots": {}});
+        let client = Client::modern(&vmcp.url).named("twin").declaring(able);
+        Person { name: name.to_owned(), level, era: Era::Modern, client }
+    };
+    let (ann, bob) = (twin("ann", "error"), twin("bob", "debug"));
+    for server in &servers {
+        for round in 1..=2 {
+            let told = futures::join!(ann.call(server), bob.call(server));
+            for (person, told) in [(&ann, told.0), (&bob, told.1)] {
+                assert_eq!(told, person.alone(server, round), "{} in round {round}", server.name());
+            }
+        }
+    }
+    // State lasts, whatever the client asks in between.
+    let carl = twin("carl", "error");
+    for n in 1..=3 {
+        carl.client.request("tools/list", json!({})).await.result();
+        assert_eq!(carl.call(&servers[0]).await["told"]["calls"], n);
     }
 }

@@ -1,12 +1,14 @@
 //! Retry layer: makes attempts on the present connection, and repeats one where it is safe.
 
+use vmcp_wire::era::Era;
+
 use crate::call::failure::Failure;
 use crate::call::session_lease::{Affected, AttemptError};
 use crate::call::{Attempt, Call, CallService};
 use crate::policy::breaker::Verdict;
 use crate::policy::retry::FailedAttempt;
-use crate::request::{Response, Transmission};
-use crate::transport::LinkError;
+use crate::request::{Response, RpcOutcome, Transmission};
+use crate::transport::{LinkError, RefusedAnswer};
 
 /// Makes an attempt, and more of them as [`FailedAttempt::may_repeat`] allows.
 pub(super) struct Retry<Next>(pub(super) Next);
@@ -48,6 +50,15 @@ where
                 retries,
             };
             if !failed.may_repeat() {
+                let error = match error {
+                    LinkError::SessionLost(Some(answer)) => match *answer {
+                        RefusedAnswer::Error(error) => {
+                            return Ok(Response { outcome: RpcOutcome::Error(error), era: Era::Legacy });
+                        }
+                        RefusedAnswer::Failure(error) => error,
+                    },
+                    error => error,
+                };
                 let failure = Failure::from(error);
                 // A client that crashes its own process does not open the circuit for others.
                 let verdict = if of_session { Verdict::Unknown } else { failure.verdict };

@@ -59,8 +59,8 @@ where
         }
         let mut response = self.0.call(Attempt { call, connection }).await.map_err(|error| {
             let Some(session) = session else { return error.into() };
-            let has_ended =
-                matches!(error, LinkError::SessionLost) || is_apart && session.channel.link.ends_with(&error);
+            let has_ended = matches!(error, LinkError::SessionLost(_))
+                || is_apart && session.channel.link.ends_with(&error);
             let affected = match (has_ended, is_apart) {
                 (true, _) => Affected::Session(Some(session)),
                 (false, true) => Affected::Session(None),

@@ -14,8 +14,8 @@ use vmcp_wire::{codes, methods};
 use crate::call;
 use crate::inbound::call_listener::CallListener;
 use crate::request::{
-    CallError, DEFAULT_DEADLINE, Event, Request, RpcOutcome, SessionId, Subscriber, Transmission,
-    empty_object,
+    CallError, DEFAULT_DEADLINE, Event, OWN_SESSION, Request, RpcOutcome, SessionId, Subscriber,
+    Transmission, empty_object,
 };
 use crate::sharing::core::{BackendCore, MAX_CONCURRENT_SUBSCRIBES};
 use crate::sharing::session_subscriptions;
@@ -112,7 +112,7 @@ async fn ask(shared: &Arc<BackendCore>, topic: &ResourceTopic) -> Result<RpcOutc
     match connection.server.era() {
         // Some servers serve subscriptions that they do not declare, such as those of the Python SDK 1.
         Era::Legacy => tell(shared, topic).await,
-        Era::Modern if !connection.server.takes_subscriptions() => Ok(not_offered()),
+        Era::Modern if !connection.server.takes_subscriptions() => tell_as_legacy(shared, topic).await,
         Era::Modern => {
             let outcome = shared.subscriptions.confirmed().await?;
             *topic.told.lock().await = matches!(outcome, RpcOutcome::Result(_));
@@ -132,6 +132,52 @@ async fn tell(shared: &Arc<BackendCore>, topic: &ResourceTopic) -> Result<RpcOut
     let outcome = send(shared, methods::SUBSCRIBE, &topic.uri).await;
     *told = matches!(outcome, Ok(RpcOutcome::Result(_)));
     outcome
+}
+
+/// Subscribes on a session of vmcp's own in the legacy era: some servers of both eras offer subscriptions
+/// there alone.
+async fn tell_as_legacy(shared: &Arc<BackendCore>, topic: &ResourceTopic) -> Result<RpcOutcome, CallError> {
+    let connection = shared.connected().await?;
+    let params = params(&topic.uri)?;
+    let request = Request {
+        idempotent: true,
+        hasty: true,
+        session: Some(OWN_SESSION),
+        ..Request::new(methods::SUBSCRIBE, &params)
+    };
+    let mut told = topic.told.lock().await;
+    if *told {
+        return Ok(RpcOutcome::result(empty_object()));
+    }
+    if !shared.sessions.owns(&connection, &request) {
+        return Ok(not_offered());
+    }
+    let ours = Arc::new(CallListener { ours: true, ..CallListener::default() });
+    let outcome = call::send(shared, &request, &ours).await?.outcome;
+    // A server of the modern era only has shown that it is one.
+    if !shared.sessions.owns(&connection, &request) {
+        return Ok(not_offered());
+    }
+    *told = matches!(outcome, RpcOutcome::Result(_));
+    if *told {
+        // The session is kept while it has subscriptions.
+        if !shared.sessions.has_subscriptions(OWN_SESSION) {
+            shared.sessions.listen(OWN_SESSION, true);
+        }
+        shared.sessions.subscribed(OWN_SESSION, &topic.uri);
+    }
+    Ok(outcome)
+}
+
+/// Tells the backend that the last subscriber has gone, where it was told of the first.
+async fn tell_end(shared: &Arc<BackendCore>, uri: &str) -> Result<(), CallError> {
+    if !shared.sessions.unsubscribe(OWN_SESSION, uri) {
+        return send(shared, methods::UNSUBSCRIBE, uri).await.map(drop);
+    }
+    if !shared.sessions.has_subscriptions(OWN_SESSION) {
+        shared.sessions.listen(OWN_SESSION, false);
+    }
+    Ok(())
 }
 
 async fn send(shared: &Arc<BackendCore>, method: &str, uri: &str) -> Result<RpcOutcome, CallError> {
@@ -160,7 +206,7 @@ fn unsubscribe_all(shared: &Arc<BackendCore>, uri: &str) {
         let mut told = topic.told.lock().await;
         if *told && !topic.is_wanted() {
             *told = false;
-            if let Err(error) = send(&shared, methods::UNSUBSCRIBE, &topic.uri).await {
+            if let Err(error) = tell_end(&shared, &topic.uri).await {
                 tracing::debug!(%error, "the backend could not be told to end a subscription");
             }
         }

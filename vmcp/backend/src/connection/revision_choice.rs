@@ -154,7 +154,7 @@ mod tests {
             status(429, "slow down"),
             status(503, ""),
             LinkError::Unreadable { reason: "the answer is a page, not JSON", said: words("Sign in") },
-            LinkError::SessionLost,
+            LinkError::SessionLost(None),
         ] {
             assert_eq!(next(&error, &[LATEST]), None, "{error:?}");
         }

@@ -102,7 +102,7 @@ impl Connection {
             LinkError::SessionInDoubt { status, error, doubt, said } => {
                 if self.server.era() == Era::Modern {
                     if era::speaks_legacy_only(&self.channel, PROBE_TIMEOUT).await {
-                        return Err(LinkError::SessionLost);
+                        return Err(LinkError::SessionLost(None));
                     }
                     return refused(status, error, said);
                 }
@@ -155,7 +155,7 @@ impl Connection {
     ) -> Result<RpcOutcome, LinkError> {
         let ping = self.ping(request).await;
         match refusal.judge(ping) {
-            SessionState::LostBefore => Err(LinkError::SessionLost),
+            SessionState::LostBefore => Err(LinkError::session_lost(answer)),
             SessionState::Lost => self.give_up(answer, request),
             SessionState::Known if matches!(ping, Ping::Alive) => {
                 self.serve();
@@ -188,7 +188,7 @@ impl Connection {
         request: &Request<'_>,
     ) -> Result<RpcOutcome, LinkError> {
         if request.idempotent {
-            return Err(LinkError::SessionLost);
+            return Err(LinkError::session_lost(answer));
         }
         tracing::info!("the server does not know the session any more; the next request opens another");
         self.session_lost.store(true, Ordering::Relaxed);

@@ -12,8 +12,9 @@ pub(crate) enum Owner {
     Everyone,
     /// The session of one client. A message that belongs to no call goes to the session.
     Session(SessionId, AnswerableQuestions),
-    /// Clients without sessions that count as one: those of a principal, or one call. A message that belongs
-    /// to no call goes to the latest call, and is refused when there is none.
+    /// Clients without sessions: one of them, those of a principal, or one call. A message that belongs to no
+    /// call goes to the latest call, and is refused when there is none, or when several clients have calls
+    /// under way.
     Principal(AnswerableQuestions),
 }
 

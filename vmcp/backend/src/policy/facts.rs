@@ -1,6 +1,7 @@
 //! Facts about one backend that every part of its connection needs.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -42,6 +43,8 @@ pub(crate) struct Facts {
     pub(crate) last_words: Arc<LastWords>,
     /// Activity of the main connection's program.
     pub(crate) activity: Arc<ProgramActivity>,
+    /// Set once a server of the backend has asked for roots outside of calls.
+    pub(crate) asks_for_roots: Arc<AtomicBool>,
     /// Cancelled when the backend is stopped.
     pub(crate) stop: CancellationToken,
 }
@@ -64,6 +67,7 @@ impl Facts {
             floods: Arc::default(),
             last_words,
             activity: Arc::default(),
+            asks_for_roots: Arc::default(),
             stop: CancellationToken::new(),
         }
     }

@@ -17,6 +17,7 @@ use crate::connection::Connection;
 use crate::policy::breaker::Breaker;
 use crate::policy::facts::Facts;
 use crate::policy::last_use::LastUse;
+use crate::policy::list_crashes::ListCrashes;
 use crate::sharing::session_pool::SessionPool;
 use crate::sharing::subscription_registry::SubscriptionRegistry;
 use crate::transport::LinkError;
@@ -47,6 +48,8 @@ pub(crate) struct BackendCore {
     pub(crate) listing: AtomicBool,
     /// Outcome of the last listing of tools; the refresher writes it.
     pub(crate) listed: watch::Sender<ListingOutcome>,
+    /// Lists over which the server ended.
+    pub(crate) list_crashes: ListCrashes,
     /// Time of the last call.
     pub(crate) usage: LastUse,
 }
@@ -99,6 +102,7 @@ impl BackendCore {
             calls: TaskTracker::new(),
             listing: AtomicBool::new(false),
             listed: watch::Sender::default(),
+            list_crashes: ListCrashes::default(),
             usage: LastUse::default(),
             facts,
         }
@@ -154,7 +158,7 @@ impl BackendCore {
     pub(crate) fn discard(&self, connection: &Arc<Connection>, error: &LinkError) {
         tracing::info!(error = error.detail(), "connection ended");
         self.remember_error(error.detail());
-        if matches!(error, LinkError::SessionLost) {
+        if matches!(error, LinkError::SessionLost(_)) {
             connection.session_lost.store(true, Ordering::Relaxed);
         }
         self.forget(connection);
@@ -208,6 +212,7 @@ impl BackendCore {
             cached: discovered.is_some() && live.last_refresh.is_none(),
             changes: None,
             quarantined: Vec::new(),
+            advice: self.sessions.advice(),
         }
     }
 }

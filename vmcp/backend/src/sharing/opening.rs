@@ -1,10 +1,11 @@
 //! Opens connections that clients own: an HTTP session, an event stream, a process.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::methods;
 use vmcp_wire::owned::OwnedParams;
@@ -24,6 +25,14 @@ use crate::transport::{self, Channel, Link, LinkError};
 const FIRST_PING_TIMEOUT: Duration = Duration::from_secs(1);
 /// Interval at which a call looks whether its client has answered a question that came before it.
 const ANSWER_POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Time for a server that asks its clients for their roots to ask.
+const FIRST_QUESTION_TIMEOUT: Duration = Duration::from_millis(500);
+/// Bounds of the time that a server gets to work with the answer: it reads folders, and says nothing when it
+/// has done so. Within them, this many times the round trip of the first ping.
+const MIN_SETTLE: Duration = Duration::from_millis(100);
+const MAX_SETTLE: Duration = Duration::from_millis(500);
+const SETTLE_FACTOR: u32 = 4;
 
 /// Opens a connection beside `main` for the call of `opener`, in the name of its client. The guard routes
 /// messages that come before the call to it.
@@ -102,20 +111,44 @@ async fn connect(
 
 /// Waits until questions are answered that the server asked when it was introduced: a server that knows only
 /// its client's roots can do nothing before. The caller's deadline stands still meanwhile.
-pub(crate) async fn answer_first(connection: &Connection) {
+pub(crate) async fn answer_first(facts: &Facts, connection: &Connection) {
     let inbound = &connection.channel.inbound;
-    // Over HTTP such questions come on the session's GET stream, which is open by now.
-    let is_duplex = matches!(connection.channel.link, Link::Duplex(_));
-    if !is_duplex || inbound.owner().abilities().is_empty() || connection.server.era() == Era::Modern {
+    let abilities = inbound.owner().abilities();
+    if abilities.is_empty() || connection.server.era() == Era::Modern {
         return;
     }
-    // Servers take messages in order: what is asked because of the introduction comes before this answer.
-    let nothing = OwnedParams::empty();
-    let ping = Request::new(methods::PING, &nothing);
-    let _ = timeout(FIRST_PING_TIMEOUT, connection.ask(&ping)).await;
+    // Over HTTP such questions come on the session's GET stream, which is open by now.
+    let is_duplex = matches!(connection.channel.link, Link::Duplex(_));
+    let begun = Instant::now();
+    if is_duplex {
+        // Servers take messages in order: what is asked because of the introduction comes before this answer.
+        ping(connection).await;
+    }
+    let round_trip = begun.elapsed();
+    // A server that has asked for roots before asks each client.
+    if facts.asks_for_roots.load(Ordering::Relaxed) && abilities.allow(methods::ROOTS_LIST, None) {
+        let is_asked = async {
+            while !inbound.has_asked_at_opening() && !connection.channel.closed.is_cancelled() {
+                sleep(ANSWER_POLL_INTERVAL).await;
+            }
+        };
+        let _ = timeout(FIRST_QUESTION_TIMEOUT, is_asked).await;
+    }
+    if !inbound.has_asked_at_opening() {
+        return;
+    }
     while inbound.is_asked_at_opening() && !connection.channel.closed.is_cancelled() {
         sleep(ANSWER_POLL_INTERVAL).await;
     }
+    if is_duplex {
+        ping(connection).await;
+    }
+    sleep((round_trip * SETTLE_FACTOR).clamp(MIN_SETTLE, MAX_SETTLE)).await;
+}
+
+async fn ping(connection: &Connection) {
+    let nothing = OwnedParams::empty();
+    let _ = timeout(FIRST_PING_TIMEOUT, connection.ask(&Request::new(methods::PING, &nothing))).await;
 }
 
 /// True if `error` shows that a modern server does not speak the legacy era.
@@ -129,7 +162,7 @@ pub(crate) fn refuses_era(error: &LinkError) -> bool {
         | LinkError::Closed { .. }
         | LinkError::Gone { .. }
         | LinkError::SessionInDoubt { .. }
-        | LinkError::SessionLost => true,
+        | LinkError::SessionLost(_) => true,
         _ => false,
     }
 }

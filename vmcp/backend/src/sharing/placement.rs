@@ -6,19 +6,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::value::RawValue;
 use vmcp_config::{Isolation, ProtocolEra};
 use vmcp_wire::era::Era;
-use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
+use vmcp_wire::handshake::client_capabilities::{AnswerableQuestions, ClientExtensions};
+use vmcp_wire::methods;
 
 use crate::connection::Connection;
 use crate::inbound::owner::Owner;
 use crate::policy::facts::Facts;
-use crate::request::{Principal, Request, SessionId};
+use crate::request::{ClientInstance, Principal, Request, SessionId};
+use crate::transport::Link;
 
 /// The clients that own a connection together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum OwnerKey {
     /// One client's session.
     Session(SessionId),
-    /// The clients of a principal that can be asked the same.
+    /// The clients of a principal that can be asked the same, or one of them.
     Principal { principal: Principal, program: u64, abilities: AnswerableQuestions },
     /// One call of a client without a session.
     Call(u64),
@@ -30,6 +32,8 @@ pub(crate) struct Placement {
     pub(crate) key: OwnerKey,
     pub(crate) owner: Owner,
     pub(crate) principal: Principal,
+    /// The one client that uses the connection, where a number tells it from others.
+    pub(crate) instance: ClientInstance,
     /// The era in which the connection is opened.
     pub(crate) era: Era,
     /// The connection is opened in the client's name; else clients with different names use it.
@@ -53,7 +57,7 @@ impl Placements {
             // State of one client must not answer another.
             Some(Isolation::Shared) if apart => Isolation::Principal,
             Some(isolation) if follows || main.can_be_isolated() => isolation,
-            None if follows || main.keeps_state() => Isolation::Session,
+            None if follows || main.keeps_state() || mixes_logs(main, request) => Isolation::Session,
             _ => Isolation::Shared,
         };
         // Most calls end here; what follows parses the client's capabilities.
@@ -65,11 +69,15 @@ impl Placements {
         let of_principal = |program: u64| {
             (OwnerKey::Principal { principal, program, abilities }, Owner::Principal(abilities))
         };
+        let instance = request.client.instance;
         let (key, owner) = match (isolation, request.session) {
             (Isolation::Session, Some(session)) => {
                 (OwnerKey::Session(session), Owner::Session(session, abilities))
             }
-            (Isolation::Session, None) if facts.spec.isolation.is_some() => {
+            // A call that several clients could have made shares nothing.
+            (Isolation::Session, None)
+                if facts.spec.isolation.is_some() || instance == ClientInstance::Unknown =>
+            {
                 let call = self.calls.fetch_add(1, Ordering::Relaxed);
                 (OwnerKey::Call(call), Owner::Principal(abilities))
             }
@@ -77,13 +85,14 @@ impl Placements {
             (Isolation::Principal | Isolation::Shared, _) => of_principal(0),
         };
         let era = if follows { Era::Legacy } else { main.server.era() };
-        Some(Placement { key, owner, principal, era, named: isolation == Isolation::Session })
+        Some(Placement { key, owner, principal, instance, era, named: isolation == Isolation::Session })
     }
 
-    /// Digest of the client's name and version: the best that tells clients of a principal apart when they
-    /// have no session.
+    /// Digest of the client's name, version and number, which tell clients of a principal apart that have no
+    /// session.
     fn program(&self, request: &Request<'_>) -> u64 {
-        self.digests.hash_one(request.client.info.as_deref().map(RawValue::get))
+        let client = &request.client;
+        self.digests.hash_one((client.info.as_deref().map(RawValue::get), client.instance))
     }
 }
 
@@ -94,6 +103,18 @@ fn follows_era(facts: &Facts, main: &Connection, request: &Request<'_>) -> bool 
         && request.session.is_some()
         && main.server.era() == Era::Modern
         && !main.refuses_legacy()
+}
+
+/// True if log messages of the request could not be told from those of others on the main connection: a
+/// modern program names no request in them. Tasks stay where other requests find them.
+fn mixes_logs(main: &Connection, request: &Request<'_>) -> bool {
+    let is_modern_program = main.server.era() == Era::Modern && matches!(main.channel.link, Link::Duplex(_));
+    let wants_logs = request.session.is_some() || request.client.log_level.is_some();
+    is_modern_program
+        && main.server.logs
+        && wants_logs
+        && methods::may_require_input(request.method)
+        && !ClientExtensions::read(request.client.capabilities.as_deref()).has_tasks()
 }
 
 /// True for a request of vmcp's own, which no client's connection serves.

@@ -38,6 +38,8 @@ pub(crate) struct UpstreamSession {
 struct Usage {
     /// Leases that are out.
     calls: usize,
+    /// Leases so far.
+    served: u64,
     /// End of the last lease, or creation.
     last_used: Instant,
 }
@@ -103,7 +105,7 @@ impl UpstreamSession {
             placement,
             connection: ArcSwapOption::empty(),
             opening: tokio::sync::Mutex::default(),
-            usage: Mutex::new(Usage { calls: 0, last_used: Instant::now() }),
+            usage: Mutex::new(Usage { calls: 0, served: 0, last_used: Instant::now() }),
             stream: SessionStream::default(),
             relisting: SessionRelisting::default(),
             ended: AtomicBool::new(false),
@@ -113,7 +115,10 @@ impl UpstreamSession {
     /// Takes a lease. The caller holds the lock of the pool, so that the reaper cannot see the session idle
     /// in between.
     pub(crate) fn lease(self: &Arc<Self>) -> SessionLease {
-        self.usage.lock().calls += 1;
+        let mut usage = self.usage.lock();
+        usage.calls += 1;
+        usage.served += 1;
+        drop(usage);
         SessionLease { session: Arc::clone(self), ends_in: None, route: None }
     }
 
@@ -126,6 +131,11 @@ impl UpstreamSession {
     pub(crate) fn idle_since(&self) -> Option<Instant> {
         let usage = self.usage.lock();
         (usage.calls == 0).then_some(usage.last_used)
+    }
+
+    /// Number of leases so far.
+    pub(crate) fn calls_served(&self) -> u64 {
+        self.usage.lock().served
     }
 
     /// Marks the session as ended and takes its connection, which the caller closes.

@@ -8,16 +8,17 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
 use vmcp_config::Transport;
+use vmcp_wire::era::Era;
 use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::{methods, rpc};
 
@@ -25,21 +26,16 @@ use crate::connection::Connection;
 use crate::inbound::RouteGuard;
 use crate::inbound::call_listener::CallListener;
 use crate::policy::facts::Facts;
-use crate::request::{Event, Principal, Request, RpcOutcome, SessionId};
+use crate::request::{ClientInstance, Event, OWN_SESSION, Principal, Request, RpcOutcome, SessionId};
 use crate::sharing::opening;
 use crate::sharing::placement::{OwnerKey, Placement, Placements};
 use crate::sharing::session::{SessionLease, UpstreamSession};
 use crate::sharing::session_listings::{ChangedLists, SessionListing, SessionListings};
 use crate::sharing::session_subscriptions::{self, SessionSubscriptions};
+use crate::sharing::sole_program::{SecondProcess, SoleProgram};
 use crate::sharing::warm_processes::WarmProcesses;
 use crate::transport::LinkError;
 
-/// Bounds of the pause between two runs of the reaper, which is a quarter of `session_idle`.
-const MIN_REAP_INTERVAL: Duration = Duration::from_millis(50);
-const MAX_REAP_INTERVAL: Duration = Duration::from_mins(1);
-/// Divisor of `session_idle`: an idle session's GET stream is closed after `session_idle /
-/// STREAM_IDLE_DIVISOR`; the session itself lives on.
-const STREAM_IDLE_DIVISOR: u32 = 30;
 /// Time a call waits for the GET stream to open, on which the server may ask its questions; then the call,
 /// and each later one of the session, goes on without.
 const STREAM_OPEN_TIMEOUT: Duration = Duration::from_millis(500);
@@ -58,17 +54,19 @@ const MAX_EVENT_STREAMS: usize = 1000;
 /// Upstream sessions of one backend, by the clients that use them.
 #[derive(Debug)]
 pub(crate) struct SessionPool {
-    facts: Arc<Facts>,
+    pub(super) facts: Arc<Facts>,
     placements: Placements,
-    sessions: Mutex<HashMap<OwnerKey, Arc<UpstreamSession>>>,
+    pub(super) sessions: Mutex<HashMap<OwnerKey, Arc<UpstreamSession>>>,
     /// Server-push streams that are open in this process, counted by client session.
     listening: Mutex<HashMap<SessionId, usize>>,
     /// The reaper runs: it is started with the first session.
-    reaping: AtomicBool,
+    pub(super) reaping: AtomicBool,
     subscriptions: SessionSubscriptions,
     /// Definitions that client sessions have for themselves.
     pub(crate) listings: SessionListings,
-    warm: WarmProcesses,
+    pub(super) warm: WarmProcesses,
+    /// Knowledge about a program that may run only once.
+    pub(super) sole: SoleProgram,
 }
 
 impl SessionPool {
@@ -83,13 +81,16 @@ impl SessionPool {
             subscriptions: SessionSubscriptions::default(),
             listings,
             warm: WarmProcesses::default(),
+            sole: SoleProgram::default(),
         }
     }
 
     /// True if the client session has a connection of its own, or will have one with its next call.
-    pub(crate) fn owns(&self, main: &Connection, request: &Request<'_>) -> bool {
+    pub(crate) fn owns(&self, main: &Arc<Connection>, request: &Request<'_>) -> bool {
         let placement = self.placements.of(&self.facts, main, request);
-        placement.is_some_and(|placement| matches!(placement.key, OwnerKey::Session(_)))
+        placement.is_some_and(|placement| {
+            matches!(placement.key, OwnerKey::Session(_)) && !self.sole.serves(main, placement.key)
+        })
     }
 
     /// Records that a session has subscribed on its own connection, and listens there.
@@ -103,6 +104,11 @@ impl SessionPool {
     /// True if the session has subscribed to the resource on its own connection.
     pub(crate) fn has_subscription(&self, session: SessionId, uri: &str) -> bool {
         self.subscriptions.of(session).iter().any(|own| **own == *uri)
+    }
+
+    /// True if the session has subscribed to anything on its own connection.
+    pub(crate) fn has_subscriptions(&self, session: SessionId) -> bool {
+        self.subscriptions.has(session)
     }
 
     /// Takes a subscription back, which the server is told in the background; false if the session has none.
@@ -132,7 +138,7 @@ impl SessionPool {
                 let settings = self.facts.settings();
                 settings.downstream.deliver(
                     &self.facts.spec.name,
-                    Some(session),
+                    Some(session).filter(|session| *session != OWN_SESSION),
                     Event::Notification(message),
                 );
             }
@@ -148,6 +154,9 @@ impl SessionPool {
         listener: &Arc<CallListener>,
     ) -> Result<Option<(SessionLease, Arc<Connection>)>, LinkError> {
         let Some(placement) = self.placements.of(&self.facts, main, request) else { return Ok(None) };
+        if self.sole.serves(main, placement.key) {
+            return Ok(None);
+        }
         let lease = self.take(placement)?;
         if let Some(connection) = lease.session().live() {
             if lease.session().stream.is_closed_idle() {
@@ -155,6 +164,17 @@ impl SessionPool {
             }
             return Ok(Some((lease, connection)));
         }
+        if Box::pin(self.sole.take_over(&self.facts, main, placement.key)).await {
+            self.forget(placement.key);
+            return Ok(None);
+        }
+        let opened = Box::pin(self.open_leased(main, placement, lease, listener)).await?;
+        if opened.is_some() || placement.era == main.server.era() || !main.refuses_legacy() {
+            return Ok(opened);
+        }
+        // The server turned out to speak the modern era only: the call has another place.
+        let Some(placement) = self.placements.of(&self.facts, main, request) else { return Ok(None) };
+        let lease = self.take(placement)?;
         Box::pin(self.open_leased(main, placement, lease, listener)).await
     }
 
@@ -175,7 +195,7 @@ impl SessionPool {
         match opened.unwrap_or(Err(LinkError::Stopped)) {
             Ok((connection, route)) => {
                 if route.is_some() {
-                    opening::answer_first(&connection).await;
+                    opening::answer_first(&self.facts, &connection).await;
                 }
                 lease.route = route;
                 Ok(Some((lease, connection)))
@@ -183,6 +203,11 @@ impl SessionPool {
             Err(error) if main.server.era() != placement.era && opening::refuses_era(&error) => {
                 tracing::debug!(error = error.detail(), "the server speaks the modern era only");
                 main.set_refuses_legacy();
+                self.forget(placement.key);
+                Ok(None)
+            }
+            Err(error) if self.sole.classify(&self.facts, main, &error) != SecondProcess::Unclear => {
+                self.sole.share(&error);
                 self.forget(placement.key);
                 Ok(None)
             }
@@ -201,8 +226,15 @@ impl SessionPool {
         if let Some(connection) = session.live() {
             return Ok((connection, None));
         }
-        let (connection, route) =
-            opening::open(&self.facts, &main, session.placement, &listener, &self.warm).await?;
+        let opened = opening::open(&self.facts, &main, session.placement, &listener, &self.warm).await;
+        let (connection, route) = match opened {
+            // Once may be an accident.
+            Err(error) if self.sole.classify(&self.facts, &main, &error) == SecondProcess::EndedAtOnce => {
+                opening::open(&self.facts, &main, session.placement, &listener, &self.warm).await?
+            }
+            opened => opened?,
+        };
+        self.sole.ran_twice();
         self.start_warm();
         let connection = Arc::new(connection);
         session.connection.store(Some(Arc::clone(&connection)));
@@ -302,43 +334,7 @@ impl SessionPool {
         spec.max_sessions.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(by_transport).max(1)
     }
 
-    fn start_reaper(self: &Arc<Self>) {
-        if self.reaping.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        let idle = self.facts.settings().session_idle;
-        let (stop, pool) = (self.facts.stop.clone(), Arc::clone(self));
-        let reap = async move {
-            loop {
-                sleep((idle / 4).clamp(MIN_REAP_INTERVAL, MAX_REAP_INTERVAL)).await;
-                pool.end_idle(idle);
-                pool.warm.end_unneeded(Instant::now());
-            }
-        };
-        tokio::spawn(stop.run_until_cancelled_owned(reap).in_current_span());
-    }
-
-    /// Ends sessions idle for `idle`, and closes the streams of those idle for a part of it. A session whose
-    /// client listens is not idle: the server may have something to say.
-    fn end_idle(&self, idle: Duration) {
-        let mut sessions = self.sessions.lock();
-        let unused = |session: &UpstreamSession, time| {
-            session.idle_since().is_some_and(|since| since.elapsed() >= time) && !self.is_listening(session)
-        };
-        let ended: Vec<_> = sessions.extract_if(|_, session| unused(session, idle)).collect();
-        for session in sessions.values() {
-            if unused(session, idle / STREAM_IDLE_DIVISOR) {
-                session.stream.close_idle();
-            }
-        }
-        drop(sessions);
-        for (_, session) in ended {
-            session.end();
-            self.drop_listing(&session);
-        }
-    }
-
-    fn is_listening(&self, session: &UpstreamSession) -> bool {
+    pub(super) fn is_listening(&self, session: &UpstreamSession) -> bool {
         let session = session.placement.owner.session();
         session.is_some_and(|session| self.listening.lock().contains_key(&session))
     }
@@ -361,6 +357,22 @@ impl SessionPool {
     pub(crate) fn end(&self, session: SessionId) {
         self.subscriptions.end(session);
         self.forget(OwnerKey::Session(session));
+        if let Some(main) = self.sole.release(OwnerKey::Session(session)) {
+            main.channel.closed.cancel();
+        }
+    }
+
+    /// Ends the upstream sessions of a client without a session that has gone.
+    pub(crate) fn end_instance(&self, number: u64) {
+        let instance = ClientInstance::Number(number);
+        let of_client = |session: &UpstreamSession| session.placement.instance == instance;
+        let mut sessions = self.sessions.lock();
+        let ended: Vec<_> =
+            sessions.extract_if(|_, session| of_client(session) && session.idle_since().is_some()).collect();
+        drop(sessions);
+        for (_, session) in &ended {
+            session.end();
+        }
     }
 
     /// Ends the upstream session of `key`.
@@ -379,7 +391,7 @@ impl SessionPool {
     }
 
     /// Forgets the definitions of a connection that has ended or was opened again, and tells its client.
-    fn drop_listing(&self, session: &UpstreamSession) {
+    pub(super) fn drop_listing(&self, session: &UpstreamSession) {
         if let Some(session) = session.placement.owner.session() {
             self.announce(session, self.listings.remove(session));
         }
@@ -454,7 +466,9 @@ impl SessionPool {
 
     /// Tells the server that the client's roots have changed, if the client has a session there.
     pub(crate) fn roots_changed(&self, session: SessionId) {
-        if let (Some(connection), Ok(runtime)) = (self.live_of_client(session), Handle::try_current()) {
+        let connection = self.live_of_client(session);
+        let connection = connection.filter(|connection| connection.server.era() == Era::Legacy);
+        if let (Some(connection), Ok(runtime)) = (connection, Handle::try_current()) {
             let message = Bytes::from(rpc::notification(methods::ROOTS_CHANGED, None));
             runtime.spawn(async move { connection.channel.link.notify(message).await });
         }

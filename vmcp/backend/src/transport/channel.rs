@@ -90,7 +90,7 @@ impl Channel {
         let session = listener.and_then(|listener| listener.session);
         let listener = listener.filter(heard).map(Arc::clone);
         let token = token.and_then(|token| RawValue::from_string(token.to_owned()).ok());
-        let route = listener.map(|listener| self.inbound.route(id, token, listener, revision.era()));
+        let route = listener.map(|listener| self.inbound.route(id, token, listener));
         let mut outcome = self.link.exchange(PreparedRequest { id, message, request, revision }).await?;
         if let RpcOutcome::Arriving(arriving) = &mut outcome {
             arriving.keep(route);

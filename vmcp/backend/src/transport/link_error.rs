@@ -7,10 +7,11 @@ use http::header::WWW_AUTHENTICATE;
 use http::{HeaderMap, StatusCode};
 use serde_json::value::RawValue;
 use thiserror::Error;
+use vmcp_wire::payload::Payload;
 
 use crate::policy::breaker::Verdict;
 use crate::policy::byte_budget::ByteBudgetExhausted;
-use crate::request::{CallError, CredentialError, Detail, Transmission};
+use crate::request::{CallError, CredentialError, Detail, RpcOutcome, Transmission};
 use crate::transport::http::SessionDoubt;
 
 pub(crate) use self::http_refusal::{HttpRefusal, telling};
@@ -32,9 +33,10 @@ pub(crate) enum LinkError {
     #[error("the connection has ended")]
     Gone { detail: String },
     /// The server does not know the session, or the era, any more, as a probe has confirmed; nothing was
-    /// executed.
+    /// executed. The answer is for a caller whose next session ends alike: then the server refuses every
+    /// request in these words.
     #[error("the session has ended")]
-    SessionLost,
+    SessionLost(Option<Box<RefusedAnswer>>),
     /// The server answered with this status, as it would for a session that it does not know; so may a proxy
     /// that dislikes the request, or a tool.
     #[error("HTTP status {}", status.as_u16())]
@@ -93,6 +95,14 @@ pub(crate) enum LinkError {
     Stopped,
 }
 
+/// The answer to a request of a session that the server does not know.
+#[derive(Clone, Debug)]
+pub(crate) enum RefusedAnswer {
+    /// An error of JSON-RPC.
+    Error(Payload),
+    Failure(LinkError),
+}
+
 /// Most bytes of scopes that are shown; longer ones are left out.
 const MAX_SCOPE_BYTES: usize = 512;
 
@@ -119,13 +129,22 @@ impl LinkError {
         Self::Refused { status, scopes, sign_in, said }
     }
 
+    /// Makes the error of a lost session from what the server answered.
+    pub(crate) fn session_lost(answer: Result<RpcOutcome, Self>) -> Self {
+        Self::SessionLost(match answer {
+            Ok(RpcOutcome::Error(error)) => Some(Box::new(RefusedAnswer::Error(error))),
+            Ok(RpcOutcome::Result(_) | RpcOutcome::Arriving(_)) => None,
+            Err(error) => Some(Box::new(RefusedAnswer::Failure(error))),
+        })
+    }
+
     /// Part of its way that the request made.
     pub(crate) fn transmission(&self) -> Transmission {
         match self {
             Self::Connect { .. }
             | Self::ConnectTimeout { .. }
             | Self::Gone { .. }
-            | Self::SessionLost
+            | Self::SessionLost(_)
             | Self::RefusedInDoubt { .. }
             | Self::Refused { .. }
             | Self::Credentials(_)
@@ -146,7 +165,7 @@ impl LinkError {
 
     /// True if the connection or the session has ended, so that the next request gets another.
     pub(crate) fn ends_connection(&self) -> bool {
-        matches!(self, Self::Connect { .. } | Self::Gone { .. } | Self::SessionLost | Self::Closed { .. })
+        matches!(self, Self::Connect { .. } | Self::Gone { .. } | Self::SessionLost(_) | Self::Closed { .. })
     }
 
     /// The error as the circuit breaker counts it. A backend that cannot be reached, dies, or says with a 5xx
@@ -164,7 +183,7 @@ impl LinkError {
             Self::Status(_)
             | Self::SessionInDoubt { .. }
             | Self::RefusedInDoubt { .. }
-            | Self::SessionLost
+            | Self::SessionLost(_)
             | Self::Refused { .. }
             | Self::Credentials(_)
             | Self::Protocol(_)

@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use vmcp_wire::envelope::{EnvelopeError, Message, Request};
+use vmcp_wire::lists::pages::{List, absent_result};
 use vmcp_wire::methods;
 use vmcp_wire::payload::{self, Key, LooseReply, ScannedKeys, Scanner};
 
@@ -52,9 +53,17 @@ pub(crate) struct Mux {
 
 #[derive(Debug, Default)]
 struct PendingAnswers {
-    waiting: HashMap<u64, oneshot::Sender<Result<RpcOutcome, LinkError>>>,
+    waiting: HashMap<u64, Waiting>,
     /// Reason of the end, set once; a stream that has ended takes no requests.
     ended: Option<String>,
+}
+
+/// A request that waits for its answer.
+#[derive(Debug)]
+struct Waiting {
+    answer: oneshot::Sender<Result<RpcOutcome, LinkError>>,
+    /// The request asks for a list: a result of `null` or `[]` is an empty one.
+    is_list: bool,
 }
 
 impl Mux {
@@ -88,7 +97,8 @@ impl Mux {
             if let Some(detail) = &pending.ended {
                 return Err(LinkError::Gone { detail: detail.clone() });
             }
-            pending.waiting.insert(request.id, answer);
+            let is_list = List::of_method(request.request.method).is_some();
+            pending.waiting.insert(request.id, Waiting { answer, is_list });
         }
         let _ticket = CancelOnDrop { mux: self, id: request.id, method: request.request.method };
         let outbox = QueuedMessage { id: Some(request.id), message: request.message };
@@ -170,6 +180,9 @@ impl Mux {
         let LooseReply { id, reply } = payload::loose_reply(bytes)?;
         if let Some(reply) = reply {
             self.settle(id?, reply.into());
+        } else if let Some(absent) = absent_result(bytes, &id?.to_string()).filter(|_| self.asks_for_list(id))
+        {
+            self.settle(id?, RpcOutcome::result(absent));
         } else {
             let said = ServerWords::new(bytes, &Secrets::new(self.inbound.secrets.load_full()));
             self.fail(id?, LinkError::Unreadable { reason: "the answer has no object as its result", said });
@@ -201,7 +214,7 @@ impl Mux {
     /// Fails one request: its message could not be sent.
     pub(crate) fn fail(&self, id: u64, error: LinkError) {
         if let Some(waiting) = self.pending.lock().waiting.remove(&id) {
-            let _ = waiting.send(Err(error));
+            let _ = waiting.answer.send(Err(error));
         }
     }
 
@@ -252,11 +265,16 @@ impl Mux {
         }
     }
 
+    /// True if the request under way asks for a list.
+    fn asks_for_list(&self, id: Option<u64>) -> bool {
+        id.is_some_and(|id| self.pending.lock().waiting.get(&id).is_some_and(|waiting| waiting.is_list))
+    }
+
     fn settle(&self, id: u64, outcome: RpcOutcome) {
         let waiting = self.pending.lock().waiting.remove(&id);
         match waiting {
             Some(waiting) => {
-                let _ = waiting.send(Ok(outcome));
+                let _ = waiting.answer.send(Ok(outcome));
             }
             None => Self::ignore_answer(&id.to_string()),
         }

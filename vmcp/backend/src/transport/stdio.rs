@@ -3,6 +3,7 @@
 
 mod framing;
 mod last_words;
+mod listening_ports;
 pub(crate) mod orphan_guard;
 mod program_activity;
 mod standard_error;

@@ -27,6 +27,8 @@ pub(super) enum ListFailure {
     Silent(Option<Duration>),
     /// Page follows page.
     Endless,
+    /// The server ended over the list twice: it is not asked for now.
+    Deadly,
 }
 
 impl ListFailure {
@@ -46,7 +48,7 @@ impl ListFailure {
     /// False if asking again soon is useless.
     pub(super) fn may_pass(&self, list: List) -> bool {
         match self {
-            Self::Endless => false,
+            Self::Endless | Self::Deadly => false,
             // The path, the method or the kind of request does not exist.
             Self::Link(LinkError::Status(refusal)) if matches!(refusal.status.as_u16(), 404 | 405 | 501) => {
                 list == List::Tools
@@ -78,6 +80,9 @@ impl fmt::Display for ListFailure {
             Self::Silent(Some(time)) => write!(f, "no answer within {} seconds", time.as_secs_f64()),
             Self::Silent(None) => f.write_str("no answer yet"),
             Self::Endless => f.write_str("the list has no end"),
+            Self::Deadly => {
+                f.write_str("the server ends when it is asked for the list, which is left out for an hour")
+            }
         }
     }
 }

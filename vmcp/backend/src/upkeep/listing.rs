@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future;
 use parking_lot::Mutex;
@@ -17,6 +17,7 @@ use vmcp_wire::lists::{pages::List, pages::Page};
 use vmcp_wire::owned::OwnedParams;
 
 use crate::connection::Connection;
+use crate::policy::list_crashes::{ListCaution, ListCrashes};
 use crate::request::{Request, RpcOutcome};
 use crate::transport::LinkError;
 use crate::upkeep::list_failure::ListFailure;
@@ -31,6 +32,7 @@ pub(crate) struct ListingRound<'a> {
     connection: &'a Connection,
     /// Definitions of before: a list that cannot be read keeps them.
     previous: Option<&'a Discovered>,
+    crashes: &'a ListCrashes,
     /// Time for all pages of one list.
     patience: Duration,
     /// Bytes that all lists together may still have.
@@ -65,9 +67,10 @@ impl<'a> ListingRound<'a> {
         connection: &'a Connection,
         previous: Option<&'a Discovered>,
         patience: Duration,
+        crashes: &'a ListCrashes,
     ) -> Self {
         let bytes_left = AtomicUsize::new(MAX_TOTAL_BYTES);
-        Self { connection, previous, patience, bytes_left, lists: Default::default() }
+        Self { connection, previous, crashes, patience, bytes_left, lists: Default::default() }
     }
 
     /// Reads the list of tools. A server that declares no list at all is asked, too: some declare nothing.
@@ -87,16 +90,43 @@ impl<'a> ListingRound<'a> {
         Ok(())
     }
 
-    /// Reads the other lists, side by side. Fails if the connection has ended.
+    /// Reads the other lists, side by side, and then those alone over which the server may have ended. Fails if
+    /// the connection has ended.
     pub(crate) async fn others(&self) -> Result<(), LinkError> {
-        let others = List::ALL.into_iter().filter(|list| *list != List::Tools).map(async |list| {
-            if self.connection.server.declares(list.capability()) {
-                return self.read(list).await;
+        let mut suspects = Vec::new();
+        let mut others = Vec::new();
+        for list in List::ALL.into_iter().filter(|list| *list != List::Tools) {
+            if !self.connection.server.declares(list.capability()) {
+                self.list(list).lock().state = ListState::Read;
+                continue;
             }
-            self.list(list).lock().state = ListState::Read;
-            Ok(())
-        });
-        future::try_join_all(others).await.map(drop)
+            match self.crashes.caution(list, Instant::now()) {
+                ListCaution::None => others.push(list),
+                ListCaution::Suspect => suspects.push(list),
+                ListCaution::Deadly => self.list(list).lock().state = ListState::Failed(ListFailure::Deadly),
+            }
+        }
+        let read = future::try_join_all(others.iter().map(|list| self.read(*list))).await;
+        self.learn(&others, read.map(drop))?;
+        for list in suspects {
+            // Boxed: rare, and its state is not that of every listing.
+            let read = Box::pin(self.read(list)).await;
+            self.learn(&[list], read)?;
+        }
+        Ok(())
+    }
+
+    /// Records which of the `lists` the server was asked for when the connection ended.
+    fn learn(&self, lists: &[List], read: Result<(), LinkError>) -> Result<(), LinkError> {
+        for list in lists {
+            let is_awaited = matches!(self.list(*list).lock().state, ListState::Asked);
+            match &read {
+                Ok(()) => self.crashes.outlived(*list),
+                Err(_) if is_awaited => self.crashes.ended_over(*list, Instant::now()),
+                Err(_) => {}
+            }
+        }
+        read
     }
 
     /// Gives up the lists that have not come, which were asked for `after` ago.

@@ -84,6 +84,8 @@ struct NotificationStream {
     channel: Arc<Channel>,
     /// The lists whose changes the server announces.
     lists: Vec<String>,
+    /// The server takes subscriptions to resources; else a session of the legacy era may have them.
+    takes_subscriptions: bool,
     stream: Option<OpenStream>,
     /// Short streams in a row.
     failures: u32,
@@ -113,6 +115,7 @@ impl NotificationStream {
             shared: Arc::clone(shared),
             channel: Arc::clone(&connection.channel),
             lists: lists(&connection.server),
+            takes_subscriptions: connection.server.takes_subscriptions(),
             stream: None,
             failures: 0,
             gap: false,
@@ -179,6 +182,7 @@ impl NotificationStream {
     fn entries(&self) -> (u64, Vec<String>) {
         let (version, resources, tasks) = self.shared.subscriptions.filter();
         let mut entries = self.lists.clone();
+        let resources = resources.filter(|_| self.takes_subscriptions);
         entries.extend(resources.map(|uris| format!(r#""resourceSubscriptions":{uris}"#)));
         entries.extend(tasks.map(|ids| format!(r#""taskIds":{ids}"#)));
         (version, entries)

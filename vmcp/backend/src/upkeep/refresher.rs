@@ -92,7 +92,8 @@ async fn list(
     let begun = Instant::now();
     let outcome = |error| ListingOutcome { begun: Some(begun), error };
     let previous = shared.discovered.borrow().clone();
-    let round = ListingRound::new(connection, previous.as_deref(), settings.list_timeout);
+    let round =
+        ListingRound::new(connection, previous.as_deref(), settings.list_timeout, &shared.list_crashes);
     // A connection that has ended is replaced and listed: its listing is the outcome.
     round.tools().await?;
     let (of_tools, _) = round.failures();

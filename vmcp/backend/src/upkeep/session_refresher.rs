@@ -65,7 +65,8 @@ async fn relist(core: &BackendCore, session: SessionId, upstream: &UpstreamSessi
 async fn list(core: &BackendCore, connection: &Connection, session: SessionId, upstream: &UpstreamSession) {
     let shared = core.discovered.borrow().clone().unwrap_or_default();
     // Limited by the caller as a whole.
-    let round = ListingRound::new(connection, Some(&shared), core.facts.settings().list_timeout);
+    let round =
+        ListingRound::new(connection, Some(&shared), core.facts.settings().list_timeout, &core.list_crashes);
     let read = async {
         round.tools().await?;
         round.others().await

@@ -19,12 +19,12 @@ use crate::support::{
     wait_for_definitions,
 };
 
-const OTHER: SessionId = [8; 16];
-const ALL: &str = r#"{"elicitation":{},"roots":{}}"#;
+pub(crate) const OTHER: SessionId = [8; 16];
+pub(crate) const ALL: &str = r#"{"elicitation":{},"roots":{}}"#;
 
 /// A legacy program: `count` counts its calls; `ask` asks in the call; `late` asks and logs 0.2 s after it;
 /// `crash` exits.
-const STATEFUL: &str = r#"
+pub(crate) const STATEFUL: &str = r#"
     ask() { printf '{"jsonrpc":"2.0","id":"%s","method":"elicitation/create","params":{"message":"%s"}}\n' "$1" "$1"; }
     case $method in
       initialize) reply "$initialized"; declared=$line;;
@@ -46,20 +46,23 @@ const STATEFUL: &str = r#"
       *) case $line in *'"q1"'*) id=$waiting; reply "{\"answered\":$line}";; esac;;
     esac"#;
 
-struct Asker {
-    backend: Backend,
-    session: Option<SessionId>,
-    principal: Principal,
-    client: ClientFacts,
+pub(crate) struct Asker {
+    pub(crate) backend: Backend,
+    pub(crate) session: Option<SessionId>,
+    pub(crate) principal: Principal,
+    pub(crate) client: ClientFacts,
 }
 
 impl Asker {
-    fn new(backend: &Backend, session: Option<SessionId>) -> Self {
+    pub(crate) fn new(backend: &Backend, session: Option<SessionId>) -> Self {
         let principal = Principal::Address([10, 0, 0, 1].into());
         Self { backend: backend.clone(), session, principal, client: client(ALL) }
     }
 
-    fn start(&self, tool: &str) -> (tokio::task::JoinHandle<Result<String, String>>, EventReceiver) {
+    pub(crate) fn start(
+        &self,
+        tool: &str,
+    ) -> (tokio::task::JoinHandle<Result<String, String>>, EventReceiver) {
         let (events, receiver) = event_queue(16);
         let params = params_of(&format!(r#"{{"name":"{tool}"}}"#));
         let Self { backend, session, principal, client } = self;
@@ -74,22 +77,26 @@ impl Asker {
         (call, receiver)
     }
 
-    async fn call(&self, tool: &str) -> Result<String, String> {
+    pub(crate) async fn call(&self, tool: &str) -> Result<String, String> {
         self.start(tool).0.await.unwrap()
     }
 
-    async fn count(&self) -> String {
+    pub(crate) async fn count(&self) -> String {
         self.call("count").await.unwrap()
     }
 }
 
-async fn question(events: &mut EventReceiver) -> Question {
+pub(crate) async fn question(events: &mut EventReceiver) -> Question {
     let event = tokio::time::timeout(PATIENCE, events.recv()).await.expect("an event in time");
     let Some(Event::Question(question)) = event else { panic!("no question: {event:?}") };
     question
 }
 
-fn isolated(transport: Transport, isolation: Option<Isolation>, settings: BackendSettings) -> Backend {
+pub(crate) fn isolated(
+    transport: Transport,
+    isolation: Option<Isolation>,
+    settings: BackendSettings,
+) -> Backend {
     let spec = vmcp_config::Backend { isolation, ..spec("b", transport) };
     Backend::start(spec, settings, None)
 }
@@ -312,8 +319,15 @@ async fn an_idle_process_is_stopped() {
 
 /// A server of both eras, with session ids in the legacy one.
 async fn dual() -> Server {
-    let legacy = crate::support::scripts::stateful(|seen| match seen.http.as_str() {
-        "GET" => Reply::Status(405, String::new()),
+    dual_listening(|_| Reply::Status(405, String::new())).await
+}
+
+/// A server of both eras whose GET stream in the legacy one is `stream`.
+pub(crate) async fn dual_listening(
+    stream: impl Fn(&crate::support::server::Seen) -> Reply + Send + Sync + 'static,
+) -> Server {
+    let legacy = crate::support::scripts::stateful(move |seen| match seen.http.as_str() {
+        "GET" => stream(seen),
         _ => Reply::Json(seen.answer(r#"{"era":"legacy"}"#)),
     });
     let modern = modern(|seen| Reply::Json(seen.answer(r#"{"resultType":"complete","era":"modern"}"#)));

@@ -419,3 +419,41 @@ async fn a_timeout_says_the_last_words_of_the_program() {
         assert!(error.contains(words), "{error}");
     }
 }
+
+/// A legacy program with tools, prompts and resources; `resources` answers `resources/list`.
+fn listing(resources: &str) -> Transport {
+    let declared = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"prompts":{},"resources":{}},"serverInfo":{"name":"sh","version":"1"}}"#;
+    shell(&format!(
+        "case $method in initialize) reply '{declared}';; tools/list) reply \"$tools\";; \
+         prompts/list) reply '{{\"prompts\":[{{\"name\":\"p\"}}]}}';; resources/list) {resources};; \
+         resources/templates/list) reply null;; notifications/*) ;; *) refuse;; esac"
+    ))
+}
+
+#[tokio::test]
+async fn lists_that_are_null_are_absent_over_stdio_too() {
+    for absent in ["null", "[]", "{}"] {
+        let backend = Backend::start(spec("b", listing(&format!("reply '{absent}'"))), settings(), None);
+        let found = wait_for_definitions(&backend, |found| found.prompts.len() == 1).await;
+        assert_eq!((found.tools.len(), found.resources.len()), (1, 0));
+        assert!(found.faults.is_empty(), "{absent}: {:?}", found.faults);
+        backend.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_dies_over_one_list_keeps_the_others() {
+    let backend = Backend::start(spec("b", listing("exit 3")), settings(), None);
+    let found = wait_for_definitions(&backend, |found| {
+        found.faults.iter().any(|fault| fault.reason.contains("the server ends when it is asked"))
+    })
+    .await;
+    assert_eq!((found.tools.len(), found.prompts.len()), (1, 1));
+    let restarts = backend.status().restarts;
+    backend.relist().await.unwrap();
+    call(&backend, "{}").await.unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(backend.status().restarts, restarts, "it is not asked again");
+    assert_eq!(restarts, 2, "once beside other lists, once alone");
+    backend.stop().await;
+}

@@ -327,3 +327,33 @@ async fn clients_that_share_a_connection_without_a_session_have_no_cookies() {
     assert_eq!(with_cookies.count(), 0);
     backend.stop().await;
 }
+
+#[tokio::test]
+async fn a_server_that_refuses_every_call_alike_is_quoted() {
+    type Refuse = fn(&Seen) -> Reply;
+    let refusals: [Refuse; 2] = [
+        |_| Reply::Status(400, "the tenant is suspended".to_owned()),
+        |seen| {
+            let id = seen.body["id"].clone();
+            let error = serde_json::json!({"code": -32000, "message": "the tenant is suspended"});
+            Reply::Json(serde_json::json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string())
+        },
+    ];
+    for refuse in refusals {
+        let answers = stateful(|_| Reply::Status(405, String::new()));
+        let server = Server::start(move |seen| match seen.method() {
+            "tools/call" | "ping" => refuse(seen),
+            _ => answers(seen),
+        })
+        .await;
+        let backend = Backend::start(spec("b", server.transport()), settings(), None);
+        for _ in 0..2 {
+            let said = match call_as(&backend, Some(SESSION), client("{}")).await {
+                Ok(response) => format!("{:?}", response.outcome),
+                Err(error) => format!("{error:?}"),
+            };
+            assert!(said.contains("the tenant is suspended"), "{said}");
+        }
+        backend.stop().await;
+    }
+}

@@ -85,3 +85,27 @@ async fn a_notification_that_the_server_does_not_accept_holds_up_no_call() {
     assert_eq!(server.asked("notifications/cancelled").len(), 1, "one after the other");
     backend.stop().await;
 }
+
+#[tokio::test]
+async fn a_stream_sends_the_cookies_of_its_balancer() {
+    let answers = script("/messages");
+    let server = Server::start(move |seen| match answers(seen) {
+        Reply::Status(202, _) if seen.method() == "initialize" => {
+            Reply::With(&[("set-cookie", "AWSALB=r1; Path=/")], String::new())
+        }
+        other => other,
+    })
+    .await;
+    let backend = Backend::start(spec("b", transport(&server)), settings(), None);
+    for _ in 0..2 {
+        result(&call(&backend, "echo").await.unwrap());
+    }
+    for seen in server.asked("tools/call").into_iter().chain(server.asked("tools/list")) {
+        assert_eq!(seen.header("cookie"), Some("AWSALB=r1"), "{}", seen.method());
+    }
+    assert!(
+        server.asked("initialize").iter().all(|seen| seen.header("cookie").is_none()),
+        "no other stream's"
+    );
+    backend.stop().await;
+}

@@ -363,3 +363,54 @@ async fn a_legacy_client_of_a_server_of_both_eras_has_what_that_era_offers() {
     assert!(known.legacy_capabilities.as_ref().unwrap().get().contains("logging"));
     backend.stop().await;
 }
+
+#[tokio::test]
+async fn the_first_legacy_client_is_told_what_a_server_of_both_eras_offers_to_it() {
+    let server = crate::isolation::dual_listening(|_| Reply::Status(405, String::new())).await;
+    let backend = Backend::start(spec("b", server.transport()), settings(), None);
+    crate::support::wait_for_definitions(&backend, |found| found.tools.len() == 1).await;
+    backend.learn_legacy_capabilities().expect("something to learn").await;
+    let known = backend.discovered().borrow().clone().unwrap();
+    assert!(known.legacy_capabilities.as_ref().unwrap().get().contains("logging"));
+    assert!(backend.learn_legacy_capabilities().is_none(), "it is asked once");
+    assert_eq!(backend.status().sessions, 0);
+    backend.stop().await;
+
+    let server = Server::start(crate::support::scripts::modern(|seen| Reply::Json(seen.error(-32601)))).await;
+    let backend = Backend::start(spec("b", server.transport()), settings(), None);
+    crate::support::wait_for_definitions(&backend, |found| found.tools.len() == 1).await;
+    backend.learn_legacy_capabilities().expect("perhaps something to learn").await;
+    assert!(backend.learn_legacy_capabilities().is_none(), "it is of one era");
+    assert_eq!(server.asked("initialize").len(), 1);
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_takes_subscriptions_in_the_legacy_era_alone_takes_them_of_modern_clients() {
+    let (announce, stream) = mpsc::unbounded_channel();
+    let stream = Mutex::new(Some(stream));
+    let server = crate::isolation::dual_listening(move |_| match stream.lock().unwrap().take() {
+        Some(stream) => Reply::Live(": open\n\n".to_owned(), stream),
+        None => Reply::Status(405, String::new()),
+    })
+    .await;
+    let mailbox = Mailbox::default();
+    let settings = BackendSettings { session_idle: Duration::from_millis(300), ..listening(&mailbox) };
+    let backend = Backend::start(spec("b", server.transport()), settings, None);
+    for uri in ["r:1", "r:1", "r:2"] {
+        let outcome = subscribe(&backend, uri).await;
+        assert!(matches!(outcome, Ok(RpcOutcome::Result(_))), "{outcome:?}");
+    }
+    // The session lasts for as long as a client listens, and its messages are for all of them.
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    announce.send(event(&updated("r:1"))).unwrap();
+    let message = eventually("the update", || mailbox.all().pop()).await;
+    assert_eq!(message, (None, updated("r:1")));
+    for uri in ["r:2", "r:1", "r:1"] {
+        backend.unsubscribe(uri, None);
+    }
+    eventually("the end", || (told(&server).len() == 4).then_some(())).await;
+    assert_eq!(server.asked("initialize").len(), 1);
+    eventually("the end of the session", || (backend.status().sessions == 0).then_some(())).await;
+    backend.stop().await;
+}

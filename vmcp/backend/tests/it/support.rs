@@ -66,7 +66,12 @@ pub(crate) fn raw(json: &str) -> Box<RawValue> {
 /// Facts of a client that declares `capabilities`.
 pub(crate) fn client(capabilities: &str) -> ClientFacts {
     let info = raw(r#"{"name":"the-client","version":"7"}"#);
-    ClientFacts { info: Some(info.into()), capabilities: Some(raw(capabilities).into()), log_level: None }
+    ClientFacts {
+        info: Some(info.into()),
+        capabilities: Some(raw(capabilities).into()),
+        log_level: None,
+        ..ClientFacts::default()
+    }
 }
 
 /// The client that everything below comes from, unless it says otherwise.

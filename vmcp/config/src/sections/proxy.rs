@@ -26,7 +26,7 @@ pub struct Proxy {
     /// Connects a backend whose definitions are cached on first use, or some seconds after the start; every
     /// other backend is connected at start.
     pub lazy_connect: bool,
-    /// Time after a start for which lists wait for backends that are starting.
+    /// Longest time after a start for which lists, searches and calls wait for backends that are starting.
     pub first_list_wait: Duration,
     /// Time limit of one connection attempt.
     pub connection_timeout: Duration,
@@ -52,8 +52,9 @@ pub struct RawProxy {
     /// to list them again. Backends without a cached listing are always connected at start. `false`: connect
     /// all at start.
     pub lazy_connect: bool,
-    /// Time after a start for which lists wait for backends that are starting, so that a client that lists
-    /// once sees them. `0s`: lists wait for nothing.
+    /// Longest time after a start for which lists, searches and calls of unknown tools wait for backends that
+    /// are starting, so that a client that lists once sees them. A URL gets twice the time of the slowest URL
+    /// that answered, a program all of it. `0s`: requests wait for nothing.
     #[schemars(extend("x-range" = duration::words(&FIRST_LIST_WAIT)))]
     pub first_list_wait: RawDuration,
     /// Names of backends to connect at start in spite of `lazyConnect`. In `vmcp.yaml`, a name that is not in

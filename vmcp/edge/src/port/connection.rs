@@ -32,7 +32,7 @@ use super::socket::{ClientSocket, ClientStream};
 use super::tls::{Accepted, TlsPort};
 use super::wake_gate::poll_when_woken;
 use crate::transport::http::activity::Activity;
-use crate::transport::http::exchange::{Arrival, Response, Service};
+use crate::transport::http::exchange::{Arrival, ConnectionId, Response, Service};
 use vmcp_engine::engine::Engine;
 
 /// Bytes of a request's headers; hyper also takes at most 100 fields. Larger ones get HTTP 431. A sealed
@@ -98,6 +98,7 @@ impl<S: Service<Arrival> + Clone> ConnectionServer<S> {
             stack: self.stack.clone(),
             engine: self.engine.clone(),
             from: from.ip(),
+            connection: ConnectionId::next(),
             certificate: None,
         };
         // Three bytes tell the versions apart: HTTP/2 begins with "PRI".
@@ -284,6 +285,7 @@ struct RequestContext<S> {
     stack: S,
     engine: Engine,
     from: IpAddr,
+    connection: ConnectionId,
     certificate: Option<Arc<ClientCertificate>>,
 }
 
@@ -296,14 +298,14 @@ impl<S: Service<Arrival> + Clone> RequestContext<S> {
     + use<S> {
         service_fn(move |request: Request<Incoming>| {
             let (stack, snapshot, from) = (self.stack.clone(), self.engine.snapshot(), self.from);
-            let certificate = self.certificate.clone();
+            let (connection, certificate) = (self.connection, self.certificate.clone());
             let (reading, answering, activity) = (activity.begin(), activity.begin(), activity.clone());
             async move {
                 let (mut head, body) = request.into_parts();
                 if let Some(certificate) = certificate {
                     head.extensions.insert(certificate);
                 }
-                let arrival = Arrival { head: Box::new(head), body, reading, from, snapshot };
+                let arrival = Arrival { head: Box::new(head), body, reading, from, connection, snapshot };
                 let mut response = poll_when_woken(pin!(stack.call(arrival))).await;
                 response.body_mut().end(answering);
                 if activity.closes_after_answer() {

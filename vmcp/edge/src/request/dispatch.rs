@@ -22,7 +22,7 @@ use super::arriving_response::ArrivingResponse;
 use super::edge::Edge;
 use super::encoded_response::EncodedResponse;
 use super::relayed_state::{RelayedState, binding};
-use super::{handshake, lists, log_level};
+use super::{first_start, handshake, lists, log_level};
 use crate::push::subscriptions;
 use crate::session::peer::Peer;
 use crate::session::random::{now, random};
@@ -76,13 +76,23 @@ impl Dispatch<'_> {
 
     /// Answers any request except `initialize` and `subscriptions/listen`, which their transports handle.
     async fn handle(self, caller: &Caller, continues: Option<RelayedState>) -> EncodedResponse {
-        let Self { edge, snapshot, peer, request } = self;
-        let (method, params) = (request.method(), request.params());
+        let Self { edge, peer, request, .. } = self;
+        let method = request.method();
         if !methods::exists(method, peer.era) {
             return self.refuse(&RpcError::method_not_found(method));
         }
+        match first_start::newer_snapshot(edge, peer, request).await {
+            Some(fresh) => Dispatch { snapshot: &fresh, ..self }.answer(caller, continues).await,
+            None => self.answer(caller, continues).await,
+        }
+    }
+
+    /// Answers a request whose method exists, by the snapshot of this dispatch.
+    async fn answer(self, caller: &Caller, continues: Option<RelayedState>) -> EncodedResponse {
+        let Self { edge, snapshot, peer, request } = self;
+        let (method, params) = (request.method(), request.params());
         if let Some(list) = List::of_method(method) {
-            return Box::pin(self.answer_list(list)).await;
+            return self.answer_list(list);
         }
         // Replaces the sealed state by the backend's own.
         let state = continues.as_ref().map(|relayed| text::quoted(&relayed.state));
@@ -116,18 +126,9 @@ impl Dispatch<'_> {
         self.encode(answer)
     }
 
-    /// Answers a list request, by the newest snapshot if it had to wait for the first listings of backends.
-    async fn answer_list(self, list: List) -> EncodedResponse {
+    /// Answers a list request.
+    fn answer_list(self, list: List) -> EncodedResponse {
         let Self { edge, snapshot, peer, request } = self;
-        let fresh = if edge.engine.wait_for_first_listings().await {
-            Some(edge.engine.for_session(edge.engine.snapshot(), peer.session).await)
-        } else {
-            None
-        };
-        if let Some(fresh) = &fresh {
-            edge.engine.prepare(fresh, &peer.principal).await;
-        }
-        let snapshot = fresh.as_deref().unwrap_or(snapshot);
         // A session was told other capabilities, perhaps: its lists are empty then.
         if peer.era == Era::Modern && !snapshot.declares(&snapshot.view(&peer.principal), list) {
             return self.refuse(&RpcError::method_not_found(request.method()));

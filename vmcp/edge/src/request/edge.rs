@@ -20,6 +20,7 @@ use crate::push::context_changes;
 use crate::push::downstream_router::DownstreamRouter;
 use crate::push::server_push::ServerPush;
 use crate::push::upkeep;
+use crate::session::client_instances::ClientInstances;
 use crate::session::keys::{self, HOME_RENEWAL, SealingKeys};
 use crate::session::pending_questions::PendingQuestions;
 use crate::session::random::now;
@@ -32,6 +33,7 @@ pub struct Edge {
     pub(crate) engine: Engine,
     keys: SealingKeys,
     pub(crate) sessions: Sessions,
+    pub(crate) instances: ClientInstances,
     pub(crate) in_flight: Arc<InFlightRequests>,
     pub(crate) push: Arc<ServerPush>,
     pub(crate) questions: Arc<PendingQuestions>,
@@ -54,6 +56,7 @@ impl Edge {
             engine,
             keys,
             sessions: Sessions::default(),
+            instances: ClientInstances::default(),
             in_flight: Arc::default(),
             push,
             questions,

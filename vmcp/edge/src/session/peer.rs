@@ -54,6 +54,7 @@ impl Peer {
                 info: meta.client_info().and_then(|info| shared(&LAST_INFO, info)),
                 capabilities: meta.client_capabilities().and_then(|it| shared(&LAST_CAPABILITIES, it)),
                 log_level: meta.log_level().map(|level| Arc::from(level.as_ref())),
+                ..ClientFacts::default()
             },
             session: None,
             life: SessionLife::PROCESS,

@@ -51,7 +51,7 @@ impl From<Session> for OpenedSession {
         let client = ClientFacts {
             info: raw(&session.client_info),
             capabilities: raw(&session.client_capabilities),
-            log_level: None,
+            ..ClientFacts::default()
         };
         let info = client.info.as_deref().and_then(|info| Object::parse(info).ok());
         let name = info.and_then(|info| info.get_str("name")).map(Box::from);

@@ -18,14 +18,14 @@ pub(crate) mod stream_clock;
 mod token_lifetime;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use vmcp_backend::RpcOutcome;
+use vmcp_backend::{ClientInstance, RpcOutcome};
 use vmcp_json::json_rope::JsonRope;
 use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::headers::RequestEra;
@@ -41,10 +41,11 @@ use crate::request::conversation::{AcceptedMessages, Conversation, ConversationI
 use crate::request::edge::Edge;
 use crate::request::encoded_response::EncodedResponse;
 use crate::request::handshake;
+use crate::session::client_instances::Origin;
 use crate::session::peer::Peer;
 use crate::session::sessions::{OpenedSession, SessionLife, SessionNotFound};
 use call_streams::CallStreams;
-use exchange::{Received, Response, Service};
+use exchange::{ConnectionId, Received, Response, Service};
 use refuse::error_response;
 use token_lifetime::while_credentials_last;
 use vmcp_engine::access::identity::Principal;
@@ -53,6 +54,14 @@ use vmcp_engine::engine::Snapshot;
 
 const SESSION_ID: HeaderName = HeaderName::from_static(headers::SESSION_ID);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// Headers of HTTP proxies, whose connections many clients use.
+const PROXY_HEADERS: [HeaderName; 5] = [
+    header::FORWARDED,
+    header::VIA,
+    HeaderName::from_static("x-forwarded-for"),
+    HeaderName::from_static("x-real-ip"),
+    HeaderName::from_static("x-envoy-external-address"),
+];
 /// Time after which a call of a legacy client is answered by a stream, which can be resumed, though there is
 /// no message yet.
 const STREAM_AFTER: Duration = Duration::from_secs(2);
@@ -99,7 +108,7 @@ impl HeaderSource for HttpHeaders<'_> {
 /// Handles a POST: a request, a notification or the answer to a question.
 async fn receive(service: &McpService, request: Received) -> Response {
     let edge = &service.edge;
-    let Received { head, mut principal, body: bytes, snapshot } = request;
+    let Received { head, mut principal, body: bytes, connection, snapshot } = request;
     let (ring, body) = (edge.ring(), bytes.clone());
     let forwarded = forward::forwarded_from(&ring, &head);
     principal.address = forwarded.or(principal.address);
@@ -124,6 +133,8 @@ async fn receive(service: &McpService, request: Received) -> Response {
             if let OwnedMessage::Request(request) = message
                 && request.method() == methods::INITIALIZE
             {
+                // Boxed: rare, and its state is not that of a call.
+                Box::pin(edge.engine.learn_legacy_capabilities()).await;
                 edge.engine.prepare(&edge.engine.snapshot(), &principal).await;
                 return initialize(edge, &principal, request);
             }
@@ -142,6 +153,11 @@ async fn receive(service: &McpService, request: Received) -> Response {
     }
     if !config.passthrough_headers.is_empty() {
         peer.forwarded = Some(Arc::new(outgoing::allowed(&head.headers, &config.passthrough_headers)));
+    }
+    if let (Era::Modern, OwnedMessage::Request(request)) = (peer.era, &message) {
+        let is_direct =
+            forwarded.is_none() && !PROXY_HEADERS.iter().any(|name| head.headers.contains_key(name));
+        peer.client.instance = instance(edge, &peer, request, is_direct.then_some(connection));
     }
     match message {
         OwnedMessage::Request(request) => answer(service, snapshot, peer, request, &head.headers).await,
@@ -171,6 +187,22 @@ fn initialize(edge: &Edge, principal: &Principal, request: &OwnedRequest) -> Res
         }
         Err(error) => respond::json(EncodedResponse::error(Era::Legacy, request.id(), &error)),
     }
+}
+
+/// Returns the running copy of the client's program that sent the request.
+fn instance(
+    edge: &Edge,
+    peer: &Peer,
+    request: &OwnedRequest,
+    connection: Option<ConnectionId>,
+) -> ClientInstance {
+    let (principal, info) = (peer.principal.key(), peer.client.info.as_deref().map(RawValue::get));
+    let origin = Origin { principal, info, id: request.id().get(), connection };
+    let placed = edge.instances.place(origin, Instant::now());
+    if let Some(ended) = placed.ended {
+        edge.engine.snapshot().backends.values().for_each(|backend| backend.end_instance(ended));
+    }
+    placed.instance
 }
 
 /// Hands the client's answer to the question it belongs to.

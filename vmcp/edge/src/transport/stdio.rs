@@ -215,6 +215,7 @@ impl Connection {
 
     /// Handles `initialize`. The first one also opens the push stream.
     async fn initialize(&mut self, request: &OwnedRequest) {
+        self.edge.engine.learn_legacy_capabilities().await;
         match handshake::initialize(&self.edge, &self.principal, request.params()) {
             Ok((session, _, result)) => {
                 let first = self.session.replace(OpenedSession::from(session)).is_none();

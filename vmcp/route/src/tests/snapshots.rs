@@ -377,4 +377,13 @@ async fn the_first_lists_wait_for_backends_that_start_and_for_no_hung_one() {
         start(&backends(&[("hung", &url)], &format!("proxy: {{ firstListWait: 100ms }}\n{KEYWORDS}"))).await;
     engine.wait_for_first_listings().await;
     assert!(!engine.wait_for_first_listings().await);
+
+    let engine = start(&backends(&[("hung", &url), ("s", &server.url)], KEYWORDS)).await;
+    let begun = Instant::now();
+    assert!(engine.wait_for_first_listings().await);
+    assert!(listed(&engine).contains(&"s_alpha".to_owned()));
+    let waited = begun.elapsed();
+    assert!(waited < Duration::from_secs(1), "{waited:?}: one that hangs is not waited for like the others");
+    assert!(engine.wait_for_backend_of("s_alpha").await && begun.elapsed() < Duration::from_secs(1));
+    assert!(engine.wait_for_backend_of("hung_tool").await && begun.elapsed() >= Duration::from_millis(1900));
 }

@@ -1,11 +1,13 @@
 //! [`ProgramActivity`]: CPU time of a program's process group, which tells a program that is being installed
-//! or is loading from one that hangs.
+//! or is loading from one that hangs; and the ports on which it listens.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
+
+use crate::transport::stdio::listening_ports;
 
 /// CPU time of one tick in `/proc/PID/stat`: Linux has 100 of them a second (`USER_HZ`) on all platforms.
 const TICK: Duration = Duration::from_millis(10);
@@ -41,6 +43,13 @@ impl ProgramActivity {
         }
     }
 
+    /// Returns a TCP port that the program chose and listens on; `None` on systems without `/proc`.
+    pub(crate) async fn fixed_port(&self) -> Option<u16> {
+        let group = self.group.load(Ordering::Relaxed);
+        let found = spawn_blocking(move || listening_ports::fixed_port(&processes_of(group))).await;
+        found.ok().flatten()
+    }
+
     async fn cpu_time(&self) -> Duration {
         let group = self.group.load(Ordering::Relaxed);
         // Hundreds of small reads: not for a thread that serves requests.
@@ -56,6 +65,17 @@ fn group_cpu_time(group: u32) -> Duration {
         ticks_in_group(&stat, group)
     });
     TICK * u32::try_from(ticks.sum::<u64>()).unwrap_or(u32::MAX)
+}
+
+/// Returns the ids of all processes of a group.
+fn processes_of(group: u32) -> Vec<u32> {
+    let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let in_group = processes.flatten().filter_map(|process| {
+        let stat = std::fs::read_to_string(process.path().join("stat")).ok()?;
+        ticks_in_group(&stat, group)?;
+        process.file_name().to_str()?.parse().ok()
+    });
+    in_group.collect()
 }
 
 /// Returns the CPU ticks in a line of `/proc/PID/stat`; `None` if the process is of another group.

@@ -96,8 +96,11 @@ impl<S> ReadBody<S> {
 impl<S: Service<Received>> Service<Admitted> for ReadBody<S> {
     async fn call(&self, Admitted { arrival, principal, permit }: Admitted) -> Response {
         let (Some(permit), &Method::POST) = (permit, &arrival.head.method) else {
-            let Arrival { head, snapshot, .. } = arrival;
-            return self.inner.call(Received { head, principal, body: Bytes::new(), snapshot }).await;
+            let Arrival { head, snapshot, connection, .. } = arrival;
+            return self
+                .inner
+                .call(Received { head, principal, body: Bytes::new(), connection, snapshot })
+                .await;
         };
         if let Err(response) = refuse::media_types(&arrival.head.headers) {
             return refuse_unread(arrival, *response);
@@ -108,8 +111,8 @@ impl<S: Service<Received>> Service<Admitted> for ReadBody<S> {
         let mut arrival = arrival;
         match bounded(&mut arrival.body, read, timeout).await {
             Ok(body) => {
-                let Arrival { head, snapshot, .. } = arrival;
-                self.inner.call(Received { head, principal, body, snapshot }).await
+                let Arrival { head, snapshot, connection, .. } = arrival;
+                self.inner.call(Received { head, principal, body, connection, snapshot }).await
             }
             Err(problem) => {
                 self.count(&problem);

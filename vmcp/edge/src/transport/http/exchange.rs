@@ -4,6 +4,7 @@
 use std::future::Future;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -30,6 +31,18 @@ impl<Request: Send + 'static, S: Service<Request>> Service<Request> for Arc<S> {
     }
 }
 
+/// Number of a client's connection, which this process gives to no other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ConnectionId(pub(crate) u64);
+
+impl ConnectionId {
+    /// Returns the number of a new connection.
+    pub(crate) fn next() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self(LAST.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 /// A request whose head has arrived. The body is unread.
 pub(crate) struct Arrival {
     /// Boxed: each layer keeps a request while the next one serves it.
@@ -39,6 +52,7 @@ pub(crate) struct Arrival {
     pub(crate) reading: ActiveRequest,
     /// Address at the other end of the connection.
     pub(crate) from: IpAddr,
+    pub(crate) connection: ConnectionId,
     /// The snapshot by which this request is served from begin to end.
     pub(crate) snapshot: Arc<Snapshot>,
 }
@@ -64,5 +78,6 @@ pub(crate) struct Received {
     /// The body; empty unless the request is a POST. The bytes count in the budget of the process, and their
     /// request at its principal, until the last reference to them is gone.
     pub(crate) body: Bytes,
+    pub(crate) connection: ConnectionId,
     pub(crate) snapshot: Arc<Snapshot>,
 }

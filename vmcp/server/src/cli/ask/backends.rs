@@ -63,6 +63,13 @@ fn human_text(status: &StatusReport, verbose: bool) -> String {
     if !signed_in.is_empty() {
         parts.push(format!("SIGNED IN\n{}", signed_in.join("\n")));
     }
+    let advice = |backend: &BackendStatus| {
+        backend.advice.iter().map(|advice| format!("{}: {advice}", backend.name)).collect::<Vec<_>>()
+    };
+    let advice: Vec<_> = backends.iter().flat_map(advice).collect();
+    if !advice.is_empty() {
+        parts.push(format!("ADVICE\n{}", advice.join("\n")));
+    }
     if verbose && !issues.is_empty() {
         parts.push(issues.join("\n"));
     } else if !issues.is_empty() {

@@ -103,6 +103,13 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
                 .remedy("`vmcp backends` lists them"));
         }
         findings.extend(backends);
+        for backend in status.backends.iter().filter(wanted) {
+            findings.extend(backend.advice.iter().map(|advice| {
+                let (says, remedy) =
+                    advice.split_once("; ").unwrap_or((advice, "`vmcp backends` tells more"));
+                Finding::degraded(&backend.name, says, remedy)
+            }));
+        }
         if only.is_none() && !status.issues.is_empty() {
             let finding = definitions(&status.issues);
             findings.push(Finding::degraded("definitions", finding, "`vmcp backends -v` says which and why"));

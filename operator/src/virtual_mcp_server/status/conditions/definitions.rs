@@ -1,0 +1,67 @@
+//! `DefinitionsListed`: whether clients see the definitions of the backends as the backends have them.
+
+use std::collections::BTreeSet;
+
+use super::Degradations;
+use crate::runtime::Conditions;
+use crate::virtual_mcp_server::status::ObservedVirtualMCPServer;
+
+/// Reasons of issues, the gravest first. Clients miss a definition or a whole list over them.
+const FAULTS: [&str; 6] = [
+    "UnresolvedConflict",
+    "IncompleteList",
+    "RejectedDefinition",
+    "ReservedToolName",
+    "DuplicateDefinition",
+    "UnlistedDefinition",
+];
+/// Issues that a message quotes; it counts the others.
+const MAX_QUOTED: usize = 3;
+/// Characters of a quoted issue, which has words of the backend; a longer one is cut.
+const MAX_ISSUE_CHARS: usize = 300;
+
+/// Sets `DefinitionsListed` by the issues of all pods. A conflict that only a change of the configuration
+/// resolves is a degradation.
+pub(super) fn definitions(
+    observed: &ObservedVirtualMCPServer<'_>,
+    conditions: &mut Conditions,
+    degradations: &mut Degradations,
+) {
+    const KIND: &str = "DefinitionsListed";
+    if observed.reports().next().is_none() {
+        if observed.ready() > 0 {
+            return conditions.keep(KIND);
+        }
+        return conditions.unknown(KIND, "NoPods", "no pod is ready");
+    }
+    let rank = |reason: &str| FAULTS.iter().position(|fault| *fault == reason).unwrap_or(FAULTS.len());
+    let issues = observed.reports().flat_map(|report| &report.issues);
+    let issues: BTreeSet<_> = issues.filter_map(|issue| parse(issue)).map(|(r, m)| (rank(r), r, m)).collect();
+    let Some((worst, reason, _)) = issues.first().copied() else {
+        let message = "clients see every definition as its backend has it";
+        return conditions.set(KIND, true, "DefinitionsListed", message);
+    };
+    let quoted = issues.iter().take(MAX_QUOTED).map(|(_, reason, issue)| {
+        let (reason, issue): (_, String) = (reason, issue.chars().take(MAX_ISSUE_CHARS).collect());
+        format!("{reason}: {issue}")
+    });
+    let mut message = quoted.collect::<Vec<_>>().join(" | ");
+    if issues.len() > MAX_QUOTED {
+        message.push_str(&format!(
+            " (and {} more; `issues` of /admin/status lists them)",
+            issues.len() - MAX_QUOTED
+        ));
+    }
+    conditions.set(KIND, worst == FAULTS.len(), reason, message.clone());
+    if worst == 0 {
+        degradations.push(("UnresolvedConflict", message));
+    }
+}
+
+/// Splits an issue into its reason and what happened; `None` for other lines, such as one about a cache.
+fn parse(issue: &str) -> Option<(&str, &str)> {
+    let (reason, message) = issue.split_once(": ")?;
+    let is_reason = reason.starts_with(|c: char| c.is_ascii_uppercase())
+        && reason.chars().all(|c| c.is_ascii_alphabetic());
+    is_reason.then_some((reason, message))
+}

@@ -1,0 +1,53 @@
+//! First requests of a fresh start: they wait for servers that are starting, and for no server that hangs.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use vmcp_integration::{Fixture, Vmcp};
+
+/// A server that accepts connections and never answers.
+async fn hung() -> (tokio::net::TcpListener, Value) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}/mcp", listener.local_addr().expect("its address"));
+    (listener, json!({"name": "hung", "url": url}))
+}
+
+#[tokio::test]
+async fn a_hung_server_delays_the_first_complete_list_by_little() {
+    let quick = Fixture::http("quick", "echo").start().await;
+    let (_listener, hung) = hung().await;
+    let mut fastest = Duration::MAX;
+    for _ in 0..3 {
+        let vmcp = Vmcp::new().backend(&quick).backend_entry(hung.clone()).start().await;
+        let begun = Instant::now();
+        let tools = vmcp.modern().tools().await;
+        fastest = fastest.min(begun.elapsed());
+        assert!(tools.contains_key("quick_echo"), "{:?}", tools.keys().collect::<Vec<_>>());
+        let begun = Instant::now();
+        vmcp.modern().tools().await;
+        assert!(begun.elapsed() < Duration::from_millis(500), "a hung server is waited for once");
+    }
+    assert!(fastest < Duration::from_millis(500), "{fastest:?}");
+}
+
+#[tokio::test]
+async fn first_calls_and_searches_wait_for_a_program_that_is_starting() {
+    let slow = Fixture::stdio("slow", "echo").start().await;
+    let command = format!("sleep 0.7; exec {}", slow.command().join(" "));
+    let start = async || {
+        let entry = json!({"name": "slow", "command": ["sh", "-c", command]});
+        Vmcp::new().backend_entry(entry).start().await
+    };
+    let vmcp = start().await;
+    let (direct, called, found) = futures::join!(
+        async { vmcp.modern().call_tool("slow_echo", json!({"message": "x"})).await },
+        async { vmcp.modern().call_found("slow_echo", json!({"message": "x"})).await },
+        async { vmcp.modern().find_tool(json!({"tool_description": "echo"})).await },
+    );
+    assert!(!direct.is_failure(), "{}", direct.text);
+    assert!(!called.is_failure(), "{}", called.text);
+    assert!(found.text.contains("slow_echo"), "{}", found.text);
+    let begun = Instant::now();
+    let unknown = vmcp.modern().call_tool("unknown_tool", json!({})).await;
+    assert!(unknown.is_failure() && begun.elapsed() < Duration::from_secs(1), "all have started");
+}
