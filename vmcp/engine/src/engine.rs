@@ -38,9 +38,9 @@ pub use options::{Options, StartError, Storage};
 pub use restart::needs_restart;
 pub use snapshot::Snapshot;
 pub use snapshot::generation::Generation;
+pub use snapshot::issued_tasks::{IssuedTask, IssuedTasks, TaskOwner};
 pub use snapshot::linked_uris;
 pub use snapshot::list::{ListEntry, Page, PagedList};
-pub use snapshot::task_owners::TaskOwners;
 pub use snapshot::view::View;
 pub use tool_drift::ChangedTool;
 
@@ -97,7 +97,7 @@ impl Engine {
         let contexts = Arc::<Contexts>::default();
         let learner = Learner::new(Arc::clone(&contexts), dir);
         let policy = options.policy.clone().unwrap_or_else(|| policy::configured(&config));
-        let nothing = Snapshot::empty(&config, policy, options.bridge);
+        let nothing = Snapshot::empty(&config, policy, options.bridge)?;
         let shared = Arc::new(Shared::new(
             nothing,
             store,

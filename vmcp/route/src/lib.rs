@@ -19,7 +19,7 @@ pub use own_tools::tools_by_model;
 pub use relay::completion::complete;
 pub use relay::prompts::get_prompt;
 pub use relay::resources::read_resource;
-pub use relay::{extensions, subscriptions, tasks};
+pub use relay::{extensions, subscriptions, task_names, tasks};
 pub use tools::{ToolResult, Tools, call_tool};
 pub use vmcp_engine::search::context::ContextKey;
 

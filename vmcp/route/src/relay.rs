@@ -5,4 +5,5 @@ pub mod extensions;
 pub(crate) mod prompts;
 pub(crate) mod resources;
 pub mod subscriptions;
+pub mod task_names;
 pub mod tasks;

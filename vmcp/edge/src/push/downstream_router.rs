@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 use std::future::poll_fn;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 
 use bytes::Bytes;
@@ -15,6 +15,7 @@ use vmcp_json::json_rope::JsonRope;
 use vmcp_json::object::Object;
 use vmcp_wire::envelope::{Message, Notification};
 use vmcp_wire::level::Level;
+use vmcp_wire::lists::tasks::{self, TASK_ID};
 use vmcp_wire::{methods, rpc};
 
 use super::mailbox::{Mailbox, Posted};
@@ -23,8 +24,9 @@ use super::topics::{Topic, TopicKind, TopicRegistry};
 use crate::session::pending_questions::PendingQuestions;
 use crate::session::sessions::SessionLife;
 use vmcp_engine::access::identity::PrincipalKey;
-use vmcp_engine::engine::Generation;
+use vmcp_engine::engine::{Generation, IssuedTasks};
 use vmcp_engine::telemetry::metrics::Metrics;
+use vmcp_route::task_names;
 
 /// Separators of a URI at which it is cut, counted from its end. An update may name a part of the subscribed
 /// resource; the bound keeps a URI of nothing but slashes cheap.
@@ -38,6 +40,8 @@ pub struct DownstreamRouter {
     pub(crate) questions: Arc<PendingQuestions>,
     pub(crate) sessions: SessionRegistry,
     pub(crate) topics: Arc<TopicRegistry>,
+    /// The tasks that clients know; set with the engine, whose backends begin to deliver before.
+    tasks: OnceLock<Arc<IssuedTasks>>,
 }
 
 impl DownstreamRouter {
@@ -48,7 +52,19 @@ impl DownstreamRouter {
             questions: Arc::new(PendingQuestions::new(metrics)),
             sessions: SessionRegistry::new(metrics),
             topics: TopicRegistry::new(metrics),
+            tasks: OnceLock::new(),
         })
+    }
+
+    /// Uses the record of tasks of an engine.
+    pub(crate) fn use_tasks(&self, tasks: &Arc<IssuedTasks>) {
+        // Only the first engine counts.
+        let _ = self.tasks.set(Arc::clone(tasks));
+    }
+
+    /// Returns the id under which a session knows a task of a backend.
+    fn task_of_session(&self, registered: &RegisteredSession, backend: &str, id: &str) -> Option<Arc<str>> {
+        self.tasks.get()?.shown_to_session(registered.session, registered.principal, backend, id)
     }
 
     /// Returns the log level that a session set in this process.
@@ -121,9 +137,20 @@ impl DownstreamRouter {
                 }
             }
             (methods::TASK_CHANGED, _) => {
-                if let Some(id) = param("taskId") {
+                if let Some(id) = param(TASK_ID) {
                     let topic = Topic { kind: TopicKind::Task, backend: backend.into(), name: (&*id).into() };
-                    self.publish(self.topics.subscribers(&topic), None, notification);
+                    for subscriber in self.topics.subscribers(&topic) {
+                        let Some(shown) = subscriber.shown else { continue };
+                        self.publish_task(subscriber.mailbox, &id, &shown, notification);
+                    }
+                }
+            }
+            (methods::TASK_STATUS, Some(session)) => {
+                let (Some(id), Some(registered)) = (param(TASK_ID), self.sessions.get(session)) else {
+                    return;
+                };
+                if let Some(shown) = self.task_of_session(&registered, backend, &id) {
+                    self.publish_task(Arc::clone(&registered.mailbox), &id, &shown, notification);
                 }
             }
             (methods::LOG_MESSAGE, Some(session)) => {
@@ -145,14 +172,23 @@ impl DownstreamRouter {
         }
     }
 
+    /// Sends a change of a task to a client, under the id that the client knows.
+    fn publish_task(&self, to: Arc<Mailbox>, id: &str, shown: &str, notification: &Notification<'_>) {
+        let Some(params) = notification.params else { return };
+        let renamed = tasks::renamed(params, |own| (own == id).then(|| shown.to_owned()));
+        let params = renamed.as_deref().or(Some(params));
+        self.publish([to], None, &Notification { method: notification.method.clone(), params });
+    }
+
     /// Sends an update to the subscribers of a resource and of everything that encloses it, to each
     /// subscriber once.
     fn route_update(&self, backend: &str, uri: &str, notification: &Notification<'_>) {
         let (mut reached, backend): (_, Arc<str>) = (HashSet::new(), backend.into());
         for name in enclosing_uris(uri) {
             let topic = Topic { kind: TopicKind::Resource, backend: Arc::clone(&backend), name: name.into() };
-            let mut to = self.topics.subscribers(&topic);
-            to.retain(|mailbox| reached.insert(mailbox.number));
+            let subscribers =
+                self.topics.subscribers(&topic).into_iter().map(|subscriber| subscriber.mailbox);
+            let to: Vec<_> = subscribers.filter(|mailbox| reached.insert(mailbox.number)).collect();
             self.publish(to, Some(uri), notification);
         }
     }
@@ -230,6 +266,8 @@ impl DownstreamRouter {
 
 impl Downstream for DownstreamRouter {
     fn deliver(&self, backend: &str, session: Option<SessionId>, event: Event) {
+        let registered = session.and_then(|session| self.sessions.get(session));
+        let event = task_names::named(event, |id| self.task_of_session(registered.as_deref()?, backend, id));
         match (event, session) {
             (Event::Notification(message), _) => {
                 if let Ok(Message::Notification(notification)) = Message::parse(message.get().as_bytes()) {

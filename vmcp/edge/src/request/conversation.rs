@@ -34,9 +34,9 @@ use super::parked;
 use super::running_call::RunningCall;
 use crate::session::peer::Peer;
 use crate::session::pending_questions::PendingQuestion;
-use crate::session::random::now;
 use client::{Client, ResumedRequest};
 use vmcp_engine::engine::Snapshot;
+use vmcp_engine::random::now;
 use vmcp_engine::telemetry::traces::TraceContext;
 use vmcp_route::Caller;
 

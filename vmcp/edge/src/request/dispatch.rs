@@ -26,9 +26,9 @@ use super::in_flight::TooManyRequests;
 use super::{handshake, lists, log_level};
 use crate::push::subscriptions;
 use crate::session::peer::Peer;
-use crate::session::random::{now, random};
 use vmcp_engine::access::identity::Principal;
 use vmcp_engine::engine::Snapshot;
+use vmcp_engine::random::{now, random};
 use vmcp_engine::telemetry::traces;
 use vmcp_route::{Answer, CallContext, Caller, Content};
 

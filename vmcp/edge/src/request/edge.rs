@@ -10,8 +10,8 @@ use vmcp_json::text;
 use vmcp_wire::keys::REQUEST_STATE;
 use vmcp_wire::methods;
 use vmcp_wire::owned::{OwnedNotification, OwnedRequest};
+use vmcp_wire::sealed::KeyRing;
 use vmcp_wire::sealed::request_state::Continuation;
-use vmcp_wire::sealed::{KeyError, KeyRing};
 
 use super::dispatch;
 use super::in_flight::InFlightRequests;
@@ -20,17 +20,16 @@ use crate::push::context_changes;
 use crate::push::downstream_router::DownstreamRouter;
 use crate::push::server_push::ServerPush;
 use crate::push::upkeep;
-use crate::session::keys::{self, HOME_RENEWAL, SealingKeys};
+use crate::session::keys::{self, HOME_RENEWAL};
 use crate::session::pending_questions::PendingQuestions;
-use crate::session::random::now;
 use crate::session::sessions::Sessions;
 use vmcp_engine::access::identity::Principal;
 use vmcp_engine::engine::Engine;
+use vmcp_engine::random::now;
 
 /// The shared state behind all client connections of this process.
 pub struct Edge {
     pub(crate) engine: Engine,
-    keys: SealingKeys,
     pub(crate) sessions: Sessions,
     pub(crate) in_flight: Arc<InFlightRequests>,
     pub(crate) push: Arc<ServerPush>,
@@ -42,17 +41,16 @@ pub struct Edge {
 impl Edge {
     /// Creates the edge of `engine`, whose backends deliver to `router`. Spawns the upkeep task, so a tokio
     /// runtime must be running.
-    pub fn new(engine: Engine, router: Arc<DownstreamRouter>) -> Result<Arc<Edge>, KeyError> {
-        let keys = SealingKeys::new(&engine.snapshot().config)?;
+    pub fn new(engine: Engine, router: Arc<DownstreamRouter>) -> Arc<Edge> {
         let closing = CancellationToken::new();
         let questions = Arc::clone(&router.questions);
         let push = Arc::new(ServerPush { engine: engine.clone(), router, closing: closing.clone() });
         let metrics = Arc::clone(engine.metrics());
+        push.router.use_tasks(&engine.snapshot().tasks);
         tokio::spawn(context_changes::run(Arc::downgrade(&push)));
         tokio::spawn(upkeep::run(Arc::downgrade(&push)));
         let edge = Arc::new(Edge {
             engine,
-            keys,
             sessions: Sessions::default(),
             in_flight: Arc::default(),
             push,
@@ -61,7 +59,7 @@ impl Edge {
             closing,
         });
         tokio::spawn(follow_home(Arc::downgrade(&edge)));
-        Ok(edge)
+        edge
     }
 
     /// Returns the engine behind this edge.
@@ -71,7 +69,7 @@ impl Edge {
 
     /// Returns the keys that seal and open what clients hand back: session ids and request states.
     pub(crate) fn ring(&self) -> Arc<KeyRing> {
-        self.keys.ring(&self.engine.snapshot().config)
+        self.engine.snapshot().ring()
     }
 
     /// Returns the sealed address of this process, for ids of what lives here only; empty without one.

@@ -4,7 +4,7 @@
 use serde_json::value::RawValue;
 use tracing::Span;
 use vmcp_access::rate_limit::Limited;
-use vmcp_backend::{Backend, CallError, Request, Response, RpcOutcome, Transmission};
+use vmcp_backend::{Backend, CallError, EventSender, Request, Response, RpcOutcome, Transmission};
 use vmcp_wire::era::Era;
 use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
 use vmcp_wire::owned::OwnedParams;
@@ -15,6 +15,7 @@ use super::input_rounds::{InputRounds, Next};
 use super::outgoing::Outgoing;
 use super::task_calls;
 use crate::caller::CallContext;
+use crate::relay::task_names;
 use crate::router::BackendTarget;
 pub(crate) use vmcp_engine::access::outgoing::ClientAtBackend;
 use vmcp_engine::access::policy::Item;
@@ -75,10 +76,10 @@ pub(super) async fn run(
         }
         Era::Modern => response = visit_first(context, target, response),
     }
-    if matches!(target.item, Item::Tool(_)) {
-        task_calls::learn(context, target.backend, outgoing.as_task, &response)?;
+    match target.item {
+        Item::Tool(tool) => task_calls::issue(context, tool, outgoing.as_task, response),
+        _ => Ok(response),
     }
-    Ok(response)
 }
 
 /// Takes the tokens that a call of a tool costs; its rounds of input cost nothing more.
@@ -107,6 +108,19 @@ struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
+    /// Returns the receiver of the backend's messages, in the terms of the caller.
+    fn events(&self) -> Option<EventSender> {
+        let Way { context, target, .. } = self.way;
+        let events = context.caller.events.as_ref()?;
+        let capabilities = context.snapshot.capabilities_of(target.backend);
+        let has_tasks = capabilities.is_some_and(|capabilities| capabilities.has_tasks(context.caller.era));
+        Some(if has_tasks {
+            events.mapped(task_names::of_events(context, target.backend))
+        } else {
+            events.clone()
+        })
+    }
+
     /// Sends the request with these parameters to the backend of a snapshot.
     async fn send(&mut self, snapshot: &Snapshot, params: &OwnedParams) -> Result<Response, CallError> {
         let Way { context, target, span, stream } = self.way;
@@ -125,7 +139,7 @@ impl Exchange<'_> {
             credentials,
             client: caller.client.clone(),
             session: caller.session,
-            events: caller.events.clone(),
+            events: self.events(),
             cancel: caller.cancel.clone(),
             idempotent: target.idempotent,
             stream,

@@ -56,6 +56,7 @@ pub(in crate::engine) fn snapshot(
         backends: Arc::clone(&before.backends),
         declarations: Arc::new(BackendDeclarations::new(&listings, &config)),
         tasks: Arc::clone(&before.tasks),
+        keys: Arc::clone(&before.keys),
         links: Arc::clone(&before.links),
         rate_limiter: rate_limiter(Some(&before.rate_limiter), &config),
         texts: Arc::new(texts),
