@@ -26,6 +26,7 @@ pub(super) mod hidden;
 pub(crate) mod input_rounds;
 mod outgoing;
 mod send;
+mod shown_arguments;
 pub(super) mod task_calls;
 
 use std::pin::pin;

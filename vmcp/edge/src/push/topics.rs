@@ -150,6 +150,15 @@ impl TopicRegistry {
         subscribers.filter(|subscriber| !subscriber.is_own).cloned().collect()
     }
 
+    /// Returns a subscription of the mailbox `number` to a resource of a backend.
+    pub(crate) fn subscriber_at(&self, number: u64, backend: &str) -> Option<Subscriber> {
+        let state = self.lock();
+        let of_backend = |topic: &&Topic| topic.kind == TopicKind::Resource && *topic.backend == *backend;
+        let topic = state.of_mailbox.get(&number)?.iter().find(of_backend)?;
+        let mut subscribers = state.subscribers.get(topic)?.iter();
+        subscribers.find(|subscriber| subscriber.mailbox.number == number).cloned()
+    }
+
     /// Returns the topics that the mailbox `number` is subscribed to.
     pub(crate) fn topics_of(&self, number: u64) -> Vec<Topic> {
         self.lock().of_mailbox.get(&number).cloned().unwrap_or_default()

@@ -38,7 +38,7 @@ use client::{Client, ResumedRequest};
 use vmcp_engine::engine::Snapshot;
 use vmcp_engine::random::now;
 use vmcp_engine::telemetry::traces::TraceContext;
-use vmcp_route::Caller;
+use vmcp_route::{Caller, Consent};
 
 /// Events of one request that wait for a slow client; beyond them the backend waits (backpressure).
 const EVENT_QUEUE: usize = 64;
@@ -94,9 +94,12 @@ impl Conversation {
             request: request.clone(),
             resumed: None,
         };
+        let mut consented = None;
         let continues = match client.continuation() {
             Ok(None) => None,
-            Ok(Some(Continuation::Relayed { backend, state })) => {
+            Ok(Some(Continuation::Relayed { backend, state, consent })) => {
+                // Taken by the first use; another asks the user again.
+                consented = consent.and_then(|consent| edge.consents.take(&consent));
                 Some(RelayedState { backend: backend.into(), state })
             }
             Ok(Some(Continuation::Parked { process, call, home: _ })) => {
@@ -133,6 +136,7 @@ impl Conversation {
             events: takes.messages.then_some(sender),
             takes_arriving: takes.arriving,
             confirmed: false,
+            consent: Consent::to(consented),
             cancel: cancel.clone(),
             continues: continues.as_ref().map(|relayed| Arc::clone(&relayed.backend)),
         };

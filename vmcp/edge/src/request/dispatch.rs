@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::value::RawValue;
 use tracing::Instrument as _;
@@ -30,7 +31,7 @@ use vmcp_engine::access::identity::Principal;
 use vmcp_engine::engine::Snapshot;
 use vmcp_engine::random::{now, random};
 use vmcp_engine::telemetry::traces;
-use vmcp_route::{Answer, CallContext, Caller, Content};
+use vmcp_route::{Answer, CallContext, Caller, Consent, Content};
 
 /// Lifetime of a sealed `requestState`, in seconds: the time a client has to answer the backend's questions.
 const STATE_LIFETIME_SECS: u64 = 10 * 60;
@@ -131,7 +132,7 @@ async fn handle(
             None => Box::pin(vmcp_route::extensions::relay(context, method, raw)).await,
         },
     };
-    encode(edge, snapshot, peer, request, answer)
+    encode(edge, snapshot, peer, request, &caller.consent, answer)
 }
 
 /// Answers a list request, by the newest snapshot if it had to wait for the first listings of backends.
@@ -169,6 +170,7 @@ fn encode(
     snapshot: &Snapshot,
     peer: &Peer,
     request: &OwnedRequest,
+    consent: &Consent,
     answer: Answer,
 ) -> EncodedResponse {
     let method = request.method();
@@ -200,7 +202,8 @@ fn encode(
             };
         }
     };
-    let state = answer.pending.as_deref().map(|backend| sealed_state(edge, peer, request, backend, &result));
+    let state = answer.pending.as_deref();
+    let state = state.map(|backend| sealed_state(edge, peer, request, consent, backend, &result));
     let state = match state.transpose() {
         Ok(state) => state.flatten(),
         Err(error) => return refuse(error),
@@ -223,6 +226,7 @@ fn sealed_state(
     edge: &Edge,
     peer: &Peer,
     request: &OwnedRequest,
+    consent: &Consent,
     backend: &str,
     result: &Payload,
 ) -> Result<Option<String>, RpcError> {
@@ -233,8 +237,10 @@ fn sealed_state(
                 return Err(RpcError::missing_client_capability(missing));
             }
             let Some(state) = object.get_str(REQUEST_STATE) else { return Ok(None) };
-            let continuation =
-                Continuation::Relayed { backend: backend.to_owned(), state: state.into_owned() };
+            let lifetime = Duration::from_secs(STATE_LIFETIME_SECS);
+            let consent = consent.tool().map(|tool| edge.consents.keep(tool, lifetime));
+            let (backend, state) = (backend.to_owned(), state.into_owned());
+            let continuation = Continuation::Relayed { backend, state, consent };
             let binding = binding(&peer.principal, request);
             let until = now().saturating_add(STATE_LIFETIME_SECS);
             let sealed = continuation.seal(&edge.ring(), &random(), &binding, until);

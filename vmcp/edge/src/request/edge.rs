@@ -13,6 +13,7 @@ use vmcp_wire::owned::{OwnedNotification, OwnedRequest};
 use vmcp_wire::sealed::KeyRing;
 use vmcp_wire::sealed::request_state::Continuation;
 
+use super::consents::Consents;
 use super::dispatch;
 use super::in_flight::InFlightRequests;
 use super::parked::{self, ParkedCalls};
@@ -35,6 +36,7 @@ pub struct Edge {
     pub(crate) push: Arc<ServerPush>,
     pub(crate) questions: Arc<PendingQuestions>,
     pub(super) parked: Arc<ParkedCalls>,
+    pub(super) consents: Consents,
     pub(crate) closing: CancellationToken,
 }
 
@@ -46,7 +48,7 @@ impl Edge {
         let questions = Arc::clone(&router.questions);
         let push = Arc::new(ServerPush { engine: engine.clone(), router, closing: closing.clone() });
         let metrics = Arc::clone(engine.metrics());
-        push.router.use_tasks(&engine.snapshot().tasks);
+        push.router.serve(&push);
         tokio::spawn(context_changes::run(Arc::downgrade(&push)));
         tokio::spawn(upkeep::run(Arc::downgrade(&push)));
         let edge = Arc::new(Edge {
@@ -56,6 +58,7 @@ impl Edge {
             push,
             questions,
             parked: Arc::new(ParkedCalls::new(parked::PARKED_CALL_TIMEOUT, &metrics)),
+            consents: Consents::default(),
             closing,
         });
         tokio::spawn(follow_home(Arc::downgrade(&edge)));

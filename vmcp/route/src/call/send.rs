@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 use tracing::Span;
 use vmcp_access::rate_limit::Limited;
 use vmcp_backend::{Backend, CallError, EventSender, Request, Response, RpcOutcome, Transmission};
+use vmcp_json::duplicates;
 use vmcp_wire::era::Era;
 use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
 use vmcp_wire::owned::OwnedParams;
@@ -15,8 +16,9 @@ use super::input_rounds::{InputRounds, Next};
 use super::outgoing::Outgoing;
 use super::task_calls;
 use crate::caller::CallContext;
-use crate::relay::task_names;
+use crate::relay::{question_source, task_names};
 use crate::router::BackendTarget;
+use crate::subject;
 pub(crate) use vmcp_engine::access::outgoing::ClientAtBackend;
 use vmcp_engine::access::policy::Item;
 use vmcp_engine::engine::Snapshot;
@@ -43,6 +45,10 @@ pub(super) async fn run(
     let Way { context, target, .. } = way;
     if context.caller.continues.as_ref().is_some_and(|backend| backend != target.backend) {
         let reason = "`requestState` belongs to another backend; repeat the request without it".to_owned();
+        return Err(CallError::InvalidRequest { reason });
+    }
+    if let Some(key) = duplicate_key(target, params) {
+        let reason = format!("the arguments name the key `{}` twice", subject::shown(&key));
         return Err(CallError::InvalidRequest { reason });
     }
     if let Item::Tool(tool) = target.item {
@@ -82,6 +88,16 @@ pub(super) async fn run(
     }
 }
 
+/// Returns a key that the arguments name twice: policy, user and backend could each take another value.
+fn duplicate_key(target: &BackendTarget<'_>, params: &OwnedParams) -> Option<String> {
+    let read = match target.item {
+        Item::Tool(_) | Item::Prompt(_) => params.get("arguments")?,
+        Item::Backend => params.text(),
+        Item::OwnTool(_) | Item::Resource(_) | Item::Task { .. } => return None,
+    };
+    duplicates::duplicate_key(read)
+}
+
 /// Takes the tokens that a call of a tool costs; its rounds of input cost nothing more.
 pub(crate) async fn rate_limit(context: CallContext<'_>, tool: &str) -> Result<(), CallError> {
     let taken = context.snapshot.rate_limiter.take(&context.caller.principal.key(), tool).await;
@@ -112,13 +128,7 @@ impl Exchange<'_> {
     fn events(&self) -> Option<EventSender> {
         let Way { context, target, .. } = self.way;
         let events = context.caller.events.as_ref()?;
-        let capabilities = context.snapshot.capabilities_of(target.backend);
-        let has_tasks = capabilities.is_some_and(|capabilities| capabilities.has_tasks(context.caller.era));
-        Some(if has_tasks {
-            events.mapped(task_names::of_events(context, target.backend))
-        } else {
-            events.clone()
-        })
+        Some(events.mapped(task_names::of_events(context, target.backend)))
     }
 
     /// Sends the request with these parameters to the backend of a snapshot.
@@ -146,6 +156,12 @@ impl Exchange<'_> {
         };
         self.recorder.asks(params.text().len());
         let answer = backend.request(request).await;
+        let answer = match answer {
+            Ok(response) if !context.snapshot.bridge => {
+                Ok(question_source::named_response(response, target.backend))
+            }
+            answer => answer,
+        };
         match &answer {
             Ok(Response { outcome: RpcOutcome::Result(payload) | RpcOutcome::Error(payload), .. }) => {
                 self.recorder.receives(payload.size());

@@ -16,6 +16,7 @@ use vmcp_wire::meta::RELATED_TASK;
 use vmcp_wire::payload::Payload;
 use vmcp_wire::sealed::task_id::TaskId;
 
+use super::question_source;
 use crate::caller::CallContext;
 use vmcp_engine::engine::TaskOwner;
 use vmcp_engine::random::{now, random};
@@ -80,11 +81,16 @@ impl KnownTask<'_> {
     }
 }
 
-/// Returns the change of events that a backend sends to the caller: related tasks get the ids that the caller
-/// knows, and in the answers of the caller those of the backend.
+/// Returns the change of events that a backend sends to the caller: questions name the backend; related tasks
+/// get the ids that the caller knows, and in the answers of the caller those of the backend.
 pub(crate) fn of_events(context: CallContext<'_>, backend: &Arc<str>) -> EventMap {
     let (issued, owner, backend) = (Arc::clone(&context.snapshot.tasks), owner(context), Arc::clone(backend));
-    Arc::new(move |event| Some(named(event, |id| issued.shown_to(&owner, &backend, id))))
+    // A bridge stands for its one program.
+    let names_backend = !context.snapshot.bridge;
+    Arc::new(move |event| {
+        let event = if names_backend { question_source::named(event, &backend) } else { event };
+        Some(named(event, |id| issued.shown_to(&owner, &backend, id)))
+    })
 }
 
 /// Puts the ids that a client knows into an event of a backend.
