@@ -41,7 +41,7 @@ pub use snapshot::generation::Generation;
 pub use snapshot::issued_tasks::{IssuedTask, IssuedTasks, TaskOwner};
 pub use snapshot::linked_uris;
 pub use snapshot::list::{ListEntry, Page, PagedList};
-pub use snapshot::view::View;
+pub use snapshot::view::{ListDigests, View};
 pub use tool_drift::ChangedTool;
 
 use crate::access::identity::Principal;

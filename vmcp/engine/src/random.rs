@@ -14,6 +14,10 @@ pub fn now_millis() -> u64 {
 }
 
 /// Returns random bytes from the operating system's generator.
+///
+/// # Panics
+///
+/// Without a generator, where the system is broken: no session could be made safely.
 pub fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     #[expect(

@@ -2,7 +2,7 @@
 //! confirm ([`accept`]), and written into the acknowledgement.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use serde_json::value::RawValue;
@@ -94,6 +94,7 @@ pub(crate) async fn accept(
     mailbox: Arc<Mailbox>,
     wanted: ListenFilter,
 ) -> ListenFilter {
+    let begun = Instant::now();
     let snapshot = push.engine.snapshot();
     push.engine.prepare(&snapshot, &caller.principal).await;
     let view = snapshot.view(&caller.principal);
@@ -124,7 +125,9 @@ pub(crate) async fn accept(
         Some(id.clone())
     });
     let tasks = tasks.flatten().collect();
-    ListenFilter { lists: wanted.lists, resources: resources.await.into_iter().flatten().collect(), tasks }
+    let resources = resources.await.into_iter().flatten().collect();
+    subscriptions::hold(context, begun).await;
+    ListenFilter { lists: wanted.lists, resources, tasks }
 }
 
 #[cfg(test)]

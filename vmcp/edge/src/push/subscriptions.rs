@@ -1,6 +1,7 @@
 //! Handlers of `resources/subscribe` and `resources/unsubscribe`, which only legacy sessions have.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde_json::value::RawValue;
 use vmcp_backend::RpcOutcome;
@@ -24,8 +25,10 @@ pub(crate) async fn subscribe(
     context: CallContext<'_>,
     params: &OwnedParams,
 ) -> Answer {
+    let begun = Instant::now();
     let (Some(session), Some(uri)) = (peer.session, params.get_str("uri")) else { return no_uri() };
     let Some((backend, call)) = vmcp_route::subscriptions::resource(context, &uri) else {
+        vmcp_route::subscriptions::hold(context, begun).await;
         let error = RpcError::resource_not_found(&uri, Era::Legacy).to_json();
         let error = RawValue::from_string(error).unwrap_or_default();
         return Answer { content: Content::Error(error.into()), era: Era::Legacy, pending: None };

@@ -2,6 +2,7 @@
 //! operators read who asked, and whether there is one.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use vmcp_model::catalog::{CatalogTool, ResourceTarget};
 use vmcp_wire::methods;
@@ -13,6 +14,18 @@ use crate::router::BackendTarget;
 use vmcp_engine::access::policy::Item;
 use vmcp_engine::random::now;
 use vmcp_engine::telemetry::calls::{CallRecorder, Origin, Outcome};
+
+/// Time from the begin of a request to the answer that its item is unknown, where policies may hide items:
+/// longer than any look-up, so that a hidden item cannot be told from an unknown one by the time of the
+/// answer.
+const REFUSAL_TIME: Duration = Duration::from_millis(5);
+
+/// Waits until a refusal may be told: [`REFUSAL_TIME`] after the request began.
+pub async fn hold(context: CallContext<'_>, begun: Instant) {
+    if context.snapshot.policy.restricts_some() {
+        tokio::time::sleep_until((begun + REFUSAL_TIME).into()).await;
+    }
+}
 
 /// Records a call of a tool.
 pub(crate) fn record_tool(context: CallContext<'_>, name: &str) {

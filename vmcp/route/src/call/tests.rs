@@ -5,6 +5,7 @@ mod policies;
 mod profiles;
 mod rates;
 mod tasks;
+mod timing;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use vmcp_wire::methods;
 
 use super::task_names::KnownTask;
+pub use crate::call::hidden::hold;
 use crate::call::{self, Authorized, hidden};
 use crate::caller::CallContext;
 use crate::router::BackendTarget;

@@ -2,7 +2,7 @@
 //! that identity alone, and leads to the backend. The tool's own policy is asked again at each request.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use serde_json::value::RawValue;
@@ -38,15 +38,20 @@ pub async fn relay(context: CallContext<'_>, method: &'static str, params: &Owne
     if let Err(error) = served(context, method) {
         return Answer::error(&error);
     }
+    let begun = Instant::now();
     let id = match subject::subject(params, tasks::TASK_ID) {
         Ok(id) => id,
         Err(error) => return Answer::error(&error),
     };
     let Some(task) = task_names::open(context, &id) else {
         hidden::record_task(context, &id, method);
+        hidden::hold(context, begun).await;
         return Answer::error(&not_found(&id));
     };
-    let Ok(call) = authorized(context, &task, method) else { return Answer::error(&not_found(&id)) };
+    let Ok(call) = authorized(context, &task, method) else {
+        hidden::hold(context, begun).await;
+        return Answer::error(&not_found(&id));
+    };
     task.remember(context, &id);
     match call.call(params).await {
         Ok(Response { outcome: RpcOutcome::Result(result), era }) => {
