@@ -223,7 +223,10 @@ async fn a_question_outside_of_a_call_comes_on_the_stream() {
     let question = json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": params});
     backend.control(json!({"do": "send", "message": question})).await;
     let asked = get.next().await.expect("a question");
-    assert_eq!((&asked["method"], &asked["params"]), (&json!("elicitation/create"), &params));
+    let mut named = params.clone();
+    named["message"] = "The server old asks: Who?".into();
+    named["_meta"] = json!({"vmcp/server": "old"});
+    assert_eq!((&asked["method"], &asked["params"]), (&json!("elicitation/create"), &named));
     let said = json!({"action": "accept", "content": {}});
     assert_eq!(client.reply(&asked["id"], &said).await.status(), 202);
     eventually("the answer", async || {

@@ -133,3 +133,18 @@ async fn a_list_of_tasks_goes_on_after_its_cursor_and_reveals_no_count_of_others
     let bad = answer(&engine, &alice, "tasks/list", json!({"cursor": "at:1"})).await;
     assert!(bad.contains("-32602"), "{bad}");
 }
+
+#[tokio::test]
+async fn no_method_of_an_extension_reaches_a_task_by_the_backends_own_id() {
+    let Setup { engine, backends, .. } = setup(Options::default()).await;
+    let snapshot = engine.snapshot();
+    let extensions = json!({"extensions": {"example.com/tasks": {}, "example.com/one": {}}});
+    let capabilities = Some(Arc::from(to_raw_value(&extensions).unwrap()));
+    let bob = Caller { client: ClientFacts { capabilities, ..ClientFacts::default() }, ..of("bob") };
+    let view = snapshot.view(&bob.principal);
+    let context = CallContext { engine: &engine, snapshot: &snapshot, view: &view, caller: &bob };
+    let params = OwnedParams::from_text(r#"{"taskId":"one-1"}"#.to_owned()).unwrap();
+    let answer = crate::extensions::relay(context, "tasks/delete", &params).await;
+    assert!(answer.content.settled().unwrap_err().get().contains("-32601"));
+    assert_eq!(backends[0].methods(), Vec::<String>::new());
+}
