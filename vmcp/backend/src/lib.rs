@@ -35,7 +35,7 @@ pub use policy::settings::{BackendSettings, SERVED_VARIABLE};
 pub use policy::{backoff, breaker};
 pub use request::{
     ArrivingRest, ArrivingResult, CallError, ClientFacts, ClientInstance, CredentialError, CredentialSource,
-    DEFAULT_DEADLINE, Detail, Downstream, Event, EventReceiver, EventSender, NotQueued, Principal, Question,
+    DEFAULT_DEADLINE, Detail, Downstream, Event, EventMap, EventReceiver, EventSender, NotQueued, Principal, Question,
     Request, Response, RpcOutcome, SessionId, SharedCredentials, Subscriber, Transmission, UnprovedRequest,
     event_queue, uncollected,
 };

@@ -27,7 +27,7 @@ pub use crate::request::credentials::{
 };
 pub(crate) use crate::request::event::OWN_SESSION;
 pub use crate::request::event::{Downstream, Event, Question, SessionId};
-pub use crate::request::event_queue::{EventReceiver, EventSender, NotQueued, event_queue};
+pub use crate::request::event_queue::{EventMap, EventReceiver, EventSender, NotQueued, event_queue};
 pub use crate::request::outcome::{RpcOutcome, uncollected};
 pub use crate::request::principal::Principal;
 pub use crate::request::transmission::Transmission;

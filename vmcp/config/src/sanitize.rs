@@ -69,7 +69,8 @@ pub fn is_bidirectional(c: char) -> bool {
 }
 
 /// Returns true for characters that a person does not see but a model or a terminal may obey.
-fn is_invisible(c: char) -> bool {
+#[must_use]
+pub fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{ad}'                    // soft hyphen

@@ -8,6 +8,7 @@
 //! ```
 
 pub(super) mod arriving_response;
+pub(super) mod consents;
 pub(super) mod conversation;
 pub(super) mod dispatch;
 pub(super) mod edge;

@@ -1,9 +1,8 @@
-//! Clients and their sessions: the sender of a message, sealed session ids, the keys that seal them, and
+//! Clients and their sessions: the sender of a message, sealed session ids, sealed addresses of processes, and
 //! questions that clients have not answered yet.
 
 pub(super) mod client_instances;
 pub(super) mod keys;
 pub(super) mod peer;
 pub(super) mod pending_questions;
-pub(super) mod random;
 pub(super) mod sessions;

@@ -1,6 +1,6 @@
 //! Callers and their rights: [`identity`] says who calls, [`policy`] decides about each call,
 //! [`outgoing`] proves at backends who calls, [`profiles`] narrows what a path leads to, [`principal_shares`]
-//! keeps one caller from taking what belongs to all.
+//! keeps one caller from taking what belongs to all, [`sealing_keys`] seal what callers carry.
 
 mod cedar;
 pub mod identity;
@@ -9,3 +9,4 @@ pub mod policy;
 pub mod principal_shares;
 mod profiles;
 pub(crate) mod rate_limits;
+pub mod sealing_keys;

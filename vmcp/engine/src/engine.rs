@@ -39,10 +39,10 @@ pub use options::{Options, StartError, Storage};
 pub use restart::needs_restart;
 pub use snapshot::Snapshot;
 pub use snapshot::generation::Generation;
+pub use snapshot::issued_tasks::{IssuedTask, IssuedTasks, TaskOwner};
 pub use snapshot::linked_uris;
 pub use snapshot::list::{ListEntry, Page, PagedList};
-pub use snapshot::task_owners::TaskOwners;
-pub use snapshot::view::View;
+pub use snapshot::view::{ListDigests, View};
 pub use tool_drift::ChangedTool;
 
 use crate::access::identity::Principal;
@@ -104,7 +104,7 @@ impl Engine {
         );
         let policy = options.policy.clone().unwrap_or_else(|| policy::configured(&config));
         let shared = Arc::new(Shared::from(SharedParts {
-            snapshot: Snapshot::empty(&config, policy, options.bridge),
+            snapshot: Snapshot::empty(&config, policy, options.bridge)?,
             store,
             drift,
             metrics: options.metrics,

@@ -8,13 +8,14 @@
 //!    │          │
 //!    └─────► telemetry (call records, metrics, audit) ──► access (principals, policies, credentials)
 //!
-//! folders: places of files on this machine
+//! folders: places of files on this machine; random: randomness and the clock
 //! ```
 
 pub mod access;
 pub mod engine;
 pub mod folders;
 pub mod optim;
+pub mod random;
 pub mod schema;
 pub mod search;
 pub mod telemetry;

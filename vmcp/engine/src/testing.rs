@@ -179,7 +179,7 @@ async fn answer(State(script): State<Arc<Mutex<Script>>>, Json(message): Json<Va
         "initialize" => {
             let capabilities = everything.map_or(json!({"tools": {"listChanged": true}}), |name| {
                 json!({"tools": {}, "prompts": {}, "completions": {}, "resources": {"subscribe": true},
-                    "tasks": {"list": {}, "cancel": {}}, "extensions": {format!("example.com/{name}"): {}}})
+                    "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}, "extensions": {format!("example.com/{name}"): {}}})
             });
             Ok(json!({"protocolVersion": "2025-11-25", "capabilities": capabilities,
             "serverInfo": {"name": "scripted", "version": "1"}}))
@@ -192,7 +192,10 @@ async fn answer(State(script): State<Arc<Mutex<Script>>>, Json(message): Json<Va
             if params["name"] == "down" {
                 return StatusCode::SERVICE_UNAVAILABLE.into_response();
             }
-            run(params["name"].as_str().unwrap_or_default(), &params).await
+            match everything.filter(|_| params.get("task").is_some()) {
+                Some(name) => Ok(json!({"task": task_of(name)})),
+                None => run(params["name"].as_str().unwrap_or_default(), &params).await,
+            }
         }
         method => {
             let answer = everything.and_then(|name| answer_of_everything(name, method, &message["params"]));
@@ -206,11 +209,16 @@ async fn answer(State(script): State<Arc<Mutex<Script>>>, Json(message): Json<Va
     Json(body).into_response()
 }
 
+/// The task of [`Scripted::everything`].
+fn task_of(name: &str) -> Value {
+    json!({"taskId": format!("{name}-1"), "status": "working", "createdAt": "2026-01-01T00:00:00Z",
+        "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttl": null})
+}
+
 /// An answer of [`Scripted::everything`].
 fn answer_of_everything(name: &str, method: &str, params: &Value) -> Option<Value> {
     let note = format!("{name}://note");
-    let task = json!({"taskId": format!("{name}-1"), "status": "working", "createdAt": "2026-01-01T00:00:00Z",
-        "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttl": null});
+    let task = task_of(name);
     Some(match method {
         "prompts/list" => json!({"prompts": [{"name": "ask"}]}),
         "resources/list" => json!({"resources": [{"uri": note, "name": "note"}]}),

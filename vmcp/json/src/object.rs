@@ -132,6 +132,11 @@ impl<'a> Object<'a> {
         self.entries.iter().filter_map(move |one| Some((one.key.as_ref(), entry(one)?)))
     }
 
+    /// Iterates over the values as JSON text, in the order in which they were written.
+    pub fn values(&self) -> impl Iterator<Item = &'a str> {
+        self.entries.iter().map(|entry| entry.value)
+    }
+
     /// Returns the number of entries.
     #[must_use]
     pub fn len(&self) -> usize {

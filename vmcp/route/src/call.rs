@@ -26,6 +26,7 @@ pub(super) mod hidden;
 pub(crate) mod input_rounds;
 mod outgoing;
 mod send;
+mod shown_arguments;
 pub(super) mod task_calls;
 
 use std::pin::pin;
@@ -100,8 +101,8 @@ pub(crate) fn authorize<'a>(
     match target.item {
         Item::Tool(tool) => record.tool = Some(tool.clone()),
         Item::Prompt(prompt) => record.subject = Some(prompt.name.as_str().into()),
-        Item::Resource(text) | Item::Task(text) => record.subject = Some(text.into()),
-        Item::OwnTool(_) | Item::Tasks | Item::Backend => {}
+        Item::Resource(text) | Item::Task { id: text, .. } => record.subject = Some(text.into()),
+        Item::OwnTool(_) | Item::Backend => {}
     }
     match decision {
         Decision::Allow { policy } => {

@@ -1,5 +1,7 @@
 //! The client of a request, and everything else that routing needs besides the request itself.
 
+mod consent;
+
 use std::sync::Arc;
 
 use http::HeaderMap;
@@ -8,8 +10,10 @@ use tokio_util::sync::CancellationToken;
 use vmcp_backend::{Backend, ClientFacts, EventSender, SessionId};
 use vmcp_wire::era::Era;
 
+pub use consent::Consent;
 use vmcp_engine::access::identity::Principal;
 pub(crate) use vmcp_engine::access::outgoing::ClientAtBackend;
+use vmcp_engine::access::policy::{AccessRequest, Item};
 pub(crate) use vmcp_engine::engine::linked_uris::LinkOwner;
 use vmcp_engine::engine::{Engine, Snapshot, View};
 pub(crate) use vmcp_engine::search::context::ContextKey;
@@ -40,6 +44,8 @@ pub struct Caller {
     pub takes_arriving: bool,
     /// True if whoever makes the call has confirmed it already: a person on the command line.
     pub confirmed: bool,
+    /// The user's consent to a call that this request makes.
+    pub consent: Consent,
     /// Cancels the request.
     pub cancel: CancellationToken,
     /// The backend whose sealed state this request carries; the request may go to no other one.
@@ -74,8 +80,21 @@ impl CallContext<'_> {
         ClientAtBackend::new(principal, forwarded.as_ref(), backend.spec(), tokens)
     }
 
-    /// Tells the observers of a request for an item that does not exist.
+    /// Tells the observers of a request for an item that does not exist. The policy is asked all the same, so
+    /// that the work is that for a hidden item.
     pub fn refuse_unknown(self, method: &str, subject: &str) {
+        if let Some(tool) = self.snapshot.unfiltered().tools.first() {
+            let request = AccessRequest {
+                principal: &self.caller.principal,
+                action: method,
+                backend: &tool.backend,
+                item: Item::Tool(tool),
+                arguments: None,
+                sees_backend: false,
+            };
+            // The decision counts for nothing.
+            std::hint::black_box(self.snapshot.policy.decide(&request));
+        }
         self.engine.call_observers().refused(&Refusal {
             principal: &self.caller.principal,
             reason: "unknown",

@@ -16,12 +16,12 @@ mod subject;
 mod tools;
 
 pub use answer::{Answer, ArrivingAnswer, Content};
-pub use caller::{CallContext, Caller};
+pub use caller::{CallContext, Caller, Consent};
 pub use own_tools::tools_by_model;
 pub use relay::completion::complete;
 pub use relay::prompts::get_prompt;
 pub use relay::resources::read_resource;
-pub use relay::{extensions, subscriptions, tasks};
+pub use relay::{extensions, question_source, subscriptions, task_names, tasks};
 pub use tools::{ToolResult, Tools, call_tool};
 pub use vmcp_engine::search::context::ContextKey;
 

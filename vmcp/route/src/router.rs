@@ -71,9 +71,9 @@ impl<'a> BackendTarget<'a> {
         match self.item {
             Item::Tool(tool) => Some(&tool.definition.name),
             Item::Prompt(prompt) => Some(&prompt.definition.name),
-            Item::Resource(text) | Item::Task(text) => Some(text),
+            Item::Resource(text) | Item::Task { id: text, .. } => Some(text),
             Item::OwnTool(name) => Some(name),
-            Item::Tasks | Item::Backend => None,
+            Item::Backend => None,
         }
     }
 }

@@ -3,13 +3,14 @@
 mod in_process;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde_json::value::RawValue;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::owned::OwnedParams;
 
 use super::answer::Answer;
-use super::call::{self, Denied, hidden};
+use super::call::{self, hidden};
 use super::caller::CallContext;
 use super::own_tools::{self, arguments::framework_keys};
 use super::router::{self, Target};
@@ -20,20 +21,25 @@ pub use in_process::{ToolResult, Tools};
 
 /// Handles `tools/call`. `params` as the client sent them.
 pub async fn call_tool(context: CallContext<'_>, params: &OwnedParams) -> Answer {
+    let begun = Instant::now();
     let subject = match subject::subject(params, "name") {
         Ok(subject) => subject,
         Err(error) => return Answer::error(&error),
     };
     let unknown = || Answer::invalid(format!("Unknown tool: {}", shown(&subject)));
     let target = match router::tool(context, &subject) {
-        Some(Target::Optim(tool)) => match call::authorize_own(context, tool, params.get("arguments")) {
-            // Boxed: calls of backends do not carry the state of a search.
-            Ok(()) => return Box::pin(own_tools::run(context, tool, params)).await,
-            Err(Denied) => return unknown(),
-        },
+        Some(Target::Optim(tool)) => {
+            if call::authorize_own(context, tool, params.get("arguments")).is_ok() {
+                // Boxed: calls of backends do not carry the state of a search.
+                return Box::pin(own_tools::run(context, tool, params)).await;
+            }
+            hidden::hold(context, begun).await;
+            return unknown();
+        }
         Some(Target::Backend(target)) => target,
         None => {
             hidden::record_tool(context, &subject);
+            hidden::hold(context, begun).await;
             return unknown();
         }
     };
@@ -41,9 +47,9 @@ pub async fn call_tool(context: CallContext<'_>, params: &OwnedParams) -> Answer
     let plain = tool.and_then(|tool| without_framework_keys(params, tool));
     let params = plain.as_ref().unwrap_or(params);
     let record = context.start_record(Origin::Client);
-    let call = match call::authorize(context, record, target, params.get("arguments")) {
-        Ok(call) => call,
-        Err(Denied) => return unknown(),
+    let Ok(call) = call::authorize(context, record, target, params.get("arguments")) else {
+        hidden::hold(context, begun).await;
+        return unknown();
     };
     match call.answer(params).await {
         Ok(answer) => answer,

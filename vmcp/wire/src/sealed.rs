@@ -5,6 +5,7 @@
 
 pub mod request_state;
 pub mod session;
+pub mod task_id;
 
 use std::fmt;
 

@@ -139,3 +139,49 @@ async fn a_state_outlives_the_replacement_of_its_key_in_any_process() {
     let answer = ask(&client, json!({}), Some(json!(state))).await;
     assert_eq!(answer.content_text(), "mine", "sealed with the second key: {}", answer.text);
 }
+
+/// Repeats a call of `asking_ask` with a yes to each question of an answer.
+async fn accept(client: &Client, state: &str, keys: &[String]) -> HttpAnswer {
+    let answers: serde_json::Map<_, _> =
+        keys.iter().map(|key| (key.clone(), json!({"action": "accept", "content": {}}))).collect();
+    let params = json!({"name": "asking_ask", "arguments": {"to": "alice"}, "requestState": state,
+        "inputResponses": answers, "_meta":
+        {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}}});
+    client.request("tools/call", params).await
+}
+
+fn questions_of(answer: &HttpAnswer) -> (Vec<String>, String) {
+    let questions = answer.result()["inputRequests"].as_object().expect("questions");
+    (questions.keys().cloned().collect(), json!(questions).to_string())
+}
+
+#[tokio::test]
+async fn a_yes_runs_a_call_once_however_often_its_state_comes_back() {
+    let (url, calls) = asking().await;
+    let config = json!({"backends": [{"name": "asking", "url": url}],
+        "aggregation": {"confirm": {"tools": ["asking_ask"]}}});
+    let vmcp = Vmcp::new().config(config).start().await;
+    vmcp.with_tool("asking_ask").await;
+    let client = vmcp.modern();
+    let first = ask(&client, json!({"to": "alice"}), None).await;
+    let (keys, asked) = questions_of(&first);
+    assert!(
+        asked.contains("Allow the call of asking_ask (server asking)") && asked.contains("alice"),
+        "{asked}"
+    );
+    assert_eq!(calls.load(Ordering::SeqCst), 0);
+
+    let second = accept(&client, &state_of(&first), &keys).await;
+    let (own_keys, asked) = questions_of(&second);
+    assert!(asked.contains("The server asking asks: Sure?"), "{asked}");
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+    let state = state_of(&second);
+    assert!(accept(&client, &state, &own_keys).await.content_text().contains("mine"));
+    assert_eq!(calls.load(Ordering::SeqCst), 2);
+    for _ in 0..3 {
+        let replayed = accept(&client, &state, &own_keys).await;
+        let (_, asked) = questions_of(&replayed);
+        assert!(asked.contains("Allow the call of asking_ask"), "the user is asked again: {asked}");
+    }
+    assert_eq!(calls.load(Ordering::SeqCst), 2, "nothing runs without a yes of its own");
+}

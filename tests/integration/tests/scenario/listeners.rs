@@ -223,7 +223,10 @@ async fn a_question_outside_of_a_call_comes_on_the_stream() {
     let question = json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": params});
     backend.control(json!({"do": "send", "message": question})).await;
     let asked = get.next().await.expect("a question");
-    assert_eq!((&asked["method"], &asked["params"]), (&json!("elicitation/create"), &params));
+    let mut named = params.clone();
+    named["message"] = "The server old asks: Who?".into();
+    named["_meta"] = json!({"vmcp/server": "old"});
+    assert_eq!((&asked["method"], &asked["params"]), (&json!("elicitation/create"), &named));
     let said = json!({"action": "accept", "content": {}});
     assert_eq!(client.reply(&asked["id"], &said).await.status(), 202);
     eventually("the answer", async || {
@@ -354,7 +357,7 @@ async fn a_modern_stream_carries_the_tasks_that_it_names() {
     let accepted = next_message(&mut listen, "notifications/subscriptions/acknowledged").await;
     assert_eq!(accepted["notifications"], json!({"taskIds": [id]}));
     let heard = eventually("a change of the task", async || {
-        send(&backends[1], "notifications/tasks", &json!({"taskId": id, "status": "working"})).await;
+        send(&backends[1], "notifications/tasks", &json!({"taskId": "two-0", "status": "working"})).await;
         timeout(Duration::from_millis(100), listen.next()).await.ok().flatten()
     })
     .await;
@@ -375,7 +378,6 @@ async fn what_ends_elsewhere_is_told_to_the_session_that_it_belongs_to() {
     listening(&backend, 2).await;
     for (method, params) in [
         ("notifications/elicitation/complete", json!({"elicitationId": "e"})),
-        ("notifications/tasks/status", json!({"taskId": "t", "status": "completed"})),
         ("notifications/vendor", json!({"any": "thing"})),
     ] {
         send(&backend, method, &params).await;
@@ -407,7 +409,7 @@ async fn what_ends_on_a_shared_connection_is_told_to_the_session_in_whose_call_i
         vmcp.with_tool(&format!("{kind}_rpc_error")).await;
         vmcp.with_tool(&format!("{kind}-tasks_work")).await;
         let mut people = Vec::new();
-        for name in ["ann", "bob"] {
+        for (number, name) in ["ann", "bob"].into_iter().enumerate() {
             let client = Client::legacy_with(&vmcp.url, "2025-11-25", "raw", able.clone()).await;
             let messages = Messages::of(client.listen().await);
             let visit =
@@ -419,24 +421,24 @@ async fn what_ends_on_a_shared_connection_is_told_to_the_session_in_whose_call_i
             let begun = client.request("tools/call", call).await;
             let task = begun.result()["task"]["taskId"].clone();
             assert!(task.is_string(), "{}", begun.text);
-            people.push((name, messages, task));
+            people.push((name, messages, task, format!("{kind}-tasks-{number}")));
         }
-        for (name, messages, task) in &mut people {
+        for (name, messages, task, own_id) in &mut people {
             let ended = json!({"elicitationId": name});
             send(visits, "notifications/elicitation/complete", &ended).await;
             let heard = next_of(messages, "notifications/elicitation/complete").await;
             assert_eq!(heard, ended, "{name} over {kind}");
-            let ended = json!({"taskId": task, "status": "completed"});
+            let ended = json!({"taskId": own_id, "status": "completed"});
             send(works, "notifications/tasks/status", &ended).await;
             let heard = next_of(messages, "notifications/tasks/status").await;
-            assert_eq!(heard, ended, "{name} over {kind}");
+            assert_eq!(heard, json!({"taskId": task, "status": "completed"}), "{name} over {kind}");
         }
         // An id that began in no call is nobody's.
         send(visits, "notifications/elicitation/complete", &json!({"elicitationId": "nobody's"})).await;
-        for (name, _, _) in &people {
+        for (name, ..) in &people {
             send(visits, "notifications/elicitation/complete", &json!({"elicitationId": name})).await;
         }
-        for (name, messages, _) in &mut people {
+        for (name, messages, ..) in &mut people {
             let heard = next_of(messages, "notifications/elicitation/complete").await;
             assert_eq!(heard, json!({"elicitationId": name}));
         }

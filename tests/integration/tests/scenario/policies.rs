@@ -1,7 +1,9 @@
 //! Cedar policies: clients see and call what they may; policies change while the server runs.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
-use vmcp_integration::{Fixture, Vmcp, eventually, http_client};
+use vmcp_integration::{Client, Fixture, Messages, Vmcp, eventually, http_client};
 
 /// Settings with these policies.
 fn with(policies: &[&str]) -> Value {
@@ -65,4 +67,65 @@ async fn policies_hide_tools_and_change_without_a_restart() {
     .await;
     let output = vmcp.process.output();
     assert_eq!((warnings(&vmcp), output.matches("call denied").count()), (3, 3), "one each: {output}");
+}
+
+/// A legacy backend of whose tools and resources a client may use some, and the client's session and stream.
+async fn partly_permitted() -> (Fixture, Vmcp, Client, Messages) {
+    let backend = Fixture::http("old", "echo").args(["--era", "legacy"]).start().await;
+    let settings = with(&[
+        r#"permit(principal, action, resource == Tool::"old_echo");"#,
+        r#"permit(principal, action, resource == Tool::"old_seen");"#,
+        r#"permit(principal, action, resource == Resource::"fixture://old/greeting");"#,
+    ]);
+    let vmcp = Vmcp::new().backend(&backend).config(settings).start().await;
+    vmcp.with_tool("old_echo").await;
+    let client = Client::legacy_with(&vmcp.url, "2025-11-25", "raw", json!({})).await;
+    client.call_tool("old_echo", json!({"message": "hi"})).await.result();
+    let messages = Messages::of(client.listen().await);
+    eventually("the stream at the backend", async || {
+        (backend.stats().await["listeners"].as_u64()? >= 2).then_some(())
+    })
+    .await;
+    (backend, vmcp, client, messages)
+}
+
+async fn update(backend: &Fixture, uri: &str) {
+    let params = json!({"uri": uri});
+    let message = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": params});
+    backend.control(json!({"do": "send", "message": message})).await;
+}
+
+async fn add(backend: &Fixture, name: &str) {
+    let tool = json!({"name": name, "description": "New", "inputSchema": {"type": "object"}});
+    backend.control(json!({"do": "add_tool", "tool": tool})).await;
+}
+
+#[tokio::test]
+async fn updates_name_only_resources_that_the_subscriber_may_read() {
+    let (backend, _vmcp, client, mut messages) = partly_permitted().await;
+    let uri = "fixture://old/greeting";
+    client.request("resources/subscribe", json!({"uri": uri})).await.result();
+    update(&backend, "fixture://old/greeting/secret").await;
+    update(&backend, uri).await;
+    let heard = messages.next().await.expect("an update");
+    assert_eq!(
+        (&heard["method"], &heard["params"]["uri"]),
+        (&json!("notifications/resources/updated"), &json!(uri))
+    );
+}
+
+#[tokio::test]
+async fn a_list_has_changed_for_those_who_see_the_change() {
+    let (backend, _vmcp, client, mut messages) = partly_permitted().await;
+    let uri = "fixture://old/greeting";
+    client.request("resources/subscribe", json!({"uri": uri})).await.result();
+    add(&backend, "unseen").await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    update(&backend, uri).await;
+    let heard = messages.next().await.expect("an update");
+    assert_eq!(heard["method"], "notifications/resources/updated", "nothing is told of the hidden tool");
+    add(&backend, "seen").await;
+    let heard = messages.next().await.expect("a change");
+    assert_eq!(heard["method"], "notifications/tools/list_changed", "{heard}");
+    assert!(client.tools().await.contains_key("old_seen"));
 }

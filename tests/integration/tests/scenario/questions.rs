@@ -272,9 +272,12 @@ async fn a_url_to_visit_first_is_a_question_to_a_modern_client_that_can_visit_it
 
     let able = vmcp.modern().declaring(json!({"elicitation": {"url": {}}}));
     let question = asked(&able, &params).await;
+    let mut named = visit.clone();
+    named["message"] = "The server old asks: Sign in".into();
+    named["_meta"] = json!({"vmcp/server": "old"});
     assert_eq!(
         question.result()["inputRequests"]["url-1"],
-        json!({"method": "elicitation/create", "params": visit})
+        json!({"method": "elicitation/create", "params": named})
     );
     assert!(question.result().get("requestState").is_none(), "{}", question.text);
 

@@ -198,8 +198,31 @@ impl Story {
                 ["elicitation/create", "sampling/createMessage", "roots/list"].contains(&method);
             is_question || ["notifications/progress", "notifications/message"].contains(&method)
         });
+        heard.iter_mut().for_each(without_source);
         heard.sort_by_key(ToString::to_string);
         heard
+    }
+}
+
+/// Takes the name of the server that asks out of a question.
+fn without_source(message: &mut Value) {
+    let Some(params) = message[1].as_object_mut() else { return };
+    for key in ["message", "systemPrompt"] {
+        let text = params.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        if let Some((_, words)) = text.split_once(" asks: ").filter(|_| text.starts_with("The server ")) {
+            params.insert(key.to_owned(), words.into());
+        } else if text.starts_with("The server ") {
+            params.remove(key);
+        }
+    }
+    if let Some(meta) = params.get_mut("_meta").and_then(Value::as_object_mut)
+        && meta.remove("vmcp/server").is_some()
+        && meta.is_empty()
+    {
+        params.remove("_meta");
+    }
+    if params.is_empty() {
+        message[1] = Value::Null;
     }
 }
 

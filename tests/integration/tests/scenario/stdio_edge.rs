@@ -194,7 +194,7 @@ async fn a_backend_that_asks_is_answered_over_the_pipe() {
     let params = json!({"name": "echo_ask", "arguments": {"message": "legacy?"}});
     pipe.send(&json!({"jsonrpc": "2.0", "id": 1001, "method": "tools/call", "params": params})).await;
     let question = pipe.until(|message| message["method"] == "elicitation/create").await;
-    assert_eq!(question["params"]["message"], "legacy?");
+    assert_eq!(question["params"]["message"], "The server echo asks: legacy?");
     pipe.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": yes})).await;
     let answer = pipe.until(|message| message["id"] == 1001).await;
     assert!(answer["result"]["content"][0]["text"].as_str().expect("a text").contains("accept"), "{answer}");
@@ -204,7 +204,7 @@ async fn a_backend_that_asks_is_answered_over_the_pipe() {
     let mut params = json!({"name": "echo_ask", "arguments": {"message": "modern?"}, "_meta": meta});
     let asked = pipe.ask(1002, "tools/call", params.clone()).await;
     let request = &asked["result"]["inputRequests"]["q1"];
-    assert_eq!(request["params"]["message"], "modern?", "{asked}");
+    assert_eq!(request["params"]["message"], "The server echo asks: modern?", "{asked}");
     params["requestState"] = asked["result"]["requestState"].clone();
     params["inputResponses"] = json!({"q1": yes});
     let answer = pipe.ask(1003, "tools/call", params).await;

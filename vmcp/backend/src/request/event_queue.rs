@@ -19,11 +19,17 @@ pub struct NotQueued(pub Event);
 /// Creates a queue with room for `capacity` events; beyond them [`EventSender::send`] waits (backpressure).
 pub fn event_queue(capacity: usize) -> (EventSender, EventReceiver) {
     let queue = Arc::new(Queue { room: Semaphore::new(capacity), state: Mutex::new(State::new()) });
-    (EventSender(Arc::clone(&queue)), EventReceiver(queue))
+    (EventSender { queue: Arc::clone(&queue), map: None }, EventReceiver(queue))
 }
 
+/// Changes an event on its way to the client; `None` drops it.
+pub type EventMap = Arc<dyn Fn(Event) -> Option<Event> + Send + Sync>;
+
 /// The end of a queue that backends write to. Clones write to the same queue.
-pub struct EventSender(Arc<Queue>);
+pub struct EventSender {
+    queue: Arc<Queue>,
+    map: Option<EventMap>,
+}
 
 /// The end of a queue that the caller reads.
 pub struct EventReceiver(Arc<Queue>);
@@ -50,12 +56,20 @@ impl State {
 }
 
 impl EventSender {
+    /// Returns a sender to the same queue whose events pass through `map`.
+    #[must_use]
+    pub fn mapped(&self, map: EventMap) -> EventSender {
+        self.queue.state.lock().senders += 1;
+        EventSender { queue: Arc::clone(&self.queue), map: Some(map) }
+    }
+
     /// Waits for room and queues an event.
     pub async fn send(&self, event: Event) -> Result<(), NotQueued> {
-        match self.0.room.acquire().await {
+        let Some(event) = self.changed(event) else { return Ok(()) };
+        match self.queue.room.acquire().await {
             Ok(permit) => {
                 permit.forget();
-                self.0.push(event);
+                self.queue.push(event);
                 Ok(())
             }
             Err(_) => Err(NotQueued(event)),
@@ -64,13 +78,21 @@ impl EventSender {
 
     /// Queues an event, if there is room.
     pub fn try_send(&self, event: Event) -> Result<(), NotQueued> {
-        match self.0.room.try_acquire() {
+        let Some(event) = self.changed(event) else { return Ok(()) };
+        match self.queue.room.try_acquire() {
             Ok(permit) => {
                 permit.forget();
-                self.0.push(event);
+                self.queue.push(event);
                 Ok(())
             }
             Err(_) => Err(NotQueued(event)),
+        }
+    }
+
+    fn changed(&self, event: Event) -> Option<Event> {
+        match &self.map {
+            Some(map) => map(event),
+            None => Some(event),
         }
     }
 }
@@ -124,14 +146,14 @@ impl Queue {
 
 impl Clone for EventSender {
     fn clone(&self) -> Self {
-        self.0.state.lock().senders += 1;
-        Self(Arc::clone(&self.0))
+        self.queue.state.lock().senders += 1;
+        Self { queue: Arc::clone(&self.queue), map: self.map.clone() }
     }
 }
 
 impl Drop for EventSender {
     fn drop(&mut self) {
-        let mut state = self.0.state.lock();
+        let mut state = self.queue.state.lock();
         state.senders -= 1;
         let waiting = if state.senders == 0 { state.waiting.take() } else { None };
         drop(state);

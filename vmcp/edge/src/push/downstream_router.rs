@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 use std::future::poll_fn;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::Poll;
 
 use bytes::Bytes;
@@ -15,16 +15,20 @@ use vmcp_json::json_rope::JsonRope;
 use vmcp_json::object::Object;
 use vmcp_wire::envelope::{Message, Notification};
 use vmcp_wire::level::Level;
+use vmcp_wire::lists::tasks::{self, TASK_ID};
 use vmcp_wire::{methods, rpc};
 
 use super::mailbox::{Mailbox, Posted};
+use super::server_push::ServerPush;
 use super::session_registry::{Backends, RegisteredSession, SessionRegistry};
-use super::topics::{Topic, TopicKind, TopicRegistry};
+use super::topics::{Subscriber, Topic, TopicKind, TopicRegistry};
 use crate::session::pending_questions::PendingQuestions;
 use crate::session::sessions::SessionLife;
 use vmcp_engine::access::identity::PrincipalKey;
+use vmcp_engine::access::policy::Item;
 use vmcp_engine::engine::Generation;
 use vmcp_engine::telemetry::metrics::Metrics;
+use vmcp_route::{CallContext, Caller, question_source, subscriptions, task_names};
 
 /// Separators of a URI at which it is cut, counted from its end. An update may name a part of the subscribed
 /// resource; the bound keeps a URI of nothing but slashes cheap.
@@ -38,6 +42,8 @@ pub struct DownstreamRouter {
     pub(crate) questions: Arc<PendingQuestions>,
     pub(crate) sessions: SessionRegistry,
     pub(crate) topics: Arc<TopicRegistry>,
+    /// Reaches the engine, whose backends begin to deliver before it is set.
+    push: OnceLock<Weak<ServerPush>>,
 }
 
 impl DownstreamRouter {
@@ -48,7 +54,38 @@ impl DownstreamRouter {
             questions: Arc::new(PendingQuestions::new(metrics)),
             sessions: SessionRegistry::new(metrics),
             topics: TopicRegistry::new(metrics),
+            push: OnceLock::new(),
         })
+    }
+
+    /// Uses the engine of `push`.
+    pub(crate) fn serve(&self, push: &Arc<ServerPush>) {
+        // Only the first engine counts.
+        let _ = self.push.set(Arc::downgrade(push));
+    }
+
+    fn push(&self) -> Option<Arc<ServerPush>> {
+        self.push.get()?.upgrade()
+    }
+
+    /// Returns the id under which a session knows a task of a backend.
+    fn task_of_session(&self, registered: &RegisteredSession, backend: &str, id: &str) -> Option<Arc<str>> {
+        let tasks = Arc::clone(&self.push()?.engine.snapshot().tasks);
+        tasks.shown_to_session(registered.session, registered.principal, backend, id)
+    }
+
+    /// True if the policies in force let a subscriber read the resource that an update names: a subscription
+    /// to a resource hears of the resources within it.
+    fn may_hear(&self, subscriber: &Subscriber, backend: &str, uri: &str) -> bool {
+        let Some(push) = self.push() else { return false };
+        let snapshot = push.engine.snapshot();
+        if !snapshot.policy.restricts(&subscriber.principal) {
+            return true;
+        }
+        let caller = Caller { principal: subscriber.principal.clone(), ..Caller::default() };
+        let view = snapshot.view(&caller.principal);
+        let context = CallContext { engine: &push.engine, snapshot: &snapshot, view: &view, caller: &caller };
+        !view.hides(uri) && subscriptions::is_allowed(context, backend, Item::Resource(uri))
     }
 
     /// Returns the log level that a session set in this process.
@@ -111,9 +148,13 @@ impl DownstreamRouter {
         match (notification.method.as_ref(), session) {
             // A session with a connection of its own has subscribed there.
             (methods::RESOURCE_UPDATED, Some(session)) => {
-                let registered = self.sessions.get(session);
-                let mailbox = registered.map(|registered| Arc::clone(&registered.mailbox));
-                self.publish(mailbox, param("uri").as_deref(), notification);
+                let (Some(registered), Some(uri)) = (self.sessions.get(session), param("uri")) else {
+                    return;
+                };
+                let subscriber = self.topics.subscriber_at(registered.mailbox.number, backend);
+                if subscriber.is_some_and(|subscriber| self.may_hear(&subscriber, backend, &uri)) {
+                    self.publish([Arc::clone(&registered.mailbox)], Some(&uri), notification);
+                }
             }
             (methods::RESOURCE_UPDATED, None) => {
                 if let Some(uri) = param("uri") {
@@ -121,9 +162,20 @@ impl DownstreamRouter {
                 }
             }
             (methods::TASK_CHANGED, _) => {
-                if let Some(id) = param("taskId") {
+                if let Some(id) = param(TASK_ID) {
                     let topic = Topic { kind: TopicKind::Task, backend: backend.into(), name: (&*id).into() };
-                    self.publish(self.topics.subscribers(&topic), None, notification);
+                    for subscriber in self.topics.subscribers(&topic) {
+                        let Some(shown) = subscriber.shown else { continue };
+                        self.publish_task(subscriber.mailbox, &id, &shown, notification);
+                    }
+                }
+            }
+            (methods::TASK_STATUS, Some(session)) => {
+                let (Some(id), Some(registered)) = (param(TASK_ID), self.sessions.get(session)) else {
+                    return;
+                };
+                if let Some(shown) = self.task_of_session(&registered, backend, &id) {
+                    self.publish_task(Arc::clone(&registered.mailbox), &id, &shown, notification);
                 }
             }
             (methods::LOG_MESSAGE, Some(session)) => {
@@ -145,14 +197,24 @@ impl DownstreamRouter {
         }
     }
 
+    /// Sends a change of a task to a client, under the id that the client knows.
+    fn publish_task(&self, to: Arc<Mailbox>, id: &str, shown: &str, notification: &Notification<'_>) {
+        let Some(params) = notification.params else { return };
+        let renamed = tasks::renamed(params, |own| (own == id).then(|| shown.to_owned()));
+        let params = renamed.as_deref().or(Some(params));
+        self.publish([to], None, &Notification { method: notification.method.clone(), params });
+    }
+
     /// Sends an update to the subscribers of a resource and of everything that encloses it, to each
     /// subscriber once.
     fn route_update(&self, backend: &str, uri: &str, notification: &Notification<'_>) {
         let (mut reached, backend): (_, Arc<str>) = (HashSet::new(), backend.into());
         for name in enclosing_uris(uri) {
             let topic = Topic { kind: TopicKind::Resource, backend: Arc::clone(&backend), name: name.into() };
-            let mut to = self.topics.subscribers(&topic);
-            to.retain(|mailbox| reached.insert(mailbox.number));
+            let subscribers = self.topics.subscribers(&topic).into_iter();
+            let subscribers = subscribers.filter(|one| reached.insert(one.mailbox.number));
+            let subscribers = subscribers.filter(|one| self.may_hear(one, &backend, uri));
+            let to: Vec<_> = subscribers.map(|subscriber| subscriber.mailbox).collect();
             self.publish(to, Some(uri), notification);
         }
     }
@@ -230,6 +292,10 @@ impl DownstreamRouter {
 
 impl Downstream for DownstreamRouter {
     fn deliver(&self, backend: &str, session: Option<SessionId>, event: Event) {
+        let bridges = self.push().is_some_and(|push| push.engine.snapshot().bridge);
+        let event = if bridges { event } else { question_source::named(event, backend) };
+        let registered = session.and_then(|session| self.sessions.get(session));
+        let event = task_names::named(event, |id| self.task_of_session(registered.as_deref()?, backend, id));
         match (event, session) {
             (Event::Notification(message), _) => {
                 if let Ok(Message::Notification(notification)) = Message::parse(message.get().as_bytes()) {

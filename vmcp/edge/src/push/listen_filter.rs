@@ -2,11 +2,9 @@
 //! confirm ([`accept`]), and written into the acknowledgement.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use futures::StreamExt as _;
-use futures::future::{join, join_all};
-use futures::stream;
+use futures::future::join_all;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 use vmcp_backend::RpcOutcome;
@@ -17,7 +15,7 @@ use vmcp_wire::owned::OwnedParams;
 use super::mailbox::Mailbox;
 use super::server_push::ServerPush;
 use super::topics::{Topic, TopicKind};
-use vmcp_route::{CallContext, Caller, subscriptions, tasks};
+use vmcp_route::{CallContext, Caller, subscriptions, task_names};
 
 /// Key of the resource URIs in the filter.
 const RESOURCES_KEY: &str = "resourceSubscriptions";
@@ -27,8 +25,6 @@ const TASKS_KEY: &str = "taskIds";
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(10);
 /// Distinct entries of each array that are read; further ones are ignored and missing in the acknowledgement.
 const MAX_ENTRIES: usize = 1000;
-/// Tasks whose backends are looked up concurrently.
-const MAX_CONCURRENT_LOOKUPS: usize = 16;
 
 /// The lists whose changes a client wants to hear of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -98,18 +94,20 @@ pub(crate) async fn accept(
     mailbox: Arc<Mailbox>,
     wanted: ListenFilter,
 ) -> ListenFilter {
+    let begun = Instant::now();
     let snapshot = push.engine.snapshot();
     push.engine.prepare(&snapshot, &caller.principal).await;
     let view = snapshot.view(&caller.principal);
     let context = CallContext { engine: &push.engine, snapshot: &snapshot, view: &view, caller: &caller };
     let topics = &push.router.topics;
-    let reserve = |kind, backend: &Arc<str>, name: &str| {
+    let reserve = |kind, backend: &Arc<str>, name: &str, shown: Option<&str>| {
         let topic = Topic { kind, backend: Arc::clone(backend), name: name.into() };
-        topics.reserve(&mailbox, topic, caller.principal.clone(), None).ok().flatten()
+        let shown = shown.map(Arc::from);
+        topics.reserve(&mailbox, topic, caller.principal.clone(), None, shown).ok().flatten()
     };
     let resources = join_all(wanted.resources.into_iter().map(async |uri| {
         let (backend, call) = subscriptions::resource(context, &uri)?;
-        let reservation = reserve(TopicKind::Resource, backend, &uri)?;
+        let reservation = reserve(TopicKind::Resource, backend, &uri, None)?;
         match timeout(CONFIRM_TIMEOUT, call.subscribe()).await {
             Ok(Ok((backend, RpcOutcome::Result(_)))) => {
                 reservation.confirm(backend.clone());
@@ -118,21 +116,18 @@ pub(crate) async fn accept(
             Ok(_) | Err(_) => None,
         }
     }));
-    let tasks = wanted.tasks.into_iter().map(async |id| {
-        let owner = timeout(CONFIRM_TIMEOUT, tasks::find_owner(context, &id)).await.ok()?.ok()?;
-        let call = subscriptions::task(context, &owner.backend, &id)?;
-        let reservation = reserve(TopicKind::Task, &owner.backend, &id)?;
+    let tasks = wanted.tasks.iter().map(|id| {
+        let task = task_names::open(context, id)?;
+        let call = subscriptions::task(context, &task)?;
+        let reservation = reserve(TopicKind::Task, task.backend, &task.id, Some(id))?;
         let backend = call.watch_task().ok()?.clone();
         reservation.confirm(backend);
-        Some(id)
+        Some(id.clone())
     });
-    let tasks = stream::iter(tasks).buffered(MAX_CONCURRENT_LOOKUPS).collect::<Vec<_>>();
-    let (resources, tasks) = join(resources, tasks).await;
-    ListenFilter {
-        lists: wanted.lists,
-        resources: resources.into_iter().flatten().collect(),
-        tasks: tasks.into_iter().flatten().collect(),
-    }
+    let tasks = tasks.flatten().collect();
+    let resources = resources.await.into_iter().flatten().collect();
+    subscriptions::hold(context, begun).await;
+    ListenFilter { lists: wanted.lists, resources, tasks }
 }
 
 #[cfg(test)]

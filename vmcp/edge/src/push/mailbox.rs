@@ -17,7 +17,7 @@ use vmcp_wire::era::Era;
 use vmcp_wire::rpc;
 use vmcp_wire::translate::{self, NotificationPlan, Translated};
 
-use vmcp_engine::engine::Generation;
+use vmcp_engine::engine::{Generation, ListDigests};
 
 /// Queued messages; one more ends the stream.
 const MAX_MESSAGES: usize = 256;
@@ -49,6 +49,8 @@ struct MailboxState {
     last_stream: u64,
     /// The list generations that the client was last told of.
     seen: Generation,
+    /// Digests of the lists that the client was last told of; `None` until a stream has looked at them.
+    lists: Option<ListDigests>,
 }
 
 /// One message that waits for a stream.
@@ -84,8 +86,14 @@ pub(crate) enum NextMessage {
 impl Mailbox {
     /// Creates an empty mailbox for a client that knows the lists of `seen`.
     pub(crate) fn new(number: u64, subscription: Option<Box<RawValue>>, seen: Generation) -> Self {
-        let state =
-            MailboxState { queue: VecDeque::new(), bytes: 0, streams: Vec::new(), last_stream: 0, seen };
+        let state = MailboxState {
+            queue: VecDeque::new(),
+            bytes: 0,
+            streams: Vec::new(),
+            last_stream: 0,
+            seen,
+            lists: None,
+        };
         Self { number, subscription, state: Mutex::new(state), changed: Notify::new() }
     }
 
@@ -200,6 +208,16 @@ impl Mailbox {
     /// Returns the list generations that the client was last told of.
     pub(crate) fn seen(&self) -> Generation {
         self.lock().seen
+    }
+
+    /// Replaces the digests of the lists that the client was last told of; returns those before.
+    pub(crate) fn know_lists(&self, lists: Option<ListDigests>) -> Option<ListDigests> {
+        std::mem::replace(&mut self.lock().lists, lists)
+    }
+
+    /// Returns the digests of the lists that the client was last told of.
+    pub(crate) fn known_lists(&self) -> Option<ListDigests> {
+        self.lock().lists
     }
 
     /// Completes at the next change. Call it before [`Mailbox::take`]: a change between the two would be

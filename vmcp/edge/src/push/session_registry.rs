@@ -17,7 +17,7 @@ use vmcp_wire::level::Level;
 use super::mailbox::Mailbox;
 use vmcp_engine::access::identity::PrincipalKey;
 use vmcp_engine::access::principal_shares::{Held, LimitReached, PrincipalShares};
-use vmcp_engine::engine::Generation;
+use vmcp_engine::engine::{Generation, ListDigests};
 use vmcp_engine::telemetry::metrics::Metrics;
 
 /// Registered and ended sessions of this process, as a backstop; one more evicts another.
@@ -131,8 +131,8 @@ struct SessionTable {
     sessions: HashMap<SessionId, Entry>,
     expiry: ExpiryQueue,
     of_principal: HashMap<PrincipalKey, ExpiryQueue>,
-    /// The list generations that sessions had seen when their registration was removed.
-    seen: LruCache<SessionId, Generation>,
+    /// The list generations, and the lists, that sessions had seen when their registration was removed.
+    seen: LruCache<SessionId, (Generation, Option<ListDigests>)>,
 }
 
 impl SessionTable {
@@ -220,7 +220,7 @@ impl SessionRegistry {
         if let Some(registered) = table.registered(session) {
             return (Arc::clone(registered), Vec::new());
         }
-        let seen = table.seen.pop(&session).unwrap_or(known);
+        let (seen, lists) = table.seen.pop(&session).unwrap_or((known, None));
         let registered = Arc::new(RegisteredSession {
             session,
             principal,
@@ -228,6 +228,7 @@ impl SessionRegistry {
             level: Mutex::default(),
             announced_to: Mutex::default(),
         });
+        registered.mailbox.know_lists(lists);
         if table.has_ended(session) {
             registered.mailbox.close();
             return (registered, Vec::new());
@@ -300,7 +301,7 @@ impl SessionRegistry {
         if table.registered(session).is_some_and(unused)
             && let Some(removed) = table.remove(session).and_then(Entry::into_registered)
         {
-            table.seen.put(session, removed.mailbox.seen());
+            table.seen.put(session, (removed.mailbox.seen(), removed.mailbox.known_lists()));
         }
     }
 

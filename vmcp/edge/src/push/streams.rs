@@ -26,21 +26,21 @@ use super::server_push::ServerPush;
 use super::session_registry::RegisteredSession;
 use crate::session::peer::Peer;
 use crate::session::sessions::SessionLife;
-use vmcp_engine::access::identity::PrincipalKey;
-use vmcp_engine::engine::Generation;
+use vmcp_engine::access::identity::Principal;
+use vmcp_engine::engine::{Generation, ListDigests};
 use vmcp_route::{Caller, tasks};
 
 /// Opens a push stream of a legacy session; it ends with the session or at shutdown.
 pub(crate) fn session_stream(
     push: &Arc<ServerPush>,
     session: SessionId,
-    principal: PrincipalKey,
+    principal: &Principal,
     life: SessionLife,
 ) -> impl Stream<Item = Bytes> + Send + use<> {
     let generations = push.engine.generations();
-    let registered = push.router.register(session, principal, life, *generations.borrow());
+    let registered = push.router.register(session, principal.key(), life, *generations.borrow());
     let mailbox = Arc::clone(&registered.mailbox);
-    let mut stream = PushStream::new(push, mailbox, generations, CancellationToken::new());
+    let mut stream = PushStream::new(push, principal.clone(), mailbox, generations, CancellationToken::new());
     stream.lists = WatchedLists { tools: true, resources: true, prompts: true };
     registered.announce_listening(&push.engine.snapshot().backends);
     // The session may have been ended between the check of its id and the registration above.
@@ -62,7 +62,8 @@ pub(crate) fn listen_stream(
     let generations = push.engine.generations();
     let number = push.router.sessions.next_mailbox_number();
     let mailbox = Arc::new(Mailbox::new(number, Some(id.to_owned()), *generations.borrow()));
-    let mut stream = PushStream::new(push, Arc::clone(&mailbox), generations, cancel);
+    let principal = peer.principal.clone();
+    let mut stream = PushStream::new(push, principal, Arc::clone(&mailbox), generations, cancel);
     let mut wanted = ListenFilter::parse(params);
     stream.lists = wanted.lists;
     let caller = Caller {
@@ -83,6 +84,8 @@ pub(crate) fn listen_stream(
 /// One open stream and the state of its messages.
 struct PushStream {
     push: Arc<ServerPush>,
+    /// The client, whose view of the lists counts.
+    principal: Principal,
     /// The registration of the session; `None` for `subscriptions/listen`.
     registered: Option<Arc<RegisteredSession>>,
     mailbox: Arc<Mailbox>,
@@ -102,12 +105,14 @@ struct PushStream {
 impl PushStream {
     fn new(
         push: &Arc<ServerPush>,
+        principal: Principal,
         mailbox: Arc<Mailbox>,
         generations: watch::Receiver<Generation>,
         cancel: CancellationToken,
     ) -> Self {
         Self {
             push: Arc::clone(push),
+            principal,
             registered: None,
             id: mailbox.open_stream(),
             mailbox,
@@ -155,7 +160,7 @@ impl PushStream {
                     continue;
                 }
             }
-            self.note_changes();
+            self.note_changes().await;
             if !self.queue.is_empty() {
                 continue;
             }
@@ -172,14 +177,31 @@ impl PushStream {
     }
 
     /// Queues one `list_changed` for each watched list that changed since the client was last told, however
-    /// many snapshots went by.
-    fn note_changes(&mut self) {
+    /// many snapshots went by. A list counts as the client sees it: a hidden entry that changes is not told.
+    async fn note_changes(&mut self) {
         let now = *self.generations.borrow_and_update();
         let Some(seen) = self.mailbox.catch_up(self.id, now) else { return };
+        let is_new = now.number != seen.number || self.mailbox.known_lists().is_none();
+        let lists = if is_new { lists_in_view(&self.push, &self.principal).await } else { None };
+        // A snapshot is in force a moment before its generation is announced.
+        let lists = lists.filter(|_| !self.generations.has_changed().unwrap_or(true));
+        // Without digests of both sides, every change in the catalog counts.
+        let known = if is_new { self.mailbox.know_lists(lists) } else { None };
+        let differs = |list: fn(&ListDigests) -> u64| match (&known, &lists) {
+            (Some(known), Some(lists)) => list(known) != list(lists),
+            _ => true,
+        };
+        let watched = self.lists;
         let kinds = [
-            (self.lists.tools && now.tools != seen.tools, methods::TOOLS_CHANGED),
-            (self.lists.resources && now.resources != seen.resources, methods::RESOURCES_CHANGED),
-            (self.lists.prompts && now.prompts != seen.prompts, methods::PROMPTS_CHANGED),
+            (watched.tools && now.tools != seen.tools && differs(|all| all.tools), methods::TOOLS_CHANGED),
+            (
+                watched.resources && now.resources != seen.resources && differs(|all| all.resources),
+                methods::RESOURCES_CHANGED,
+            ),
+            (
+                watched.prompts && now.prompts != seen.prompts && differs(|all| all.prompts),
+                methods::PROMPTS_CHANGED,
+            ),
         ];
         for (_, method) in kinds.iter().filter(|(changed, _)| *changed) {
             let params =
@@ -209,6 +231,18 @@ impl Drop for PushStream {
             }
         }
     }
+}
+
+/// Returns digests of the lists that a client sees now; `None` if nothing is hidden from the client, or if the
+/// lists are changing at this moment.
+async fn lists_in_view(push: &ServerPush, principal: &Principal) -> Option<ListDigests> {
+    let snapshot = push.engine.snapshot();
+    if !snapshot.policy.restricts(principal) {
+        return None;
+    }
+    push.engine.prepare(&snapshot, principal).await;
+    let digests = snapshot.view(principal).digests();
+    Arc::ptr_eq(&snapshot, &push.engine.snapshot()).then_some(digests)
 }
 
 /// Encodes the acknowledgement of `subscriptions/listen`.

@@ -1,6 +1,7 @@
 //! Handlers of `resources/subscribe` and `resources/unsubscribe`, which only legacy sessions have.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde_json::value::RawValue;
 use vmcp_backend::RpcOutcome;
@@ -24,8 +25,10 @@ pub(crate) async fn subscribe(
     context: CallContext<'_>,
     params: &OwnedParams,
 ) -> Answer {
+    let begun = Instant::now();
     let (Some(session), Some(uri)) = (peer.session, params.get_str("uri")) else { return no_uri() };
     let Some((backend, call)) = vmcp_route::subscriptions::resource(context, &uri) else {
+        vmcp_route::subscriptions::hold(context, begun).await;
         let error = RpcError::resource_not_found(&uri, Era::Legacy).to_json();
         let error = RawValue::from_string(error).unwrap_or_default();
         return Answer { content: Content::Error(error.into()), era: Era::Legacy, pending: None };
@@ -33,26 +36,31 @@ pub(crate) async fn subscribe(
     let topic = Topic { kind: TopicKind::Resource, backend: Arc::clone(backend), name: (&*uri).into() };
     let registered =
         push.router.register(session, peer.principal.key(), peer.life, *push.engine.generations().borrow());
-    let answer =
-        match push.router.topics.reserve(&registered.mailbox, topic, peer.principal.clone(), Some(session)) {
-            Ok(None) => {
-                call.settle(Outcome::Ok);
+    let answer = match push.router.topics.reserve(
+        &registered.mailbox,
+        topic,
+        peer.principal.clone(),
+        Some(session),
+        None,
+    ) {
+        Ok(None) => {
+            call.settle(Outcome::Ok);
+            Answer::own(empty_object().to_owned())
+        }
+        Ok(Some(reservation)) => match call.subscribe().await {
+            Ok((backend, RpcOutcome::Result(_))) => {
+                reservation.confirm(backend.clone());
+                // An empty result is the same in both eras; an own one needs no translation.
                 Answer::own(empty_object().to_owned())
             }
-            Ok(Some(reservation)) => match call.subscribe().await {
-                Ok((backend, RpcOutcome::Result(_))) => {
-                    reservation.confirm(backend.clone());
-                    // An empty result is the same in both eras; an own one needs no translation.
-                    Answer::own(empty_object().to_owned())
-                }
-                Ok((_, refused)) => Answer { content: refused.into(), era: Era::Legacy, pending: None },
-                Err(error) => Answer::unanswered(backend, &error),
-            },
-            Err(full) => {
-                call.settle(Outcome::ToolError);
-                Answer::error(&RpcError::new(codes::INVALID_REQUEST, full.to_string()))
-            }
-        };
+            Ok((_, refused)) => Answer { content: refused.into(), era: Era::Legacy, pending: None },
+            Err(error) => Answer::unanswered(backend, &error),
+        },
+        Err(full) => {
+            call.settle(Outcome::ToolError);
+            Answer::error(&RpcError::new(codes::INVALID_REQUEST, full.to_string()))
+        }
+    };
     // The session may have been ended while the backend confirmed.
     push.release_if_ended(session);
     push.router.forget_if_unused(registered);

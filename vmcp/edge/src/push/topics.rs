@@ -57,6 +57,8 @@ pub(crate) struct Subscriber {
     pub(crate) mailbox: Arc<Mailbox>,
     /// The caller that subscribed, whose right is asked again when the subscription moves.
     pub(crate) principal: Principal,
+    /// The id under which the client knows a task; `None` for a resource.
+    pub(crate) shown: Option<Arc<str>>,
     /// The client's session, which may have subscribed on a connection of its own.
     session: Option<SessionId>,
     /// The session has subscribed on a connection of its own; updates that come to all are not for it.
@@ -110,6 +112,7 @@ impl TopicRegistry {
         topic: Topic,
         principal: Principal,
         session: Option<SessionId>,
+        shown: Option<Arc<str>>,
     ) -> Result<Option<Reservation>, SubscriptionLimit> {
         let mut state = self.lock();
         let own = state.of_mailbox.get(&mailbox.number).map_or(&[][..], Vec::as_slice);
@@ -129,6 +132,7 @@ impl TopicRegistry {
         let subscriber = Subscriber {
             mailbox: Arc::clone(mailbox),
             principal,
+            shown,
             session,
             is_own: false,
             counted_at: None,
@@ -139,14 +143,20 @@ impl TopicRegistry {
         Ok(Some(Reservation { topics: Arc::clone(self), topic, number: mailbox.number, session, serial }))
     }
 
-    /// Returns the mailboxes of all subscribers of a topic that hear of it on the backend's main connection.
-    pub(crate) fn subscribers(&self, topic: &Topic) -> Vec<Arc<Mailbox>> {
+    /// Returns all subscribers of a topic that hear of it on the backend's main connection.
+    pub(crate) fn subscribers(&self, topic: &Topic) -> Vec<Subscriber> {
         let state = self.lock();
         let subscribers = state.subscribers.get(topic).into_iter().flatten();
-        subscribers
-            .filter(|subscriber| !subscriber.is_own)
-            .map(|subscriber| Arc::clone(&subscriber.mailbox))
-            .collect()
+        subscribers.filter(|subscriber| !subscriber.is_own).cloned().collect()
+    }
+
+    /// Returns a subscription of the mailbox `number` to a resource of a backend.
+    pub(crate) fn subscriber_at(&self, number: u64, backend: &str) -> Option<Subscriber> {
+        let state = self.lock();
+        let of_backend = |topic: &&Topic| topic.kind == TopicKind::Resource && *topic.backend == *backend;
+        let topic = state.of_mailbox.get(&number)?.iter().find(of_backend)?;
+        let mut subscribers = state.subscribers.get(topic)?.iter();
+        subscribers.find(|subscriber| subscriber.mailbox.number == number).cloned()
     }
 
     /// Returns the topics that the mailbox `number` is subscribed to.
@@ -272,10 +282,13 @@ mod tests {
     fn a_reservation_that_comes_to_nothing_leaves_nothing() {
         let topics = TopicRegistry::new(&Metrics::new());
         let (one, other) = (mailbox(1), mailbox(2));
-        let reserved = topics.reserve(&one, topic("a"), Principal::default(), None).unwrap();
+        let reserved = topics.reserve(&one, topic("a"), Principal::default(), None, None).unwrap();
         assert!(reserved.is_some());
-        assert!(topics.reserve(&one, topic("a"), Principal::default(), None).unwrap().is_none(), "only once");
-        let second = topics.reserve(&other, topic("a"), Principal::default(), None).unwrap();
+        assert!(
+            topics.reserve(&one, topic("a"), Principal::default(), None, None).unwrap().is_none(),
+            "only once"
+        );
+        let second = topics.reserve(&other, topic("a"), Principal::default(), None, None).unwrap();
         assert_eq!(topics.subscribers(&topic("a")).len(), 2);
         drop(reserved);
         assert_eq!(topics.subscribers(&topic("a")).len(), 1);
@@ -291,15 +304,15 @@ mod tests {
         let greedy = mailbox(1);
         let taken: Vec<_> = (0..MAX_PER_CLIENT)
             .filter_map(|n| {
-                topics.reserve(&greedy, topic(&n.to_string()), Principal::default(), None).unwrap()
+                topics.reserve(&greedy, topic(&n.to_string()), Principal::default(), None, None).unwrap()
             })
             .collect();
         assert_eq!(taken.len(), MAX_PER_CLIENT);
         assert_eq!(
-            topics.reserve(&greedy, topic("x"), Principal::default(), None).unwrap_err(),
+            topics.reserve(&greedy, topic("x"), Principal::default(), None, None).unwrap_err(),
             SubscriptionLimit::Client
         );
-        assert!(topics.reserve(&mailbox(2), topic("x"), Principal::default(), None).unwrap().is_some());
+        assert!(topics.reserve(&mailbox(2), topic("x"), Principal::default(), None, None).unwrap().is_some());
     }
 
     #[test]
@@ -307,7 +320,7 @@ mod tests {
         let topics = TopicRegistry::new(&Metrics::new());
         let reserve = |number: usize, address: [u8; 4]| {
             let principal = Principal { address: Some(address.into()), ..Principal::default() };
-            topics.reserve(&mailbox(number as u64), topic(&number.to_string()), principal, None)
+            topics.reserve(&mailbox(number as u64), topic(&number.to_string()), principal, None, None)
         };
         let taken: Vec<_> =
             (0..MAX_PER_PRINCIPAL).filter_map(|n| reserve(n, [10, 0, 0, 1]).unwrap()).collect();

@@ -8,12 +8,13 @@ use futures::StreamExt as _;
 use futures::stream;
 use tokio::time::timeout;
 use vmcp_backend::{Backend, RpcOutcome};
+use vmcp_wire::era::Era;
 
 use super::server_push::ServerPush;
-use super::topics::{Topic, TopicKind};
-use crate::session::random;
+use super::topics::{Subscriber, Topic, TopicKind};
 use vmcp_engine::access::policy::Item;
-use vmcp_route::{CallContext, Caller, subscriptions};
+use vmcp_engine::random;
+use vmcp_route::{CallContext, Caller, subscriptions, task_names};
 
 /// Interval at which expired sessions are removed, and subscriptions renewed whose backend did not answer.
 const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
@@ -78,13 +79,13 @@ async fn renew(push: &ServerPush) {
     let outdated = topics.outdated(|topic, old| backends.get(&topic.backend).is_some_and(|new| new.is(old)));
     stream::iter(outdated)
         .for_each_concurrent(MAX_CONCURRENT_RENEWALS, async |(topic, subscriber)| {
-            let caller = Caller { principal: subscriber.principal.clone(), ..Caller::default() };
+            let caller = caller(&topic, &subscriber);
             push.engine.prepare(&snapshot, &caller.principal).await;
             let view = snapshot.view(&caller.principal);
             let context =
                 CallContext { engine: &push.engine, snapshot: &snapshot, view: &view, caller: &caller };
             let renewal = if backends.contains_key(&topic.backend) {
-                subscribe(context, &topic).await
+                subscribe(context, &topic, subscriber.shown.as_deref()).await
             } else {
                 Renewal::Refused
             };
@@ -100,6 +101,12 @@ async fn renew(push: &ServerPush) {
         .await;
 }
 
+/// Returns the client of a subscription; only modern clients subscribe to tasks.
+fn caller(topic: &Topic, subscriber: &Subscriber) -> Caller {
+    let era = if topic.kind == TopicKind::Task { Era::Modern } else { Era::Legacy };
+    Caller { principal: subscriber.principal.clone(), era, ..Caller::default() }
+}
+
 /// Ends the subscriptions that the policies in force do not permit.
 async fn withdraw_denied(push: &ServerPush) {
     let snapshot = push.engine.snapshot();
@@ -107,15 +114,21 @@ async fn withdraw_denied(push: &ServerPush) {
         return;
     }
     for (topic, subscriber) in push.router.topics.outdated(|_, _| false) {
-        let caller = Caller { principal: subscriber.principal.clone(), ..Caller::default() };
+        let caller = caller(&topic, &subscriber);
         push.engine.prepare(&snapshot, &caller.principal).await;
         let view = snapshot.view(&caller.principal);
         let context = CallContext { engine: &push.engine, snapshot: &snapshot, view: &view, caller: &caller };
-        let item = match topic.kind {
-            TopicKind::Resource => Item::Resource(&topic.name),
-            TopicKind::Task => Item::Task(&topic.name),
+        let is_allowed = match (topic.kind, &subscriber.shown) {
+            (TopicKind::Resource, _) => {
+                subscriptions::is_allowed(context, &topic.backend, Item::Resource(&topic.name))
+            }
+            (TopicKind::Task, Some(shown)) => task_names::open(context, shown).is_some_and(|task| {
+                let item = Item::Task { tool: task.tool, id: &task.id };
+                subscriptions::is_allowed(context, &topic.backend, item)
+            }),
+            (TopicKind::Task, None) => false,
         };
-        if !subscriptions::is_allowed(context, &topic.backend, item) {
+        if !is_allowed {
             push.router.topics.remove(subscriber.mailbox.number, &topic);
         }
     }
@@ -131,7 +144,7 @@ enum Renewal {
 }
 
 /// Subscribes to a topic at the present backend of its name.
-async fn subscribe(context: CallContext<'_>, topic: &Topic) -> Renewal {
+async fn subscribe(context: CallContext<'_>, topic: &Topic, shown: Option<&str>) -> Renewal {
     match topic.kind {
         TopicKind::Resource => {
             let Some(call) = subscriptions::resource_of(context, &topic.backend, &topic.name) else {
@@ -144,7 +157,10 @@ async fn subscribe(context: CallContext<'_>, topic: &Topic) -> Renewal {
             }
         }
         TopicKind::Task => {
-            let call = subscriptions::task(context, &topic.backend, &topic.name);
+            let Some(task) = shown.and_then(|shown| task_names::open(context, shown)) else {
+                return Renewal::Refused;
+            };
+            let call = subscriptions::task(context, &task);
             call.and_then(|call| call.watch_task().ok().cloned()).map_or(Renewal::Refused, Renewal::Renewed)
         }
     }

@@ -35,11 +35,11 @@ use super::relayed_state::RelayedState;
 use super::running_call::RunningCall;
 use crate::session::peer::Peer;
 use crate::session::pending_questions::PendingQuestion;
-use crate::session::random::now;
 use client::{Client, ResumedRequest};
 use vmcp_engine::engine::Snapshot;
+use vmcp_engine::random::now;
 use vmcp_engine::telemetry::traces::TraceContext;
-use vmcp_route::Caller;
+use vmcp_route::{Caller, Consent};
 
 /// Events of one request that wait for a slow client; beyond them the backend waits (backpressure).
 const EVENT_QUEUE: usize = 64;
@@ -95,9 +95,12 @@ impl Conversation {
             request: request.clone(),
             resumed: None,
         };
+        let mut consented = None;
         let continues = match client.continuation() {
             Ok(None) => None,
-            Ok(Some(Continuation::Relayed { backend, state })) => {
+            Ok(Some(Continuation::Relayed { backend, state, consent })) => {
+                // Taken by the first use; another asks the user again.
+                consented = consent.and_then(|consent| edge.consents.take(&consent));
                 Some(RelayedState { backend: backend.into(), state })
             }
             Ok(Some(Continuation::Parked { process, call, home: _ })) => {
@@ -134,6 +137,7 @@ impl Conversation {
             events: takes.messages.then_some(sender),
             takes_arriving: takes.arriving,
             confirmed: false,
+            consent: Consent::to(consented),
             cancel: cancel.clone(),
             continues: continues.as_ref().map(|relayed| Arc::clone(&relayed.backend)),
         };

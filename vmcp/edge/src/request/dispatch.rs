@@ -1,6 +1,7 @@
 //! Dispatches a request to its handler by method, and encodes the answer in the terms of the client's era.
 
 use std::pin::pin;
+use std::time::Duration;
 
 use serde_json::value::RawValue;
 use tracing::Instrument as _;
@@ -25,10 +26,10 @@ use super::relayed_state::{RelayedState, binding};
 use super::{first_start, handshake, lists, log_level};
 use crate::push::subscriptions;
 use crate::session::peer::Peer;
-use crate::session::random::{now, random};
 use vmcp_engine::engine::Snapshot;
+use vmcp_engine::random::{now, random};
 use vmcp_engine::telemetry::traces;
-use vmcp_route::{Answer, CallContext, Caller, Content};
+use vmcp_route::{Answer, CallContext, Caller, Consent, Content};
 
 /// Lifetime of a sealed `requestState`, in seconds: the time a client has to answer the backend's questions.
 const STATE_LIFETIME_SECS: u64 = 10 * 60;
@@ -123,7 +124,7 @@ impl Dispatch<'_> {
                 None => Box::pin(vmcp_route::extensions::relay(context, method, raw)).await,
             },
         };
-        self.encode(answer)
+        self.encode(&caller.consent, answer)
     }
 
     /// Answers a list request.
@@ -141,7 +142,7 @@ impl Dispatch<'_> {
 
     /// Encodes an answer in the terms of the client's era. A result that needs no change is forwarded as the
     /// bytes that came.
-    fn encode(self, answer: Answer) -> EncodedResponse {
+    fn encode(self, consent: &Consent, answer: Answer) -> EncodedResponse {
         let Self { edge, snapshot, peer, request } = self;
         let method = request.method();
         let plan = ResultPlan {
@@ -171,7 +172,7 @@ impl Dispatch<'_> {
                 };
             }
         };
-        let state = answer.pending.as_deref().map(|backend| self.sealed_state(backend, &result));
+        let state = answer.pending.as_deref().map(|backend| self.sealed_state(consent, backend, &result));
         let state = match state.transpose() {
             Ok(state) => state.flatten(),
             Err(error) => return self.refuse(&error),
@@ -190,7 +191,12 @@ impl Dispatch<'_> {
 
     /// Seals the state of a backend that asks for input; `None` if the result needs none. An error if the client
     /// did not declare what it would be asked.
-    fn sealed_state(self, backend: &str, result: &Payload) -> Result<Option<String>, RpcError> {
+    fn sealed_state(
+        self,
+        consent: &Consent,
+        backend: &str,
+        result: &Payload,
+    ) -> Result<Option<String>, RpcError> {
         let Self { edge, peer, request, .. } = self;
         let object = Object::parse(result).unwrap_or_default();
         match translate::result_type(&object) {
@@ -199,8 +205,10 @@ impl Dispatch<'_> {
                     return Err(RpcError::missing_client_capability(missing));
                 }
                 let Some(state) = object.get_str(REQUEST_STATE) else { return Ok(None) };
-                let continuation =
-                    Continuation::Relayed { backend: backend.to_owned(), state: state.into_owned() };
+                let lifetime = Duration::from_secs(STATE_LIFETIME_SECS);
+                let consent = consent.tool().map(|tool| edge.consents.keep(tool, lifetime));
+                let (backend, state) = (backend.to_owned(), state.into_owned());
+                let continuation = Continuation::Relayed { backend, state, consent };
                 let binding = binding(&peer.principal, request);
                 let until = now().saturating_add(STATE_LIFETIME_SECS);
                 let sealed = continuation.seal(&edge.ring(), &random(), &binding, until);

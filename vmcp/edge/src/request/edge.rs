@@ -10,9 +10,10 @@ use vmcp_json::text;
 use vmcp_wire::keys::REQUEST_STATE;
 use vmcp_wire::methods;
 use vmcp_wire::owned::{OwnedNotification, OwnedRequest};
+use vmcp_wire::sealed::KeyRing;
 use vmcp_wire::sealed::request_state::Continuation;
-use vmcp_wire::sealed::{KeyError, KeyRing};
 
+use super::consents::Consents;
 use super::in_flight::InFlightRequests;
 use super::parked::{self, ParkedCalls};
 use super::relayed_state;
@@ -21,50 +22,50 @@ use crate::push::downstream_router::DownstreamRouter;
 use crate::push::server_push::ServerPush;
 use crate::push::upkeep;
 use crate::session::client_instances::ClientInstances;
-use crate::session::keys::{self, HOME_RENEWAL, SealingKeys};
+use crate::session::keys::{self, HOME_RENEWAL};
 use crate::session::pending_questions::PendingQuestions;
-use crate::session::random::now;
 use crate::session::sessions::Sessions;
 use vmcp_engine::access::identity::Principal;
 use vmcp_engine::engine::Engine;
+use vmcp_engine::random::now;
 
 /// The shared state behind all client connections of this process.
 pub struct Edge {
     pub(crate) engine: Engine,
-    keys: SealingKeys,
     pub(crate) sessions: Sessions,
     pub(crate) instances: ClientInstances,
     pub(crate) in_flight: Arc<InFlightRequests>,
     pub(crate) push: Arc<ServerPush>,
     pub(crate) questions: Arc<PendingQuestions>,
     pub(super) parked: Arc<ParkedCalls>,
+    pub(super) consents: Consents,
     pub(crate) closing: CancellationToken,
 }
 
 impl Edge {
     /// Creates the edge of `engine`, whose backends deliver to `router`. Spawns the upkeep task, so a tokio
     /// runtime must be running.
-    pub fn new(engine: Engine, router: Arc<DownstreamRouter>) -> Result<Arc<Edge>, KeyError> {
-        let keys = SealingKeys::new(&engine.snapshot().config)?;
+    pub fn new(engine: Engine, router: Arc<DownstreamRouter>) -> Arc<Edge> {
         let closing = CancellationToken::new();
         let questions = Arc::clone(&router.questions);
         let push = Arc::new(ServerPush { engine: engine.clone(), router, closing: closing.clone() });
         let metrics = Arc::clone(engine.metrics());
+        push.router.serve(&push);
         tokio::spawn(context_changes::run(Arc::downgrade(&push)));
         tokio::spawn(upkeep::run(Arc::downgrade(&push)));
         let edge = Arc::new(Edge {
             engine,
-            keys,
             sessions: Sessions::default(),
             instances: ClientInstances::default(),
             in_flight: Arc::default(),
             push,
             questions,
             parked: Arc::new(ParkedCalls::new(parked::PARKED_CALL_TIMEOUT, &metrics)),
+            consents: Consents::default(),
             closing,
         });
         tokio::spawn(follow_home(Arc::downgrade(&edge)));
-        Ok(edge)
+        edge
     }
 
     /// Returns the engine behind this edge.
@@ -74,7 +75,7 @@ impl Edge {
 
     /// Returns the keys that seal and open what clients hand back: session ids and request states.
     pub(crate) fn ring(&self) -> Arc<KeyRing> {
-        self.keys.ring(&self.engine.snapshot().config)
+        self.engine.snapshot().ring()
     }
 
     /// Returns the sealed address of this process, for ids of what lives here only; empty without one.

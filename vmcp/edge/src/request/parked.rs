@@ -13,9 +13,9 @@ use tokio::sync::oneshot;
 use vmcp_wire::sealed::request_state::Continuation;
 
 use super::running_call::RunningCall;
-use crate::session::random::random;
 use vmcp_engine::access::identity::PrincipalKey;
 use vmcp_engine::access::principal_shares::PrincipalShares;
+use vmcp_engine::random::random;
 use vmcp_engine::telemetry::metrics::Metrics;
 
 /// Time a parked call waits for its client; then it is dropped, which cancels it at the backend.

@@ -18,9 +18,9 @@ use vmcp_backend::{RpcOutcome, SessionId};
 use vmcp_json::text;
 use vmcp_wire::{methods, rpc};
 
-use super::random::random;
 use vmcp_engine::access::identity::PrincipalKey;
 use vmcp_engine::access::principal_shares::{Held, PrincipalShares};
+use vmcp_engine::random::random;
 use vmcp_engine::telemetry::metrics::Metrics;
 
 /// Open questions of this process, as a backstop; one more is refused.

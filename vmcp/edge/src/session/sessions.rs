@@ -13,8 +13,8 @@ use vmcp_json::object::Object;
 use vmcp_wire::sealed::KeyRing;
 use vmcp_wire::sealed::{session::Session, session::SessionError};
 
-use super::random::{now, now_millis, random};
 use vmcp_engine::access::identity::Principal;
+use vmcp_engine::random::{now, now_millis, random};
 
 /// Lifetime of a session, in seconds. A client whose session expired opens another without its user noticing.
 pub(crate) const LIFETIME_SECS: u64 = 24 * 60 * 60;

@@ -312,7 +312,7 @@ async fn listen(service: &McpService, request: Received) -> Response {
                 });
             }
             let stream =
-                streams::session_stream(&edge.push, id, principal.key(), SessionLife::from(&known.session));
+                streams::session_stream(&edge.push, id, &principal, SessionLife::from(&known.session));
             respond::stream(while_credentials_last(stream, &principal.identity))
         }
         Err(response) => *response,

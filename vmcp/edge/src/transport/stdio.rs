@@ -231,13 +231,13 @@ impl Connection {
     /// Spawns a task that writes the messages of the push stream.
     fn listen(&self) {
         let (edge, sender) = (Arc::clone(&self.edge), self.sender.clone());
-        let principal = self.principal.key();
+        let principal = self.principal.clone();
         self.tasks.spawn(async move {
             // A stream that was ended because the client did not read is opened again: there is no other way
             // to push on stdio.
             while !edge.closing.is_cancelled() {
                 let stream =
-                    streams::session_stream(&edge.push, ONLY_SESSION, principal, SessionLife::PROCESS);
+                    streams::session_stream(&edge.push, ONLY_SESSION, &principal, SessionLife::PROCESS);
                 write(stream, &sender).await;
             }
         });

@@ -8,17 +8,18 @@ use vmcp_model::definition::Annotations;
 use super::identity::Principal;
 use super::policy::{AccessRequest, Decision, Explanation, Item, ListedRights, Policy, PolicyId};
 
-/// Id of the decision about a task, or a list of tasks: whoever may use something of the backend may.
-const OF_BACKEND: &str = "of-backend";
+/// Id of the decision about a task, which is that about some call of its tool.
+const OF_TOOL: &str = "of-tool";
 
 impl Policy for CedarPolicy {
     fn decide(&self, request: &AccessRequest<'_>) -> Decision {
-        if let Item::Task(_) | Item::Tasks = request.item {
-            let policy = PolicyId::new(OF_BACKEND);
-            let allowed = request.sees_backend;
+        let subject = self.subject(&request.principal.identity);
+        if let Item::Task { tool, .. } = request.item {
+            // The arguments were judged when the call became the task.
+            let allowed = self.could_allow(&subject, &question(Item::Tool(tool), request.backend));
+            let policy = PolicyId::new(OF_TOOL);
             return if allowed { Decision::Allow { policy } } else { Decision::Deny { policy } };
         }
-        let subject = self.subject(&request.principal.identity);
         let question = Question { arguments: request.arguments, ..question(request.item, request.backend) };
         let verdict = CedarPolicy::decide(self, &subject, &question);
         for error in &verdict.errors {
@@ -66,7 +67,7 @@ impl ListedRights for ListedByCedar<'_> {
 fn question<'a>(item: Item<'a>, backend: &'a str) -> Question<'a> {
     let question = |kind, name| Question { kind, name, backend: Some(backend), ..Question::default() };
     match item {
-        Item::Tool(tool) => {
+        Item::Tool(tool) | Item::Task { tool, .. } => {
             let texts = [
                 ("original_name", tool.definition.name.as_str().into()),
                 ("schema_hash", tool.hash.to_string().into()),
@@ -78,7 +79,7 @@ fn question<'a>(item: Item<'a>, backend: &'a str) -> Question<'a> {
         Item::OwnTool(name) => Question { name, ..Question::default() },
         Item::Prompt(prompt) => question(Kind::Prompt, &prompt.name),
         Item::Resource(uri) => question(Kind::Resource, uri),
-        Item::Task(_) | Item::Tasks | Item::Backend => question(Kind::Backend, backend),
+        Item::Backend => question(Kind::Backend, backend),
     }
 }
 

@@ -40,19 +40,22 @@ pub enum Item<'a> {
     Prompt(&'a CatalogPrompt),
     /// A resource or a resource template, by URI.
     Resource(&'a str),
-    /// A task, by id.
-    Task(&'a str),
-    /// The list of the backend's tasks.
-    Tasks,
+    /// A task of a backend.
+    Task {
+        /// The tool whose call became the task: its rights are those of the task.
+        tool: &'a Arc<CatalogTool>,
+        /// The backend's own id.
+        id: &'a str,
+    },
     /// The backend as a whole: a method of an extension.
     Backend,
 }
 
 impl<'a> Item<'a> {
-    /// Returns the tool, if the item is one.
+    /// Returns the tool, if the item is one, or the task of one.
     pub fn tool(self) -> Option<&'a Arc<CatalogTool>> {
         match self {
-            Item::Tool(tool) => Some(tool),
+            Item::Tool(tool) | Item::Task { tool, .. } => Some(tool),
             _ => None,
         }
     }

@@ -30,7 +30,7 @@ impl ProfilePolicy {
         let has_server = || profile.servers.as_ref().is_none_or(|servers| servers.contains(backend));
         match item {
             Item::OwnTool(_) => true,
-            Item::Tool(tool) => {
+            Item::Tool(tool) | Item::Task { tool, .. } => {
                 let named =
                     || profile.tools.is_empty() || profile.tools.iter().any(|p| p.matches(&tool.name));
                 let only_reads = || tool.annotations.read_only_hint == Some(true);
@@ -38,7 +38,7 @@ impl ProfilePolicy {
                 let has_server = || backend == COMPOSITE || has_server();
                 has_server() && named() && (!profile.read_only || only_reads())
             }
-            Item::Prompt(_) | Item::Resource(_) | Item::Task(_) | Item::Tasks | Item::Backend => has_server(),
+            Item::Prompt(_) | Item::Resource(_) | Item::Backend => has_server(),
         }
     }
 }

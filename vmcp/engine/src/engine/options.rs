@@ -6,6 +6,7 @@ use std::sync::Arc;
 use vmcp_backend::{Downstream, OrphanGuard};
 use vmcp_embed::Embedder;
 use vmcp_store::StoreError;
+use vmcp_wire::sealed::KeyError;
 
 use crate::access::policy::Policy;
 use crate::telemetry::calls::CallObserver;
@@ -76,4 +77,7 @@ pub enum StartError {
     /// Even a cache in memory failed.
     #[error("no cache: {0}")]
     Store(#[from] StoreError),
+    /// The keys of `server.sessionKeys` cannot be used, which validation excludes.
+    #[error("server.sessionKeys: {0}")]
+    Keys(#[from] KeyError),
 }

@@ -7,10 +7,10 @@ pub(super) mod declarations;
 pub(super) mod generation;
 pub mod index_document;
 mod instructions;
+pub(super) mod issued_tasks;
 pub mod linked_uris;
 pub(super) mod list;
 mod permissions;
-pub(super) mod task_owners;
 pub mod used_states;
 mod user_interfaces;
 pub(super) mod view;
@@ -34,16 +34,18 @@ use vmcp_search::Index;
 use vmcp_wire::era::Revision;
 use vmcp_wire::handshake::server_capabilities::ServerCapabilities;
 use vmcp_wire::lists::pages::List;
+use vmcp_wire::sealed::{KeyError, KeyRing};
 
 use super::tool_drift::Quarantine;
 use crate::access::identity::{Principal, PrincipalKey};
 use crate::access::policy::Policy;
 use crate::access::rate_limits::rate_limiter;
+use crate::access::sealing_keys::SealingKeys;
 use crate::schema::ToolChecks;
 use crate::search::topics::TaggedTools;
 use declarations::{BackendDeclarations, BackendListings};
+use issued_tasks::IssuedTasks;
 use linked_uris::LinkedUris;
-use task_owners::TaskOwners;
 use used_states::UsedStates;
 use view::View;
 use views::Views;
@@ -78,8 +80,10 @@ pub struct Snapshot {
     pub(super) listings: Arc<BackendListings>,
     /// The capabilities that the backends declare.
     pub(super) declarations: Arc<BackendDeclarations>,
-    /// The owners of tasks; shared by all snapshots.
-    pub tasks: Arc<TaskOwners>,
+    /// The tasks that clients know; shared by all snapshots.
+    pub tasks: Arc<IssuedTasks>,
+    /// The keys that seal what clients carry; shared by all snapshots.
+    pub(super) keys: Arc<SealingKeys>,
     /// The backends of URIs that results named; shared by all snapshots.
     pub links: Arc<LinkedUris>,
     /// The states of composite tools' runs that were used; shared by all snapshots.
@@ -100,9 +104,14 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// The snapshot before any backend has started. With issuers of tokens, it needs a tokio runtime.
-    pub(super) fn empty(config: &Config, policy: Arc<dyn Policy>, bridge: bool) -> Snapshot {
+    pub(super) fn empty(
+        config: &Config,
+        policy: Arc<dyn Policy>,
+        bridge: bool,
+    ) -> Result<Snapshot, KeyError> {
         let (catalog, config) = (Arc::default(), Arc::new(config.clone()));
-        Snapshot {
+        let keys = Arc::new(SealingKeys::new(&config)?);
+        Ok(Snapshot {
             generation: 0,
             views: Arc::new(Views::new(&catalog, &config, &policy, None)),
             catalog,
@@ -117,6 +126,7 @@ impl Snapshot {
             listings: Arc::default(),
             declarations: Arc::new(BackendDeclarations::new(&Vec::new(), &config)),
             tasks: Arc::default(),
+            keys,
             links: Arc::default(),
             used_states: Arc::default(),
             quarantine: Arc::default(),
@@ -126,7 +136,12 @@ impl Snapshot {
             tagged: OnceLock::new(),
             config,
             bridge,
-        }
+        })
+    }
+
+    /// Returns the keys that seal and open what clients hand back: session ids, request states, task ids.
+    pub fn ring(&self) -> Arc<KeyRing> {
+        self.keys.ring(&self.config)
     }
 
     /// Returns the part of the catalog that a client may list, find and call.

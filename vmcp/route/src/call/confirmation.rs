@@ -1,5 +1,6 @@
 //! Confirmation: asks the user by elicitation before a call that `aggregation.confirm` holds back.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::json;
@@ -12,19 +13,16 @@ use vmcp_wire::methods;
 use vmcp_wire::owned::OwnedParams;
 
 use super::ask_client;
+use super::shown_arguments;
 use crate::caller::CallContext;
 
-/// Most characters of the arguments that the question shows.
-const MAX_SHOWN_ARGUMENTS: usize = 1000;
-
-/// True if the configuration asks for the user's consent to a call of this tool, and nobody gave it yet.
+/// True if the configuration asks for the user's consent to a call of this tool, and this call has none.
 pub(super) fn is_needed(context: CallContext<'_>, tool: &CatalogTool) -> bool {
     let caller = context.caller;
     let confirm = &context.snapshot.config.aggregation.confirm;
-    // A sealed state is proof of a first request with the same arguments, which was confirmed.
     confirm.holds_back(&tool.name, tool.annotations.destructive_hint)
         && !caller.confirmed
-        && caller.continues.is_none()
+        && !caller.consent.covers(&tool.name)
 }
 
 /// Waits for the user's consent to a call of this tool.
@@ -36,7 +34,8 @@ pub(super) async fn obtain(
     let caller = context.caller;
     let config = &context.snapshot.config;
     let refused = |reason: String| CallError::NotConfirmed { reason };
-    let question = ask_client::ask(caller, methods::ELICIT, question(tool, params)).await;
+    let question = question(tool, params).map_err(refused)?;
+    let question = ask_client::ask(caller, methods::ELICIT, question).await;
     let question = question.map_err(|why| refused(format!("the client {why} (elicitation of a form)")))?;
     let within: Duration = config.proxy.max_tool_timeout;
     let answer = tokio::select! {
@@ -46,7 +45,10 @@ pub(super) async fn obtain(
         }
     };
     match answer {
-        Ok(Ok(RpcOutcome::Result(result))) if accepts(&result) => Ok(()),
+        Ok(Ok(RpcOutcome::Result(result))) if accepts(&result) => {
+            caller.consent.give(&tool.name);
+            Ok(())
+        }
         Ok(Ok(RpcOutcome::Result(_))) => Err(refused("the user declined".to_owned())),
         Ok(_) => Err(refused("the client could not ask its user".to_owned())),
         Err(_) => Err(refused(format!("no answer came within {} seconds", within.as_secs()))),
@@ -57,15 +59,20 @@ fn accepts(result: &RawValue) -> bool {
     Object::parse(result).is_ok_and(|result| result.get_str("action").is_some_and(|it| it == "accept"))
 }
 
-/// Makes the parameters of `elicitation/create`: a form without fields, to accept or decline.
-fn question(tool: &CatalogTool, params: &OwnedParams) -> Option<Box<RawValue>> {
-    let arguments = params.get("arguments").unwrap_or("{}");
-    let mut shown: String = arguments.chars().take(MAX_SHOWN_ARGUMENTS).collect();
-    if shown.len() < arguments.len() {
-        shown.push('…');
+/// Makes the parameters of `elicitation/create`: a form without fields, to accept or decline. Fails for
+/// arguments that cannot be shown whole.
+fn question(tool: &CatalogTool, params: &OwnedParams) -> Result<Option<Box<RawValue>>, String> {
+    let shown = shown_arguments::lines(params.get("arguments").unwrap_or("{}"))?;
+    let mut message = format!("Allow the call of {} (server {})", tool.name, tool.backend);
+    if shown.is_empty() {
+        message.push_str(" without arguments?");
+    } else {
+        message.push_str(" with these arguments?");
+        for line in shown {
+            // Writing to a string cannot fail.
+            let _ = write!(message, "\n{line}");
+        }
     }
-    let message =
-        format!("Allow the call of {} (server {}) with these arguments? {shown}", tool.name, tool.backend);
     let form = json!({ "message": message, "requestedSchema": { "type": "object", "properties": {} } });
-    to_raw_value(&form).ok()
+    Ok(to_raw_value(&form).ok())
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use tracing::Span;
 use vmcp_access::rate_limit::Limited;
-use vmcp_backend::{Backend, CallError, Request, Response, RpcOutcome, Transmission};
+use vmcp_backend::{Backend, CallError, EventSender, Request, Response, RpcOutcome, Transmission};
+use vmcp_json::duplicates;
 use vmcp_wire::era::Era;
 use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
 use vmcp_wire::owned::OwnedParams;
@@ -19,7 +20,9 @@ use super::outgoing::Outgoing;
 use super::task_calls;
 use crate::caller::CallContext;
 use crate::composite;
+use crate::relay::{question_source, task_names};
 use crate::router::BackendTarget;
+use crate::subject;
 pub(crate) use vmcp_engine::access::outgoing::ClientAtBackend;
 use vmcp_engine::access::policy::Item;
 use vmcp_engine::engine::Snapshot;
@@ -46,6 +49,10 @@ pub(super) async fn run(
     let Way { context, target, .. } = way;
     if context.caller.continues.as_ref().is_some_and(|backend| backend != target.backend) {
         let reason = "`requestState` belongs to another backend; repeat the request without it".to_owned();
+        return Err(CallError::InvalidRequest { reason });
+    }
+    if let Some(key) = duplicate_key(target, params) {
+        let reason = format!("the arguments name the key `{}` twice", subject::shown(&key));
         return Err(CallError::InvalidRequest { reason });
     }
     if let Item::Tool(tool) = target.item {
@@ -81,10 +88,20 @@ pub(super) async fn run(
         }
         Era::Modern => response = visit_first(context, target, response),
     }
-    if matches!(target.item, Item::Tool(_)) {
-        task_calls::learn(context, target.backend, outgoing.as_task, &response)?;
+    match target.item {
+        Item::Tool(tool) => task_calls::issue(context, tool, outgoing.as_task, response),
+        _ => Ok(response),
     }
-    Ok(response)
+}
+
+/// Returns a key that the arguments name twice: policy, user and backend could each take another value.
+fn duplicate_key(target: &BackendTarget<'_>, params: &OwnedParams) -> Option<String> {
+    let read = match target.item {
+        Item::Tool(_) | Item::Prompt(_) => params.get("arguments")?,
+        Item::Backend => params.text(),
+        Item::OwnTool(_) | Item::Resource(_) | Item::Task { .. } => return None,
+    };
+    duplicates::duplicate_key(read)
 }
 
 /// Takes the tokens that a call of a tool costs; its rounds of input cost nothing more.
@@ -115,6 +132,13 @@ struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
+    /// Returns the receiver of the backend's messages, in the terms of the caller.
+    fn events(&self) -> Option<EventSender> {
+        let Way { context, target, .. } = self.way;
+        let events = context.caller.events.as_ref()?;
+        Some(events.mapped(task_names::of_events(context, target.backend)))
+    }
+
     /// Sends the request with these parameters to the backend of a snapshot.
     async fn send(&mut self, snapshot: &Snapshot, params: &OwnedParams) -> Result<Response, CallError> {
         let Way { context, target, span, stream } = self.way;
@@ -136,13 +160,19 @@ impl Exchange<'_> {
             credentials,
             client: caller.client.clone(),
             session: caller.session,
-            events: caller.events.clone(),
+            events: self.events(),
             cancel: caller.cancel.clone(),
             idempotent: target.idempotent,
             stream,
         };
         self.recorder.asks(params.text().len());
         let answer = backend.request(request).await;
+        let answer = match answer {
+            Ok(response) if !context.snapshot.bridge => {
+                Ok(question_source::named_response(response, target.backend))
+            }
+            answer => answer,
+        };
         match &answer {
             Ok(Response { outcome: RpcOutcome::Result(payload) | RpcOutcome::Error(payload), .. }) => {
                 self.recorder.receives(payload.size());

@@ -1,15 +1,16 @@
-//! Calls of tools that become tasks: who may ask for one, and which backend owns it.
-
-use std::sync::Arc;
+//! Calls of tools that become tasks: the clients that may ask for one, and the id that a client gets.
 
 use vmcp_backend::{CallError, Response, RpcOutcome};
+use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::era::Era;
 use vmcp_wire::handshake::client_capabilities::ClientExtensions;
 use vmcp_wire::handshake::server_capabilities::ServerCapabilities;
 use vmcp_wire::lists::tasks;
+use vmcp_wire::payload::Payload;
 use vmcp_wire::translate::{ResultType, payload_type};
 
 use crate::caller::{CallContext, Caller};
+use crate::relay::task_names;
 
 /// True if a modern client declared that it takes a task instead of a result.
 pub fn takes_tasks(caller: &Caller) -> bool {
@@ -22,29 +23,33 @@ pub(super) fn may_ask(context: CallContext<'_>, backend: &str) -> bool {
         && context.snapshot.capabilities_of(backend).is_some_and(ServerCapabilities::takes_task_calls)
 }
 
-/// Records the owner of the task that a tool call has become, if it has. `asked`: the call asked for a task
-/// by the rules of 2025-11-25. Returns an error if the client does not take tasks.
-pub(super) fn learn(
+/// Gives the task that a tool call has become, if it has, an id of the caller's own. `asked`: the call asked
+/// for a task by the rules of 2025-11-25. Returns an error if the client does not take tasks.
+pub(super) fn issue(
     context: CallContext<'_>,
-    backend: &Arc<str>,
+    tool: &CatalogTool,
     asked: bool,
-    response: &Response,
-) -> Result<(), CallError> {
-    let RpcOutcome::Result(result) = &response.outcome else { return Ok(()) };
+    mut response: Response,
+) -> Result<Response, CallError> {
+    let RpcOutcome::Result(result) = &response.outcome else { return Ok(response) };
     match response.era {
-        Era::Legacy if !asked => return Ok(()),
+        Era::Legacy if !asked => return Ok(response),
         Era::Legacy => {}
         Era::Modern => {
             if payload_type(result) != ResultType::Task {
-                return Ok(());
+                return Ok(response);
             }
             if !takes_tasks(context.caller) {
                 return Err(CallError::protocol("it answered with a task, which the client does not take"));
             }
         }
     }
-    if let Some(task) = tasks::created(result, response.era) {
-        context.snapshot.tasks.learn(&context.caller.principal.identity, &task, backend);
+    if let Some(id) = tasks::created(result, response.era) {
+        let shown = task_names::issue(context, tool, &id)?;
+        let renamed = tasks::renamed(result, |own| (own == id).then(|| shown.to_string()));
+        if let Some(renamed) = renamed {
+            response.outcome = RpcOutcome::Result(Payload::from(renamed));
+        }
     }
-    Ok(())
+    Ok(response)
 }

@@ -20,6 +20,7 @@ use vmcp_workflow::run::{CallEnd, ToolCall, ToolCaller};
 
 use crate::call::{self, Denied, ask_client, first_text};
 use crate::caller::{CallContext, Caller};
+use crate::Consent;
 use crate::router::BackendTarget;
 use crate::tools;
 
@@ -63,7 +64,12 @@ impl Steps<'_> {
         else {
             return CallEnd::Failed("no backend offers this tool now".to_owned());
         };
-        let mut caller = Caller { continues: None, takes_arriving: false, ..self.context.caller.clone() };
+        let mut caller = Caller {
+            continues: None,
+            consent: Consent::default(),
+            takes_arriving: false,
+            ..self.context.caller.clone()
+        };
         if call.answers.is_some() {
             caller.continues = Some(Arc::clone(&tool.backend));
         }

@@ -6,6 +6,7 @@
 //! results with `isError`, which a model reads, not JSON-RPC errors.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde_json::value::RawValue;
 use tracing::{Instrument, info_span};
@@ -22,7 +23,7 @@ use super::tool_lookup;
 use super::tool_result::{self, CallFailure, Envelope, ErrorType};
 use super::unavailable::{self, UnavailableServer};
 use crate::answer::{Answer, Content};
-use crate::call::{self, Denied, hidden};
+use crate::call::{self, hidden};
 use crate::caller::CallContext;
 use crate::own_tools::arguments::call_arguments::{CallArguments, ResponseFormat};
 use crate::own_tools::arguments::framework_keys::without_framework_keys;
@@ -53,6 +54,7 @@ async fn call(
     arguments: &RawValue,
     mut recorder: CallRecorder,
 ) -> Answer {
+    let begun = Instant::now();
     let snapshot = context.snapshot;
     let config = &snapshot.config;
     let call = match CallArguments::parse(arguments, &config.optimizer.limits, config.proxy.max_tool_timeout)
@@ -84,7 +86,9 @@ async fn call(
                 recorder.record().subject = Some(call.tool.as_str().into());
                 recorder.settle(Outcome::ToolError);
             }
-            return refuse(failure, &call);
+            let refused = refuse(failure, &call);
+            hidden::hold(context, begun).await;
+            return refused;
         }
     };
     tracing::Span::current().record("tool", tool.name.as_str());
@@ -98,9 +102,10 @@ async fn call(
     let mended = checked.as_ref().ok().and_then(Option::as_deref);
     let parameters = mended.unwrap_or(written);
     // Before violations are told: a denied tool must not be told from an unknown one by them.
-    let authorized = match call::authorize(context, recorder, target, Some(parameters.get())) {
-        Ok(authorized) => authorized,
-        Err(Denied) => return refuse(not_found(&call), &call),
+    let Ok(authorized) = call::authorize(context, recorder, target, Some(parameters.get())) else {
+        let refused = refuse(not_found(&call), &call);
+        hidden::hold(context, begun).await;
+        return refused;
     };
     if let Err(message) = &checked {
         authorized.settle(Outcome::ToolError);

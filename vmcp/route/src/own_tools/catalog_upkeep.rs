@@ -1,16 +1,19 @@
 //! The handlers of refresh_tools and regenerate_embeddings, for servers of the caller's view.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 use vmcp_config::OptimTool;
+use vmcp_model::catalog::CatalogTool;
 
 use super::listings::own_answer::{self, Refusal};
 use super::resolve::visible_server;
 use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::{OwnArguments, SERVER};
+use vmcp_engine::engine::View;
 pub(crate) use vmcp_engine::engine::recorder::refresh::{RefreshOutcome, Refreshed};
 use vmcp_engine::telemetry::calls::Origin;
 
@@ -21,11 +24,45 @@ pub(super) async fn refresh_tools(context: CallContext<'_>, arguments: &RawValue
         let force = arguments.read("force_refresh", "true or false")?.unwrap_or(false);
         let (servers, _) = chosen(context, arguments)?;
         let servers = context.engine.refresh_and_wait(&servers, force).await;
+        let servers = within_view(context, servers, force).await;
         let success = servers.iter().all(|server| matches!(server.outcome, RefreshOutcome::Counted { .. }));
         let answer = RefreshAnswer { success, servers };
         if success { Ok(answer) } else { Err(Refusal::json(&answer)) }
     };
     own_answer::answer_later(context, origin, arguments, work).await
+}
+
+/// Counts the changes of a client that policies restrict: those in its view, before and after.
+async fn within_view(context: CallContext<'_>, mut servers: Vec<Refreshed>, force: bool) -> Vec<Refreshed> {
+    let principal = &context.caller.principal;
+    if !context.snapshot.policy.restricts(principal) {
+        return servers;
+    }
+    let snapshot = context.engine.snapshot();
+    context.engine.prepare(&snapshot, principal).await;
+    let view = snapshot.view(principal);
+    for server in &mut servers {
+        if let RefreshOutcome::Counted { .. } = server.outcome {
+            server.outcome = changes(context.view, &view, &server.server, force);
+        }
+    }
+    servers
+}
+
+/// Compares the tools of a server in two views.
+fn changes(before: &View, after: &View, server: &str, force: bool) -> RefreshOutcome {
+    let tools = |view: &View| -> BTreeMap<String, Arc<CatalogTool>> {
+        let own = view.tools().filter(|tool| *tool.backend == *server);
+        own.map(|tool| (tool.definition.name.clone(), Arc::clone(tool))).collect()
+    };
+    let (before, after) = (tools(before), tools(after));
+    let known = after.iter().filter_map(|(name, tool)| Some((before.get(name)?, tool)));
+    let (same, changed): (Vec<_>, Vec<_>) = known.partition(|(before, after)| before.hash == after.hash);
+    let (added, removed) =
+        (after.len() - same.len() - changed.len(), before.len() - same.len() - changed.len());
+    let (updated, unchanged) =
+        if force { (same.len() + changed.len(), 0) } else { (changed.len(), same.len()) };
+    RefreshOutcome::Counted { added, updated, removed, unchanged }
 }
 
 /// Embeds tools again, and answers with their number.

@@ -1,11 +1,13 @@
 //! `completion/complete`: completes an argument of a prompt or of a resource template.
 
+use std::time::Instant;
+
 use vmcp_json::object::Object;
 use vmcp_wire::methods;
 use vmcp_wire::owned::OwnedParams;
 
 use crate::answer::Answer;
-use crate::call::{self, Denied, hidden};
+use crate::call::{self, hidden};
 use crate::caller::CallContext;
 use crate::router::{self, BackendTarget};
 use crate::subject::shown;
@@ -14,6 +16,7 @@ use vmcp_engine::telemetry::calls::Origin;
 
 /// Handles `completion/complete`: asks the backend of the prompt or resource template that `ref` names.
 pub async fn complete(context: CallContext<'_>, params: &OwnedParams) -> Answer {
+    let begun = Instant::now();
     let Some(reference) = params.get("ref").and_then(|text| Object::parse_valid(text).ok()) else {
         return Answer::invalid("`ref` must be an object");
     };
@@ -35,13 +38,15 @@ pub async fn complete(context: CallContext<'_>, params: &OwnedParams) -> Answer 
             "ref/prompt" => hidden::record_prompt(context, &name, methods::COMPLETE),
             _ => hidden::record_resource(context, &uri, methods::COMPLETE),
         }
+        hidden::hold(context, begun).await;
         return unknown();
     };
     let target = BackendTarget::read(context.snapshot, backend, methods::COMPLETE, item);
     let record = context.start_record(Origin::Client);
     // The value to complete is no argument of a call yet.
-    match call::authorize(context, record, target, None) {
-        Ok(call) => call.relay(params).await,
-        Err(Denied) => unknown(),
-    }
+    let Ok(call) = call::authorize(context, record, target, None) else {
+        hidden::hold(context, begun).await;
+        return unknown();
+    };
+    call.relay(params).await
 }

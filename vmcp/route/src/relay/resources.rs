@@ -1,10 +1,12 @@
 //! `resources/read`, of listed resources and of unlisted ones whose backend is certain.
 
+use std::time::Instant;
+
 use vmcp_wire::methods;
 use vmcp_wire::owned::OwnedParams;
 
 use crate::answer::Answer;
-use crate::call::{self, Denied, hidden};
+use crate::call::{self, hidden};
 use crate::caller::CallContext;
 use crate::router::{self, BackendTarget};
 use crate::subject;
@@ -13,6 +15,7 @@ use vmcp_engine::telemetry::calls::Origin;
 
 /// Handles `resources/read`.
 pub async fn read_resource(context: CallContext<'_>, params: &OwnedParams) -> Answer {
+    let begun = Instant::now();
     let uri = match subject::subject(params, "uri") {
         Ok(uri) => uri,
         Err(error) => return Answer::error(&error),
@@ -20,12 +23,14 @@ pub async fn read_resource(context: CallContext<'_>, params: &OwnedParams) -> An
     let unknown = || Answer::no_resource(&uri);
     let Some(backend) = router::resource(context, &uri) else {
         hidden::record_resource(context, &uri, methods::RESOURCES_READ);
+        hidden::hold(context, begun).await;
         return unknown();
     };
     let item = Item::Resource(&uri);
     let target = BackendTarget::read(context.snapshot, backend, methods::RESOURCES_READ, item);
-    match call::authorize(context, context.start_record(Origin::Client), target, None) {
-        Ok(call) => call.relay(params).await,
-        Err(Denied) => unknown(),
-    }
+    let Ok(call) = call::authorize(context, context.start_record(Origin::Client), target, None) else {
+        hidden::hold(context, begun).await;
+        return unknown();
+    };
+    call.relay(params).await
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use vmcp_wire::methods;
 
+use super::task_names::KnownTask;
+pub use crate::call::hidden::hold;
 use crate::call::{self, Authorized, hidden};
 use crate::caller::CallContext;
 use crate::router::BackendTarget;
@@ -31,9 +33,9 @@ pub fn resource_of<'a>(
     authorized(context, backend, methods::SUBSCRIBE, Item::Resource(uri))
 }
 
-/// Returns the way to subscribe to a task of its backend; `None` if that is denied.
-pub fn task<'a>(context: CallContext<'a>, backend: &'a Arc<str>, id: &'a str) -> Option<Authorized<'a>> {
-    authorized(context, backend, methods::LISTEN, Item::Task(id))
+/// Returns the way to subscribe to a task at its backend; `None` if that is denied.
+pub fn task<'a>(context: CallContext<'a>, task: &'a KnownTask<'a>) -> Option<Authorized<'a>> {
+    authorized(context, task.backend, methods::LISTEN, Item::Task { tool: task.tool, id: &task.id })
 }
 
 /// True if the policies in force let the caller keep a subscription.

@@ -1,63 +1,82 @@
-//! Routes requests about tasks to the backend that owns the task. The owner is known from the answer that
-//! created the task, and else found by asking all backends at once.
+//! Requests about tasks. A task belongs to the identity that began it: its [id](super::task_names) opens for
+//! that identity alone, and leads to the backend. The tool's own policy is asked again at each request.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use futures::StreamExt as _;
-use futures::stream::FuturesUnordered;
-use serde_json::json;
+use futures::future::join_all;
 use serde_json::value::RawValue;
-use vmcp_backend::{CallError, Response, RpcOutcome};
+use vmcp_backend::{Response, RpcOutcome};
 use vmcp_json::object::Object;
 use vmcp_json::text;
 use vmcp_wire::era::Era;
 use vmcp_wire::handshake::client_capabilities::TASKS_REQUIRED;
-use vmcp_wire::lists::{tasks, tasks::TaskCursor};
+use vmcp_wire::lists::{cursor::BadCursor, tasks, tasks::TaskCursor};
+use vmcp_wire::meta::META;
 use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::rpc::RpcError;
 use vmcp_wire::{codes, methods};
 
-use crate::answer::{Answer, Content};
+use super::task_names::{self, KnownTask};
+use crate::answer::Answer;
 pub use crate::call::task_calls::takes_tasks;
-use crate::call::{self, Denied};
+use crate::call::{self, Authorized, Denied, hidden};
 use crate::caller::{CallContext, Caller};
 use crate::router::BackendTarget;
 use crate::subject::{self, shown};
 use vmcp_engine::access::policy::Item;
+use vmcp_engine::engine::IssuedTask;
 use vmcp_engine::telemetry::calls::Origin;
 
-/// Time that a backend has to say if it owns a task, or to list its tasks.
-const TASK_LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
-const NEXT_CURSOR: &str = "nextCursor";
+/// Time that a backend has to tell the state of a task for a list.
+const TASK_STATE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Tasks on a page of `tasks/list`; their states are asked for concurrently.
+const PAGE_SIZE: usize = 50;
 
 /// Handles `tasks/get`, `tasks/result`, `tasks/update` and `tasks/cancel`. `params` as the client sent them.
 pub async fn relay(context: CallContext<'_>, method: &'static str, params: &OwnedParams) -> Answer {
     if let Err(error) = served(context, method) {
         return Answer::error(&error);
     }
-    let task = match subject::subject(params, tasks::TASK_ID) {
-        Ok(task) => task,
+    let begun = Instant::now();
+    let id = match subject::subject(params, tasks::TASK_ID) {
+        Ok(id) => id,
         Err(error) => return Answer::error(&error),
     };
-    let found = match find_owner(context, &task).await {
-        Ok(found) => found,
-        Err(error) => return Answer::error(&error),
+    let Some(task) = task_names::open(context, &id) else {
+        hidden::record_task(context, &id, method);
+        hidden::hold(context, begun).await;
+        return Answer::error(&not_found(&id));
     };
-    if let Some(answer) = found.answer.filter(|_| method == methods::TASKS_GET) {
-        return Answer::relayed(&found.backend, answer);
+    let Ok(call) = authorized(context, &task, method) else {
+        hidden::hold(context, begun).await;
+        return Answer::error(&not_found(&id));
+    };
+    task.remember(context, &id);
+    match call.call(params).await {
+        Ok(Response { outcome: RpcOutcome::Result(result), era }) => {
+            let outcome = RpcOutcome::Result(task.named(&id, result));
+            Answer::relayed(task.backend, Response { outcome, era })
+        }
+        Ok(response) => Answer::relayed(task.backend, response),
+        Err(error) => Answer::unanswered(task.backend, &error),
     }
-    let item = Item::Task(&task);
-    let mut target = BackendTarget::read(context.snapshot, &found.backend, method, item);
+}
+
+/// Asks the policy about a request for a task.
+fn authorized<'a>(
+    context: CallContext<'a>,
+    task: &'a KnownTask<'a>,
+    method: &'static str,
+) -> Result<Authorized<'a>, Denied> {
+    let item = Item::Task { tool: task.tool, id: &task.id };
+    let mut target = BackendTarget::read(context.snapshot, task.backend, method, item);
     target.idempotent = method != methods::TASKS_UPDATE;
     if method == methods::TASKS_RESULT {
         // `tasks/result` waits until the task is done.
         target.deadline = context.snapshot.config.proxy.max_tool_timeout;
     }
-    match call::authorize(context, context.start_record(Origin::Client), target, None) {
-        Ok(call) => call.relay(params).await,
-        Err(Denied) => Answer::error(&not_found(&task)),
-    }
+    call::authorize(context, context.start_record(Origin::Client), target, None)
 }
 
 /// Checks that a backend has tasks, and that the client takes them.
@@ -76,158 +95,57 @@ fn served(context: CallContext<'_>, method: &str) -> Result<(), RpcError> {
     Ok(())
 }
 
-/// The answer for a task that no backend knows, and for one whose backend a policy denies.
+/// The answer for an unknown task, for one of another identity, and for one that a policy denies.
 fn not_found(task: &str) -> RpcError {
     RpcError::new(codes::INVALID_PARAMS, format!("Task not found: {}", shown(task)))
 }
 
-/// The owner of a task.
-#[derive(Debug)]
-pub struct TaskOwner {
-    /// The backend that has the task.
-    pub backend: Arc<str>,
-    /// Its answer to `tasks/get`, if it was asked to find the owner.
-    answer: Option<Response>,
-}
-
-/// Finds the backend of a task: the recorded one, the only one with tasks, or the one that answers for it.
-/// Returns an error if no backend knows the task, or if one that may know it does not answer.
-pub async fn find_owner(context: CallContext<'_>, task: &str) -> Result<TaskOwner, RpcError> {
-    let CallContext { snapshot, view, caller, .. } = context;
-    let identity = &caller.principal.identity;
-    let candidates =
-        snapshot.declared_capabilities(view).filter(|(_, capabilities)| capabilities.has_tasks(caller.era));
-    let candidates: Vec<&Arc<str>> = candidates.map(|(name, _)| name).collect();
-    let known = snapshot.tasks.get(identity, task);
-    if let Some(backend) = known.filter(|known| candidates.contains(&known)) {
-        return Ok(TaskOwner { backend, answer: None });
-    }
-    if let [only] = candidates.as_slice() {
-        return Ok(TaskOwner { backend: Arc::clone(only), answer: None });
-    }
-    let params = OwnedParams::from_text(format!("{{\"{}\":{}}}", tasks::TASK_ID, text::quoted(task)));
-    let params = params.map_err(|error| RpcError::new(codes::INVALID_PARAMS, error.to_string()))?;
-    // The look-up is vmcp's own; messages of asked backends have no receiver.
-    let caller = &Caller { events: None, ..caller.clone() };
-    let context = CallContext { caller, ..context };
-    let ask = |backend| {
-        let mut target = BackendTarget::read(snapshot, backend, methods::TASKS_GET, Item::Task(task));
-        target.deadline = TASK_LOOKUP_TIMEOUT;
-        // A denied backend has no task that this caller could know of.
-        let call = call::authorize(context, context.start_record(Origin::Internal), target, None).ok()?;
-        let params = &params;
-        Some(async move { (backend, call.call(params).await) })
-    };
-    // All at once: the first backend that knows the task ends the look-up.
-    let mut asked: FuturesUnordered<_> = candidates.into_iter().filter_map(ask).collect();
-    let mut silent = false;
-    while let Some((backend, answer)) = asked.next().await {
-        match answer {
-            Ok(answer @ Response { outcome: RpcOutcome::Result(_), .. }) => {
-                snapshot.tasks.learn(identity, task, backend);
-                return Ok(TaskOwner { backend: Arc::clone(backend), answer: Some(answer) });
-            }
-            Ok(_) => {}
-            Err(_) => silent = true,
-        }
-    }
-    Err(if silent {
-        let message = format!("task {}: a backend that may have it does not answer", shown(task));
-        RpcError::new(codes::INTERNAL_ERROR, message)
-            .with_data(json!({"category": "unavailable"}).to_string())
-    } else {
-        not_found(task)
-    })
-}
-
-/// Handles `tasks/list`: the tasks of one backend after those of the other, each page as its backend wrote
-/// it.
+/// Handles `tasks/list`: the caller's own tasks that this process knows, with their present states.
 pub async fn list(context: CallContext<'_>, params: &OwnedParams) -> Answer {
-    let unknown = || Answer::error(&RpcError::method_not_found(methods::TASKS_LIST));
-    let backends = context
-        .snapshot
-        .declared_capabilities(context.view)
-        .filter(|(_, capabilities)| capabilities.lists_tasks());
-    let backends: Vec<&Arc<str>> = backends.map(|(name, _)| name).collect();
-    if backends.is_empty() {
-        return unknown();
+    let mut declared = context.snapshot.declared_capabilities(context.view);
+    if !declared.any(|(_, capabilities)| capabilities.lists_tasks()) {
+        return Answer::error(&RpcError::method_not_found(methods::TASKS_LIST));
     }
-    let start = match params.get("cursor").filter(|cursor| *cursor != "null") {
-        None => None,
+    let after = match params.get("cursor").filter(|cursor| *cursor != "null") {
+        None => 0,
         Some(_) => match TaskCursor::decode(&params.get_str("cursor").unwrap_or_default()) {
-            Some(cursor) => Some(cursor),
-            None => return Answer::invalid(vmcp_wire::lists::cursor::BadCursor.to_string()),
+            Some(cursor) => cursor.after,
+            None => return Answer::invalid(BadCursor.to_string()),
         },
     };
-    let first = start.as_ref().map(|start| start.server.as_str()).unwrap_or_default();
-    let at = backends.partition_point(|backend| &***backend < first);
-    let mut left = backends.get(at..).unwrap_or_default();
-    let (mut failure, mut all_denied) = (None, !left.is_empty());
-    while let Some((backend, after)) = left.split_first() {
-        left = after;
-        let own = start.as_ref().filter(|start| *start.server == ***backend);
-        let own = own.and_then(|start| start.cursor.as_deref());
-        let Ok(answer) = page(context, backend, params, own).await else { continue };
-        all_denied = false;
-        match answer {
-            Ok(Response { outcome: RpcOutcome::Result(page), era }) => {
-                let next = left.first().map(|next| &***next);
-                return Answer {
-                    content: Content::Result(paged(context, backend, page, next)),
-                    era,
-                    pending: None,
-                };
-            }
-            // The backend refuses its own cursor, which may have expired.
-            Ok(answer) if own.is_some() => return Answer::relayed(backend, answer),
-            Ok(_) => tracing::warn!(%backend, "the backend refuses to list its tasks"),
-            Err(error) => failure = Some(Answer::unanswered(backend, &error)),
+    let owner = task_names::owner(context);
+    let own = context.snapshot.tasks.of_owner(&owner, after, PAGE_SIZE);
+    let cursor = own.last().filter(|_| own.len() == PAGE_SIZE).map(|(after, _)| TaskCursor { after: *after });
+    // A list takes no messages of backends.
+    let caller = &Caller { events: None, ..context.caller.clone() };
+    let context = CallContext { caller, ..context };
+    let states = join_all(own.iter().map(|(number, task)| state(context, *number, task))).await;
+    let listed: Vec<String> = states.into_iter().flatten().collect();
+    let next = cursor.map(|cursor| format!(r#","nextCursor":{}"#, text::quoted(&cursor.encode())));
+    let page = format!(r#"{{"{}":[{}]{}}}"#, tasks::TASKS, listed.join(","), next.unwrap_or_default());
+    Answer::own(RawValue::from_string(page).unwrap_or_default())
+}
+
+/// Asks the backend of a task for its state, as an entry of a list; `None` for a task that the caller may not
+/// reach any more, or whose backend does not answer.
+async fn state(context: CallContext<'_>, number: u64, issued: &Arc<IssuedTask>) -> Option<String> {
+    let task = task_names::open(context, &issued.shown)?;
+    let item = Item::Task { tool: task.tool, id: &task.id };
+    let mut target = BackendTarget::read(context.snapshot, task.backend, methods::TASKS_GET, item);
+    target.deadline = TASK_STATE_TIMEOUT.min(target.deadline);
+    let call = call::authorize(context, context.start_record(Origin::Client), target, None).ok()?;
+    let params = format!("{{\"{}\":{}}}", tasks::TASK_ID, text::quoted(&task.id));
+    match call.call(&OwnedParams::from_text(params).ok()?).await.ok()?.outcome {
+        RpcOutcome::Result(state) => {
+            let state = task.named(&issued.shown, state);
+            let object = Object::parse(&state).ok()?;
+            let mut entry = object.edit();
+            entry.remove(META);
+            Some(entry.finish().into_cow().into_owned())
+        }
+        RpcOutcome::Error(_) | RpcOutcome::Arriving(_) => {
+            context.snapshot.tasks.forget(number);
+            None
         }
     }
-    if all_denied {
-        return unknown();
-    }
-    // A client that has got some pages gets an end of the list, not an error for the backends that cannot be
-    // listed.
-    let nothing = || Answer::own(RawValue::from_string(r#"{"tasks":[]}"#.to_owned()).unwrap_or_default());
-    failure.filter(|_| start.is_none()).unwrap_or_else(nothing)
-}
-
-async fn page(
-    context: CallContext<'_>,
-    backend: &Arc<str>,
-    params: &OwnedParams,
-    cursor: Option<&str>,
-) -> Result<Result<Response, CallError>, Denied> {
-    let cursor = cursor.map(text::quoted);
-    let mut target = BackendTarget::read(context.snapshot, backend, methods::TASKS_LIST, Item::Tasks);
-    target.deadline = TASK_LOOKUP_TIMEOUT.min(target.deadline);
-    let call = call::authorize(context, context.start_record(Origin::Client), target, None)?;
-    Ok(match params.with(&[("cursor", cursor.as_deref())]) {
-        Ok(params) => call.call(&params).await,
-        Err(error) => Err(CallError::protocol(error.to_string())),
-    })
-}
-
-/// Replaces the cursor of a backend's page with one of vmcp's own; `next` is the backend that comes after it.
-fn paged(
-    context: CallContext<'_>,
-    backend: &Arc<str>,
-    page: vmcp_wire::payload::Payload,
-    next: Option<&str>,
-) -> vmcp_wire::payload::Payload {
-    let Ok(object) = Object::parse(&page) else { return page };
-    for task in tasks::listed(&object) {
-        context.snapshot.tasks.learn(&context.caller.principal.identity, &task, backend);
-    }
-    let cursor = match object.get_str(NEXT_CURSOR) {
-        Some(own) => Some(TaskCursor { server: backend.to_string(), cursor: Some(own.into_owned()) }),
-        None => next.map(|next| TaskCursor { server: next.to_owned(), cursor: None }),
-    };
-    let mut edit = object.edit();
-    match cursor {
-        Some(cursor) => _ = edit.set(NEXT_CURSOR, text::quoted(&cursor.encode())),
-        None => _ = edit.remove(NEXT_CURSOR),
-    }
-    edit.finish().into_raw().map_or_else(|_| page.clone(), Into::into)
 }

@@ -158,3 +158,22 @@ async fn a_backend_that_does_not_answer_is_named_with_its_reason() {
     assert!(answer[0]["error"].as_str().is_some_and(|error| !error.is_empty()), "{answer}");
     assert_eq!(answer[1]["unchanged"], 10, "{answer}");
 }
+
+#[tokio::test]
+async fn changes_of_hidden_tools_are_not_counted() {
+    let (server, service) = (ten_tools().await, FakeService::start().await.unwrap());
+    let permitted = ["s_t0", "optim.refresh_tools", "optim.list_mcp_servers"]
+        .map(|tool| format!("  - 'permit(principal, action, resource == Tool::\"{tool}\");'\n"));
+    let policies =
+        format!("incomingAuth:\n  authz:\n    policies:\n{}", permitted.concat().replace("  - ", "    - "));
+    let engine = engine(&format!("{}{policies}", yaml(&[("s", &server.url)], &service))).await;
+    ready(&engine, 10).await;
+    change_some(&server);
+    let answer = structured(&engine, "optim_refresh_tools", json!({})).await;
+    assert_eq!(counts(&answer), [0, 1, 0, 0], "{answer}");
+    let again = structured(&engine, "optim_refresh_tools", json!({"force_refresh": true})).await;
+    assert_eq!(counts(&again), [0, 1, 0, 0], "forced: {again}");
+    let servers = structured(&engine, "optim_list_mcp_servers", json!({})).await;
+    let server = &servers["servers"][0];
+    assert_eq!((&server["tool_count"], server.get("changes")), (&json!(1), None), "{servers}");
+}

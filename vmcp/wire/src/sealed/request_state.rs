@@ -2,6 +2,7 @@
 //! `requestState`. It is good for a repeat of the same request by the same identity only, until it expires.
 
 use sha2::{Digest, Sha256};
+use vmcp_json::duplicates;
 
 use crate::message::owned::OwnedParams;
 use crate::message::subject;
@@ -11,7 +12,7 @@ use crate::sealed::{KeyRing, Nonce, OpenError};
 pub const MAX_STATE: usize = 256 * 1024;
 
 const CONTEXT: &[u8] = b"request state";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const RELAYED: u8 = 0;
 const PARKED: u8 = 1;
 
@@ -24,6 +25,8 @@ pub enum Continuation {
         backend: String,
         /// The backend's own state.
         state: String,
+        /// Names the user's consent to the call, which the process that heard it takes once.
+        consent: Option<[u8; 16]>,
     },
     /// A parked call, which waits for the answers in one of vmcp's processes.
     Parked {
@@ -82,11 +85,13 @@ impl Continuation {
         out.extend_from_slice(&to.identity);
         out.extend_from_slice(&to.request);
         match self {
-            Self::Relayed { backend, state } => {
+            Self::Relayed { backend, state, consent } => {
                 if state.len() > MAX_STATE {
                     return Err(StateError::TooLarge { length: state.len() });
                 }
                 out.push(RELAYED);
+                out.push(u8::from(consent.is_some()));
+                out.extend_from_slice(&consent.unwrap_or_default());
                 out.extend_from_slice(&(backend.len() as u16).to_be_bytes());
                 out.extend_from_slice(backend.as_bytes());
                 out.extend_from_slice(state.as_bytes());
@@ -112,17 +117,20 @@ impl Continuation {
     }
 }
 
-fn decode(content: &[u8]) -> Option<(Binding, Continuation)> {
-    let ([version], rest) = content.split_first_chunk()?;
+fn decode(opened: &[u8]) -> Option<(Binding, Continuation)> {
+    let ([version], rest) = opened.split_first_chunk()?;
     let (identity, rest) = rest.split_first_chunk()?;
     let (request, rest) = rest.split_first_chunk()?;
     let ([kind], rest) = rest.split_first_chunk()?;
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
     let continuation = match *kind {
         RELAYED => {
+            let ([has_consent], rest) = rest.split_first_chunk()?;
+            let (consent, rest) = rest.split_first_chunk()?;
+            let consent = (*has_consent == 1).then_some(*consent);
             let (length, rest) = rest.split_first_chunk()?;
             let (backend, state) = rest.split_at_checked(u16::from_be_bytes(*length).into())?;
-            Continuation::Relayed { backend: text(backend)?, state: text(state)? }
+            Continuation::Relayed { backend: text(backend)?, state: text(state)?, consent }
         }
         PARKED => {
             let (process, rest) = rest.split_first_chunk()?;
@@ -151,6 +159,18 @@ pub fn digest(method: &str, params: &OwnedParams) -> [u8; 32] {
 }
 
 fn absorb(hash: &mut Sha256, json: &str) {
+    // Readers differ in the value that they take of a key that occurs twice.
+    if duplicates::duplicate_key(json).is_some() {
+        hash.update([b'!']);
+        hash.update(json.as_bytes());
+    }
+    // Numbers count as they are written: two that are the same to a float may differ to a backend.
+    let mut numbers: Vec<_> = duplicates::numbers(json).collect();
+    numbers.sort_unstable();
+    for number in numbers {
+        hash.update((number.len() as u64).to_be_bytes());
+        hash.update(number.as_bytes());
+    }
     match serde_json::from_str::<serde_json::Value>(json) {
         Ok(value) => canonical(hash, &value),
         // A number that no type can hold, such as 1e400, is compared as it is written.
@@ -202,8 +222,12 @@ mod tests {
     #[test]
     fn a_state_comes_back_to_where_it_came_from() {
         for continuation in [
-            Continuation::Relayed { backend: "größe".into(), state: "x".repeat(20_000) },
-            Continuation::Relayed { backend: String::new(), state: String::new() },
+            Continuation::Relayed {
+                backend: "größe".into(),
+                state: "x".repeat(20_000),
+                consent: Some([5; 16]),
+            },
+            Continuation::Relayed { backend: String::new(), state: String::new(), consent: None },
             Continuation::Parked { process: [3; 8], call: [4; 16], home: "10.0.0.1:4483".to_owned() },
         ] {
             let text = continuation.seal(&ring(), &[7; 24], &BINDING, 100).unwrap();
@@ -215,7 +239,8 @@ mod tests {
             let cut = &text[..text.len() - 2];
             assert!(matches!(open(cut, BINDING, 99), Err(StateError::Token(_))));
         }
-        let large = Continuation::Relayed { backend: "b".into(), state: "x".repeat(MAX_STATE + 1) };
+        let large =
+            Continuation::Relayed { backend: "b".into(), state: "x".repeat(MAX_STATE + 1), consent: None };
         let refused = large.seal(&ring(), &[7; 24], &BINDING, 100);
         assert_eq!(refused, Err(StateError::TooLarge { length: MAX_STATE + 1 }));
     }
@@ -235,6 +260,12 @@ mod tests {
         ] {
             assert_ne!(first, of(other), "{other}");
         }
+        let simple = of(r#"{"name":"t","arguments":{"to":"alice"}}"#);
+        for twice in [r#"{"to":"MALLORY","to":"alice"}"#, r#"{"\u0074o":"MALLORY","to":"alice"}"#] {
+            assert_ne!(simple, of(&format!(r#"{{"name":"t","arguments":{twice}}}"#)), "{twice}");
+        }
+        let number = |n: &str| of(&format!(r#"{{"name":"t","arguments":{{"n":{n}}}}}"#));
+        assert_ne!(number("123456789012345678901"), number("123456789012345678902"), "equal as floats");
         assert_ne!(
             of(r#"{"name":"t","arguments":{"a":1e400}}"#),
             of(r#"{"name":"t","arguments":{"a":2e400}}"#)

@@ -53,7 +53,7 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
 
 async fn serve(engine: &Engine, servers: &SyntheticServers) -> Result<Ports> {
     let config = servers.config(8)?;
-    let edge = Edge::new(engine.clone(), DownstreamRouter::new(engine.metrics()))?;
+    let edge = Edge::new(engine.clone(), DownstreamRouter::new(engine.metrics()));
     Ok(Ports::open(Arc::clone(&edge), Admin::new(engine.clone(), None), &config.server).await?)
 }
 

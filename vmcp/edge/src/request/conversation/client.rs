@@ -21,8 +21,8 @@ use crate::request::edge::Edge;
 use crate::request::encoded_response::EncodedResponse;
 use crate::request::in_flight::InFlightGuard;
 use crate::request::relayed_state;
-use crate::session::random::{now, random};
 use vmcp_engine::access::identity::Principal;
+use vmcp_engine::random::{now, random};
 
 /// The facts about a client that a conversation needs after its request began.
 pub(super) struct Client {

@@ -24,12 +24,12 @@ use vmcp_wire::sealed::KeyRing;
 
 use crate::request::conversation::Conversation;
 use crate::session::keys;
-use crate::session::random::{now, random};
 use call_stream::{CallStream, StreamId};
 use event_id::EventId;
 pub(crate) use live::{LiveEvents, Step};
 use vmcp_engine::access::identity::PrincipalKey;
 use vmcp_engine::access::principal_shares::{LimitReached, PrincipalShares};
+use vmcp_engine::random::{now, random};
 use vmcp_engine::telemetry::metrics::Metrics;
 
 /// Time that the events of an ended call are kept for a client that has lost them. Clients try again for

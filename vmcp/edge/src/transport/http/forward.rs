@@ -29,8 +29,8 @@ use crate::request::arriving_response::BrokenOff;
 use crate::request::edge::Edge;
 use crate::session::keys;
 use crate::session::peer::Peer;
-use crate::session::random::{now, random};
 use vmcp_engine::access::identity::Principal;
+use vmcp_engine::random::{now, random};
 
 /// Time to connect to another replica; beyond it the request is refused as if the replica had no address.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);

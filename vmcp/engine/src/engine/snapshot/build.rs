@@ -57,6 +57,7 @@ pub(in crate::engine) fn snapshot(
         backends: Arc::clone(&before.backends),
         declarations: Arc::new(BackendDeclarations::new(&listings, &config)),
         tasks: Arc::clone(&before.tasks),
+        keys: Arc::clone(&before.keys),
         links: Arc::clone(&before.links),
         used_states: Arc::clone(&before.used_states),
         rate_limiter: rate_limiter(Some(&before.rate_limiter), &config),

@@ -3,6 +3,7 @@
 //! A page is written when it is first asked for and then shared by all clients; a list that did not change
 //! keeps its pages across snapshots.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -87,6 +88,15 @@ impl PagedList {
             }
         }
         PagedList { kind, entries, hints, pages }
+    }
+
+    /// Returns a digest of all entries, to tell a changed list from an unchanged one.
+    pub(super) fn digest(&self) -> u64 {
+        let mut hash = DefaultHasher::new();
+        for entry in &self.entries {
+            (&entry.key, entry.raw.get()).hash(&mut hash);
+        }
+        hash.finish()
     }
 
     /// All entries.

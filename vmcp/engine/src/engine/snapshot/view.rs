@@ -2,7 +2,7 @@
 //! that acts for a client goes through a view.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::value::RawValue;
 use vmcp_config::{Config, Exposure, NoContext};
@@ -24,6 +24,17 @@ use crate::optim::names::{NameStyle, OwnName, own_name};
 /// copy at once; any other is behind by no more than this.
 const LIST_TTL_MS: u64 = 1000;
 
+/// Digests of the lists of one view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListDigests {
+    /// Of `tools/list`.
+    pub tools: u64,
+    /// Of `resources/list` and `resources/templates/list`.
+    pub resources: u64,
+    /// Of `prompts/list`.
+    pub prompts: u64,
+}
+
 /// The lists that an identity gets, and the tools that it may find and call.
 #[derive(Debug)]
 pub struct View {
@@ -40,6 +51,8 @@ pub struct View {
     templates: Arc<PagedList>,
     /// Backends of tools' user interfaces, by URI.
     interfaces: HashMap<Box<str>, Arc<str>>,
+    /// [`View::digests`], once they have been asked for.
+    digests: OnceLock<ListDigests>,
     /// Number of visible tools.
     pub visible_tools: usize,
     /// Tokens that listing every visible tool costs.
@@ -136,6 +149,7 @@ impl View {
                 before.map(|before| &before.templates),
             ),
             interfaces: interfaces(usable()),
+            digests: OnceLock::new(),
             visible_tools: permissions.tools.len(),
             baseline_tokens: tokens::estimate(usable().map(|tool| tool.size)),
             optimizer_tokens: tokens::estimate(sizes(&dotted)),
@@ -179,6 +193,15 @@ impl View {
         let tools = tools.into_iter().map(|tool| entry_of(tool, style));
         let hints = Hints { ttl_ms: LIST_TTL_MS, scope: Scope::Private };
         PagedList::new(pages::List::Tools, own.chain(tools).collect(), hints)
+    }
+
+    /// Returns digests of the lists: equal ones say that a client would read the same lists again.
+    pub fn digests(&self) -> ListDigests {
+        *self.digests.get_or_init(|| ListDigests {
+            tools: self.dotted.digest(),
+            resources: self.resources.digest() ^ self.templates.digest().rotate_left(1),
+            prompts: self.prompts.digest(),
+        })
     }
 
     /// Returns the documents of all tools of this view.

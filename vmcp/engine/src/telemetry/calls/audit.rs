@@ -7,6 +7,7 @@
 
 use super::observers::CallObserver;
 use super::record::{CallRecord, Outcome};
+use super::refusal::Refusal;
 use crate::access::policy::PolicyId;
 
 /// Writes the audit lines, under the target `vmcp::audit`, by which they can be filtered and routed.
@@ -29,6 +30,20 @@ macro_rules! line {
 impl CallObserver for AuditLog {
     fn observe(&self, record: &CallRecord) {
         record.span.in_scope(|| write(record));
+    }
+
+    /// Writes the line of a denied call: an unknown item is logged as a hidden one is.
+    fn refused(&self, refusal: &Refusal<'_>) {
+        let (Some(method), Some(called)) = (refusal.method, refusal.subject) else { return };
+        tracing::warn!(
+            target: "vmcp::audit",
+            subject = refusal.principal.identity.subject(),
+            called,
+            method,
+            policy = refusal.reason,
+            outcome = Outcome::Denied.label(),
+            "call denied"
+        );
     }
 }
 

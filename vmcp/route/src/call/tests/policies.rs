@@ -102,20 +102,6 @@ async fn a_profile_gives_nothing_that_policies_do_not_permit() {
 }
 
 #[tokio::test]
-async fn tasks_are_listed_of_backends_that_may_be_called() {
-    let Setup { engine, backends, .. } = restricted().await;
-    let tasks = async |name: &str| go_as(&engine, caller_named(name), "tasks/list", &json!({})).await;
-    // Each page has the tasks of one backend.
-    let all = tasks("alice").await;
-    assert!(all.contains("one-1") && all.contains("nextCursor"), "{all}");
-    let reached = backends[0].methods();
-    let bobs = tasks("bob").await;
-    assert!(bobs.contains("two-1") && !bobs.contains("nextCursor"), "{bobs}");
-    assert!(!tasks("mallory").await.contains("-1\""), "neither");
-    assert_eq!(backends[0].methods(), reached, "the backend hears nothing");
-}
-
-#[tokio::test]
 async fn lists_and_searches_show_what_may_be_called() {
     let Setup { engine, .. } = restricted().await;
     let of = |name| listed(&engine, name, List::Tools);

@@ -10,6 +10,7 @@ use super::own_answer;
 use super::profile_view::under_profile;
 use crate::answer::Answer;
 use crate::caller::CallContext;
+use vmcp_engine::engine::View;
 use vmcp_engine::telemetry::calls::Origin;
 
 /// Most characters of a server's description.
@@ -28,6 +29,8 @@ pub(in crate::own_tools) fn run(context: CallContext<'_>, arguments: &RawValue) 
             None => context.view,
         };
         let mut changes = context.engine.changes();
+        // The counts of changes are those of all tools of a server.
+        changes.retain(|name, _| sees_all_tools(context, view, name));
         let visible = snapshot.backends.iter().filter(|(name, _)| view.has_backend(name));
         let servers = visible.map(|(name, backend)| {
             let status = backend.status();
@@ -51,6 +54,12 @@ pub(in crate::own_tools) fn run(context: CallContext<'_>, arguments: &RawValue) 
         });
         Ok(Servers { success: true, servers: servers.collect() })
     })
+}
+
+/// True if a view hides no tool of a server.
+fn sees_all_tools(context: CallContext<'_>, view: &View, server: &str) -> bool {
+    let listed = context.snapshot.unfiltered().tools_of(server).filter(|tool| tool.listed).count();
+    view.tools().filter(|tool| *tool.backend == *server).count() == listed
 }
 
 #[derive(Serialize)]

@@ -188,7 +188,7 @@ async fn serve(arguments: Arguments, config: Config) -> Result<(), CommandFailur
     let router = DownstreamRouter::new(&options.metrics);
     options.downstream = Some(router.clone());
     let engine = Engine::start(config.clone(), options).await?;
-    let edge = Edge::new(engine.clone(), router)?;
+    let edge = Edge::new(engine.clone(), router);
     let admin = Admin::new(engine.clone(), None);
     let _follower =
         AbortOnDropHandle::new(tokio::spawn(follow_admin_token(arguments, config, engine.clone())));

@@ -143,7 +143,7 @@ async fn serve(
     let router = DownstreamRouter::new(&options.metrics);
     options.downstream = Some(router.clone());
     let engine = Engine::start(config.clone(), options).await?;
-    let edge = Edge::new(engine.clone(), router)?;
+    let edge = Edge::new(engine.clone(), router);
     let watch = ConfigWatch::start(path.clone(), source, lookup, engine.clone());
     let admin = Admin::with_calls(engine.clone(), Some(watch.status()), calls);
     let _audit =

@@ -3,18 +3,22 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Returns the seconds since the Unix epoch; 0 if the clock is before it.
-pub(crate) fn now() -> u64 {
+pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// Returns the milliseconds since the Unix epoch; 0 if the clock is before it.
-pub(crate) fn now_millis() -> u64 {
+pub fn now_millis() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Returns random bytes from the operating system's generator.
-pub(crate) fn random<const N: usize>() -> [u8; N] {
+///
+/// # Panics
+///
+/// Without a generator, where the system is broken: no session could be made safely.
+pub fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     #[expect(
         clippy::expect_used,
