@@ -14,7 +14,9 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
 use self::api_group::ApiGroup;
+pub(crate) use self::structural::DURATION;
 use self::structural::Structural;
+use crate::composite_tool_definition::VirtualMCPCompositeToolDefinition;
 use crate::embedding_server::EmbeddingServer;
 use crate::fields::cel_rules::{Rule, rules};
 use crate::fields::pending;
@@ -88,6 +90,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         definition::<MCPOIDCConfig>(&[]),
         definition::<MCPExternalAuthConfig>(&[]),
         definition::<MCPToolConfig>(&[]),
+        definition::<VirtualMCPCompositeToolDefinition>(&[]),
     ]
 }
 

@@ -1,6 +1,7 @@
 //! Fields that several kinds share: their types, schemas and CEL rules.
 
 pub(crate) mod cel_rules;
+pub(crate) mod composite_tool;
 pub(crate) mod headers;
 pub mod pending;
 pub mod references;

@@ -14,6 +14,7 @@
     reason = "clippy takes the columns of a table for repetitions of one attribute"
 )]
 
+pub mod composite_tool_definition;
 pub mod definitions;
 pub mod embedding_server;
 pub mod fields;
@@ -27,6 +28,10 @@ mod reference;
 pub mod shared_settings;
 pub mod virtual_mcp_server;
 
+pub use self::composite_tool_definition::{
+    VirtualMCPCompositeToolDefinition, VirtualMCPCompositeToolDefinitionSpec,
+    VirtualMCPCompositeToolDefinitionStatus,
+};
 pub use self::definitions::api_group::{ApiGroup, GROUP, VERSION};
 pub use self::embedding_server::{EmbeddingServer, EmbeddingServerSpec, EmbeddingServerStatus};
 pub use self::fields::yaml_block::Block;

@@ -21,7 +21,9 @@ use self::document::Document;
 pub use self::pod_layout::{
     ADMIN_PORT, ADMIN_TOKEN, CACHE_DIR, CLIENT_PORT, METRICS_TOKEN, POD_IP_VARIABLE, SECRETS_DIR, SESSION_KEY,
 };
-pub use self::referenced_objects::{Backend, EmbeddingService, HeaderValue, PolicyCheck, ReferencedObjects};
+pub use self::referenced_objects::{
+    Backend, EmbeddingService, HeaderValue, PolicyCheck, ReferencedCompositeTool, ReferencedObjects,
+};
 use self::secret_files::SecretFiles;
 use crate::fields::references::SecretKeyReference;
 use crate::problem::{Invalid, Problem};

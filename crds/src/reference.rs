@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use vmcp_config::{SchemaTable, range_of_rule};
 
 use crate::definitions;
+use crate::fields::pending;
 use crate::{GROUP, VERSION};
 
 const HEAD: &str = "\
@@ -43,7 +44,7 @@ fn write_kind(page: &mut String, definition: &CustomResourceDefinition) {
     let names = &definition.spec.names;
     let version = definition.spec.versions.first();
     let mut root = json!(version.and_then(|version| version.schema.as_ref()?.open_api_v3_schema.as_ref()));
-    name_pending(&mut root);
+    name_untyped(&mut root);
     let short = names.short_names.iter().flatten().map(|name| format!("`{name}`")).collect::<Vec<_>>();
     let _ = write!(page, "\n## {}\n\n{}", names.kind, description(&root));
     if !short.is_empty() {
@@ -66,14 +67,17 @@ fn write_kind(page: &mut String, definition: &CustomResourceDefinition) {
     }
 }
 
-/// Gives pending fields, whose content no schema describes, a type in words.
-fn name_pending(schema: &mut Value) {
+/// Gives fields whose content no schema describes a type in words: pending ones, and free JSON.
+fn name_untyped(schema: &mut Value) {
     if let Value::Object(entries) = schema {
         let preserves = entries.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true));
         if preserves && !entries.contains_key("type") {
-            entries.insert("type".to_owned(), "as in ToolHive".into());
+            let description = entries.get("description").and_then(Value::as_str).unwrap_or_default();
+            let is_pending = description.starts_with(pending::DESCRIPTION);
+            let kind = if is_pending { "as in ToolHive" } else { "any value" };
+            entries.insert("type".to_owned(), kind.into());
         }
-        entries.values_mut().for_each(name_pending);
+        entries.values_mut().for_each(name_untyped);
     }
 }
 

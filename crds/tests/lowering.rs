@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use vmcp_config::{Authz, EmbeddingProvider, Exposure, Finding, Isolation, Problem, ProtocolEra};
 use vmcp_crds::fields::references::SecretKeyReference;
-use vmcp_crds::lower::{Backend, EmbeddingService, HeaderValue, Lowered, PolicyCheck, ReferencedObjects};
+use vmcp_crds::lower::{
+    Backend, EmbeddingService, HeaderValue, Lowered, PolicyCheck, ReferencedCompositeTool, ReferencedObjects,
+};
 use vmcp_crds::mcp_server_entry::RemoteTransport;
 use vmcp_crds::virtual_mcp_server::{EmbeddingSource, TeiService};
 use vmcp_crds::{EmbeddingServerSpec, Invalid, MCPAuthzConfigSpec, MCPTelemetryConfigSpec, VirtualMCPServer};
@@ -396,4 +398,36 @@ fn an_authorization_server_is_lowered_with_its_secrets_as_files_and_its_primary_
     let referenced = ReferencedObjects { backends: &backends, ..ReferencedObjects::default() };
     let refused = lower(&spec, &referenced).unwrap_err().to_string();
     assert!(refused.contains("`other` is not among"), "{refused}");
+}
+
+#[test]
+fn composite_tools_arrive_as_written_with_the_referenced_ones() {
+    let step = json!({ "id": "say", "tool": "echo.echo", "arguments": { "text": "costs ${5}, {{.params.who}}", "n": [1, {}] } });
+    let own = json!({ "name": "own", "steps": [step] });
+    let definition = |name: &str| {
+        let tool = json!({ "name": name, "steps": [{ "id": "a", "tool": "x.y" }] });
+        serde_json::from_value(tool).unwrap()
+    };
+    let one = ReferencedCompositeTool { resource: "res".to_owned(), definition: definition("other") };
+    let referenced = ReferencedObjects { composite_tools: &[one], ..ReferencedObjects::default() };
+    let lowered = lower(&json!({ "config": { "compositeTools": [own] } }), &referenced).unwrap();
+    let names: Vec<_> = lowered.config.composite_tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(names, ["own", "other"]);
+    let file: Value = serde_saphyr::from_str(&lowered.text).unwrap();
+    let text = file.pointer("/compositeTools/0/steps/0/arguments/text").unwrap();
+    assert_eq!(*text, json!("costs $${5}, {{.params.who}}"), "no reference of the file");
+    assert!(lower(&json!({}), &ReferencedObjects::default()).unwrap().text.find("compositeTools").is_none());
+}
+
+#[test]
+fn a_mistake_of_a_composite_tool_is_told_by_its_place() {
+    let circle = json!([{ "id": "a", "tool": "x", "dependsOn": ["b"] }, { "id": "b", "tool": "x", "dependsOn": ["a"] }]);
+    let spec = json!({ "config": { "compositeTools": [{ "name": "t", "steps": circle }] } });
+    let mistake = lower(&spec, &ReferencedObjects::default()).unwrap_err().to_string();
+    assert!(mistake.starts_with("spec.config.compositeTools[0].steps: a circle"), "{mistake}");
+    let definition = serde_json::from_value(json!({ "name": "t", "steps": circle })).unwrap();
+    let one = ReferencedCompositeTool { resource: "res".to_owned(), definition };
+    let referenced = ReferencedObjects { composite_tools: &[one], ..ReferencedObjects::default() };
+    let mistake = lower(&json!({}), &referenced).unwrap_err().to_string();
+    assert!(mistake.starts_with("VirtualMCPCompositeToolDefinition res: spec.steps: a circle"), "{mistake}");
 }

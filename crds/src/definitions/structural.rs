@@ -7,7 +7,7 @@ use vmcp_config::{DURATION_PATTERN, MAX_BACKENDS, RANGE_KEY};
 use crate::fields::cel_rules::QUANTITY_PATTERN;
 
 /// Pattern of a duration in a resource. A unit is required: CEL parses no others.
-const DURATION: &str = r"^([0-9]+(\.[0-9]+)?(ms|us|µs|ns|h|m|s))+$";
+pub(crate) const DURATION: &str = r"^([0-9]+(\.[0-9]+)?(ms|us|µs|ns|h|m|s))+$";
 /// Maximum characters of a duration or a decimal. CEL estimates the cost of a rule from the longest possible
 /// text.
 const LONGEST_NUMBER: u32 = 32;
@@ -21,9 +21,12 @@ impl Transform for Structural {
         push_down_range(object);
         transform_subschemas(self, schema);
         let Some(object) = schema.as_object_mut() else { return };
-        // The API server itself refuses or prunes unknown keys.
-        if object.get("additionalProperties").is_some_and(Value::is_boolean) {
-            object.remove("additionalProperties");
+        // The API server itself refuses or prunes unknown keys, unless any key is known.
+        match object.get("additionalProperties") {
+            Some(Value::Bool(true)) => keep_unknown(object),
+            Some(Value::Bool(false)) => drop(object.remove("additionalProperties")),
+            _ if takes_any_value(object) => keep_unknown(object),
+            _ => {}
         }
         for key in ["title", "unevaluatedProperties"] {
             object.remove(key);
@@ -44,6 +47,17 @@ impl Transform for Structural {
             if format == "uint16" { "int32" } else { "int64" }.clone_into(format);
         }
     }
+}
+
+/// Lets the API server keep the keys of free JSON as written.
+fn keep_unknown(object: &mut Map<String, Value>) {
+    object.remove("additionalProperties");
+    object.insert("x-kubernetes-preserve-unknown-fields".to_owned(), json!(true));
+}
+
+/// Returns true for the schema of any JSON value: nothing but annotations.
+fn takes_any_value(object: &Map<String, Value>) -> bool {
+    object.keys().all(|key| matches!(key.as_str(), "description" | "title" | "default"))
 }
 
 /// Moves the range of a map of durations to its values.

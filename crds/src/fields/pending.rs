@@ -15,6 +15,9 @@ pub struct PendingField {
     pub capability: &'static str,
 }
 
+/// Beginning of the description of a pending field.
+pub(crate) const DESCRIPTION: &str = "Accepted and not followed";
+
 const fn pending(path: &'static str, capability: &'static str) -> PendingField {
     PendingField { path, capability }
 }
@@ -45,8 +48,6 @@ const VIRTUAL_MCP_SERVER: &[PendingField] = &[
     pending("config.audit.maxDelegationDepth", "chains of delegation in audit events"),
     pending("config.backends", "nothing: backends are the members of the group"),
     pending("config.codeMode", "scripts that call tools"),
-    pending("config.compositeTools", "composite tools"),
-    pending("config.compositeToolRefs", "composite tools"),
     pending("config.incomingAuth", "authentication of clients; spec.incomingAuth decides"),
     pending("config.metadata", "nothing: labels of the resource"),
     pending("config.name", "nothing: the name of the resource"),
@@ -189,7 +190,7 @@ pub(crate) fn add_to_schema(kind: &str, spec: &mut Value) {
             properties.push_str("/properties");
         }
         if let Some(Value::Object(properties)) = spec.pointer_mut(&properties) {
-            let description = format!("Accepted and not followed; waits for {capability}.");
+            let description = format!("{DESCRIPTION}; waits for {capability}.");
             let description = description.replace("waits for nothing: ", "in its place: ");
             let mut schema = Map::new();
             schema.insert("description".to_owned(), description.into());

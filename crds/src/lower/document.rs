@@ -54,6 +54,7 @@ impl Document<'_> {
             ("profiles", escape(settings.profiles.into())),
             ("audit", escape(settings.audit.into())),
             ("rateLimiting", escape(settings.rate_limiting.into())),
+            ("compositeTools", self.composite_tools()),
             ("sessionStorage", self.session_storage()),
             ("telemetry", self.telemetry()),
             (
@@ -121,6 +122,14 @@ impl Document<'_> {
             entry.insert("enabled".to_owned(), false.into());
         }
         entry.into()
+    }
+
+    /// Returns the tools of the resource, and after them the referenced ones.
+    fn composite_tools(&self) -> Value {
+        let own = self.server.settings.composite_tools.iter();
+        let referenced = self.referenced.composite_tools.iter().map(|tool| &tool.definition);
+        let tools: Vec<_> = own.chain(referenced).map(|tool| escape(tool.clone().into())).collect();
+        if tools.is_empty() { Block::new().into() } else { tools.into() }
     }
 
     fn outgoing_auth(&mut self) -> Value {

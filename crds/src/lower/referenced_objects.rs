@@ -6,6 +6,7 @@ use std::fmt;
 use vmcp_config::{Authz, Finding, Isolation, ProtocolEra};
 
 use crate::fields::references::SecretKeyReference;
+use crate::fields::yaml_block::Block;
 use crate::mcp_server_entry::RemoteTransport;
 use crate::shared_settings::mcp_authz_config::MCPAuthzConfigSpec;
 use crate::shared_settings::mcp_external_auth_config::MCPExternalAuthConfigSpec;
@@ -46,6 +47,15 @@ pub enum HeaderValue {
     Secret(SecretKeyReference),
 }
 
+/// A composite tool of a VirtualMCPCompositeToolDefinition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReferencedCompositeTool {
+    /// Name of the resource.
+    pub resource: String,
+    /// The tool, as an entry of `compositeTools`.
+    pub definition: Block,
+}
+
 /// An embedding service that the operator runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmbeddingService {
@@ -78,6 +88,8 @@ impl fmt::Debug for PolicyCheck<'_> {
 pub struct ReferencedObjects<'a> {
     /// Backends in any order; each name once.
     pub backends: &'a [Backend],
+    /// Composite tools that its `compositeToolRefs` lead to: valid, each name once.
+    pub composite_tools: &'a [ReferencedCompositeTool],
     /// Check of its policies.
     pub policies: PolicyCheck<'a>,
     /// Spec of its MCPAuthzConfig.

@@ -32,6 +32,7 @@ fn path_in_resource(server: &Validated, referenced: &ReferencedObjects<'_>, path
         "telemetry" => "spec.telemetryConfigRef".to_owned(),
         "backends" => backend(referenced, path),
         "incomingAuth" => incoming_auth(server, path),
+        "compositeTools" => composite_tool(server, referenced, path),
         "authServer" => {
             format!("spec.authServerConfig{}", path.strip_prefix("authServer").unwrap_or_default())
         }
@@ -67,6 +68,20 @@ fn optimizer(server: &Validated, path: &str) -> String {
         |(yaml_path, flat)| {
             format!("spec.config.optimizer.{flat}{}", path.strip_prefix(yaml_path).unwrap_or_default())
         },
+    )
+}
+
+/// Translates `compositeTools[3].name` to the place of the tool: the resource, or a definition of its own.
+fn composite_tool(server: &Validated, referenced: &ReferencedObjects<'_>, path: &str) -> String {
+    let own = server.settings.composite_tools.len();
+    let at = path.strip_prefix("compositeTools[").and_then(|rest| rest.split_once(']'));
+    let found = at.and_then(|(index, rest)| {
+        let index = index.parse::<usize>().ok()?.checked_sub(own)?;
+        Some((&referenced.composite_tools.get(index)?.resource, rest))
+    });
+    found.map_or_else(
+        || format!("spec.config.{path}"),
+        |(name, rest)| format!("VirtualMCPCompositeToolDefinition {name}: spec{rest}"),
     )
 }
 

@@ -10,6 +10,7 @@ use vmcp_config::raw::{
     RawAggregation, RawAudit, RawOperational, RawProfile, RawProxy, RawRateLimiting, RawServer,
 };
 
+use crate::fields::composite_tool::CompositeToolSchema;
 use crate::fields::references::LocalReference;
 use crate::fields::yaml_block::{self, Block};
 
@@ -46,6 +47,22 @@ pub struct Config {
     #[serde(skip_serializing_if = "Block::is_empty")]
     #[schemars(with = "RawRateLimiting")]
     pub rate_limiting: Block,
+    /// Composite tools: their steps call tools of backends, ask the user, and loop over lists. At most 100.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        with = "Vec<CompositeToolSchema>",
+        length(max = 100),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub composite_tools: Vec<Block>,
+    /// VirtualMCPCompositeToolDefinitions whose tools are served beside `compositeTools`. A missing or an
+    /// invalid one is left out, and the condition `CompositeToolRefsValidated` names it. At most 100.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 100),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub composite_tool_refs: Vec<LocalReference>,
     /// Names of headers of a client's request that every backend gets unchanged, as in
     /// `spec.passthroughHeaders`.
     #[serde(skip_serializing_if = "Vec::is_empty")]

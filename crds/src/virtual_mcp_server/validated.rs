@@ -90,6 +90,8 @@ pub struct YamlBlocks {
     pub audit: Block,
     /// Block `rateLimiting`.
     pub rate_limiting: Block,
+    /// List `compositeTools`, without the referenced ones.
+    pub composite_tools: Vec<Block>,
     /// The part of the block `server` that a resource may set.
     pub server: Block,
     /// Block `incomingAuth`.
@@ -211,6 +213,7 @@ impl VirtualMCPServer {
                 profiles: config.profiles,
                 audit: config.audit,
                 rate_limiting: config.rate_limiting,
+                composite_tools: config.composite_tools,
                 server: config.server,
                 incoming_auth: spec.incoming_auth.clone(),
             },
