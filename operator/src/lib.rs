@@ -11,6 +11,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 
 pub mod cli;
+mod composite_tool_definition;
 mod embedding_server;
 mod mcp_group;
 mod mcp_server;
@@ -41,6 +42,7 @@ pub(crate) fn controllers(context: &Arc<Context>) -> Vec<BoxFuture<'static, ()>>
         mcp_authz_config::controller(context),
         mcp_telemetry_config::controller(context),
         mcp_tool_config::controller(context),
+        composite_tool_definition::controller(context),
         virtual_mcp_server::controller(context),
     ]
 }

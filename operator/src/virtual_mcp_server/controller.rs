@@ -14,8 +14,8 @@ use vmcp_crds::virtual_mcp_server::authz;
 
 use super::build::build;
 use super::dereference::{
-    DereferenceError, dereference, embedding_server_of, group_of, oidc_config_of, refers_to_config_map,
-    refers_to_secret,
+    DereferenceError, composite_tool_refs_of, dereference, embedding_server_of, group_of, oidc_config_of,
+    refers_to_config_map, refers_to_secret,
 };
 use super::kubelet_nudge::nudge;
 use super::last_good::LastGood;
@@ -121,6 +121,11 @@ fn triggers(context: &Arc<Context>) -> Triggers<VirtualMCPServer> {
             servers(change, context, |_, _| true)
         })
         .on(&all.tool_configs, |change, context| servers(change, context, |_, _| change.substantial))
+        .on(&all.composite_tool_definitions, |change, context| {
+            servers(change, context, |server, name| {
+                change.substantial && composite_tool_refs_of(server).any(|reference| reference == name)
+            })
+        })
         .on(&all.telemetry_configs, |change, context| {
             servers(change, context, |server, name| {
                 server.spec.telemetry_config_ref.as_ref().is_some_and(|reference| reference.name == name)

@@ -12,7 +12,7 @@ use vmcp_crds::lower::{ADMIN_TOKEN, METRICS_TOKEN, SESSION_KEY};
 use vmcp_crds::virtual_mcp_server::{AuthServerConfig, IncomingAuth, authz};
 use vmcp_crds::{
     EmbeddingServer, MCPAuthzConfig, MCPExternalAuthConfig, MCPOIDCConfig, MCPServer, MCPServerEntry,
-    MCPTelemetryConfig, MCPToolConfig, VirtualMCPServer,
+    MCPTelemetryConfig, MCPToolConfig, VirtualMCPCompositeToolDefinition, VirtualMCPServer,
 };
 
 use super::last_good::{LastGood, MountedConfiguration};
@@ -37,6 +37,8 @@ pub(super) struct References {
     pub auth_configs: BTreeMap<String, Arc<MCPExternalAuthConfig>>,
     /// The MCPToolConfigs that backends use, by name.
     pub tool_configs: BTreeMap<String, Arc<MCPToolConfig>>,
+    /// The VirtualMCPCompositeToolDefinitions that it refers to, by name.
+    pub composite_tools: BTreeMap<String, Arc<VirtualMCPCompositeToolDefinition>>,
     /// The named MCPTelemetryConfig, if it exists.
     pub telemetry: Option<Arc<MCPTelemetryConfig>>,
     /// The named MCPOIDCConfig, if it exists.
@@ -155,6 +157,9 @@ fn from_stores(server: &VirtualMCPServer, context: &Context) -> References {
             .and_then(|reference| all.telemetry_configs.get(&namespace, &reference.name)),
         oidc: oidc_config_of(server).and_then(|name| all.oidc_configs.get(&namespace, name)),
         embedding_server: all.embedding_servers.get(&namespace, embedding_server_of(server)),
+        composite_tools: composite_tool_refs_of(server)
+            .filter_map(|name| Some((name.to_owned(), all.composite_tool_definitions.get(&namespace, name)?)))
+            .collect(),
         ..References::default()
     };
     references.servers.retain(|backend| member(backend.spec.group_ref.as_ref(), backend.labels()));
@@ -258,6 +263,12 @@ pub(super) fn group_of(server: &VirtualMCPServer) -> Option<&str> {
     let spec = &server.spec;
     let written_elsewhere = || spec.config.as_ref()?.group_ref.as_deref();
     spec.group_ref.as_ref().map(|group| group.name.as_str()).or_else(written_elsewhere)
+}
+
+/// Returns the names of the VirtualMCPCompositeToolDefinitions, in the order of `spec.config.compositeToolRefs`.
+pub(super) fn composite_tool_refs_of(server: &VirtualMCPServer) -> impl Iterator<Item = &str> {
+    let config = server.spec.config.iter();
+    config.flat_map(|config| &config.composite_tool_refs).map(|reference| reference.name.as_str())
 }
 
 /// Returns the name of the MCPOIDCConfig.

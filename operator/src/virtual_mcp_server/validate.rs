@@ -6,6 +6,7 @@
 //! and serves). A backend that is wrong is left out and spoils only itself.
 
 mod authentication;
+mod composite_tools;
 mod credentials;
 mod embeddings;
 mod language_model;
@@ -17,10 +18,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use kube::ResourceExt as _;
 use vmcp_config::is_backend_name;
-use vmcp_crds::lower::{Backend, Lowered, PolicyCheck, ReferencedObjects};
+use vmcp_crds::lower::{Backend, Lowered, PolicyCheck, ReferencedCompositeTool, ReferencedObjects};
 use vmcp_crds::virtual_mcp_server::{EmbeddingSource, Validated};
 use vmcp_crds::{Invalid, Problem, VirtualMCPServer};
 
+use self::composite_tools::CompositeToolProblem;
 use self::tool_configs::ToolConfigProblem;
 use super::dereference::References;
 use super::last_good::MountedConfiguration;
@@ -48,6 +50,8 @@ pub(super) struct Plan {
     pub duplicates: Vec<String>,
     /// References to MCPToolConfigs that cannot be followed.
     pub tool_configs: Vec<ToolConfigProblem>,
+    /// References to VirtualMCPCompositeToolDefinitions that cannot be followed.
+    pub composite_tools: Vec<CompositeToolProblem>,
     /// Features that are off because of their references.
     pub left_out: LeftOut,
 }
@@ -95,12 +99,23 @@ pub(super) fn validate(
     let (mut backends, mut unusable, duplicates) = backends(references, settings);
     credentials::add(server, references, &mut backends, &mut unusable);
     let tool_configs = tool_configs::add(server, references, &mut backends, &mut unusable);
+    let (composite_tools, composite_problems) = composite_tools::resolve(server, references);
+    let members = Members { backends, composite_tools };
     let mut left_out = LeftOut::default();
     let configuration = match &checked {
         Err(invalid) => Err(ConfigurationRefusal { reason: "InvalidSpec", message: invalid.to_string() }),
-        Ok(server) => configure(server, backends, references, policies, settings, &mut left_out),
+        Ok(server) => configure(server, members, references, policies, settings, &mut left_out),
     };
-    Plan { server: checked, template, configuration, unusable, duplicates, tool_configs, left_out }
+    Plan {
+        server: checked,
+        template,
+        configuration,
+        unusable,
+        duplicates,
+        tool_configs,
+        composite_tools: composite_problems,
+        left_out,
+    }
 }
 
 /// Checks the resource as a whole and the pod template apart: a bad template spoils only the Deployment.
@@ -126,10 +141,16 @@ fn check(server: &VirtualMCPServer, schema: &PodSchema) -> (Result<Validated, In
     (checked, template)
 }
 
+/// Objects that are configured besides the resource itself, as far as they can be.
+struct Members {
+    backends: Vec<Backend>,
+    composite_tools: Vec<ReferencedCompositeTool>,
+}
+
 /// Lowers the resource to `vmcp.yaml` and collects the values that it refers to.
 fn configure(
     server: &Validated,
-    backends: Vec<Backend>,
+    members: Members,
     references: &References,
     policies: PolicyCheck<'_>,
     settings: &BuildSettings,
@@ -141,6 +162,7 @@ fn configure(
         );
         return Err(ConfigurationRefusal { reason: "Malformed", message });
     }
+    let Members { backends, composite_tools } = members;
     let mut server = server.clone();
     left_out.embeddings = embeddings::unusable(&server, references);
     if let (Some(_), Some(optimizer)) = (&left_out.embeddings, &mut server.optimizer) {
@@ -164,6 +186,7 @@ fn configure(
     let embedding_service = embeddings::service(&server, references, settings);
     let around = ReferencedObjects {
         backends: &backends,
+        composite_tools: &composite_tools,
         policies,
         authz: references.authz.as_ref().map(|config| &config.spec),
         telemetry: telemetry.as_ref(),

@@ -95,20 +95,28 @@ pub(crate) async fn report_malformed<K: CustomResource>(
     Ok(())
 }
 
+const COMPOSITE_TOOL: &str = "VirtualMCPCompositeToolDefinition";
+
 /// Returns the condition that sums an object up: `Valid` for kinds without pods, `Ready` for all others.
 fn summary_condition(kind: &str) -> &'static str {
     match kind {
         "MCPServerEntry" => "Valid",
+        COMPOSITE_TOOL => "Ready",
         kind if is_shared_settings(kind) => "Valid",
         _ => "Ready",
     }
 }
 
-/// Returns true for kinds whose status is conditions alone.
+/// Returns true for kinds whose status has neither phase nor message.
 fn is_shared_settings(kind: &str) -> bool {
     matches!(
         kind,
-        "MCPTelemetryConfig" | "MCPAuthzConfig" | "MCPOIDCConfig" | "MCPExternalAuthConfig" | "MCPToolConfig"
+        "MCPTelemetryConfig"
+            | "MCPAuthzConfig"
+            | "MCPOIDCConfig"
+            | "MCPExternalAuthConfig"
+            | "MCPToolConfig"
+            | COMPOSITE_TOOL
     )
 }
 

@@ -8,7 +8,8 @@ use kube::api::ApiResource;
 use kube::core::PartialObjectMeta;
 use vmcp_crds::{
     EmbeddingServer, MCPAuthzConfig, MCPExternalAuthConfig, MCPGroup, MCPOIDCConfig, MCPRemoteProxy,
-    MCPServer, MCPServerEntry, MCPTelemetryConfig, MCPToolConfig, VirtualMCPServer,
+    MCPServer, MCPServerEntry, MCPTelemetryConfig, MCPToolConfig, VirtualMCPCompositeToolDefinition,
+    VirtualMCPServer,
 };
 
 use super::resource_store::AnyResourceStore;
@@ -38,6 +39,8 @@ pub struct ResourceStores {
     pub external_auth_configs: ResourceStore<MCPExternalAuthConfig>,
     /// Every MCPToolConfig.
     pub tool_configs: ResourceStore<MCPToolConfig>,
+    /// Every VirtualMCPCompositeToolDefinition.
+    pub composite_tool_definitions: ResourceStore<VirtualMCPCompositeToolDefinition>,
     /// Pods that the operator's workloads made, without their spec.
     pub pods: ResourceStore<Pod>,
     /// Every Secret, without its data: `Context::secret` reads that.
@@ -61,6 +64,7 @@ impl Default for ResourceStores {
             oidc_configs: ResourceStore::default(),
             external_auth_configs: ResourceStore::default(),
             tool_configs: ResourceStore::default(),
+            composite_tool_definitions: ResourceStore::default(),
             pods: ResourceStore::new(Some(ours), trim_pod),
             secrets: ResourceStore::new(None, value_cache::trim),
             config_maps: ResourceStore::new(None, value_cache::trim),
@@ -70,7 +74,7 @@ impl Default for ResourceStores {
 
 impl ResourceStores {
     /// Lists every store; a new field that is missing here does not compile.
-    fn all(&self) -> [&dyn AnyResourceStore; 14] {
+    fn all(&self) -> [&dyn AnyResourceStore; 15] {
         let Self {
             virtual_mcp_servers,
             mcp_groups,
@@ -83,6 +87,7 @@ impl ResourceStores {
             oidc_configs,
             external_auth_configs,
             tool_configs,
+            composite_tool_definitions,
             pods,
             secrets,
             config_maps,
@@ -99,6 +104,7 @@ impl ResourceStores {
             oidc_configs,
             external_auth_configs,
             tool_configs,
+            composite_tool_definitions,
             pods,
             secrets,
             config_maps,

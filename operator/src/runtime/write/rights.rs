@@ -118,7 +118,8 @@ pub(super) fn verbs_of(kind: &str) -> &'static [Verb] {
         | "MCPAuthzConfig"
         | "MCPOIDCConfig"
         | "MCPExternalAuthConfig"
-        | "MCPToolConfig" => &[Verb::Get, Verb::Patch],
+        | "MCPToolConfig"
+        | "VirtualMCPCompositeToolDefinition" => &[Verb::Get, Verb::Patch],
         child if ChildKind::ALL.iter().any(|kind| kind.as_str() == child) => {
             &[Verb::Get, Verb::Apply, Verb::Patch, Verb::Delete]
         }

@@ -6,7 +6,9 @@ use vmcp_crds::virtual_mcp_server::{EmbeddingSource, TeiService};
 
 use super::Degradations;
 use crate::runtime::{Conditions, is_true};
-use crate::virtual_mcp_server::dereference::{embedding_server_of, group_of, tool_configs_of};
+use crate::virtual_mcp_server::dereference::{
+    composite_tool_refs_of, embedding_server_of, group_of, tool_configs_of,
+};
 use crate::virtual_mcp_server::status::ObservedVirtualMCPServer;
 
 /// Sets a condition for each reference.
@@ -35,6 +37,7 @@ pub(super) fn references(
         telemetry(observed, &reference.name, conditions, degradations);
     }
     tool_configs(observed, conditions);
+    composite_tools(observed, conditions, degradations);
     authentication(observed, conditions);
     auth_server(observed, conditions);
     embedding_server(observed, conditions, degradations);
@@ -48,6 +51,30 @@ fn tool_configs(observed: &ObservedVirtualMCPServer<'_>, conditions: &mut Condit
         conditions.set(KIND, false, problem.reason, problem.message.clone());
     } else if !tool_configs_of(observed.server, observed.references).is_empty() {
         conditions.set(KIND, true, "ToolConfigRefsValid", "every MCPToolConfig exists and is valid");
+    }
+}
+
+/// Sets `CompositeToolRefsValidated` if the server refers to composite tools. A reference that cannot be
+/// followed costs that tool alone, and degrades the server.
+fn composite_tools(
+    observed: &ObservedVirtualMCPServer<'_>,
+    conditions: &mut Conditions,
+    degradations: &mut Degradations,
+) {
+    const KIND: &str = "CompositeToolRefsValidated";
+    let problems = &observed.plan.composite_tools;
+    if let Some(problem) = problems.first() {
+        let message = problems.iter().map(|problem| problem.message.as_str()).collect::<Vec<_>>().join(" | ");
+        let message = format!("not served: {message}");
+        conditions.set(KIND, false, problem.reason, message.clone());
+        degradations.push((problem.reason, message));
+    } else if composite_tool_refs_of(observed.server).next().is_some() {
+        conditions.set(
+            KIND,
+            true,
+            "CompositeToolRefsValid",
+            "every VirtualMCPCompositeToolDefinition exists and is valid",
+        );
     }
 }
 
