@@ -14,7 +14,6 @@
     reason = "clippy takes the columns of a table for repetitions of one attribute"
 )]
 
-pub mod composite_tool_definition;
 pub mod definitions;
 pub mod embedding_server;
 pub mod fields;
@@ -28,10 +27,6 @@ mod reference;
 pub mod shared_settings;
 pub mod virtual_mcp_server;
 
-pub use self::composite_tool_definition::{
-    VirtualMCPCompositeToolDefinition, VirtualMCPCompositeToolDefinitionSpec,
-    VirtualMCPCompositeToolDefinitionStatus,
-};
 pub use self::definitions::api_group::{ApiGroup, GROUP, VERSION};
 pub use self::embedding_server::{EmbeddingServer, EmbeddingServerSpec, EmbeddingServerStatus};
 pub use self::fields::yaml_block::Block;
@@ -41,6 +36,10 @@ pub use self::mcp_server::{MCPServer, MCPServerSpec, MCPServerStatus};
 pub use self::mcp_server_entry::{MCPServerEntry, MCPServerEntrySpec, MCPServerEntryStatus};
 pub use self::problem::{Invalid, Problem};
 pub use self::reference::reference_markdown;
+pub use self::shared_settings::composite_tool_definition::{
+    VirtualMCPCompositeToolDefinition, VirtualMCPCompositeToolDefinitionSpec,
+    VirtualMCPCompositeToolDefinitionStatus,
+};
 pub use self::shared_settings::mcp_authz_config::{MCPAuthzConfig, MCPAuthzConfigSpec, MCPAuthzConfigStatus};
 pub use self::shared_settings::mcp_external_auth_config::{
     MCPExternalAuthConfig, MCPExternalAuthConfigSpec, MCPExternalAuthConfigStatus,

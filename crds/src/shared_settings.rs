@@ -1,5 +1,6 @@
-//! Kinds without children: settings that VirtualMCPServers share.
+//! Kinds without children: settings and composite tools that VirtualMCPServers share.
 
+pub mod composite_tool_definition;
 pub mod mcp_authz_config;
 pub mod mcp_external_auth_config;
 pub mod mcp_oidc_config;

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 
 pub mod cli;
-mod composite_tool_definition;
 mod embedding_server;
 mod mcp_group;
 mod mcp_server;
@@ -25,7 +24,8 @@ mod workload;
 
 use runtime::Context;
 use shared_settings::{
-    mcp_authz_config, mcp_external_auth_config, mcp_oidc_config, mcp_telemetry_config, mcp_tool_config,
+    composite_tool_definition, mcp_authz_config, mcp_external_auth_config, mcp_oidc_config,
+    mcp_telemetry_config, mcp_tool_config,
 };
 
 /// Returns all controllers. Each registers its triggers at once, before any watch starts, and works when it

@@ -1,6 +1,7 @@
-//! Kinds without children: settings that VirtualMCPServers share, each with a status that says whether they
-//! can be used.
+//! Kinds without children: settings and composite tools that VirtualMCPServers share, each with a status that
+//! says whether they can be used.
 
+pub(crate) mod composite_tool_definition;
 pub(crate) mod mcp_authz_config;
 pub(crate) mod mcp_external_auth_config;
 pub(crate) mod mcp_oidc_config;

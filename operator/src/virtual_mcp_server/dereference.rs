@@ -265,7 +265,7 @@ pub(super) fn group_of(server: &VirtualMCPServer) -> Option<&str> {
     spec.group_ref.as_ref().map(|group| group.name.as_str()).or_else(written_elsewhere)
 }
 
-/// Returns the names of the VirtualMCPCompositeToolDefinitions, in the order of `spec.config.compositeToolRefs`.
+/// Returns the names of the VirtualMCPCompositeToolDefinitions in `spec.config.compositeToolRefs`, in order.
 pub(super) fn composite_tool_refs_of(server: &VirtualMCPServer) -> impl Iterator<Item = &str> {
     let config = server.spec.config.iter();
     config.flat_map(|config| &config.composite_tool_refs).map(|reference| reference.name.as_str())

@@ -4,6 +4,7 @@
 mod scenario {
     mod added_servers;
     mod backends;
+    mod composite_tools;
     mod control_plane;
     mod credentials;
     mod crowd;

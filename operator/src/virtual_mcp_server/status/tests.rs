@@ -273,6 +273,25 @@ fn a_group_that_is_missing_is_named() {
 }
 
 #[test]
+fn every_composite_tool_that_is_left_out_is_named() {
+    let mut world = World::new("{config: {compositeToolRefs: [{name: one}, {name: two}]}}").pod(all_well());
+    let status = world.status();
+    let refs = condition(&status, "CompositeToolRefsValidated");
+    assert_eq!((refs.status.as_str(), refs.reason.as_str()), ("False", "CompositeToolRefNotFound"));
+    assert!(refs.message.contains("Definition one ") && refs.message.contains("Definition two "), "{refs:?}");
+    assert_eq!(condition(&status, "Degraded").reason, "CompositeToolRefNotFound");
+    assert_eq!(condition(&status, "Ready").status, "True");
+    for name in ["one", "two"] {
+        let text =
+            format!("metadata: {{name: {name}}}\nspec: {{name: {name}, steps: [{{id: a, tool: x.y}}]}}");
+        world.references.composite_tools.insert(name.to_owned(), Arc::new(yaml(&text)));
+    }
+    let status = world.status();
+    assert_eq!(condition(&status, "CompositeToolRefsValidated").reason, "CompositeToolRefsValid");
+    assert_eq!(condition(&status, "Degraded").status, "False");
+}
+
+#[test]
 fn an_api_that_the_cluster_lacks_degrades() {
     let mut world = World::new("{serviceMonitor: {enabled: true}}").pod(all_well());
     world.applied.missing.push(ChildKind::ServiceMonitor);

@@ -93,9 +93,10 @@ mod tests {
             .into(),
             ..References::default()
         };
-        let named = ["fine", "none", "broken", "taken", "again", "fine"].map(|name| json!({ "name": name }));
+        let written =
+            ["fine", "none", "broken", "taken", "again", "fine"].map(|name| json!({ "name": name }));
         let spec = json!({ "config": {
-            "compositeTools": [{ "name": "own", "steps": step }], "compositeToolRefs": named,
+            "compositeTools": [{ "name": "own", "steps": step }], "compositeToolRefs": written,
         } });
         let server: VirtualMCPServer =
             serde_json::from_value(object("VirtualMCPServer", "s", &spec)).unwrap();

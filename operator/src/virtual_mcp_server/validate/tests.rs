@@ -160,6 +160,33 @@ fn a_tool_config_comes_from_the_server_then_the_backend_and_is_never_left_out() 
 }
 
 #[test]
+fn composite_tools_that_can_be_followed_are_configured() {
+    let definition = |name: &str, steps: &str| {
+        let text =
+            format!("metadata: {{name: {name}, namespace: n}}\nspec: {{name: {name}, steps: {steps}}}");
+        (name.to_owned(), Arc::new(yaml(&text)))
+    };
+    let known = [
+        definition("fine", "[{id: a, tool: x.y, arguments: {text: '${5}'}}]"),
+        definition("circle", "[{id: a, tool: x, dependsOn: [b]}, {id: b, tool: x, dependsOn: [a]}]"),
+    ];
+    let references = References { composite_tools: known.into(), ..references() };
+    let plan = plan(
+        "{config: {compositeTools: [{name: own, steps: [{id: a, tool: x.y}]}],
+           compositeToolRefs: [{name: circle}, {name: fine}, {name: absent}]}}",
+        &references,
+    );
+    let configuration = plan.configuration.expect("valid all the same");
+    let tools = &configuration.lowered.config.composite_tools;
+    assert_eq!(tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["own", "fine"]);
+    let reasons: Vec<_> = plan.composite_tools.iter().map(|problem| problem.reason).collect();
+    assert_eq!(reasons, ["CompositeToolRefInvalid", "CompositeToolRefNotFound"]);
+    let spec = "{config: {compositeTools: [{name: own, steps: [{id: a, tool: x, dependsOn: [b]}]}]}}";
+    let refused = self::plan(spec, &references).configuration.unwrap_err();
+    assert!(refused.message.contains("spec.config.compositeTools[0].steps[0].dependsOn[0]"), "{refused:?}");
+}
+
+#[test]
 fn a_reserved_name_spoils_only_itself() {
     let plan = plan("{}", &with_server(with_server(references(), "optim"), "1password"));
     let configuration = plan.configuration.expect("valid all the same");

@@ -167,6 +167,10 @@ async fn argo_and_flux_notice_settings_that_are_wrong() {
         ("MCPTelemetryConfig", "{openTelemetry: {enabled: true, endpoint: 'ftp://c'}}"),
         ("MCPOIDCConfig", "{type: inline, inline: {issuer: 'http://idp.example'}}"),
         ("MCPAuthzConfig", "{type: cedarv1, config: {policies: ['permit(']}}"),
+        (
+            "VirtualMCPCompositeToolDefinition",
+            "{name: t, steps: [{id: a, tool: x, dependsOn: [b]}, {id: b, tool: x, dependsOn: [a]}]}",
+        ),
     ];
     for (kind, spec) in wrong {
         apply(&place, kind, "wrong", spec).await;

@@ -109,6 +109,11 @@ async fn kubectl_knows_short_names_and_shows_what_matters() {
         ("MCPTelemetryConfig", &["mcpotel"], &["ENDPOINT", "VALID", "TRACING", "METRICS", "AGE"]),
         ("MCPToolConfig", &["tc", "toolconfig"], &["VALID", "AGE"]),
         ("MCPAuthzConfig", &["authzcfg"], &["TYPE", "VALID", "AGE"]),
+        (
+            "VirtualMCPCompositeToolDefinition",
+            &["vmcpctd", "compositetool"],
+            &["WORKFLOW", "STATUS", "AGE", "READY"],
+        ),
     ] {
         let example = examples.iter().find(|(manifest, _)| manifest["kind"] == kind);
         place.apply(&example.unwrap().0.to_string()).await;

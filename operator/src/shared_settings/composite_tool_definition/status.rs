@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kube::ResourceExt as _;
-use vmcp_crds::composite_tool_definition::ValidationStatus;
+use vmcp_crds::shared_settings::composite_tool_definition::ValidationStatus;
 use vmcp_crds::{
     Invalid, Problem, VirtualMCPCompositeToolDefinition, VirtualMCPCompositeToolDefinitionStatus,
     VirtualMCPServer,
