@@ -13,8 +13,9 @@
 //! With policies, all is denied that none permits; a `forbid` wins over every `permit`. A policy whose
 //! evaluation fails, by an attribute that is not there, says nothing.
 //!
-//! `parsed` reads the texts, `question` holds what is asked about, `subject` the client with the policies that may concern it, `bounds`
-//! the policies for lists, `values` and `strict_json` the types of arguments and claims.
+//! `parsed` reads the texts, `question` holds what is asked about, `subject` the client with the policies
+//! that may concern it, `bounds` the policies for lists, `values` and `strict_json` the types of arguments
+//! and claims.
 
 mod bounds;
 mod groups;

@@ -299,8 +299,8 @@ impl Engine {
         metrics.encode()
     }
 
-    /// Makes a backend list its definitions again in the background; all backends if no name is given. Returns
-    /// true if there is such a backend.
+    /// Makes a backend list its definitions again in the background; all backends if no name is given.
+    /// Returns true if there is such a backend.
     pub fn refresh(&self, backend: Option<&str>) -> bool {
         let snapshot = self.snapshot();
         let mut chosen = snapshot

@@ -3,7 +3,7 @@
 //! | folder | commands |
 //! |---|---|
 //! | `run` | serve, bridge, try, service |
-//! | `setup` | init, add, remove (also enable and disable), validate, secret, model, schema; the same in a cluster |
+//! | `setup` | init, add, remove (enable, disable), validate, secret, model, schema; the same in a cluster |
 //! | `ask` | tools, find, call, backends, authz, eval: a running server, or an engine in this process |
 //! | `operate` | status, stop, restart, logs, calls, metrics, doctor |
 //! | `clients` | connect, login, logout |

@@ -61,7 +61,8 @@ impl Dispatch<'_> {
         );
         traces::continue_trace(&span, &caller.trace);
         let caller = Caller { trace: traces::outgoing(&span, &caller.trace), ..caller };
-        // A client that closes its connection drops this future; the guard then cancels the call at the backend.
+        // A client that closes its connection drops this future; the guard then cancels the call at the
+        // backend.
         let cancelled_when_dropped = caller.cancel.clone().drop_guard();
         let entered = peer.session.map(|session| edge.in_flight.enter(session, request.id(), &caller.cancel));
         if let Some(Err(limit)) = entered {
@@ -189,8 +190,8 @@ impl Dispatch<'_> {
         }
     }
 
-    /// Seals the state of a backend that asks for input; `None` if the result needs none. An error if the client
-    /// did not declare what it would be asked.
+    /// Seals the state of a backend that asks for input; `None` if the result needs none. An error if the
+    /// client did not declare what it would be asked.
     fn sealed_state(
         self,
         consent: &Consent,

@@ -2,8 +2,8 @@
 //! pairs and approvals are adopted.
 //!
 //! Each process asks each other one for its [`ReplicaReport`] twice a second, on the admin port. The report
-//! of a replica that is gone stays for a day, and is relayed to replicas that never met it. Counts are kept by
-//! replica, so that none is added twice.
+//! of a replica that is gone stays for a day, and is relayed to replicas that never met it. Counts are kept
+//! by replica, so that none is added twice.
 //!
 //! Rounds instead of a fan-out on each read: a fan-out would lose the counts of a pod with the pod, which
 //! rounds limit to the last second; and approvals and learned pairs take effect in searches and lists, which

@@ -18,8 +18,8 @@ use vmcp_wire::payload::Payload;
 
 use super::fallback::alternatives::Alternative;
 use super::fallback::{self, FailedCall};
+use super::resolve::tool_lookup;
 use super::response_limit;
-use super::tool_lookup;
 use super::tool_result::{self, CallFailure, Envelope, ErrorType};
 use super::unavailable::{self, UnavailableServer};
 use crate::answer::{Answer, Content};
