@@ -32,7 +32,7 @@ pub struct TaskOwner {
 }
 
 impl TaskOwner {
-    /// Returns the owner of what a principal begins in a session.
+    /// Returns the owner of tasks that a principal begins in a session.
     pub fn new(principal: &Principal, session: Option<SessionId>) -> TaskOwner {
         TaskOwner {
             binding: principal.binding(),
@@ -42,7 +42,7 @@ impl TaskOwner {
         }
     }
 
-    /// True if a list of `other` may show what belongs to this owner.
+    /// True if a list of `other` may show the tasks of this owner.
     fn is(&self, other: &TaskOwner) -> bool {
         self.binding == other.binding
             && self.principal == other.principal
