@@ -49,13 +49,13 @@ async fn guess_rate(engine: &Engine, guesses: usize, way: &str, hidden: &Value, 
     for _ in 0..guesses {
         means.push([mean(engine, way, hidden).await, mean(engine, way, unknown).await]);
     }
-    let (learned, guessed) = means.split_at(guesses / 2);
+    let (learned, tested) = means.split_at(guesses / 2);
     let average = |kind: usize| learned.iter().map(|pair| pair[kind]).sum::<f64>() / learned.len() as f64;
     let (of_hidden, of_unknown) = (average(0), average(1));
     let middle = f64::midpoint(of_hidden, of_unknown);
     let is_right = |kind: usize, took: f64| ((took > middle) == (of_hidden > of_unknown)) == (kind == 0);
-    let right = guessed.iter().flat_map(|pair| [is_right(0, pair[0]), is_right(1, pair[1])]);
-    let rate = right.filter(|right| *right).count() as f64 / (2 * guessed.len()) as f64;
+    let right = tested.iter().flat_map(|pair| [is_right(0, pair[0]), is_right(1, pair[1])]);
+    let rate = right.filter(|right| *right).count() as f64 / (2 * tested.len()) as f64;
     println!(
         "{way} {hidden}: guess rate {:.0} % with {SAMPLES} samples; hidden {:.1} µs, unknown {:.1} µs",
         rate * 100.0,
