@@ -36,6 +36,8 @@ pub struct Authz {
     pub group_type: EntityTypeName,
     /// Name of this server: the entity `MCP::"name"` is a parent of all that is asked about.
     pub server_name: String,
+    /// SHA-256 of all settings, for audit events.
+    pub version: String,
     raw: RawAuthz,
 }
 
@@ -154,6 +156,7 @@ impl RawAuthz {
             client_type: CLIENT_TYPE.parse().ok()?,
             group_type: group_type.ok()?,
             server_name: self.server_name.clone(),
+            version: crate::status::digest(&serde_json::to_string(self).unwrap_or_default()),
             raw: self.clone(),
         })
     }
