@@ -12,11 +12,13 @@ mod options;
 pub mod recorder;
 pub mod replicas;
 mod restart;
+mod revocations;
 mod shared;
 pub mod snapshot;
 mod tool_drift;
 
 pub use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -78,6 +80,8 @@ struct Inner {
     started: Instant,
     /// True once every backend has settled after the start, or lists no longer wait for that.
     has_settled: AtomicBool,
+    /// File of withdrawn credentials.
+    revocations_file: Option<PathBuf>,
     _stop: DropGuard,
 }
 
@@ -94,6 +98,7 @@ impl Engine {
         let drift = DriftGuard::open(dir.as_deref())?;
         let tool_metrics = ToolMetricsRecorder::start(dir.clone(), &options.metrics);
         let replicas = Replicas::new(dir.as_deref());
+        let revocations_file = revocations::path(dir.as_deref());
         let contexts = Arc::<Contexts>::default();
         let learner = Learner::new(Arc::clone(&contexts), dir);
         let policy = options.policy.clone().unwrap_or_else(|| policy::configured(&config));
@@ -131,8 +136,10 @@ impl Engine {
             conductor,
             started: Instant::now(),
             has_settled: AtomicBool::new(false),
+            revocations_file,
             _stop: stop.clone().drop_guard(),
         }));
+        revocations::load(engine.0.revocations_file.as_deref(), &engine.revocations());
         tokio::spawn(replicas::run(engine.clone(), stop));
         Ok(engine)
     }

@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `serve`, `bridge` | servers, which run until a signal |
 //! | `running` (status, stop, restart), `follow` (logs, calls), `metrics`, `service` | a running server |
+//! | `sessions` | withdraws credentials at a running server |
 //! | `tools`, `find`, `call`, `backends`, `doctor` | commands that ask a server through `connection` |
 //! | `add`, `remove` (also `enable` and `disable`) | commands that edit the configuration file |
 //! | `kubernetes` | `add` and `remove` in a cluster, by `kubectl` |
 //! | `connect` | writes vmcp into another client's file, and undoes that |
 //! | `try_server` | starts one server, without a configuration file |
 //! | `authz` | asks the policies of the configuration file |
+//! | `audit` | verifies files of audit events |
 //! | `validate`, `init`, `secret`, `schema`, `model`, `eval`, `completions` | commands that work alone |
 //! | `connection` | a running server, or an engine in this process |
 //! | `console` | results on standard output, notes on standard error, exit codes |
@@ -20,6 +22,7 @@
 //! | `running_server` | the state file by which commands find a server |
 
 mod add;
+mod audit;
 mod authz;
 mod backends;
 mod bridge;
@@ -49,6 +52,7 @@ mod secret;
 mod serve;
 mod server_arguments;
 mod service;
+mod sessions;
 mod tools;
 mod try_server;
 mod validate;
@@ -113,7 +117,9 @@ enum Command {
     Calls(follow::Arguments),
     Metrics(metrics::Arguments),
     Service(service::Arguments),
+    Sessions(sessions::Arguments),
     Authz(authz::Arguments),
+    Audit(audit::Arguments),
     Model(model::Arguments),
     Eval(eval::Arguments),
     Secret(secret::Arguments),
@@ -156,6 +162,8 @@ pub fn main() -> ExitCode {
         Command::Calls(arguments) => follow::calls(arguments, &global),
         Command::Metrics(arguments) => metrics::run(&arguments, &global),
         Command::Service(arguments) => service::run(&arguments, &global),
+        Command::Audit(arguments) => audit::run(arguments),
+        Command::Sessions(arguments) => sessions::run(arguments, &global),
         Command::Authz(arguments) => authz::run(arguments, &global),
         Command::Model(arguments) => model::run(arguments, &global),
         Command::Eval(arguments) => eval::run(arguments, &global),

@@ -27,13 +27,18 @@ use super::{handshake, lists, log_level};
 use crate::push::subscriptions;
 use crate::session::peer::Peer;
 use crate::session::random::{now, random};
+use vmcp_access::rate_limit::Limited;
 use vmcp_engine::access::identity::Principal;
 use vmcp_engine::engine::Snapshot;
+use vmcp_engine::optim::names::{OwnName, own_name};
+use vmcp_engine::telemetry::calls::{Action, ActionArea, Refusal};
 use vmcp_engine::telemetry::traces;
 use vmcp_route::{Answer, CallContext, Caller, Content};
 
 /// Lifetime of a sealed `requestState`, in seconds: the time a client has to answer the backend's questions.
 const STATE_LIFETIME_SECS: u64 = 10 * 60;
+/// HTTP status of a request beyond a rate.
+const TOO_MANY_REQUESTS: u16 = 429;
 /// Methods that are relayed to the backend of their task.
 const TASK_METHODS: [&str; 4] =
     [methods::TASKS_GET, methods::TASKS_RESULT, methods::TASKS_UPDATE, methods::TASKS_CANCEL];
@@ -73,6 +78,11 @@ pub(crate) async fn run(
     let caller = Caller { trace: traces::outgoing(&span, &caller.trace), ..caller };
     // A client that closes its connection drops this future; the guard then cancels the call at the backend.
     let cancelled_when_dropped = caller.cancel.clone().drop_guard();
+    if let Err(limited) = within_rate(snapshot, &caller.principal, request.method(), &name).await {
+        refused(edge, peer, request, &limited.message);
+        let refusal = EncodedResponse::error(peer.era, request.id(), &limited);
+        return EncodedResponse { status: TOO_MANY_REQUESTS, ..refusal };
+    }
     let entered = peer.session.map(|session| edge.in_flight.enter(session, request.id(), &caller.cancel));
     if let Some(Err(limit)) = entered {
         return EncodedResponse::error(peer.era, request.id(), &too_many_requests(limit));
@@ -97,6 +107,7 @@ async fn handle(
     let (method, params) = (request.method(), request.params());
     let refuse = |error: RpcError| EncodedResponse::error(peer.era, request.id(), &error);
     if !methods::exists(method, peer.era) {
+        refused(edge, peer, request, "unknown method");
         return refuse(RpcError::method_not_found(method));
     }
     if let Some(list) = List::of_method(method) {
@@ -122,7 +133,14 @@ async fn handle(
         methods::RESOURCES_READ => Box::pin(vmcp_route::read_resource(context, raw)).await,
         methods::PROMPTS_GET => Box::pin(vmcp_route::get_prompt(context, raw)).await,
         methods::SUBSCRIBE => Box::pin(subscriptions::subscribe(&edge.push, peer, context, params)).await,
-        methods::UNSUBSCRIBE => subscriptions::unsubscribe(&edge.push, peer, params),
+        methods::UNSUBSCRIBE => {
+            edge.engine.call_observers().acted(&Action {
+                target: request.subject().as_deref(),
+                session: peer.session,
+                ..Action::of_client(ActionArea::Request, method, &peer.principal)
+            });
+            subscriptions::unsubscribe(&edge.push, peer, params)
+        }
         methods::SET_LEVEL => log_level::set_level(edge, peer, params),
         methods::COMPLETE => Box::pin(vmcp_route::complete(context, raw)).await,
         methods::TASKS_LIST if has_tasks => Box::pin(vmcp_route::tasks::list(context, raw)).await,
@@ -131,7 +149,57 @@ async fn handle(
             None => Box::pin(vmcp_route::extensions::relay(context, method, raw)).await,
         },
     };
+    if let (true, Content::Error(error)) = (needs_subject(request), &answer.content) {
+        let object = Object::parse(error).ok();
+        let message = object.and_then(|error| error.get_str("message").map(std::borrow::Cow::into_owned));
+        refused(edge, peer, request, &message.unwrap_or_default());
+    }
     encode(edge, snapshot, peer, request, answer)
+}
+
+/// True for a call that names nothing, and ends before it is recorded.
+fn needs_subject(request: &OwnedRequest) -> bool {
+    let names = [
+        methods::TOOLS_CALL,
+        methods::RESOURCES_READ,
+        methods::PROMPTS_GET,
+        methods::SUBSCRIBE,
+        methods::COMPLETE,
+    ];
+    names.contains(&request.method()) && request.subject().is_none()
+}
+
+/// Takes the tokens of a request (`rateLimiting.requests`), whatever its method.
+pub(crate) async fn within_rate(
+    snapshot: &Snapshot,
+    principal: &Principal,
+    method: &str,
+    subject: &str,
+) -> Result<(), RpcError> {
+    let own = match own_name(subject).filter(|_| method == methods::TOOLS_CALL) {
+        Some(OwnName::Reserved(tool) | OwnName::Bare(tool)) => Some(tool.dotted()),
+        _ => None,
+    };
+    let names = [own.unwrap_or(subject), method];
+    let taken = snapshot.rate_limiter.take_request(&principal.key(), names).await;
+    taken.map_err(|Limited { scope, retry_after }| {
+        let seconds = retry_after.as_secs_f64().ceil();
+        let message =
+            format!("the rate limit of {} is reached, try again in {seconds} seconds", scope.words());
+        RpcError::new(codes::INTERNAL_ERROR, message)
+    })
+}
+
+/// Tells the observers of a request that was refused before it was a call.
+pub(crate) fn refused(edge: &Edge, peer: &Peer, request: &OwnedRequest, reason: &str) {
+    edge.engine.call_observers().refused(&Refusal {
+        principal: &peer.principal,
+        reason,
+        method: Some(request.method()),
+        subject: request.subject().as_deref(),
+        session: peer.session,
+        trace: None,
+    });
 }
 
 /// Answers a list request, by the newest snapshot if it had to wait for the first listings of backends.

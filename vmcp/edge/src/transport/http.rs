@@ -11,6 +11,7 @@ pub(crate) mod client_body;
 mod coalesced;
 pub(crate) mod exchange;
 pub(crate) mod forward;
+pub(crate) mod proof;
 pub(crate) mod refuse;
 pub(crate) mod request_permit;
 pub(crate) mod respond;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::value::RawValue;
 use tokio::time::timeout;
@@ -40,16 +42,17 @@ use crate::push::streams;
 use crate::request::conversation::{Conversation, ConversationItem, Takes};
 use crate::request::edge::Edge;
 use crate::request::encoded_response::EncodedResponse;
-use crate::request::handshake;
+use crate::request::{dispatch, handshake};
 use crate::session::peer::Peer;
 use crate::session::sessions::{OpenedSession, SessionLife, SessionNotFound};
 use call_streams::CallStreams;
 use exchange::{Received, Response, Service};
 use refuse::error_response;
-use token_lifetime::while_credentials_last;
+use token_lifetime::{StreamCredential, while_credentials_last};
 use vmcp_engine::access::identity::Principal;
 use vmcp_engine::access::outgoing;
 use vmcp_engine::engine::Snapshot;
+use vmcp_engine::telemetry::calls::{Action, ActionArea};
 
 const SESSION_ID: HeaderName = HeaderName::from_static(headers::SESSION_ID);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -124,6 +127,11 @@ async fn receive(service: &McpService, request: Received) -> Response {
             if let OwnedMessage::Request(request) = message
                 && request.method() == methods::INITIALIZE
             {
+                if let Err(limited) =
+                    dispatch::within_rate(&snapshot, &principal, methods::INITIALIZE, "").await
+                {
+                    return refuse::later(StatusCode::TOO_MANY_REQUESTS, &limited.message);
+                }
                 edge.engine.prepare(&edge.engine.snapshot(), &principal).await;
                 return initialize(edge, &principal, request);
             }
@@ -141,10 +149,14 @@ async fn receive(service: &McpService, request: Received) -> Response {
         return response;
     }
     if !config.passthrough_headers.is_empty() {
-        peer.forwarded = Some(Arc::new(outgoing::allowed(&head.headers, &config.passthrough_headers)));
+        peer.forwarded = Some(Arc::new(outgoing::allowed(
+            &head.headers,
+            &config.passthrough_headers,
+            &peer.principal.identity,
+        )));
     }
     match message {
-        OwnedMessage::Request(request) => answer(service, snapshot, peer, request, &head.headers).await,
+        OwnedMessage::Request(request) => answer(service, snapshot, peer, request, &head).await,
         OwnedMessage::Notification(notification) => {
             if let Some(session) = peer.session {
                 edge.notified(session, &notification);
@@ -161,7 +173,11 @@ async fn receive(service: &McpService, request: Received) -> Response {
 /// Handles `initialize`, which opens a session; its id goes into a response header.
 fn initialize(edge: &Edge, principal: &Principal, request: &OwnedRequest) -> Response {
     match handshake::initialize(edge, principal, request.params()) {
-        Ok((_, id, result)) => {
+        Ok((opened, id, result)) => {
+            edge.engine.call_observers().acted(&Action {
+                session: Some(opened.id),
+                ..Action::of_client(ActionArea::Session, "session.begin", principal)
+            });
             let mut response =
                 respond::json(EncodedResponse::ok(rpc::response(request.id(), JsonRope::from(result))));
             if let Ok(value) = HeaderValue::try_from(id) {
@@ -191,9 +207,9 @@ async fn answer(
     snapshot: Arc<Snapshot>,
     peer: Peer,
     request: OwnedRequest,
-    headers: &HeaderMap,
+    head: &Parts,
 ) -> Response {
-    let edge = &service.edge;
+    let (edge, headers) = (&service.edge, &head.headers);
     let snapshot = edge.engine.for_session(snapshot, peer.session).await;
     edge.engine.prepare(&snapshot, &peer.principal).await;
     if peer.era == Era::Modern {
@@ -206,9 +222,14 @@ async fn answer(
             if !refuse::accepts_streams(headers) {
                 return refuse::streams_only();
             }
+            if let Err(limited) = dispatch::within_rate(&snapshot, &peer.principal, methods::LISTEN, "").await
+            {
+                return refuse::later(StatusCode::TOO_MANY_REQUESTS, &limited.message);
+            }
             let cancel = CancellationToken::new();
             let stream = streams::listen_stream(&edge.push, &peer, request.params(), request.id(), cancel);
-            return respond::stream(while_credentials_last(stream, &peer.principal.identity));
+            let credential = StreamCredential::of(&edge.engine, head, &peer.principal.identity, None);
+            return respond::stream(while_credentials_last(stream, credential));
         }
     }
     let trace = trace::of_http(request.params().meta(), headers);
@@ -281,7 +302,9 @@ async fn listen(service: &McpService, request: Received) -> Response {
             }
             let stream =
                 streams::session_stream(&edge.push, id, principal.key(), SessionLife::from(&known.session));
-            respond::stream(while_credentials_last(stream, &principal.identity))
+            let began = Some(known.session.began);
+            let credential = StreamCredential::of(&edge.engine, &head, &principal.identity, began);
+            respond::stream(while_credentials_last(stream, credential))
         }
         Err(response) => *response,
     }
@@ -296,6 +319,10 @@ fn end(service: &McpService, principal: &Principal, headers: &HeaderMap) -> Resp
     match session(edge, principal, headers) {
         Ok(session) => {
             let Session { id, expires, .. } = session.session;
+            edge.engine.call_observers().acted(&Action {
+                session: Some(id),
+                ..Action::of_client(ActionArea::Session, "session.end", principal)
+            });
             edge.push.router.end(id, principal.key(), expires);
             edge.push.end_session(id);
             edge.in_flight.cancel_session(session.session.id);
@@ -317,7 +344,9 @@ fn session(
         return Err(Box::new(refuse::session_required()));
     };
     let known = edge.sessions.get(&edge.ring(), principal, id).and_then(|known| {
-        let has_ended = edge.push.router.sessions.has_ended(known.session.id);
+        let revocations = Arc::clone(edge.engine.snapshot().authentication.revocations());
+        let has_ended = edge.push.router.sessions.has_ended(known.session.id)
+            || revocations.refuses_session(&principal.identity, known.session.began);
         if has_ended { Err(SessionNotFound::Ended) } else { Ok(known) }
     });
     known.map_err(|error| {

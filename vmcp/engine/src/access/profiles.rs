@@ -50,6 +50,10 @@ impl Policy for ProfilePolicy {
         }
     }
 
+    fn version(&self) -> Arc<str> {
+        self.inner.version()
+    }
+
     fn restricts_some(&self) -> bool {
         true
     }

@@ -159,6 +159,7 @@ impl Engine {
             learned: self.learner().learned(),
             known: shared.replicas.known.load_full(),
             approvals: shared.drift.version(),
+            revocations: self.revocations().version(),
         };
         let tag = shared.replicas.versions.tag(&sources, learned_after);
         if known_tag == Some(tag.as_str()) {
@@ -169,6 +170,7 @@ impl Engine {
         report.tools = sources.own.all().map(|metrics| (**metrics).clone()).collect();
         let recent = sources.learned.all().filter(|pair| pair.last_used >= learned_after);
         report.learned = recent.map(|pair| pair.as_ref().into()).collect();
+        report.revoked.clone_from(&self.revocations().all());
         let approved = tokio::task::spawn_blocking(move || shared.drift.approved()).await;
         // The task fails only when the runtime is going down.
         report.approved = approved.ok().and_then(Result::ok).unwrap_or_default();
@@ -226,6 +228,10 @@ impl Engine {
         let shared: Arc<Shared> = Arc::clone(&self.0.shared);
         if heard.report.replica == shared.replicas.id {
             return heard;
+        }
+        if is_new && self.revocations().merge(&heard.report.revoked) {
+            tracing::info!("credentials that were withdrawn at another replica are refused here");
+            self.save_revocations();
         }
         if !learned.is_empty() {
             self.learner().adopt(learned.iter().map(Into::into).collect());

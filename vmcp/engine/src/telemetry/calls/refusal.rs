@@ -19,6 +19,4 @@ pub struct Refusal<'a> {
     pub session: Option<SessionId>,
     /// The W3C trace id.
     pub trace: Option<[u8; 16]>,
-    /// Refusals before this one that observers were not told, because there were too many.
-    pub left_out: u64,
 }
