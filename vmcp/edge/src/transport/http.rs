@@ -173,11 +173,7 @@ async fn receive(service: &McpService, request: Received) -> Response {
 /// Handles `initialize`, which opens a session; its id goes into a response header.
 fn initialize(edge: &Edge, principal: &Principal, request: &OwnedRequest) -> Response {
     match handshake::initialize(edge, principal, request.params()) {
-        Ok((opened, id, result)) => {
-            edge.engine.call_observers().acted(&Action {
-                session: Some(opened.id),
-                ..Action::of_client(ActionArea::Session, "session.begin", principal)
-            });
+        Ok((_, id, result)) => {
             let mut response =
                 respond::json(EncodedResponse::ok(rpc::response(request.id(), JsonRope::from(result))));
             if let Ok(value) = HeaderValue::try_from(id) {
