@@ -5,6 +5,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
+use super::verify::MAX_LINE_BYTES;
+
 /// Appends to `PATH`; a full one becomes `PATH.1`, that one `PATH.2`, and so on. Every write is one whole
 /// line, and no line is torn between two files. A file that cannot be opened is tried again with each line.
 #[derive(Debug)]
@@ -15,9 +17,6 @@ pub(super) struct RotatingFile {
     open: Option<(File, u64)>,
     rotated: bool,
 }
-
-/// Bytes at the end of a file in which its last line is looked for.
-const TAIL_BYTES: u64 = 2 << 20;
 
 impl RotatingFile {
     /// Prepares the file; the first line opens it.
@@ -32,9 +31,9 @@ impl RotatingFile {
             File::open(path).ok().filter(|file| file.metadata().is_ok_and(|about| about.len() > 0))
         })?;
         let length = file.metadata().ok()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES))).ok()?;
+        file.seek(SeekFrom::Start(length.saturating_sub(MAX_LINE_BYTES))).ok()?;
         let mut tail = Vec::new();
-        file.take(TAIL_BYTES).read_to_end(&mut tail).ok()?;
+        file.take(MAX_LINE_BYTES).read_to_end(&mut tail).ok()?;
         tail.split(|byte| *byte == b'\n').rfind(|line| !line.is_empty()).map(<[u8]>::to_vec)
     }
 
@@ -90,9 +89,22 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
     options.append(true).create(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path)?;
-    let size = file.metadata()?.len();
+    let mut file = options.open(path)?;
+    let mut size = file.metadata()?.len();
+    // A process that was killed may have left half a line, to which the next one must not be added.
+    if size > 0 && !ends_with_line(path)? {
+        file.write_all(b"\n")?;
+        size += 1;
+    }
     Ok((file, size))
+}
+
+fn ends_with_line(path: &Path) -> io::Result<bool> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::End(-1))?;
+    let mut last = [0];
+    file.read_exact(&mut last)?;
+    Ok(last == *b"\n")
 }
 
 fn rename_if_there(from: &Path, to: &Path) -> io::Result<()> {
@@ -123,6 +135,17 @@ mod tests {
         drop(file);
         RotatingFile::new(path.clone(), 10, 2).append(b"six\n").unwrap();
         assert_eq!(read(path), "five\nsix\n");
+    }
+
+    #[test]
+    fn half_a_line_of_a_killed_process_costs_itself_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.jsonl");
+        std::fs::write(&path, "whole\nhal").unwrap();
+        let mut file = RotatingFile::new(path.clone(), 1000, 2);
+        assert_eq!(file.last_line().as_deref(), Some(b"hal".as_slice()));
+        file.append(b"next\n").unwrap();
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "whole\nhal\nnext\n");
     }
 
     #[cfg(unix)]
