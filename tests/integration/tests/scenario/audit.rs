@@ -114,11 +114,8 @@ async fn without_a_file_events_go_to_standard_output() {
     let vmcp = Vmcp::new().backend(&echo).config(json!({"audit": {"enabled": true}})).start().await;
     let client = vmcp.with_tool("echo_echo").await;
     client.call_tool("echo_echo", json!({"message": "hi"})).await;
-    let line = vmcp.process.line_after(r#""name":"echo_echo""#).await;
-    assert!(
-        line.starts_with(r#"{"metadata":{"auditId":"#) && line.contains(r#""user":"anonymous""#),
-        "{line}"
-    );
+    let line = vmcp.process.line_after(r#""type":"mcp_tool_call","#).await;
+    assert!(line.contains(r#""name":"echo_echo""#) && line.contains(r#""user":"anonymous""#), "{line}");
 }
 
 #[tokio::test]
@@ -170,7 +167,7 @@ async fn every_refusal_and_session_leaves_an_event() {
         "server server.start allowed",
         "mcp_session session.begin allowed ok by alice",
         "http_request http refused session id of another identity by bob",
-        "mcp_request no/such refused unknown method by alice",
+        "mcp_request no/such refused unknown by alice",
         "mcp_tool_call tools/call refused `params.name` must be a string by alice",
         "mcp_request resources/unsubscribe allowed ok by alice",
         "mcp_tool_call tools/call refused requestState:",
