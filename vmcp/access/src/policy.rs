@@ -60,6 +60,7 @@ type Unevaluated = Box<dyn Error + Send + Sync>;
 pub struct CedarPolicy {
     authz: Arc<Authz>,
     parsed: ParsedPolicies,
+    version: Arc<str>,
     /// The policies by action, each as it decides about calls and as it decides about lists.
     policies: Vec<PreparedPolicy>,
     /// Volatile claims that no policy reads.
@@ -109,10 +110,16 @@ impl CedarPolicy {
             reads_arguments: policies.iter().any(|policy| bounds::reads_arguments(&policy.exact)),
             policies,
             parsed,
+            version: authz.version.as_str().into(),
             authz: Arc::clone(authz),
             authorizer: Authorizer::new(),
             subjects: Mutex::new(LruCache::new(NonZeroUsize::new(MAX_SUBJECTS).unwrap_or(NonZeroUsize::MIN))),
         })
+    }
+
+    /// Returns the digest of the policies.
+    pub fn version(&self) -> Arc<str> {
+        Arc::clone(&self.version)
     }
 
     /// Returns the key of a client's rights: two clients with the same key have the same.

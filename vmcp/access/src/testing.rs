@@ -25,6 +25,8 @@ struct Shared {
     key: Mutex<Key>,
     /// False: answers 500.
     up: Mutex<bool>,
+    /// True: the key set has no keys.
+    is_empty: Mutex<bool>,
     /// Requests for keys.
     fetches: AtomicU32,
 }
@@ -60,6 +62,7 @@ impl Provider {
         let shared = Arc::new(Shared {
             key: Mutex::new(Key::new("first")),
             up: Mutex::new(true),
+            is_empty: Mutex::default(),
             fetches: AtomicU32::new(0),
         });
         let server = tokio::spawn(serve(listener, issuer.clone(), Arc::clone(&shared)));
@@ -78,6 +81,11 @@ impl Provider {
 
     pub(crate) fn rotate(&self, id: &str) {
         *self.shared.key.lock() = Key::new(id);
+    }
+
+    /// Withdraws all keys.
+    pub(crate) fn withdraw(&self) {
+        *self.shared.is_empty.lock() = true;
     }
 
     pub(crate) fn set_up(&self, up: bool) {
@@ -137,7 +145,11 @@ async fn serve(listener: TcpListener, issuer: String, shared: Arc<Shared>) {
             }
             "/keys" => {
                 shared.fetches.fetch_add(1, Ordering::Relaxed);
-                json!({"keys": [shared.key.lock().jwk(), {"kty": "oct", "k": "c2VjcmV0", "kid": "shared"}]})
+                if *shared.is_empty.lock() {
+                    json!({"keys": []})
+                } else {
+                    json!({"keys": [shared.key.lock().jwk(), {"kty": "oct", "k": "c2VjcmV0", "kid": "shared"}]})
+                }
             }
             _ => json!({}),
         };

@@ -54,6 +54,9 @@ pub use crate::values::decimal::RawDecimal;
 pub use crate::values::duration::RawDuration;
 pub use vmcp_workflow::raw::RawCompositeTool;
 
+/// Header in which clients send keys of `incomingAuth.apiKeys`.
+const API_KEY_HEADER: &str = "x-api-key";
+
 /// Configuration of a vmcp server. Every key is optional. Strings may refer to the environment, `${NAME}`,
 /// to files, `${file:/path}`, and to stored secrets, `${secret:NAME}`, each with an optional default,
 /// `${NAME:-default}`; `$$` is a dollar sign. Durations are written `30s`, `1m30s`, `500ms`; a bare number is
@@ -155,8 +158,15 @@ impl RawConfig {
         let exposures = self.profiles.values().filter_map(|profile| profile.exposure);
         let has_contextual =
             exposures.chain([self.optimizer.exposure]).any(|exposure| exposure == Exposure::Contextual);
-        let passthrough_headers =
+        let passthrough_headers: BTreeSet<String> =
             backends.iter().flat_map(|backend| backend.passthrough_headers.iter().cloned()).collect();
+        if !incoming_auth.api_keys.is_empty() && passthrough_headers.contains(API_KEY_HEADER) {
+            report.problem(
+                "passthroughHeaders",
+                format!("`{API_KEY_HEADER}` holds the keys of this server's own clients (incomingAuth.apiKeys)"),
+                "remove it here and in `outgoingAuth`, and give the backend a key of its own in its `headers`",
+            );
+        }
         Config {
             backends,
             unavailable,

@@ -96,6 +96,7 @@ pub(crate) fn authorize<'a>(
     let decision = context.snapshot.policy.decide(&request);
     recorder.keep_arguments(arguments);
     let record = recorder.record();
+    record.policy_version = Some(context.snapshot.policy.version());
     record.backend = Some(target.backend.clone());
     record.method.clone_from(&target.method);
     match target.item {
@@ -185,6 +186,9 @@ impl<'a> Authorized<'a> {
             otel.status_code = tracing::field::Empty,
         );
         self.recorder.record().span = span.clone();
+        if !self.recorder.begins().await {
+            return (Err(unrecorded()), self.recorder);
+        }
         let way = send::Way { context: self.context, target: &self.target, span: &span, stream };
         // Pinned first: the adapter would move the whole state.
         let answer = pin!(send::run(way, params, &mut self.recorder)).instrument(span.clone()).await;
@@ -223,6 +227,9 @@ impl<'a> Authorized<'a> {
         let answer = async {
             let backend = send::backend(self.context.snapshot, &self.target)?;
             let uri = self.target.subject().unwrap_or_default();
+            if !self.recorder.begins().await {
+                return Err(unrecorded());
+            }
             self.recorder.asks(uri.len());
             let caller = self.context.caller;
             let ClientAtBackend { principal, credentials } = self.context.at_backend(backend);
@@ -256,6 +263,11 @@ impl<'a> Authorized<'a> {
     pub fn settle(self, outcome: Outcome) {
         self.recorder.settle(outcome);
     }
+}
+
+/// The error of a call whose begin could not be put on record, where that is required (`audit.failClosed`).
+fn unrecorded() -> CallError {
+    CallError::unsent("the call cannot be recorded in the audit trail, and is not made without it")
 }
 
 fn outcome(answer: &Result<Response, CallError>) -> Outcome {

@@ -102,7 +102,6 @@ impl CallContext<'_> {
             subject: Some(subject),
             session: self.caller.session,
             trace: traces::trace_id(&self.caller.trace),
-            left_out: 0,
         });
     }
 

@@ -31,6 +31,8 @@ pub struct Authz {
     pub group_entity_type: String,
     /// Name of this server: the entity `MCP::"name"` is a parent of all that is asked about.
     pub server_name: String,
+    /// SHA-256 of all settings, for audit events.
+    pub version: String,
 }
 
 /// Shows the number of texts only: a policy may name people.
@@ -130,6 +132,7 @@ impl RawAuthz {
             role_claim: self.role_claim_name.clone().filter(|name| !name.is_empty()),
             group_entity_type: self.group_entity_type.clone(),
             server_name: self.server_name.clone(),
+            version: crate::status::digest(&serde_json::to_string(self).unwrap_or_default()),
         })
     }
 }

@@ -38,6 +38,10 @@ impl Policy for CedarPolicy {
         Explanation { allowed: verdict.allowed, policy: verdict.policy, could_allow, errors: verdict.errors }
     }
 
+    fn version(&self) -> Arc<str> {
+        CedarPolicy::version(self)
+    }
+
     fn restricts_some(&self) -> bool {
         true
     }

@@ -128,6 +128,11 @@ pub trait Policy: fmt::Debug + Send + Sync {
         Explanation { allowed, policy: policy.as_str().to_owned(), could_allow, errors: Vec::new() }
     }
 
+    /// Returns the digest of the policies, for audit events; empty without any.
+    fn version(&self) -> Arc<str> {
+        Arc::default()
+    }
+
     /// True if clients may have different rights.
     fn restricts_some(&self) -> bool {
         false

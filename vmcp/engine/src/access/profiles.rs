@@ -53,6 +53,10 @@ impl Policy for ProfilePolicy {
         }
     }
 
+    fn version(&self) -> Arc<str> {
+        self.inner.version()
+    }
+
     fn restricts_some(&self) -> bool {
         true
     }

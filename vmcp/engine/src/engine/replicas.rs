@@ -64,6 +64,7 @@ pub(super) struct Replicas {
     tool_metrics: Arc<ToolMetricsRecorder>,
     learner: Arc<Learner>,
     drift: Arc<DriftGuard>,
+    withdrawn: Arc<WithdrawnCredentials>,
 }
 
 /// The last answer of another replica, which stands until it answers again.
@@ -92,11 +93,13 @@ impl Replicas {
         tool_metrics: Arc<ToolMetricsRecorder>,
         learner: Arc<Learner>,
         drift: Arc<DriftGuard>,
+        withdrawn: Arc<WithdrawnCredentials>,
     ) -> Replicas {
         Replicas {
             tool_metrics,
             learner,
             drift,
+            withdrawn,
             id: dir.map_or_else(random_id, lasting_id),
             known: ArcSwap::default(),
             sums: Mutex::default(),
@@ -156,6 +159,7 @@ impl Replicas {
             learned: self.learner.learned(),
             known: self.known.load_full(),
             approvals: self.drift.version(),
+            revocations: self.withdrawn.revocations().version(),
         };
         let tag = self.versions.tag(&sources, learned_after);
         if known_tag == Some(tag.as_str()) {
@@ -166,6 +170,7 @@ impl Replicas {
         report.tools = sources.own.all().map(|metrics| (**metrics).clone()).collect();
         let recent = sources.learned.all().filter(|pair| pair.last_used >= learned_after);
         report.learned = recent.map(|pair| pair.as_ref().into()).collect();
+        report.revoked.clone_from(&self.withdrawn.revocations().all());
         let drift = Arc::clone(&self.drift);
         let approved = tokio::task::spawn_blocking(move || drift.approved()).await;
         // The task fails only when the runtime is going down.
@@ -225,6 +230,9 @@ impl Replicas {
         let Answer { mut heard, learned, is_new } = answer;
         if heard.report.replica == self.id {
             return (heard, false);
+        }
+        if is_new {
+            self.withdrawn.adopt(&heard.report.revoked);
         }
         if !learned.is_empty() {
             self.learner.adopt(learned.iter().map(Into::into).collect());

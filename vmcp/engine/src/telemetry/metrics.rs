@@ -89,7 +89,7 @@ pub struct ReloadLabels {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct RefusalLabels {
     /// `host`, `origin`, `unauthenticated`, `insufficient_scope`, `identity_provider`, `client_requests`,
-    /// `client_bytes` or `buffered_bytes`.
+    /// `client_bytes`, `buffered_bytes` or `admin_token`.
     pub reason: &'static str,
 }
 
@@ -219,7 +219,7 @@ metrics! {
     requests_forwarded: Counter = "vmcp_requests_forwarded", Counter::default();
     /// Log lines dropped because standard error was not read.
     log_lines_dropped: Counter = "vmcp_log_lines_dropped", Counter::default();
-    /// Audit events that were lost: there were too many at once, or the file could not be written.
+    /// Audit events left out or lost: refusals of a flood, too many events at once, a target that failed.
     audit_events_dropped: Counter = "vmcp_audit_events_dropped", Counter::default();
     /// Calls that are missing in the metrics of their tools, because they came faster than they were counted.
     tool_metrics_dropped: Counter = "vmcp_tool_metrics_dropped", Counter::default();

@@ -18,9 +18,9 @@ use vmcp_wire::payload::Payload;
 use vmcp_wire::translate::{ResultType, payload_type};
 use vmcp_workflow::run::{CallEnd, ToolCall, ToolCaller};
 
+use crate::Consent;
 use crate::call::{self, Denied, ask_client, first_text};
 use crate::caller::{CallContext, Caller};
-use crate::Consent;
 use crate::router::BackendTarget;
 use crate::tools;
 

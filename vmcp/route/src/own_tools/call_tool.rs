@@ -84,7 +84,7 @@ async fn call(
                 hidden::record_call(context, recorder, tool);
             } else {
                 recorder.record().subject = Some(call.tool.as_str().into());
-                recorder.settle(Outcome::ToolError);
+                recorder.settle(if is_unknown { Outcome::Failed("unknown") } else { Outcome::ToolError });
             }
             let refused = refuse(failure, &call);
             hidden::hold(context, begun).await;

@@ -15,6 +15,11 @@ use crate::values::http_url;
 /// Range of `clockSkew`, up to 10 min: beyond it, expiry would mean little.
 const CLOCK_SKEW: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_mins(10);
 
+/// `keyMaxAge`, unless configured.
+pub(super) const KEY_MAX_AGE_DEFAULT: Duration = Duration::from_hours(24);
+/// Range of `keyMaxAge`: between two regular fetches of keys, and 30 days.
+const KEY_MAX_AGE: RangeInclusive<Duration> = Duration::from_mins(10)..=Duration::from_hours(30 * 24);
+
 /// An identity provider whose access tokens are accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OidcIssuer {
@@ -34,6 +39,8 @@ pub struct OidcIssuer {
     pub required_scopes: Vec<String>,
     /// Tolerance of `exp` and `nbf`.
     pub clock_skew: Duration,
+    /// Time for which keys stay in use while the provider cannot be reached.
+    pub key_max_age: Duration,
     /// True if metadata and keys may be fetched without TLS.
     pub insecure_allow_http: bool,
     /// True if the provider may have a private or loopback address.
@@ -64,6 +71,10 @@ pub struct RawOidc {
     /// Tolerance of the claims `exp` and `nbf`, for clocks that differ.
     #[schemars(extend("x-range" = duration::words(&CLOCK_SKEW)))]
     pub clock_skew: RawDuration,
+    /// Time for which keys stay in use while the provider cannot be reached; then its tokens are refused
+    /// until it answers. A provider that answers withdraws a key within ten minutes.
+    #[schemars(extend("x-range" = duration::words(&KEY_MAX_AGE)))]
+    pub key_max_age: RawDuration,
     /// Fetch metadata and keys over plain HTTP too. For development: whoever is between can forge keys.
     pub insecure_allow_http: bool,
     /// Fetch metadata and keys from private and loopback addresses too, such as a provider in the cluster.
@@ -82,6 +93,7 @@ impl Default for RawOidc {
             scopes: Vec::new(),
             required_scopes: Vec::new(),
             clock_skew: "1m".into(),
+            key_max_age: "24h".into(),
             insecure_allow_http: false,
             jwks_allow_private_ip: false,
             ca_bundle_path: None,
@@ -119,6 +131,7 @@ impl RawOidc {
                 }
             }
         }
+        let key_max_age = self.key_max_age.validate(&at("keyMaxAge"), &KEY_MAX_AGE, report);
         let clock_skew = self.clock_skew.validate(&at("clockSkew"), &CLOCK_SKEW, report);
         if self.insecure_allow_http {
             report.warn(
@@ -139,6 +152,7 @@ impl RawOidc {
             scopes: scopes.clone(),
             required_scopes: self.required_scopes.clone(),
             clock_skew,
+            key_max_age,
             insecure_allow_http: self.insecure_allow_http,
             allow_private_addresses: self.jwks_allow_private_ip,
             ca_bundle_path: self.ca_bundle_path.as_ref().map(PathBuf::from),

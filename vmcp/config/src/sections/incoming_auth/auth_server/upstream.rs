@@ -10,6 +10,7 @@ use super::raw::{
     RawFieldMapping, RawOAuth2Upstream, RawOidcUpstream, RawUpstreamProvider, RawUpstreamType, RawUserInfo,
 };
 use crate::problems::{self, Report, required};
+use crate::sections::incoming_auth::oidc::KEY_MAX_AGE_DEFAULT;
 use crate::sections::incoming_auth::oidc::OidcIssuer;
 use crate::values::headers::{self, Headers};
 use crate::values::http_url;
@@ -202,6 +203,7 @@ fn oidc(
         scopes: Vec::new(),
         required_scopes: Vec::new(),
         clock_skew: CLOCK_SKEW,
+        key_max_age: KEY_MAX_AGE_DEFAULT,
         insecure_allow_http: raw.insecure_allow_http,
         allow_private_addresses: raw.allow_private_ips,
         ca_bundle_path: None,
