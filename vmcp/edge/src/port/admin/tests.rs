@@ -178,6 +178,9 @@ async fn a_tool_without_a_counted_call_is_not_found() {
     let missing = ask("/admin/tool-metrics?server=jira&tool=search").await;
     assert_eq!(missing, (404, "no call of `search` was counted\n".to_owned()));
     assert_eq!(ask("/admin/tool-metrics").await.0, 200);
+}
+
+#[tokio::test]
 async fn wrong_tokens_are_slowed_counted_and_on_record_and_orders_name_their_operator() {
     let seen = Arc::<SeenActions>::default();
     let options = Options { observers: vec![Arc::clone(&seen) as _], ..Options::default() };
