@@ -40,7 +40,7 @@ pub use self::references::{
 };
 pub use self::rules::Aggregation;
 pub use self::sections::audit::{AUDIT_EVENT_TYPES, Audit, OtlpTarget};
-pub use self::sections::authz::Authz;
+pub use self::sections::authz::{Authz, OnPolicyError};
 pub use self::sections::backend::outgoing_auth::{
     AwsKeys, AwsRoles, AwsSts, ClientCredentials, Credentials, OAuthClient, OnBehalfOf, TokenEndpoint,
     TokenExchange, UpstreamInject, Xaa,

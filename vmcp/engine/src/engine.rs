@@ -96,7 +96,7 @@ impl Engine {
         let replicas = Replicas::new(dir.as_deref());
         let contexts = Arc::<Contexts>::default();
         let learner = Learner::new(Arc::clone(&contexts), dir);
-        let policy = options.policy.clone().unwrap_or_else(|| policy::configured(&config));
+        let policy = options.policy.clone().unwrap_or_else(|| policy::configured(&config, &options.metrics));
         let nothing = Snapshot::empty(&config, policy, options.bridge);
         let shared = Arc::new(Shared::new(
             nothing,

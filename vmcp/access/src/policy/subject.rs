@@ -3,16 +3,18 @@
 use std::collections::{HashMap, HashSet};
 
 use cedar_policy::{
-    ActionConstraint, Entities, Entity, EntityId, EntityUid, Policy, PolicySet, PrincipalConstraint,
-    RestrictedExpression,
+    ActionConstraint, Context, Entities, Entity, EntityId, EntityUid, Policy, PolicySet, PrincipalConstraint,
+    ResourceConstraint, RestrictedExpression,
 };
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use vmcp_config::Authz;
 
-use super::question::Kind;
+use super::exact_json::Json;
+use super::question::{Kind, Question};
+use super::reads::{CLAIM, Reads};
 use super::values::{self, Attributes};
-use super::{PreparedPolicy, Unevaluated, Verdict, groups};
+use super::{FailureKind, PreparedPolicy, Unevaluated, Verdict, groups};
 use crate::identity::Identity;
 
 /// Key of a client's rights.
@@ -31,27 +33,61 @@ impl ClaimsKey {
 #[derive(Debug)]
 pub struct Subject {
     pub(super) uid: EntityUid,
-    /// The client's claims, as entries of the context.
+    /// The client's claims that policies read, as entries of the context.
     pub(super) context: Attributes,
+    /// The context of a question without arguments.
+    pub(super) list_context: Context,
+    /// Reason why no policy can judge this client: everything is denied.
+    fault: Option<Fault>,
     /// The configured entities, and the client.
     entities: Entities,
     /// Policies that may concern this client, by action.
-    policies: Vec<(Kind, PolicySet, PolicySet)>,
+    policies: Vec<KindPolicies>,
     none: PolicySet,
-    /// True if arguments may matter to a policy about tools that may concern this client.
-    pub(super) tools_depend_on_arguments: bool,
     /// Verdicts about own tools, by name.
     own_verdicts: Mutex<HashMap<String, Verdict>>,
 }
 
+/// Reason why policies cannot judge.
+pub(super) type Fault = (FailureKind, String);
+
+/// The policies about one kind of items that may concern a client.
+#[derive(Debug)]
+struct KindPolicies {
+    kind: Kind,
+    exact: PolicySet,
+    for_lists: PolicySet,
+    readers: Vec<Reader>,
+}
+
+/// A policy that reads arguments, or a claim of the client that Cedar cannot hold.
+#[derive(Debug)]
+struct Reader {
+    resource: ResourceConstraint,
+    reads: Reads,
+    unreadable: Option<Fault>,
+}
+
 impl Subject {
     /// Prepares a client: sorts out policies whose scope excludes it, which most do where each is about one
-    /// group.
-    pub(super) fn new(authz: &Authz, policies: &[PreparedPolicy], identity: &Identity) -> Subject {
+    /// group. `reads`: the claims that some policy reads.
+    pub(super) fn new(
+        authz: &Authz,
+        policies: &[PreparedPolicy],
+        reads: &Reads,
+        identity: &Identity,
+    ) -> Subject {
         let no_claims = serde_json::Map::new();
         let claims = identity.as_known().map_or(&no_claims, |known| known.claims());
-        let context = values::claims(claims);
         let groups = groups::groups(authz, claims);
+        let claims: Vec<_> = claims.iter().map(|(name, claim)| (name.clone(), Json::from(claim))).collect();
+        let claims_of = |reads: &Reads| values::attributes(&claims, CLAIM, reads);
+        // Each policy's claims by itself: a claim that Cedar cannot hold matters to its readers only.
+        let mut context = Attributes::new();
+        policies.iter().filter_map(|policy| claims_of(&policy.reads).ok()).for_each(|of| context.extend(of));
+        if let Ok(all) = claims_of(reads) {
+            context = all;
+        }
         let uid =
             EntityUid::from_type_name_and_id(authz.client_type.clone(), EntityId::new(identity.subject()));
         let parents = groups
@@ -59,17 +95,22 @@ impl Subject {
             .map(|group| EntityUid::from_type_name_and_id(authz.group_type.clone(), EntityId::new(group)));
         let parents = parents.collect();
         let entity = merged(authz.entities.get(&uid), &uid, context.clone(), parents);
-        let entities = authz.entities.clone().upsert_entities(entity, None);
-        // Configured entities that make a circle with this client's: it belongs to no group then.
-        let entities = entities.unwrap_or_else(|error| {
-            tracing::warn!(%error, "the client's groups and the configured entities do not fit together");
-            Entities::empty()
+        let (entities, mut fault) = match authz.entities.clone().upsert_entities(entity, None) {
+            Ok(entities) => (entities, None),
+            Err(error) => {
+                let text = format!("the client's groups and `entitiesJson` do not fit together: {error}");
+                (Entities::empty(), Some((FailureKind::Entities, text)))
+            }
+        };
+        let list_context = Context::from_pairs(context.clone()).unwrap_or_else(|error| {
+            fault = Some((FailureKind::Claims, error.to_string()));
+            Context::empty()
         });
         let ancestors: HashSet<EntityUid> = match entities.ancestors(&uid) {
             Some(ancestors) => ancestors.cloned().chain([uid.clone()]).collect(),
             None => HashSet::from([uid.clone()]),
         };
-        let sorted = Kind::ALL.into_iter().map(|kind| {
+        let of_kind = |kind| {
             let concerns = |policy: &&PreparedPolicy| {
                 has_principal(&policy.exact, &uid, &ancestors) && has_action(&policy.exact, kind)
             };
@@ -79,17 +120,46 @@ impl Subject {
                 // Ids are unique since the configuration was validated.
                 set.unwrap_or_default()
             };
-            (kind, set(|policy| &policy.exact), set(|policy| &policy.for_lists))
-        });
-        let matters = |policy: &PreparedPolicy| {
-            policy.depends_on_arguments
-                && has_principal(&policy.exact, &uid, &ancestors)
-                && has_action(&policy.exact, Kind::Tool)
+            let reader = |policy: &&PreparedPolicy| {
+                let unreadable = claims_of(&policy.reads).err();
+                let unreadable = unreadable.map(|claim| (FailureKind::Claims, claim.to_string()));
+                (unreadable.is_some() || policy.reads.reads_arguments()).then(|| Reader {
+                    resource: policy.exact.resource_constraint(),
+                    reads: policy.reads.clone(),
+                    unreadable,
+                })
+            };
+            let readers = chosen.iter().filter_map(reader).collect();
+            let (exact, for_lists) = (set(|policy| &policy.exact), set(|policy| &policy.for_lists));
+            KindPolicies { kind, exact, for_lists, readers }
         };
-        let tools_depend_on_arguments = policies.iter().any(matters);
-        let (policies, none) = (sorted.collect(), PolicySet::new());
-        let own_verdicts = Mutex::default();
-        Subject { uid, context, entities, policies, none, tools_depend_on_arguments, own_verdicts }
+        let policies = Kind::ALL.into_iter().map(of_kind).collect();
+        let (none, own_verdicts) = (PolicySet::new(), Mutex::default());
+        Subject { uid, context, list_context, fault, entities, policies, none, own_verdicts }
+    }
+
+    /// Returns the arguments that policies read which may decide about an item.
+    pub(super) fn reads(&self, question: &Question<'_>, authz: &Authz) -> Reads {
+        let mut reads = Reads::default();
+        self.readers(question, authz).for_each(|reader| reads.extend(&reader.reads));
+        reads
+    }
+
+    /// Returns the reason why policies cannot judge this client's calls of an item.
+    pub(super) fn fault(&self, question: &Question<'_>, authz: &Authz) -> Option<Fault> {
+        let unreadable = || self.readers(question, authz).find_map(|reader| reader.unreadable.clone());
+        self.fault.clone().or_else(unreadable)
+    }
+
+    /// Yields the policies whose scope may include the item, and which read arguments or unreadable claims.
+    fn readers<'a>(
+        &'a self,
+        question: &'a Question<'_>,
+        authz: &'a Authz,
+    ) -> impl Iterator<Item = &'a Reader> {
+        let readers = self.of_kind(question.kind).map(|own| own.readers.as_slice()).unwrap_or_default();
+        let entities = authz.entities.iter().next().is_some();
+        readers.iter().filter(move |reader| question.may_be(&reader.resource, &authz.server_name, entities))
     }
 
     /// Returns the verdict about an own tool; asks once. There are as many as vmcp has tools of its own.
@@ -104,14 +174,16 @@ impl Subject {
 
     /// Returns the policies about calls of items of a kind.
     pub(super) fn exact(&self, kind: Kind) -> &PolicySet {
-        let own = self.policies.iter().find(|(other, ..)| *other == kind);
-        own.map_or(&self.none, |(_, exact, _)| exact)
+        self.of_kind(kind).map_or(&self.none, |own| &own.exact)
     }
 
     /// Returns the policies about lists of items of a kind.
     pub(super) fn for_lists(&self, kind: Kind) -> &PolicySet {
-        let own = self.policies.iter().find(|(other, ..)| *other == kind);
-        own.map_or(&self.none, |(.., for_lists)| for_lists)
+        self.of_kind(kind).map_or(&self.none, |own| &own.for_lists)
+    }
+
+    fn of_kind(&self, kind: Kind) -> Option<&KindPolicies> {
+        self.policies.iter().find(|own| own.kind == kind)
     }
 
     /// Returns the entities of a question about `resource`.

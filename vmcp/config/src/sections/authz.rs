@@ -36,6 +36,8 @@ pub struct Authz {
     pub group_type: EntityTypeName,
     /// Name of this server: the entity `MCP::"name"` is a parent of all that is asked about.
     pub server_name: String,
+    /// Effect of a `forbid` whose evaluation fails.
+    pub on_error: OnPolicyError,
     raw: RawAuthz,
 }
 
@@ -78,6 +80,21 @@ pub struct RawAuthz {
     pub group_entity_type: String,
     /// Name of this server in policies: `resource in MCP::"name"`.
     pub server_name: String,
+    /// Effect of a `forbid` whose evaluation fails, because it reads an attribute that is missing or has
+    /// another type. `deny`: the call is denied. `warn`: the policy has no effect. Both are logged and
+    /// counted. A `permit` whose evaluation fails permits nothing.
+    pub on_policy_error: OnPolicyError,
+}
+
+/// Effect of a `forbid` whose evaluation fails.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnPolicyError {
+    /// The call is denied.
+    #[default]
+    Deny,
+    /// The policy has no effect.
+    Warn,
 }
 
 impl Default for RawAuthz {
@@ -90,6 +107,7 @@ impl Default for RawAuthz {
             role_claim_name: None,
             group_entity_type: "THVGroup".to_owned(),
             server_name: "vmcp".to_owned(),
+            on_policy_error: OnPolicyError::Deny,
         }
     }
 }
@@ -154,6 +172,7 @@ impl RawAuthz {
             client_type: CLIENT_TYPE.parse().ok()?,
             group_type: group_type.ok()?,
             server_name: self.server_name.clone(),
+            on_error: self.on_policy_error,
             raw: self.clone(),
         })
     }

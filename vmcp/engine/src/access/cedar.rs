@@ -2,39 +2,74 @@
 
 use std::sync::Arc;
 
-use vmcp_access::policy::{Attribute, CedarPolicy, ClaimsKey, Kind, Question, Subject};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use vmcp_access::policy::{Attribute, CedarPolicy, ClaimsKey, FailureKind, Kind, Question, Subject, Verdict};
 use vmcp_model::definition::Annotations;
 
 use super::identity::Principal;
 use super::policy::{AccessRequest, Decision, Explanation, Item, ListedRights, Policy, PolicyId};
+use crate::telemetry::metrics::{Metrics, PolicyFailureLabels};
 
 /// Id of the decision about a task, or a list of tasks: whoever may use something of the backend may.
 const OF_BACKEND: &str = "of-backend";
 
-impl Policy for CedarPolicy {
+/// Cedar policies whose failures are logged and counted.
+#[derive(Debug)]
+pub(crate) struct MeasuredPolicy {
+    policy: CedarPolicy,
+    failures: Family<PolicyFailureLabels, Counter>,
+}
+
+impl MeasuredPolicy {
+    pub(crate) fn new(policy: CedarPolicy, metrics: &Metrics) -> MeasuredPolicy {
+        MeasuredPolicy { policy, failures: metrics.policy_failures.clone() }
+    }
+
+    /// Logs and counts the failures in a decision. The reason of a denial is a warning: the client reads that
+    /// the item is unknown.
+    fn note(&self, principal: &Principal, name: &str, verdict: &Verdict) {
+        for failure in &verdict.failures {
+            let kind = failure.kind.word();
+            self.failures.get_or_create(&PolicyFailureLabels { kind }).inc();
+            let (subject, reason) = (principal.identity.subject(), failure.text.as_str());
+            if failure.kind == FailureKind::Permit {
+                tracing::debug!(target: "vmcp::policy", subject, name, kind, reason, "a policy was not evaluated");
+            } else {
+                let allowed = verdict.allowed;
+                tracing::warn!(target: "vmcp::policy", subject, name, kind, reason, allowed, "policies could not judge a call whole");
+            }
+        }
+    }
+}
+
+impl Policy for MeasuredPolicy {
     fn decide(&self, request: &AccessRequest<'_>) -> Decision {
         if let Item::Task(_) | Item::Tasks = request.item {
             let policy = PolicyId::new(OF_BACKEND);
             let allowed = request.sees_backend;
             return if allowed { Decision::Allow { policy } } else { Decision::Deny { policy } };
         }
-        let subject = self.subject(&request.principal.identity);
+        let subject = self.policy.subject(&request.principal.identity);
         let question = Question { arguments: request.arguments, ..question(request.item, request.backend) };
-        let verdict = CedarPolicy::decide(self, &subject, &question);
-        for error in &verdict.errors {
-            tracing::debug!(target: "vmcp::policy", name = question.name, error, "a policy was not evaluated");
-        }
+        let verdict = self.policy.decide(&subject, &question);
+        self.note(request.principal, question.name, &verdict);
         let policy = PolicyId::new(verdict.policy);
         if verdict.allowed { Decision::Allow { policy } } else { Decision::Deny { policy } }
     }
 
     fn explain(&self, request: &AccessRequest<'_>) -> Explanation {
-        let subject = self.subject(&request.principal.identity);
+        let subject = self.policy.subject(&request.principal.identity);
         let listed = question(request.item, request.backend);
-        let could_allow = self.could_allow(&subject, &listed);
-        let verdict =
-            CedarPolicy::decide(self, &subject, &Question { arguments: request.arguments, ..listed });
-        Explanation { allowed: verdict.allowed, policy: verdict.policy, could_allow, errors: verdict.errors }
+        let could_allow = self.policy.could_allow(&subject, &listed);
+        let verdict = self.policy.decide(&subject, &Question { arguments: request.arguments, ..listed });
+        let errors = verdict.failures.into_iter().map(|failure| failure.text).collect();
+        Explanation { allowed: verdict.allowed, policy: verdict.policy, could_allow, errors }
+    }
+
+    fn reads_arguments(&self, request: &AccessRequest<'_>) -> bool {
+        let subject = self.policy.subject(&request.principal.identity);
+        self.policy.reads_arguments(&subject, &question(request.item, request.backend))
     }
 
     fn restricts_some(&self) -> bool {
@@ -42,11 +77,11 @@ impl Policy for CedarPolicy {
     }
 
     fn key(&self, principal: &Principal) -> ClaimsKey {
-        CedarPolicy::key(self, &principal.identity)
+        self.policy.key(&principal.identity)
     }
 
     fn listed_rights<'a>(&'a self, principal: &Principal) -> Box<dyn ListedRights + 'a> {
-        Box::new(ListedByCedar { policy: self, subject: self.subject(&principal.identity) })
+        Box::new(ListedByCedar { policy: &self.policy, subject: self.policy.subject(&principal.identity) })
     }
 }
 

@@ -9,8 +9,10 @@ use vmcp_access::policy::{CedarPolicy, ClaimsKey};
 use vmcp_config::Config;
 use vmcp_model::catalog::{CatalogPrompt, CatalogTool};
 
+use super::cedar::MeasuredPolicy;
 use super::identity::Principal;
 use super::profiles::ProfilePolicy;
+use crate::telemetry::metrics::Metrics;
 
 /// One question to a policy: principal, action, resource, context.
 #[derive(Debug, Clone, Copy)]
@@ -125,6 +127,12 @@ pub trait Policy: fmt::Debug + Send + Sync {
         Explanation { allowed, policy: policy.as_str().to_owned(), could_allow, errors: Vec::new() }
     }
 
+    /// True if the arguments of a call may matter to the decision about it: they must fit the tool's schema,
+    /// so that the policy judges values of the types that the tool takes.
+    fn reads_arguments(&self, _: &AccessRequest<'_>) -> bool {
+        false
+    }
+
     /// True if clients may have different rights.
     fn restricts_some(&self) -> bool {
         false
@@ -162,9 +170,9 @@ impl ListedRights for Everything {
 }
 
 /// Returns the policy that a configuration asks for.
-pub(crate) fn configured(config: &Config) -> Arc<dyn Policy> {
+pub(crate) fn configured(config: &Config, metrics: &Metrics) -> Arc<dyn Policy> {
     let policy: Arc<dyn Policy> = match &config.authz {
-        Some(authz) => Arc::new(CedarPolicy::new(authz)),
+        Some(authz) => Arc::new(MeasuredPolicy::new(CedarPolicy::new(authz), metrics)),
         None => Arc::new(AllowAll::default()),
     };
     if config.profiles.is_empty() { policy } else { Arc::new(ProfilePolicy::new(&config.profiles, policy)) }

@@ -50,6 +50,10 @@ impl Policy for ProfilePolicy {
         }
     }
 
+    fn reads_arguments(&self, request: &AccessRequest<'_>) -> bool {
+        self.inner.reads_arguments(request)
+    }
+
     fn restricts_some(&self) -> bool {
         true
     }
