@@ -139,7 +139,7 @@ impl Authentication {
                 continue;
             }
             let verified = issuer.verify(token, &header).await;
-            let verified = verified.and_then(|found| issuer.check_scopes(&found.0).map(|()| found));
+            let verified = verified.and_then(|found| issuer.check_access(&header, &found.0).map(|()| found));
             match verified {
                 Ok((mut claims, keys)) => {
                     let until = claims.until;

@@ -15,12 +15,11 @@
 //! policy reads reach it whole, or the call is denied.
 //!
 //! `question` is the item, `subject` the client with the policies that may concern it, `evaluation` one
-//! decision, `bounds` the policies for lists. `exact_json` and `values` convert arguments and claims, `reads`
+//! decision, `bounds` the policies for lists. `values` converts arguments and claims, `reads`
 //! finds the ones that policies read, `spellings` the normal forms of URIs and paths.
 
 mod bounds;
 mod evaluation;
-mod exact_json;
 mod groups;
 mod question;
 mod reads;
@@ -38,6 +37,7 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use vmcp_config::Authz;
 
+use crate::exact_json;
 use crate::identity::Identity;
 use evaluation::{Facts, Wanted};
 pub use question::{Attribute, Kind, Question};
@@ -113,6 +113,8 @@ pub enum FailureKind {
     Arguments,
     /// Policies cannot read a claim; the call is denied.
     Claims,
+    /// Policies name groups, and the client's cannot be read; the call is denied.
+    Groups,
     /// The URI has no normal form; the call is denied.
     Uri,
     /// The configured entities and the client's, or the item's, make a circle; the call is denied.
@@ -127,6 +129,7 @@ impl FailureKind {
             FailureKind::Forbid => "forbid",
             FailureKind::Arguments => "arguments",
             FailureKind::Claims => "claims",
+            FailureKind::Groups => "groups",
             FailureKind::Uri => "uri",
             FailureKind::Entities => "entities",
         }

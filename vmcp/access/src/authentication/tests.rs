@@ -6,6 +6,8 @@ use ring::hmac;
 use serde_json::json;
 
 use super::*;
+
+mod security;
 use crate::testing::{Provider, now, unsigned};
 
 /// Fetches at the start, and when a token asks for a key.

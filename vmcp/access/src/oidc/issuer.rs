@@ -8,6 +8,7 @@ use vmcp_config::OidcIssuer;
 
 use super::key_source::{KeySource, KeyState, Timing};
 use super::keys::KeySet;
+use super::token_type;
 use super::verify::{self, Claims, TokenError};
 use crate::rejection::Rejection;
 
@@ -118,8 +119,9 @@ impl Issuer {
         }
     }
 
-    /// Returns the refusal of a token that lacks a required scope.
-    pub(crate) fn check_scopes(&self, claims: &Claims) -> Result<(), Rejection> {
+    /// Returns the refusal of a verified token that is no access token, or lacks a required scope.
+    pub(crate) fn check_access(&self, header: &Header, claims: &Claims) -> Result<(), Rejection> {
+        token_type::check(header.typ.as_deref(), &claims.all, &self.config.token_types)?;
         let lacking = self.required.iter().any(|scope| !verify::grants(&claims.all, scope));
         if lacking {
             Err(Rejection::InsufficientScope { required: Arc::clone(&self.required) })

@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use cedar_policy::{AuthorizationError, Context, Decision, Effect, PolicySet, Request, Response};
 use vmcp_config::OnPolicyError;
 
-use super::exact_json::{Entries, Json};
 use super::question::Question;
 use super::reads::Reads;
 use super::spellings::{Ambiguous, Spellings};
 use super::subject::Subject;
 use super::values::{Arguments, Attributes};
 use super::{CedarPolicy, DEFAULT_DENY, Failure, FailureKind, OWN_TOOLS, Unevaluated, Verdict};
+use crate::exact_json::{Entries, Json};
 
 /// Most combinations of spellings that one call is judged by; a call with more is denied.
 const MAX_COMBINATIONS: usize = 16;

@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use cedar_policy::{Entity, EntityId, EntityTypeName, EntityUid, ResourceConstraint, RestrictedExpression};
 
 use super::Unevaluated;
-use super::exact_json::{self, Entries};
 use super::values::Attributes;
+use crate::exact_json::{self, Entries};
 
 /// Characters of a URI that ToolHive writes as `_` in the id of the resource.
 const REPLACED: [char; 9] = [':', '/', '\\', '?', '&', '=', '#', ' ', '.'];

@@ -10,11 +10,11 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use vmcp_config::Authz;
 
-use super::exact_json::Json;
 use super::question::{Kind, Question};
 use super::reads::{CLAIM, Reads};
 use super::values::{self, Attributes};
 use super::{FailureKind, PreparedPolicy, Unevaluated, Verdict, groups};
+use crate::exact_json::Json;
 use crate::identity::Identity;
 
 /// Key of a client's rights.
@@ -90,13 +90,20 @@ impl Subject {
         }
         let uid =
             EntityUid::from_type_name_and_id(authz.client_type.clone(), EntityId::new(identity.subject()));
+        let names_groups = || {
+            let kind = format!("{}::", authz.group_type);
+            // Configured entities may put a group into any other entity.
+            has_entities(authz) || policies.iter().any(|policy| policy.exact.to_string().contains(&kind))
+        };
+        let unreadable = groups.unreadable.filter(|_| names_groups());
         let parents = groups
+            .names
             .into_iter()
             .map(|group| EntityUid::from_type_name_and_id(authz.group_type.clone(), EntityId::new(group)));
         let parents = parents.collect();
         let entity = merged(authz.entities.get(&uid), &uid, context.clone(), parents);
         let (entities, mut fault) = match authz.entities.clone().upsert_entities(entity, None) {
-            Ok(entities) => (entities, None),
+            Ok(entities) => (entities, unreadable.map(|text| (FailureKind::Groups, text))),
             Err(error) => {
                 let text = format!("the client's groups and `entitiesJson` do not fit together: {error}");
                 (Entities::empty(), Some((FailureKind::Entities, text)))
@@ -158,7 +165,7 @@ impl Subject {
         authz: &'a Authz,
     ) -> impl Iterator<Item = &'a Reader> {
         let readers = self.of_kind(question.kind).map(|own| own.readers.as_slice()).unwrap_or_default();
-        let entities = authz.entities.iter().next().is_some();
+        let entities = has_entities(authz);
         readers.iter().filter(move |reader| question.may_be(&reader.resource, &authz.server_name, entities))
     }
 
@@ -195,6 +202,11 @@ impl Subject {
         let merged = merged(Some(&configured), &uid, attributes.into_iter().collect(), parents);
         Ok(entities.upsert_entities(merged, None)?)
     }
+}
+
+/// True if there are configured entities.
+fn has_entities(authz: &Authz) -> bool {
+    authz.entities.iter().next().is_some()
 }
 
 /// Merges the known entity with the configured one: parents of both; known attributes win.

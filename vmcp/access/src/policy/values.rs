@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use cedar_policy::RestrictedExpression;
 
 use super::bounds::{ARGUMENT, ARGUMENTS};
-use super::exact_json::{Entries, Json, entry};
 use super::reads::Reads;
+use crate::exact_json::{Entries, Json, entry};
 
 /// Attributes of an entity, or entries of the context.
 pub(super) type Attributes = BTreeMap<String, RestrictedExpression>;

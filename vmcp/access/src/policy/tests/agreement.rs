@@ -3,8 +3,9 @@
 
 use cedar_policy::{Context, EvalResult};
 
-use super::super::{evaluation, exact_json, values};
+use super::super::{evaluation, values};
 use super::*;
+use crate::exact_json;
 
 const RUNS: u64 = 3_000;
 

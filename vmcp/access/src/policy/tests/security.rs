@@ -244,3 +244,55 @@ fn a_path_in_the_arguments_is_judged_in_its_normal_form() {
     }
     allowed(&etc, &who, &tool("fs_read", Some(r#"{"path":"/srv/etc/x","text":"a/../b%2f"}"#)));
 }
+
+#[test]
+fn groups_are_read_in_every_shape_or_the_client_is_denied() {
+    let policy = |claim: Option<&str>| {
+        CedarPolicy::new(&authz(&json!({
+            "policies": [
+                "permit(principal, action, resource);",
+                r#"forbid(principal in THVGroup::"blocked", action, resource);"#,
+            ],
+            "groupClaimName": claim,
+            "roleClaimName": "duty",
+        })))
+    };
+    let (usual, nested) = (policy(None), policy(Some("/resource_access/my.app/roles")));
+    for claims in [
+        json!({"groups": "blocked"}),
+        json!({"groups": "blocked", "roles": ["admin"]}),
+        json!({"groups": ["a", "blocked"]}),
+        json!({"groups": [{"name": "blocked"}]}),
+        json!({"groups": [{"value": "blocked", "display": "Blocked people"}]}),
+        json!({"groups": [{"display": "blocked"}]}),
+        json!({"groups": {"name": "blocked"}}),
+        json!({"groups": null, "roles": "blocked"}),
+        json!({"cognito:groups": "blocked"}),
+        json!({"groups": [], "duty": "blocked"}),
+    ] {
+        check(&usual, &identity("a", claims), &tool("one_read", None), Err("policy1"));
+    }
+    let of_app = json!({"resource_access": {"my.app": {"roles": ["blocked"]}}});
+    check(&nested, &identity("a", of_app), &tool("one_read", None), Err("policy1"));
+    for claims in [
+        json!({"groups": [["blocked"]]}),
+        json!({"groups": ["a", null]}),
+        json!({"groups": {"blocked": true}}),
+        json!({"groups": true}),
+        json!({"groups": [{"id": "blocked"}]}),
+        json!({"duty": [{}]}),
+        json!({"_claim_names": {"groups": "src1"}}),
+        json!({"hasgroups": true}),
+    ] {
+        let who = identity("a", claims);
+        let verdict = usual.decide(&usual.subject(&who), &tool("one_read", None));
+        assert_eq!(
+            verdict.failures.first().map(|it| it.kind),
+            Some(FailureKind::Groups),
+            "{who:?} {verdict:?}"
+        );
+        assert!(!usual.could_allow(&usual.subject(&who), &tool("one_read", None)));
+    }
+    let indifferent = super::policy(&["permit(principal, action, resource);"]);
+    allowed(&indifferent, &identity("a", json!({"groups": true})), &tool("one_read", None));
+}

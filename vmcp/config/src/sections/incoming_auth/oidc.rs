@@ -32,6 +32,8 @@ pub struct OidcIssuer {
     pub scopes: Vec<String>,
     /// Scopes that a token must have; one that lacks any is answered with 403.
     pub required_scopes: Vec<String>,
+    /// Accepted types of tokens (header `typ`); empty: `at+jwt`, `JWT`, or none.
+    pub token_types: Vec<String>,
     /// Tolerance of `exp` and `nbf`.
     pub clock_skew: Duration,
     /// True if metadata and keys may be fetched without TLS.
@@ -61,6 +63,9 @@ pub struct RawOidc {
     pub scopes: Vec<String>,
     /// Scopes that a token must have (claims `scope`, `scp`); one that lacks any is answered with 403.
     pub required_scopes: Vec<String>,
+    /// Accepted types of tokens (header `typ`). Default: `at+jwt`, `JWT`, or no type. ID tokens, logout tokens,
+    /// DPoP proofs and the like are refused, whatever is listed.
+    pub token_types: Vec<String>,
     /// Tolerance of the claims `exp` and `nbf`, for clocks that differ.
     #[schemars(extend("x-range" = duration::words(&CLOCK_SKEW)))]
     pub clock_skew: RawDuration,
@@ -81,6 +86,7 @@ impl Default for RawOidc {
             jwks_url: None,
             scopes: Vec::new(),
             required_scopes: Vec::new(),
+            token_types: Vec::new(),
             clock_skew: "1m".into(),
             insecure_allow_http: false,
             jwks_allow_private_ip: false,
@@ -138,6 +144,7 @@ impl RawOidc {
             jwks_url: jwks_url.flatten(),
             scopes: scopes.clone(),
             required_scopes: self.required_scopes.clone(),
+            token_types: self.token_types.clone(),
             clock_skew,
             insecure_allow_http: self.insecure_allow_http,
             allow_private_addresses: self.jwks_allow_private_ip,

@@ -201,6 +201,7 @@ fn oidc(
         jwks_url: None,
         scopes: Vec::new(),
         required_scopes: Vec::new(),
+        token_types: Vec::new(),
         clock_skew: CLOCK_SKEW,
         insecure_allow_http: raw.insecure_allow_http,
         allow_private_addresses: raw.allow_private_ips,

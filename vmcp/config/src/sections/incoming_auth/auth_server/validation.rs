@@ -140,6 +140,7 @@ fn issuer_block(issuer: &str, issuer_url: &Url, incoming: &mut IncomingAuth) -> 
         jwks_url: None,
         scopes: Vec::new(),
         required_scopes: Vec::new(),
+        token_types: Vec::new(),
         clock_skew: CLOCK_SKEW,
         insecure_allow_http: issuer_url.scheme() == "http",
         allow_private_addresses: false,

@@ -1,19 +1,19 @@
-//! [`Json`]: JSON as it was written, for policies. A policy must not judge another value than the backend
-//! reads: numbers keep their digits, because a float rounds them, and a repeated key is refused, because
-//! parsers differ in which of two equal keys they take.
+//! [`Json`]: JSON as it was written, for policies and tokens. A policy must not judge another value than the
+//! backend reads: numbers keep their digits, because a float rounds them, and a repeated key is refused,
+//! because parsers differ in which of two equal keys they take.
 
 mod number;
 
 use serde_json::value::RawValue;
 
-pub(super) use number::Number;
+pub(crate) use number::Number;
 
 /// Deepest nesting that is read; deeper arguments are denied.
 const MAX_DEPTH: usize = 127;
 
 /// A JSON value whose numbers keep their digits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Json {
+pub(crate) enum Json {
     Null,
     Flag(bool),
     Number(Number),
@@ -23,15 +23,15 @@ pub(super) enum Json {
 }
 
 /// Entries of an object, in their order; each key is there once.
-pub(super) type Entries = Vec<(String, Json)>;
+pub(crate) type Entries = Vec<(String, Json)>;
 
 /// Returns the entry of a key.
-pub(super) fn entry<'a>(object: &'a Entries, key: &str) -> Option<&'a Json> {
+pub(crate) fn entry<'a>(object: &'a Entries, key: &str) -> Option<&'a Json> {
     object.iter().find(|(name, _)| name == key).map(|(_, value)| value)
 }
 
 /// Parses an object; `None` unless the text is an object in which no key repeats, at any depth.
-pub(super) fn object(text: &str) -> Option<Entries> {
+pub(crate) fn object(text: &str) -> Option<Entries> {
     match value(text)? {
         Json::Object(entries) => Some(entries),
         _ => None,
@@ -39,7 +39,7 @@ pub(super) fn object(text: &str) -> Option<Entries> {
 }
 
 /// Parses a value.
-pub(super) fn value(text: &str) -> Option<Json> {
+pub(crate) fn value(text: &str) -> Option<Json> {
     // Checks the grammar, so that the parser below only has to find its way.
     let raw: &RawValue = serde_json::from_str(text).ok()?;
     Parser { rest: raw.get() }.value(0)
@@ -137,6 +137,23 @@ impl Parser<'_> {
 
     fn skip_space(&mut self) {
         self.rest = self.rest.trim_start_matches([' ', '\t', '\n', '\r']);
+    }
+}
+
+impl Json {
+    /// Converts to a value of the JSON library. A number that its types would round becomes null, which
+    /// policies cannot read.
+    pub(crate) fn into_value(self) -> serde_json::Value {
+        match self {
+            Json::Null => serde_json::Value::Null,
+            Json::Flag(flag) => flag.into(),
+            Json::Number(number) => number.into_value(),
+            Json::Text(text) => text.into(),
+            Json::List(items) => items.into_iter().map(Json::into_value).collect(),
+            Json::Object(entries) => {
+                entries.into_iter().map(|(name, entry)| (name, entry.into_value())).collect()
+            }
+        }
     }
 }
 

@@ -69,6 +69,13 @@ impl Number {
         format!("{sign}{whole}.{fraction}")
     }
 
+    /// Converts to a number of the JSON library; null if it would be rounded.
+    pub(crate) fn into_value(self) -> serde_json::Value {
+        let parsed: Option<serde_json::Number> = serde_json::from_str(&self.canonical()).ok();
+        let exact = parsed.filter(|parsed| Number::new(&parsed.to_string()) == self);
+        exact.map_or(serde_json::Value::Null, serde_json::Value::Number)
+    }
+
     /// Returns the number in units of ten to the power of `-scale`; `None` if that is not whole, or too large.
     fn units_of(&self, scale: i64) -> Option<i64> {
         let power = u32::try_from(scale.checked_sub(self.scale)?).ok()?;
@@ -116,6 +123,9 @@ mod tests {
             assert_eq!(number.long(), long, "{text}");
             assert_eq!(number.canonical(), canonical, "{text}");
         }
+        assert_eq!(Number::new("1.50").into_value(), serde_json::json!(1.5));
+        assert_eq!(Number::new("18446744073709551615").into_value(), serde_json::json!(u64::MAX));
+        assert_eq!(Number::new("1000.00000000000000001").into_value(), serde_json::Value::Null);
         assert_eq!(Number::new("1.50e1"), Number::new("15"));
     }
 }
