@@ -8,6 +8,7 @@ use vmcp_config::{IncomingAuth, OidcIssuer};
 
 use crate::api_keys::ApiKeys;
 use crate::auth_server::AuthServer;
+use crate::claim_path;
 use crate::client_certificate::ClientCertificate;
 use crate::identity::Identity;
 use crate::identity::upstream_tokens::{LatestTokens, UpstreamTokens};
@@ -148,6 +149,7 @@ impl Authentication {
                         server.take_upstream(&claims.subject, &mut claims.all)
                     });
                     self.latest.note(&upstream, until);
+                    claim_path::map(&mut claims.all, issuer.config().claim_mapping.iter());
                     let (all, token) = (claims.all, Some(token.into()));
                     let identity = Identity::signed_in(&claimed, &claims.subject, all, token, upstream);
                     let verified = Verified { identity: identity.clone(), until, keys, issuer: position };

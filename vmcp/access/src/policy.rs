@@ -4,7 +4,7 @@
 //! entity too:
 //!
 //! ```text
-//! principal  Client::"<subject>" in THVGroup::"<group>"; claim_<name>
+//! principal  Client::"<subject>" in THVGroup::"<group>", Issuer::"<issuer>"; claim_<name>
 //! action     Action::"call_tool" | "get_prompt" | "read_resource" | "use_backend"
 //! resource   Tool::"<listed name>" in MCP::"<server>", Backend::"<backend>"; name, hints, arg_<name>
 //! context    claim_<name>, arg_<name>, arguments; numbers also with _long and _text
@@ -21,6 +21,7 @@
 mod bounds;
 mod evaluation;
 mod groups;
+mod principal;
 mod question;
 mod reads;
 mod spellings;
@@ -206,8 +207,20 @@ impl CedarPolicy {
         subject.reads(question, &self.authz).reads_arguments()
     }
 
-    /// Decides about one call.
+    /// Decides about one call. A `forbid` also applies to a client by the bare names that its own source gives
+    /// it, while a `permit` needs the names that tell it from clients of other sources.
     pub fn decide(&self, subject: &Subject, question: &Question<'_>) -> Verdict {
+        let verdict = self.decide_as(subject, question, Wanted::Decision);
+        match subject.bare.as_deref().filter(|_| verdict.allowed) {
+            None => verdict,
+            Some(bare) => {
+                let objection = self.decide_as(bare, question, Wanted::Objection);
+                if objection.allowed { verdict } else { objection }
+            }
+        }
+    }
+
+    fn decide_as(&self, subject: &Subject, question: &Question<'_>, wanted: Wanted) -> Verdict {
         let Some(arguments) = question.parsed_arguments() else {
             return Verdict::failed(
                 FailureKind::Arguments,
@@ -223,10 +236,10 @@ impl CedarPolicy {
             let nothing = values::Attributes::new();
             let facts = Facts { context: &subject.list_context, arguments: &nothing };
             let policies = subject.exact(question.kind);
-            let ask = || self.ask(subject, policies, question, facts, Wanted::Decision);
+            let ask = || self.ask(subject, policies, question, facts, wanted);
             return subject.own_verdict(question.name, ask);
         }
-        self.decide_spellings(subject, question, arguments, &reads)
+        self.decide_spellings(subject, question, arguments, (&reads, wanted))
     }
 
     /// Decides about the normal spelling of item and arguments; further spellings may be forbidden.
@@ -235,7 +248,7 @@ impl CedarPolicy {
         subject: &Subject,
         question: &Question<'_>,
         arguments: exact_json::Entries,
-        reads: &Reads,
+        (reads, first): (&Reads, Wanted),
     ) -> Verdict {
         let Ok(names) = evaluation::names(question) else {
             return Verdict::failed(FailureKind::Uri, "the URI has no normal form, or leaves its root");
@@ -257,7 +270,7 @@ impl CedarPolicy {
             };
             let facts = Facts { context: &context, arguments: &arguments.flat };
             for name in &names {
-                let wanted = if decided.is_none() { Wanted::Decision } else { Wanted::Objection };
+                let wanted = if decided.is_none() { first } else { Wanted::Objection };
                 let verdict = self.ask(subject, policies, &question.spelled(name), facts, wanted);
                 if !verdict.allowed {
                     return verdict;
@@ -270,9 +283,15 @@ impl CedarPolicy {
 
     /// True if some call of this item could be allowed: lists show it.
     pub fn could_allow(&self, subject: &Subject, question: &Question<'_>) -> bool {
+        let bare = || subject.bare.as_deref();
+        self.could_allow_as(subject, question, Wanted::Decision)
+            && bare().is_none_or(|bare| self.could_allow_as(bare, question, Wanted::Objection))
+    }
+
+    fn could_allow_as(&self, subject: &Subject, question: &Question<'_>, first: Wanted) -> bool {
         let policies = subject.for_lists(question.kind);
-        if policies.is_empty() && !question.is_own_tool() {
-            return false;
+        if policies.is_empty() {
+            return question.is_own_tool() || first == Wanted::Objection;
         }
         if subject.fault(question, &self.authz).is_some() {
             return false;
@@ -281,7 +300,7 @@ impl CedarPolicy {
         let facts = Facts { context: &subject.list_context, arguments: &arguments };
         let Ok(names) = evaluation::names(question) else { return false };
         names.iter().enumerate().all(|(number, name)| {
-            let wanted = if number == 0 { Wanted::Decision } else { Wanted::Objection };
+            let wanted = if number == 0 { first } else { Wanted::Objection };
             self.ask(subject, policies, &question.spelled(name), facts, wanted).allowed
         })
     }

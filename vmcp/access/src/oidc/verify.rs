@@ -60,6 +60,9 @@ pub enum TokenError {
     /// The token is no access token by its `typ` or its claims: an ID token, a logout token or another.
     #[error("the token is no access token")]
     Type,
+    /// A claim of `requiredClaims` is absent, or has no accepted value.
+    #[error("the token lacks a claim, or a value of one, that is required here")]
+    Condition,
 }
 
 /// The claims of a verified token.

@@ -3,6 +3,8 @@
 use serde_json::{Map, Value};
 use vmcp_config::Authz;
 
+use crate::claim_path::lookup;
+
 /// Names of members that name a group which is an object, in the order of preference (SCIM has the last two).
 const NAMES: [&str; 3] = ["name", "value", "display"];
 
@@ -63,25 +65,4 @@ fn name(value: &Value) -> Option<String> {
 fn is_left_out(claims: &Map<String, Value>) -> bool {
     let distributed = claims.get("_claim_names").and_then(|names| names.get("groups")).is_some();
     distributed || claims.get("hasgroups").is_some_and(|has| has == true || has == "true")
-}
-
-/// Returns the claim with this name, which may contain dots; else the claim at this path, or at this JSON
-/// Pointer (RFC 6901). Null counts as absent.
-fn lookup<'a>(claims: &'a Map<String, Value>, path: &str) -> Option<&'a Value> {
-    if let Some(claim) = claims.get(path) {
-        return Some(claim).filter(|claim| !claim.is_null());
-    }
-    let found = match path.strip_prefix('/') {
-        Some(pointer) => {
-            let mut steps = pointer.split('/').map(|step| step.replace("~1", "/").replace("~0", "~"));
-            let first = claims.get(&steps.next()?)?;
-            steps.try_fold(first, |value, step| value.as_object()?.get(&step))
-        }
-        None => {
-            let mut steps = path.split('.');
-            let first = claims.get(steps.next()?)?;
-            steps.try_fold(first, |value, step| value.as_object()?.get(step))
-        }
-    };
-    found.filter(|claim| !claim.is_null())
 }

@@ -7,10 +7,12 @@ use cedar_policy::{
     ResourceConstraint, RestrictedExpression,
 };
 use parking_lot::Mutex;
+use serde_json::Map;
 use sha2::{Digest as _, Sha256};
 use vmcp_config::Authz;
 
-use super::question::{Kind, Question};
+use super::principal::{self, PolicyNames};
+use super::question::{self, Kind, Question};
 use super::reads::{CLAIM, Reads};
 use super::values::{self, Attributes};
 use super::{FailureKind, PreparedPolicy, Unevaluated, Verdict, groups};
@@ -39,6 +41,8 @@ pub struct Subject {
     pub(super) list_context: Context,
     /// Reason why no policy can judge this client: everything is denied.
     fault: Option<Fault>,
+    /// The client by the names that its source gives it, where policies know it by others.
+    pub(super) bare: Option<Box<Subject>>,
     /// The configured entities, and the client.
     entities: Entities,
     /// Policies that may concern this client, by action.
@@ -77,9 +81,31 @@ impl Subject {
         reads: &Reads,
         identity: &Identity,
     ) -> Subject {
-        let no_claims = serde_json::Map::new();
+        let no_claims = Map::new();
         let claims = identity.as_known().map_or(&no_claims, |known| known.claims());
         let groups = groups::groups(authz, claims);
+        let bare = PolicyNames { subject: identity.subject().to_owned(), groups: groups.names.clone() };
+        let names = principal::names(&authz.sources, identity, &groups.names);
+        let prepare =
+            |names| Subject::named(authz, policies, reads, identity, names, groups.unreadable.clone());
+        let is_bare = names == bare;
+        let mut subject = prepare(names);
+        subject.bare = (!is_bare).then(|| Box::new(prepare(bare)));
+        subject
+    }
+
+    /// Prepares a client under these names.
+    fn named(
+        authz: &Authz,
+        policies: &[PreparedPolicy],
+        reads: &Reads,
+        identity: &Identity,
+        names: PolicyNames,
+        unreadable: Option<String>,
+    ) -> Subject {
+        let no_claims = Map::new();
+        let known = identity.as_known();
+        let claims = known.map_or(&no_claims, |known| known.claims());
         let claims: Vec<_> = claims.iter().map(|(name, claim)| (name.clone(), Json::from(claim))).collect();
         let claims_of = |reads: &Reads| values::attributes(&claims, CLAIM, reads);
         // Each policy's claims by itself: a claim that Cedar cannot hold matters to its readers only.
@@ -88,19 +114,19 @@ impl Subject {
         if let Ok(all) = claims_of(reads) {
             context = all;
         }
-        let uid =
-            EntityUid::from_type_name_and_id(authz.client_type.clone(), EntityId::new(identity.subject()));
+        let uid = EntityUid::from_type_name_and_id(authz.client_type.clone(), EntityId::new(names.subject));
         let names_groups = || {
             let kind = format!("{}::", authz.group_type);
             // Configured entities may put a group into any other entity.
             has_entities(authz) || policies.iter().any(|policy| policy.exact.to_string().contains(&kind))
         };
-        let unreadable = groups.unreadable.filter(|_| names_groups());
-        let parents = groups
-            .names
+        let unreadable = unreadable.filter(|_| names_groups());
+        let issuer = known.and_then(|known| question::uid("Issuer", known.issuer()).ok());
+        let parents = names
+            .groups
             .into_iter()
             .map(|group| EntityUid::from_type_name_and_id(authz.group_type.clone(), EntityId::new(group)));
-        let parents = parents.collect();
+        let parents = parents.chain(issuer).collect();
         let entity = merged(authz.entities.get(&uid), &uid, context.clone(), parents);
         let (entities, mut fault) = match authz.entities.clone().upsert_entities(entity, None) {
             Ok(entities) => (entities, unreadable.map(|text| (FailureKind::Groups, text))),
@@ -142,7 +168,7 @@ impl Subject {
         };
         let policies = Kind::ALL.into_iter().map(of_kind).collect();
         let (none, own_verdicts) = (PolicySet::new(), Mutex::default());
-        Subject { uid, context, list_context, fault, entities, policies, none, own_verdicts }
+        Subject { uid, context, list_context, fault, bare: None, entities, policies, none, own_verdicts }
     }
 
     /// Returns the arguments that policies read which may decide about an item.

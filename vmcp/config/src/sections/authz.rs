@@ -8,6 +8,8 @@ use cedar_policy::{Entities, EntityTypeName, PolicySet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::incoming_auth::IncomingAuth;
+use super::incoming_auth::source_naming::{self, IdentitySources};
 use crate::problems::Report;
 
 /// Path of the section.
@@ -16,6 +18,9 @@ const PATH: &str = "incomingAuth.authz";
 const GROUP_CLAIMS: [&str; 3] = ["groups", "roles", "cognito:groups"];
 /// Entity type of clients.
 const CLIENT_TYPE: &str = "Client";
+/// Entity types that no group may have: a group of a token must not be a server, an issuer or a client.
+const TAKEN_TYPES: [&str; 8] =
+    [CLIENT_TYPE, "Issuer", "MCP", "Backend", "Tool", "Prompt", "Resource", "Action"];
 /// Most bytes of all policies together, and of the entities: each call evaluates them.
 const MAX_TEXT_BYTES: usize = 1024 * 1024;
 
@@ -38,12 +43,14 @@ pub struct Authz {
     pub server_name: String,
     /// Effect of a `forbid` whose evaluation fails.
     pub on_error: OnPolicyError,
+    /// Names of clients and groups, by the source of their identity.
+    pub sources: IdentitySources,
     raw: RawAuthz,
 }
 
 impl PartialEq for Authz {
     fn eq(&self, other: &Self) -> bool {
-        self.raw == other.raw
+        self.raw == other.raw && self.sources == other.sources
     }
 }
 
@@ -124,7 +131,8 @@ pub enum RawAuthzType {
 }
 
 impl RawAuthz {
-    pub(crate) fn validate(&self, report: &mut Report) -> Option<Authz> {
+    /// `incoming`: the sources of identities that policies are about.
+    pub(crate) fn validate(&self, incoming: &IncomingAuth, report: &mut Report) -> Option<Authz> {
         let none = self.policies.is_empty();
         match self.kind {
             Some(RawAuthzType::None) if !none => {
@@ -163,6 +171,12 @@ impl RawAuthz {
             let message = format!("{} is no Cedar entity type", report.shown(&path, &self.group_entity_type));
             report.problem(&path, message, "write a word such as `THVGroup`");
         });
+        if TAKEN_TYPES.contains(&self.group_entity_type.as_str()) {
+            let message = format!("`{}` is the type of other entities", self.group_entity_type);
+            report.problem(&format!("{PATH}.groupEntityType"), message, "write a word such as `THVGroup`");
+        }
+        let sources = source_naming::sources(incoming);
+        source_naming::check(&sources, &self.policies, &self.group_entity_type, incoming, report);
         let group_claims = self.group_claim_name.iter().map(String::as_str).chain(GROUP_CLAIMS);
         Some(Authz {
             policies: policies?,
@@ -173,6 +187,7 @@ impl RawAuthz {
             group_type: group_type.ok()?,
             server_name: self.server_name.clone(),
             on_error: self.on_policy_error,
+            sources,
             raw: self.clone(),
         })
     }

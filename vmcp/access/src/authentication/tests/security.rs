@@ -111,3 +111,25 @@ async fn a_claim_that_no_number_type_holds_is_kept_as_unreadable() {
     let known = identity.as_known().unwrap().claims();
     assert_eq!((&known["risk"], &known["level"]), (&Value::Null, &json!(2)));
 }
+
+#[tokio::test]
+async fn claims_are_mapped_and_conditions_hold() {
+    let provider = Provider::start().await;
+    let settings = "claimMapping: { department: ext.dept, admin: ext.admin }\n    \
+                    requiredClaims: { hd: [example.com], email_verified: ['true'] }";
+    let authentication = start(&provider.config(settings));
+    let good = json!({"hd": "example.com", "email_verified": true, "department": "mine", "admin": true, "ext": {"dept": "sales"}});
+    let good = with(provider.claims(), good);
+    let identity = authentication.identify(Some(&provider.token(&good))).await.unwrap();
+    let known = identity.as_known().unwrap().claims();
+    assert_eq!((&known["department"], known.get("admin")), (&json!("sales"), None));
+    for more in [
+        json!({"hd": "evil.example"}),
+        json!({"hd": null}),
+        json!({"email_verified": false}),
+        json!({"hd": {"example.com": 1}}),
+    ] {
+        let refused = refusal(&authentication, &provider.token(&with(good.clone(), more.clone()))).await;
+        assert_eq!(refused, TokenError::Condition.into(), "{more}");
+    }
+}

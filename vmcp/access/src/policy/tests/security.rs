@@ -296,3 +296,98 @@ fn groups_are_read_in_every_shape_or_the_client_is_denied() {
     let indifferent = super::policy(&["permit(principal, action, resource);"]);
     allowed(&indifferent, &identity("a", json!({"groups": true})), &tool("one_read", None));
 }
+
+/// Policies of a server with a company's issuer, a partner's and keys.
+fn federated(policies: &[&str], partner: &str) -> CedarPolicy {
+    let config = json!({
+        "incomingAuth": {
+            "type": "oidc",
+            "oidc": {"issuer": "https://company", "audience": "a"},
+            "additionalIssuers": [serde_json::from_str::<Value>(partner).unwrap()],
+            "apiKeys": [{"subject": "ci", "key": "0123456789abcdef", "groups": ["finance"]}],
+            "authz": {"policies": policies},
+        }
+    });
+    let loaded = load(&config.to_string(), "vmcp.yaml", &|_| None).unwrap();
+    CedarPolicy::new(&loaded.config.authz.unwrap())
+}
+
+fn of(issuer: &str, subject: &str) -> Identity {
+    let Value::Object(claims) = json!({"groups": ["finance"]}) else { unreachable!() };
+    Identity::known(issuer, subject, claims, None)
+}
+
+#[test]
+fn identities_of_different_sources_share_no_principal() {
+    let partner = r#"{"issuer": "https://partner", "audience": "a"}"#;
+    let named = federated(
+        &[
+            r#"permit(principal == Client::"cfo", action, resource);"#,
+            r#"permit(principal == Client::"ci", action, resource);"#,
+            r#"permit(principal == Client::"anonymous", action, resource);"#,
+        ],
+        partner,
+    );
+    let question = tool("one_pay", None);
+    for (issuer, subject, may) in [
+        ("https://company", "cfo", true),
+        ("https://partner", "cfo", false),
+        ("apiKeys", "cfo", true),
+        ("apiKeys", "ci", true),
+        ("https://company", "ci", false),
+        ("https://partner", "ci", false),
+        ("https://company", "anonymous", false),
+        ("https://partner", "anonymous", false),
+    ] {
+        let who = of(issuer, subject);
+        assert_eq!(named.decide(&named.subject(&who), &question).allowed, may, "{issuer} {subject}");
+        assert_eq!(named.could_allow(&named.subject(&who), &question), may, "{issuer} {subject}");
+    }
+    allowed(&named, &Identity::Anonymous, &question);
+    let finance = federated(&[r#"permit(principal in THVGroup::"finance", action, resource);"#], partner);
+    allowed(&finance, &of("https://company", "x"), &question);
+    allowed(&finance, &of("apiKeys", "x"), &question);
+    denied(&finance, &of("https://partner", "x"), &question);
+    let explicit = federated(
+        &[
+            r#"permit(principal == Client::"https://partner#cfo", action, resource in Backend::"one");"#,
+            r#"permit(principal in THVGroup::"https://partner#finance", action, resource in Backend::"two");"#,
+            r#"permit(principal in Issuer::"https://partner", action, resource in Backend::"three");"#,
+        ],
+        partner,
+    );
+    for (name, subject) in [("one_pay", "cfo"), ("two_pay", "x"), ("three_pay", "x")] {
+        allowed(&explicit, &of("https://partner", subject), &tool(name, None));
+        denied(&explicit, &of("https://company", subject), &tool(name, None));
+        denied(&explicit, &of("https://company", &format!("https://partner#{subject}")), &tool(name, None));
+    }
+    let off = r#"{"issuer": "https://partner", "audience": "a", "subjectPrefix": "p:", "groups": "off"}"#;
+    let off = federated(
+        &[
+            r#"permit(principal == Client::"p:cfo", action, resource); permit(principal in THVGroup::"finance", action, resource);"#,
+        ],
+        off,
+    );
+    allowed(&off, &of("https://partner", "cfo"), &question);
+    denied(&off, &of("https://partner", "x"), &question);
+}
+
+#[test]
+fn a_forbid_by_a_bare_name_holds_for_every_source() {
+    let policies = [
+        "permit(principal, action, resource);",
+        r#"@id("person") forbid(principal == Client::"mallory", action, resource);"#,
+        r#"@id("group") forbid(principal in THVGroup::"finance", action, resource == Tool::"one_pay");"#,
+    ];
+    for partner in [
+        r#"{"issuer": "https://partner", "audience": "a"}"#,
+        r#"{"issuer": "https://partner", "audience": "a", "subjectPrefix": "p:", "groups": "off"}"#,
+    ] {
+        let policy = federated(&policies, partner);
+        for issuer in ["https://company", "https://partner", "apiKeys"] {
+            check(&policy, &of(issuer, "mallory"), &tool("one_read", None), Err("person"));
+            check(&policy, &of(issuer, "x"), &tool("one_pay", None), Err("group"));
+            check(&policy, &of(issuer, "x"), &tool("one_read", None), Ok("policy0"));
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! `incomingAuth.oidc`: an identity provider whose access tokens are accepted.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,12 +9,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use super::source_naming::{self, RawSourceGroups, SourceNaming};
 use crate::problems::{self, Report};
 use crate::values::duration::{self, RawDuration};
 use crate::values::http_url;
 
 /// Range of `clockSkew`, up to 10 min: beyond it, expiry would mean little.
 const CLOCK_SKEW: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_mins(10);
+
+/// Claims of RFC 7519, and of bound tokens, which no mapping replaces.
+const REGISTERED: [&str; 8] = ["iss", "sub", "aud", "exp", "nbf", "iat", "jti", "cnf"];
 
 /// An identity provider whose access tokens are accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +39,12 @@ pub struct OidcIssuer {
     pub required_scopes: Vec<String>,
     /// Accepted types of tokens (header `typ`); empty: `at+jwt`, `JWT`, or none.
     pub token_types: Vec<String>,
+    /// Names of the issuer's clients and groups in policies.
+    pub naming: SourceNaming,
+    /// Claims that policies read, and the paths in tokens that they are taken from.
+    pub claim_mapping: BTreeMap<String, String>,
+    /// Paths of claims, and the values of which a token must have one.
+    pub required_claims: BTreeMap<String, Vec<String>>,
     /// Tolerance of `exp` and `nbf`.
     pub clock_skew: Duration,
     /// True if metadata and keys may be fetched without TLS.
@@ -66,6 +77,21 @@ pub struct RawOidc {
     /// Accepted types of tokens (header `typ`). Default: `at+jwt`, `JWT`, or no type. ID tokens, logout tokens,
     /// DPoP proofs and the like are refused, whatever is listed.
     pub token_types: Vec<String>,
+    /// Prefix of the issuer's subjects in policies, `Client::"<prefix><sub>"`. Default: none for the first source
+    /// of identities, `<issuer>#` for others.
+    pub subject_prefix: Option<String>,
+    /// Groups of the issuer's tokens that policies see. Default: `all` for the first source of identities,
+    /// `prefix` for others.
+    pub groups: Option<RawSourceGroups>,
+    /// Prefix of groups, with `groups: prefix`. Default: `subjectPrefix`.
+    pub group_prefix: Option<String>,
+    /// Groups that count, with `groups: allowList`.
+    pub allowed_groups: Vec<String>,
+    /// Claims that policies read, by the path in the token that each is taken from (dots, or a JSON Pointer). A
+    /// claim of the token's own with that name does not count.
+    pub claim_mapping: BTreeMap<String, String>,
+    /// Claims that a token must have, by path, each with the accepted values; a list must have one of them.
+    pub required_claims: BTreeMap<String, Vec<String>>,
     /// Tolerance of the claims `exp` and `nbf`, for clocks that differ.
     #[schemars(extend("x-range" = duration::words(&CLOCK_SKEW)))]
     pub clock_skew: RawDuration,
@@ -87,6 +113,12 @@ impl Default for RawOidc {
             scopes: Vec::new(),
             required_scopes: Vec::new(),
             token_types: Vec::new(),
+            subject_prefix: None,
+            groups: None,
+            group_prefix: None,
+            allowed_groups: Vec::new(),
+            claim_mapping: BTreeMap::new(),
+            required_claims: BTreeMap::new(),
             clock_skew: "1m".into(),
             insecure_allow_http: false,
             jwks_allow_private_ip: false,
@@ -125,6 +157,22 @@ impl RawOidc {
                 }
             }
         }
+        let naming = source_naming::validate(
+            [self.subject_prefix.as_ref(), self.group_prefix.as_ref()],
+            self.groups,
+            &self.allowed_groups,
+            path,
+            report,
+        );
+        for claim in self.claim_mapping.keys().filter(|claim| REGISTERED.contains(&claim.as_str())) {
+            let path = problems::key(&at("claimMapping"), claim);
+            let message = "says who the client is, or how long the token is good: it is never mapped";
+            report.problem(&path, message, "map to another name, and read that in policies");
+        }
+        for (claim, _) in self.required_claims.iter().filter(|(_, values)| values.is_empty()) {
+            let path = problems::key(&at("requiredClaims"), claim);
+            report.problem(&path, "no value is accepted: no client could come in", "list accepted values");
+        }
         let clock_skew = self.clock_skew.validate(&at("clockSkew"), &CLOCK_SKEW, report);
         if self.insecure_allow_http {
             report.warn(
@@ -145,6 +193,9 @@ impl RawOidc {
             scopes: scopes.clone(),
             required_scopes: self.required_scopes.clone(),
             token_types: self.token_types.clone(),
+            naming,
+            claim_mapping: self.claim_mapping.clone(),
+            required_claims: self.required_claims.clone(),
             clock_skew,
             insecure_allow_http: self.insecure_allow_http,
             allow_private_addresses: self.jwks_allow_private_ip,

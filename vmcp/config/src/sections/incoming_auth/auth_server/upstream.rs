@@ -11,6 +11,7 @@ use super::raw::{
 };
 use crate::problems::{self, Report, required};
 use crate::sections::incoming_auth::oidc::OidcIssuer;
+use crate::sections::incoming_auth::source_naming::SourceNaming;
 use crate::values::headers::{self, Headers};
 use crate::values::http_url;
 use crate::values::secret::Secret;
@@ -202,6 +203,9 @@ fn oidc(
         scopes: Vec::new(),
         required_scopes: Vec::new(),
         token_types: Vec::new(),
+        naming: SourceNaming::default(),
+        claim_mapping: BTreeMap::new(),
+        required_claims: BTreeMap::new(),
         clock_skew: CLOCK_SKEW,
         insecure_allow_http: raw.insecure_allow_http,
         allow_private_addresses: raw.allow_private_ips,
