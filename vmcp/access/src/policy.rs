@@ -16,9 +16,11 @@
 //!
 //! `question` is the item, `subject` the client with the policies that may concern it, `evaluation` one
 //! decision, `bounds` the policies for lists. `values` converts arguments and claims, `reads`
-//! finds the ones that policies read, `spellings` the normal forms of URIs and paths.
+//! finds the ones that policies read, `spellings` the normal forms of URIs and paths. [`cases`] are tests of
+//! policies by their authors.
 
 mod bounds;
+pub mod cases;
 mod evaluation;
 mod groups;
 mod principal;
@@ -31,6 +33,7 @@ mod values;
 use std::error::Error;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use cedar_policy::{Authorizer, Policy};
 use lru::LruCache;
@@ -39,8 +42,8 @@ use sha2::{Digest as _, Sha256};
 use vmcp_config::Authz;
 
 use crate::exact_json;
-use crate::identity::Identity;
-use evaluation::{Facts, Wanted};
+use crate::identity::{Identity, KnownIdentity};
+use evaluation::{Facts, Wanted, Way};
 pub use question::{Attribute, Kind, Question};
 use reads::Reads;
 pub use subject::{ClaimsKey, Subject};
@@ -53,6 +56,10 @@ const VOLATILE_CLAIMS: [&str; 10] =
     ["exp", "iat", "nbf", "jti", "auth_time", "at_hash", "c_hash", "nonce", "sid", "session_state"];
 /// Id of the decision that denies since the client, the item or the arguments cannot be shown to policies.
 pub const UNREADABLE: &str = "unreadable";
+/// Id of the decision that allows since `enforce` is `false`.
+pub const NOT_ENFORCED: &str = "not-enforced";
+/// Policies that were made in this process.
+static POLICIES: AtomicU64 = AtomicU64::new(1);
 /// Id of the decision that denies since no policy permits.
 pub const DEFAULT_DENY: &str = "default-deny";
 /// Id of the decision that allows an own tool of this server: the rights of its targets are asked about.
@@ -71,6 +78,8 @@ pub struct CedarPolicy {
     reads: Reads,
     /// Volatile claims that no policy reads.
     ignored_claims: Vec<&'static str>,
+    /// Number of these policies within the process.
+    number: u64,
     authorizer: Authorizer,
     subjects: Mutex<LruCache<ClaimsKey, Arc<Subject>>>,
 }
@@ -81,6 +90,8 @@ struct PreparedPolicy {
     exact: Policy,
     for_lists: Policy,
     reads: Reads,
+    /// False for a policy that is only tried out: `@enforce("false")`, or `enforce: false` for all.
+    enforced: bool,
 }
 
 /// A decision, and the policy that decided.
@@ -91,6 +102,19 @@ pub struct Verdict {
     /// The policy: its `@id`, or `policy0` for the first; [`DEFAULT_DENY`] if no policy permits.
     pub policy: String,
     /// Policies whose evaluation failed, and values that policies could not read.
+    pub failures: Vec<Failure>,
+    /// The decision if all policies were enforced; `None` if all are.
+    pub shadow: Option<ShadowVerdict>,
+}
+
+/// A decision that has no effect, because a policy that took part is only tried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShadowVerdict {
+    /// True if the client could.
+    pub allowed: bool,
+    /// The policy that would decide.
+    pub policy: String,
+    /// Reasons of failures.
     pub failures: Vec<Failure>,
 }
 
@@ -141,7 +165,7 @@ impl Verdict {
     /// Denies for a failure.
     fn failed(kind: FailureKind, text: impl Into<String>) -> Verdict {
         let failures = vec![Failure { kind, text: text.into() }];
-        Verdict { allowed: false, policy: UNREADABLE.to_owned(), failures }
+        Verdict { allowed: false, policy: UNREADABLE.to_owned(), failures, shadow: None }
     }
 }
 
@@ -154,6 +178,7 @@ impl CedarPolicy {
                 exact: policy.clone(),
                 for_lists: bounds::for_lists(policy),
                 reads: Reads::of(policy),
+                enforced: authz.enforce && policy.annotation("enforce") != Some("false"),
             })
             .collect();
         let mut reads = Reads::default();
@@ -168,6 +193,7 @@ impl CedarPolicy {
             policies,
             reads,
             authz: Arc::clone(authz),
+            number: POLICIES.fetch_add(1, Ordering::Relaxed),
             authorizer: Authorizer::new(),
             subjects: Mutex::new(LruCache::new(NonZeroUsize::new(MAX_SUBJECTS).unwrap_or(NonZeroUsize::MIN))),
         }
@@ -176,6 +202,11 @@ impl CedarPolicy {
     /// Returns the key of a client's rights: two clients with the same key have the same.
     pub fn key(&self, identity: &Identity) -> ClaimsKey {
         let Some(known) = identity.as_known() else { return ClaimsKey::default() };
+        ClaimsKey(known.rights(self.number, || self.digest(identity, known)))
+    }
+
+    /// Digest of a client's identity and the claims that count.
+    fn digest(&self, identity: &Identity, known: &KnownIdentity) -> [u8; 32] {
         let mut hash = Sha256::new();
         hash.update(identity.digest());
         for (name, claim) in known.claims() {
@@ -187,7 +218,7 @@ impl CedarPolicy {
                 hash.update(claim);
             }
         }
-        ClaimsKey(hash.finalize().into())
+        hash.finalize().into()
     }
 
     /// Returns a client with the policies that may concern it.
@@ -204,42 +235,58 @@ impl CedarPolicy {
 
     /// True if a policy that may decide about the item reads arguments.
     pub fn reads_arguments(&self, subject: &Subject, question: &Question<'_>) -> bool {
-        subject.reads(question, &self.authz).reads_arguments()
+        subject.reads(question, &self.authz, false).reads_arguments()
     }
 
-    /// Decides about one call. A `forbid` also applies to a client by the bare names that its own source gives
-    /// it, while a `permit` needs the names that tell it from clients of other sources.
+    /// Decides about one call. Policies that are only tried out take part in the shadow decision alone.
     pub fn decide(&self, subject: &Subject, question: &Question<'_>) -> Verdict {
-        let verdict = self.decide_as(subject, question, Wanted::Decision);
+        let enforced = match self.authz.enforce {
+            true => self.decide_by(subject, question, false),
+            false => {
+                let policy = NOT_ENFORCED.to_owned();
+                Verdict { allowed: true, policy, failures: Vec::new(), shadow: None }
+            }
+        };
+        if !subject.has_shadow(question.kind) {
+            return enforced;
+        }
+        let Verdict { allowed, policy, failures, .. } = self.decide_by(subject, question, true);
+        Verdict { shadow: Some(ShadowVerdict { allowed, policy, failures }), ..enforced }
+    }
+
+    /// Decides by the enforced policies, or by all. A `forbid` also applies to a client by the bare names that
+    /// its own source gives it, while a `permit` needs the names that tell it from clients of other sources.
+    fn decide_by(&self, subject: &Subject, question: &Question<'_>, all: bool) -> Verdict {
+        let verdict = self.decide_as(subject, question, Way { all, wanted: Wanted::Decision });
         match subject.bare.as_deref().filter(|_| verdict.allowed) {
             None => verdict,
             Some(bare) => {
-                let objection = self.decide_as(bare, question, Wanted::Objection);
+                let objection = self.decide_as(bare, question, Way { all, wanted: Wanted::Objection });
                 if objection.allowed { verdict } else { objection }
             }
         }
     }
 
-    fn decide_as(&self, subject: &Subject, question: &Question<'_>, wanted: Wanted) -> Verdict {
+    fn decide_as(&self, subject: &Subject, question: &Question<'_>, way: Way) -> Verdict {
         let Some(arguments) = question.parsed_arguments() else {
             return Verdict::failed(
                 FailureKind::Arguments,
                 "the arguments are no object, or name a key twice",
             );
         };
-        if let Some((kind, text)) = subject.fault(question, &self.authz) {
+        if let Some((kind, text)) = subject.fault(question, &self.authz, way.all) {
             return Verdict::failed(kind, text);
         }
-        let reads = subject.reads(question, &self.authz);
+        let reads = subject.reads(question, &self.authz, way.all);
         // Asked with each search: where arguments cannot matter, the answer is that of the first time.
         if question.is_own_tool() && !reads.reads_arguments() {
             let nothing = values::Attributes::new();
             let facts = Facts { context: &subject.list_context, arguments: &nothing };
-            let policies = subject.exact(question.kind);
-            let ask = || self.ask(subject, policies, question, facts, wanted);
-            return subject.own_verdict(question.name, ask);
+            let policies = subject.exact(question.kind, way.all);
+            let ask = || self.ask(subject, policies, question, facts, way.wanted);
+            return subject.own_verdict(question.name, way.all, ask);
         }
-        self.decide_spellings(subject, question, arguments, (&reads, wanted))
+        self.decide_spellings(subject, question, arguments, (&reads, way))
     }
 
     /// Decides about the normal spelling of item and arguments; further spellings may be forbidden.
@@ -248,7 +295,7 @@ impl CedarPolicy {
         subject: &Subject,
         question: &Question<'_>,
         arguments: exact_json::Entries,
-        (reads, first): (&Reads, Wanted),
+        (reads, way): (&Reads, Way),
     ) -> Verdict {
         let Ok(names) = evaluation::names(question) else {
             return Verdict::failed(FailureKind::Uri, "the URI has no normal form, or leaves its root");
@@ -257,7 +304,7 @@ impl CedarPolicy {
             let text = "an argument is a path that servers may resolve in different ways";
             return Verdict::failed(FailureKind::Arguments, text);
         };
-        let policies = subject.exact(question.kind);
+        let policies = subject.exact(question.kind, way.all);
         let mut decided: Option<Verdict> = None;
         for arguments in &combinations {
             let arguments = match values::arguments(arguments, reads) {
@@ -270,7 +317,7 @@ impl CedarPolicy {
             };
             let facts = Facts { context: &context, arguments: &arguments.flat };
             for name in &names {
-                let wanted = if decided.is_none() { first } else { Wanted::Objection };
+                let wanted = if decided.is_none() { way.wanted } else { Wanted::Objection };
                 let verdict = self.ask(subject, policies, &question.spelled(name), facts, wanted);
                 if !verdict.allowed {
                     return verdict;
@@ -284,8 +331,9 @@ impl CedarPolicy {
     /// True if some call of this item could be allowed: lists show it.
     pub fn could_allow(&self, subject: &Subject, question: &Question<'_>) -> bool {
         let bare = || subject.bare.as_deref();
-        self.could_allow_as(subject, question, Wanted::Decision)
-            && bare().is_none_or(|bare| self.could_allow_as(bare, question, Wanted::Objection))
+        !self.authz.enforce
+            || (self.could_allow_as(subject, question, Wanted::Decision)
+                && bare().is_none_or(|bare| self.could_allow_as(bare, question, Wanted::Objection)))
     }
 
     fn could_allow_as(&self, subject: &Subject, question: &Question<'_>, first: Wanted) -> bool {
@@ -293,7 +341,7 @@ impl CedarPolicy {
         if policies.is_empty() {
             return question.is_own_tool() || first == Wanted::Objection;
         }
-        if subject.fault(question, &self.authz).is_some() {
+        if subject.fault(question, &self.authz, false).is_some() {
             return false;
         }
         let arguments = values::Attributes::new();

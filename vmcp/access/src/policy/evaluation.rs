@@ -25,6 +25,14 @@ pub(super) enum Wanted {
     Objection,
 }
 
+/// A way to decide.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Way {
+    /// True if policies take part that are only tried out.
+    pub(super) all: bool,
+    pub(super) wanted: Wanted,
+}
+
 /// The context of a question.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Facts<'a> {
@@ -45,7 +53,7 @@ impl CedarPolicy {
     ) -> Verdict {
         let allowed = question.is_own_tool() || wanted == Wanted::Objection;
         let policy = if question.is_own_tool() { OWN_TOOLS } else { DEFAULT_DENY };
-        let mut verdict = Verdict { allowed, policy: policy.to_owned(), failures: Vec::new() };
+        let mut verdict = Verdict { allowed, policy: policy.to_owned(), failures: Vec::new(), shadow: None };
         for id in question.ids() {
             let response = match self.respond(subject, policies, question, &id, facts) {
                 Ok(response) => response,

@@ -50,6 +50,7 @@ pub struct Subject {
     none: PolicySet,
     /// Verdicts about own tools, by name.
     own_verdicts: Mutex<HashMap<String, Verdict>>,
+    own_shadows: Mutex<HashMap<String, Verdict>>,
 }
 
 /// Reason why policies cannot judge.
@@ -60,6 +61,8 @@ pub(super) type Fault = (FailureKind, String);
 struct KindPolicies {
     kind: Kind,
     exact: PolicySet,
+    /// With policies that are only tried out; `None` if there are none.
+    shadow: Option<PolicySet>,
     for_lists: PolicySet,
     readers: Vec<Reader>,
 }
@@ -70,6 +73,7 @@ struct Reader {
     resource: ResourceConstraint,
     reads: Reads,
     unreadable: Option<Fault>,
+    enforced: bool,
 }
 
 impl Subject {
@@ -148,10 +152,10 @@ impl Subject {
                 has_principal(&policy.exact, &uid, &ancestors) && has_action(&policy.exact, kind)
             };
             let chosen: Vec<_> = policies.iter().filter(concerns).collect();
-            let set = |of: fn(&PreparedPolicy) -> &Policy| {
-                let set = PolicySet::from_policies(chosen.iter().map(|policy| of(policy).clone()));
+            let set = |of: fn(&PreparedPolicy) -> &Policy, all: bool| {
+                let chosen = chosen.iter().filter(|policy| all || policy.enforced);
                 // Ids are unique since the configuration was validated.
-                set.unwrap_or_default()
+                PolicySet::from_policies(chosen.map(|policy| of(policy).clone())).unwrap_or_default()
             };
             let reader = |policy: &&PreparedPolicy| {
                 let unreadable = claims_of(&policy.reads).err();
@@ -160,27 +164,43 @@ impl Subject {
                     resource: policy.exact.resource_constraint(),
                     reads: policy.reads.clone(),
                     unreadable,
+                    enforced: policy.enforced,
                 })
             };
             let readers = chosen.iter().filter_map(reader).collect();
-            let (exact, for_lists) = (set(|policy| &policy.exact), set(|policy| &policy.for_lists));
-            KindPolicies { kind, exact, for_lists, readers }
+            let (exact, for_lists) =
+                (set(|policy| &policy.exact, false), set(|policy| &policy.for_lists, false));
+            // A server whose policies are all tried out has a shadow decision about each call.
+            let is_tried = !authz.enforce || chosen.iter().any(|policy| !policy.enforced);
+            let shadow = is_tried.then(|| set(|policy| &policy.exact, true));
+            KindPolicies { kind, exact, shadow, for_lists, readers }
         };
         let policies = Kind::ALL.into_iter().map(of_kind).collect();
-        let (none, own_verdicts) = (PolicySet::new(), Mutex::default());
-        Subject { uid, context, list_context, fault, bare: None, entities, policies, none, own_verdicts }
+        let (none, own_verdicts, own_shadows) = (PolicySet::new(), Mutex::default(), Mutex::default());
+        Subject {
+            uid,
+            context,
+            list_context,
+            fault,
+            bare: None,
+            entities,
+            policies,
+            none,
+            own_verdicts,
+            own_shadows,
+        }
     }
 
     /// Returns the arguments that policies read which may decide about an item.
-    pub(super) fn reads(&self, question: &Question<'_>, authz: &Authz) -> Reads {
+    pub(super) fn reads(&self, question: &Question<'_>, authz: &Authz, all: bool) -> Reads {
         let mut reads = Reads::default();
-        self.readers(question, authz).for_each(|reader| reads.extend(&reader.reads));
+        self.readers(question, authz, all).for_each(|reader| reads.extend(&reader.reads));
         reads
     }
 
     /// Returns the reason why policies cannot judge this client's calls of an item.
-    pub(super) fn fault(&self, question: &Question<'_>, authz: &Authz) -> Option<Fault> {
-        let unreadable = || self.readers(question, authz).find_map(|reader| reader.unreadable.clone());
+    pub(super) fn fault(&self, question: &Question<'_>, authz: &Authz, all: bool) -> Option<Fault> {
+        let unreadable = || self.readers(question, authz, all).find_map(|reader| reader.unreadable.clone());
         self.fault.clone().or_else(unreadable)
     }
 
@@ -189,25 +209,36 @@ impl Subject {
         &'a self,
         question: &'a Question<'_>,
         authz: &'a Authz,
+        all: bool,
     ) -> impl Iterator<Item = &'a Reader> {
         let readers = self.of_kind(question.kind).map(|own| own.readers.as_slice()).unwrap_or_default();
         let entities = has_entities(authz);
-        readers.iter().filter(move |reader| question.may_be(&reader.resource, &authz.server_name, entities))
+        readers
+            .iter()
+            .filter(move |reader| all || reader.enforced)
+            .filter(move |reader| question.may_be(&reader.resource, &authz.server_name, entities))
     }
 
     /// Returns the verdict about an own tool; asks once. There are as many as vmcp has tools of its own.
-    pub(super) fn own_verdict(&self, name: &str, ask: impl FnOnce() -> Verdict) -> Verdict {
-        if let Some(known) = self.own_verdicts.lock().get(name) {
+    pub(super) fn own_verdict(&self, name: &str, all: bool, ask: impl FnOnce() -> Verdict) -> Verdict {
+        let verdicts = if all { &self.own_shadows } else { &self.own_verdicts };
+        if let Some(known) = verdicts.lock().get(name) {
             return known.clone();
         }
         let verdict = ask();
-        self.own_verdicts.lock().insert(name.to_owned(), verdict.clone());
+        verdicts.lock().insert(name.to_owned(), verdict.clone());
         verdict
     }
 
-    /// Returns the policies about calls of items of a kind.
-    pub(super) fn exact(&self, kind: Kind) -> &PolicySet {
-        self.of_kind(kind).map_or(&self.none, |own| &own.exact)
+    /// Returns the policies about calls of items of a kind: the enforced ones, or all.
+    pub(super) fn exact(&self, kind: Kind, all: bool) -> &PolicySet {
+        self.of_kind(kind).map_or(&self.none, |own| own.shadow.as_ref().filter(|_| all).unwrap_or(&own.exact))
+    }
+
+    /// True if policies about items of a kind are only tried out.
+    pub(super) fn has_shadow(&self, kind: Kind) -> bool {
+        let has = |subject: &Subject| subject.of_kind(kind).is_some_and(|own| own.shadow.is_some());
+        has(self) || self.bare.as_deref().is_some_and(has)
     }
 
     /// Returns the policies about lists of items of a kind.

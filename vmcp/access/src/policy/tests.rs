@@ -7,6 +7,7 @@ use super::*;
 
 mod agreement;
 mod security;
+mod shadow;
 
 fn authz(settings: &Value) -> Arc<Authz> {
     let config = json!({"incomingAuth": {"authz": settings}});

@@ -43,6 +43,8 @@ pub struct Authz {
     pub server_name: String,
     /// Effect of a `forbid` whose evaluation fails.
     pub on_error: OnPolicyError,
+    /// False: decisions are logged and counted, and nothing is denied.
+    pub enforce: bool,
     /// Names of clients and groups, by the source of their identity.
     pub sources: IdentitySources,
     raw: RawAuthz,
@@ -91,6 +93,9 @@ pub struct RawAuthz {
     /// another type. `deny`: the call is denied. `warn`: the policy has no effect. Both are logged and
     /// counted. A `permit` whose evaluation fails permits nothing.
     pub on_policy_error: OnPolicyError,
+    /// `false`: shadow mode, in which nothing is denied or hidden; denials are logged and counted. One policy
+    /// is tried out by its annotation `@enforce("false")`.
+    pub enforce: bool,
 }
 
 /// Effect of a `forbid` whose evaluation fails.
@@ -115,6 +120,7 @@ impl Default for RawAuthz {
             group_entity_type: "THVGroup".to_owned(),
             server_name: "vmcp".to_owned(),
             on_policy_error: OnPolicyError::Deny,
+            enforce: true,
         }
     }
 }
@@ -187,6 +193,7 @@ impl RawAuthz {
             group_type: group_type.ok()?,
             server_name: self.server_name.clone(),
             on_error: self.on_policy_error,
+            enforce: self.enforce,
             sources,
             raw: self.clone(),
         })

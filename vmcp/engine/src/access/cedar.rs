@@ -9,7 +9,7 @@ use vmcp_model::definition::Annotations;
 
 use super::identity::Principal;
 use super::policy::{AccessRequest, Decision, Explanation, Item, ListedRights, Policy, PolicyId};
-use crate::telemetry::metrics::{Metrics, PolicyFailureLabels};
+use crate::telemetry::metrics::{Metrics, PolicyFailureLabels, PolicyShadowLabels};
 
 /// Id of the decision about a task, or a list of tasks: whoever may use something of the backend may.
 const OF_BACKEND: &str = "of-backend";
@@ -19,11 +19,27 @@ const OF_BACKEND: &str = "of-backend";
 pub(crate) struct MeasuredPolicy {
     policy: CedarPolicy,
     failures: Family<PolicyFailureLabels, Counter>,
+    shadows: Family<PolicyShadowLabels, Counter>,
 }
 
 impl MeasuredPolicy {
     pub(crate) fn new(policy: CedarPolicy, metrics: &Metrics) -> MeasuredPolicy {
-        MeasuredPolicy { policy, failures: metrics.policy_failures.clone() }
+        let (failures, shadows) = (metrics.policy_failures.clone(), metrics.policy_shadow_decisions.clone());
+        MeasuredPolicy { policy, failures, shadows }
+    }
+
+    /// Counts a shadow decision, and logs one that differs from the decision in force.
+    fn note_shadow(&self, principal: &Principal, name: &str, verdict: &Verdict) {
+        let Some(shadow) = &verdict.shadow else { return };
+        let word = |allowed: bool| if allowed { "allow" } else { "deny" };
+        let labels = PolicyShadowLabels { enforced: word(verdict.allowed), shadow: word(shadow.allowed) };
+        self.shadows.get_or_create(&labels).inc();
+        if shadow.allowed != verdict.allowed {
+            let (subject, policy) = (principal.identity.subject(), shadow.policy.as_str());
+            let reason = shadow.failures.first().map(|failure| failure.text.as_str());
+            let (enforced, would) = (labels.enforced, labels.shadow);
+            tracing::info!(target: "vmcp::policy", subject, name, enforced, would, policy, reason, "a policy that is not enforced would decide otherwise");
+        }
     }
 
     /// Logs and counts the failures in a decision. The reason of a denial is a warning: the client reads that
@@ -54,6 +70,7 @@ impl Policy for MeasuredPolicy {
         let question = Question { arguments: request.arguments, ..question(request.item, request.backend) };
         let verdict = self.policy.decide(&subject, &question);
         self.note(request.principal, question.name, &verdict);
+        self.note_shadow(request.principal, question.name, &verdict);
         let policy = PolicyId::new(verdict.policy);
         if verdict.allowed { Decision::Allow { policy } } else { Decision::Deny { policy } }
     }
@@ -64,7 +81,9 @@ impl Policy for MeasuredPolicy {
         let could_allow = self.policy.could_allow(&subject, &listed);
         let verdict = self.policy.decide(&subject, &Question { arguments: request.arguments, ..listed });
         let errors = verdict.failures.into_iter().map(|failure| failure.text).collect();
-        Explanation { allowed: verdict.allowed, policy: verdict.policy, could_allow, errors }
+        let shadow = verdict.shadow.filter(|shadow| shadow.allowed != verdict.allowed);
+        let shadow = shadow.map(|shadow| shadow.policy);
+        Explanation { allowed: verdict.allowed, policy: verdict.policy, could_allow, errors, shadow }
     }
 
     fn reads_arguments(&self, request: &AccessRequest<'_>) -> bool {

@@ -109,6 +109,9 @@ pub struct Explanation {
     pub could_allow: bool,
     /// Policies that were not evaluated, with the reason.
     pub errors: Vec<String>,
+    /// A policy that is only tried out, and would decide otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<String>,
 }
 
 /// Decides about calls. Runs in the request path: must not block.
@@ -124,7 +127,13 @@ pub trait Policy: fmt::Debug + Send + Sync {
         };
         let rights = self.listed_rights(request.principal);
         let could_allow = rights.could_allow(request.item, request.backend);
-        Explanation { allowed, policy: policy.as_str().to_owned(), could_allow, errors: Vec::new() }
+        Explanation {
+            allowed,
+            policy: policy.as_str().to_owned(),
+            could_allow,
+            errors: Vec::new(),
+            shadow: None,
+        }
     }
 
     /// True if the arguments of a call may matter to the decision about it: they must fit the tool's schema,

@@ -1,6 +1,7 @@
 //! `vmcp authz`: asks the policies of the configuration file.
 
 mod explain;
+mod test;
 
 use clap::{Args, Subcommand};
 
@@ -17,11 +18,13 @@ pub(super) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum AuthzCommand {
     Explain(explain::Arguments),
+    Test(test::Arguments),
 }
 
 /// Runs the command.
 pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
     match arguments.command {
         AuthzCommand::Explain(arguments) => explain::run(arguments, global),
+        AuthzCommand::Test(arguments) => test::run(&arguments, global),
     }
 }

@@ -24,6 +24,10 @@ pub(super) fn parse(texts: &[String], path: &str, report: &mut Report) -> Option
             Vec::new()
         }) {
             warn_of_actions(&policy, &path, report);
+            if policy.annotation("enforce").is_some_and(|enforce| !["true", "false"].contains(&enforce)) {
+                report.problem(&path, "`@enforce` is neither \"true\" nor \"false\"", "write one of the two");
+                failed = true;
+            }
             let id = policy.id().to_string();
             if !ids.insert(id.clone()) || all.add(policy).is_err() {
                 report.problem(&path, format!("the id `{id}` is taken"), "give each policy its own `@id`");
