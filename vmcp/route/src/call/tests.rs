@@ -1,6 +1,7 @@
 //! Tests of the call seam: no way around the policy, and one record a call.
 
 mod policies;
+mod policy_cost;
 mod policy_security;
 mod profiles;
 mod rates;
