@@ -149,7 +149,7 @@ impl Authentication {
                         server.take_upstream(&claims.subject, &mut claims.all)
                     });
                     self.latest.note(&upstream, until);
-                    claim_path::map(&mut claims.all, issuer.config().claim_mapping.iter());
+                    claim_path::map(&mut claims.all, &issuer.config().claim_mapping);
                     let (all, token) = (claims.all, Some(token.into()));
                     let identity = Identity::signed_in(&claimed, &claims.subject, all, token, upstream);
                     let verified = Verified { identity: identity.clone(), until, keys, issuer: position };

@@ -1,5 +1,7 @@
 //! Paths of claims: where a token has a value that policies or conditions read.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 /// Returns the claim with this name, which may contain dots; else the claim at this path, or at this JSON
@@ -8,17 +10,14 @@ pub(crate) fn lookup<'a>(claims: &'a Map<String, Value>, path: &str) -> Option<&
     if let Some(claim) = claims.get(path) {
         return Some(claim).filter(|claim| !claim.is_null());
     }
-    let found = match path.strip_prefix('/') {
-        Some(pointer) => {
-            let mut steps = pointer.split('/').map(|step| step.replace("~1", "/").replace("~0", "~"));
-            let first = claims.get(&steps.next()?)?;
-            steps.try_fold(first, |value, step| value.as_object()?.get(&step))
-        }
-        None => {
-            let mut steps = path.split('.');
-            let first = claims.get(steps.next()?)?;
-            steps.try_fold(first, |value, step| value.as_object()?.get(step))
-        }
+    let found = if let Some(pointer) = path.strip_prefix('/') {
+        let mut steps = pointer.split('/').map(|step| step.replace("~1", "/").replace("~0", "~"));
+        let first = claims.get(&steps.next()?)?;
+        steps.try_fold(first, |value, step| value.as_object()?.get(&step))
+    } else {
+        let mut steps = path.split('.');
+        let first = claims.get(steps.next()?)?;
+        steps.try_fold(first, |value, step| value.as_object()?.get(step))
     };
     found.filter(|claim| !claim.is_null())
 }
@@ -40,11 +39,8 @@ pub(crate) fn has_one_of(claims: &Map<String, Value>, path: &str, accepted: &[St
 
 /// Replaces claims by the ones that they are mapped to. A claim of the token's own with a mapped name is
 /// removed, also where the path is absent: else a token could bring what only the mapping may give.
-pub(crate) fn map<'a>(
-    claims: &mut Map<String, Value>,
-    mapping: impl Iterator<Item = (&'a String, &'a String)> + Clone,
-) {
-    let found: Vec<_> = mapping.clone().map(|(name, path)| (name, lookup(claims, path).cloned())).collect();
+pub(crate) fn map(claims: &mut Map<String, Value>, mapping: &BTreeMap<String, String>) {
+    let found: Vec<_> = mapping.iter().map(|(name, path)| (name, lookup(claims, path).cloned())).collect();
     for (name, value) in found {
         claims.remove(name);
         claims.extend(value.map(|value| (name.clone(), value)));
@@ -66,7 +62,7 @@ mod tests {
         };
         let mapping = [("department", "ext.dept"), ("admin", "/ext/admin"), ("list", "/ext/a.b")];
         let mapping = mapping.map(|(name, path)| (name.to_owned(), path.to_owned()));
-        map(&mut claims, mapping.iter().map(|(name, path)| (name, path)));
+        map(&mut claims, &mapping.into());
         assert_eq!(claims["department"], json!("sales"));
         assert_eq!(claims.get("admin"), None);
         assert_eq!(claims["list"], json!(["x"]));

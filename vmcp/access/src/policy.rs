@@ -182,7 +182,9 @@ impl CedarPolicy {
             })
             .collect();
         let mut reads = Reads::default();
-        policies.iter().for_each(|policy| reads.extend(&policy.reads));
+        for policy in &policies {
+            reads.extend(&policy.reads);
+        }
         let is_read = |claim: &str| {
             ["", "_long", "_text", "_present"]
                 .iter()
@@ -240,12 +242,11 @@ impl CedarPolicy {
 
     /// Decides about one call. Policies that are only tried out take part in the shadow decision alone.
     pub fn decide(&self, subject: &Subject, question: &Question<'_>) -> Verdict {
-        let enforced = match self.authz.enforce {
-            true => self.decide_by(subject, question, false),
-            false => {
-                let policy = NOT_ENFORCED.to_owned();
-                Verdict { allowed: true, policy, failures: Vec::new(), shadow: None }
-            }
+        let enforced = if self.authz.enforce {
+            self.decide_by(subject, question, false)
+        } else {
+            let policy = NOT_ENFORCED.to_owned();
+            Verdict { allowed: true, policy, failures: Vec::new(), shadow: None }
         };
         if !subject.has_shadow(question.kind) {
             return enforced;

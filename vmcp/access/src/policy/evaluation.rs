@@ -59,7 +59,7 @@ impl CedarPolicy {
                 Ok(response) => response,
                 Err(error) => return Verdict::failed(FailureKind::Entities, error.to_string()),
             };
-            let broken = self.note_errors(policies, &response, &mut verdict.failures);
+            let broken = note_errors(policies, &response, &mut verdict.failures);
             let reason = response.diagnostics().reason().map(ToString::to_string).min();
             let allowed = response.decision() == Decision::Allow;
             match reason {
@@ -72,29 +72,6 @@ impl CedarPolicy {
             }
         }
         verdict
-    }
-
-    /// Adds the policies whose evaluation failed; returns a `forbid` among them, which may have applied.
-    fn note_errors(
-        &self,
-        policies: &PolicySet,
-        response: &Response,
-        failures: &mut Vec<Failure>,
-    ) -> Option<String> {
-        let mut broken = None;
-        for error in response.diagnostics().errors() {
-            let AuthorizationError::PolicyEvaluationError(failed) = error;
-            let policy = policies.policy(failed.policy_id());
-            let kind = match policy.map(cedar_policy::Policy::effect) {
-                Some(Effect::Permit) => FailureKind::Permit,
-                Some(Effect::Forbid) | None => {
-                    broken.get_or_insert_with(|| failed.policy_id().to_string());
-                    FailureKind::Forbid
-                }
-            };
-            failures.push(Failure { kind, text: error.to_string() });
-        }
-        broken
     }
 
     fn respond(
@@ -111,6 +88,24 @@ impl CedarPolicy {
         let entities = subject.entities_with(resource)?;
         Ok(self.authorizer.is_authorized(&request, policies, &entities))
     }
+}
+
+/// Adds the policies whose evaluation failed; returns a `forbid` among them, which may have applied.
+fn note_errors(policies: &PolicySet, response: &Response, failures: &mut Vec<Failure>) -> Option<String> {
+    let mut broken = None;
+    for error in response.diagnostics().errors() {
+        let AuthorizationError::PolicyEvaluationError(failed) = error;
+        let policy = policies.policy(failed.policy_id());
+        let kind = match policy.map(cedar_policy::Policy::effect) {
+            Some(Effect::Permit) => FailureKind::Permit,
+            Some(Effect::Forbid) | None => {
+                broken.get_or_insert_with(|| failed.policy_id().to_string());
+                FailureKind::Forbid
+            }
+        };
+        failures.push(Failure { kind, text: error.to_string() });
+    }
+    broken
 }
 
 /// Returns the spellings of the item's name: the normal one first.
@@ -174,9 +169,9 @@ fn respelled(value: &Json) -> Result<Vec<Json>, Ambiguous> {
     for number in 0..count {
         all.push(with_texts(value, &mut |text| {
             let spellings = Spellings::of(text)?;
-            let other = spellings.and_then(|mut spellings| {
+            let other = spellings.map(|mut spellings| {
                 let other = (number < spellings.others.len()).then(|| spellings.others.swap_remove(number));
-                Some(other.unwrap_or(spellings.normal))
+                other.unwrap_or(spellings.normal)
             });
             Ok(other.unwrap_or_else(|| text.to_owned()))
         })?);

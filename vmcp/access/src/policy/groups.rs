@@ -23,13 +23,11 @@ pub(super) fn groups(authz: &Authz, claims: &Map<String, Value>) -> Groups {
     let there = authz.group_claims.iter().find_map(|name| Some((name, lookup(claims, name)?)));
     let roles = authz.role_claim.as_ref().and_then(|name| Some((name, lookup(claims, name)?)));
     for (claim, value) in there.into_iter().chain(roles) {
-        match names(value) {
-            Some(names) => groups.names.extend(names),
-            None => {
-                let reason =
-                    "is neither a text, a list of texts nor objects with a `name`, `value` or `display`";
-                groups.unreadable = Some(format!("the claim `{claim}` {reason}"));
-            }
+        if let Some(names) = names(value) {
+            groups.names.extend(names);
+        } else {
+            let reason = "is neither a text, a list of texts nor objects with a `name`, `value` or `display`";
+            groups.unreadable = Some(format!("the claim `{claim}` {reason}"));
         }
     }
     if there.is_none() && is_left_out(claims) {

@@ -28,20 +28,19 @@ impl Spellings {
         let flat = in_parts(&decoded, collapsed);
         let has_dots = segments(&decoded).any(|segment| dots(segment) > 0);
         let folded = lower_authority(&flat);
-        let mut spellings = match has_dots {
-            false => Spellings { normal: text.to_owned(), others: vec![flat, folded] },
-            true => {
-                let plain = in_parts(text, resolved);
-                let flat_first = in_parts(&in_parts(text, collapsed), resolved);
-                let full = in_parts(&flat, resolved);
-                // Servers differ in what is above a root: the root itself, or an error, or the parent of a folder.
-                let leaves = parts(&plain).1.starts_with("/..");
-                if !settled || leaves || plain != flat_first || plain != full {
-                    return Err(Ambiguous);
-                }
-                let folded = lower_authority(&plain);
-                Spellings { normal: plain, others: vec![text.to_owned(), folded] }
+        let mut spellings = if has_dots {
+            let plain = in_parts(text, resolved);
+            let flat_first = in_parts(&in_parts(text, collapsed), resolved);
+            let full = in_parts(&flat, resolved);
+            // Servers differ in what is above a root: the root itself, or an error, or the parent of a folder.
+            let leaves = parts(&plain).1.starts_with("/..");
+            if !settled || leaves || plain != flat_first || plain != full {
+                return Err(Ambiguous);
             }
+            let folded = lower_authority(&plain);
+            Spellings { normal: plain, others: vec![text.to_owned(), folded] }
+        } else {
+            Spellings { normal: text.to_owned(), others: vec![flat, folded] }
         };
         spellings.others.retain(|other| *other != spellings.normal);
         spellings.others.dedup();

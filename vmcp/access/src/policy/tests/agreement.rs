@@ -69,7 +69,8 @@ fn write(random: &mut fastrand::Rng, truth: &Truth) -> String {
             _ => format!("{mantissa}e{exponent}"),
         },
         Truth::Text(text) if random.bool() => {
-            let escaped: String = text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
+            let escaped: Vec<_> = text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
+            let escaped = escaped.concat();
             format!("\"{escaped}\"")
         }
         Truth::Text(text) => Value::from(text.as_str()).to_string(),
@@ -226,7 +227,7 @@ fn for_random_paths_no_server_finds_a_file_that_a_policy_did_not_judge() {
     let mut permitted = 0;
     for run in 0..runs() {
         let path: String =
-            (0..random.usize(1..6)).map(|_| format!("/{}", random.choice(pieces).unwrap())).collect();
+            (0..random.usize(1..6)).flat_map(|_| ["/", random.choice(pieces).unwrap()]).collect();
         let path = if random.bool() { format!("/pub{path}") } else { path };
         let found: Vec<Vec<String>> = resolvers().iter().map(|resolve| resolve(&path)).collect();
         let arguments = json!({ "path": path }).to_string();

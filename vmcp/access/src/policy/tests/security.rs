@@ -123,7 +123,7 @@ fn a_forbid_that_fails_to_evaluate_denies_unless_a_warning_is_wanted() {
     let policies = json!([
         "permit(principal, action, resource);",
         r#"@id("strict") forbid(principal, action, resource == Tool::"fs_write") when { context.arg_force };"#,
-        r#"permit(principal, action, resource) when { principal.claim_missing };"#,
+        "permit(principal, action, resource) when { principal.claim_missing };",
     ]);
     let who = identity("a", json!({}));
     let deny = CedarPolicy::new(&authz(&json!({ "policies": policies })));

@@ -157,13 +157,10 @@ pub(crate) fn check(
     if sources.sources.len() < 2 {
         return;
     }
-    for (kind, prefix_of) in [
-        ("Client", IdentitySource::subject_prefix as fn(&IdentitySource) -> Option<&str>),
-        (group_type, IdentitySource::visible_group_prefix),
-    ] {
+    for (kind, of_groups) in [("Client", false), (group_type, true)] {
         let mut by_prefix: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for source in &sources.sources {
-            if let Some(prefix) = prefix_of(source) {
+            if let Some(prefix) = source.prefix(of_groups) {
                 by_prefix.entry(prefix).or_default().push(&source.issuer);
             }
         }
@@ -197,12 +194,13 @@ pub(crate) fn check(
 const ANONYMOUS: &str = "anonymous";
 
 impl IdentitySource {
-    fn subject_prefix(&self) -> Option<&str> {
-        Some(&self.subject_prefix)
-    }
-
-    fn visible_group_prefix(&self) -> Option<&str> {
-        (self.groups != SourceGroups::Off).then(|| self.group_prefix())
+    /// Returns the prefix of subjects, or of groups; `None` if policies see no groups of the source.
+    fn prefix(&self, of_groups: bool) -> Option<&str> {
+        if of_groups {
+            (self.groups != SourceGroups::Off).then(|| self.group_prefix())
+        } else {
+            Some(&self.subject_prefix)
+        }
     }
 
     fn is_named_by_default(&self) -> bool {
@@ -249,7 +247,7 @@ mod tests {
     fn warnings(blocks: &str, policy: &str) -> String {
         let warnings = with(blocks, policy).warnings;
         let warnings = warnings.iter().filter(|warning| warning.path.starts_with("incomingAuth"));
-        warnings.map(|warning| format!("{}: {}\n", warning.path, warning.message)).collect()
+        warnings.map(|warning| warning.path.clone() + ": " + &warning.message + "\n").collect()
     }
 
     const PARTNER: &str = "issuer: https://partner.example, audience: a";
