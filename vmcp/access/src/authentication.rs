@@ -8,9 +8,9 @@ use vmcp_config::{IncomingAuth, OidcIssuer};
 
 use crate::api_keys::ApiKeys;
 use crate::auth_server::AuthServer;
-use crate::claim_path;
 use crate::client_certificate::ClientCertificate;
 use crate::identity::Identity;
+use crate::identity::claim_path;
 use crate::identity::upstream_tokens::{LatestTokens, UpstreamTokens};
 use crate::oidc::issuer::{Issuer, IssuerStatus};
 use crate::oidc::key_source::Timing;

@@ -5,9 +5,7 @@
 pub mod api_keys;
 pub mod auth_server;
 pub mod authentication;
-mod claim_path;
 pub mod client_certificate;
-mod exact_json;
 pub mod identity;
 pub mod oidc;
 pub mod outgoing;

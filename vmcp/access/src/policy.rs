@@ -22,6 +22,7 @@
 mod bounds;
 pub mod cases;
 mod evaluation;
+pub(crate) mod exact_json;
 mod groups;
 mod principal;
 mod question;
@@ -41,7 +42,6 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use vmcp_config::Authz;
 
-use crate::exact_json;
 use crate::identity::{Identity, KnownIdentity};
 use evaluation::{Facts, Wanted, Way};
 pub use question::{Attribute, Kind, Question};
@@ -255,8 +255,9 @@ impl CedarPolicy {
         Verdict { shadow: Some(ShadowVerdict { allowed, policy, failures }), ..enforced }
     }
 
-    /// Decides by the enforced policies, or by all. A `forbid` also applies to a client by the bare names that
-    /// its own source gives it, while a `permit` needs the names that tell it from clients of other sources.
+    /// Decides by the enforced policies, or by all. A `forbid` also applies to a client by the bare names
+    /// that its own source gives it, while a `permit` needs the names that tell it from clients of other
+    /// sources.
     fn decide_by(&self, subject: &Subject, question: &Question<'_>, all: bool) -> Verdict {
         let verdict = self.decide_as(subject, question, Way { all, wanted: Wanted::Decision });
         match subject.bare.as_deref().filter(|_| verdict.allowed) {

@@ -10,7 +10,7 @@ use super::key_source::{KeySource, KeyState, Timing};
 use super::keys::KeySet;
 use super::token_type;
 use super::verify::{self, Claims, TokenError};
-use crate::claim_path;
+use crate::identity::claim_path;
 use crate::rejection::Rejection;
 
 /// An identity provider whose tokens are accepted. Dropping it ends the task that fetches its keys.

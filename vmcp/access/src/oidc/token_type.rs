@@ -1,10 +1,10 @@
-//! Kinds of tokens: an access token is let in, other tokens of the same issuer and audience are not (RFC 8725,
-//! 3.11 and 3.12; RFC 9068).
+//! Kinds of tokens: an access token is let in, other tokens of the same issuer and audience are not (RFC
+//! 8725, 3.11 and 3.12; RFC 9068).
 
 use serde_json::{Map, Value};
 
 use super::verify::TokenError;
-use crate::exact_json::{Entries, entry};
+use crate::policy::exact_json::{Entries, entry};
 
 /// Types of access tokens where the configuration names none; a token without a type is one too. Media types,
 /// without their prefix `application/`.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use vmcp_config::OidcIssuer;
 
 use super::token_type;
-use crate::exact_json::{self, Entries, Json, entry};
+use crate::policy::exact_json::{self, Entries, Json, entry};
 
 /// Algorithms of tokens that are accepted: asymmetric ones, so never `none` and never `HS256`.
 const ALGORITHMS: [Algorithm; 9] = [

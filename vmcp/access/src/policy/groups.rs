@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use vmcp_config::Authz;
 
-use crate::claim_path::lookup;
+use crate::identity::claim_path::lookup;
 
 /// Names of members that name a group which is an object, in the order of preference (SCIM has the last two).
 const NAMES: [&str; 3] = ["name", "value", "display"];

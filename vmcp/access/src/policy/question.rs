@@ -7,7 +7,7 @@ use cedar_policy::{Entity, EntityId, EntityTypeName, EntityUid, ResourceConstrai
 
 use super::Unevaluated;
 use super::values::Attributes;
-use crate::exact_json::{self, Entries};
+use crate::policy::exact_json::{self, Entries};
 
 /// Characters of a URI that ToolHive writes as `_` in the id of the resource.
 const REPLACED: [char; 9] = [':', '/', '\\', '?', '&', '=', '#', ' ', '.'];

@@ -32,7 +32,8 @@ impl Spellings {
             let plain = in_parts(text, resolved);
             let flat_first = in_parts(&in_parts(text, collapsed), resolved);
             let full = in_parts(&flat, resolved);
-            // Servers differ in what is above a root: the root itself, or an error, or the parent of a folder.
+            // Servers differ in what is above a root: the root itself, or an error, or the parent of a
+            // folder.
             let leaves = parts(&plain).1.starts_with("/..");
             if !settled || leaves || plain != flat_first || plain != full {
                 return Err(Ambiguous);

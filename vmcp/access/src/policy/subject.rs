@@ -16,8 +16,8 @@ use super::question::{self, Kind, Question};
 use super::reads::{CLAIM, Reads};
 use super::values::{self, Attributes};
 use super::{FailureKind, PreparedPolicy, Unevaluated, Verdict, groups};
-use crate::exact_json::Json;
 use crate::identity::Identity;
+use crate::policy::exact_json::Json;
 
 /// Key of a client's rights.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! text, flag        <prefix>_<name>, as it is
-//! number            <prefix>_<name>, a decimal; <prefix>_<name>_long, a Long; <prefix>_<name>_text, its digits
+//! number            <prefix>_<name>, decimal; <prefix>_<name>_long, a Long; <prefix>_<name>_text, digits
 //! list, object      <prefix>_<name>, a set or a record; <prefix>_<name>_present, as ToolHive has it
 //! null              <prefix>_<name>_present only
 //! ```
@@ -14,7 +14,7 @@ use cedar_policy::RestrictedExpression;
 
 use super::bounds::{ARGUMENT, ARGUMENTS};
 use super::reads::Reads;
-use crate::exact_json::{Entries, Json, entry};
+use crate::policy::exact_json::{Entries, Json, entry};
 
 /// Attributes of an entity, or entries of the context.
 pub(super) type Attributes = BTreeMap<String, RestrictedExpression>;

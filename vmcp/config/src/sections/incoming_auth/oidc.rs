@@ -74,11 +74,11 @@ pub struct RawOidc {
     pub scopes: Vec<String>,
     /// Scopes that a token must have (claims `scope`, `scp`); one that lacks any is answered with 403.
     pub required_scopes: Vec<String>,
-    /// Accepted types of tokens (header `typ`). Default: `at+jwt`, `JWT`, or no type. ID tokens, logout tokens,
-    /// DPoP proofs and the like are refused, whatever is listed.
+    /// Accepted types of tokens (header `typ`). Default: `at+jwt`, `JWT`, or no type. ID tokens, logout
+    /// tokens, DPoP proofs and the like are refused, whatever is listed.
     pub token_types: Vec<String>,
-    /// Prefix of the issuer's subjects in policies, `Client::"<prefix><sub>"`. Default: none for the first source
-    /// of identities, `<issuer>#` for others.
+    /// Prefix of the issuer's subjects in policies, `Client::"<prefix><sub>"`. Default: none for the first
+    /// source of identities, `<issuer>#` for others.
     pub subject_prefix: Option<String>,
     /// Groups of the issuer's tokens that policies see. Default: `all` for the first source of identities,
     /// `prefix` for others.
@@ -87,8 +87,8 @@ pub struct RawOidc {
     pub group_prefix: Option<String>,
     /// Groups that count, with `groups: allowList`.
     pub allowed_groups: Vec<String>,
-    /// Claims that policies read, by the path in the token that each is taken from (dots, or a JSON Pointer). A
-    /// claim of the token's own with that name does not count.
+    /// Claims that policies read, by the path in the token that each is taken from (dots, or a JSON Pointer).
+    /// A claim of the token's own with that name does not count.
     pub claim_mapping: BTreeMap<String, String>,
     /// Claims that a token must have, by path, each with the accepted values; a list must have one of them.
     pub required_claims: BTreeMap<String, Vec<String>>,

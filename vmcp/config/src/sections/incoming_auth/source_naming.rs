@@ -82,7 +82,8 @@ impl IdentitySource {
     }
 }
 
-/// Validates the keys of one source below `path`: the prefixes of subjects and groups, and which groups count.
+/// Validates the keys of one source below `path`: the prefixes of subjects and groups, and which groups
+/// count.
 pub(super) fn validate(
     [subject_prefix, group_prefix]: [Option<&String>; 2],
     groups: Option<RawSourceGroups>,

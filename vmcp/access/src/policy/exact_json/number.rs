@@ -76,7 +76,8 @@ impl Number {
         exact.map_or(serde_json::Value::Null, serde_json::Value::Number)
     }
 
-    /// Returns the number in units of ten to the power of `-scale`; `None` if that is not whole, or too large.
+    /// Returns the number in units of ten to the power of `-scale`; `None` if that is not whole, or too
+    /// large.
     fn units_of(&self, scale: i64) -> Option<i64> {
         let power = u32::try_from(scale.checked_sub(self.scale)?).ok()?;
         if self.digits.is_empty() {
