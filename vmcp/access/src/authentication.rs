@@ -12,6 +12,7 @@ use crate::api_keys::ApiKeys;
 use crate::auth_server::AuthServer;
 use crate::client_certificate::ClientCertificate;
 use crate::identity::Identity;
+use crate::identity::claim_path;
 use crate::identity::upstream_tokens::{LatestTokens, UpstreamTokens};
 use crate::oidc::issuer::{Issuer, IssuerStatus};
 use crate::oidc::key_source::Timing;
@@ -154,7 +155,7 @@ impl Authentication {
                 continue;
             }
             let verified = issuer.verify(token, &header).await;
-            let verified = verified.and_then(|found| issuer.check_scopes(&found.0).map(|()| found));
+            let verified = verified.and_then(|found| issuer.check_access(&header, &found.0).map(|()| found));
             match verified {
                 Ok((mut claims, keys)) => {
                     let until = claims.until;
@@ -163,6 +164,7 @@ impl Authentication {
                         server.take_upstream(&claims.subject, &mut claims.all)
                     });
                     self.latest.note(&upstream, until);
+                    claim_path::map(&mut claims.all, &issuer.config().claim_mapping);
                     let (all, token) = (claims.all, Some(token.into()));
                     let identity = Identity::signed_in(&claimed, &claims.subject, all, token, upstream);
                     let verified = Verified { identity: identity.clone(), until, keys, issuer: position };

@@ -103,9 +103,20 @@ impl Provider {
 
     /// A token of the present key.
     pub(crate) fn token(&self, claims: &Value) -> String {
+        let id = self.shared.key.lock().id.clone();
+        self.token_of(&json!({"alg": "ES256", "kid": id}).to_string(), &claims.to_string())
+    }
+
+    /// A token with this type.
+    pub(crate) fn token_of_type(&self, typ: &str, claims: &Value) -> String {
+        let id = self.shared.key.lock().id.clone();
+        self.token_of(&json!({"alg": "ES256", "kid": id, "typ": typ}).to_string(), &claims.to_string())
+    }
+
+    /// A token of the present key with these texts as header and claims.
+    pub(crate) fn token_of(&self, header: &str, claims: &str) -> String {
         let key = self.shared.key.lock();
-        let header = json!({"alg": "ES256", "kid": key.id});
-        let signed = unsigned(&header, claims);
+        let signed = [header, claims].map(|part| URL_SAFE_NO_PAD.encode(part)).join(".");
         let signature = key.pair.sign(&SystemRandom::new(), signed.as_bytes()).unwrap();
         format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature.as_ref()))
     }

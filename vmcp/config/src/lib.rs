@@ -42,7 +42,7 @@ pub use self::references::{
 };
 pub use self::rules::Aggregation;
 pub use self::sections::audit::{AUDIT_EVENT_TYPES, Audit, OtlpTarget, SyslogTarget};
-pub use self::sections::authz::Authz;
+pub use self::sections::authz::{Authz, OnPolicyError};
 pub use self::sections::backend::outgoing_auth::{
     AwsKeys, AwsRoles, AwsSts, ClientCredentials, Credentials, OAuthClient, OnBehalfOf, TokenEndpoint,
     TokenExchange, UpstreamInject, Xaa,
@@ -56,6 +56,9 @@ pub use self::sections::incoming_auth::IncomingAuth;
 pub use self::sections::incoming_auth::api_keys::ApiKey;
 pub use self::sections::incoming_auth::auth_server::{AuthServer, Upstream, UpstreamKind, UserInfo};
 pub use self::sections::incoming_auth::oidc::OidcIssuer;
+pub use self::sections::incoming_auth::source_naming::{
+    API_KEYS, CLIENT_CERTIFICATES, IdentitySource, IdentitySources, SourceGroups, SourceNaming,
+};
 pub use self::sections::operational::{CircuitBreaker, LogLevel, Operational};
 pub use self::sections::optimizer::contextual::{ContextSource, Contextual, NoContext};
 pub use self::sections::optimizer::discovery::{ConfiguredTags, ContextSigns, Discovery, MetricsMode};

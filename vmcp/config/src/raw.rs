@@ -31,6 +31,7 @@ pub use crate::sections::incoming_auth::auth_server::{
     RawUpstreamProvider, RawUpstreamType, RawUserInfo,
 };
 pub use crate::sections::incoming_auth::oidc::RawOidc;
+pub use crate::sections::incoming_auth::source_naming::RawSourceGroups;
 pub use crate::sections::incoming_auth::{RawIncomingAuth, RawIncomingAuthType};
 pub use crate::sections::operational::{
     RawCircuitBreaker, RawFailureHandling, RawOperational, RawPartialFailureMode, RawTimeouts,
@@ -175,8 +176,8 @@ impl RawConfig {
             proxy,
             audit: self.audit.validate(&telemetry, report),
             telemetry,
+            authz: self.incoming_auth.authz.validate(&incoming_auth, report).map(Arc::new),
             incoming_auth,
-            authz: self.incoming_auth.authz.validate(report).map(Arc::new),
             passthrough_headers,
             operational: self.operational.validate(report),
             profiles: profiles::validate(&self.profiles, &names, report),

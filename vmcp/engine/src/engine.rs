@@ -100,7 +100,7 @@ impl Engine {
         let tool_metrics = ToolMetricsRecorder::start(dir.clone(), &options.metrics);
         let contexts = Arc::<Contexts>::default();
         let learner = Learner::new(Arc::clone(&contexts), dir.clone());
-        let policy = options.policy.clone().unwrap_or_else(|| policy::configured(&config));
+        let policy = options.policy.clone().unwrap_or_else(|| policy::configured(&config, &options.metrics));
         let snapshot = Snapshot::empty(&config, policy, options.bridge)?;
         let revocations = Arc::clone(snapshot.authentication.revocations());
         let withdrawn = Arc::new(WithdrawnCredentials::open(dir.as_deref(), revocations));

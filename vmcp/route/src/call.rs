@@ -62,6 +62,8 @@ pub struct Authorized<'a> {
     context: CallContext<'a>,
     target: BackendTarget<'a>,
     recorder: CallRecorder,
+    /// True if a policy reads the arguments of this call.
+    judges_arguments: bool,
 }
 
 /// True if an answer may name this tool to the caller: the policy allows calls of it, whatever the arguments.
@@ -108,7 +110,8 @@ pub(crate) fn authorize<'a>(
     match decision {
         Decision::Allow { policy } => {
             record.policy = Some(policy);
-            Ok(Authorized { context, target, recorder })
+            let judges_arguments = context.snapshot.policy.reads_arguments(&request);
+            Ok(Authorized { context, target, recorder, judges_arguments })
         }
         Decision::Deny { policy } => {
             record.policy = Some(policy);
@@ -146,6 +149,12 @@ pub(crate) fn authorize_own(
 }
 
 impl<'a> Authorized<'a> {
+    /// True if a policy reads the arguments: they must fit the schema of the tool, because a policy that
+    /// expects a number judges no text, and a backend may take one for the other.
+    pub(crate) fn judges_arguments(&self) -> bool {
+        self.judges_arguments
+    }
+
     /// Sends the request and waits for its end; `params` are the client's. For a legacy client, questions of
     /// a modern backend are answered on the way; a modern client gets them as the result.
     pub(crate) async fn call(self, params: &OwnedParams) -> Result<Response, CallError> {

@@ -7,6 +7,8 @@ use serde_json::json;
 
 use super::*;
 use crate::authentication::revocations::RevokedCredentials;
+
+mod security;
 use crate::testing::{Provider, now, unsigned};
 
 /// Fetches at the start, and when a token asks for a key.

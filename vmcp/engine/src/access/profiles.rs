@@ -57,6 +57,10 @@ impl Policy for ProfilePolicy {
         self.inner.version()
     }
 
+    fn reads_arguments(&self, request: &AccessRequest<'_>) -> bool {
+        self.inner.reads_arguments(request)
+    }
+
     fn restricts_some(&self) -> bool {
         true
     }

@@ -29,6 +29,7 @@ use vmcp_config::Config;
 use vmcp_store::StoreError;
 
 use super::recorder::definition_changes::milliseconds;
+use super::revocations::WithdrawnCredentials;
 use super::tool_drift::DriftGuard;
 use crate::search::context::Learner;
 use crate::telemetry::tool_metrics::{Filter, MetricsBook, ToolMetricsRecorder};

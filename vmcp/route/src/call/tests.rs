@@ -2,6 +2,8 @@
 
 mod confirmations;
 mod policies;
+mod policy_cost;
+mod policy_security;
 mod profiles;
 mod rates;
 mod tasks;

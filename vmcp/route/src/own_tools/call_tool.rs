@@ -107,7 +107,12 @@ async fn call(
         hidden::hold(context, begun).await;
         return refused;
     };
-    if let Err(message) = &checked {
+    let strict = match &checked {
+        // Scalars of another type are left to the server, unless a policy has judged them.
+        Ok(_) if authorized.judges_arguments() => tools::check_arguments(context, tool, parameters).await,
+        _ => Ok(()),
+    };
+    if let Some(message) = checked.as_ref().err().or(strict.as_ref().err()) {
         authorized.settle(Outcome::ToolError);
         return Answer::own(failure(tool, ErrorType::InvalidInput, message.clone()).to_result());
     }

@@ -12,6 +12,7 @@ use super::raw::{
 use crate::problems::{self, Report, required};
 use crate::sections::incoming_auth::oidc::KEY_MAX_AGE_DEFAULT;
 use crate::sections::incoming_auth::oidc::OidcIssuer;
+use crate::sections::incoming_auth::source_naming::SourceNaming;
 use crate::values::headers::{self, Headers};
 use crate::values::http_url;
 use crate::values::secret::Secret;
@@ -202,6 +203,10 @@ fn oidc(
         jwks_url: None,
         scopes: Vec::new(),
         required_scopes: Vec::new(),
+        token_types: Vec::new(),
+        naming: SourceNaming::default(),
+        claim_mapping: BTreeMap::new(),
+        required_claims: BTreeMap::new(),
         clock_skew: CLOCK_SKEW,
         key_max_age: KEY_MAX_AGE_DEFAULT,
         insecure_allow_http: raw.insecure_allow_http,

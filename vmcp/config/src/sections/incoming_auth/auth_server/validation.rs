@@ -1,6 +1,6 @@
 //! Validates `authServer`, and joins it with `incomingAuth`, which accepts its tokens.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use crate::problems::{self, Report, required};
 use crate::sections::incoming_auth::IncomingAuth;
 use crate::sections::incoming_auth::oidc::KEY_MAX_AGE_DEFAULT;
 use crate::sections::incoming_auth::oidc::OidcIssuer;
+use crate::sections::incoming_auth::source_naming::SourceNaming;
 use crate::values::http_url;
 use crate::values::secret::{self, Secret};
 
@@ -149,6 +150,10 @@ fn issuer_block(issuer: &str, issuer_url: &Url, incoming: &mut IncomingAuth) -> 
         jwks_url: None,
         scopes: Vec::new(),
         required_scopes: Vec::new(),
+        token_types: Vec::new(),
+        naming: SourceNaming::default(),
+        claim_mapping: BTreeMap::new(),
+        required_claims: BTreeMap::new(),
         clock_skew: CLOCK_SKEW,
         key_max_age: KEY_MAX_AGE_DEFAULT,
         insecure_allow_http: issuer_url.scheme() == "http",
