@@ -39,7 +39,7 @@ pub struct SourceNaming {
 }
 
 /// Groups of a source that policies see.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SourceGroups {
     /// All, by the names that the source gives them.
     All,
@@ -52,7 +52,7 @@ pub enum SourceGroups {
 }
 
 /// The names of all sources.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdentitySources {
     /// Issuers, and [`CLIENT_CERTIFICATES`], in the order of the configuration.
     pub sources: Vec<IdentitySource>,
@@ -61,7 +61,7 @@ pub struct IdentitySources {
 }
 
 /// The names of one source.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdentitySource {
     /// Issuer, or the word for another kind of source.
     pub issuer: String,
