@@ -54,9 +54,9 @@ impl ParsedPolicies {
 }
 
 /// Returns the mistakes of policies, and warnings about them, by their path in `vmcp.yaml`.
-pub fn findings(authz: &Arc<Authz>) -> Vec<Finding> {
+pub fn findings(authz: &Authz) -> Vec<Finding> {
     let mut findings = Vec::new();
-    ParsedPolicies::parse(authz, &mut findings);
+    ParsedPolicies::parse(&Arc::new(authz.clone()), &mut findings);
     findings
 }
 

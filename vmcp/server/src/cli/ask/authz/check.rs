@@ -2,7 +2,6 @@
 //! a text that overwhelms the parser ends this process and not the operator.
 
 use std::io::{self, Read as _};
-use std::sync::Arc;
 
 use vmcp_access::policy;
 use vmcp_config::Authz;
@@ -18,7 +17,7 @@ pub(in crate::cli) fn run() -> Result<Exit, CommandFailure> {
     let mut text = String::new();
     io::stdin().take(MAX_INPUT_BYTES).read_to_string(&mut text)?;
     let authz: Authz = serde_json::from_str(&text).map_err(io::Error::from)?;
-    let findings = serde_json::to_string(&policy::findings(&Arc::new(authz))).map_err(io::Error::from)?;
+    let findings = serde_json::to_string(&policy::findings(&authz)).map_err(io::Error::from)?;
     output::result(&findings)?;
     Ok(Exit::Done)
 }
