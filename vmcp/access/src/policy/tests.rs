@@ -67,8 +67,7 @@ fn groups_claims_hints_backends_and_servers_are_known_to_policies() {
         "groupClaimName": "realm.groups",
         "roleClaimName": "duties",
         "serverName": "prod",
-    }))).unwrap()
-    .unwrap();
+    }))).unwrap();
     let dev = identity("d", json!({"realm": {"groups": ["dev"]}, "groups": ["ignored"]}));
     check(&policy, &dev, &tool("git_push", None), Ok("policy0"));
     check(&policy, &dev, &tool("db_read", None), Err(DEFAULT_DENY));

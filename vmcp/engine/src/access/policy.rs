@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn policies_with_mistakes_deny_everything() {
         let config = crate::testing::config("incomingAuth: { authz: { policies: ['permit('] } }");
-        let policy = configured(&config);
+        let policy = configured(&config, &Metrics::default());
         let principal = Principal::default();
         let request = AccessRequest {
             principal: &principal,
