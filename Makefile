@@ -16,7 +16,7 @@ SCENARIO_THREADS ?= $(shell echo $$(($(CORES) * 3 < 4 ? 4 : $(CORES) * 3)))
 CONTROL_PLANE_THREADS ?= $(shell echo $$(($(CORES) * 2)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test need-go control-plane control-plane-oldest test-unit test-integration test-kubernetes test-control-plane test-oldest-kubernetes test-dynamic-tools tools-metrics e2e conformance build-tests model lint format check-format check-signs features check-features doc clippy deny bench bench-operator first-start fuzz fuzz-short schema crds check-generated image helm-lint deploy-manifests olm-validate clean-cache
+.PHONY: help setup build demo test need-go control-plane control-plane-oldest test-unit test-security test-integration test-kubernetes test-control-plane test-oldest-kubernetes test-dynamic-tools tools-metrics e2e conformance build-tests model lint format check-format check-signs features check-features doc clippy deny bench bench-operator first-start fuzz fuzz-short schema crds check-generated image helm-lint deploy-manifests olm-validate clean-cache
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,10 @@ test-unit: build-tests model ## Run the tests of each crate by itself
 # Scenarios wait more than they compute, so more of them run at once than there are cores.
 test-integration: build-tests model ## Run the scenarios with real servers and clients
 	@RUST_TEST_THREADS=$(SCENARIO_THREADS) $(REPORT) $(STAGE) "scenarios" scripts/test.sh --test scenarios
+
+# The tests that SECURITY.md names; each must run and pass.
+test-security: build-tests model ## Run the test of each security finding, by the table of SECURITY.md
+	@$(STAGE) "tests of security findings" scripts/test-security.py
 
 # Both control planes at once, with the same binaries.
 test-kubernetes: need-go build-tests control-plane control-plane-oldest ## Run both of the following at once

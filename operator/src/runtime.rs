@@ -53,8 +53,8 @@
 //!   pod only if the controller asks (`.on(&all.pods, …)`).
 //! - **Writes** have a timeout, are counted, and are refused once the lease is lost.
 //!
-//! Rooms, from the ground up: `failure`, `metrics`, `pod_schema` and `policy_checker`; `watch` and `lead`; `context`, which
-//! holds them together; `write`; `tell`; `controller`.
+//! Rooms, from the ground up: `failure`, `metrics`, `pod_schema` and `policy_checker`; `watch` and `lead`;
+//! `context`, which holds them together; `write`; `tell`; `controller`.
 
 mod context;
 mod controller;

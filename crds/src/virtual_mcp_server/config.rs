@@ -129,6 +129,7 @@ impl JsonSchema for ServerSettingsSchema {
             "writeTimeout",
             "drainTimeout",
             "shutdownDelay",
+            "trustedProxies",
         ];
         let mut schema = yaml_block::schema_only::<RawServer>(generator, &keys);
         if let Some(delay) = schema.pointer_mut("/properties/shutdownDelay/default") {

@@ -5,9 +5,10 @@
 //! check resolves no names, because their addresses can change afterwards (DNS rebinding); a NetworkPolicy
 //! guards against that.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use url::{Host, Url};
+use vmcp_config::addresses::AddressClass;
 
 /// Domains that only resolve inside: those of the cluster, of the cloud provider, of the local network.
 const INSIDE_DOMAINS: [&str; 6] = ["localhost", "svc", "cluster.local", "local", "internal", "home.arpa"];
@@ -15,8 +16,8 @@ const INSIDE_DOMAINS: [&str; 6] = ["localhost", "svc", "cluster.local", "local",
 /// Returns which part of the inside the URL leads to; `None` if it leads out.
 pub(super) fn inside(url: &Url) -> Option<&'static str> {
     match url.host()? {
-        Host::Ipv4(address) => inside_v4(address),
-        Host::Ipv6(address) => inside_v6(address),
+        Host::Ipv4(address) => inside_address(address.into()),
+        Host::Ipv6(address) => inside_address(address.into()),
         Host::Domain(name) => inside_name(name),
     }
 }
@@ -33,43 +34,9 @@ fn inside_name(name: &str) -> Option<&'static str> {
         .then_some("a name of the cluster or of the local network")
 }
 
-fn inside_v4(address: Ipv4Addr) -> Option<&'static str> {
-    let [a, b, ..] = address.octets();
-    match (a, b) {
-        (169, 254) => Some("a link-local address, such as that of the cloud's metadata service"),
-        (127, _) => Some("a loopback address"),
-        (10, _) | (172, 16..=31) | (192, 168) | (100, 64..=127) => Some("a private address"),
-        (0 | 224.., _) | (198, 18 | 19) => Some("an address that no public host has"),
-        _ => None,
-    }
-}
-
-fn inside_v6(address: Ipv6Addr) -> Option<&'static str> {
-    if let Some(address) = embedded_v4(address) {
-        return inside_v4(address);
-    }
-    let [first, ..] = address.segments();
-    match first {
-        _ if address.is_loopback() => Some("a loopback address"),
-        0xfe80..=0xfebf => Some("a link-local address, such as that of the cloud's metadata service"),
-        0xfc00..=0xfdff => Some("a private address"),
-        // 2000::/3 is all that is assigned to public hosts.
-        0x2000..=0x3fff => None,
-        _ => Some("an address that no public host has"),
-    }
-}
-
-/// Returns the IPv4 address that a translator on the way would call: IPv4-mapped, NAT64 and 6to4 addresses.
-fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
-    if let IpAddr::V4(mapped) = IpAddr::V6(address).to_canonical() {
-        return Some(mapped);
-    }
-    let octets = address.octets();
-    match address.segments() {
-        [0x64, 0xff9b, 0, 0, 0, 0, ..] => octets.last_chunk().copied().map(Ipv4Addr::from_octets),
-        [0x2002, ..] => octets.get(2..6)?.first_chunk().copied().map(Ipv4Addr::from_octets),
-        _ => None,
-    }
+fn inside_address(address: IpAddr) -> Option<&'static str> {
+    let class = AddressClass::of(address);
+    (class != AddressClass::Public).then(|| class.words())
 }
 
 #[cfg(test)]
@@ -115,6 +82,12 @@ mod tests {
             "http://[::ffff:10.0.0.1]/",
             "http://[64:ff9b::a9fe:a9fe]/",
             "http://[2002:a9fe:a9fe::1]/",
+            "http://[64:ff9b:1::a9fe:a9fe]/",
+            "http://[::169.254.169.254]/",
+            "http://[2001:0:a9fe:a9fe::1]/",
+            "http://168.63.129.16/",
+            "http://240.0.0.1/",
+            "http://198.18.0.1/",
         ] {
             assert!(leads_in(url), "{url}");
         }

@@ -68,6 +68,7 @@ mod scenario {
     mod traces;
     mod two_clients;
     mod upstream_tokens;
+    mod withdrawn;
 }
 
 /// Every test that a page names as proof exists.

@@ -9,6 +9,7 @@ mod exposition;
 mod layout;
 mod pages;
 mod repository;
+mod security;
 mod sentences;
 mod signs;
 mod silent_skips;
@@ -19,6 +20,7 @@ use std::fmt;
 
 pub use exposition::metrics_table;
 pub use repository::{Repository, RepositoryError};
+pub use security::security_tests;
 pub use sentences::counted_sentences;
 pub use skip::skipped;
 
@@ -43,7 +45,7 @@ impl fmt::Display for Finding {
 pub type Check = fn(&Repository) -> Vec<Finding>;
 
 /// Every check, with the name of the rule.
-pub const CHECKS: [(&str, Check); 10] = [
+pub const CHECKS: [(&str, Check); 11] = [
     ("comments", signs::comments),
     ("requirement codes", signs::codes),
     ("spelling", spelling::american),
@@ -54,4 +56,5 @@ pub const CHECKS: [(&str, Check); 10] = [
     ("figures", pages::name_their_source),
     ("layout", layout::folders),
     ("silent skips", silent_skips::none),
+    ("security", security::findings_have_tests),
 ];

@@ -9,7 +9,7 @@ use vmcp_config::ApiKey;
 use crate::identity::Identity;
 
 /// Issuer of the identities that a key proves; no token has it, because issuers of tokens are URLs.
-pub const ISSUER: &str = "apiKeys";
+pub const ISSUER: &str = vmcp_config::API_KEYS;
 
 /// Keys by their SHA-256. The keys themselves are not kept, and the time of a lookup tells nothing about
 /// them: a digest that shares a prefix with a known one says nothing about the key.

@@ -24,6 +24,7 @@ mod random;
 mod seals;
 mod server_metadata;
 mod sign_in;
+mod sign_in_event;
 mod signing_keys;
 mod token_endpoint;
 mod upstream_provider;
@@ -44,6 +45,7 @@ use self::seals::{Purpose, Seals};
 use self::sign_in::pending_logins::PendingLogins;
 use self::sign_in::spent_states::SpentStates;
 use self::sign_in::{LoginRef, Stage};
+pub use self::sign_in_event::SignInEvent;
 use self::signing_keys::SigningKeys;
 use self::token_endpoint::UPSTREAM_CLAIM;
 use self::token_endpoint::families::Families;
@@ -51,6 +53,9 @@ use self::upstream_provider::UpstreamProvider;
 use crate::identity::upstream_tokens::{UpstreamToken, UpstreamTokens};
 use crate::oidc::key_source::Timing;
 use crate::oidc::keys::KeySet;
+
+/// Step of a registration.
+const REGISTER: &str = "oauth.register";
 
 /// The authorization server of one configuration.
 #[derive(Debug)]
@@ -148,12 +153,24 @@ impl AuthServer {
             Endpoint::Keys => public(json(StatusCode::OK, self.keys.key_set().to_string())),
             Endpoint::Register => {
                 match registration::register(request.body, &self.config.scopes, &self.seals) {
-                    Ok(registered) => json(StatusCode::CREATED, registered.to_string()),
-                    Err(error) => failure(&error),
+                    Ok(registered) => {
+                        let client = registered.get("client_name").and_then(Value::as_str).map(str::to_owned);
+                        let event = SignInEvent { client, ..SignInEvent::done(REGISTER, "registered") };
+                        event.on(json(StatusCode::CREATED, registered.to_string()))
+                    }
+                    Err(error) => SignInEvent::failed(REGISTER, &error).on(failure(&error)),
                 }
             }
-            Endpoint::Authorize => self.authorize(request).await,
-            Endpoint::Callback => self.callback(request).await,
+            Endpoint::Authorize if *request.method == Method::POST => {
+                sign_in_event::of_step("oauth.consent", "consent given", self.consented(request).await)
+            }
+            Endpoint::Authorize => {
+                sign_in_event::of_step("oauth.authorize", "consent asked for", self.authorize(request))
+            }
+            Endpoint::Callback => {
+                let answer = self.callback(request).await;
+                sign_in_event::of_step("oauth.sign_in", "sent to the next provider", answer)
+            }
             Endpoint::Token => self.token(request).await,
         }
     }

@@ -1,5 +1,7 @@
 //! [`Authentication`]: the ways in which clients prove who they are, as configured.
 
+pub mod revocations;
+
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -10,6 +12,7 @@ use crate::api_keys::ApiKeys;
 use crate::auth_server::AuthServer;
 use crate::client_certificate::ClientCertificate;
 use crate::identity::Identity;
+use crate::identity::claim_path;
 use crate::identity::upstream_tokens::{LatestTokens, UpstreamTokens};
 use crate::oidc::issuer::{Issuer, IssuerStatus};
 use crate::oidc::key_source::Timing;
@@ -17,6 +20,7 @@ use crate::oidc::ring_provider;
 use crate::oidc::verify::{self, TokenError};
 use crate::rejection::Rejection;
 use crate::token_cache::{TokenCache, Verified};
+use revocations::Revocations;
 
 /// Bytes of a credential; a longer one is refused unread. Tokens with many groups reach some 10 KiB.
 const MAX_CREDENTIAL_BYTES: usize = 32 * 1024;
@@ -31,6 +35,7 @@ pub struct Authentication {
     verified: TokenCache,
     auth_server: Option<Arc<AuthServer>>,
     latest: LatestTokens,
+    revocations: Arc<Revocations>,
 }
 
 impl Authentication {
@@ -64,7 +69,18 @@ impl Authentication {
             verified: TokenCache::default(),
             auth_server,
             latest: before.latest.clone(),
+            revocations: Arc::clone(&before.revocations),
         }
+    }
+
+    /// Returns the credentials that operators have withdrawn.
+    pub fn revocations(&self) -> &Arc<Revocations> {
+        &self.revocations
+    }
+
+    /// Returns an identity whose credential is not withdrawn.
+    fn admitted(&self, identity: Identity) -> Result<Identity, Rejection> {
+        if self.revocations.refuses(&identity) { Err(Rejection::Withdrawn) } else { Ok(identity) }
     }
 
     /// Returns the configuration that this was made of.
@@ -108,25 +124,25 @@ impl Authentication {
         }
         let digest: [u8; 32] = Sha256::digest(credential).into();
         if let Some(identity) = self.api_keys.identify(&digest) {
-            return Ok(identity.clone());
+            return self.admitted(identity.clone());
         }
         let version = |position: usize| self.issuers.get(position).map_or(0, |issuer| issuer.key_version());
         if let Some(identity) = self.verified.get(&digest, now(), version) {
-            return Ok(identity);
+            return self.admitted(identity);
         }
         if self.issuers.is_empty() {
             return Err(Rejection::Unknown);
         }
         let (identity, verified) = self.verify(credential).await?;
         self.verified.insert(digest, verified);
-        Ok(identity)
+        self.admitted(identity)
     }
 
     /// Returns the client of a certificate, for a request without another credential.
     pub fn identify_by(&self, certificate: &ClientCertificate) -> Result<Identity, Rejection> {
         let authorities = self.config.client_authorities.as_deref();
         let identity = authorities.and_then(|by| certificate.identity(by, SystemTime::now()));
-        identity.cloned().ok_or(Rejection::Unknown)
+        self.admitted(identity.cloned().ok_or(Rejection::Unknown)?)
     }
 
     /// Verifies a token by the issuers that it may be of.
@@ -139,7 +155,7 @@ impl Authentication {
                 continue;
             }
             let verified = issuer.verify(token, &header).await;
-            let verified = verified.and_then(|found| issuer.check_scopes(&found.0).map(|()| found));
+            let verified = verified.and_then(|found| issuer.check_access(&header, &found.0).map(|()| found));
             match verified {
                 Ok((mut claims, keys)) => {
                     let until = claims.until;
@@ -148,6 +164,7 @@ impl Authentication {
                         server.take_upstream(&claims.subject, &mut claims.all)
                     });
                     self.latest.note(&upstream, until);
+                    claim_path::map(&mut claims.all, &issuer.config().claim_mapping);
                     let (all, token) = (claims.all, Some(token.into()));
                     let identity = Identity::signed_in(&claimed, &claims.subject, all, token, upstream);
                     let verified = Verified { identity: identity.clone(), until, keys, issuer: position };

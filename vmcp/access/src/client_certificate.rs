@@ -10,7 +10,7 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 use crate::identity::Identity;
 
 /// Issuer of the identities that a certificate proves; no token has it, because issuers of tokens are URLs.
-pub const ISSUER: &str = "clientCertificates";
+pub const ISSUER: &str = vmcp_config::CLIENT_CERTIFICATES;
 
 /// A certificate that TLS has verified.
 #[derive(Debug, Clone)]

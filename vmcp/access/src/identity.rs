@@ -1,11 +1,13 @@
 //! [`Identity`]: a client as it has proved to be. Cheap to clone; equal if issuer and subject are equal.
 
+pub(crate) mod claim_path;
 pub mod upstream_tokens;
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
@@ -30,6 +32,9 @@ pub struct KnownIdentity {
     claims_digest: [u8; 32],
     token: Option<Box<str>>,
     upstream: UpstreamTokens,
+    /// Key of the client's rights under one policy, by the policy's number: worked out once, and read with
+    /// each request.
+    rights: Mutex<Option<(u64, [u8; 32])>>,
 }
 
 impl Identity {
@@ -63,6 +68,7 @@ impl Identity {
             claims_digest,
             token,
             upstream,
+            rights: Mutex::default(),
         }))
     }
 
@@ -116,6 +122,15 @@ impl KnownIdentity {
     /// Returns the SHA-256 of the claims: two identities with the same claims have the same rights.
     pub fn claims_digest(&self) -> [u8; 32] {
         self.claims_digest
+    }
+
+    /// Returns the key of the client's rights under a policy; `make` works it out.
+    pub(crate) fn rights(&self, policy: u64, make: impl FnOnce() -> [u8; 32]) -> [u8; 32] {
+        let mut rights = self.rights.lock();
+        match *rights {
+            Some((known, key)) if known == policy => key,
+            _ => rights.insert((policy, make())).1,
+        }
     }
 
     /// Returns the expiry of the token that proved the identity, in seconds since 1970; `None` if a key did.

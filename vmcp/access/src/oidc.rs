@@ -1,8 +1,8 @@
 //! OpenID Connect: access tokens of identity providers.
 //!
-//! [`issuer::Issuer`] is one provider: [`verify`] checks a token against its [`keys`], which [`key_source`]
-//! fetches in the background, from a place that [`metadata`] names, over [`guarded_http`]. [`ring_provider`]
-//! checks signatures.
+//! [`issuer::Issuer`] is one provider: [`verify`] checks a token, its `token_type` too, against its [`keys`],
+//! which [`key_source`] fetches in the background, from a place that [`metadata`] names, over
+//! [`guarded_http`]. [`ring_provider`] checks signatures.
 
 pub(crate) mod guarded_http;
 pub mod issuer;
@@ -10,4 +10,5 @@ pub(crate) mod key_source;
 pub(crate) mod keys;
 pub(crate) mod metadata;
 pub(crate) mod ring_provider;
+mod token_type;
 pub mod verify;

@@ -5,7 +5,7 @@
 
 mod shared_buckets;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
 use std::hash::Hash;
 use std::sync::Arc;
@@ -43,9 +43,31 @@ pub struct RateLimits {
     pub all: Limits,
     /// Further limits of calls of single tools, by name.
     pub tools: HashMap<Box<str>, Limits>,
+    /// Limits of all requests.
+    pub requests: Limits,
+    /// Tokens that a request takes, by name; others take [`DEFAULT_WEIGHT`].
+    pub weights: BTreeMap<Box<str>, u32>,
 }
 
+/// Tokens of a request whose name has no weight.
+const DEFAULT_WEIGHT: u32 = 1;
+/// The name under which the buckets of requests are kept; no tool has it.
+const REQUESTS: &str = "\0requests";
+
 impl RateLimits {
+    /// Returns the buckets that a request belongs to.
+    fn buckets_of_requests(&self) -> impl Iterator<Item = (Scope, Bucket)> {
+        let buckets =
+            [(Scope::Requests, self.requests.shared), (Scope::UserRequests, self.requests.per_user)];
+        buckets.into_iter().filter_map(|(scope, bucket)| Some((scope, bucket?)))
+    }
+
+    /// Returns the tokens of a request: by the first of its names that has a weight.
+    fn weight_of(&self, names: [&str; 2]) -> u32 {
+        let configured = names.into_iter().find_map(|name| self.weights.get(name).copied());
+        configured.unwrap_or(if names.contains(&"ping") { 0 } else { DEFAULT_WEIGHT })
+    }
+
     /// Returns the buckets that a call of `tool` belongs to.
     fn buckets_of(&self, tool: &str) -> impl Iterator<Item = (Scope, Bucket)> {
         let of_tool = self.tools.get(tool).copied().unwrap_or_default();
@@ -79,6 +101,10 @@ pub enum Scope {
     Tool,
     /// One caller's calls of one tool.
     UserTool,
+    /// All requests.
+    Requests,
+    /// One caller's requests.
+    UserRequests,
 }
 
 impl Scope {
@@ -89,6 +115,8 @@ impl Scope {
             Self::User => "user",
             Self::Tool => "tool",
             Self::UserTool => "user_tool",
+            Self::Requests => "requests",
+            Self::UserRequests => "user_requests",
         }
     }
 
@@ -99,6 +127,8 @@ impl Scope {
             Self::User => "your calls of this server",
             Self::Tool => "all calls of this tool",
             Self::UserTool => "your calls of this tool",
+            Self::Requests => "all requests of this server",
+            Self::UserRequests => "your requests of this server",
         }
     }
 }
@@ -142,9 +172,9 @@ impl Level {
         Self { tokens: (self.tokens + come).min(capacity), at: now, ..self }
     }
 
-    /// Time until there is a token.
-    fn wait(self) -> Option<Duration> {
-        let missing = 1.0 - self.tokens;
+    /// Time until there are `weight` tokens.
+    fn wait(self, weight: u32) -> Option<Duration> {
+        let missing = f64::from(weight) - self.tokens;
         let per_token = self.bucket.refill.as_secs_f64() / f64::from(self.bucket.capacity);
         (missing > 0.0).then(|| Duration::from_secs_f64(missing * per_token))
     }
@@ -180,48 +210,71 @@ impl<User: Clone + Display + Eq + Hash> RateLimiter<User> {
     /// Takes a token of each bucket of a call, or none if one is empty: in Redis, or in this process without
     /// it and while it does not answer.
     pub async fn take(&self, user: &User, tool: &str) -> Result<(), Limited> {
+        self.take_of(user, tool, self.limits.buckets_of(tool), 1).await
+    }
+
+    /// Takes the tokens of a request, which has a weight by the first of its names that has one.
+    pub async fn take_request(&self, user: &User, names: [&str; 2]) -> Result<(), Limited> {
+        let weight = self.limits.weight_of(names);
+        if self.limits.requests == Limits::default() || weight == 0 {
+            return Ok(());
+        }
+        self.take_of(user, REQUESTS, self.limits.buckets_of_requests(), weight).await
+    }
+
+    async fn take_of(
+        &self,
+        user: &User,
+        tool: &str,
+        wanted: impl Iterator<Item = (Scope, Bucket)>,
+        weight: u32,
+    ) -> Result<(), Limited> {
+        let wanted: Vec<(Scope, Bucket)> = wanted.collect();
+        if wanted.is_empty() {
+            return Ok(());
+        }
         if let Some(shared) = &self.shared {
             let keyed = |(scope, bucket): (Scope, Bucket)| {
                 let key = match scope {
-                    Scope::Server => scope.label().to_owned(),
-                    Scope::User => format!("{}:{user}", scope.label()),
+                    Scope::Server | Scope::Requests => scope.label().to_owned(),
+                    Scope::User | Scope::UserRequests => format!("{}:{user}", scope.label()),
                     Scope::Tool => format!("{}:{tool}", scope.label()),
                     Scope::UserTool => format!("{}:{user}:{tool}", scope.label()),
                 };
                 (scope, key, bucket)
             };
-            let buckets: Vec<_> = self.limits.buckets_of(tool).map(keyed).collect();
-            if buckets.is_empty() {
-                return Ok(());
-            }
+            let buckets: Vec<_> = wanted.iter().copied().map(keyed).collect();
             // Boxed: without Redis, calls do not carry the state of a conversation with it.
-            if let Some(taken) = Box::pin(shared.take(&buckets)).await {
+            if let Some(taken) = Box::pin(shared.take(&buckets, weight)).await {
                 return taken;
             }
         }
-        self.take_here(user, tool, Instant::now())
+        self.take_here(user, tool, &wanted, weight, Instant::now())
     }
 
     /// As [`RateLimiter::take`], of the buckets of this process.
-    fn take_here(&self, user: &User, tool: &str, now: Instant) -> Result<(), Limited> {
-        let mut wanted = self.limits.buckets_of(tool).peekable();
-        if wanted.peek().is_none() {
-            return Ok(());
-        }
+    fn take_here(
+        &self,
+        user: &User,
+        tool: &str,
+        wanted: &[(Scope, Bucket)],
+        weight: u32,
+        now: Instant,
+    ) -> Result<(), Limited> {
         let mut buckets = self.buckets.lock();
         let mut taken: [Option<(Key<User>, Level)>; 4] = [const { None }; 4];
         let mut limited: Option<Limited> = None;
-        for ((scope, bucket), taken) in wanted.zip(&mut taken) {
-            let of_user = matches!(scope, Scope::User | Scope::UserTool);
-            let of_tool = matches!(scope, Scope::Tool | Scope::UserTool);
+        for ((scope, bucket), taken) in wanted.iter().copied().zip(&mut taken) {
+            let of_user = matches!(scope, Scope::User | Scope::UserTool | Scope::UserRequests);
+            let of_tool = !matches!(scope, Scope::Server | Scope::User);
             let key: Key<User> = (of_user.then(|| user.clone()), of_tool.then(|| tool.into()));
             let level = buckets.levels.get(&key).copied().unwrap_or_else(|| Level::full(bucket, now)).at(now);
-            if let Some(retry_after) = level.wait()
+            if let Some(retry_after) = level.wait(weight)
                 && limited.is_none_or(|other| other.retry_after < retry_after)
             {
                 limited = Some(Limited { scope, retry_after });
             }
-            *taken = Some((key, Level { tokens: level.tokens - 1.0, ..level }));
+            *taken = Some((key, Level { tokens: level.tokens - f64::from(weight), ..level }));
         }
         if let Some(limited) = limited {
             return Err(limited);
@@ -249,9 +302,12 @@ mod tests {
     fn a_call_takes_of_every_bucket_or_of_none() {
         let all = Limits { shared: Some(bucket(5, 10)), per_user: Some(bucket(2, 10)) };
         let tools = [("drop".into(), Limits { shared: Some(bucket(1, 60)), per_user: None })].into();
-        let limiter = RateLimiter::new(RateLimits { all, tools });
+        let limiter = RateLimiter::new(RateLimits { all, tools, ..RateLimits::default() });
         let now = Instant::now();
-        let take = |user, tool, after| limiter.take_here(&user, tool, now + after);
+        let take = |user, tool: &str, after| {
+            let buckets: Vec<_> = limiter.limits.buckets_of(tool).collect();
+            limiter.take_here(&user, tool, &buckets, 1, now + after)
+        };
         assert_eq!(take("alice", "drop", Duration::ZERO), Ok(()));
         let of_tool = take("bob", "drop", Duration::ZERO).unwrap_err();
         assert_eq!((of_tool.scope, of_tool.retry_after), (Scope::Tool, SECOND * 60));
@@ -267,19 +323,39 @@ mod tests {
         assert_eq!(take("alice", "other", SECOND * 5), Ok(()), "half of the time brings half of the tokens");
     }
 
+    #[tokio::test]
+    async fn requests_of_every_method_take_tokens_by_their_weight() {
+        let requests = Limits { shared: None, per_user: Some(bucket(10, 3600)) };
+        let weights = [("optim.find_tool".into(), 4), ("resources/read".into(), 2)].into();
+        let limiter = RateLimiter::new(RateLimits { requests, weights, ..RateLimits::default() });
+        let take = async |user: &'static str, names| limiter.take_request(&user, names).await;
+        for _ in 0..100 {
+            assert_eq!(take("alice", ["", "ping"]).await, Ok(()), "a ping is free");
+        }
+        assert_eq!(take("alice", ["optim.find_tool", "tools/call"]).await, Ok(()));
+        assert_eq!(take("alice", ["optim.find_tool", "tools/call"]).await, Ok(()));
+        let refusal = take("alice", ["optim.find_tool", "tools/call"]).await.unwrap_err();
+        assert_eq!(refusal.scope, Scope::UserRequests);
+        assert_eq!(take("alice", ["file:///x", "resources/read"]).await, Ok(()));
+        assert!(take("alice", ["", "tools/list"]).await.is_err());
+        assert_eq!(take("bob", ["", "tools/list"]).await, Ok(()));
+        assert_eq!(limiter.take(&"alice", "tool").await, Ok(()), "calls have buckets of their own");
+    }
+
     #[test]
     fn buckets_of_callers_that_went_away_are_dropped() {
         let all = Limits { shared: None, per_user: Some(bucket(1, 1)) };
         let limiter = RateLimiter::new(RateLimits { all, ..RateLimits::default() });
         let now = Instant::now();
+        let take = |user: usize, at| {
+            let buckets: Vec<_> = limiter.limits.buckets_of("t").collect();
+            limiter.take_here(&user, "t", &buckets, 1, at)
+        };
         for user in 0..PRUNE_AT {
-            limiter.take_here(&user, "t", now).unwrap();
+            take(user, now).unwrap();
         }
-        limiter.take_here(&PRUNE_AT, "t", now + SECOND * 2).unwrap();
+        take(PRUNE_AT, now + SECOND * 2).unwrap();
         assert_eq!(limiter.buckets.lock().levels.len(), 1);
-        assert!(
-            limiter.take_here(&PRUNE_AT, "t", now + SECOND * 2).is_err(),
-            "of one that is there it is kept"
-        );
+        assert!(take(PRUNE_AT, now + SECOND * 2).is_err(), "of one that is there it is kept");
     }
 }

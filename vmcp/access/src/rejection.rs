@@ -19,6 +19,9 @@ pub enum Rejection {
     /// The credential is neither a known key nor a token of a configured issuer.
     #[error("the credential is not known here")]
     Unknown,
+    /// An operator has withdrawn the credential.
+    #[error("the credential was withdrawn; sign in again")]
+    Withdrawn,
     /// The token is good, and lacks scopes.
     #[error("the token lacks a scope that is required here")]
     InsufficientScope {

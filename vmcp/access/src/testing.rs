@@ -25,6 +25,8 @@ struct Shared {
     key: Mutex<Key>,
     /// False: answers 500.
     up: Mutex<bool>,
+    /// True: the key set has no keys.
+    is_empty: Mutex<bool>,
     /// Requests for keys.
     fetches: AtomicU32,
 }
@@ -60,6 +62,7 @@ impl Provider {
         let shared = Arc::new(Shared {
             key: Mutex::new(Key::new("first")),
             up: Mutex::new(true),
+            is_empty: Mutex::default(),
             fetches: AtomicU32::new(0),
         });
         let server = tokio::spawn(serve(listener, issuer.clone(), Arc::clone(&shared)));
@@ -80,6 +83,11 @@ impl Provider {
         *self.shared.key.lock() = Key::new(id);
     }
 
+    /// Withdraws all keys.
+    pub(crate) fn withdraw(&self) {
+        *self.shared.is_empty.lock() = true;
+    }
+
     pub(crate) fn set_up(&self, up: bool) {
         *self.shared.up.lock() = up;
     }
@@ -95,9 +103,20 @@ impl Provider {
 
     /// A token of the present key.
     pub(crate) fn token(&self, claims: &Value) -> String {
+        let id = self.shared.key.lock().id.clone();
+        self.token_of(&json!({"alg": "ES256", "kid": id}).to_string(), &claims.to_string())
+    }
+
+    /// A token with this type.
+    pub(crate) fn token_of_type(&self, typ: &str, claims: &Value) -> String {
+        let id = self.shared.key.lock().id.clone();
+        self.token_of(&json!({"alg": "ES256", "kid": id, "typ": typ}).to_string(), &claims.to_string())
+    }
+
+    /// A token of the present key with these texts as header and claims.
+    pub(crate) fn token_of(&self, header: &str, claims: &str) -> String {
         let key = self.shared.key.lock();
-        let header = json!({"alg": "ES256", "kid": key.id});
-        let signed = unsigned(&header, claims);
+        let signed = [header, claims].map(|part| URL_SAFE_NO_PAD.encode(part)).join(".");
         let signature = key.pair.sign(&SystemRandom::new(), signed.as_bytes()).unwrap();
         format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature.as_ref()))
     }
@@ -137,7 +156,11 @@ async fn serve(listener: TcpListener, issuer: String, shared: Arc<Shared>) {
             }
             "/keys" => {
                 shared.fetches.fetch_add(1, Ordering::Relaxed);
-                json!({"keys": [shared.key.lock().jwk(), {"kty": "oct", "k": "c2VjcmV0", "kid": "shared"}]})
+                if *shared.is_empty.lock() {
+                    json!({"keys": []})
+                } else {
+                    json!({"keys": [shared.key.lock().jwk(), {"kty": "oct", "k": "c2VjcmV0", "kid": "shared"}]})
+                }
             }
             _ => json!({}),
         };

@@ -48,7 +48,7 @@ pub(crate) struct Inbound {
     downstream: Arc<dyn Downstream>,
     /// Time for a client to answer a question.
     answer_timeout: Duration,
-    /// Secrets to be masked in what the server writes.
+    /// Secrets to be masked in the words of the server.
     pub(crate) secrets: Arc<ArcSwap<KnownSecrets>>,
     /// Wakes the refresher when the backend says that its definitions changed.
     pub(crate) changed: Arc<Notify>,

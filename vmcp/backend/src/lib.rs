@@ -35,9 +35,9 @@ pub use policy::settings::{BackendSettings, SERVED_VARIABLE};
 pub use policy::{backoff, breaker};
 pub use request::{
     ArrivingRest, ArrivingResult, CallError, ClientFacts, ClientInstance, CredentialError, CredentialSource,
-    DEFAULT_DEADLINE, Detail, Downstream, Event, EventMap, EventReceiver, EventSender, NotQueued, Principal, Question,
-    Request, Response, RpcOutcome, SessionId, SharedCredentials, Subscriber, Transmission, UnprovedRequest,
-    event_queue, uncollected,
+    DEFAULT_DEADLINE, Detail, Downstream, Event, EventMap, EventReceiver, EventSender, NotQueued, Principal,
+    Question, Request, Response, RpcOutcome, SessionId, SharedCredentials, Subscriber, Transmission,
+    UnprovedRequest, event_queue, uncollected,
 };
 pub use sharing::session_listings::{SessionListing, SessionListingCount};
 pub use transport::OrphanGuard;

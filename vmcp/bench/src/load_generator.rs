@@ -52,7 +52,8 @@ impl<'a, A: Workload> TargetLoad<'a, A> {
         TargetLoad { target, era, clients, samples: LoadSamples::default() }
     }
 
-    fn figure(&self, by: ComparedFigure) -> f64 {
+    /// Returns the median of a figure.
+    pub(crate) fn figure(&self, by: ComparedFigure) -> f64 {
         match by {
             ComparedFigure::P50 => self.samples.p50.p50(),
             ComparedFigure::Cpu => self.samples.cpu.p50(),

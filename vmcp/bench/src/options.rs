@@ -65,6 +65,7 @@ pub(crate) enum Stage {
     FindTool,
     Embedding,
     Calls,
+    Audit,
     Allocations,
     Streaming,
     HalfSent,

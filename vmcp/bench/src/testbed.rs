@@ -44,6 +44,8 @@ pub(crate) struct Testbed {
     pub(crate) counters: BackendCounters,
     pub(crate) targets: Vec<Target>,
     vmcp: Option<VmcpProcess>,
+    /// Further processes of vmcp, which are killed with the testbed.
+    further: Vec<VmcpProcess>,
     /// Backend and proxies; kept so that they are killed with the testbed.
     role_processes: Vec<RoleProcess>,
 }
@@ -59,6 +61,7 @@ impl Testbed {
             counters,
             targets: Vec::new(),
             vmcp: None,
+            further: Vec::new(),
             role_processes: vec![backend],
         })
     }
@@ -110,6 +113,20 @@ impl Testbed {
         }))?;
         testbed.vmcp()?.complete_list(tools.min(TOOLS_PER_PAGE)).await?;
         testbed.add_vmcp("vmcp", Era::Modern, "")?;
+        Ok(testbed)
+    }
+
+    /// Testbed for audit events: a backend, and two processes of vmcp before it, which differ in `audit`.
+    pub(crate) async fn for_audit([plain, audited]: [(&str, Value); 2]) -> Result<Testbed> {
+        let mut testbed = Testbed::new(ANY_LOCAL_PORT).await?;
+        for (name, audit) in [plain, audited] {
+            testbed.further.extend(testbed.vmcp.take());
+            testbed.start_vmcp(json!({
+                "backends": [testbed.entry("dual")], "optimizer": {"embeddings": {"provider": "none"}}, "audit": audit,
+            }))?;
+            testbed.vmcp()?.complete_list(TOOL_COUNT).await?;
+            testbed.add_vmcp(name, Era::Modern, "dual")?;
+        }
         Ok(testbed)
     }
 

@@ -15,8 +15,9 @@
 //! Further rooms: [`edit`] changes single backends in a text, with the parser's own lines; `writing` renders
 //! schema, reference page, starter file and the configuration in force; [`rules`] are the validated rules for
 //! tools; [`status`] is the report that a running server gives about itself; [`sanitize`] cleans text of
-//! backends.
+//! backends; [`addresses`] tells inner addresses from public ones.
 
+pub mod addresses;
 mod checker;
 mod document;
 mod problems;
@@ -40,8 +41,8 @@ pub use self::references::{
     Environment, Files, MAX_FILE_BYTES, ReferenceSources, StoredSecrets, is_variable_name,
 };
 pub use self::rules::Aggregation;
-pub use self::sections::audit::{AUDIT_EVENT_TYPES, Audit, OtlpTarget};
-pub use self::sections::authz::Authz;
+pub use self::sections::audit::{AUDIT_EVENT_TYPES, Audit, OtlpTarget, SyslogTarget};
+pub use self::sections::authz::{Authz, OnPolicyError};
 pub use self::sections::backend::outgoing_auth::{
     AwsKeys, AwsRoles, AwsSts, ClientCredentials, Credentials, OAuthClient, OnBehalfOf, TokenEndpoint,
     TokenExchange, UpstreamInject, Xaa,
@@ -55,6 +56,9 @@ pub use self::sections::incoming_auth::IncomingAuth;
 pub use self::sections::incoming_auth::api_keys::ApiKey;
 pub use self::sections::incoming_auth::auth_server::{AuthServer, Upstream, UpstreamKind, UserInfo};
 pub use self::sections::incoming_auth::oidc::OidcIssuer;
+pub use self::sections::incoming_auth::source_naming::{
+    API_KEYS, CLIENT_CERTIFICATES, IdentitySource, IdentitySources, SourceGroups, SourceNaming,
+};
 pub use self::sections::operational::{CircuitBreaker, LogLevel, Operational};
 pub use self::sections::optimizer::contextual::{ContextSource, Contextual, NoContext};
 pub use self::sections::optimizer::discovery::{ConfiguredTags, ContextSigns, Discovery, MetricsMode};

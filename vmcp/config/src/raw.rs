@@ -31,6 +31,7 @@ pub use crate::sections::incoming_auth::auth_server::{
     RawUpstreamProvider, RawUpstreamType, RawUserInfo,
 };
 pub use crate::sections::incoming_auth::oidc::RawOidc;
+pub use crate::sections::incoming_auth::source_naming::RawSourceGroups;
 pub use crate::sections::incoming_auth::{RawIncomingAuth, RawIncomingAuthType};
 pub use crate::sections::operational::{
     RawCircuitBreaker, RawFailureHandling, RawOperational, RawPartialFailureMode, RawTimeouts,
@@ -53,6 +54,9 @@ pub use crate::sections::telemetry::RawTelemetry;
 pub use crate::values::decimal::RawDecimal;
 pub use crate::values::duration::RawDuration;
 pub use vmcp_workflow::raw::RawCompositeTool;
+
+/// Header in which clients send keys of `incomingAuth.apiKeys`.
+const API_KEY_HEADER: &str = "x-api-key";
 
 /// Configuration of a vmcp server. Every key is optional. Strings may refer to the environment, `${NAME}`,
 /// to files, `${file:/path}`, and to stored secrets, `${secret:NAME}`, each with an optional default,
@@ -155,8 +159,15 @@ impl RawConfig {
         let exposures = self.profiles.values().filter_map(|profile| profile.exposure);
         let has_contextual =
             exposures.chain([self.optimizer.exposure]).any(|exposure| exposure == Exposure::Contextual);
-        let passthrough_headers =
+        let passthrough_headers: BTreeSet<String> =
             backends.iter().flat_map(|backend| backend.passthrough_headers.iter().cloned()).collect();
+        if !incoming_auth.api_keys.is_empty() && passthrough_headers.contains(API_KEY_HEADER) {
+            report.problem(
+                "passthroughHeaders",
+                format!("`{API_KEY_HEADER}` holds the keys of this server's own clients (incomingAuth.apiKeys)"),
+                "remove it here and in `outgoingAuth`, and give the backend a key of its own in its `headers`",
+            );
+        }
         Config {
             backends,
             unavailable,
@@ -165,8 +176,8 @@ impl RawConfig {
             proxy,
             audit: self.audit.validate(&telemetry, report),
             telemetry,
+            authz: self.incoming_auth.authz.validate(&incoming_auth, report).map(Arc::new),
             incoming_auth,
-            authz: self.incoming_auth.authz.validate(report).map(Arc::new),
             passthrough_headers,
             operational: self.operational.validate(report),
             profiles: profiles::validate(&self.profiles, &names, report),

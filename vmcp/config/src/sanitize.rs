@@ -1,6 +1,8 @@
 //! Sanitizer for text from backends, which is shown, embedded and put before a model: invisible characters
 //! could hide instructions from a person.
 
+use std::fmt::Write as _;
+
 /// Most bytes of a text that [`text`] and [`paragraphs`] return, 8 KiB; the rest is cut.
 pub const MAX_BYTES: usize = 8 * 1024;
 
@@ -62,10 +64,32 @@ fn clean(input: &str, break_between: &str) -> String {
     out
 }
 
-/// Returns true for characters that reorder the text around them, so that it reads as another.
+/// Returns true for characters beyond ASCII that a terminal obeys or hides: direction marks, separators of
+/// lines and paragraphs, C1 controls, zero-width characters.
 #[must_use]
-pub fn is_bidirectional(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+pub fn is_unseen(c: char) -> bool {
+    !c.is_ascii() && (is_invisible(c) || matches!(c, '\u{2028}' | '\u{2029}'))
+}
+
+/// Writes unseen characters as escapes of JSON (`\u202e`). JSON has characters beyond ASCII in strings only,
+/// so a document keeps its meaning.
+#[must_use]
+pub fn escape_unseen(text: String) -> String {
+    if text.is_ascii() || !text.contains(is_unseen) {
+        return text;
+    }
+    let mut escaped = String::with_capacity(text.len() + 64);
+    for character in text.chars() {
+        if is_unseen(character) {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                // Writing to a string does not fail.
+                let _ = write!(escaped, "\\u{unit:04x}");
+            }
+        } else {
+            escaped.push(character);
+        }
+    }
+    escaped
 }
 
 /// Returns true for characters that a person does not see but a model or a terminal may obey.
@@ -104,6 +128,15 @@ mod tests {
     fn paragraphs_stay_apart() {
         assert_eq!(paragraphs("\n\n One\nline.\r\n \r\nArgs:\n  x \n\n"), "One line.\n\nArgs: x");
         assert_eq!(text("One.\n\nTwo."), "One. Two.");
+    }
+
+    #[test]
+    fn characters_that_deceive_a_reader_are_escaped_and_the_document_stays_the_same() {
+        let text = "txt\u{202e}gpj \u{2028}\u{2029}\u{85}\u{9b}2J\u{200b}\u{feff}\u{e0041} ä 日本";
+        let escaped = escape_unseen(serde_json::to_string(&[text]).unwrap());
+        assert_eq!(serde_json::from_str::<[String; 1]>(&escaped).unwrap(), [text]);
+        assert!(escaped.contains("\\u202e") && escaped.contains("\\u2028") && escaped.contains("ä 日本"));
+        assert!(!escaped.chars().any(is_unseen), "{escaped}");
     }
 
     #[test]

@@ -75,6 +75,26 @@ fn both_spellings_of_kinds_mean_the_same() {
 }
 
 #[test]
+fn own_credentials_of_clients_are_in_no_passthrough_list() {
+    let keys =
+        "incomingAuth: { type: apiKeys, apiKeys: [{ key: a-key-of-enough-characters, subject: ci }] }\n";
+    let common = "passthroughHeaders: [X-Api-Key]\nbackends: [{ name: one, url: 'https://one.example' }]";
+    let of_one = "backends: [{ name: one, url: 'https://one.example' }]\noutgoingAuth: { backends: { one: { type: passthrough, passthrough: { headers: [X-API-Key] } } } }";
+    for lists in [common, of_one] {
+        let found = mistakes(&format!("{keys}{lists}"));
+        let expected = "passthroughHeaders: `x-api-key` holds the keys of this server's own clients (incomingAuth.apiKeys)";
+        assert_eq!(found, [expected]);
+        // Where vmcp takes no keys, the header is the backend's.
+        load(lists);
+    }
+    for name in ["vmcp-forwarded", "Vmcp-Anything", "DPoP", "Sec-Fetch-Site", "Via", "X-Real-IP"] {
+        let text =
+            format!("passthroughHeaders: [{name}]\nbackends: [{{ name: one, url: 'https://one.example' }}]");
+        assert_eq!(mistakes(&text).len(), 1, "{name}");
+    }
+}
+
+#[test]
 fn only_listed_headers_of_clients_are_passed_on_and_constant_ones_win() {
     let config = load(&format!(
         "{BACKENDS}

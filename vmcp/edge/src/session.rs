@@ -1,5 +1,5 @@
-//! Clients and their sessions: the sender of a message, sealed session ids, sealed addresses of processes, and
-//! questions that clients have not answered yet.
+//! Clients and their sessions: the sender of a message, sealed session ids, sealed addresses of processes,
+//! and questions that clients have not answered yet.
 
 pub(super) mod client_instances;
 pub(super) mod keys;

@@ -1,6 +1,6 @@
 //! Callers and their rights: [`identity`] says who calls, [`policy`] decides about each call,
 //! [`outgoing`] proves at backends who calls, [`profiles`] narrows what a path leads to, [`principal_shares`]
-//! keeps one caller from taking what belongs to all, [`sealing_keys`] seal what callers carry.
+//! keeps one caller from taking what belongs to all, [`sealing_keys`] seal ids and states of callers.
 
 mod cedar;
 pub mod identity;

@@ -14,6 +14,7 @@ mod options;
 pub mod recorder;
 pub mod replicas;
 mod restart;
+mod revocations;
 mod shared;
 pub mod snapshot;
 mod tool_drift;
@@ -61,6 +62,7 @@ use conductor::ConductorOptions;
 use embedding::configured;
 use fleet::Fleet;
 use replicas::Replicas;
+use revocations::WithdrawnCredentials;
 use shared::{Shared, SharedParts};
 use tool_drift::DriftGuard;
 
@@ -79,6 +81,8 @@ struct Inner {
     started: Instant,
     /// True once every backend has settled after the start, or lists no longer wait for that.
     has_settled: AtomicBool,
+    /// Credentials that operators have withdrawn.
+    withdrawn: Arc<WithdrawnCredentials>,
     _stop: DropGuard,
 }
 
@@ -96,15 +100,19 @@ impl Engine {
         let tool_metrics = ToolMetricsRecorder::start(dir.clone(), &options.metrics);
         let contexts = Arc::<Contexts>::default();
         let learner = Learner::new(Arc::clone(&contexts), dir.clone());
+        let policy = options.policy.clone().unwrap_or_else(|| policy::configured(&config, &options.metrics));
+        let snapshot = Snapshot::empty(&config, policy, options.bridge)?;
+        let revocations = Arc::clone(snapshot.authentication.revocations());
+        let withdrawn = Arc::new(WithdrawnCredentials::open(dir.as_deref(), revocations));
         let replicas = Replicas::new(
             dir.as_deref(),
             Arc::clone(&tool_metrics),
             Arc::clone(&learner),
             Arc::clone(&drift),
+            Arc::clone(&withdrawn),
         );
-        let policy = options.policy.clone().unwrap_or_else(|| policy::configured(&config));
         let shared = Arc::new(Shared::from(SharedParts {
-            snapshot: Snapshot::empty(&config, policy, options.bridge)?,
+            snapshot,
             store,
             drift,
             metrics: options.metrics,
@@ -138,6 +146,7 @@ impl Engine {
             conductor,
             started: Instant::now(),
             has_settled: AtomicBool::new(false),
+            withdrawn,
             _stop: stop.clone().drop_guard(),
         }));
         tokio::spawn(handle::ask_replicas(engine.clone(), stop));
@@ -299,8 +308,8 @@ impl Engine {
         metrics.encode()
     }
 
-    /// Makes a backend list its definitions again in the background; all backends if no name is given. Returns
-    /// true if there is such a backend.
+    /// Makes a backend list its definitions again in the background; all backends if no name is given.
+    /// Returns true if there is such a backend.
     pub fn refresh(&self, backend: Option<&str>) -> bool {
         let snapshot = self.snapshot();
         let mut chosen = snapshot

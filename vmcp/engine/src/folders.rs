@@ -8,8 +8,8 @@ use nix::unistd::{Uid, User};
 use vmcp_config::{Config, EmbeddingProvider};
 use vmcp_embed::local::LocalModel;
 
-/// Returns the home directory: `$HOME`, or the home directory of the user database, if it exists. Some launchers
-/// start programs without the variable, or with an empty one.
+/// Returns the home directory: `$HOME`, or the home directory of the user database, if it exists. Some
+/// launchers start programs without the variable, or with an empty one.
 pub fn home_dir() -> Option<PathBuf> {
     home_by(env::var_os("HOME"))
 }

@@ -1,5 +1,5 @@
-//! What lists show of vmcp's own tools, find_tool, call_tool and others: names, definitions for `tools/list`,
-//! and the mark by which vmcp recognizes itself. Arguments and handlers are in `own_tools` of `vmcp-route`.
+//! Entries of vmcp's own tools, find_tool, call_tool and others, in lists: names, definitions, and the mark
+//! by which vmcp recognizes itself. Arguments and handlers are in `own_tools` of `vmcp-route`.
 
 pub mod definitions;
 pub mod names;

@@ -62,6 +62,8 @@ pub struct Authorized<'a> {
     context: CallContext<'a>,
     target: BackendTarget<'a>,
     recorder: CallRecorder,
+    /// True if a policy reads the arguments of this call.
+    judges_arguments: bool,
 }
 
 /// True if an answer may name this tool to the caller: the policy allows calls of it, whatever the arguments.
@@ -96,6 +98,7 @@ pub(crate) fn authorize<'a>(
     let decision = context.snapshot.policy.decide(&request);
     recorder.keep_arguments(arguments);
     let record = recorder.record();
+    record.policy_version = Some(context.snapshot.policy.version());
     record.backend = Some(target.backend.clone());
     record.method.clone_from(&target.method);
     match target.item {
@@ -107,7 +110,8 @@ pub(crate) fn authorize<'a>(
     match decision {
         Decision::Allow { policy } => {
             record.policy = Some(policy);
-            Ok(Authorized { context, target, recorder })
+            let judges_arguments = context.snapshot.policy.reads_arguments(&request);
+            Ok(Authorized { context, target, recorder, judges_arguments })
         }
         Decision::Deny { policy } => {
             record.policy = Some(policy);
@@ -145,6 +149,12 @@ pub(crate) fn authorize_own(
 }
 
 impl<'a> Authorized<'a> {
+    /// True if a policy reads the arguments: they must fit the schema of the tool, because a policy that
+    /// expects a number judges no text, and a backend may take one for the other.
+    pub(crate) fn judges_arguments(&self) -> bool {
+        self.judges_arguments
+    }
+
     /// Sends the request and waits for its end; `params` are the client's. For a legacy client, questions of
     /// a modern backend are answered on the way; a modern client gets them as the result.
     pub(crate) async fn call(self, params: &OwnedParams) -> Result<Response, CallError> {
@@ -185,6 +195,9 @@ impl<'a> Authorized<'a> {
             otel.status_code = tracing::field::Empty,
         );
         self.recorder.record().span = span.clone();
+        if !self.recorder.begins().await {
+            return (Err(unrecorded()), self.recorder);
+        }
         let way = send::Way { context: self.context, target: &self.target, span: &span, stream };
         // Pinned first: the adapter would move the whole state.
         let answer = pin!(send::run(way, params, &mut self.recorder)).instrument(span.clone()).await;
@@ -223,6 +236,9 @@ impl<'a> Authorized<'a> {
         let answer = async {
             let backend = send::backend(self.context.snapshot, &self.target)?;
             let uri = self.target.subject().unwrap_or_default();
+            if !self.recorder.begins().await {
+                return Err(unrecorded());
+            }
             self.recorder.asks(uri.len());
             let caller = self.context.caller;
             let ClientAtBackend { principal, credentials } = self.context.at_backend(backend);
@@ -256,6 +272,11 @@ impl<'a> Authorized<'a> {
     pub fn settle(self, outcome: Outcome) {
         self.recorder.settle(outcome);
     }
+}
+
+/// The error of a call whose begin could not be put on record, where that is required (`audit.failClosed`).
+fn unrecorded() -> CallError {
+    CallError::unsent("the call cannot be recorded in the audit trail, and is not made without it")
 }
 
 fn outcome(answer: &Result<Response, CallError>) -> Outcome {

@@ -80,7 +80,7 @@ impl CallContext<'_> {
         ClientAtBackend::new(principal, forwarded.as_ref(), backend.spec(), tokens)
     }
 
-    /// Tells the observers of a request for an item that does not exist. The policy is asked all the same, so
+    /// Tells the observers of a request for an unknown item. The policy is asked all the same, so
     /// that the work is that for a hidden item.
     pub fn refuse_unknown(self, method: &str, subject: &str) {
         if let Some(tool) = self.snapshot.unfiltered().tools.first() {
@@ -102,7 +102,6 @@ impl CallContext<'_> {
             subject: Some(subject),
             session: self.caller.session,
             trace: traces::trace_id(&self.caller.trace),
-            left_out: 0,
         });
     }
 

@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use tracing::{Instrument as _, Span, info_span};
 use vmcp_backend::{CallError, Response};
 use vmcp_engine::engine::Snapshot;
+use vmcp_engine::random::random;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_model::names::COMPOSITE;
 use vmcp_wire::keys::{INPUT_RESPONSES, REQUEST_STATE};
@@ -54,7 +55,7 @@ pub(crate) async fn run(
             }
             Begin::Continued { state, answers }
         }
-        None => Begin::New { id: id()?, arguments: object(params.get("arguments")) },
+        None => Begin::New { id: hex::encode(random::<16>()), arguments: object(params.get("arguments")) },
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let span = info_span!("composite.run", name = %tool.name, run = tracing::field::Empty);
@@ -81,13 +82,6 @@ fn note(span: &Span, tool: &CompositeTool, finished: &run::Finished) {
 /// Reads an object; nothing else counts.
 fn object(json: Option<&str>) -> Map<String, Value> {
     json.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default()
-}
-
-/// Makes the id of a run: 128 random bits.
-fn id() -> Result<String, CallError> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| CallError::unsent(&format!("no randomness: {error}")))?;
-    Ok(hex::encode(bytes))
 }
 
 #[cfg(test)]

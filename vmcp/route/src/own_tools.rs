@@ -1,5 +1,6 @@
-//! Vmcp's own tools: find_tool searches all other tools, call_tool calls any of them, the others report. Here
-//! are their arguments and handlers; their entries in lists come from the engine, which lists them. Each call leaves one record: call_tool's is that of the tool that it called.
+//! Own tools of vmcp: find_tool searches all other tools, call_tool calls any of them, the others report.
+//! Here are their arguments and handlers; the engine lists them. Each call leaves one record: call_tool leaves the
+//! record of the tool that it called.
 
 pub(super) mod arguments;
 mod call_tool;
@@ -11,7 +12,6 @@ mod read_mcp_resource;
 mod resolve;
 mod response_limit;
 mod set_context;
-mod tool_lookup;
 mod tool_result;
 mod unavailable;
 

@@ -15,7 +15,7 @@ use super::caller::CallContext;
 use super::own_tools::{self, arguments::framework_keys};
 use super::router::{self, Target};
 use super::subject::{self, shown};
-use vmcp_engine::telemetry::calls::Origin;
+use vmcp_engine::telemetry::calls::{Origin, Outcome};
 
 pub use in_process::{ToolResult, Tools};
 
@@ -51,6 +51,12 @@ pub async fn call_tool(context: CallContext<'_>, params: &OwnedParams) -> Answer
         hidden::hold(context, begun).await;
         return unknown();
     };
+    if let Some(tool) = tool.filter(|_| call.judges_arguments())
+        && let Err(violations) = check_written(context, tool, params.get("arguments")).await
+    {
+        call.settle(Outcome::ToolError);
+        return Answer::invalid(violations);
+    }
     match call.answer(params).await {
         Ok(answer) => answer,
         Err(error) => match tool {
@@ -66,6 +72,19 @@ fn without_framework_keys(params: &OwnedParams, tool: &CatalogTool) -> Option<Ow
     let schema = tool.definition.input_schema.as_deref();
     let rest = framework_keys::without_framework_keys(params.get("arguments")?, schema)?;
     params.with(&[("arguments", Some(rest.get()))]).ok()
+}
+
+/// Checks the arguments of a client's own call, which may be absent.
+async fn check_written(
+    context: CallContext<'_>,
+    tool: &Arc<CatalogTool>,
+    arguments: Option<&str>,
+) -> Result<(), String> {
+    let written = arguments.map(str::trim).filter(|arguments| *arguments != "null").unwrap_or("{}");
+    match serde_json::from_str::<&RawValue>(written) {
+        Ok(arguments) => check_arguments(context, tool, arguments).await,
+        Err(error) => Err(misfit(context, tool, &error.to_string())),
+    }
 }
 
 /// Checks arguments against the tool's input schema. The error lists the violations, for a model to read.

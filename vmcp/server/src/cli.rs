@@ -3,9 +3,9 @@
 //! | folder | commands |
 //! |---|---|
 //! | `run` | serve, bridge, try, service |
-//! | `setup` | init, add, remove (also enable and disable), validate, secret, model, schema; the same in a cluster |
+//! | `setup` | init, add, remove (enable, disable), validate, secret, model, schema; the same in a cluster |
 //! | `ask` | tools, find, call, backends, authz, eval: a running server, or an engine in this process |
-//! | `operate` | status, stop, restart, logs, calls, metrics, doctor |
+//! | `operate` | status, stop, restart, logs, calls, metrics, doctor, sessions, audit |
 //! | `clients` | connect, login, logout |
 //!
 //! | module | holds |
@@ -90,6 +90,8 @@ enum Command {
     Calls(operate::follow::Arguments),
     Metrics(operate::metrics::Arguments),
     Service(run::service::Arguments),
+    Sessions(operate::sessions::Arguments),
+    Audit(operate::audit::Arguments),
     Authz(ask::authz::Arguments),
     Model(setup::model::Arguments),
     Eval(ask::eval::Arguments),
@@ -137,6 +139,8 @@ pub fn main() -> ExitCode {
         Command::Calls(arguments) => operate::follow::calls(arguments, &global),
         Command::Metrics(arguments) => operate::metrics::run(&arguments, &global),
         Command::Service(arguments) => run::service::run(&arguments, &global),
+        Command::Sessions(arguments) => operate::sessions::run(arguments, &global),
+        Command::Audit(arguments) => operate::audit::run(arguments),
         Command::Authz(arguments) => ask::authz::run(arguments, &global),
         Command::Model(arguments) => setup::model::run(arguments, &global),
         Command::Eval(arguments) => ask::eval::run(arguments, &global),

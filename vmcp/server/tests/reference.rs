@@ -10,7 +10,7 @@ use std::time::Duration;
 use vmcp_edge::port::admin_routes::ADMIN_ROUTES;
 use vmcp_engine::telemetry::metrics::{
     BackendLabels, ChangeLabels, ContextLabels, EmbeddingLabels, IssuerLabels, LimitLabels, Metrics,
-    RefusalLabels, ReloadLabels, StoreLabels,
+    PolicyFailureLabels, PolicyShadowLabels, RefusalLabels, ReloadLabels, StoreLabels,
 };
 
 /// Compares a page with the committed one, or writes it if `VMCP_UPDATE_SCHEMA` is set.
@@ -39,6 +39,9 @@ fn metrics_page() {
     metrics.config_reloads.get_or_create(&ReloadLabels { outcome: "applied" }).inc();
     metrics.client_limits_reached.get_or_create(&LimitLabels { limit: "questions" }).inc();
     metrics.client_requests_refused.get_or_create(&RefusalLabels { reason: "host" }).inc();
+    metrics.policy_failures.get_or_create(&PolicyFailureLabels { kind: "forbid" }).inc();
+    let shadow = PolicyShadowLabels { enforced: "allow", shadow: "deny" };
+    metrics.policy_shadow_decisions.get_or_create(&shadow).inc();
     metrics.tools_contexts.get_or_create(&ContextLabels { context: "jira".to_owned() }).inc();
     metrics.identity_provider_up.get_or_create(&IssuerLabels { issuer: "https://a".to_owned() }).set(1);
     metrics.rate_limit_store_up.get_or_create(&StoreLabels { provider: "redis".to_owned() }).set(1);

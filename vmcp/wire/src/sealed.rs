@@ -1,7 +1,8 @@
 //! Tokens that only vmcp can have issued: encrypted, authenticated, bound to a context, with an expiry.
 //!
 //! A token is `base64url(version ‖ nonce ‖ XChaCha20-Poly1305(expiry ‖ content))`, opened by whichever key of
-//! the ring fits, so that keys can be replaced without ending what was sealed with the old one.
+//! the ring fits, so that keys can be replaced without ending what was sealed with the old one. HKDF-SHA-256
+//! (RFC 5869) derives the keys. Tokens of version 1, with the plain SHA-256 as key, are opened only.
 
 pub mod request_state;
 pub mod session;
@@ -13,6 +14,7 @@ use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use chacha20poly1305::aead::{Aead, Payload};
 use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
+use hkdf::Hkdf;
 use sha2::{Digest, Sha256};
 
 /// Bytes in a nonce: large enough that random ones do not repeat.
@@ -23,7 +25,9 @@ pub const MIN_SECRET_LENGTH: usize = 16;
 /// anyway.
 pub const MAX_TOKEN_LENGTH: usize = 16 * 1024;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// Version of tokens whose key is the SHA-256 of label and secret.
+const FIRST_VERSION: u8 = 1;
 const EXPIRY_LENGTH: usize = 8;
 const TAG_LENGTH: usize = 16;
 
@@ -85,8 +89,28 @@ pub struct Opened {
 /// ```
 #[derive(Clone)]
 pub struct KeyRing {
-    first: XChaCha20Poly1305,
-    others: Vec<XChaCha20Poly1305>,
+    first: SealingKey,
+    others: Vec<SealingKey>,
+}
+
+/// The keys of one secret.
+#[derive(Clone)]
+struct SealingKey {
+    present: XChaCha20Poly1305,
+    /// Opens tokens of [`FIRST_VERSION`].
+    former: XChaCha20Poly1305,
+}
+
+impl SealingKey {
+    /// Derives the keys. The labels keep them apart from any that another use derives from the same secret.
+    fn derive(secret: &[u8]) -> Result<Self, KeyError> {
+        let mut key = [0; 32];
+        let expanded = Hkdf::<Sha256>::new(None, secret).expand(b"vmcp sealed token v2", &mut key);
+        // 32 bytes are within the 8,160 of RFC 5869.
+        expanded.map_err(|_| KeyError::None)?;
+        let former = Sha256::new().chain_update(b"vmcp sealed token v1\0").chain_update(secret).finalize();
+        Ok(Self { present: XChaCha20Poly1305::new(&key.into()), former: XChaCha20Poly1305::new(&former) })
+    }
 }
 
 impl fmt::Debug for KeyRing {
@@ -103,12 +127,7 @@ impl KeyRing {
             if secret.as_ref().len() < MIN_SECRET_LENGTH {
                 return Err(KeyError::TooShort);
             }
-            // The label keeps these keys apart from any that another use derives from the same secret.
-            let digest = Sha256::new()
-                .chain_update(b"vmcp sealed token v1\0")
-                .chain_update(secret.as_ref())
-                .finalize();
-            ciphers.push(XChaCha20Poly1305::new(&digest));
+            ciphers.push(SealingKey::derive(secret.as_ref())?);
         }
         let mut ciphers = ciphers.into_iter();
         let first = ciphers.next().ok_or(KeyError::None)?;
@@ -122,7 +141,9 @@ impl KeyRing {
         let plaintext = [expires.to_be_bytes().as_slice(), content].concat();
         let payload = Payload { msg: &plaintext, aad: associated };
         // Fails only beyond 256 GiB; the empty text that is returned then opens as no token.
-        let Ok(ciphertext) = self.first.encrypt(&XNonce::from(*nonce), payload) else { return String::new() };
+        let Ok(ciphertext) = self.first.present.encrypt(&XNonce::from(*nonce), payload) else {
+            return String::new();
+        };
         BASE64_URL_SAFE_NO_PAD.encode([&[VERSION], nonce.as_slice(), &ciphertext].concat())
     }
 
@@ -138,7 +159,10 @@ impl KeyRing {
     /// it.
     pub fn open_long(&self, token: &str, associated: &[u8], now: u64) -> Result<Opened, OpenError> {
         let raw = BASE64_URL_SAFE_NO_PAD.decode(token).map_err(|_| OpenError::Malformed)?;
-        let rest = raw.strip_prefix(&[VERSION]).ok_or(OpenError::Malformed)?;
+        let (version, rest) = raw.split_first().ok_or(OpenError::Malformed)?;
+        if ![VERSION, FIRST_VERSION].contains(version) {
+            return Err(OpenError::Malformed);
+        }
         let (nonce, ciphertext) = rest.split_first_chunk::<NONCE_LENGTH>().ok_or(OpenError::Malformed)?;
         if ciphertext.len() < EXPIRY_LENGTH + TAG_LENGTH {
             return Err(OpenError::Malformed);
@@ -146,6 +170,7 @@ impl KeyRing {
         let nonce = XNonce::from(*nonce);
         let opened = std::iter::once(&self.first)
             .chain(&self.others)
+            .map(|key| if *version == VERSION { &key.present } else { &key.former })
             .find_map(|cipher| cipher.decrypt(&nonce, Payload { msg: ciphertext, aad: associated }).ok())
             .ok_or(OpenError::Forged)?;
         let (expires, content) = opened.split_first_chunk::<EXPIRY_LENGTH>().ok_or(OpenError::Malformed)?;
@@ -181,6 +206,24 @@ mod tests {
         for other in ["", "3f1b1c9e-0c0a-4c47-9d43-57a4c8c1bb8d", &"A".repeat(MAX_TOKEN_LENGTH + 4)] {
             assert_eq!(open(other, b"session", 0), Err(OpenError::Malformed), "{other}");
         }
+    }
+
+    #[test]
+    fn tokens_from_before_the_change_of_derivation_are_opened() {
+        // Sealed by the first version, with `NONCE` and an expiry of 100.
+        let plaintext = [100_u64.to_be_bytes().as_slice(), b"content"].concat();
+        let digest = Sha256::new().chain_update(b"vmcp sealed token v1\0").chain_update(NEW).finalize();
+        let payload = Payload { msg: &plaintext, aad: b"session" };
+        let sealed = XChaCha20Poly1305::new(&digest).encrypt(&XNonce::from(NONCE), payload).unwrap();
+        let token = BASE64_URL_SAFE_NO_PAD.encode([&[1], NONCE.as_slice(), &sealed].concat());
+        let opened = ring(&[OLD, NEW]).open(&token, b"session", 99).unwrap();
+        assert_eq!(opened.content, b"content");
+        let new = BASE64_URL_SAFE_NO_PAD.encode([&[2], NONCE.as_slice(), &sealed].concat());
+        assert_eq!(
+            ring(&[NEW]).open(&new, b"session", 99),
+            Err(OpenError::Forged),
+            "each version has its key"
+        );
     }
 
     #[test]

@@ -139,7 +139,7 @@ fn definitions_that_clients_do_not_see_as_they_are_are_named() {
     };
     let (_, is_true, reason, _) = listed(json!([]));
     assert_eq!((is_true.as_str(), reason.as_str()), ("True", "DefinitionsListed"));
-    // Mended definitions and other lines are no fault.
+    // Mended definitions and other lines leave the condition true.
     let mended = "MendedDefinition: tool x of backend a: listed without its outputSchema";
     let (phase, is_true, reason, message) = listed(json!([mended, "the cache of vectors is read-only"]));
     assert_eq!((phase, is_true.as_str(), reason.as_str()), (Some(Phase::Ready), "True", "MendedDefinition"));

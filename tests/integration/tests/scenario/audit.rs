@@ -1,10 +1,10 @@
-//! Audit events: one for each call and each client that is turned away, in a file that a reload may change.
+//! Audit events: one for each call and each other action, in a file that a reload may change.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use vmcp_integration::{Fixture, Vmcp, eventually};
+use vmcp_integration::{Fixture, Vmcp, eventually, http_client};
 
 const KEY: &str = "alice-0123456789abcdef";
 
@@ -71,7 +71,7 @@ async fn every_call_and_every_refusal_leaves_one_event() {
             (("echo_never", "refused"), 1),
             (("echo_fail", "allowed"), 1),
             (("echo_fail", "limited"), 1),
-            (("", "refused"), 1),
+            (("/mcp", "refused"), 1),
         ]
         .map(|((item, decision), count)| ((item.to_owned(), decision.to_owned()), count)),
     );
@@ -114,6 +114,75 @@ async fn without_a_file_events_go_to_standard_output() {
     let vmcp = Vmcp::new().backend(&echo).config(json!({"audit": {"enabled": true}})).start().await;
     let client = vmcp.with_tool("echo_echo").await;
     client.call_tool("echo_echo", json!({"message": "hi"})).await;
-    let line = vmcp.process.line_after(r#"{"metadata":{"auditId":"#).await;
+    let line = vmcp.process.line_after(r#""type":"mcp_tool_call","#).await;
     assert!(line.contains(r#""name":"echo_echo""#) && line.contains(r#""user":"anonymous""#), "{line}");
+}
+
+#[tokio::test]
+async fn every_refusal_and_session_leaves_an_event() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("audit.jsonl");
+    let token = "an-admin-token-of-enough-characters";
+    let keys = json!([{"subject": "alice", "key": KEY}, {"subject": "bob", "key": "bob-0123456789abcdef"}]);
+    let settings = json!({
+        "incomingAuth": {"type": "apiKeys", "apiKeys": keys},
+        "server": {"adminTokens": [token]},
+        "audit": {"enabled": true, "logFile": file},
+    });
+    let mut vmcp = Vmcp::new().backend(&echo).config(settings).start().await;
+    let alice = vmcp.modern().bearing(KEY).as_legacy();
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}});
+    let opened = alice.request("initialize", params).await;
+    let session = opened.headers["mcp-session-id"].to_str().expect("a plain id").to_owned();
+    let alice = alice.with_session(&session);
+    let bob = vmcp.modern().bearing("bob-0123456789abcdef").as_legacy().with_session(&session);
+    assert_eq!(bob.request("tools/list", json!({})).await.status, 404);
+    alice.request("no/such", json!({})).await;
+    alice.request("tools/call", json!({"arguments": {}})).await;
+    alice.request("resources/unsubscribe", json!({"uri": "file:///x"})).await;
+    let modern = vmcp.modern().bearing(KEY);
+    modern.request("tools/call", json!({"name": "echo_echo", "requestState": "forged"})).await;
+    alice.close().await;
+    let mut raw = vmcp.connect().await;
+    raw.send(b"POST /mcp HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n").await;
+    raw.read_to_close().await;
+    let admin = |token: &str| {
+        let url = format!("{}/admin/refresh", vmcp.admin);
+        http_client().post(url).bearer_auth(token).send()
+    };
+    assert_eq!(admin("wrong").await.expect("an answer").status(), 401);
+    assert_eq!(admin(token).await.expect("an answer").status(), 202);
+    vmcp.terminate().await;
+    let all = events(&file);
+    let gists: Vec<String> = all
+        .iter()
+        .map(|event| {
+            let text = |path: &str| event.pointer(path).and_then(Value::as_str).unwrap_or("-").to_owned();
+            let parts = ["/type", "/target/method", "/metadata/extra/decision", "/metadata/extra/result"];
+            format!("{} by {}", parts.map(text).join(" "), text("/subjects/user"))
+        })
+        .collect();
+    for expected in [
+        "server server.start allowed",
+        "mcp_session session.begin allowed ok by alice",
+        "http_request http refused session id of another identity by bob",
+        "mcp_request no/such refused unknown by alice",
+        "mcp_tool_call tools/call refused `params.name` must be a string by alice",
+        "mcp_request resources/unsubscribe allowed ok by alice",
+        "mcp_tool_call tools/call refused requestState:",
+        "mcp_session session.end allowed ok by alice",
+        "http_request - refused host `evil.example` is not served here",
+        "admin admin.refused refused wrong token",
+        "admin POST /admin/refresh allowed 202 by admin token ",
+        "server server.stop allowed",
+    ] {
+        assert!(gists.iter().any(|gist| gist.starts_with(expected)), "{expected} is missing in {gists:#?}");
+    }
+    let verified = vmcp.cli(&["audit", "verify", &file.display().to_string()]).await;
+    assert_eq!(verified.code, Some(0), "{}", verified.stdout);
+    let text = std::fs::read_to_string(&file).expect("the file");
+    std::fs::write(&file, text.replacen("alice", "carol", 1)).expect("a changed line");
+    let broken = vmcp.cli(&["audit", "verify", &file.display().to_string()]).await;
+    assert_eq!(broken.code, Some(1), "{}", broken.stdout);
 }

@@ -12,22 +12,23 @@ async fn hung() -> (tokio::net::TcpListener, Value) {
     (listener, json!({"name": "hung", "url": url}))
 }
 
+/// Far longer than a list takes, so that a slow machine does not blur which of the two limits it met.
+const FIRST_LIST_WAIT: Duration = Duration::from_secs(30);
+
 #[tokio::test]
 async fn a_hung_server_delays_the_first_complete_list_by_little() {
     let quick = Fixture::http("quick", "echo").start().await;
     let (_listener, hung) = hung().await;
-    let mut fastest = Duration::MAX;
-    for _ in 0..3 {
-        let vmcp = Vmcp::new().backend(&quick).backend_entry(hung.clone()).start().await;
+    let wait = json!({"proxy": {"firstListWait": format!("{}s", FIRST_LIST_WAIT.as_secs())}});
+    let vmcp = Vmcp::new().config(wait).backend(&quick).backend_entry(hung).start().await;
+    // The first list of an empty catalog has nothing to show, and waits for the first server that answers.
+    for round in 1..=2 {
         let begun = Instant::now();
         let tools = vmcp.modern().tools().await;
-        fastest = fastest.min(begun.elapsed());
         assert!(tools.contains_key("quick_echo"), "{:?}", tools.keys().collect::<Vec<_>>());
-        let begun = Instant::now();
-        vmcp.modern().tools().await;
-        assert!(begun.elapsed() < Duration::from_millis(500), "a hung server is waited for once");
+        let waited = begun.elapsed();
+        assert!(waited < FIRST_LIST_WAIT / 3, "list {round} waited {waited:?} for a server that hangs");
     }
-    assert!(fastest < Duration::from_millis(500), "{fastest:?}");
 }
 
 #[tokio::test]

@@ -1,10 +1,10 @@
-//! Rate limits that replicas share through Redis.
+//! Rate limits: of all methods, and shared by replicas through Redis.
 
 use std::path::Path;
 
 use rcgen::SanType;
 use serde_json::{Value, json};
-use vmcp_integration::{Client, Fixture, Redis, TlsProxy, Vmcp, eventually};
+use vmcp_integration::{Client, Fixture, Redis, TlsProxy, Vmcp, eventually, http_client};
 
 use super::client_certificates::Authority;
 
@@ -151,4 +151,27 @@ async fn a_call_takes_of_every_bucket_in_redis_or_of_none() {
     let refused = call(&bob, &add).await;
     assert!(refused.contains("all calls of this server"), "{refused}");
     assert_eq!(vmcp.metric(UP).await, 1);
+}
+
+#[tokio::test]
+async fn requests_of_every_method_have_a_rate() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let settings = json!({
+        "rateLimiting": {"requests": {
+            "perUser": {"maxTokens": 40, "refillPeriod": "1h"}, "weights": {"optim.find_tool": 30, "GET /tools": 9},
+        }},
+        "optimizer": {"discovery": {"enabled": true}, "embeddings": {"provider": "none"}},
+    });
+    let vmcp = Vmcp::new().backend(&echo).config(settings).start().await;
+    let client = vmcp.modern();
+    assert_eq!(client.find_tool(json!({"tool_description": "echo"})).await.status, 200);
+    let again = client.find_tool(json!({"tool_description": "echo"})).await;
+    assert_eq!(again.status, 429, "{}", again.text);
+    assert!(again.text.contains("the rate limit of your requests"), "{}", again.text);
+    let tools =
+        || async { http_client().get(vmcp.url.replace("/mcp", "/tools")).send().await.expect("an answer") };
+    assert_eq!(tools().await.status(), 200);
+    assert_eq!(tools().await.status(), 429);
+    assert_eq!(client.request("tools/list", json!({})).await.status, 200);
+    assert_eq!(client.request("tools/list", json!({})).await.status, 429);
 }

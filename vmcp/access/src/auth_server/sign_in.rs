@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use http::StatusCode;
 use http::header::SET_COOKIE;
-use http::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
 
 use self::browser::Browser;
@@ -22,6 +22,7 @@ use super::client::form::Form;
 use super::endpoint::{Answer, Endpoint, EndpointRequest, redirect};
 use super::oauth_error::{OAuthError, SERVER_ERROR, UNAVAILABLE, error};
 use super::seals::Purpose;
+use super::sign_in_event::SignInEvent;
 use super::token_endpoint::grant::Person;
 use super::upstream_provider::{Brought, ProviderTokens, SignedIn, UpstreamError, UpstreamProvider};
 use crate::auth_server::random::{now, random};
@@ -79,11 +80,8 @@ pub(super) struct LoginRef {
 }
 
 impl AuthServer {
-    /// Answers at the authorization endpoint: a GET asks for consent, a POST is the answer to that.
-    pub(super) async fn authorize(&self, request: &EndpointRequest<'_>) -> Answer {
-        if *request.method == Method::POST {
-            return self.consented(request).await;
-        }
+    /// Answers a GET at the authorization endpoint: asks for consent.
+    pub(super) fn authorize(&self, request: &EndpointRequest<'_>) -> Answer {
         let form = match Form::read(request.query.unwrap_or_default().as_bytes()) {
             Ok(form) => form,
             Err(error) => return pages::error(StatusCode::BAD_REQUEST, error.description),
@@ -94,7 +92,8 @@ impl AuthServer {
             Err(Refused::Redirect { redirect_uri, state, error }) => {
                 let parameters = [("error", error.code), ("error_description", error.description)];
                 let to = client_answer(&redirect_uri, state.as_deref(), &self.config.issuer, &parameters);
-                return to.as_ref().and_then(redirect).unwrap_or_else(failed);
+                let answer = to.as_ref().and_then(redirect).unwrap_or_else(failed);
+                return SignInEvent::failed("oauth.authorize", &error).on(answer);
             }
         };
         let browser =
@@ -113,7 +112,7 @@ impl AuthServer {
     }
 
     /// Sends a person who agreed to the first provider.
-    async fn consented(&self, request: &EndpointRequest<'_>) -> Answer {
+    pub(super) async fn consented(&self, request: &EndpointRequest<'_>) -> Answer {
         let expired = || pages::error(StatusCode::BAD_REQUEST, EXPIRED);
         let Ok(form) = Form::read(request.body) else { return expired() };
         let consent = form.get("request").and_then(|sealed| self.seals.open(Purpose::Consent, sealed));
@@ -217,7 +216,12 @@ impl AuthServer {
         let expires = now().saturating_add(self.config.code_life.as_secs());
         let code = self.seals.seal(Purpose::Code, &at, expires);
         let to = wanted.answer(&self.config.issuer, &[("code", &code)]);
-        to.as_ref().and_then(redirect).unwrap_or_else(failed)
+        let event = SignInEvent {
+            subject: Some(subject),
+            client: Some(client),
+            ..SignInEvent::done("oauth.sign_in", "signed in")
+        };
+        event.on(to.as_ref().and_then(redirect).unwrap_or_else(failed))
     }
 
     async fn send_to(
@@ -268,7 +272,9 @@ impl AuthServer {
     fn refuse(&self, wanted: &AuthorizationRequest, error: &OAuthError) -> Answer {
         let parameters = [("error", error.code), ("error_description", error.description)];
         let to = wanted.answer(&self.config.issuer, &parameters);
-        to.as_ref().and_then(redirect).unwrap_or_else(failed)
+        let client = Some(wanted.client_name.clone());
+        let event = SignInEvent { client, ..SignInEvent::failed("oauth.sign_in", error) };
+        event.on(to.as_ref().and_then(redirect).unwrap_or_else(failed))
     }
 }
 

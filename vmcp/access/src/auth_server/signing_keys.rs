@@ -6,6 +6,7 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use hkdf::Hkdf;
 use ring::rand::SystemRandom;
 use ring::rsa::PublicKeyComponents;
 use ring::signature::{
@@ -112,10 +113,10 @@ impl Key {
         Ok(Self::from_pair(pair))
     }
 
-    /// Derives a key from a secret. The label keeps it apart from the keys that seal.
+    /// Derives a key from a secret, by HKDF-SHA-256. The label keeps it apart from the keys that seal.
     fn derived(secret: &[u8]) -> Option<Self> {
-        let seed =
-            Sha256::new().chain_update(b"vmcp authServer signing key v1\0").chain_update(secret).finalize();
+        let mut seed = [0; 32];
+        Hkdf::<Sha256>::new(None, secret).expand(b"vmcp authServer signing key v2", &mut seed).ok()?;
         Ed25519KeyPair::from_seed_unchecked(&seed).ok().map(|pair| Self::from_pair(Pair::Edwards(pair)))
     }
 
@@ -188,6 +189,17 @@ impl Pair {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_derived_key_is_no_digest_of_its_secret() {
+        let secret = b"a secret of thirty-two characters";
+        let digest =
+            Sha256::new().chain_update(b"vmcp authServer signing key v1\0").chain_update(secret).finalize();
+        let by_digest = Ed25519KeyPair::from_seed_unchecked(&digest).unwrap();
+        let derived = Key::derived(secret).unwrap();
+        assert_ne!(derived.pair.public_bytes(), by_digest.public_key().as_ref());
+        assert_eq!(derived.id, Key::derived(secret).unwrap().id, "replicas derive the same key");
+    }
 
     #[test]
     fn a_key_of_no_use_is_a_problem_at_its_place() {

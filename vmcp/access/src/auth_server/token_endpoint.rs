@@ -18,6 +18,7 @@ use super::endpoint::{Answer, EndpointRequest, failure, json};
 use super::oauth_error::{OAuthError, SERVER_ERROR, UNAVAILABLE, error};
 use super::seals::Purpose;
 use super::sign_in::LoginRef;
+use super::sign_in_event::SignInEvent;
 use super::upstream_provider::{ProviderTokens, UpstreamError};
 use crate::auth_server::random::{now, random};
 
@@ -33,32 +34,76 @@ const BAD_CODE: OAuthError =
 const BAD_REFRESH: OAuthError = error("invalid_grant", "the refresh token is not valid; sign in again");
 const SIGN_IN: OAuthError = error("invalid_grant", "a provider asks for a new sign-in");
 
+/// A code, or a refresh token, that was used before.
+const USED_CODE: OAuthError =
+    error("invalid_grant", "the code was used before; the tokens that it gave are renewed no more");
+const USED_REFRESH: OAuthError = error("invalid_grant", "the refresh token was used before; sign in again");
+/// Step of a grant.
+const TOKEN: &str = "oauth.token";
+
+/// Tokens that were granted.
+struct Granted {
+    answer: String,
+    subject: String,
+    result: &'static str,
+}
+
+impl Granted {
+    fn of(
+        answer: Result<String, OAuthError>,
+        subject: String,
+        result: &'static str,
+    ) -> Result<Granted, NotGranted> {
+        match answer {
+            Ok(answer) => Ok(Granted { answer, subject, result }),
+            Err(error) => Err(NotGranted { error, subject: Some(subject) }),
+        }
+    }
+}
+
+/// The reason why tokens were not granted, and the person, once known.
+struct NotGranted {
+    error: OAuthError,
+    subject: Option<String>,
+}
+
+impl From<OAuthError> for NotGranted {
+    fn from(error: OAuthError) -> NotGranted {
+        NotGranted { error, subject: None }
+    }
+}
+
 impl AuthServer {
     /// Answers at the token endpoint.
     pub(super) async fn token(&self, request: &EndpointRequest<'_>) -> Answer {
         match self.exchange(request).await {
-            Ok(body) => json(StatusCode::OK, body),
-            Err(error) => failure(&error),
+            Ok(Granted { answer, subject, result }) => {
+                let event = SignInEvent { subject: Some(subject), ..SignInEvent::done(TOKEN, result) };
+                event.on(json(StatusCode::OK, answer))
+            }
+            Err(NotGranted { error, subject }) => {
+                SignInEvent { subject, ..SignInEvent::failed(TOKEN, &error) }.on(failure(&error))
+            }
         }
     }
 
-    async fn exchange(&self, request: &EndpointRequest<'_>) -> Result<String, OAuthError> {
+    async fn exchange(&self, request: &EndpointRequest<'_>) -> Result<Granted, NotGranted> {
         let form = Form::read(request.body)?;
         let id = form.get("client_id").ok_or(error("invalid_client", "client_id is missing"))?;
         if Client::from_id(id, &self.seals).is_none() {
-            return Err(error("invalid_client", "this client is not registered here; register again"));
+            return Err(error("invalid_client", "this client is not registered here; register again").into());
         }
         check_resources(&form, &self.config)?;
         match form.get("grant_type") {
             Some("authorization_code") => self.by_code(&form, &digest(id)).await,
             Some("refresh_token") => self.by_refresh_token(&form, &digest(id)).await,
-            Some(_) => Err(error("unsupported_grant_type", "use authorization_code or refresh_token")),
-            None => Err(error("invalid_request", "grant_type is missing")),
+            Some(_) => Err(error("unsupported_grant_type", "use authorization_code or refresh_token").into()),
+            None => Err(error("invalid_request", "grant_type is missing").into()),
         }
     }
 
     /// Exchanges a code. Whatever does not fit, the code is spent: it was in other hands.
-    async fn by_code(&self, form: &Form, client: &str) -> Result<String, OAuthError> {
+    async fn by_code(&self, form: &Form, client: &str) -> Result<Granted, NotGranted> {
         let at = self.code_of(form).ok_or(BAD_CODE)?;
         let family = self.process.families.get(at.login.bytes());
         let mut family = family.lock().await;
@@ -66,7 +111,7 @@ impl AuthServer {
             tracing::warn!(
                 "an authorization code came a second time; the tokens that it gave are renewed no more"
             );
-            return Err(BAD_CODE);
+            return Err(USED_CODE.into());
         }
         let login = self.process.logins.take(at.login).ok_or(BAD_CODE)?;
         family.used(0);
@@ -75,7 +120,7 @@ impl AuthServer {
         let same_uri = form.get("redirect_uri").is_none_or(|uri| uri == request.redirect_uri);
         if request.client != client || !request.is_verified_by(verifier) || !same_uri {
             family.end();
-            return Err(BAD_CODE);
+            return Err(NotGranted { error: BAD_CODE, subject: Some(login.person.subject) });
         }
         let grant = Grant {
             family: at.login.bytes(),
@@ -85,27 +130,31 @@ impl AuthServer {
             person: login.person,
             tokens: login.tokens,
         };
-        self.issue(grant, None).await
+        let subject = grant.person.subject.clone();
+        let answer = self.issue(grant, None).await;
+        Granted::of(answer, subject, "tokens for a code")
     }
 
     /// Exchanges a refresh token (rotation).
-    async fn by_refresh_token(&self, form: &Form, client: &str) -> Result<String, OAuthError> {
+    async fn by_refresh_token(&self, form: &Form, client: &str) -> Result<Granted, NotGranted> {
         let token = form.get("refresh_token").ok_or(error("invalid_request", "refresh_token is missing"))?;
         let grant: Grant = self.seals.open(Purpose::Refresh, token).ok_or(BAD_REFRESH)?;
+        let subject = grant.person.subject.clone();
         if grant.client != client {
-            return Err(BAD_REFRESH);
+            return Err(NotGranted { error: BAD_REFRESH, subject: Some(subject) });
         }
         let (id, generation) = (grant.family, grant.generation);
         let family = self.process.families.get(id);
         let mut family = family.lock().await;
         if let Some(answer) = self.process.families.repeated(id, generation) {
-            return Ok(answer);
+            return Granted::of(Ok(answer), subject, "the tokens of a moment ago, again");
         }
-        check(&mut family, &grant)?;
-        let answer = self.issue(grant, form.get("scope")).await?;
+        let failed = |error| NotGranted { error, subject: Some(subject.clone()) };
+        check(&mut family, &grant).map_err(failed)?;
+        let answer = self.issue(grant, form.get("scope")).await.map_err(failed)?;
         family.used(generation);
         self.process.families.answered(id, generation, &answer);
-        Ok(answer)
+        Granted::of(Ok(answer), subject, "tokens for a refresh token")
     }
 
     /// Issues an access token, and a refresh token of the next generation. `scope` narrows the access token.
@@ -208,7 +257,7 @@ fn check(family: &mut Family, grant: &Grant) -> Result<(), OAuthError> {
         Use::Reused => {
             let subject = &grant.person.subject;
             tracing::warn!(subject, "a refresh token came a second time; its person has to sign in again");
-            Err(BAD_REFRESH)
+            Err(USED_REFRESH)
         }
         Use::Ended => Err(BAD_REFRESH),
     }

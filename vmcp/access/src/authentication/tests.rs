@@ -6,6 +6,9 @@ use ring::hmac;
 use serde_json::json;
 
 use super::*;
+use crate::authentication::revocations::RevokedCredentials;
+
+mod security;
 use crate::testing::{Provider, now, unsigned};
 
 /// Fetches at the start, and when a token asks for a key.
@@ -239,4 +242,55 @@ async fn keys_and_tokens_go_together_and_unchanged_issuers_keep_their_keys() {
     let keys_only = Authentication::with_timing(&config, &after, EAGER);
     assert_eq!(refusal(&keys_only, &token).await, Rejection::Unknown);
     assert_eq!(refusal(&keys_only, "0123456789abcdeg").await, Rejection::Unknown);
+}
+
+#[tokio::test]
+async fn a_key_set_without_keys_withdraws_all() {
+    let provider = Provider::start().await;
+    let authentication = start(&provider.config(""));
+    let token = provider.token(&provider.claims());
+    assert!(authentication.identify(Some(&token)).await.is_ok());
+    provider.withdraw();
+    // A key that is not known lets the keys be fetched.
+    let unknown =
+        format!("{}.AAAA", unsigned(&json!({"alg": "ES256", "kid": "unknown"}), &provider.claims()));
+    assert_eq!(refusal(&authentication, &unknown).await, TokenError::Signature.into());
+    assert_eq!(refusal(&authentication, &token).await, TokenError::Signature.into());
+    assert_eq!(authentication.status()[0].keys, 0);
+}
+
+#[tokio::test]
+async fn keys_of_a_provider_that_stays_away_are_too_old_one_day() {
+    let provider = Provider::start().await;
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut config = provider.config("");
+    for issuer in &mut config.issuers {
+        Arc::make_mut(issuer).key_max_age = Duration::from_millis(300);
+    }
+    let timing = Timing { backoff: [Duration::from_millis(50); 2], ..EAGER };
+    let authentication = Authentication::with_timing(&config, &Authentication::default(), timing);
+    let token = provider.token(&provider.claims());
+    assert!(authentication.identify(Some(&token)).await.is_ok());
+    provider.set_up(false);
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    while authentication.identify(Some(&token)).await.is_ok() {
+        assert!(std::time::Instant::now() < deadline, "keys from before the outage are still used");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(refusal(&authentication, &token).await, Rejection::Unavailable);
+    provider.set_up(true);
+    assert!(authentication.identify(Some(&token)).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_withdrawn_credential_is_refused_also_from_the_cache() {
+    let provider = Provider::start().await;
+    let authentication = start(&provider.config(""));
+    let token = provider.token(&provider.claims());
+    assert!(authentication.identify(Some(&token)).await.is_ok());
+    let alice = RevokedCredentials { subject: Some("alice".into()), ..RevokedCredentials::default() };
+    authentication.revocations().order(alice, Duration::from_hours(1), false).unwrap();
+    assert_eq!(refusal(&authentication, &token).await, Rejection::Withdrawn);
+    let reloaded = Authentication::with_timing(&provider.config(""), &authentication, EAGER);
+    assert_eq!(refusal(&reloaded, &token).await, Rejection::Withdrawn, "a reload keeps the order");
 }

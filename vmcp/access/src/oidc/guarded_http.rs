@@ -8,7 +8,7 @@
 //! decides.
 
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +18,7 @@ use reqwest::redirect;
 use reqwest::{Certificate, Client, RequestBuilder};
 use url::{Host, Url};
 use vmcp_config::OidcIssuer;
+use vmcp_config::addresses::AddressClass;
 use vmcp_egress::Proxies;
 use vmcp_error_chain::error_chain;
 
@@ -221,17 +222,10 @@ impl Resolve for GuardedResolver {
 impl AddressRules {
     /// Returns true if a provider may have this address.
     fn admit(self, address: IpAddr) -> bool {
-        match address.to_canonical() {
-            IpAddr::V4(v4) => {
-                let [a, b, ..] = v4.octets();
-                let never = v4.is_link_local() || v4.is_broadcast() || v4.is_multicast() || a == 0;
-                let shared = a == 100 && (64..128).contains(&b);
-                !never && (self.allow_private || !(v4.is_private() || v4.is_loopback() || shared))
-            }
-            IpAddr::V6(v6) => {
-                let never = v6.is_unicast_link_local() || v6.is_multicast() || v6 == Ipv6Addr::UNSPECIFIED;
-                !never && (self.allow_private || !(v6.is_unique_local() || v6.is_loopback()))
-            }
+        match AddressClass::of(address) {
+            AddressClass::Public => true,
+            AddressClass::Private | AddressClass::Loopback => self.allow_private,
+            AddressClass::Reserved | AddressClass::LinkLocal => false,
         }
     }
 }
@@ -280,11 +274,27 @@ mod tests {
         let admit = |allow_private, address: &str| {
             AddressRules { allow_private }.admit(address.parse::<IpAddr>().unwrap())
         };
-        for address in ["10.0.0.1", "127.0.0.1", "100.64.0.1", "::1", "fd00::1", "::ffff:10.0.0.1"] {
+        for address in
+            ["10.0.0.1", "127.0.0.1", "100.64.0.1", "::1", "fd00::1", "::ffff:10.0.0.1", "2002:a00:1::1"]
+        {
             assert!(!admit(false, address), "{address}");
             assert!(admit(true, address), "{address}");
         }
-        for address in ["169.254.169.254", "0.0.0.0", "fe80::1", "::", "::ffff:169.254.169.254"] {
+        for address in [
+            "169.254.169.254",
+            "0.0.0.0",
+            "240.0.0.1",
+            "192.0.0.192",
+            "fe80::1",
+            "fd00:ec2::254",
+            "::",
+            "::ffff:169.254.169.254",
+            "::169.254.169.254",
+            "64:ff9b::a9fe:a9fe",
+            "64:ff9b:1::a9fe:a9fe",
+            "2002:a9fe:a9fe::1",
+            "2001:0:a9fe:a9fe::1",
+        ] {
             assert!(!admit(true, address), "{address}");
         }
         for address in ["8.8.8.8", "2001:4860:4860::8888"] {

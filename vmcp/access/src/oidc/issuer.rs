@@ -8,7 +8,9 @@ use vmcp_config::OidcIssuer;
 
 use super::key_source::{KeySource, KeyState, Timing};
 use super::keys::KeySet;
+use super::token_type;
 use super::verify::{self, Claims, TokenError};
+use crate::identity::claim_path;
 use crate::rejection::Rejection;
 
 /// An identity provider whose tokens are accepted. Dropping it ends the task that fetches its keys.
@@ -118,8 +120,13 @@ impl Issuer {
         }
     }
 
-    /// Returns the refusal of a token that lacks a required scope.
-    pub(crate) fn check_scopes(&self, claims: &Claims) -> Result<(), Rejection> {
+    /// Returns the refusal of a verified token that is no access token, or lacks a required scope.
+    pub(crate) fn check_access(&self, header: &Header, claims: &Claims) -> Result<(), Rejection> {
+        token_type::check(header.typ.as_deref(), &claims.all, &self.config.token_types)?;
+        let mut required = self.config.required_claims.iter();
+        if !required.all(|(path, accepted)| claim_path::has_one_of(&claims.all, path, accepted)) {
+            return Err(TokenError::Condition.into());
+        }
         let lacking = self.required.iter().any(|scope| !verify::grants(&claims.all, scope));
         if lacking {
             Err(Rejection::InsufficientScope { required: Arc::clone(&self.required) })

@@ -3,8 +3,8 @@
 //! One task an issuer fetches the keys at the start, every [`Timing::refresh`], and when a token names a key
 //! that is not known (rotation): single flight by construction, and at most once in
 //! [`Timing::least_interval`], so that made-up key ids do not become load on the provider. While the
-//! provider fails, the last good keys stay in use and attempts are repeated with exponential backoff and
-//! jitter.
+//! provider fails, the last good keys stay in use for `keyMaxAge` and attempts are repeated with exponential
+//! backoff and jitter. A key set without keys is a key set: the provider has withdrawn all.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -51,8 +51,6 @@ enum KeysError {
     Metadata(#[from] MetadataError),
     #[error(transparent)]
     Document(#[from] NoKeySet),
-    #[error("the key set has no key that verifies tokens")]
-    Empty,
 }
 
 /// The keys of an issuer as of one moment.
@@ -65,6 +63,8 @@ pub(crate) struct KeyState {
     pub(crate) fetches: u64,
     /// The end of the last one.
     pub(crate) fetched: Option<Instant>,
+    /// The end of the last fetch that brought a key set.
+    brought: Option<Instant>,
     /// The reason why the last one failed, and since when fetches fail.
     pub(crate) failure: Option<(Arc<str>, SystemTime)>,
     /// The document of `keys`.
@@ -144,6 +144,8 @@ impl Fetcher {
             };
             // Half to whole: replicas that started together do not ask together.
             let pause = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
+            // Keys are looked at when they become too old.
+            let pause = pause.min(self.issuer.key_max_age);
             let ended = Instant::now();
             tokio::select! {
                 () = sleep(pause) => {}
@@ -173,10 +175,15 @@ impl Fetcher {
                     if state.failure.take().is_some() {
                         tracing::info!(%issuer, "the identity provider answers again");
                     }
+                    state.brought = Some(Instant::now());
                     if *state.document != *document {
                         state.version += 1;
                         state.document = document.into();
-                        tracing::info!(%issuer, keys = keys.len(), "keys of the identity provider");
+                        if keys.len() == 0 {
+                            tracing::warn!(%issuer, "the identity provider has withdrawn all keys; its tokens are refused");
+                        } else {
+                            tracing::info!(%issuer, keys = keys.len(), "keys of the identity provider");
+                        }
                         state.keys = Arc::new(keys);
                     }
                 }
@@ -188,6 +195,13 @@ impl Fetcher {
                         tracing::warn!(%issuer, error = reason, keys, "keys of the identity provider cannot be fetched; those from before stay in use");
                     }
                     let since = since.unwrap_or_else(SystemTime::now);
+                    let is_old = state.brought.is_some_and(|at| at.elapsed() >= self.issuer.key_max_age);
+                    if is_old && state.keys.len() > 0 {
+                        tracing::error!(%issuer, max_age = ?self.issuer.key_max_age, "keys of the identity provider are too old; its tokens are refused until it answers (keyMaxAge)");
+                        state.version += 1;
+                        state.document = Arc::default();
+                        state.keys = Arc::default();
+                    }
                     state.failure = Some((reason.into(), since));
                 }
             }
@@ -209,5 +223,5 @@ async fn fetch(issuer: &OidcIssuer) -> Result<(KeySet, Vec<u8>), KeysError> {
     };
     let document = client.get(&url).await?;
     let keys = KeySet::parse(&document)?;
-    if keys.len() == 0 { Err(KeysError::Empty) } else { Ok((keys, document)) }
+    Ok((keys, document))
 }

@@ -1,9 +1,15 @@
 //! Verification of one access token: signature, issuer, audience, time, scopes.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::errors::{Error, ErrorKind};
 use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, decode};
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 use vmcp_config::OidcIssuer;
+
+use super::token_type;
+use crate::policy::exact_json::{self, Entries, Json, entry};
 
 /// Algorithms of tokens that are accepted: asymmetric ones, so never `none` and never `HS256`.
 const ALGORITHMS: [Algorithm; 9] = [
@@ -45,6 +51,18 @@ pub enum TokenError {
     /// The token is bound to a key of its holder (`cnf`), whose possession a bearer does not prove.
     #[error("the token is bound to a key; a bearer token is needed")]
     Bound,
+    /// The header or the claims name a member twice: parsers differ in which of the two they take.
+    #[error("a member of the token occurs twice")]
+    Repeated,
+    /// The header has critical extensions (`crit`); none is understood here.
+    #[error("the token has critical extensions that are not understood")]
+    Critical,
+    /// The token is no access token by its `typ` or its claims: an ID token, a logout token or another.
+    #[error("the token is no access token")]
+    Type,
+    /// A claim of `requiredClaims` is absent, or has no accepted value.
+    #[error("the token lacks a claim, or a value of one, that is required here")]
+    Condition,
 }
 
 /// The claims of a verified token.
@@ -60,14 +78,28 @@ pub(crate) struct Claims {
 pub(crate) fn header(token: &str) -> Result<Header, TokenError> {
     // The library does not know the algorithm `none`: its header does not parse.
     let header = jsonwebtoken::decode_header(token).map_err(|_| TokenError::Malformed)?;
-    if ALGORITHMS.contains(&header.alg) { Ok(header) } else { Err(TokenError::Algorithm) }
+    if !ALGORITHMS.contains(&header.alg) {
+        return Err(TokenError::Algorithm);
+    }
+    token_type::check_header(&part(token, 0)?)?;
+    Ok(header)
 }
 
 /// Returns the claim `iss` of a token that is not verified yet.
 pub(crate) fn claimed_issuer(token: &str) -> Result<String, TokenError> {
-    let claims: Map<String, Value> =
-        jsonwebtoken::dangerous::insecure_decode_claims(token).map_err(|_| TokenError::Malformed)?;
-    claims.get("iss").and_then(Value::as_str).map(str::to_owned).ok_or(TokenError::Malformed)
+    match entry(&part(token, 1)?, "iss") {
+        Some(Json::Text(issuer)) => Ok(issuer.clone()),
+        _ => Err(TokenError::Malformed),
+    }
+}
+
+/// Returns the header (0) or the claims (1) of a token, as they were written.
+fn part(token: &str, position: usize) -> Result<Entries, TokenError> {
+    let part = token.split('.').nth(position).ok_or(TokenError::Malformed)?;
+    let part = URL_SAFE_NO_PAD.decode(part).map_err(|_| TokenError::Malformed)?;
+    let text = String::from_utf8(part).map_err(|_| TokenError::Malformed)?;
+    let is_json = serde_json::from_str::<IgnoredAny>(&text).is_ok();
+    exact_json::object(&text).ok_or(if is_json { TokenError::Repeated } else { TokenError::Malformed })
 }
 
 /// Verifies a token by the keys that may have signed it. [`TokenError::Signature`] if none has.
@@ -85,7 +117,7 @@ pub(crate) fn verify<'a>(
     validation.leeway = issuer.clock_skew.as_secs();
     for key in keys {
         match decode::<Map<String, Value>>(token, key, &validation) {
-            Ok(data) => return claims(data.claims, issuer),
+            Ok(_) => return claims(part(token, 1)?, issuer),
             Err(error) => match refusal(&error) {
                 TokenError::Signature => {}
                 refusal => return Err(refusal),
@@ -95,7 +127,8 @@ pub(crate) fn verify<'a>(
     Err(TokenError::Signature)
 }
 
-fn claims(claims: Map<String, Value>, issuer: &OidcIssuer) -> Result<Claims, TokenError> {
+fn claims(claims: Entries, issuer: &OidcIssuer) -> Result<Claims, TokenError> {
+    let Value::Object(claims) = Json::Object(claims).into_value() else { return Err(TokenError::Malformed) };
     if claims.get("cnf").is_some_and(|bound| !bound.is_null()) {
         return Err(TokenError::Bound);
     }

@@ -9,7 +9,7 @@ use cedar_policy::{Effect, Policy};
 use serde_json::{Value, json};
 
 /// Prefix of the attributes that hold arguments.
-const ARGUMENT: &str = "arg_";
+pub(super) const ARGUMENT: &str = "arg_";
 /// Entry of the context that holds all arguments.
 pub(super) const ARGUMENTS: &str = "arguments";
 
@@ -26,21 +26,6 @@ enum Bound {
 /// taken apart is returned as it is.
 pub(super) fn for_lists(policy: &Policy) -> Policy {
     bounded(policy).unwrap_or_else(|| policy.clone())
-}
-
-/// True if the policy reads the record of all arguments.
-pub(super) fn reads_arguments(policy: &Policy) -> bool {
-    policy.to_json().is_ok_and(|json| any_attribute(&json, &mut |name| name == ARGUMENTS))
-}
-
-/// True if an argument may matter to the policy's decision about a call.
-pub(super) fn depends_on_arguments(policy: &Policy) -> bool {
-    policy.to_json().map_or(true, |json| json.get("conditions").is_none_or(depends))
-}
-
-/// True if the policy reads this attribute or entry.
-pub(super) fn reads(policy: &Policy, attribute: &str) -> bool {
-    policy.to_json().is_ok_and(|json| any_attribute(&json, &mut |name| name == attribute))
 }
 
 fn bounded(policy: &Policy) -> Option<Policy> {

@@ -1,6 +1,7 @@
 //! Parses the texts of policies and entities: every mistake with its text's number, line and column.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use cedar_policy::{ActionConstraint, Entities, EntityTypeName, Policy, PolicyId, PolicySet};
 use miette::Diagnostic;
@@ -13,9 +14,11 @@ const CLIENT_TYPE: &str = "Client";
 /// Actions that calls ask about: entities `Action::"…"`.
 const ACTIONS: [&str; 4] = ["call_tool", "get_prompt", "read_resource", "use_backend"];
 
-/// Policies and entities, parsed.
+/// Policies and entities, parsed, with their settings.
 #[derive(Debug)]
 pub(super) struct ParsedPolicies {
+    /// The settings.
+    pub settings: Arc<Authz>,
     /// The policies, by id: `policy0` for the first text, `policy0.1` for the second policy in it.
     pub policies: PolicySet,
     /// Entities that policies refer to, such as a hierarchy of groups.
@@ -28,7 +31,7 @@ pub(super) struct ParsedPolicies {
 
 impl ParsedPolicies {
     /// Parses everything; `None` if something has a mistake. Adds each mistake and warning to the findings.
-    pub(super) fn parse(authz: &Authz, findings: &mut Vec<Finding>) -> Option<ParsedPolicies> {
+    pub(super) fn parse(authz: &Arc<Authz>, findings: &mut Vec<Finding>) -> Option<ParsedPolicies> {
         let policies = policy_set(&authz.policies, findings);
         let entities = Entities::from_json_str(&authz.entities_json, None).map_err(|error| {
             let message = format!("not readable as Cedar entities: {error}");
@@ -43,6 +46,7 @@ impl ParsedPolicies {
         Some(ParsedPolicies {
             policies: policies?,
             entities: entities.ok()?,
+            settings: Arc::clone(authz),
             client_type: CLIENT_TYPE.parse().ok()?,
             group_type: group_type.ok()?,
         })
@@ -52,7 +56,7 @@ impl ParsedPolicies {
 /// Returns the mistakes of policies, and warnings about them, by their path in `vmcp.yaml`.
 pub fn findings(authz: &Authz) -> Vec<Finding> {
     let mut findings = Vec::new();
-    ParsedPolicies::parse(authz, &mut findings);
+    ParsedPolicies::parse(&Arc::new(authz.clone()), &mut findings);
     findings
 }
 
@@ -71,6 +75,14 @@ fn policy_set(texts: &[String], findings: &mut Vec<Finding>) -> Option<PolicySet
             Vec::new()
         }) {
             findings.extend(warnings_of_actions(&policy, &path));
+            if policy.annotation("enforce").is_some_and(|enforce| !["true", "false"].contains(&enforce)) {
+                findings.push(mistake(
+                    &path,
+                    "`@enforce` is neither \"true\" nor \"false\"",
+                    "write one of the two",
+                ));
+                failed = true;
+            }
             let id = policy.id().to_string();
             if !ids.insert(id.clone()) || all.add(policy).is_err() {
                 findings.push(mistake(

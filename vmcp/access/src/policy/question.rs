@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use cedar_policy::{Entity, EntityId, EntityTypeName, EntityUid, RestrictedExpression};
-use serde_json::{Map, Value};
+use cedar_policy::{Entity, EntityId, EntityTypeName, EntityUid, ResourceConstraint, RestrictedExpression};
 
+use super::Unevaluated;
 use super::values::Attributes;
-use super::{Unevaluated, strict_json};
+use crate::policy::exact_json::{self, Entries};
 
 /// Characters of a URI that ToolHive writes as `_` in the id of the resource.
 const REPLACED: [char; 9] = [':', '/', '\\', '?', '&', '=', '#', ' ', '.'];
@@ -84,10 +84,42 @@ impl Question<'_> {
     }
 
     /// Returns the arguments; `None` unless they are an object without repeated keys.
-    pub(super) fn parsed_arguments(&self) -> Option<Map<String, Value>> {
+    pub(super) fn parsed_arguments(&self) -> Option<Entries> {
         match self.arguments.map(str::trim) {
-            None | Some("" | "null") => Some(Map::new()),
-            Some(text) => strict_json::object(text),
+            None | Some("" | "null") => Some(Entries::new()),
+            Some(text) => exact_json::object(text),
+        }
+    }
+
+    /// Returns the question about another spelling of the item.
+    pub(super) fn spelled<'b>(&'b self, name: &'b str) -> Question<'b> {
+        Question { name, ..self.clone() }
+    }
+
+    /// True if the item may be in the scope of a policy with this constraint. `entities`: there are
+    /// configured entities, whose parents may put any item into any other.
+    pub(super) fn may_be(&self, constraint: &ResourceConstraint, server: &str, entities: bool) -> bool {
+        let [kind, ..] = self.kind.words();
+        let is_kind = |other: &EntityTypeName| other.to_string() == kind;
+        let is_in = |other: &EntityUid| {
+            let id = other.id().unescaped();
+            let other = other.type_name().to_string();
+            entities
+                || other == kind
+                || (other == "MCP" && id == server)
+                || (other == "Backend" && self.backend == Some(id))
+        };
+        match constraint {
+            ResourceConstraint::Any => true,
+            // A resource has further spellings.
+            ResourceConstraint::Eq(other) => {
+                is_kind(other.type_name())
+                    && (self.kind == Kind::Resource
+                        || self.ids().iter().any(|id| **id == *other.id().unescaped()))
+            }
+            ResourceConstraint::In(other) => is_in(other),
+            ResourceConstraint::Is(other) => is_kind(other),
+            ResourceConstraint::IsIn(of_kind, other) => is_kind(of_kind) && is_in(other),
         }
     }
 

@@ -3,18 +3,21 @@
 use std::collections::{HashMap, HashSet};
 
 use cedar_policy::{
-    ActionConstraint, Entities, Entity, EntityId, EntityUid, Policy, PolicySet, PrincipalConstraint,
-    RestrictedExpression,
+    ActionConstraint, Context, Entities, Entity, EntityId, EntityUid, Policy, PolicySet, PrincipalConstraint,
+    ResourceConstraint, RestrictedExpression,
 };
 use parking_lot::Mutex;
+use serde_json::Map;
 use sha2::{Digest as _, Sha256};
-use vmcp_config::Authz;
 
 use super::parsed::ParsedPolicies;
-use super::question::Kind;
+use super::principal::{self, PolicyNames};
+use super::question::{self, Kind, Question};
+use super::reads::{CLAIM, Reads};
 use super::values::{self, Attributes};
-use super::{PreparedPolicy, Unevaluated, Verdict, groups};
+use super::{FailureKind, PreparedPolicy, Unevaluated, Verdict, groups};
 use crate::identity::Identity;
+use crate::policy::exact_json::Json;
 
 /// Key of a client's rights.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -32,92 +35,219 @@ impl ClaimsKey {
 #[derive(Debug)]
 pub struct Subject {
     pub(super) uid: EntityUid,
-    /// The client's claims, as entries of the context.
+    /// The client's claims that policies read, as entries of the context.
     pub(super) context: Attributes,
+    /// The context of a question without arguments.
+    pub(super) list_context: Context,
+    /// Reason why no policy can judge this client: everything is denied.
+    fault: Option<Fault>,
+    /// The client by the names that its source gives it, where policies know it by others.
+    pub(super) bare: Option<Box<Subject>>,
     /// The configured entities, and the client.
     entities: Entities,
     /// Policies that may concern this client, by action.
-    policies: Vec<(Kind, PolicySet, PolicySet)>,
+    policies: Vec<KindPolicies>,
     none: PolicySet,
-    /// True if arguments may matter to a policy about tools that may concern this client.
-    pub(super) tools_depend_on_arguments: bool,
     /// Verdicts about own tools, by name.
     own_verdicts: Mutex<HashMap<String, Verdict>>,
+    own_shadows: Mutex<HashMap<String, Verdict>>,
+}
+
+/// Reason why policies cannot judge.
+pub(super) type Fault = (FailureKind, String);
+
+/// The policies about one kind of items that may concern a client.
+#[derive(Debug)]
+struct KindPolicies {
+    kind: Kind,
+    exact: PolicySet,
+    /// With policies that are only tried out; `None` if there are none.
+    shadow: Option<PolicySet>,
+    for_lists: PolicySet,
+    readers: Vec<Reader>,
+}
+
+/// A policy that reads arguments, or a claim of the client that Cedar cannot hold.
+#[derive(Debug)]
+struct Reader {
+    resource: ResourceConstraint,
+    reads: Reads,
+    unreadable: Option<Fault>,
+    enforced: bool,
 }
 
 impl Subject {
     /// Prepares a client: sorts out policies whose scope excludes it, which most do where each is about one
-    /// group.
+    /// group. `reads`: the claims that some policy reads.
     pub(super) fn new(
-        authz: &Authz,
-        parsed: &ParsedPolicies,
+        rules: &ParsedPolicies,
         policies: &[PreparedPolicy],
+        reads: &Reads,
         identity: &Identity,
     ) -> Subject {
-        let no_claims = serde_json::Map::new();
+        let no_claims = Map::new();
         let claims = identity.as_known().map_or(&no_claims, |known| known.claims());
-        let context = values::claims(claims);
-        let groups = groups::groups(authz, claims);
-        let uid =
-            EntityUid::from_type_name_and_id(parsed.client_type.clone(), EntityId::new(identity.subject()));
-        let parents = groups
+        let groups = groups::groups(&rules.settings, claims);
+        let bare = PolicyNames { subject: identity.subject().to_owned(), groups: groups.names.clone() };
+        let names = principal::names(&rules.settings.sources, identity, &groups.names);
+        let prepare =
+            |names| Subject::named(rules, policies, reads, identity, names, groups.unreadable.clone());
+        let is_bare = names == bare;
+        let mut subject = prepare(names);
+        subject.bare = (!is_bare).then(|| Box::new(prepare(bare)));
+        subject
+    }
+
+    /// Prepares a client under these names.
+    fn named(
+        rules: &ParsedPolicies,
+        policies: &[PreparedPolicy],
+        reads: &Reads,
+        identity: &Identity,
+        names: PolicyNames,
+        unreadable: Option<String>,
+    ) -> Subject {
+        let no_claims = Map::new();
+        let known = identity.as_known();
+        let claims = known.map_or(&no_claims, |known| known.claims());
+        let claims: Vec<_> = claims.iter().map(|(name, claim)| (name.clone(), Json::from(claim))).collect();
+        let claims_of = |reads: &Reads| values::attributes(&claims, CLAIM, reads);
+        // Each policy's claims by itself: a claim that Cedar cannot hold matters to its readers only.
+        let mut context = Attributes::new();
+        policies.iter().filter_map(|policy| claims_of(&policy.reads).ok()).for_each(|of| context.extend(of));
+        if let Ok(all) = claims_of(reads) {
+            context = all;
+        }
+        let uid = EntityUid::from_type_name_and_id(rules.client_type.clone(), EntityId::new(names.subject));
+        let names_groups = || {
+            let kind = format!("{}::", rules.group_type);
+            // Configured entities may put a group into any other entity.
+            has_entities(rules) || policies.iter().any(|policy| policy.exact.to_string().contains(&kind))
+        };
+        let unreadable = unreadable.filter(|_| names_groups());
+        let issuer = known.and_then(|known| question::uid("Issuer", known.issuer()).ok());
+        let parents = names
+            .groups
             .into_iter()
-            .map(|group| EntityUid::from_type_name_and_id(parsed.group_type.clone(), EntityId::new(group)));
-        let parents = parents.collect();
-        let entity = merged(parsed.entities.get(&uid), &uid, context.clone(), parents);
-        let entities = parsed.entities.clone().upsert_entities(entity, None);
-        // Configured entities that make a circle with this client's: it belongs to no group then.
-        let entities = entities.unwrap_or_else(|error| {
-            tracing::warn!(%error, "the client's groups and the configured entities do not fit together");
-            Entities::empty()
+            .map(|group| EntityUid::from_type_name_and_id(rules.group_type.clone(), EntityId::new(group)));
+        let parents = parents.chain(issuer).collect();
+        let entity = merged(rules.entities.get(&uid), &uid, context.clone(), parents);
+        let (entities, mut fault) = match rules.entities.clone().upsert_entities(entity, None) {
+            Ok(entities) => (entities, unreadable.map(|text| (FailureKind::Groups, text))),
+            Err(error) => {
+                let text = format!("the client's groups and `entitiesJson` do not fit together: {error}");
+                (Entities::empty(), Some((FailureKind::Entities, text)))
+            }
+        };
+        let list_context = Context::from_pairs(context.clone()).unwrap_or_else(|error| {
+            fault = Some((FailureKind::Claims, error.to_string()));
+            Context::empty()
         });
         let ancestors: HashSet<EntityUid> = match entities.ancestors(&uid) {
             Some(ancestors) => ancestors.cloned().chain([uid.clone()]).collect(),
             None => HashSet::from([uid.clone()]),
         };
-        let sorted = Kind::ALL.into_iter().map(|kind| {
+        let of_kind = |kind| {
             let concerns = |policy: &&PreparedPolicy| {
                 has_principal(&policy.exact, &uid, &ancestors) && has_action(&policy.exact, kind)
             };
             let chosen: Vec<_> = policies.iter().filter(concerns).collect();
-            let set = |of: fn(&PreparedPolicy) -> &Policy| {
-                let set = PolicySet::from_policies(chosen.iter().map(|policy| of(policy).clone()));
+            let set = |of: fn(&PreparedPolicy) -> &Policy, all: bool| {
+                let chosen = chosen.iter().filter(|policy| all || policy.enforced);
                 // Ids are unique since the configuration was validated.
-                set.unwrap_or_default()
+                PolicySet::from_policies(chosen.map(|policy| of(policy).clone())).unwrap_or_default()
             };
-            (kind, set(|policy| &policy.exact), set(|policy| &policy.for_lists))
-        });
-        let matters = |policy: &PreparedPolicy| {
-            policy.depends_on_arguments
-                && has_principal(&policy.exact, &uid, &ancestors)
-                && has_action(&policy.exact, Kind::Tool)
+            let reader = |policy: &&PreparedPolicy| {
+                let unreadable = claims_of(&policy.reads).err();
+                let unreadable = unreadable.map(|claim| (FailureKind::Claims, claim.to_string()));
+                (unreadable.is_some() || policy.reads.reads_arguments()).then(|| Reader {
+                    resource: policy.exact.resource_constraint(),
+                    reads: policy.reads.clone(),
+                    unreadable,
+                    enforced: policy.enforced,
+                })
+            };
+            let readers = chosen.iter().filter_map(reader).collect();
+            let (exact, for_lists) =
+                (set(|policy| &policy.exact, false), set(|policy| &policy.for_lists, false));
+            // A server whose policies are all tried out has a shadow decision about each call.
+            let is_tried = !rules.settings.enforce || chosen.iter().any(|policy| !policy.enforced);
+            let shadow = is_tried.then(|| set(|policy| &policy.exact, true));
+            KindPolicies { kind, exact, shadow, for_lists, readers }
         };
-        let tools_depend_on_arguments = policies.iter().any(matters);
-        let (policies, none) = (sorted.collect(), PolicySet::new());
-        let own_verdicts = Mutex::default();
-        Subject { uid, context, entities, policies, none, tools_depend_on_arguments, own_verdicts }
+        let policies = Kind::ALL.into_iter().map(of_kind).collect();
+        let (none, own_verdicts, own_shadows) = (PolicySet::new(), Mutex::default(), Mutex::default());
+        Subject {
+            uid,
+            context,
+            list_context,
+            fault,
+            bare: None,
+            entities,
+            policies,
+            none,
+            own_verdicts,
+            own_shadows,
+        }
+    }
+
+    /// Returns the arguments that policies read which may decide about an item.
+    pub(super) fn reads(&self, question: &Question<'_>, rules: &ParsedPolicies, all: bool) -> Reads {
+        let mut reads = Reads::default();
+        self.readers(question, rules, all).for_each(|reader| reads.extend(&reader.reads));
+        reads
+    }
+
+    /// Returns the reason why policies cannot judge this client's calls of an item.
+    pub(super) fn fault(&self, question: &Question<'_>, rules: &ParsedPolicies, all: bool) -> Option<Fault> {
+        let unreadable = || self.readers(question, rules, all).find_map(|reader| reader.unreadable.clone());
+        self.fault.clone().or_else(unreadable)
+    }
+
+    /// Yields the policies whose scope may include the item, and which read arguments or unreadable claims.
+    fn readers<'a>(
+        &'a self,
+        question: &'a Question<'_>,
+        rules: &'a ParsedPolicies,
+        all: bool,
+    ) -> impl Iterator<Item = &'a Reader> {
+        let readers = self.of_kind(question.kind).map(|own| own.readers.as_slice()).unwrap_or_default();
+        let entities = has_entities(rules);
+        readers
+            .iter()
+            .filter(move |reader| all || reader.enforced)
+            .filter(move |reader| question.may_be(&reader.resource, &rules.settings.server_name, entities))
     }
 
     /// Returns the verdict about an own tool; asks once. There are as many as vmcp has tools of its own.
-    pub(super) fn own_verdict(&self, name: &str, ask: impl FnOnce() -> Verdict) -> Verdict {
-        if let Some(known) = self.own_verdicts.lock().get(name) {
+    pub(super) fn own_verdict(&self, name: &str, all: bool, ask: impl FnOnce() -> Verdict) -> Verdict {
+        let verdicts = if all { &self.own_shadows } else { &self.own_verdicts };
+        if let Some(known) = verdicts.lock().get(name) {
             return known.clone();
         }
         let verdict = ask();
-        self.own_verdicts.lock().insert(name.to_owned(), verdict.clone());
+        verdicts.lock().insert(name.to_owned(), verdict.clone());
         verdict
     }
 
-    /// Returns the policies about calls of items of a kind.
-    pub(super) fn exact(&self, kind: Kind) -> &PolicySet {
-        let own = self.policies.iter().find(|(other, ..)| *other == kind);
-        own.map_or(&self.none, |(_, exact, _)| exact)
+    /// Returns the policies about calls of items of a kind: the enforced ones, or all.
+    pub(super) fn exact(&self, kind: Kind, all: bool) -> &PolicySet {
+        self.of_kind(kind).map_or(&self.none, |own| own.shadow.as_ref().filter(|_| all).unwrap_or(&own.exact))
+    }
+
+    /// True if policies about items of a kind are only tried out.
+    pub(super) fn has_shadow(&self, kind: Kind) -> bool {
+        let has = |subject: &Subject| subject.of_kind(kind).is_some_and(|own| own.shadow.is_some());
+        has(self) || self.bare.as_deref().is_some_and(has)
     }
 
     /// Returns the policies about lists of items of a kind.
     pub(super) fn for_lists(&self, kind: Kind) -> &PolicySet {
-        let own = self.policies.iter().find(|(other, ..)| *other == kind);
-        own.map_or(&self.none, |(.., for_lists)| for_lists)
+        self.of_kind(kind).map_or(&self.none, |own| &own.for_lists)
+    }
+
+    fn of_kind(&self, kind: Kind) -> Option<&KindPolicies> {
+        self.policies.iter().find(|own| own.kind == kind)
     }
 
     /// Returns the entities of a question about `resource`.
@@ -129,6 +259,11 @@ impl Subject {
         let merged = merged(Some(&configured), &uid, attributes.into_iter().collect(), parents);
         Ok(entities.upsert_entities(merged, None)?)
     }
+}
+
+/// True if there are configured entities.
+fn has_entities(rules: &ParsedPolicies) -> bool {
+    rules.entities.iter().next().is_some()
 }
 
 /// Merges the known entity with the configured one: parents of both; known attributes win.

@@ -5,6 +5,10 @@ use vmcp_config::{Authz, load};
 
 use super::*;
 
+mod agreement;
+mod security;
+mod shadow;
+
 fn authz(settings: &Value) -> Arc<Authz> {
     let config = json!({"incomingAuth": {"authz": settings}});
     load(&config.to_string(), "vmcp.yaml", &|_| None).unwrap().config.authz.unwrap()
@@ -63,8 +67,7 @@ fn groups_claims_hints_backends_and_servers_are_known_to_policies() {
         "groupClaimName": "realm.groups",
         "roleClaimName": "duties",
         "serverName": "prod",
-    })))
-    .unwrap();
+    }))).unwrap();
     let dev = identity("d", json!({"realm": {"groups": ["dev"]}, "groups": ["ignored"]}));
     check(&policy, &dev, &tool("git_push", None), Ok("policy0"));
     check(&policy, &dev, &tool("db_read", None), Err(DEFAULT_DENY));
@@ -81,7 +84,7 @@ fn groups_claims_hints_backends_and_servers_are_known_to_policies() {
 fn arguments_decide_and_lists_show_what_could_be_allowed() {
     let policy = policy(&[
         r#"permit(principal, action, resource) when { context.arg_path like "/tmp/*" };"#,
-        r#"forbid(principal, action, resource == Tool::"fs_write") when { resource.arg_force };"#,
+        r#"forbid(principal, action, resource == Tool::"fs_write") when { resource has arg_force && resource.arg_force };"#,
         r#"forbid(principal, action, resource == Tool::"fs_never") unless { principal.claim_admin && context has arg_x };"#,
         r#"permit(principal, action, resource == Tool::"fs_deep") when { context.arguments.a.b == "c" };"#,
         r#"permit(principal, action, resource == Tool::"fs_set") when { context has arg_list_present };"#,
@@ -92,7 +95,7 @@ fn arguments_decide_and_lists_show_what_could_be_allowed() {
     check(&policy, &who, &tool("fs_write", Some(r#"{"path":"/tmp/x","force":true}"#)), Err("policy1"));
     check(&policy, &who, &tool("fs_write", None), Err(DEFAULT_DENY));
     check(&policy, &who, &tool("fs_deep", Some(r#"{"a":{"b":"c"}}"#)), Ok("policy3"));
-    check(&policy, &who, &tool("fs_set", Some(r#"{"list":[]}"#)), Ok("policy4"));
+    check(&policy, &who, &tool("fs_set", Some(r#"{"list":[],"path":"/x"}"#)), Ok("policy4"));
     let subject = policy.subject(&who);
     assert!(policy.could_allow(&subject, &tool("fs_write", None)));
     assert!(!policy.could_allow(&subject, &tool("fs_never", None)));
@@ -106,9 +109,9 @@ fn a_policy_cannot_be_misled_by_arguments() {
         r#"forbid(principal, action, resource) when { resource.backend == "db" };"#,
     ]);
     let who = identity("a", json!({}));
-    check(&policy, &who, &tool("fs_read", Some(r#"{"path":"/etc","path":"/tmp"}"#)), Err(DEFAULT_DENY));
+    check(&policy, &who, &tool("fs_read", Some(r#"{"path":"/etc","path":"/tmp"}"#)), Err(UNREADABLE));
     check(&policy, &who, &tool("fs_read", Some(r#"{"\u0070ath":"/etc"}"#)), Err("policy1"));
-    check(&policy, &who, &tool("fs_read", Some("[]")), Err(DEFAULT_DENY));
+    check(&policy, &who, &tool("fs_read", Some("[]")), Err(UNREADABLE));
     check(&policy, &who, &tool("fs_read", Some(" null ")), Ok("policy0"));
     check(&policy, &who, &tool("db_read", Some(r#"{"backend":"fs"}"#)), Err("policy2"));
 }
@@ -125,8 +128,9 @@ fn own_tools_are_allowed_unless_a_policy_forbids_them_in_any_spelling() {
         assert!(!policy.could_allow(&policy.subject(&who), &own));
         check(&policy, &identity("eve", json!({})), &own, Ok(OWN_TOOLS));
     }
-    let named =
-        policy(&[r#"forbid(principal, action, resource) when { context.arg_tool_name like "db*" };"#]);
+    let named = policy(&[
+        r#"forbid(principal, action, resource) when { context has arg_tool_name && context.arg_tool_name like "db*" };"#,
+    ]);
     let arguments = Some(r#"{"tool_name":"db_drop"}"#);
     check(&named, &who, &Question { arguments, ..own.clone() }, Err("policy0"));
     assert!(named.could_allow(&named.subject(&who), &own));
@@ -137,11 +141,12 @@ fn the_verdict_about_an_own_tool_is_kept_unless_arguments_may_matter() {
     let who = identity("bob", json!({}));
     let own = |arguments| Question { name: "optim.find_tool", arguments, ..Question::default() };
     let plain = policy(&["permit(principal, action, resource);"]);
-    assert!(!plain.subject(&who).tools_depend_on_arguments);
+    let reads = |policy: &CedarPolicy| policy.reads_arguments(&policy.subject(&who), &own(None));
+    assert!(!reads(&plain));
     for _ in 0..2 {
         check(&plain, &who, &own(Some(r#"{"q":"any"}"#)), Ok("policy0"));
     }
-    check(&plain, &who, &own(Some(r#"{"q":1,"q":2}"#)), Err(DEFAULT_DENY));
+    check(&plain, &who, &own(Some(r#"{"q":1,"q":2}"#)), Err(UNREADABLE));
     let careful = policy(&[
         "permit(principal, action, resource);",
         r#"forbid(principal, action, resource) when { context has arg_q && context.arg_q == "secret" };"#,
@@ -151,10 +156,14 @@ fn the_verdict_about_an_own_tool_is_kept_unless_arguments_may_matter() {
     check(&careful, &who, &own(Some(r#"{"q":"any"}"#)), Ok("policy0"));
     for condition in ["context.arguments.a == 1", "context == {}", "resource has arg_a"] {
         let depends = policy(&[&format!("permit(principal, action, resource) when {{ {condition} }};")]);
-        assert!(depends.subject(&who).tools_depend_on_arguments, "{condition}");
+        assert!(reads(&depends), "{condition}");
     }
-    let of_others = r#"forbid(principal == Client::"eve", action, resource) when { context has arg_q };"#;
-    assert!(!policy(&[of_others]).subject(&who).tools_depend_on_arguments);
+    for (scope, item) in
+        [("principal == Client::\"eve\"", "resource"), ("principal", "resource == Tool::\"other\"")]
+    {
+        let of_others = format!("forbid({scope}, action, {item}) when {{ context has arg_q }};");
+        assert!(!reads(&policy(&[&of_others])), "{scope}");
+    }
 }
 
 #[test]

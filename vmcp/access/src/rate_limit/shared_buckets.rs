@@ -13,10 +13,11 @@ use super::{Bucket, Limited, Scope};
 
 /// Takes a token of each bucket, or none if one is empty: atomic, and by the clock of Redis, so that clocks
 /// of replicas do not matter. KEYS are the buckets; ARGV has two numbers for each, its capacity and the
-/// seconds in which it fills up. Returns the position of the emptiest bucket (0: a token of each was taken)
-/// and the milliseconds until it has a token. A key expires once its bucket is full, which is the same as
-/// none.
+/// seconds in which it fills up, and at last the number of tokens to take of each. Returns the position of
+/// the emptiest bucket (0: the tokens were taken) and the milliseconds until it has enough. A key expires
+/// once its bucket is full, which is the same as none.
 const TAKE: &str = r"
+local weight = tonumber(ARGV[2 * #KEYS + 1] or 1)
 local clock = redis.call('TIME')
 local now = clock[1] + clock[2] / 1000000
 local levels, emptiest, wait = {}, 0, 0
@@ -28,7 +29,7 @@ for i, key in ipairs(KEYS) do
     local passed = math.max(0, now - tonumber(saved[2]))
     tokens = math.min(capacity, tonumber(saved[1]) + passed * capacity / refill)
   end
-  local missing = (1 - tokens) * refill / capacity
+  local missing = (weight - tokens) * refill / capacity
   if missing > wait then
     emptiest, wait = i, missing
   end
@@ -38,7 +39,7 @@ if emptiest > 0 then
   return {emptiest, math.ceil(wait * 1000)}
 end
 for i, key in ipairs(KEYS) do
-  redis.call('HSET', key, 'tokens', string.format('%.9f', levels[i] - 1), 'at', string.format('%.6f', now))
+  redis.call('HSET', key, 'tokens', string.format('%.9f', levels[i] - weight), 'at', string.format('%.6f', now))
   redis.call('PEXPIRE', key, math.ceil(ARGV[2 * i] * 1000))
 end
 return {0, 0}
@@ -101,8 +102,12 @@ impl SharedBuckets {
         self.away_until.lock().is_none()
     }
 
-    /// Takes a token of each bucket, or none if one is empty; `None` if Redis does not answer.
-    pub(super) async fn take(&self, buckets: &[(Scope, String, Bucket)]) -> Option<Result<(), Limited>> {
+    /// Takes `weight` tokens of each bucket, or none if one has fewer; `None` if Redis does not answer.
+    pub(super) async fn take(
+        &self,
+        buckets: &[(Scope, String, Bucket)],
+        weight: u32,
+    ) -> Option<Result<(), Limited>> {
         if !self.may_ask() {
             return None;
         }
@@ -110,6 +115,7 @@ impl SharedBuckets {
         for (_, key, Bucket { capacity, refill }) in buckets {
             call.key(format!("{}rate:{key}", self.store.key_prefix)).arg(*capacity).arg(refill.as_secs_f64());
         }
+        call.arg(weight);
         let mut connection = self.connection.clone();
         let answer = timeout(ANSWER_TIMEOUT, call.invoke_async::<(usize, u64)>(&mut connection)).await;
         let (emptiest, milliseconds) = match answer {

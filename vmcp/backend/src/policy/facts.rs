@@ -27,7 +27,7 @@ pub(crate) struct Facts {
     settings: ArcSwap<BackendSettings>,
     /// The headers of `spec`, or those of a reload.
     pub(crate) headers: Arc<ConfiguredHeaders>,
-    /// Secrets of `spec`, or those of a reload, to be masked in what the server writes.
+    /// Secrets of `spec`, or those of a reload, to be masked in the words of the server.
     pub(crate) secrets: Arc<ArcSwap<KnownSecrets>>,
     /// Wakes the refresher: the definitions may have changed.
     pub(crate) changed: Arc<Notify>,

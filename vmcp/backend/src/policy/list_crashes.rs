@@ -1,5 +1,5 @@
-//! [`ListCrashes`]: lists over which a server ends. A program that dies over one list would else be started and
-//! asked again for ever.
+//! [`ListCrashes`]: lists over which a server ends. A program that dies over one list would else be started
+//! and asked again for ever.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

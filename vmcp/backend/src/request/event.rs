@@ -9,7 +9,7 @@ use crate::request::RpcOutcome;
 
 /// The id of a client's session, the same in every process that serves it.
 pub type SessionId = [u8; 16];
-/// The session of vmcp itself: no client has it, as their ids are random. What comes for it is for all clients.
+/// The session of vmcp itself: ids of clients are random. Messages for this session are for all clients.
 pub(crate) const OWN_SESSION: SessionId = [0; 16];
 
 /// One message for a client.

@@ -1,4 +1,4 @@
-//! Placement of a call: on the main connection, which all clients share, or on one that its client owns.
+//! Placement of a call: on the main connection, which all clients share, or on a connection of its client.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -109,9 +109,10 @@ fn follows_era(facts: &Facts, main: &Connection, request: &Request<'_>) -> bool 
 /// modern program names no request in them. Tasks stay where other requests find them.
 fn mixes_logs(main: &Connection, request: &Request<'_>) -> bool {
     let is_modern_program = main.server.era() == Era::Modern && matches!(main.channel.link, Link::Duplex(_));
-    let wants_logs = request.session.is_some() || request.client.log_level.is_some();
+    // Some programs send log messages without declaring them, to clients that ask for them.
+    let asks_for_logs = request.client.log_level.is_some();
+    let wants_logs = asks_for_logs || (main.server.logs && request.session.is_some());
     is_modern_program
-        && main.server.logs
         && wants_logs
         && methods::may_require_input(request.method)
         && !ClientExtensions::read(request.client.capabilities.as_deref()).has_tasks()

@@ -26,7 +26,7 @@ const STREAM_IDLE_DIVISOR: u32 = 30;
 /// ONE_CALL_DIVISOR`.
 const ONE_CALL_DIVISOR: u32 = 6;
 /// Programs of one principal that served one call and were idle for `session_idle / STREAM_IDLE_DIVISOR`;
-/// those that are idle for longest end beyond this number.
+/// beyond this number the longest idle programs end.
 const MAX_ONE_CALL: usize = 8;
 /// Idle programs from which on the operator is told of them.
 const MANY_IDLE: usize = 5;

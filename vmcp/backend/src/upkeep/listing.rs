@@ -90,7 +90,7 @@ impl<'a> ListingRound<'a> {
         Ok(())
     }
 
-    /// Reads the other lists, side by side, and then those alone over which the server may have ended. Fails if
+    /// Reads the other lists side by side, and suspects of an earlier end of the server one by one. Fails if
     /// the connection has ended.
     pub(crate) async fn others(&self) -> Result<(), LinkError> {
         let mut suspects = Vec::new();

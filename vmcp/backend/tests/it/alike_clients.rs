@@ -95,7 +95,14 @@ async fn drain(heard: &mut EventReceiver) -> Vec<String> {
 
 #[tokio::test]
 async fn log_messages_of_a_modern_program_reach_the_client_that_caused_them_and_no_other() {
-    let backend = isolated(shell(LOGGING), None, settings());
+    for declared in [true, false] {
+        let program = if declared { LOGGING.to_owned() } else { LOGGING.replace(r#","logging":{}"#, "") };
+        check_logs_of(&program).await;
+    }
+}
+
+async fn check_logs_of(program: &str) {
+    let backend = isolated(shell(program), None, settings());
     wait_for_definitions(&backend, |found| found.tools.len() == 1).await;
     let of = |instance| numbered(&backend, instance);
     let (ann, bob) = (of(ClientInstance::Number(1)), of(ClientInstance::Number(2)));

@@ -1,6 +1,8 @@
 //! Stage `calls`: `tools/call` to the backend itself, and through vmcp, the bare proxies and any other
 //! gateways; as JSON texts, as event streams, and as structured results.
 
+pub(crate) mod audit;
+
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};

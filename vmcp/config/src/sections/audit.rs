@@ -11,8 +11,22 @@ use crate::problems::{self, Report};
 use crate::values::headers::Headers;
 
 /// Types of events, with ToolHive's names.
-pub const AUDIT_EVENT_TYPES: [&str; 6] =
-    ["mcp_tool_call", "mcp_resource_read", "mcp_prompt_get", "mcp_completion", "mcp_request", "http_request"];
+pub const AUDIT_EVENT_TYPES: [&str; 10] = [
+    "mcp_tool_call",
+    "mcp_resource_read",
+    "mcp_prompt_get",
+    "mcp_completion",
+    "mcp_request",
+    "mcp_session",
+    "http_request",
+    "authorization",
+    "admin",
+    "server",
+];
+/// Port of syslog over UDP.
+const SYSLOG_UDP_PORT: u16 = 514;
+/// Port of syslog over TCP (RFC 6587).
+const SYSLOG_TCP_PORT: u16 = 601;
 
 /// Validated settings of audit events.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +37,12 @@ pub struct Audit {
     pub otlp: Option<OtlpTarget>,
     /// File that gets the events; `None`: standard output, unless a collector gets them.
     pub log_file: Option<PathBuf>,
+    /// True if standard output gets the events beside other targets.
+    pub stdout: bool,
+    /// Syslog server that gets the events.
+    pub syslog: Option<SyslogTarget>,
+    /// True if a call is not made unless its begin is on record.
+    pub fail_closed: bool,
     /// Size beyond which the file is renamed and another one begun.
     pub max_file_bytes: u64,
     /// Renamed files that are kept; the oldest one is deleted.
@@ -44,11 +64,58 @@ pub struct OtlpTarget {
     pub headers: Headers,
 }
 
-/// Audit events: one JSON line for each call and each client that is turned away, with identity, item,
-/// decision and outcome. A change takes effect at once.
+/// A syslog server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SyslogTarget {
+    /// Datagrams (RFC 5426).
+    Udp {
+        /// Name or address.
+        host: String,
+        /// Port.
+        port: u16,
+    },
+    /// Messages with octet counts (RFC 6587).
+    Tcp {
+        /// Name or address.
+        host: String,
+        /// Port.
+        port: u16,
+    },
+    /// Datagrams at a socket of this machine.
+    Unix {
+        /// Path of the socket.
+        path: PathBuf,
+    },
+}
+
+impl SyslogTarget {
+    /// Reads `udp://host:port`, `tcp://host:port` or `unix:///path`.
+    fn parse(text: &str) -> Option<SyslogTarget> {
+        let url = Url::parse(text).ok()?;
+        let host = || {
+            url.host_str()
+                .filter(|host| !host.is_empty())
+                .map(|host| host.trim_matches(['[', ']']).to_owned())
+        };
+        let is_plain = url.username().is_empty() && url.query().is_none() && url.fragment().is_none();
+        match url.scheme() {
+            _ if !is_plain => None,
+            "udp" => Some(SyslogTarget::Udp { host: host()?, port: url.port().unwrap_or(SYSLOG_UDP_PORT) }),
+            "tcp" => Some(SyslogTarget::Tcp { host: host()?, port: url.port().unwrap_or(SYSLOG_TCP_PORT) }),
+            "unix" if url.host_str().unwrap_or_default().is_empty() && url.path().len() > 1 => {
+                Some(SyslogTarget::Unix { path: url.path().into() })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Audit events: one JSON line for each call and each other action, with identity, item, decision and
+/// outcome. A change takes effect at once.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Audit")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct RawAudit {
     /// Write events.
     pub enabled: bool,
@@ -60,6 +127,14 @@ pub struct RawAudit {
     /// File that gets the events; made if it is missing, readable by its owner only. Absent: standard output,
     /// or standard error where that belongs to a client (`vmcp serve --stdio`).
     pub log_file: Option<PathBuf>,
+    /// Write events to standard output too, beside the other targets.
+    pub stdout: bool,
+    /// Send events to a syslog server too (RFC 5424): `udp://host:514`, `tcp://host:601` or
+    /// `unix:///dev/log`.
+    pub syslog: Option<String>,
+    /// Make each call of a backend only after the event of its begin is written to the file, standard output
+    /// and the syslog server. A call whose event cannot be written fails.
+    pub fail_closed: bool,
     /// Size of the file at which it is renamed to `NAME.1`, and another one is begun.
     #[schemars(range(min = 65_536, max = 1_099_511_627_776_u64))]
     pub max_file_bytes: u64,
@@ -67,8 +142,10 @@ pub struct RawAudit {
     #[schemars(range(min = 1, max = 1000))]
     pub max_files: u32,
     /// Types of events to write; empty: all. Types are `mcp_tool_call`, `mcp_resource_read`,
-    /// `mcp_prompt_get`, `mcp_completion`, `mcp_request` (tasks, subscriptions, extensions), and
-    /// `http_request` (a client that is turned away before its request is read).
+    /// `mcp_prompt_get`, `mcp_completion`, `mcp_request` (tasks, subscriptions, extensions, `GET /tools`),
+    /// `mcp_session` (begin, end, misuse), `http_request` (a request that is turned away before it is read),
+    /// `authorization` (the authorization server), `admin` (orders of operators) and `server` (start, stop,
+    /// configuration).
     pub event_types: Vec<String>,
     /// Types of events to leave out; wins over `eventTypes`.
     pub exclude_event_types: Vec<String>,
@@ -86,6 +163,9 @@ impl Default for RawAudit {
             component: "vmcp".to_owned(),
             otlp: false,
             log_file: None,
+            stdout: false,
+            syslog: None,
+            fail_closed: false,
             max_file_bytes: 100 << 20,
             max_files: 10,
             event_types: Vec::new(),
@@ -126,10 +206,41 @@ impl RawAudit {
                 "write one such as `/var/log/vmcp/audit.jsonl`",
             );
         }
+        let syslog = self.syslog.as_ref().and_then(|text| {
+            let target = SyslogTarget::parse(text);
+            if target.is_none() {
+                let shown = report.shown("audit.syslog", text);
+                let remedy = "write one such as `udp://syslog.example:514`, `tcp://syslog.example:601` or `unix:///dev/log`";
+                report.problem("audit.syslog", format!("{shown} is no syslog server"), remedy);
+            }
+            target
+        });
+        if self.fail_closed && !self.enabled {
+            report.problem("audit.failClosed", "no events are written", "add `audit.enabled: true`");
+        }
+        let only_otlp = self.otlp && self.log_file.is_none() && self.syslog.is_none() && !self.stdout;
+        if self.fail_closed && only_otlp {
+            report.problem(
+                "audit.failClosed",
+                "a collector does not confirm single events",
+                "add `audit.logFile`, `audit.syslog` or `audit.stdout: true`",
+            );
+        }
+        let calls = ["mcp_tool_call", "mcp_resource_read", "mcp_prompt_get", "mcp_completion", "mcp_request"];
+        if self.fail_closed && !calls.iter().all(|kind| event_types.contains(kind)) {
+            report.problem(
+                "audit.failClosed",
+                "events of some calls are left out",
+                "remove `eventTypes` and `excludeEventTypes`",
+            );
+        }
         self.enabled.then(|| Audit {
             component: self.component.clone(),
             otlp: telemetry.endpoint.as_ref().filter(|_| self.otlp).map(target),
             log_file: self.log_file.clone(),
+            stdout: self.stdout,
+            syslog,
+            fail_closed: self.fail_closed,
             max_file_bytes: self.max_file_bytes,
             max_files: self.max_files,
             event_types,

@@ -6,12 +6,16 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::incoming_auth::IncomingAuth;
+use super::incoming_auth::source_naming::{self, IdentitySources};
 use crate::problems::Report;
 
 /// Path of the section.
 const PATH: &str = "incomingAuth.authz";
 /// Claims that hold a client's groups where none is configured; the first that is a list counts.
 const GROUP_CLAIMS: [&str; 3] = ["groups", "roles", "cognito:groups"];
+/// Entity types that no group may have: a group of a token must not be a server, an issuer or a client.
+const TAKEN_TYPES: [&str; 8] = ["Client", "Issuer", "MCP", "Backend", "Tool", "Prompt", "Resource", "Action"];
 /// Most bytes of all policies together, and of the entities: each call evaluates them.
 const MAX_TEXT_BYTES: usize = 1024 * 1024;
 
@@ -31,6 +35,14 @@ pub struct Authz {
     pub group_entity_type: String,
     /// Name of this server: the entity `MCP::"name"` is a parent of all that is asked about.
     pub server_name: String,
+    /// SHA-256 of all settings, for audit events.
+    pub version: String,
+    /// Effect of a `forbid` whose evaluation fails.
+    pub on_error: OnPolicyError,
+    /// False: decisions are logged and counted, and nothing is denied.
+    pub enforce: bool,
+    /// Names of clients and groups, by the source of their identity.
+    pub sources: IdentitySources,
 }
 
 /// Shows the number of texts only: a policy may name people.
@@ -66,6 +78,24 @@ pub struct RawAuthz {
     pub group_entity_type: String,
     /// Name of this server in policies: `resource in MCP::"name"`.
     pub server_name: String,
+    /// Effect of a `forbid` whose evaluation fails, because it reads an attribute that is missing or has
+    /// another type. `deny`: the call is denied. `warn`: the policy has no effect. Both are logged and
+    /// counted. A `permit` whose evaluation fails permits nothing.
+    pub on_policy_error: OnPolicyError,
+    /// `false`: shadow mode, in which nothing is denied or hidden; denials are logged and counted. One policy
+    /// is tried out by its annotation `@enforce("false")`.
+    pub enforce: bool,
+}
+
+/// Effect of a `forbid` whose evaluation fails.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnPolicyError {
+    /// The call is denied.
+    #[default]
+    Deny,
+    /// The policy has no effect.
+    Warn,
 }
 
 impl Default for RawAuthz {
@@ -78,6 +108,8 @@ impl Default for RawAuthz {
             role_claim_name: None,
             group_entity_type: "THVGroup".to_owned(),
             server_name: "vmcp".to_owned(),
+            on_policy_error: OnPolicyError::Deny,
+            enforce: true,
         }
     }
 }
@@ -94,7 +126,8 @@ pub enum RawAuthzType {
 }
 
 impl RawAuthz {
-    pub(crate) fn validate(&self, report: &mut Report) -> Option<Authz> {
+    /// `incoming`: the sources of identities that policies are about.
+    pub(crate) fn validate(&self, incoming: &IncomingAuth, report: &mut Report) -> Option<Authz> {
         let none = self.policies.is_empty();
         match self.kind {
             Some(RawAuthzType::None) if !none => {
@@ -122,6 +155,12 @@ impl RawAuthz {
             report.problem(PATH, message, "write fewer policies");
             return None;
         }
+        if TAKEN_TYPES.contains(&self.group_entity_type.as_str()) {
+            let message = format!("`{}` is the type of other entities", self.group_entity_type);
+            report.problem(&format!("{PATH}.groupEntityType"), message, "write a word such as `THVGroup`");
+        }
+        let sources = source_naming::sources(incoming);
+        source_naming::check(&sources, &self.policies, &self.group_entity_type, incoming, report);
         let group_claims = self.group_claim_name.iter().map(String::as_str).chain(GROUP_CLAIMS);
         Some(Authz {
             policies: self.policies.clone(),
@@ -130,6 +169,10 @@ impl RawAuthz {
             role_claim: self.role_claim_name.clone().filter(|name| !name.is_empty()),
             group_entity_type: self.group_entity_type.clone(),
             server_name: self.server_name.clone(),
+            version: crate::status::digest(&serde_json::to_string(self).unwrap_or_default()),
+            on_error: self.on_policy_error,
+            enforce: self.enforce,
+            sources,
         })
     }
 }

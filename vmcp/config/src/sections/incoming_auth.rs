@@ -4,6 +4,7 @@ pub(crate) mod api_keys;
 pub(crate) mod auth_server;
 mod client_certificates;
 pub(crate) mod oidc;
+pub(crate) mod source_naming;
 
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use api_keys::{ApiKey, RawApiKey};
 use auth_server::AuthServer;
 use client_certificates::RawClientCertificates;
 use oidc::{OidcIssuer, RawOidc};
+use source_naming::SourceNaming;
 
 /// Authentication of clients. Empty: every client that reaches the port is anonymous and may call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,6 +29,8 @@ pub struct IncomingAuth {
     pub api_keys: Vec<ApiKey>,
     /// Authorities (PEM) whose certificates are accepted (mTLS).
     pub client_authorities: Option<String>,
+    /// Names of the clients of certificates in policies.
+    pub certificate_naming: SourceNaming,
     /// The embedded authorization server, whose issuer is among the issuers.
     pub auth_server: Option<Arc<AuthServer>>,
 }
@@ -95,6 +99,7 @@ impl RawIncomingAuth {
             issuers,
             api_keys: api_keys::validate(&self.api_keys, report),
             client_authorities: certificates.map(|block| block.validate(has_tls, report)),
+            certificate_naming: certificates.map(|block| block.naming(report)).unwrap_or_default(),
             auth_server: None,
         }
     }

@@ -2,7 +2,7 @@
 
 pub(crate) mod session_storage;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::session_storage::{RawSessionStorage, RedisStore};
-use crate::problems::{Report, item};
+use crate::problems::{self, Report, item};
 use crate::values::duration::{self, MAX_DURATION, RawDuration};
 
 /// Range of the time in which an empty bucket becomes full, 1 s to 24 h.
@@ -23,6 +23,10 @@ pub struct RateLimiting {
     pub all: RateLimit,
     /// Further limits of calls of single tools: name and limits.
     pub tools: Vec<(Box<str>, RateLimit)>,
+    /// Limits of all requests, whatever their method.
+    pub requests: RateLimit,
+    /// Tokens that a request takes, by method, own tool or path; others take one.
+    pub weights: BTreeMap<Box<str>, u32>,
     /// Store of the buckets, from `sessionStorage`; `None`: the memory of each replica.
     pub store: Option<RedisStore>,
 }
@@ -58,6 +62,23 @@ pub struct RawRateLimiting {
     pub per_user: Option<RawTokenBucket>,
     /// Further limits of single tools.
     pub tools: Vec<RawToolRateLimit>,
+    /// Limits of all requests, of every method.
+    pub requests: Option<RawRequestRateLimit>,
+}
+
+/// Limits of all requests: calls, reads, lists, searches, `GET /tools`.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "RequestRateLimit")]
+pub struct RawRequestRateLimit {
+    /// Bucket of all clients together.
+    pub shared: Option<RawTokenBucket>,
+    /// Bucket of each client: by identity, or by address where clients have none.
+    pub per_user: Option<RawTokenBucket>,
+    /// Tokens that a request takes: by method (`resources/read`), own tool (`optim.find_tool`), tool, or
+    /// `GET /tools`; 0: none. Others take one, and `ping` none.
+    #[serde(default)]
+    pub weights: BTreeMap<String, u32>,
 }
 
 /// Limits of one tool.
@@ -105,7 +126,28 @@ impl RawRateLimiting {
             let limit = limit(tool.shared.as_ref(), tool.per_user.as_ref(), &path, report);
             tools.push((tool.name.as_str().into(), limit));
         }
-        RateLimiting { all, tools, store: storage.validate(report) }
+        let (requests, weights) = self.requests.as_ref().map(|raw| raw.validate(report)).unwrap_or_default();
+        RateLimiting { all, tools, requests, weights, store: storage.validate(report) }
+    }
+}
+
+impl RawRequestRateLimit {
+    fn validate(&self, report: &mut Report) -> (RateLimit, BTreeMap<Box<str>, u32>) {
+        let path = "rateLimiting.requests";
+        if self.shared.is_none() && self.per_user.is_none() {
+            report.problem(path, "limits nothing", "give it `shared`, `perUser` or both");
+        }
+        let limit = limit(self.shared.as_ref(), self.per_user.as_ref(), path, report);
+        let buckets = [limit.shared, limit.per_user].into_iter().flatten();
+        let least = buckets.map(|bucket| bucket.max_tokens).min().unwrap_or(u32::MAX);
+        for (name, weight) in self.weights.iter().filter(|(_, weight)| **weight > least) {
+            report.problem(
+                &problems::key("rateLimiting.requests.weights", name),
+                format!("{weight} tokens are more than the {least} of a full bucket"),
+                "write a smaller weight, or a larger `maxTokens`",
+            );
+        }
+        (limit, self.weights.iter().map(|(name, weight)| (name.as_str().into(), *weight)).collect())
     }
 }
 

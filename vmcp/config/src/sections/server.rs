@@ -3,17 +3,18 @@
 
 pub(crate) mod tls;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tls::{RawTls, Tls};
 
 use crate::problems::{self, Report};
 use crate::values::duration::{self, MAX_DURATION, RawDuration};
-use crate::values::secret::Secret;
+use crate::values::secret::{self, Secret};
 
 /// Range of `drainTimeout`, up to 24 h; 0 cuts calls in flight at once.
 const DRAIN_TIMEOUT: RangeInclusive<Duration> = Duration::ZERO..=MAX_DURATION;
@@ -63,6 +64,8 @@ pub struct Server {
     pub session_keys: Vec<Secret>,
     /// TLS of the client port; `None`: it speaks plain HTTP.
     pub tls: Option<Tls>,
+    /// Networks of proxies whose `Forwarded` and `X-Forwarded-For` tell the client's address.
+    pub trusted_proxies: Vec<IpNet>,
     /// Address at which other replicas reach the client port of this process; `None`: they do not.
     pub peer_address: Option<SocketAddr>,
     /// Admin ports of the other replicas, as host and port.
@@ -129,6 +132,10 @@ pub struct RawServer {
     pub session_keys: Vec<Secret>,
     /// TLS of the client port. Absent: plain HTTP, for a proxy that ends TLS.
     pub tls: Option<RawTls>,
+    /// Addresses or networks (`10.0.0.0/8`) of proxies in front of the client port. A request that comes from
+    /// one of them counts, in limits and audit events, as of the client that its `Forwarded` or
+    /// `X-Forwarded-For` names: the last address in it outside of these networks.
+    pub trusted_proxies: Vec<String>,
     /// IP address, with a port if it is not that of `listen`, at which other replicas with the same
     /// `sessionKeys` reach this process: they hand on what only this process can answer. Empty: they do not.
     pub peer_address: String,
@@ -162,6 +169,7 @@ impl Default for RawServer {
             allowed_origins: Vec::new(),
             session_keys: Vec::new(),
             tls: None,
+            trusted_proxies: Vec::new(),
             peer_address: String::new(),
             peers: Vec::new(),
             admin_tokens: Vec::new(),
@@ -215,12 +223,30 @@ impl RawServer {
                 .map(|(i, origin)| validate_origin(origin, i, report))
                 .collect(),
             session_keys: self.session_keys.clone(),
+            trusted_proxies: validate_proxies(&self.trusted_proxies, report),
             peer_address: validate_peer_address(&self.peer_address, listen, report),
             peers: self.peers.iter().enumerate().map(|(i, peer)| validate_peer(peer, i, report)).collect(),
             admin_tokens: self.admin_tokens.clone(),
             metrics_tokens: self.metrics_tokens.clone(),
         }
     }
+}
+
+/// Reads addresses and networks of proxies.
+fn validate_proxies(texts: &[String], report: &mut Report) -> Vec<IpNet> {
+    let mut networks = Vec::new();
+    for (index, text) in texts.iter().enumerate() {
+        let network = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+        if let Ok(network) = network {
+            networks.push(network.trunc());
+            continue;
+        }
+        let path = problems::item("server.trustedProxies", index);
+        let shown = report.shown(&path, text);
+        let remedy = "write one such as `10.0.0.7` or `10.0.0.0/8`";
+        report.problem(&path, format!("{shown} is no address or network"), remedy);
+    }
+    networks
 }
 
 /// Reads an IP address with or without a port; the port of `listen` is the default.
@@ -262,6 +288,12 @@ fn check_secrets(secrets: &[Secret], path: &str, report: &mut Report) {
             report.problem(
                 &problems::item(path, index),
                 format!("shorter than {MIN_SECRET_CHARS} characters"),
+                "use the output of `openssl rand -base64 32`, through the environment or a file",
+            );
+        } else if let Some(weakness) = secret::weakness(secret) {
+            report.problem(
+                &problems::item(path, index),
+                format!("can be guessed: {weakness}"),
                 "use the output of `openssl rand -base64 32`, through the environment or a file",
             );
         }

@@ -1,6 +1,7 @@
 //! Secret strings, masked wherever they are formatted or serialized.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -70,6 +71,47 @@ impl JsonSchema for Secret {
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "string" })
+    }
+}
+
+/// Fewest different characters of a secret.
+const MIN_DISTINCT_CHARS: usize = 8;
+/// Shortest text that may be repeated to make a secret, in characters.
+const MIN_UNIT_CHARS: usize = 16;
+
+/// Returns why a secret can be guessed, whatever its length: it has few different characters, or repeats a
+/// short text. `None` for others, which may still be words that people know.
+pub(crate) fn weakness(secret: &Secret) -> Option<&'static str> {
+    let chars: Vec<char> = secret.expose().chars().collect();
+    let distinct: BTreeSet<&char> = chars.iter().collect();
+    if distinct.len() < MIN_DISTINCT_CHARS {
+        return Some("it has fewer than 8 different characters");
+    }
+    let repeats = |unit: usize| chars.iter().zip(chars.iter().skip(unit)).all(|(one, other)| one == other);
+    let is_repeated = (1..MIN_UNIT_CHARS.min(chars.len())).any(repeats);
+    is_repeated.then_some("it repeats a text of fewer than 16 characters")
+}
+
+#[cfg(test)]
+mod strength_tests {
+    use super::*;
+
+    #[test]
+    fn a_long_secret_that_can_be_guessed_is_weak() {
+        for weak in [
+            "a".repeat(64),
+            "password".repeat(4),
+            "12345678901234567890123456789012".to_owned(),
+            "abcdefghij abcdefghij abcdefghij".to_owned(),
+            "00000000000000000000000000000001".to_owned(),
+        ] {
+            assert!(weakness(&Secret::from(weak.as_str())).is_some(), "{weak}");
+        }
+        for strong in
+            ["9f86d081884c7d659a2feaa0c55ad015", "q1xM8Zr0hYw2n5Jt", "a secret of enough characters"]
+        {
+            assert_eq!(weakness(&Secret::from(strong)), None, "{strong}");
+        }
     }
 }
 

@@ -7,6 +7,7 @@ pub mod port;
 mod readiness;
 mod recent;
 mod refresh;
+mod sessions;
 mod slots;
 mod status;
 mod tool_changes;
@@ -29,7 +30,7 @@ use serde_json::json;
 use tokio::sync::watch;
 use vmcp_config::status::ConfigurationStatus;
 
-use self::guard::{AdminGuard, admit, admit_scraper, from_known_host};
+use self::guard::{AdminGuard, admit, admit_scraper, audit, from_known_host};
 use super::admin_routes::{ADMIN_ROUTES, AdminRoute};
 use vmcp_engine::engine::Engine;
 use vmcp_engine::telemetry::recent::RecentCalls;
@@ -98,17 +99,24 @@ pub fn report_routes(admin: Admin) -> Router {
         .route("/admin/refresh", post(refresh::refresh))
         .route("/admin/embeddings/regenerate", post(refresh::regenerate))
         .route("/admin/restart", post(restart))
+        .route("/admin/sessions/end", post(sessions::end))
+        .route("/admin/sessions/allow", post(sessions::allow))
+        .route("/admin/sessions/ended", get(sessions::list))
         .route("/admin/logs", get(recent::logs))
         .route("/admin/calls", get(recent::calls))
         .route("/admin/tool-metrics", get(tool_metrics::show))
         .route("/admin/tool-metrics/reset", post(tool_metrics::reset))
         .route("/admin/replica", get(tool_metrics::replica))
+        .route_layer(middleware::from_fn_with_state(admin.clone(), audit::record))
         .with_state(admin)
 }
 
 /// Returns the routes of a socket that only this user can reach: the reports, and calls of tools.
 pub fn local_routes(admin: Admin) -> Router {
-    let calls = Router::new().route("/admin/call", post(operator_call::serve)).with_state(admin.clone());
+    let calls = Router::new()
+        .route("/admin/call", post(operator_call::serve))
+        .route_layer(middleware::from_fn_with_state(admin.clone(), audit::record))
+        .with_state(admin.clone());
     report_routes(admin).merge(calls)
 }
 

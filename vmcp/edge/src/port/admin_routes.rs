@@ -18,7 +18,7 @@ pub struct AdminRoute {
 }
 
 /// Every route of the admin port.
-pub const ADMIN_ROUTES: [AdminRoute; 18] = [
+pub const ADMIN_ROUTES: [AdminRoute; 21] = [
     AdminRoute {
         method: "GET",
         path: "/",
@@ -170,6 +170,32 @@ pub const ADMIN_ROUTES: [AdminRoute; 18] = [
         purpose: "Forgets the metrics of tools: `{reset}`, the number of tools that had some.",
     },
     AdminRoute {
+        method: "POST",
+        path: "/admin/sessions/end",
+        wants_token: true,
+        query: "`subject`, or `jti` of one token; `issuer`: only this one's; `for`: the time that the order holds (24h, \
+                at most 90 days)",
+        answer: "application/json",
+        purpose: "Ends the sessions and streams of a person, and refuses tokens from before now; keys and certificates are \
+                  refused for that time. Every replica of `server.peers` follows within two seconds. Answers the order.",
+    },
+    AdminRoute {
+        method: "POST",
+        path: "/admin/sessions/allow",
+        wants_token: true,
+        query: "as of `/admin/sessions/end`",
+        answer: "application/json",
+        purpose: "Lifts an order about the same credentials.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/sessions/ended",
+        wants_token: true,
+        query: "",
+        answer: "application/json",
+        purpose: "The orders in force, `{orders}`, lifted ones too.",
+    },
+    AdminRoute {
         method: "GET",
         path: "/admin/replica",
         wants_token: true,
@@ -201,7 +227,10 @@ mod tests {
         for route in &ADMIN_ROUTES {
             let served = answer([127, 0, 0, 1], route).await;
             // Routes that act on one thing refuse a request that does not name it.
-            let needs_name = matches!(route.path, "/admin/restart" | "/admin/tools/approve");
+            let needs_name = matches!(
+                route.path,
+                "/admin/restart" | "/admin/tools/approve" | "/admin/sessions/end" | "/admin/sessions/allow"
+            );
             let status = served.status();
             let expected = if needs_name { status == 400 } else { status.is_success() };
             assert!(expected, "{} {}: {status}", route.method, route.path);

@@ -7,6 +7,8 @@
 //! A resting HTTP/1.1 connection keeps nothing but its socket: the buffers and state of hyper (some 20 KiB)
 //! are dropped after a moment of rest, and made again when the client sends something.
 
+mod client_address;
+
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::IpAddr;
@@ -33,6 +35,7 @@ use super::tls::{Accepted, TlsPort};
 use super::wake_gate::poll_when_woken;
 use crate::transport::http::activity::Activity;
 use crate::transport::http::exchange::{Arrival, ConnectionId, Response, Service};
+use client_address::client_address;
 use vmcp_engine::engine::Engine;
 
 /// Bytes of a request's headers; hyper also takes at most 100 fields. Larger ones get HTTP 431. A sealed
@@ -305,6 +308,7 @@ impl<S: Service<Arrival> + Clone> RequestContext<S> {
                 if let Some(certificate) = certificate {
                     head.extensions.insert(certificate);
                 }
+                let from = client_address(from, &head.headers, &snapshot.config.server.trusted_proxies);
                 let arrival = Arrival { head: Box::new(head), body, reading, from, connection, snapshot };
                 let mut response = poll_when_woken(pin!(stack.call(arrival))).await;
                 response.body_mut().end(answering);

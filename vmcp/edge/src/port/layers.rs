@@ -7,5 +7,6 @@ pub(super) mod endpoint;
 pub(super) mod host_rules;
 pub(super) mod principal_limits;
 pub(super) mod read_body;
+pub(super) mod record_refusals;
 mod resource_metadata;
 pub(super) mod tools_route;

@@ -3,6 +3,7 @@
 //! ```text
 //! connection limits     connections: how many, how slow, how idle
 //!   │
+//! RecordRefusals        audit events of refusals further down
 //! HostRules             Host, :authority, Origin: DNS rebinding, foreign pages      400, 403
 //! Cors                  preflights; headers that let allowed pages read the answer
 //! Endpoint              the path, the methods, a bridge that is not up yet          404, 405, 503
@@ -34,6 +35,7 @@ use super::layers::endpoint::Endpoint;
 use super::layers::host_rules::{HostGuard, HostRules};
 use super::layers::principal_limits::PrincipalLimits;
 use super::layers::read_body::ReadBody;
+use super::layers::record_refusals::RecordRefusals;
 use super::layers::tools_route::ToolsRoute;
 use crate::request::Edge;
 use crate::tools_api::ToolsApi;
@@ -52,14 +54,16 @@ pub(super) fn client_stack(
 
     let mcp = McpService::new(Arc::clone(edge));
     let read_body = ReadBody::new(budget, Arc::clone(&metrics), mcp);
-    let tools = ToolsRoute::new(ToolsApi::new(edge.engine.clone()), read_body);
+    let tools = ToolsRoute::new(
+        ToolsApi::new(edge.engine.clone()),
+        Arc::clone(edge.engine.call_observers()),
+        read_body,
+    );
     let sign_in = AuthServerRoute::new(Arc::clone(edge), edge.engine.byte_budget().clone(), tools);
     let limits = PrincipalLimits::new(Arc::clone(&metrics), sign_in);
-    let authenticate = Authenticate::new(
-        ConfiguredAuthenticator::new(Arc::clone(&metrics), Arc::clone(edge.engine.call_observers())),
-        limits,
-    );
+    let authenticate = Authenticate::new(ConfiguredAuthenticator::new(Arc::clone(&metrics)), limits);
     let endpoint = Endpoint::new(authenticate);
     let cors = Cors::new(endpoint);
-    HostRules::new(guard, metrics, cors)
+    let host_rules = HostRules::new(guard, metrics, cors);
+    RecordRefusals::new(Arc::clone(edge.engine.call_observers()), host_rules)
 }

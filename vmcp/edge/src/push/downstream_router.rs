@@ -93,7 +93,7 @@ impl DownstreamRouter {
         self.sessions.get(session)?.level()
     }
 
-    /// Returns the registration of a session of a principal, which is made if there is none. A principal at
+    /// Returns the registration of a session of a principal, made if missing. A principal at
     /// its share loses another session. `now` are the present list generations.
     pub(crate) fn register(
         &self,

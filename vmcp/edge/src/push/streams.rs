@@ -233,8 +233,8 @@ impl Drop for PushStream {
     }
 }
 
-/// Returns digests of the lists that a client sees now; `None` if nothing is hidden from the client, or if the
-/// lists are changing at this moment.
+/// Returns digests of the lists that a client sees now; `None` if nothing is hidden from the client, or if
+/// the lists are changing at this moment.
 async fn lists_in_view(push: &ServerPush, principal: &Principal) -> Option<ListDigests> {
     let snapshot = push.engine.snapshot();
     if !snapshot.policy.restricts(principal) {

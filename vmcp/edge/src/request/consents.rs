@@ -38,8 +38,8 @@ impl Consents {
         id
     }
 
-    /// Takes a consent: the tool that the user has allowed. `None` if it was taken before, has expired, or was
-    /// given in another process.
+    /// Takes a consent: the tool that the user has allowed. `None` if it was taken before, has expired, or
+    /// was given in another process.
     pub(crate) fn take(&self, id: &ConsentId) -> Option<Box<str>> {
         let (tool, until) = self.0.lock().pop(id)?;
         (Instant::now() < until).then_some(tool)

@@ -38,6 +38,7 @@ use crate::session::pending_questions::PendingQuestion;
 use client::{Client, ResumedRequest};
 use vmcp_engine::engine::Snapshot;
 use vmcp_engine::random::now;
+use vmcp_engine::telemetry::calls::Refusal;
 use vmcp_engine::telemetry::traces::TraceContext;
 use vmcp_route::{Caller, Consent};
 
@@ -154,6 +155,14 @@ impl Conversation {
 
     /// Answers a request whose `requestState` cannot be used.
     fn refused(client: Client, message: String) -> Self {
+        client.edge.engine.call_observers().refused(&Refusal {
+            principal: &client.principal,
+            reason: &format!("requestState: {message}"),
+            method: Some(client.request.method()),
+            subject: client.request.subject().as_deref(),
+            session: client.session,
+            trace: None,
+        });
         let answer = EncodedResponse::error(
             client.era,
             client.request.id(),

@@ -26,13 +26,19 @@ use super::relayed_state::{RelayedState, binding};
 use super::{first_start, handshake, lists, log_level};
 use crate::push::subscriptions;
 use crate::session::peer::Peer;
+use vmcp_access::rate_limit::Limited;
+use vmcp_engine::access::identity::Principal;
 use vmcp_engine::engine::Snapshot;
+use vmcp_engine::optim::names::{OwnName, own_name};
 use vmcp_engine::random::{now, random};
+use vmcp_engine::telemetry::calls::{Action, ActionArea, Refusal};
 use vmcp_engine::telemetry::traces;
 use vmcp_route::{Answer, CallContext, Caller, Consent, Content};
 
 /// Lifetime of a sealed `requestState`, in seconds: the time a client has to answer the backend's questions.
 const STATE_LIFETIME_SECS: u64 = 10 * 60;
+/// HTTP status of a request beyond a rate.
+const TOO_MANY_REQUESTS: u16 = 429;
 /// Methods that are relayed to the backend of their task.
 const TASK_METHODS: [&str; 4] =
     [methods::TASKS_GET, methods::TASKS_RESULT, methods::TASKS_UPDATE, methods::TASKS_CANCEL];
@@ -61,8 +67,14 @@ impl Dispatch<'_> {
         );
         traces::continue_trace(&span, &caller.trace);
         let caller = Caller { trace: traces::outgoing(&span, &caller.trace), ..caller };
-        // A client that closes its connection drops this future; the guard then cancels the call at the backend.
+        // A client that closes its connection drops this future; the guard then cancels the call at the
+        // backend.
         let cancelled_when_dropped = caller.cancel.clone().drop_guard();
+        let Self { snapshot, .. } = self;
+        if let Err(limited) = within_rate(snapshot, &caller.principal, request.method(), &name).await {
+            refused(edge, peer, request, &limited.message);
+            return EncodedResponse { status: TOO_MANY_REQUESTS, ..self.refuse(&limited) };
+        }
         let entered = peer.session.map(|session| edge.in_flight.enter(session, request.id(), &caller.cancel));
         if let Some(Err(limit)) = entered {
             return self.refuse(&limit.into());
@@ -80,6 +92,7 @@ impl Dispatch<'_> {
         let Self { edge, peer, request, .. } = self;
         let method = request.method();
         if !methods::exists(method, peer.era) {
+            refused(edge, peer, request, "unknown method");
             return self.refuse(&RpcError::method_not_found(method));
         }
         match first_start::newer_snapshot(edge, peer, request).await {
@@ -115,7 +128,14 @@ impl Dispatch<'_> {
             methods::RESOURCES_READ => Box::pin(vmcp_route::read_resource(context, raw)).await,
             methods::PROMPTS_GET => Box::pin(vmcp_route::get_prompt(context, raw)).await,
             methods::SUBSCRIBE => Box::pin(subscriptions::subscribe(&edge.push, peer, context, params)).await,
-            methods::UNSUBSCRIBE => subscriptions::unsubscribe(&edge.push, peer, params),
+            methods::UNSUBSCRIBE => {
+                edge.engine.call_observers().acted(&Action {
+                    target: request.subject().as_deref(),
+                    session: peer.session,
+                    ..Action::of_client(ActionArea::Request, method, &peer.principal)
+                });
+                subscriptions::unsubscribe(&edge.push, peer, params)
+            }
             methods::SET_LEVEL => log_level::set_level(edge, peer, params),
             methods::COMPLETE => Box::pin(vmcp_route::complete(context, raw)).await,
             methods::TASKS_LIST if has_tasks => Box::pin(vmcp_route::tasks::list(context, raw)).await,
@@ -124,6 +144,11 @@ impl Dispatch<'_> {
                 None => Box::pin(vmcp_route::extensions::relay(context, method, raw)).await,
             },
         };
+        if let (true, Content::Error(error)) = (needs_subject(request), &answer.content) {
+            let object = Object::parse(error).ok();
+            let message = object.and_then(|error| error.get_str("message").map(std::borrow::Cow::into_owned));
+            refused(edge, peer, request, &message.unwrap_or_default());
+        }
         self.encode(&caller.consent, answer)
     }
 
@@ -189,8 +214,8 @@ impl Dispatch<'_> {
         }
     }
 
-    /// Seals the state of a backend that asks for input; `None` if the result needs none. An error if the client
-    /// did not declare what it would be asked.
+    /// Seals the state of a backend that asks for input; `None` if the result needs none. An error if the
+    /// client did not declare what it would be asked.
     fn sealed_state(
         self,
         consent: &Consent,
@@ -222,6 +247,51 @@ impl Dispatch<'_> {
     fn refuse(self, error: &RpcError) -> EncodedResponse {
         EncodedResponse::error(self.peer.era, self.request.id(), error)
     }
+}
+
+/// True for a call that names nothing, and ends before it is recorded.
+fn needs_subject(request: &OwnedRequest) -> bool {
+    let names = [
+        methods::TOOLS_CALL,
+        methods::RESOURCES_READ,
+        methods::PROMPTS_GET,
+        methods::SUBSCRIBE,
+        methods::COMPLETE,
+    ];
+    names.contains(&request.method()) && request.subject().is_none()
+}
+
+/// Takes the tokens of a request (`rateLimiting.requests`), whatever its method.
+pub(crate) async fn within_rate(
+    snapshot: &Snapshot,
+    principal: &Principal,
+    method: &str,
+    subject: &str,
+) -> Result<(), RpcError> {
+    let own = match own_name(subject).filter(|_| method == methods::TOOLS_CALL) {
+        Some(OwnName::Reserved(tool) | OwnName::Bare(tool)) => Some(tool.dotted()),
+        _ => None,
+    };
+    let names = [own.unwrap_or(subject), method];
+    let taken = snapshot.rate_limiter.take_request(&principal.key(), names).await;
+    taken.map_err(|Limited { scope, retry_after }| {
+        let seconds = retry_after.as_secs_f64().ceil();
+        let message =
+            format!("the rate limit of {} is reached, try again in {seconds} seconds", scope.words());
+        RpcError::new(codes::INTERNAL_ERROR, message)
+    })
+}
+
+/// Tells the observers of a request that was refused before it was a call.
+pub(crate) fn refused(edge: &Edge, peer: &Peer, request: &OwnedRequest, reason: &str) {
+    edge.engine.call_observers().refused(&Refusal {
+        principal: &peer.principal,
+        reason,
+        method: Some(request.method()),
+        subject: request.subject().as_deref(),
+        session: peer.session,
+        trace: None,
+    });
 }
 
 /// Returns a capability that the questions need and the client did not declare.

@@ -17,6 +17,7 @@ use super::edge::Edge;
 use crate::session::sessions;
 use vmcp_engine::access::identity::Principal;
 use vmcp_engine::engine::{Snapshot, View};
+use vmcp_engine::telemetry::calls::{Action, ActionArea};
 
 /// Cache hints of `server/discover`. The introduction changes with the capabilities of the backends, which is
 /// seldom.
@@ -45,6 +46,10 @@ pub(crate) fn initialize(
         client_capabilities,
     };
     let (session, id) = sessions::begin(&edge.ring(), session).map_err(|error| invalid(error.to_string()))?;
+    edge.engine.call_observers().acted(&Action {
+        session: Some(session.id),
+        ..Action::of_client(ActionArea::Session, "session.begin", principal)
+    });
     let snapshot = edge.engine.snapshot();
     let view = snapshot.view(principal);
     let instructions = snapshot.instructions(&view);

@@ -1,10 +1,10 @@
 //! [`ClientInstances`]: tells clients apart that have no session, one name and one address: two windows of
 //! one application, or all users behind a proxy.
 //!
-//! A client numbers its requests and uses no id twice. A request with an id that was used before is therefore
-//! of another client. A request on a connection of a client is of this client, unless a proxy is between; on a
-//! new connection it must have the client's next id. A request that could be of two clients begins as a client
-//! of its own: it shares nothing with either, and later requests go on there.
+//! A client numbers its requests and uses each id once: a request with a used id is of another client. A
+//! request on a client's TCP connection is of this client, unless a proxy is between; on a new
+//! connection it must have the client's next id. A request that two clients could have sent begins as a
+//! client of its own: it shares nothing with either, and later requests go on there.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::num::NonZeroUsize;
@@ -132,8 +132,8 @@ impl ClientInstances {
 }
 
 impl Namesakes {
-    /// Finds the client of a request with this id: by its connection, else the only client whose next id it is,
-    /// else the only one that may have sent it beside others.
+    /// Finds the client of a request with this id: by its connection, else the only client with this next id,
+    /// else the only client that may have sent it beside others.
     fn find(&mut self, id: u64, on: Option<ConnectionId>, now: Instant) -> Option<&mut Instance> {
         let of_connection =
             on.and_then(|on| self.instances.iter().position(|instance| instance.connections.contains(&on)));
@@ -219,8 +219,8 @@ mod tests {
         instances.place(Origin { principal, info: Some("{}"), id, connection }, Instant::now())
     }
 
-    /// Places requests of clients with one name, each with its connection; returns the number of each client, 0
-    /// for unknown ones.
+    /// Places requests of clients with one name, each with its connection; returns the number of each client,
+    /// 0 for unknown ones.
     fn numbers_on(requests: &[(u64, &str)]) -> Vec<u64> {
         let instances = ClientInstances::default();
         let number = |(on, id): &(u64, &str)| match place(&instances, HERE, id, Some(*on)).instance {

@@ -1,4 +1,4 @@
-//! Sealed addresses of processes: they lead a request to the process that holds what it is about.
+//! Sealed addresses of processes: they lead a request to the process that holds its session, call or stream.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -11,6 +11,7 @@ pub(crate) mod client_body;
 mod coalesced;
 pub(crate) mod exchange;
 pub(crate) mod forward;
+pub(crate) mod proof;
 pub(crate) mod refuse;
 pub(crate) mod request_permit;
 pub(crate) mod respond;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
+use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use serde_json::value::RawValue;
 use tokio::time::timeout;
@@ -40,17 +42,18 @@ use crate::push::streams;
 use crate::request::conversation::{AcceptedMessages, Conversation, ConversationItem};
 use crate::request::edge::Edge;
 use crate::request::encoded_response::EncodedResponse;
-use crate::request::handshake;
+use crate::request::{dispatch, handshake};
 use crate::session::client_instances::Origin;
 use crate::session::peer::Peer;
 use crate::session::sessions::{OpenedSession, SessionLife, SessionNotFound};
 use call_streams::CallStreams;
 use exchange::{ConnectionId, Received, Response, Service};
 use refuse::error_response;
-use token_lifetime::while_credentials_last;
+use token_lifetime::{StreamCredential, while_credentials_last};
 use vmcp_engine::access::identity::Principal;
 use vmcp_engine::access::outgoing;
 use vmcp_engine::engine::Snapshot;
+use vmcp_engine::telemetry::calls::{Action, ActionArea};
 
 const SESSION_ID: HeaderName = HeaderName::from_static(headers::SESSION_ID);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -135,6 +138,11 @@ async fn receive(service: &McpService, request: Received) -> Response {
             {
                 // Boxed: rare, and its state is not that of a call.
                 Box::pin(edge.engine.learn_legacy_capabilities()).await;
+                if let Err(limited) =
+                    dispatch::within_rate(&snapshot, &principal, methods::INITIALIZE, "").await
+                {
+                    return refuse::later(StatusCode::TOO_MANY_REQUESTS, &limited.message);
+                }
                 edge.engine.prepare(&edge.engine.snapshot(), &principal).await;
                 return initialize(edge, &principal, request);
             }
@@ -152,7 +160,11 @@ async fn receive(service: &McpService, request: Received) -> Response {
         return response;
     }
     if !config.passthrough_headers.is_empty() {
-        peer.forwarded = Some(Arc::new(outgoing::allowed(&head.headers, &config.passthrough_headers)));
+        peer.forwarded = Some(Arc::new(outgoing::allowed(
+            &head.headers,
+            &config.passthrough_headers,
+            &peer.principal.identity,
+        )));
     }
     if let (Era::Modern, OwnedMessage::Request(request)) = (peer.era, &message) {
         let is_direct =
@@ -160,7 +172,7 @@ async fn receive(service: &McpService, request: Received) -> Response {
         peer.client.instance = instance(edge, &peer, request, is_direct.then_some(connection));
     }
     match message {
-        OwnedMessage::Request(request) => answer(service, snapshot, peer, request, &head.headers).await,
+        OwnedMessage::Request(request) => answer(service, snapshot, peer, request, &head).await,
         OwnedMessage::Notification(notification) => {
             if let Some(session) = peer.session {
                 edge.notified(session, &notification);
@@ -223,9 +235,9 @@ async fn answer(
     snapshot: Arc<Snapshot>,
     peer: Peer,
     request: OwnedRequest,
-    headers: &HeaderMap,
+    head: &Parts,
 ) -> Response {
-    let edge = &service.edge;
+    let (edge, headers) = (&service.edge, &head.headers);
     let snapshot = edge.engine.for_session(snapshot, peer.session).await;
     edge.engine.prepare(&snapshot, &peer.principal).await;
     if peer.era == Era::Modern {
@@ -238,9 +250,14 @@ async fn answer(
             if !refuse::accepts_streams(headers) {
                 return refuse::streams_only();
             }
+            if let Err(limited) = dispatch::within_rate(&snapshot, &peer.principal, methods::LISTEN, "").await
+            {
+                return refuse::later(StatusCode::TOO_MANY_REQUESTS, &limited.message);
+            }
             let cancel = CancellationToken::new();
             let stream = streams::listen_stream(&edge.push, &peer, request.params(), request.id(), cancel);
-            return respond::stream(while_credentials_last(stream, &peer.principal.identity));
+            let credential = StreamCredential::of(&edge.engine, head, &peer.principal.identity, None);
+            return respond::stream(while_credentials_last(stream, credential));
         }
     }
     let trace = trace::of_http(request.params().meta(), headers);
@@ -313,7 +330,9 @@ async fn listen(service: &McpService, request: Received) -> Response {
             }
             let stream =
                 streams::session_stream(&edge.push, id, &principal, SessionLife::from(&known.session));
-            respond::stream(while_credentials_last(stream, &principal.identity))
+            let began = Some(known.session.began);
+            let credential = StreamCredential::of(&edge.engine, &head, &principal.identity, began);
+            respond::stream(while_credentials_last(stream, credential))
         }
         Err(response) => *response,
     }
@@ -328,6 +347,10 @@ fn end(service: &McpService, principal: &Principal, headers: &HeaderMap) -> Resp
     match session(edge, principal, headers) {
         Ok(session) => {
             let Session { id, expires, .. } = session.session;
+            edge.engine.call_observers().acted(&Action {
+                session: Some(id),
+                ..Action::of_client(ActionArea::Session, "session.end", principal)
+            });
             edge.push.router.end(id, principal.key(), expires);
             edge.push.end_session(id);
             edge.in_flight.cancel_session(session.session.id);
@@ -349,7 +372,9 @@ fn session(
         return Err(Box::new(refuse::session_required()));
     };
     let known = edge.sessions.get(&edge.ring(), principal, id).and_then(|known| {
-        let has_ended = edge.push.router.sessions.has_ended(known.session.id);
+        let revocations = Arc::clone(edge.engine.snapshot().authentication.revocations());
+        let has_ended = edge.push.router.sessions.has_ended(known.session.id)
+            || revocations.refuses_session(&principal.identity, known.session.began);
         if has_ended { Err(SessionNotFound::Ended) } else { Ok(known) }
     });
     known.map_err(|error| {

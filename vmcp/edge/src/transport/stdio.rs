@@ -35,6 +35,7 @@ use crate::request::in_flight::{MAX_REQUESTS_PER_SESSION, TooManyRequests};
 use crate::session::peer::Peer;
 use crate::session::sessions::{OpenedSession, SessionLife};
 use vmcp_engine::access::identity::Principal;
+use vmcp_engine::telemetry::calls::Refusal;
 
 /// Messages that wait for a client that does not read; beyond them their senders wait (backpressure).
 const OUTGOING_QUEUE: usize = 256;
@@ -263,6 +264,14 @@ impl Connection {
 
     /// Writes an error response.
     async fn refuse(&self, id: Option<&RawValue>, error: &RpcError) {
+        self.edge.engine.call_observers().refused(&Refusal {
+            principal: &self.principal,
+            reason: &error.message,
+            method: Some("stdio"),
+            subject: None,
+            session: None,
+            trace: None,
+        });
         let _ = self.sender.send(rpc::error(id, JsonRope::from(error.to_json()))).await;
     }
 }

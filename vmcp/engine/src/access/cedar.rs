@@ -2,40 +2,98 @@
 
 use std::sync::Arc;
 
-use vmcp_access::policy::{Attribute, CedarPolicy, ClaimsKey, Kind, Question, Subject};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use vmcp_access::policy::{Attribute, CedarPolicy, ClaimsKey, FailureKind, Kind, Question, Subject, Verdict};
 use vmcp_model::definition::Annotations;
 
 use super::identity::Principal;
 use super::policy::{AccessRequest, Decision, Explanation, Item, ListedRights, Policy, PolicyId};
+use crate::telemetry::metrics::{Metrics, PolicyFailureLabels, PolicyShadowLabels};
 
 /// Id of the decision about a task, which is that about some call of its tool.
 const OF_TOOL: &str = "of-tool";
 
-impl Policy for CedarPolicy {
+/// Cedar policies whose failures are logged and counted.
+#[derive(Debug)]
+pub(crate) struct MeasuredPolicy {
+    policy: CedarPolicy,
+    failures: Family<PolicyFailureLabels, Counter>,
+    shadows: Family<PolicyShadowLabels, Counter>,
+}
+
+impl MeasuredPolicy {
+    pub(crate) fn new(policy: CedarPolicy, metrics: &Metrics) -> MeasuredPolicy {
+        let (failures, shadows) = (metrics.policy_failures.clone(), metrics.policy_shadow_decisions.clone());
+        MeasuredPolicy { policy, failures, shadows }
+    }
+
+    /// Counts a shadow decision, and logs one that differs from the decision in force.
+    fn note_shadow(&self, principal: &Principal, name: &str, verdict: &Verdict) {
+        let Some(shadow) = &verdict.shadow else { return };
+        let word = |allowed: bool| if allowed { "allow" } else { "deny" };
+        let labels = PolicyShadowLabels { enforced: word(verdict.allowed), shadow: word(shadow.allowed) };
+        self.shadows.get_or_create(&labels).inc();
+        if shadow.allowed != verdict.allowed {
+            let (subject, policy) = (principal.identity.subject(), shadow.policy.as_str());
+            let reason = shadow.failures.first().map(|failure| failure.text.as_str());
+            let (enforced, would) = (labels.enforced, labels.shadow);
+            tracing::info!(target: "vmcp::policy", subject, name, enforced, would, policy, reason, "a policy that is not enforced would decide otherwise");
+        }
+    }
+
+    /// Logs and counts the failures in a decision. The reason of a denial is a warning: the client reads that
+    /// the item is unknown.
+    fn note(&self, principal: &Principal, name: &str, verdict: &Verdict) {
+        for failure in &verdict.failures {
+            let kind = failure.kind.word();
+            self.failures.get_or_create(&PolicyFailureLabels { kind }).inc();
+            let (subject, reason) = (principal.identity.subject(), failure.text.as_str());
+            if failure.kind == FailureKind::Permit {
+                tracing::debug!(target: "vmcp::policy", subject, name, kind, reason, "a policy was not evaluated");
+            } else {
+                let allowed = verdict.allowed;
+                tracing::warn!(target: "vmcp::policy", subject, name, kind, reason, allowed, "policies could not judge a call whole");
+            }
+        }
+    }
+}
+
+impl Policy for MeasuredPolicy {
     fn decide(&self, request: &AccessRequest<'_>) -> Decision {
-        let subject = self.subject(&request.principal.identity);
+        let subject = self.policy.subject(&request.principal.identity);
         if let Item::Task { tool, .. } = request.item {
             // The arguments were judged when the call became the task.
-            let allowed = self.could_allow(&subject, &question(Item::Tool(tool), request.backend));
+            let allowed = self.policy.could_allow(&subject, &question(Item::Tool(tool), request.backend));
             let policy = PolicyId::new(OF_TOOL);
             return if allowed { Decision::Allow { policy } } else { Decision::Deny { policy } };
         }
         let question = Question { arguments: request.arguments, ..question(request.item, request.backend) };
-        let verdict = CedarPolicy::decide(self, &subject, &question);
-        for error in &verdict.errors {
-            tracing::debug!(target: "vmcp::policy", name = question.name, error, "a policy was not evaluated");
-        }
+        let verdict = self.policy.decide(&subject, &question);
+        self.note(request.principal, question.name, &verdict);
+        self.note_shadow(request.principal, question.name, &verdict);
         let policy = PolicyId::new(verdict.policy);
         if verdict.allowed { Decision::Allow { policy } } else { Decision::Deny { policy } }
     }
 
     fn explain(&self, request: &AccessRequest<'_>) -> Explanation {
-        let subject = self.subject(&request.principal.identity);
+        let subject = self.policy.subject(&request.principal.identity);
         let listed = question(request.item, request.backend);
-        let could_allow = self.could_allow(&subject, &listed);
-        let verdict =
-            CedarPolicy::decide(self, &subject, &Question { arguments: request.arguments, ..listed });
-        Explanation { allowed: verdict.allowed, policy: verdict.policy, could_allow, errors: verdict.errors }
+        let could_allow = self.policy.could_allow(&subject, &listed);
+        let verdict = self.policy.decide(&subject, &Question { arguments: request.arguments, ..listed });
+        let errors = verdict.failures.into_iter().map(|failure| failure.text).collect();
+        let shadow = verdict.shadow.filter(|shadow| shadow.allowed != verdict.allowed);
+        let shadow = shadow.map(|shadow| shadow.policy);
+        Explanation { allowed: verdict.allowed, policy: verdict.policy, could_allow, errors, shadow }
+    }
+
+    fn reads_arguments(&self, request: &AccessRequest<'_>) -> bool {
+        let subject = self.policy.subject(&request.principal.identity);
+        self.policy.reads_arguments(&subject, &question(request.item, request.backend))
+    }
+
+    fn version(&self) -> Arc<str> {
+        self.policy.version()
     }
 
     fn restricts_some(&self) -> bool {
@@ -43,11 +101,11 @@ impl Policy for CedarPolicy {
     }
 
     fn key(&self, principal: &Principal) -> ClaimsKey {
-        CedarPolicy::key(self, &principal.identity)
+        self.policy.key(&principal.identity)
     }
 
     fn listed_rights<'a>(&'a self, principal: &Principal) -> Box<dyn ListedRights + 'a> {
-        Box::new(ListedByCedar { policy: self, subject: self.subject(&principal.identity) })
+        Box::new(ListedByCedar { policy: &self.policy, subject: self.policy.subject(&principal.identity) })
     }
 }
 

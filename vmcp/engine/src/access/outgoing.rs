@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use http::HeaderName;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use sha2::{Digest as _, Sha256};
+use vmcp_access::api_keys;
 use vmcp_access::identity::upstream_tokens::LatestTokens;
 use vmcp_access::outgoing::{BackendTokens, HttpClient, OutgoingError, OutgoingRequest, Subject};
 use vmcp_backend::{CredentialError, CredentialSource, SharedCredentials, UnprovedRequest};
@@ -71,8 +73,9 @@ impl ClientAtBackend {
         if !spec.tells_clients_apart() {
             return Self { principal: principal.at_backends(), credentials: None };
         }
-        let forwarded =
-            forwarded.map(|headers| allowed(headers, &spec.passthrough_headers)).unwrap_or_default();
+        let forwarded = forwarded
+            .map(|headers| allowed(headers, &spec.passthrough_headers, &principal.identity))
+            .unwrap_or_default();
         let at_backend = if forwarded.is_empty() {
             principal.at_backends()
         } else {
@@ -84,10 +87,13 @@ impl ClientAtBackend {
     }
 }
 
-/// Returns the headers of a client's request that backends may get.
-pub fn allowed(headers: &HeaderMap, names: &BTreeSet<String>) -> HeaderMap {
+/// Returns the headers of a client's request that backends may get. The `Authorization` of a client of
+/// `incomingAuth.apiKeys` is a key of this server, and none of them.
+pub fn allowed(headers: &HeaderMap, names: &BTreeSet<String>, identity: &Identity) -> HeaderMap {
+    let has_key = identity.as_known().is_some_and(|known| known.issuer() == api_keys::ISSUER);
+    let may_go = |name: &HeaderName| names.contains(name.as_str()) && !(has_key && *name == AUTHORIZATION);
     let mut forwarded = HeaderMap::new();
-    for (name, value) in headers.iter().filter(|(name, _)| names.contains(name.as_str())) {
+    for (name, value) in headers.iter().filter(|(name, _)| may_go(name)) {
         forwarded.append(name, value.clone());
     }
     forwarded
@@ -175,7 +181,7 @@ mod tests {
     fn headers(token: &'static str) -> Arc<HeaderMap> {
         let all = [("authorization", token), ("cookie", "c"), ("x-other", "o")];
         let header = |(name, value): (&'static str, &'static str)| {
-            (http::HeaderName::from_static(name), HeaderValue::from_static(value))
+            (HeaderName::from_static(name), HeaderValue::from_static(value))
         };
         Arc::new(all.into_iter().map(header).collect())
     }
@@ -203,5 +209,18 @@ outgoingAuth: { backends: { a: { type: passthrough, passthrough: { headers: [Aut
         assert_eq!(alice.principal, at("Bearer a", 0).principal);
         let other = at("Bearer a", 1);
         assert!(other.credentials.is_none() && other.principal == at("Bearer b", 1).principal);
+    }
+
+    #[test]
+    fn a_key_of_this_server_goes_to_no_backend() {
+        let names = BTreeSet::from(["authorization".to_owned(), "x-other".to_owned()]);
+        let known = |issuer| Identity::known(issuer, "ci", serde_json::Map::new(), None);
+        let with_key = allowed(&headers("Bearer key"), &names, &known(api_keys::ISSUER));
+        assert_eq!(
+            with_key,
+            HeaderMap::from_iter([(HeaderName::from_static("x-other"), HeaderValue::from_static("o"))])
+        );
+        let of_other = allowed(&headers("Bearer token"), &names, &known("https://idp.example"));
+        assert_eq!(of_other.len(), 2);
     }
 }

@@ -9,8 +9,10 @@ use vmcp_access::policy::{CedarPolicy, ClaimsKey, DEFAULT_DENY};
 use vmcp_config::Config;
 use vmcp_model::catalog::{CatalogPrompt, CatalogTool};
 
+use super::cedar::MeasuredPolicy;
 use super::identity::Principal;
 use super::profiles::ProfilePolicy;
+use crate::telemetry::metrics::Metrics;
 
 /// One question to a policy: principal, action, resource, context.
 #[derive(Debug, Clone, Copy)]
@@ -110,6 +112,9 @@ pub struct Explanation {
     pub could_allow: bool,
     /// Policies that were not evaluated, with the reason.
     pub errors: Vec<String>,
+    /// A policy that is only tried out, and would decide otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<String>,
 }
 
 /// Decides about calls. Runs in the request path: must not block.
@@ -125,7 +130,24 @@ pub trait Policy: fmt::Debug + Send + Sync {
         };
         let rights = self.listed_rights(request.principal);
         let could_allow = rights.could_allow(request.item, request.backend);
-        Explanation { allowed, policy: policy.as_str().to_owned(), could_allow, errors: Vec::new() }
+        Explanation {
+            allowed,
+            policy: policy.as_str().to_owned(),
+            could_allow,
+            errors: Vec::new(),
+            shadow: None,
+        }
+    }
+
+    /// True if the arguments of a call may matter to the decision about it: they must fit the tool's schema,
+    /// so that the policy judges values of the types that the tool takes.
+    fn reads_arguments(&self, _: &AccessRequest<'_>) -> bool {
+        false
+    }
+
+    /// Returns the digest of the policies, for audit events; empty without any.
+    fn version(&self) -> Arc<str> {
+        Arc::default()
     }
 
     /// True if clients may have different rights.
@@ -165,11 +187,11 @@ impl ListedRights for Everything {
 }
 
 /// Returns the policy that a configuration asks for.
-pub(crate) fn configured(config: &Config) -> Arc<dyn Policy> {
+pub(crate) fn configured(config: &Config, metrics: &Metrics) -> Arc<dyn Policy> {
     let policy: Arc<dyn Policy> = match &config.authz {
         Some(authz) => {
             if let Some(policy) = CedarPolicy::new(authz) {
-                Arc::new(policy)
+                Arc::new(MeasuredPolicy::new(policy, metrics))
             } else {
                 tracing::error!("the policies have mistakes, so every call is denied; run `vmcp validate`");
                 Arc::new(DenyAll)
@@ -231,7 +253,7 @@ mod tests {
     #[test]
     fn policies_with_mistakes_deny_everything() {
         let config = crate::testing::config("incomingAuth: { authz: { policies: ['permit('] } }");
-        let policy = configured(&config);
+        let policy = configured(&config, &Metrics::default());
         let principal = Principal::default();
         let request = AccessRequest {
             principal: &principal,

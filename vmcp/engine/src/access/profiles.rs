@@ -53,6 +53,14 @@ impl Policy for ProfilePolicy {
         }
     }
 
+    fn version(&self) -> Arc<str> {
+        self.inner.version()
+    }
+
+    fn reads_arguments(&self, request: &AccessRequest<'_>) -> bool {
+        self.inner.reads_arguments(request)
+    }
+
     fn restricts_some(&self) -> bool {
         true
     }

@@ -16,7 +16,9 @@ pub(crate) fn rate_limiter(
 ) -> Arc<RateLimiter<PrincipalKey>> {
     let configured = &config.rate_limiting;
     let tools = configured.tools.iter().map(|(tool, limit)| (tool.clone(), limits(limit))).collect();
-    let wanted = RateLimits { all: limits(&configured.all), tools };
+    let requests = limits(&configured.requests);
+    let weights = configured.weights.clone();
+    let wanted = RateLimits { all: limits(&configured.all), tools, requests, weights };
     let shared = before.and_then(|before| before.shared());
     let same_store = shared.map(|shared| shared.store()) == configured.store.as_ref();
     if let Some(before) = before.filter(|before| same_store && *before.limits() == wanted) {

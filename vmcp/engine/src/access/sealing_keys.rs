@@ -1,4 +1,4 @@
-//! [`SealingKeys`]: the keys that seal what clients carry: session ids, request states, task ids.
+//! [`SealingKeys`]: the keys of sealed session ids, request states and task ids.
 //!
 //! The keys follow the configuration (`server.sessionKeys`). To rotate a key without ending a session, put
 //! the new key first, and remove the old one once everything it sealed has expired.

@@ -200,7 +200,7 @@ impl Conductor {
         let policy = match &self.options.policy {
             Some(policy) => Arc::clone(policy),
             None if same_policy(&config, &before.config) => Arc::clone(&before.policy),
-            None => policy::configured(&config),
+            None => policy::configured(&config, &self.shared.metrics),
         };
         let build = {
             let (listings, shared) = (listings.clone(), Arc::clone(&self.shared));

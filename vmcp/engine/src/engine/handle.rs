@@ -90,8 +90,8 @@ impl Engine {
         regenerate(&self.0.shared, &self.0.conductor, backend).await
     }
 
-    /// Lists backends again and counts how their tools differ from the record. `force` also embeds all of them
-    /// again, and counts them as updated.
+    /// Lists backends again and counts how their tools differ from the record. `force` also embeds all of
+    /// them again, and counts them as updated.
     pub async fn refresh_and_wait(&self, backends: &[Arc<str>], force: bool) -> Vec<Refreshed> {
         let refresh = Refresh { shared: &self.0.shared, conductor: &self.0.conductor };
         refresh.run(backends, force).await

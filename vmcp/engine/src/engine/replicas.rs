@@ -2,8 +2,8 @@
 //! pairs and approvals are adopted.
 //!
 //! Each process asks each other one for its [`ReplicaReport`] twice a second, on the admin port. The report
-//! of a replica that is gone stays for a day, and is relayed to replicas that never met it. Counts are kept by
-//! replica, so that none is added twice.
+//! of a replica that is gone stays for a day, and is relayed to replicas that never met it. Counts are kept
+//! by replica, so that none is added twice.
 //!
 //! Rounds instead of a fan-out on each read: a fan-out would lose the counts of a pod with the pod, which
 //! rounds limit to the last second; and approvals and learned pairs take effect in searches and lists, which
@@ -29,6 +29,7 @@ use vmcp_config::Config;
 use vmcp_store::StoreError;
 
 use super::recorder::definition_changes::milliseconds;
+use super::revocations::WithdrawnCredentials;
 use super::tool_drift::DriftGuard;
 use crate::search::context::Learner;
 use crate::telemetry::tool_metrics::{Filter, MetricsBook, ToolMetricsRecorder};
@@ -64,6 +65,7 @@ pub(super) struct Replicas {
     tool_metrics: Arc<ToolMetricsRecorder>,
     learner: Arc<Learner>,
     drift: Arc<DriftGuard>,
+    withdrawn: Arc<WithdrawnCredentials>,
 }
 
 /// The last answer of another replica, which stands until it answers again.
@@ -92,11 +94,13 @@ impl Replicas {
         tool_metrics: Arc<ToolMetricsRecorder>,
         learner: Arc<Learner>,
         drift: Arc<DriftGuard>,
+        withdrawn: Arc<WithdrawnCredentials>,
     ) -> Replicas {
         Replicas {
             tool_metrics,
             learner,
             drift,
+            withdrawn,
             id: dir.map_or_else(random_id, lasting_id),
             known: ArcSwap::default(),
             sums: Mutex::default(),
@@ -156,6 +160,7 @@ impl Replicas {
             learned: self.learner.learned(),
             known: self.known.load_full(),
             approvals: self.drift.version(),
+            revocations: self.withdrawn.revocations().version(),
         };
         let tag = self.versions.tag(&sources, learned_after);
         if known_tag == Some(tag.as_str()) {
@@ -166,6 +171,7 @@ impl Replicas {
         report.tools = sources.own.all().map(|metrics| (**metrics).clone()).collect();
         let recent = sources.learned.all().filter(|pair| pair.last_used >= learned_after);
         report.learned = recent.map(|pair| pair.as_ref().into()).collect();
+        report.revoked.clone_from(&self.withdrawn.revocations().all());
         let drift = Arc::clone(&self.drift);
         let approved = tokio::task::spawn_blocking(move || drift.approved()).await;
         // The task fails only when the runtime is going down.
@@ -225,6 +231,9 @@ impl Replicas {
         let Answer { mut heard, learned, is_new } = answer;
         if heard.report.replica == self.id {
             return (heard, false);
+        }
+        if is_new {
+            self.withdrawn.adopt(&heard.report.revoked);
         }
         if !learned.is_empty() {
             self.learner.adopt(learned.iter().map(Into::into).collect());

@@ -82,7 +82,7 @@ pub struct Snapshot {
     pub(super) declarations: Arc<BackendDeclarations>,
     /// The tasks that clients know; shared by all snapshots.
     pub tasks: Arc<IssuedTasks>,
-    /// The keys that seal what clients carry; shared by all snapshots.
+    /// The keys of sealed ids and states; shared by all snapshots.
     pub(super) keys: Arc<SealingKeys>,
     /// The backends of URIs that results named; shared by all snapshots.
     pub links: Arc<LinkedUris>,
@@ -139,7 +139,7 @@ impl Snapshot {
         })
     }
 
-    /// Returns the keys that seal and open what clients hand back: session ids, request states, task ids.
+    /// Returns the keys that seal and open session ids, request states and task ids.
     pub fn ring(&self) -> Arc<KeyRing> {
         self.keys.ring(&self.config)
     }

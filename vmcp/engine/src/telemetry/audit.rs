@@ -1,32 +1,55 @@
-//! Audit events: one JSON line for each call and each client that is turned away, in a file or on standard
-//! output, and OTLP log records. Calls wait for none of it: lines go through a bounded queue to a thread, and
-//! a full queue drops them, counted.
+//! Audit events: one JSON line for each call and each other action, on files, standard output, syslog, and as
+//! OTLP log records. Calls wait for none of it, unless `audit.failClosed` asks for that: events go through a
+//! bounded queue to a thread, and a full queue drops them, counted.
 //!
 //! | room | holds |
 //! |---|---|
-//! | `event` | an event as JSON |
-//! | `sink` | the queue, its thread and its target |
-//! | `otlp_logs` | log records for a collector, and their queue |
-//! | `rotating_file` | a file that is renamed when it is full |
+//! | `event`, `field` | an event as JSON; texts of clients in it |
+//! | `floods` | refusals that leave no event of their own |
+//! | `queue`, `sink` | the queue; its thread and its targets |
+//! | `chain`, `verify` | the place of a line among the others, and its verification |
+//! | `file_series`, `shares`, `rotating_file` | files, and what one principal may fill of them |
+//! | `otlp_logs`, `syslog` | log records for a collector; messages for a syslog server |
 
+mod chain;
 mod event;
+mod field;
+mod file_series;
+mod floods;
 mod otlp_logs;
+mod queue;
 mod rotating_file;
+mod shares;
 mod sink;
+mod syslog;
+pub mod verify;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
+use tokio::sync::oneshot;
+use uuid::Uuid;
 use vmcp_config::Audit;
 
 use self::event::EventContext;
+use self::floods::{Flood, RefusalFloods};
 use self::otlp_logs::{EventTrace, OtlpLogs};
-use self::sink::AuditSink;
+use self::queue::{AuditQueue, QueuedEvent, ShareKey};
 pub use self::sink::ConsoleStream;
+use self::sink::{AuditSinks, Targets};
 use super::TelemetryError;
-use super::calls::{CallObserver, CallRecord, Refusal};
+use super::calls::{Action, ActionArea, Begun, CallObserver, CallRecord, Outcome, Refusal};
 use super::metrics::Metrics;
+use crate::access::identity::{Identity, Principal};
+
+/// Type of the event of a request that ended before it was read.
+const HTTP_REQUEST: &str = "http_request";
+/// Outcome of a call of an item that does not exist.
+const UNKNOWN: &str = "unknown";
+/// A moment by which every flood has ended.
+const LATER: Duration = Duration::from_hours(1);
 
 /// Writes audit events, by the configuration in force.
 #[derive(Debug)]
@@ -36,25 +59,41 @@ pub struct AuditTrail {
     running: ArcSwapOption<Running>,
     /// Most bytes of arguments that an event takes; 0: none.
     argument_bytes: AtomicUsize,
+    /// True while events are written.
+    is_on: AtomicBool,
+    floods: Arc<RefusalFloods>,
+    policy_version: Arc<ArcSwap<String>>,
+    /// Names this process in its events.
+    process: Uuid,
+    queue: Arc<AuditQueue>,
 }
 
-/// Settings in force and their sinks.
+/// Settings in force and the thread that writes.
 #[derive(Debug)]
 struct Running {
     settings: Audit,
-    sink: Option<AuditSink>,
-    logs: Option<OtlpLogs>,
+    sinks: Arc<AuditSinks>,
 }
 
 impl AuditTrail {
     /// Prepares the trail; nothing is written before [`Self::apply`]. `console` gets the events if no file is
     /// configured.
     pub fn new(console: ConsoleStream, metrics: Arc<Metrics>) -> AuditTrail {
-        AuditTrail { console, metrics, running: ArcSwapOption::empty(), argument_bytes: AtomicUsize::new(0) }
+        AuditTrail {
+            console,
+            metrics,
+            running: ArcSwapOption::empty(),
+            argument_bytes: AtomicUsize::new(0),
+            is_on: AtomicBool::new(false),
+            floods: Arc::default(),
+            policy_version: Arc::default(),
+            process: Uuid::new_v4(),
+            queue: Arc::default(),
+        }
     }
 
-    /// Puts settings in force; `None` ends the trail. Blocks for at most a second, while the events before
-    /// are written.
+    /// Puts settings in force; `None` ends the trail, which blocks for at most a second, while the events
+    /// before are written.
     pub fn apply(&self, settings: Option<&Audit>) {
         let before = self.running.load_full();
         if before.as_ref().map(|running| &running.settings) == settings {
@@ -62,58 +101,166 @@ impl AuditTrail {
         }
         let argument_bytes = settings.and_then(|settings| settings.argument_bytes).unwrap_or(0);
         self.argument_bytes.store(argument_bytes, Ordering::Relaxed);
-        self.running.store(settings.map(|settings| Arc::new(self.start(settings))));
-    }
-
-    fn start(&self, settings: &Audit) -> Running {
+        self.is_on.store(settings.is_some(), Ordering::Relaxed);
+        let Some(settings) = settings else {
+            drop(before);
+            return self.running.store(None);
+        };
         let failed = |error: &TelemetryError| tracing::error!(%error, "audit events are not exported");
         let logs = settings.otlp.as_ref().map(|target| OtlpLogs::start(target, &self.metrics));
         let logs = logs.and_then(|started| started.inspect_err(failed).ok());
-        // The console is for servers without another target.
-        let sink = (settings.log_file.is_some() || logs.is_none())
-            .then(|| AuditSink::start(settings, self.console, &self.metrics));
-        Running { settings: settings.clone(), sink, logs }
+        // Events that wait still go to the targets before.
+        self.queue.open(Targets::new(settings, self.console, logs));
+        let sinks = before.map_or_else(|| self.start(settings), |running| Arc::clone(&running.sinks));
+        self.running.store(Some(Arc::new(Running { settings: settings.clone(), sinks })));
     }
 
+    /// Names the version of the policies in force.
+    pub fn set_policy_version(&self, version: &str) {
+        self.policy_version.store(Arc::new(version.to_owned()));
+    }
+
+    fn start(&self, settings: &Audit) -> Arc<AuditSinks> {
+        let (floods, version) = (Arc::clone(&self.floods), Arc::clone(&self.policy_version));
+        let component = settings.component.clone();
+        let left_out = move |all: bool| {
+            let now = Instant::now() + if all { LATER } else { Duration::ZERO };
+            let ended = floods.ended(now).into_iter();
+            let event = |(share, principal, left_out): (ShareKey, Principal, u64)| {
+                let policy_version = &**version.load();
+                let context = EventContext { kind: HTTP_REQUEST, component: &component, policy_version };
+                let action = Action {
+                    result: "refusals that left no event",
+                    is_refused: true,
+                    ..Action::of_client(ActionArea::Request, "flood", &principal)
+                };
+                let json = event::of_action(&context, &action, left_out).ok()?;
+                Some(queued(HTTP_REQUEST, json, share, true))
+            };
+            ended.filter_map(event).collect()
+        };
+        let queue = Arc::clone(&self.queue);
+        Arc::new(AuditSinks::start(queue, self.process, Box::new(left_out), &self.metrics))
+    }
+
+    /// Queues the event that `encode` writes, if events of its type are wanted.
     fn write(
         &self,
         kind: &'static str,
-        trace: impl FnOnce() -> EventTrace,
-        line: impl FnOnce(&EventContext<'_>) -> serde_json::Result<Vec<u8>>,
+        fill: impl FnOnce(QueuedEvent) -> QueuedEvent,
+        encode: impl FnOnce(&EventContext<'_>) -> serde_json::Result<String>,
     ) {
         let running = self.running.load();
         let Some(running) = running.as_ref() else { return };
         if !running.settings.event_types.contains(&kind) {
             return;
         }
-        let context = EventContext { kind, component: &running.settings.component };
-        match line(&context) {
-            Ok(line) => {
-                if let Some(logs) = &running.logs {
-                    logs.write(kind, &line, trace());
-                }
-                if let Some(sink) = &running.sink {
-                    sink.write(line);
-                }
-            }
+        let policy_version = &**self.policy_version.load();
+        match encode(&EventContext { kind, component: &running.settings.component, policy_version }) {
+            Ok(json) => running.sinks.write(fill(queued(kind, json, ShareKey::Process, false))),
             Err(error) => tracing::error!(%error, "an audit event could not be encoded"),
         }
+    }
+
+    /// Counts a refusal; returns the number of refusals before it without an event, or `None` if this refusal
+    /// is left out too.
+    fn admit_refusal(&self, share: ShareKey, principal: &Principal) -> Option<u64> {
+        match self.floods.enter(share, principal, Instant::now()) {
+            Flood::Told(left_out) => Some(left_out),
+            Flood::LeftOut => {
+                self.metrics.audit_events_dropped.inc();
+                None
+            }
+        }
+    }
+}
+
+/// An event without a trace.
+fn queued(kind: &'static str, json: String, share: ShareKey, is_denial: bool) -> QueuedEvent {
+    QueuedEvent { json, kind, number: 0, trace: EventTrace::default(), share, is_denial, written: None }
+}
+
+/// Returns the share of a principal; clients that were refused before they proved an identity have one
+/// together.
+fn share_of(principal: &Principal, is_stranger: bool) -> ShareKey {
+    match principal.identity {
+        Identity::Anonymous if is_stranger => ShareKey::Strangers,
+        _ => ShareKey::Principal(principal.key()),
     }
 }
 
 impl CallObserver for AuditTrail {
     fn observe(&self, record: &CallRecord) {
-        let trace = || EventTrace::of(record.trace, &record.span);
-        self.write(event::kind_of(&record.method), trace, |context| event::of_call(context, record));
+        if !self.is_on.load(Ordering::Relaxed) {
+            return;
+        }
+        let (share, is_denial) = (share_of(&record.principal, false), event::is_denial(record));
+        let mut left_out = 0;
+        if record.outcome == Outcome::Failed(UNKNOWN) {
+            let Some(count) = self.admit_refusal(share, &record.principal) else { return };
+            left_out = count;
+        }
+        let trace = EventTrace::of(record.trace, &record.span);
+        let fill = |event| QueuedEvent { trace, share, is_denial, ..event };
+        self.write(event::kind_of(&record.method), fill, |context| event::of_call(context, record, left_out));
+    }
+
+    fn begins(&self, record: &CallRecord) -> Option<Begun> {
+        let is_required = self.running.load().as_ref().is_some_and(|running| running.settings.fail_closed);
+        if !is_required {
+            return None;
+        }
+        let (written, told) = oneshot::channel();
+        let fill = |event| QueuedEvent {
+            trace: EventTrace::of(record.trace, &record.span),
+            share: share_of(&record.principal, false),
+            written: Some(written),
+            ..event
+        };
+        self.write(event::kind_of(&record.method), fill, |context| event::of_begin(context, record));
+        Some(told)
     }
 
     fn refused(&self, refusal: &Refusal<'_>) {
-        let kind = refusal.method.map_or("http_request", event::kind_of);
-        let trace = || EventTrace::without_span(refusal.trace);
-        self.write(kind, trace, |context| event::of_refusal(context, refusal));
+        let kind = refusal.method.map_or(HTTP_REQUEST, event::kind_of);
+        if !self.is_on.load(Ordering::Relaxed) {
+            return;
+        }
+        let share = share_of(refusal.principal, refusal.method.is_none());
+        let Some(left_out) = self.admit_refusal(share, refusal.principal) else { return };
+        let fill = |event| QueuedEvent {
+            trace: EventTrace::without_span(refusal.trace),
+            share,
+            is_denial: true,
+            ..event
+        };
+        self.write(kind, fill, |context| event::of_refusal(context, refusal, left_out));
+    }
+
+    fn acted(&self, action: &Action<'_>) {
+        if !self.is_on.load(Ordering::Relaxed) {
+            return;
+        }
+        let share = match action.area {
+            ActionArea::Admin | ActionArea::Server if action.actor.is_some() => ShareKey::Process,
+            ActionArea::Admin | ActionArea::Server | ActionArea::Authorization => ShareKey::Strangers,
+            ActionArea::Request | ActionArea::Session => share_of(action.principal, false),
+        };
+        let mut left_out = 0;
+        if action.is_refused && share != ShareKey::Process {
+            let Some(count) = self.admit_refusal(share, action.principal) else { return };
+            left_out = count;
+        }
+        let is_denial = action.is_refused;
+        let fill = |event| QueuedEvent { share, is_denial, ..event };
+        self.write(action.area.event_type(), fill, |context| event::of_action(context, action, left_out));
     }
 
     fn argument_bytes(&self) -> usize {
         self.argument_bytes.load(Ordering::Relaxed)
+    }
+
+    fn digests_arguments(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
     }
 }

@@ -2,13 +2,15 @@
 //! it when the call has ended. A new reader (reliability, limits, a file of audit lines) is one more
 //! observer.
 
+mod action;
 mod audit;
 mod observers;
 mod record;
 mod recorder;
 mod refusal;
 
-pub use observers::{CallObserver, CallObservers};
+pub use action::{Action, ActionArea};
+pub use observers::{Begun, CallObserver, CallObservers};
 pub use record::{CallRecord, Origin, Outcome, RecordedArguments};
 pub use recorder::CallRecorder;
 pub use refusal::Refusal;

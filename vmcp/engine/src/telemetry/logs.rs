@@ -13,7 +13,7 @@ use tracing_subscriber::fmt::format::{JsonFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{EnvFilter, Layer};
-use vmcp_config::sanitize::is_bidirectional;
+use vmcp_config::sanitize::escape_unseen;
 
 use super::TelemetryError;
 
@@ -143,6 +143,7 @@ where
     ) -> fmt::Result {
         let mut line = String::new();
         self.format.format_event(context, Writer::new(&mut line), event)?;
+        let line = escape_unseen(line);
         (self.join)(&mut writer, &line, trace_id().as_deref())
     }
 }
@@ -154,11 +155,9 @@ fn join_json(writer: &mut Writer<'_>, line: &str, id: Option<&str>) -> fmt::Resu
     }
 }
 
-/// Removes characters that reorder the rest of the line; control characters are escaped already.
+/// Ends a line with the id of its trace.
 fn join_text(writer: &mut Writer<'_>, line: &str, id: Option<&str>) -> fmt::Result {
-    for part in line.trim_end().split(is_bidirectional) {
-        writer.write_str(part)?;
-    }
+    writer.write_str(line.trim_end())?;
     match id {
         Some(id) => writeln!(writer, " trace_id={id}"),
         None => writer.write_str("\n"),
@@ -173,6 +172,7 @@ mod tests {
 
     use parking_lot::Mutex;
     use tracing_subscriber::layer::SubscriberExt as _;
+    use vmcp_config::sanitize::is_unseen;
 
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<u8>>>);
@@ -188,17 +188,23 @@ mod tests {
         }
     }
 
-    #[test]
-    fn text_of_backends_does_not_reorder_a_line_of_text() {
+    fn logged(style: LogStyle) -> String {
         let lines = Lines::default();
         let to = lines.clone();
-        let settings = LogSettings { style: LogStyle::Text, ..LogSettings::default() };
+        let settings = LogSettings { style, ..LogSettings::default() };
         let layer = layer(&settings, move || to.clone()).unwrap();
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
-            tracing::info!(line = "txt\u{202e}gpj.exe", "said \u{2066}hello\u{1b}[2J");
+            tracing::info!(line = "txt\u{202e}gpj.exe\u{2028}", "said \u{2066}hello\u{1b}[2J");
         });
-        let text = String::from_utf8(lines.0.lock().clone()).unwrap();
-        assert!(text.contains("said hello") && text.contains("txt") && text.ends_with('\n'), "{text:?}");
-        assert!(!text.trim_end().contains(|c: char| is_bidirectional(c) || c.is_control()), "{text:?}");
+        String::from_utf8(lines.0.lock().clone()).unwrap()
+    }
+
+    #[test]
+    fn text_of_backends_does_not_reorder_a_line() {
+        for style in [LogStyle::Text, LogStyle::Json] {
+            let text = logged(style);
+            assert!(text.contains("said \\u2066hello") && text.ends_with('\n'), "{text:?}");
+            assert!(!text.trim_end().contains(|c: char| is_unseen(c) || c.is_control()), "{text:?}");
+        }
     }
 }

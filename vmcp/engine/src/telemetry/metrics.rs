@@ -53,6 +53,23 @@ pub struct CallLabels {
     pub outcome: &'static str,
 }
 
+/// Labels of a failure in the evaluation of policies.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct PolicyFailureLabels {
+    /// `permit` or `forbid` for a policy that was not evaluated; `arguments`, `claims`, `groups`, `uri` or
+    /// `entities` for a value that policies cannot read.
+    pub kind: &'static str,
+}
+
+/// Labels of a decision of policies that are only tried out.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct PolicyShadowLabels {
+    /// `allow` or `deny`: the decision in force.
+    pub enforced: &'static str,
+    /// `allow` or `deny`: the decision if all policies were enforced.
+    pub shadow: &'static str,
+}
+
 /// Labels of a changed definition.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ChangeLabels {
@@ -89,7 +106,7 @@ pub struct ReloadLabels {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct RefusalLabels {
     /// `host`, `origin`, `unauthenticated`, `insufficient_scope`, `identity_provider`, `client_requests`,
-    /// `client_bytes` or `buffered_bytes`.
+    /// `client_bytes`, `buffered_bytes` or `admin_token`.
     pub reason: &'static str,
 }
 
@@ -203,6 +220,10 @@ metrics! {
     client_requests_in_flight: Gauge = "vmcp_client_requests_in_flight", Gauge::default();
     /// Requests of clients refused before they were read, by the reason.
     client_requests_refused: Family<RefusalLabels, Counter> = "vmcp_client_requests_refused", Family::default();
+    /// Policies that were not evaluated, and values that policies cannot read, by kind.
+    policy_failures: Family<PolicyFailureLabels, Counter> = "vmcp_policy_failures", Family::default();
+    /// Decisions of policies that are only tried out, beside the enforced decision.
+    policy_shadow_decisions: Family<PolicyShadowLabels, Counter> = "vmcp_policy_shadow_decisions", Family::default();
     /// Things of clients refused at a limit: the share of one client, or the backstop of the process.
     client_limits_reached: Family<LimitLabels, Counter> = "vmcp_client_limits_reached", Family::default();
     /// Bytes of request bodies and answers in memory.
@@ -219,7 +240,7 @@ metrics! {
     requests_forwarded: Counter = "vmcp_requests_forwarded", Counter::default();
     /// Log lines dropped because standard error was not read.
     log_lines_dropped: Counter = "vmcp_log_lines_dropped", Counter::default();
-    /// Audit events that were lost: there were too many at once, or the file could not be written.
+    /// Audit events left out or lost: refusals of a flood, too many events at once, a target that failed.
     audit_events_dropped: Counter = "vmcp_audit_events_dropped", Counter::default();
     /// Calls that are missing in the metrics of their tools, because they came faster than they were counted.
     tool_metrics_dropped: Counter = "vmcp_tool_metrics_dropped", Counter::default();

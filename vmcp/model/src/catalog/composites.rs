@@ -87,14 +87,12 @@ fn offered(
 ) -> Result<CatalogTool, (IssueReason, String)> {
     let mut steps = Vec::new();
     for name in tool.tools() {
-        match catalog.step_tool(name).filter(|step| !is_blocked(step)) {
-            Some(step) => steps.push(Arc::clone(step)),
-            None => {
-                let message =
-                    format!("a step calls {name}, which no backend offers now; it is hidden until one does");
-                return Err((IssueReason::MissingStepTool, message));
-            }
-        }
+        let Some(step) = catalog.step_tool(name).filter(|step| !is_blocked(step)) else {
+            let message =
+                format!("a step calls {name}, which no backend offers now; it is hidden until one does");
+            return Err((IssueReason::MissingStepTool, message));
+        };
+        steps.push(Arc::clone(step));
     }
     let hints = steps.iter().map(|step| {
         let hints = &step.annotations;

@@ -16,7 +16,7 @@ use super::ask_client;
 use super::shown_arguments;
 use crate::caller::CallContext;
 
-/// True if the configuration asks for the user's consent to a call of this tool, and this call has none.
+/// True if the configuration asks for the user's consent to a call of this tool, and this call lacks it.
 pub(super) fn is_needed(context: CallContext<'_>, tool: &CatalogTool) -> bool {
     let caller = context.caller;
     let confirm = &context.snapshot.config.aggregation.confirm;

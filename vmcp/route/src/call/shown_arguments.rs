@@ -1,5 +1,5 @@
 //! Arguments of a call as a person reads them before the consent: every value has a line with its place, and
-//! is cut by itself. Arguments that have no such form are refused: a person cannot consent to what is hidden.
+//! is cut by itself. Arguments that have no such form are refused: a person cannot consent to hidden values.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ const MAX_VALUE_CHARACTERS: usize = 200;
 /// cannot be shown.
 pub(super) fn lines(arguments: &str) -> Result<Vec<String>, String> {
     if !text::is_object(arguments) {
-        return Err("its arguments are no object and cannot be shown to the user".to_owned());
+        return Err("its arguments must be an object and cannot be shown to the user".to_owned());
     }
     let mut lines = Vec::new();
     let mut places = vec![(String::new(), arguments)];
@@ -85,7 +85,8 @@ fn shown(value: &str) -> String {
     format!("{}… (cut: {characters} characters in all)", escaped(&cut))
 }
 
-/// Writes control, invisible and direction-changing characters as `\u{…}`, and spaces that are no plain space.
+/// Writes control, invisible and direction-changing characters, and spaces other than the plain one, as
+/// `\u{…}`.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

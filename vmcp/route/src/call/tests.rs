@@ -2,6 +2,8 @@
 
 mod confirmations;
 mod policies;
+mod policy_cost;
+mod policy_security;
 mod profiles;
 mod rates;
 mod tasks;
@@ -227,7 +229,8 @@ async fn a_call_leaves_one_record_however_it_was_made() {
     assert_eq!(nested.tool.unwrap().name, "one_work");
     call(&engine, "optim.call_tool", json!({"tool_name": "nosuch"})).await.unwrap();
     let missed = only(&seen);
-    assert_eq!((missed.origin, missed.outcome, missed.backend), (Origin::CallTool, Outcome::ToolError, None));
+    let unknown = Outcome::Failed("unknown");
+    assert_eq!((missed.origin, missed.outcome, missed.backend), (Origin::CallTool, unknown, None));
     call(&engine, "optim.find_tool", json!({"tool_description": "work"})).await.unwrap();
     assert_eq!(only(&seen).origin, Origin::FindTool);
 

@@ -1,5 +1,6 @@
 //! Calls of a run's steps: each goes through the call seam, with the newest snapshot.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -18,9 +19,9 @@ use vmcp_wire::payload::Payload;
 use vmcp_wire::translate::{ResultType, payload_type};
 use vmcp_workflow::run::{CallEnd, ToolCall, ToolCaller};
 
+use crate::Consent;
 use crate::call::{self, Denied, ask_client, first_text};
 use crate::caller::{CallContext, Caller};
-use crate::Consent;
 use crate::router::BackendTarget;
 use crate::tools;
 
@@ -117,9 +118,9 @@ fn params(name: &str, arguments: &RawValue, call: &ToolCall) -> Result<OwnedPara
     let mut params = format!(r#"{{"name":{},"arguments":{}"#, text::quoted(name), arguments.get());
     if let Some(answers) = &call.answers {
         let responses = Value::Object(answers.responses.clone());
-        params += &format!(",{}:{responses}", text::quoted(INPUT_RESPONSES));
+        let _ = write!(params, ",{}:{responses}", text::quoted(INPUT_RESPONSES));
         if let Some(state) = &answers.state {
-            params += &format!(",{}:{}", text::quoted(REQUEST_STATE), text::quoted(state));
+            let _ = write!(params, ",{}:{}", text::quoted(REQUEST_STATE), text::quoted(state));
         }
     }
     OwnedParams::from_text(params + "}").map_err(|error| error.to_string())

@@ -18,8 +18,8 @@ use vmcp_wire::payload::Payload;
 
 use super::fallback::alternatives::Alternative;
 use super::fallback::{self, FailedCall};
+use super::resolve::tool_lookup;
 use super::response_limit;
-use super::tool_lookup;
 use super::tool_result::{self, CallFailure, Envelope, ErrorType};
 use super::unavailable::{self, UnavailableServer};
 use crate::answer::{Answer, Content};
@@ -84,7 +84,7 @@ async fn call(
                 hidden::record_call(context, recorder, tool);
             } else {
                 recorder.record().subject = Some(call.tool.as_str().into());
-                recorder.settle(Outcome::ToolError);
+                recorder.settle(if is_unknown { Outcome::Failed("unknown") } else { Outcome::ToolError });
             }
             let refused = refuse(failure, &call);
             hidden::hold(context, begun).await;
@@ -107,7 +107,12 @@ async fn call(
         hidden::hold(context, begun).await;
         return refused;
     };
-    if let Err(message) = &checked {
+    let strict = match &checked {
+        // Scalars of another type are left to the server, unless a policy has judged them.
+        Ok(_) if authorized.judges_arguments() => tools::check_arguments(context, tool, parameters).await,
+        _ => Ok(()),
+    };
+    if let Some(message) = checked.as_ref().err().or(strict.as_ref().err()) {
         authorized.settle(Outcome::ToolError);
         return Answer::own(failure(tool, ErrorType::InvalidInput, message.clone()).to_result());
     }

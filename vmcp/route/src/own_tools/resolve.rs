@@ -1,13 +1,14 @@
 //! Finds the one tool or server that an own tool's arguments name, within the caller's view: a tool by the
 //! listed name, or with a server by the server's own, in any letter case that is unambiguous.
 
+pub(super) mod tool_lookup;
+
 use std::sync::Arc;
 
 use serde::Serialize;
 use vmcp_model::catalog::CatalogTool;
 
 use super::listings::own_answer::Refusal;
-use super::tool_lookup;
 use super::tool_result::{CallFailure, ErrorType};
 use crate::call;
 use crate::caller::CallContext;

@@ -20,7 +20,10 @@ use vmcp_engine::telemetry::calls::Origin;
 /// client declares too.
 pub async fn relay(context: CallContext<'_>, method: &str, params: &OwnedParams) -> Answer {
     let unknown = || Answer::error(&RpcError::method_not_found(method));
-    let Some(backend) = backend(context, method, params) else { return unknown() };
+    let Some(backend) = backend(context, method, params) else {
+        context.refuse_unknown(method, method);
+        return unknown();
+    };
     let target = BackendTarget {
         backend,
         method: Cow::Owned(method.to_owned()),

@@ -95,7 +95,7 @@ fn served(context: CallContext<'_>, method: &str) -> Result<(), RpcError> {
     Ok(())
 }
 
-/// The answer for an unknown task, for one of another identity, and for one that a policy denies.
+/// The answer for an unknown task, a task of another identity, and a denied task.
 fn not_found(task: &str) -> RpcError {
     RpcError::new(codes::INVALID_PARAMS, format!("Task not found: {}", shown(task)))
 }

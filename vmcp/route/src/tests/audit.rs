@@ -94,7 +94,7 @@ async fn every_call_leaves_one_event_whatever_its_way_and_its_end() {
     setup.call("fs_never", json!({})).await;
     expected.push(("fs_never", None, "denied", "refused"));
     setup.call("optim.call_tool", json!({"tool_name": "fs_never"})).await;
-    expected.push(("fs_never", Some("optim.call_tool"), "application_error", "allowed"));
+    expected.push(("fs_never", Some("optim.call_tool"), "denied", "refused"));
     setup.call("optim.call_tool", json!({"tool_name": 1})).await;
     expected.push(("optim.call_tool", None, "application_error", "allowed"));
     setup.call("optim.find_tool", json!({"tool_description": "work"})).await;
@@ -171,4 +171,51 @@ async fn types_that_are_left_out_leave_nothing() {
     let setup = setup("excludeEventTypes: [mcp_tool_call]").await;
     setup.call("fs_work", json!({})).await;
     assert_eq!(setup.events(), Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn decisions_and_arguments_are_named_by_their_digests() {
+    let setup = setup("").await;
+    setup.call("fs_work", json!({"a": 1})).await;
+    setup.call("optim.call_tool", json!({"tool_name": "fs_work", "parameters": {"a": 1}})).await;
+    setup.call("fs_work", json!({"a": 2})).await;
+    let events = setup.events();
+    let digest = |at: usize| events[at]["metadata"]["extra"]["argumentsSha256"].as_str().unwrap().to_owned();
+    assert_eq!((digest(0).len(), digest(0)), (64, digest(1)));
+    assert_ne!(digest(0), digest(2));
+}
+
+#[tokio::test]
+async fn a_flood_of_unknown_names_leaves_few_events_and_an_honest_count() {
+    let setup = setup("").await;
+    let long = "x".repeat(5_000);
+    for _ in 0..200 {
+        setup.call(&long, json!({})).await;
+        setup.call("optim.call_tool", json!({"tool_name": long})).await;
+    }
+    let dropped = setup.engine.metrics().audit_events_dropped.get();
+    let events = setup.events();
+    let left_out: u64 =
+        events.iter().filter_map(|event| event["metadata"]["extra"]["leftOut"].as_u64()).sum();
+    assert!(events.len() < 300, "{}", events.len());
+    assert!(left_out > 0 && left_out == dropped, "{left_out} told, {dropped} counted");
+    assert!(events.iter().all(|event| event.to_string().len() < 4096), "{:?}", events.last());
+}
+
+#[tokio::test]
+async fn with_fail_closed_a_call_without_its_event_is_not_made() {
+    let setup = setup("failClosed: true").await;
+    let result = call_with(&setup.engine, &setup.caller, json!({"name": "fs_work", "arguments": {}})).await;
+    assert!(!format!("{result:?}").contains("cannot be recorded"), "{result:?}");
+    let settings = config(&audit(setup.folder.path(), "failClosed: true")).audit.map(|mut audit| {
+        audit.log_file = Some("/proc/no/audit.jsonl".into());
+        audit
+    });
+    setup.trail.apply(settings.as_ref());
+    let result = call_with(&setup.engine, &setup.caller, json!({"name": "fs_work", "arguments": {}})).await;
+    assert!(format!("{result:?}").contains("cannot be recorded"), "{result:?}");
+    let events = setup.events();
+    let results: Vec<_> =
+        events.iter().map(|event| event["metadata"]["extra"]["result"].as_str().unwrap()).collect();
+    assert_eq!(results, ["begun", "ok"], "the event of the begin comes first");
 }

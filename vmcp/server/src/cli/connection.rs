@@ -185,6 +185,11 @@ impl Connection {
         self.admin_port()?.post_for(path, limit).await
     }
 
+    /// Returns a report of a running server.
+    pub(super) async fn report<T: DeserializeOwned>(&self, path: &str) -> Result<T, CommandFailure> {
+        self.admin_port()?.get(path, ADMIN_TIMEOUT).await
+    }
+
     fn admin_port(&self) -> Result<&AdminPort, CommandFailure> {
         match self {
             Connection::Server { admin: Some(admin), .. } => Ok(admin),

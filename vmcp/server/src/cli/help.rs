@@ -10,7 +10,10 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Run servers", &["serve", "bridge", "try", "service"]),
     ("Set up", &["init", "add", "remove", "enable", "disable", "validate", "secret", "model"]),
     ("Find and call tools", &["tools", "find", "call", "backends"]),
-    ("Operate a running server", &["status", "doctor", "logs", "calls", "metrics", "restart", "stop"]),
+    (
+        "Operate a running server",
+        &["status", "doctor", "logs", "calls", "metrics", "sessions", "audit", "restart", "stop"],
+    ),
     ("Clients and sign-in", &["connect", "login", "logout"]),
     ("Policies, measures, editors and shells", &["authz", "eval", "schema", "completions", "help"]),
 ];

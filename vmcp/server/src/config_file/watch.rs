@@ -18,7 +18,9 @@ use vmcp_config::{Config, Loaded, Problem, Problems};
 
 use crate::config_file::reference_lookup::ReferenceLookup;
 use crate::config_file::source::ConfigInputs;
+use vmcp_engine::access::identity::Principal;
 use vmcp_engine::engine::{self, Engine};
+use vmcp_engine::telemetry::calls::Action;
 use vmcp_engine::telemetry::metrics::ReloadLabels;
 
 /// Debounce of file events: a save is often several of them.
@@ -203,6 +205,7 @@ impl ConfigFollower {
 
     /// Reports a refused configuration to the log and the status.
     fn refuse(&self, digest: String, problems: Problems) {
+        self.record("configuration.refuse", &digest, true);
         tracing::error!("configuration refused; the one before it stays in force:\n{problems}");
         let message = problems.to_string();
         let refused =
@@ -214,11 +217,23 @@ impl ConfigFollower {
         self.count_reload("refused");
     }
 
+    /// Puts a change of the file on record, by the digest of its text.
+    fn record(&self, name: &str, digest: &str, is_refused: bool) {
+        let process = Principal::default();
+        self.engine.call_observers().acted(&Action {
+            target: Some(digest),
+            result: if is_refused { "refused" } else { "applied" },
+            is_refused,
+            ..Action::of_process(name, &process)
+        });
+    }
+
     fn count_reload(&self, outcome: &'static str) {
         self.engine.metrics().config_reloads.get_or_create(&ReloadLabels { outcome }).inc();
     }
 
     async fn apply(&self, config: Config, digest: String) {
+        self.record("configuration.apply", &digest, false);
         let needs_restart = engine::needs_restart(&self.at_start, &config);
         let applied = self.engine.apply(config).await;
         tracing::info!(

@@ -1,4 +1,4 @@
-//! Ids of tasks in results, notifications and questions: found, and replaced by those that the other side
+//! Ids of tasks in results, notifications and questions: found, and replaced by the ids that the other side
 //! knows; and [`TaskCursor`], a cursor through the tasks of a client.
 
 use std::borrow::Cow;

@@ -1,4 +1,4 @@
-//! `DefinitionsListed`: whether clients see the definitions of the backends as the backends have them.
+//! `DefinitionsListed`: definitions that clients miss, or see otherwise than the backends have them.
 
 use std::collections::BTreeSet;
 
@@ -45,13 +45,11 @@ pub(super) fn definitions(
         let (reason, issue): (_, String) = (reason, issue.chars().take(MAX_ISSUE_CHARS).collect());
         format!("{reason}: {issue}")
     });
-    let mut message = quoted.collect::<Vec<_>>().join(" | ");
-    if issues.len() > MAX_QUOTED {
-        message.push_str(&format!(
-            " (and {} more; `issues` of /admin/status lists them)",
-            issues.len() - MAX_QUOTED
-        ));
-    }
+    let more = match issues.len().saturating_sub(MAX_QUOTED) {
+        0 => String::new(),
+        more => format!(" (and {more} more; `issues` of /admin/status lists them)"),
+    };
+    let message = format!("{}{more}", quoted.collect::<Vec<_>>().join(" | "));
     conditions.set(KIND, worst == FAULTS.len(), reason, message.clone());
     if worst == 0 {
         degradations.push(("UnresolvedConflict", message));

@@ -4,25 +4,13 @@ use url::{Host, Url};
 
 /// Longest redirect URI, in bytes.
 const MAX_BYTES: usize = 512;
-/// Schemes that lead a browser to run or open something instead of calling an app.
-const REFUSED_SCHEMES: [&str; 13] = [
-    "javascript",
-    "vbscript",
-    "data",
-    "file",
-    "filesystem",
-    "blob",
-    "about",
-    "ftp",
-    "ws",
-    "wss",
-    "mailto",
-    "tel",
-    "view-source",
-];
+/// Schemes of MCP clients that are registered with their programs, and that their makers did not spell as RFC
+/// 8252 asks.
+const KNOWN_APPS: [&str; 3] = ["cursor", "vscode", "vscode-insiders"];
 
 /// Returns true if a client may register this URI: https, http on loopback (RFC 8252, 7.3), or the scheme of
-/// an app (7.1); without fragment and credentials.
+/// an app, which is a domain name in reverse (7.1); without fragment and credentials. Other schemes lead a
+/// browser to run or open something.
 pub(super) fn may_register(text: &str) -> bool {
     let is_plain = text.len() <= MAX_BYTES && text.bytes().all(|byte| byte.is_ascii_graphic());
     let Some(url) = Url::parse(text).ok().filter(|_| is_plain) else { return false };
@@ -32,8 +20,22 @@ pub(super) fn may_register(text: &str) -> bool {
     match url.scheme() {
         "https" => url.host().is_some(),
         "http" => is_loopback(&url),
-        scheme => !REFUSED_SCHEMES.contains(&scheme),
+        scheme => KNOWN_APPS.contains(&scheme) || is_reverse_domain(scheme),
     }
+}
+
+/// Returns true for a domain name in reverse, such as `com.example.app`.
+fn is_reverse_domain(scheme: &str) -> bool {
+    let mut labels = scheme.split('.');
+    let top = labels.next().unwrap_or_default();
+    let is_label = |label: &str| {
+        !label.is_empty() && !label.starts_with('-') && !label.ends_with('-') && !label.contains('+')
+    };
+    let rest: Vec<&str> = labels.collect();
+    top.len() >= 2
+        && top.bytes().all(|byte| byte.is_ascii_lowercase())
+        && !rest.is_empty()
+        && rest.iter().all(|label| is_label(label))
 }
 
 /// Returns true if `asked` is the registered URI: equal as text, but for the port of a loopback address,
@@ -94,6 +96,19 @@ mod tests {
             "https://chat.example/#part",
             "https://user@chat.example/",
             "javascript:alert(1)",
+            "chrome://settings",
+            "jar:https://x!/",
+            "ms-settings:x",
+            "ms-msdt:/id",
+            "search-ms:query",
+            "steam://run/1",
+            "feed:javascript:alert(1)",
+            "livescript:x",
+            "intent://x#Intent;end",
+            "view-source:https://chat.example/",
+            "web+app:x",
+            "com.:x",
+            "x.y.:/a",
             "data:text/html,x",
             "/callback",
             "https://chat.example/a b",

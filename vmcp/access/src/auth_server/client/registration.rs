@@ -61,7 +61,7 @@ pub(in crate::auth_server) fn register(
     if !uris.iter().all(|uri| redirect_uri::may_register(uri)) {
         return Err(error(
             "invalid_redirect_uri",
-            "a redirect URI is https, http on a loopback address, or of the scheme of an app; no fragment",
+            "a redirect URI is https, http on a loopback address, or of the scheme of an app such as com.example.app; no fragment",
         ));
     }
     let asks_for = |list: &Option<Vec<String>>, wanted: &str| {

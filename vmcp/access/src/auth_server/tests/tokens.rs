@@ -204,3 +204,51 @@ async fn metadata_and_keys_are_for_everybody() {
     let twice = meeting.ask(Method::POST, "/oauth/token", "grant_type=a&grant_type=b").await;
     assert_eq!(twice.status(), StatusCode::BAD_REQUEST);
 }
+
+#[tokio::test]
+async fn each_step_of_a_sign_in_is_an_event() {
+    let (_upstream, meeting) = Meeting::new(&["forge"]).await;
+    let event = |answer: &http::Response<String>| answer.extensions().get::<SignInEvent>().cloned().unwrap();
+    let gist = |event: &SignInEvent| (event.name, event.is_refused, event.subject.clone());
+    let bad = meeting.ask(Method::POST, "/oauth/register", "{}").await;
+    assert_eq!(gist(&event(&bad)), ("oauth.register", true, None));
+    let client = meeting.register(REDIRECT).await;
+    let page = meeting.ask(Method::GET, &request_for_code(&client, &[]), "").await;
+    assert_eq!(gist(&event(&page)), ("oauth.authorize", false, None));
+    let body = form(&[("request", sealed_request(page.body())), ("decision", "deny")]);
+    let denied = meeting.ask(Method::POST, "/oauth/authorize", &body).await;
+    assert!(event(&denied).is_refused && event(&denied).client.as_deref() == Some("<b>Chat</b>"));
+    let body = form(&[("request", sealed_request(page.body())), ("decision", "allow")]);
+    let agreed = meeting.ask(Method::POST, "/oauth/authorize", &body).await;
+    assert_eq!(gist(&event(&agreed)), ("oauth.consent", false, None));
+    let state = parameter(&location(&agreed), "state");
+    let query = form(&[("state", state.as_str()), ("code", "upstream-code")]);
+    let back = meeting.ask(Method::GET, &format!("/oauth/callback?{query}"), "").await;
+    assert_eq!(gist(&event(&back)), ("oauth.sign_in", false, Some("4711".to_owned())));
+    let again = meeting.ask(Method::GET, &format!("/oauth/callback?{query}"), "").await;
+    assert!(event(&again).is_refused, "a replay");
+    let code = parameter(&location(&back), "code");
+    let redeem = [
+        ("grant_type", "authorization_code"),
+        ("client_id", client.as_str()),
+        ("code", code.as_str()),
+        ("code_verifier", VERIFIER),
+        ("redirect_uri", REDIRECT),
+    ];
+    let granted = meeting.ask(Method::POST, "/oauth/token", &form(&redeem)).await;
+    assert_eq!(gist(&event(&granted)), ("oauth.token", false, Some("4711".to_owned())));
+    let reused = meeting.ask(Method::POST, "/oauth/token", &form(&redeem)).await;
+    assert_eq!(
+        (event(&reused).is_refused, event(&reused).result),
+        (true, "the code was used before; the tokens that it gave are renewed no more")
+    );
+    let (client, tokens) = meeting.tokens().await;
+    let first = tokens["refresh_token"].as_str().unwrap();
+    let refresh = form(&[("grant_type", "refresh_token"), ("client_id", &client), ("refresh_token", first)]);
+    let renewed = meeting.ask(Method::POST, "/oauth/token", &refresh).await;
+    assert!(!event(&renewed).is_refused);
+    meeting.server().process.families.forget_answers();
+    let reused = event(&meeting.ask(Method::POST, "/oauth/token", &refresh).await);
+    assert_eq!(gist(&reused), ("oauth.token", true, Some("4711".to_owned())));
+    assert_eq!(reused.result, "the refresh token was used before; sign in again");
+}

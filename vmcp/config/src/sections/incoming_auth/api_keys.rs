@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::problems::{self, Report};
-use crate::values::secret::Secret;
+use crate::values::secret::{self, Secret};
 
 /// Fewest characters of a key; a shorter one could be guessed.
 const MIN_KEY_CHARS: usize = 16;
@@ -54,6 +54,8 @@ pub(super) fn validate(keys: &[RawApiKey], report: &mut Report) -> Vec<ApiKey> {
         let key = raw.key.expose();
         if key.chars().count() < MIN_KEY_CHARS {
             problem("key", "shorter than 16 characters", "make one by `openssl rand -base64 32`");
+        } else if let Some(weakness) = secret::weakness(&raw.key) {
+            problem("key", weakness, "make one by `openssl rand -base64 32`");
         } else if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
             problem(
                 "key",

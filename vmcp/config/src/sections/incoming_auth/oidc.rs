@@ -1,5 +1,6 @@
 //! `incomingAuth.oidc`: an identity provider whose access tokens are accepted.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,12 +9,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use super::source_naming::{self, RawSourceGroups, SourceNaming};
 use crate::problems::{self, Report};
 use crate::values::duration::{self, RawDuration};
 use crate::values::http_url;
 
 /// Range of `clockSkew`, up to 10 min: beyond it, expiry would mean little.
 const CLOCK_SKEW: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_mins(10);
+
+/// `keyMaxAge`, unless configured.
+pub(super) const KEY_MAX_AGE_DEFAULT: Duration = Duration::from_hours(24);
+/// Range of `keyMaxAge`: between two regular fetches of keys, and 30 days.
+const KEY_MAX_AGE: RangeInclusive<Duration> = Duration::from_mins(10)..=Duration::from_hours(30 * 24);
+/// Claims of RFC 7519, and of bound tokens, which no mapping replaces.
+const REGISTERED: [&str; 8] = ["iss", "sub", "aud", "exp", "nbf", "iat", "jti", "cnf"];
 
 /// An identity provider whose access tokens are accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,8 +41,18 @@ pub struct OidcIssuer {
     pub scopes: Vec<String>,
     /// Scopes that a token must have; one that lacks any is answered with 403.
     pub required_scopes: Vec<String>,
+    /// Accepted types of tokens (header `typ`); empty: `at+jwt`, `JWT`, or none.
+    pub token_types: Vec<String>,
+    /// Names of the issuer's clients and groups in policies.
+    pub naming: SourceNaming,
+    /// Claims that policies read, and the paths in tokens that they are taken from.
+    pub claim_mapping: BTreeMap<String, String>,
+    /// Paths of claims, and the values of which a token must have one.
+    pub required_claims: BTreeMap<String, Vec<String>>,
     /// Tolerance of `exp` and `nbf`.
     pub clock_skew: Duration,
+    /// Time for which keys stay in use while the provider cannot be reached.
+    pub key_max_age: Duration,
     /// True if metadata and keys may be fetched without TLS.
     pub insecure_allow_http: bool,
     /// True if the provider may have a private or loopback address.
@@ -61,9 +80,31 @@ pub struct RawOidc {
     pub scopes: Vec<String>,
     /// Scopes that a token must have (claims `scope`, `scp`); one that lacks any is answered with 403.
     pub required_scopes: Vec<String>,
+    /// Accepted types of tokens (header `typ`). Default: `at+jwt`, `JWT`, or no type. ID tokens, logout
+    /// tokens, DPoP proofs and the like are refused, whatever is listed.
+    pub token_types: Vec<String>,
+    /// Prefix of the issuer's subjects in policies, `Client::"<prefix><sub>"`. Default: none for the first
+    /// source of identities, `<issuer>#` for others.
+    pub subject_prefix: Option<String>,
+    /// Groups of the issuer's tokens that policies see. Default: `all` for the first source of identities,
+    /// `prefix` for others.
+    pub groups: Option<RawSourceGroups>,
+    /// Prefix of groups, with `groups: prefix`. Default: `subjectPrefix`.
+    pub group_prefix: Option<String>,
+    /// Groups that count, with `groups: allowList`.
+    pub allowed_groups: Vec<String>,
+    /// Claims that policies read, by the path in the token that each is taken from (dots, or a JSON Pointer).
+    /// A claim of the token's own with that name does not count.
+    pub claim_mapping: BTreeMap<String, String>,
+    /// Claims that a token must have, by path, each with the accepted values; a list must have one of them.
+    pub required_claims: BTreeMap<String, Vec<String>>,
     /// Tolerance of the claims `exp` and `nbf`, for clocks that differ.
     #[schemars(extend("x-range" = duration::words(&CLOCK_SKEW)))]
     pub clock_skew: RawDuration,
+    /// Time for which keys stay in use while the provider cannot be reached; then its tokens are refused
+    /// until it answers. A provider that answers withdraws a key within ten minutes.
+    #[schemars(extend("x-range" = duration::words(&KEY_MAX_AGE)))]
+    pub key_max_age: RawDuration,
     /// Fetch metadata and keys over plain HTTP too. For development: whoever is between can forge keys.
     pub insecure_allow_http: bool,
     /// Fetch metadata and keys from private and loopback addresses too, such as a provider in the cluster.
@@ -81,7 +122,15 @@ impl Default for RawOidc {
             jwks_url: None,
             scopes: Vec::new(),
             required_scopes: Vec::new(),
+            token_types: Vec::new(),
+            subject_prefix: None,
+            groups: None,
+            group_prefix: None,
+            allowed_groups: Vec::new(),
+            claim_mapping: BTreeMap::new(),
+            required_claims: BTreeMap::new(),
             clock_skew: "1m".into(),
+            key_max_age: "24h".into(),
             insecure_allow_http: false,
             jwks_allow_private_ip: false,
             ca_bundle_path: None,
@@ -119,6 +168,23 @@ impl RawOidc {
                 }
             }
         }
+        let key_max_age = self.key_max_age.validate(&at("keyMaxAge"), &KEY_MAX_AGE, report);
+        let naming = source_naming::validate(
+            [self.subject_prefix.as_ref(), self.group_prefix.as_ref()],
+            self.groups,
+            &self.allowed_groups,
+            path,
+            report,
+        );
+        for claim in self.claim_mapping.keys().filter(|claim| REGISTERED.contains(&claim.as_str())) {
+            let path = problems::key(&at("claimMapping"), claim);
+            let message = "says who the client is, or how long the token is good: it is never mapped";
+            report.problem(&path, message, "map to another name, and read that in policies");
+        }
+        for (claim, _) in self.required_claims.iter().filter(|(_, values)| values.is_empty()) {
+            let path = problems::key(&at("requiredClaims"), claim);
+            report.problem(&path, "no value is accepted: no client could come in", "list accepted values");
+        }
         let clock_skew = self.clock_skew.validate(&at("clockSkew"), &CLOCK_SKEW, report);
         if self.insecure_allow_http {
             report.warn(
@@ -138,7 +204,12 @@ impl RawOidc {
             jwks_url: jwks_url.flatten(),
             scopes: scopes.clone(),
             required_scopes: self.required_scopes.clone(),
+            token_types: self.token_types.clone(),
+            naming,
+            claim_mapping: self.claim_mapping.clone(),
+            required_claims: self.required_claims.clone(),
             clock_skew,
+            key_max_age,
             insecure_allow_http: self.insecure_allow_http,
             allow_private_addresses: self.jwks_allow_private_ip,
             ca_bundle_path: self.ca_bundle_path.as_ref().map(PathBuf::from),

@@ -1,17 +1,36 @@
-//! The guard of the admin port: a bearer token for the reports, and the host rules against DNS rebinding.
+//! The guard of the admin port: a bearer token for the reports, and the rules against DNS rebinding and
+//! foreign pages. Wrong tokens are logged, counted, recorded and slowed.
+
+pub(super) mod audit;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use parking_lot::Mutex;
 use subtle::{Choice, ConstantTimeEq as _};
+use tokio::sync::Semaphore;
+use tokio::time::sleep;
 use vmcp_config::Secret;
 
 use super::Admin;
 use crate::port::layers::host_rules::{GuardRefusal, HostGuard};
+use vmcp_engine::access::identity::Principal;
+use vmcp_engine::telemetry::metrics::RefusalLabels;
+
+/// Time after which a wrong token is answered.
+const WRONG_TOKEN_DELAY: Duration = Duration::from_millis(500);
+/// Wrong tokens that are slowed at a time; further ones are answered with 429 at once.
+const MAX_DELAYED: usize = 8;
+/// Least time between two log lines about refused requests.
+const LOG_INTERVAL: Duration = Duration::from_secs(1);
+/// The relation between a page and this port, as browsers tell it (Fetch Metadata).
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 const UNAUTHORIZED_TEXT: &str = "this needs one of server.adminTokens as bearer token (of a bridge: --admin-token-file); \
     without a configured token it is served on loopback addresses only\n";
@@ -27,13 +46,77 @@ pub(super) struct AdminGuard {
     loopback: bool,
     /// The rules against DNS rebinding and foreign pages.
     host: Arc<HostGuard>,
+    /// Places for answers to wrong tokens, which wait for [`WRONG_TOKEN_DELAY`].
+    delayed: Arc<Semaphore>,
+    /// The last log line about a wrong token, and those left out since.
+    logged: Arc<Mutex<(Option<Instant>, u64)>>,
 }
 
 impl AdminGuard {
     /// Creates the guard of a port that listens at `address`.
     pub(super) fn new(admin: Admin, address: SocketAddr) -> Self {
         let host = Arc::new(HostGuard::new(address, &[], &[]));
-        Self { admin, loopback: address.ip().is_loopback(), host }
+        let delayed = Arc::new(Semaphore::new(MAX_DELAYED));
+        Self { admin, loopback: address.ip().is_loopback(), host, delayed, logged: Arc::default() }
+    }
+
+    /// Puts a request without a needed token, or with a wrong one, on record. Returns true for a wrong token.
+    fn record(&self, request: &Request) -> bool {
+        let (principal, path) = (audit::sender(request), request.uri().path());
+        let is_wrong = request.headers().contains_key(header::AUTHORIZATION);
+        let reason = if is_wrong { "wrong token" } else { "no token" };
+        let labels = RefusalLabels { reason: "admin_token" };
+        self.admin.0.engine.metrics().client_requests_refused.get_or_create(&labels).inc();
+        audit::refused(&self.admin, &principal, path, reason);
+        self.log(&principal, reason);
+        is_wrong
+    }
+
+    /// Answers it.
+    async fn refuse(&self, is_wrong: bool, words: &'static str) -> Response {
+        if is_wrong {
+            // Bounded, so that a flood holds no connections that probes need.
+            let Ok(_waits) = self.delayed.try_acquire() else {
+                let later = [(header::RETRY_AFTER, "1")];
+                return (StatusCode::TOO_MANY_REQUESTS, later, "too many wrong tokens\n").into_response();
+            };
+            sleep(WRONG_TOKEN_DELAY).await;
+        }
+        (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], words).into_response()
+    }
+
+    /// Logs a refusal, one line a second.
+    fn log(&self, principal: &Principal, reason: &str) {
+        let mut logged = self.logged.lock();
+        let (last, unlogged) = &mut *logged;
+        if last.is_some_and(|last| last.elapsed() < LOG_INTERVAL) {
+            *unlogged += 1;
+            return;
+        }
+        *last = Some(Instant::now());
+        let left_out = std::mem::take(unlogged);
+        drop(logged);
+        let address = principal.address;
+        tracing::warn!(?address, reason, left_out, "request refused at the admin port");
+    }
+
+    /// Checks the sender of a request without a token: of all that a browser sends, only pages of this port
+    /// itself may ask.
+    fn check_page(&self, request: &Request) -> Result<(), GuardRefusal> {
+        let (uri, headers) = (request.uri(), request.headers());
+        self.host.check(request.version(), uri, headers)?;
+        let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+        let foreign = |origin: &str| GuardRefusal::Origin(origin.to_ascii_lowercase());
+        if let Some(site) = headers.get(&SEC_FETCH_SITE)
+            && !matches!(site.as_bytes(), b"same-origin" | b"none")
+        {
+            return Err(foreign(text(&header::ORIGIN).unwrap_or("(a page of another origin)")));
+        }
+        let host = uri.authority().map(Authority::as_str).or(text(&header::HOST));
+        match text(&header::ORIGIN) {
+            Some(origin) if !is_of_host(origin, host) => Err(foreign(origin)),
+            _ => Ok(()),
+        }
     }
 
     /// Returns true for a request with one of `server.adminTokens` or, if none is configured, on a loopback
@@ -59,9 +142,8 @@ pub(super) async fn from_known_host(
     request: Request,
     next: Next,
 ) -> Response {
-    let (version, uri, headers) = (request.version(), request.uri(), request.headers());
-    let Err(refusal) = guard.host.check(version, uri, headers) else { return next.run(request).await };
-    if has_token(headers, &guard.admin.0.engine.snapshot().config.server.admin_tokens) {
+    let Err(refusal) = guard.check_page(&request) else { return next.run(request).await };
+    if has_token(request.headers(), &guard.admin.0.engine.snapshot().config.server.admin_tokens) {
         return next.run(request).await;
     }
     let (status, reason) = match refusal {
@@ -74,7 +156,14 @@ pub(super) async fn from_known_host(
             (StatusCode::FORBIDDEN, format!("pages of `{origin}` may not use the admin port without a token"))
         }
     };
+    audit::refused(&guard.admin, &audit::sender(&request), request.uri().path(), &reason);
     (status, reason + "\n").into_response()
+}
+
+/// Returns true if an origin is that of the host which the request names, with its port.
+fn is_of_host(origin: &str, host: Option<&str>) -> bool {
+    let Some(("http" | "https", authority)) = origin.split_once("://") else { return false };
+    host.is_some_and(|host| host.eq_ignore_ascii_case(authority))
 }
 
 /// Middleware that passes requests of operators and answers 401 to all others.
@@ -82,8 +171,9 @@ pub(super) async fn admit(State(guard): State<AdminGuard>, request: Request, nex
     if guard.admits(request.headers()) {
         return next.run(request).await;
     }
-    let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
-    (StatusCode::UNAUTHORIZED, challenge, UNAUTHORIZED_TEXT).into_response()
+    let is_wrong = guard.record(&request);
+    drop(request);
+    guard.refuse(is_wrong, UNAUTHORIZED_TEXT).await
 }
 
 /// Middleware of `/metrics`: once `server.metricsTokens` has a token, a request needs one of them, or one of
@@ -95,12 +185,13 @@ pub(super) async fn admit_scraper(State(guard): State<AdminGuard>, request: Requ
     if own.is_empty() || has_token(headers, own) || has_token(headers, admin) {
         return next.run(request).await;
     }
-    let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
-    (StatusCode::UNAUTHORIZED, challenge, SCRAPER_UNAUTHORIZED_TEXT).into_response()
+    let is_wrong = guard.record(&request);
+    drop(request);
+    guard.refuse(is_wrong, SCRAPER_UNAUTHORIZED_TEXT).await
 }
 
 /// Returns the bearer token of a request.
-fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     let (scheme, token) = headers.get(header::AUTHORIZATION)?.as_bytes().split_at_checked("Bearer ".len())?;
     scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
 }

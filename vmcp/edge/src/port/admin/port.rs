@@ -30,6 +30,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tower::ServiceExt as _;
 use vmcp_config::Server;
 
+use super::guard::audit::OperatorAddress;
 use super::slots::{Slot, Slots};
 use super::{Admin, router};
 use crate::port::connection::ConnectionServer;
@@ -209,7 +210,8 @@ struct AdminService {
 impl Service<Arrival> for AdminService {
     async fn call(&self, arrival: Arrival) -> Response {
         let _busy = self.slot.begin();
-        let Arrival { head, body, reading: _reading, .. } = arrival;
+        let Arrival { mut head, body, reading: _reading, from, .. } = arrival;
+        head.extensions.insert(OperatorAddress(from));
         let is_report = head.uri.path().starts_with("/admin/");
         let answer = answer(self.router.clone(), Request::from_parts(*head, Body::new(body)));
         if !is_report {

@@ -4,8 +4,12 @@ use axum::body::Body;
 use axum::extract::Request;
 use tower::ServiceExt as _;
 
+use super::guard::audit::OperatorAddress;
 use super::*;
-use vmcp_engine::testing::{KEYWORDS, config, engine};
+use vmcp_engine::engine::Options;
+use vmcp_engine::telemetry::calls::{Action, CallObserver, CallRecord};
+use vmcp_engine::telemetry::metrics::RefusalLabels;
+use vmcp_engine::testing::{KEYWORDS, config, engine, engine_with};
 
 const OLD: &str = "an old token of enough characters";
 const NEW: &str = "a new token of enough characters";
@@ -142,6 +146,19 @@ async fn pages_of_other_hosts_get_nothing_without_a_token() {
         post.header(header::ORIGIN, "http://evil.example")
     };
     assert_eq!(ask(&here, forged()).await, 403, "a page must not refresh");
+    // Pages of other ports of this machine are other programs' pages.
+    let page = |origin: &'static str| {
+        let post = Request::post("/admin/refresh").header(header::HOST, "localhost:9090");
+        post.header(header::ORIGIN, origin)
+    };
+    for foreign in ["http://localhost:3000", "http://localhost", "http://127.0.0.1:9090", "null"] {
+        assert_eq!(ask(&here, page(foreign)).await, 403, "{foreign}");
+    }
+    assert_eq!(ask(&here, page("http://localhost:9090")).await, 202);
+    for (site, status) in [("cross-site", 403), ("same-site", 403), ("same-origin", 202), ("none", 202)] {
+        let post = Request::post("/admin/refresh").header(header::HOST, "localhost:9090");
+        assert_eq!(ask(&here, post.header("sec-fetch-site", site)).await, status, "{site}");
+    }
     engine.apply(config(&format!("server: {{ adminTokens: [{OLD}] }}\n{KEYWORDS}"))).await;
     let token = format!("Bearer {OLD}");
     assert_eq!(ask(&here, forged().header(header::AUTHORIZATION, &token)).await, 202);
@@ -161,4 +178,47 @@ async fn a_tool_without_a_counted_call_is_not_found() {
     let missing = ask("/admin/tool-metrics?server=jira&tool=search").await;
     assert_eq!(missing, (404, "no call of `search` was counted\n".to_owned()));
     assert_eq!(ask("/admin/tool-metrics").await.0, 200);
+}
+
+#[tokio::test]
+async fn wrong_tokens_are_slowed_counted_and_on_record_and_orders_name_their_operator() {
+    let seen = Arc::<SeenActions>::default();
+    let options = Options { observers: vec![Arc::clone(&seen) as _], ..Options::default() };
+    let engine = engine_with(&format!("server: {{ adminTokens: [{OLD}] }}\n{KEYWORDS}"), options).await;
+    let router = router(Admin::new(engine.clone(), None), ([0, 0, 0, 0], 9090).into());
+    let ask = async |token: &str| {
+        let post = Request::post("/admin/refresh?backend=x").header(header::HOST, "vmcp:9090");
+        let mut request =
+            post.header(header::AUTHORIZATION, format!("Bearer {token}")).body(Body::empty()).unwrap();
+        request.extensions_mut().insert(OperatorAddress([10, 0, 0, 7].into()));
+        router.clone().oneshot(request).await.unwrap().status().as_u16()
+    };
+    let started = Instant::now();
+    assert_eq!(ask(NEW).await, 401);
+    assert!(started.elapsed() >= std::time::Duration::from_millis(400), "{:?}", started.elapsed());
+    let flood = futures::future::join_all((0..30).map(|_| ask(NEW))).await;
+    assert!(flood.contains(&429), "{flood:?}");
+    assert_eq!(ask(OLD).await, 404, "the right token is not slowed, and the backend is unknown");
+    let labels = RefusalLabels { reason: "admin_token" };
+    assert_eq!(engine.metrics().client_requests_refused.get_or_create(&labels).get(), 31);
+    let actions = seen.0.lock();
+    assert_eq!(actions.len(), 32);
+    assert_eq!(actions[0], "admin.refused /admin/refresh wrong token 10.0.0.7 None");
+    let order = &actions[31];
+    assert!(order.starts_with("POST /admin/refresh backend=x 404 10.0.0.7 Some(\"admin token "), "{order}");
+    assert!(!order.contains(OLD));
+}
+
+/// Keeps the actions that it is told of.
+#[derive(Debug, Default)]
+struct SeenActions(parking_lot::Mutex<Vec<String>>);
+
+impl CallObserver for SeenActions {
+    fn observe(&self, _: &CallRecord) {}
+
+    fn acted(&self, action: &Action<'_>) {
+        let Action { name, target, result, principal, actor, .. } = action;
+        let (target, address) = (target.unwrap_or_default(), principal.address.unwrap());
+        self.0.lock().push(format!("{name} {target} {result} {address} {actor:?}"));
+    }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::request::Parts;
-use vmcp_access::auth_server::{AuthServer, EndpointRequest};
+use vmcp_access::auth_server::{AuthServer, EndpointRequest, SignInEvent};
 use vmcp_access::authentication::Authentication;
 use vmcp_backend::ByteBudget;
 
@@ -13,6 +13,7 @@ use crate::request::Edge;
 use crate::transport::http::client_body::ClientBody;
 use crate::transport::http::exchange::{Admitted, Response, Service};
 use crate::transport::http::forward;
+use vmcp_engine::telemetry::calls::{Action, ActionArea};
 
 /// Bytes of a request's body: a form with a refresh token, which carries the tokens of all providers.
 const MAX_BODY_BYTES: usize = 256 * 1024;
@@ -60,7 +61,16 @@ impl<S: Service<Admitted>> Service<Admitted> for AuthServerRoute<S> {
         {
             return response;
         }
-        let answer = server.answer(&asked).await;
+        let mut answer = server.answer(&asked).await;
+        if let Some(event) = answer.extensions_mut().remove::<SignInEvent>() {
+            self.edge.engine.call_observers().acted(&Action {
+                actor: event.subject.as_deref(),
+                target: event.client.as_deref(),
+                result: event.result,
+                is_refused: event.is_refused,
+                ..Action::of_client(ActionArea::Authorization, event.name, &principal)
+            });
+        }
         refuse_unread(arrival, answer.map(ClientBody::from_content))
     }
 }

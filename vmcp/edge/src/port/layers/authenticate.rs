@@ -13,6 +13,7 @@ use super::auth_server_route::server_of;
 use super::endpoint;
 use super::read_body::refuse_unread;
 use crate::transport::http::exchange::{Arrival, Authenticated, Response, Service};
+use crate::transport::http::refuse::RefusalReason;
 use vmcp_engine::access::identity::{Identity, Principal};
 
 /// A way to tell the identity of a request's sender from the head of the request.
@@ -51,7 +52,10 @@ impl<A: Authenticator, S: Service<Authenticated>> Service<Arrival> for Authentic
             Ok(identity) => {
                 let profile = endpoint::profile(&arrival);
                 let principal = Principal { identity, address: Some(arrival.from), profile };
-                self.inner.call(Authenticated { arrival, principal }).await
+                let client = principal.clone();
+                let mut response = self.inner.call(Authenticated { arrival, principal }).await;
+                RefusalReason::name_client(&mut response, || client);
+                response
             }
             Err(response) => refuse_unread(arrival, *response),
         }

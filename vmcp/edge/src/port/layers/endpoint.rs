@@ -11,12 +11,15 @@ use super::read_body::refuse_unread;
 use super::resource_metadata;
 use crate::tools_api;
 use crate::transport::http::exchange::{Arrival, Response, Service};
+use crate::transport::http::refuse::RefusalReason;
 use crate::transport::http::{refuse, respond};
 
 /// Answer to a person who opens the port in a browser.
 const GREETING: &str = "vmcp is here. MCP clients connect to /mcp; `vmcp connect` sets them up.\n";
 /// Answer to a client whose URL lacks the path.
 const ELSEWHERE: &str = "nothing is served at this path; the URL of MCP ends with /mcp\n";
+/// The reason for the record.
+const UNKNOWN_PATH: &str = "nothing is served at this path";
 /// The path of MCP.
 pub(super) const PATH: &str = "/mcp";
 
@@ -63,15 +66,20 @@ impl<S: Service<Arrival>> Service<Arrival> for Endpoint<S> {
             }
             let response = match (&arrival.head.method, path) {
                 (&Method::GET, "/") => respond::text(StatusCode::OK, GREETING),
-                (&Method::POST, _) => respond::text(StatusCode::NOT_FOUND, ELSEWHERE),
-                _ => respond::empty(StatusCode::NOT_FOUND),
+                (&Method::POST, _) => {
+                    RefusalReason::note(respond::text(StatusCode::NOT_FOUND, ELSEWHERE), UNKNOWN_PATH)
+                }
+                _ => RefusalReason::note(respond::empty(StatusCode::NOT_FOUND), UNKNOWN_PATH),
             };
             return refuse_unread(arrival, response);
         }
         match arrival.head.method {
             Method::OPTIONS => return respond::methods(StatusCode::NO_CONTENT),
             Method::POST | Method::GET | Method::DELETE => {}
-            _ => return refuse_unread(arrival, respond::methods(StatusCode::METHOD_NOT_ALLOWED)),
+            _ => {
+                let response = respond::methods(StatusCode::METHOD_NOT_ALLOWED);
+                return refuse_unread(arrival, RefusalReason::note(response, "HTTP method not served"));
+            }
         }
         if arrival.snapshot.bridge && arrival.snapshot.stands_for().is_none() {
             return refuse_unread(arrival, refuse::not_up_yet());

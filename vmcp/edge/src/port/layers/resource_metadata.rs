@@ -70,6 +70,12 @@ pub(super) fn metadata_url(head: &Parts, authentication: &Authentication) -> Opt
     Some(url)
 }
 
+/// Returns true for a name or an address with or without a port: whatever else a client writes there, the
+/// parser of URLs may keep as it is.
+fn is_plain(host: &str) -> bool {
+    host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte))
+}
+
 /// Returns the canonical URL of this server: as configured, or as the client that asks reaches it.
 fn resource(head: &Parts, authentication: &Authentication) -> Option<Url> {
     let issuers = &authentication.config().issuers;
@@ -78,9 +84,24 @@ fn resource(head: &Parts, authentication: &Authentication) -> Option<Url> {
         let forwarded = head.headers.get("x-forwarded-proto").and_then(|value| value.to_str().ok());
         let scheme = if forwarded.is_some_and(|scheme| scheme == "https") { "https" } else { "http" };
         let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
-        let host = head.uri.authority().map(Authority::as_str).or(host)?;
+        let host = head.uri.authority().map(Authority::as_str).or(host).filter(|host| is_plain(host))?;
         let url = Url::parse(&format!("{scheme}://{host}{PATH}")).ok()?;
         // A host with a path or a password in it is none.
         (!issuers.is_empty() && url.path() == PATH && url.username().is_empty()).then_some(url)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_breaks_a_header_or_a_document_is_no_host() {
+        for host in ["vmcp.example", "vmcp.example:8080", "10.0.0.7:80", "[fd00::1]:8080", "my_host"] {
+            assert!(is_plain(host), "{host}");
+        }
+        for host in ["a\"b", "a\\b", "a,b=c", "a'b", "a b", "user@host", "a/b", "a;b", "a%22b"] {
+            assert!(!is_plain(host), "{host}");
+        }
+    }
 }

@@ -1,6 +1,8 @@
 //! Refusals: requests that are not served, each with the HTTP status and the JSON-RPC error that the protocol
 //! asks for.
 
+use std::borrow::Cow;
+
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::value::RawValue;
 use vmcp_json::json_rope::JsonRope;
@@ -13,6 +15,30 @@ use super::exchange::Response;
 use super::request_permit::QuotaExceeded;
 use super::respond;
 use crate::session::sessions::SessionNotFound;
+use vmcp_engine::access::identity::Principal;
+
+/// The reason why a request was refused, in words that show no credential.
+#[derive(Debug, Clone)]
+pub(crate) struct RefusalReason {
+    pub(crate) words: Cow<'static, str>,
+    /// The client, once it is known.
+    pub(crate) principal: Option<Principal>,
+}
+
+impl RefusalReason {
+    /// Notes the reason on a response, in place of an earlier one.
+    pub(crate) fn note(mut response: Response, words: impl Into<Cow<'static, str>>) -> Response {
+        response.extensions_mut().insert(RefusalReason { words: words.into(), principal: None });
+        response
+    }
+
+    /// Adds the client to the reason on a response, if it has one.
+    pub(crate) fn name_client(response: &mut Response, principal: impl FnOnce() -> Principal) {
+        if let Some(reason) = response.extensions_mut().get_mut::<RefusalReason>() {
+            reason.principal.get_or_insert_with(principal);
+        }
+    }
+}
 
 /// Value of `Retry-After`, in seconds, where a limit is reached or a program starts.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
@@ -25,7 +51,8 @@ pub(crate) fn error_response(
     message: &str,
 ) -> Response {
     let error = format!(r#"{{"code":{code},"message":{}}}"#, text::quoted(message));
-    respond::json_text(status, rpc::error(id, JsonRope::from(error)))
+    let response = respond::json_text(status, rpc::error(id, JsonRope::from(error)));
+    RefusalReason::note(response, message.to_owned())
 }
 
 /// 429 with `Retry-After`: a principal at its limits.
@@ -90,7 +117,8 @@ pub(crate) fn envelope(error: &EnvelopeError) -> Response {
 /// A violation of the protocol; the refusal names its own status.
 pub(crate) fn protocol(id: Option<&RawValue>, refusal: &Refusal) -> Response {
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST);
-    respond::json_text(status, rpc::error(id, JsonRope::from(refusal.error.to_json())))
+    let response = respond::json_text(status, rpc::error(id, JsonRope::from(refusal.error.to_json())));
+    RefusalReason::note(response, refusal.error.message.clone())
 }
 
 /// 400: a legacy request without a session id.
@@ -101,7 +129,12 @@ pub(crate) fn session_required() -> Response {
 
 /// 404: a session that expired or was ended; the client opens a new one.
 pub(crate) fn session_not_found(error: &SessionNotFound) -> Response {
-    error_response(StatusCode::NOT_FOUND, None, codes::INVALID_REQUEST, &error.to_string())
+    let response = error_response(StatusCode::NOT_FOUND, None, codes::INVALID_REQUEST, &error.to_string());
+    match error {
+        // The client is not told; the record is.
+        SessionNotFound::OfAnotherIdentity => RefusalReason::note(response, "session id of another identity"),
+        SessionNotFound::Unknown(_) | SessionNotFound::Ended => response,
+    }
 }
 
 /// 503 with `Retry-After`: a bridge whose program has not introduced itself yet. vmcp cannot answer in its
@@ -115,10 +148,11 @@ pub(crate) fn not_up_yet() -> Response {
 
 /// 404: a path below `/mcp` that names no profile.
 pub(crate) fn no_profile() -> Response {
-    respond::text(
+    let response = respond::text(
         StatusCode::NOT_FOUND,
         "there is no profile of this name: `/mcp` serves everything, `profiles` of the configuration names parts\n",
-    )
+    );
+    RefusalReason::note(response, "no profile of this name")
 }
 
 /// 405: GET or DELETE without a session.
@@ -126,12 +160,13 @@ pub(crate) fn post_only() -> Response {
     let mut response =
         respond::text(StatusCode::METHOD_NOT_ALLOWED, "without a session, only POST is served here\n");
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
-    response
+    RefusalReason::note(response, "no session")
 }
 
 /// 406: a stream for a client that accepts none.
 pub(crate) fn streams_only() -> Response {
-    respond::text(StatusCode::NOT_ACCEPTABLE, "the stream is text/event-stream; send it in Accept\n")
+    let words = "the stream is text/event-stream; send it in Accept\n";
+    RefusalReason::note(respond::text(StatusCode::NOT_ACCEPTABLE, words), "no stream accepted")
 }
 
 #[cfg(test)]

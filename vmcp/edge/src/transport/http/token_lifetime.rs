@@ -1,29 +1,131 @@
-//! Streams that stay open end with the token that opened them: its successor opens the next one.
+//! Streams that stay open end with the credential that opened them: when its token expires, and when its key,
+//! its issuer, its certificate authority or the credential itself is withdrawn. Its successor opens the next
+//! one.
 
-use std::future::pending;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use futures::StreamExt as _;
 use futures::stream::Stream;
+use http::HeaderMap;
+use http::request::Parts;
 use tokio::time::sleep;
+use vmcp_access::client_certificate::ClientCertificate;
 use vmcp_access::identity::KnownIdentity;
+use vmcp_access::rejection::Rejection;
 
+use super::proof;
 use vmcp_engine::access::identity::Identity;
+use vmcp_engine::engine::Engine;
 
-/// Ends `stream` when the token of `identity` expires.
+/// Interval at which the credential of a stream is looked at again.
+const CHECK_INTERVAL: Duration = Duration::from_secs(3);
+
+/// The credential that opened a stream.
+pub(super) struct StreamCredential {
+    engine: Engine,
+    identity: Identity,
+    /// The headers that may hold it.
+    headers: HeaderMap,
+    certificate: Option<Arc<ClientCertificate>>,
+    /// Begin of the session, in milliseconds since 1970.
+    session_began: Option<u64>,
+}
+
+impl StreamCredential {
+    /// Keeps the credential of a request; `session_began` is that of the session that the stream belongs to.
+    pub(super) fn of(engine: &Engine, head: &Parts, identity: &Identity, session_began: Option<u64>) -> Self {
+        let certificate = head.extensions.get::<Arc<ClientCertificate>>().cloned();
+        let headers = proof::headers_of(&head.headers);
+        Self { engine: engine.clone(), identity: identity.clone(), headers, certificate, session_began }
+    }
+
+    /// Returns true if the credential still proves the identity. Away providers withdraw nothing.
+    async fn is_good(&self) -> bool {
+        let snapshot = self.engine.snapshot();
+        let authentication = &snapshot.authentication;
+        let began = self.session_began;
+        if began.is_some_and(|began| authentication.revocations().refuses_session(&self.identity, began)) {
+            return false;
+        }
+        match proof::identify(&self.headers, self.certificate.as_deref(), authentication).await {
+            Ok(identity) => identity == self.identity,
+            Err(rejection) => rejection == Rejection::Unavailable,
+        }
+    }
+
+    /// Returns when the credential has ended.
+    async fn ended(self) {
+        let expires = self.identity.as_known().and_then(KnownIdentity::expires);
+        loop {
+            let left = expires.map(|expires| {
+                let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+                Duration::from_secs(expires).saturating_sub(now)
+            });
+            if left.is_some_and(|left| left.is_zero()) {
+                return;
+            }
+            sleep(left.unwrap_or(CHECK_INTERVAL).min(CHECK_INTERVAL)).await;
+            if !self.is_good().await {
+                tracing::info!(
+                    subject = self.identity.subject(),
+                    "a stream ends: its credential was withdrawn, or has expired"
+                );
+                return;
+            }
+        }
+    }
+}
+
+/// Ends `stream` with its credential.
 pub(super) fn while_credentials_last<S: Stream>(
     stream: S,
-    identity: &Identity,
+    credential: StreamCredential,
 ) -> impl Stream<Item = S::Item> + use<S> {
-    let expires = identity.as_known().and_then(KnownIdentity::expires);
-    let left = expires.map(|expires| {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Duration::from_secs(expires).saturating_sub(now)
-    });
-    stream.take_until(async move {
-        match left {
-            Some(left) => sleep(left).await,
-            None => pending().await,
-        }
-    })
+    stream.take_until(credential.ended())
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::stream;
+    use http::header::AUTHORIZATION;
+    use http::{HeaderValue, Request};
+    use vmcp_access::authentication::revocations::RevokedCredentials;
+
+    use super::*;
+    use vmcp_engine::testing::{KEYWORDS, config, engine};
+
+    const KEY: &str = "alice-0123456789abcdef";
+
+    fn with_key(key: &str) -> String {
+        format!("incomingAuth: {{ type: apiKeys, apiKeys: [{{ subject: alice, key: {key} }}] }}\n{KEYWORDS}")
+    }
+
+    async fn stream_of(engine: &Engine, began: u64) -> tokio::task::JoinHandle<Vec<()>> {
+        let mut head = Request::new(()).into_parts().0;
+        head.headers.insert(AUTHORIZATION, HeaderValue::try_from(format!("Bearer {KEY}")).unwrap());
+        let snapshot = engine.snapshot();
+        let identity = proof::identify(&head.headers, None, &snapshot.authentication).await.unwrap();
+        let credential = StreamCredential::of(engine, &head, &identity, Some(began));
+        tokio::spawn(while_credentials_last(stream::pending::<()>(), credential).collect())
+    }
+
+    #[tokio::test]
+    async fn a_stream_ends_soon_after_its_credential_is_withdrawn() {
+        const SOON: Duration = Duration::from_secs(10);
+        let engine = engine(&with_key(KEY)).await;
+        let withdrawn = stream_of(&engine, u64::MAX).await;
+        sleep(CHECK_INTERVAL + Duration::from_millis(500)).await;
+        assert!(!withdrawn.is_finished(), "a good credential");
+        // An operator withdraws the credentials of the subject, and lifts that.
+        let alice = RevokedCredentials { subject: Some("alice".into()), ..RevokedCredentials::default() };
+        engine.revoke(alice.clone(), SOON, false).unwrap();
+        tokio::time::timeout(SOON, withdrawn).await.unwrap().unwrap();
+        sleep(Duration::from_millis(2)).await;
+        engine.revoke(alice, SOON, true).unwrap();
+        // The key is removed from the configuration.
+        let removed = stream_of(&engine, u64::MAX).await;
+        engine.apply(config(&with_key("another-0123456789abcdef"))).await;
+        tokio::time::timeout(SOON, removed).await.unwrap().unwrap();
+    }
 }

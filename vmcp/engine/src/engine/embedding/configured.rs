@@ -22,7 +22,8 @@ pub fn provider_name(config: &Config) -> &'static str {
     }
 }
 
-/// Makes the configured provider; `None` without a configured provider. Contacts no service and loads no model yet.
+/// Makes the configured provider; `None` without a configured provider. Contacts no service and loads no
+/// model yet.
 pub fn embedder(config: &Config) -> Result<Option<Arc<dyn Embedder>>, EmbedError> {
     let headers = |headers: &Headers| {
         headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect::<Vec<_>>()

@@ -1,5 +1,5 @@
-//! Regeneration: embeds tools on demand, also tools that have a vector. Each batch replaces the vectors in the
-//! cache; searches use the old ones until all are made.
+//! Regeneration: embeds tools on demand, also tools that have a vector. Each batch replaces the vectors in
+//! the cache; searches use the old ones until all are made.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

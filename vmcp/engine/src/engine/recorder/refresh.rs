@@ -71,8 +71,8 @@ pub(in crate::engine) struct Refresh<'a> {
 }
 
 impl Refresh<'_> {
-    /// Lists backends again and counts how their tools differ from the record. `force` also embeds all of them
-    /// again, and counts them as updated.
+    /// Lists backends again and counts how their tools differ from the record. `force` also embeds all of
+    /// them again, and counts them as updated.
     pub(in crate::engine) async fn run(&self, backends: &[Arc<str>], force: bool) -> Vec<Refreshed> {
         let listed = futures::future::join_all(backends.iter().map(|backend| self.relist(backend))).await;
         // Once for all of them. The answer must not be ahead of the lists of clients and the record.

@@ -1,4 +1,5 @@
-//! [`KnownReplicas`]: the counts of other replicas, by replica; the counts of a departed replica stay for a day.
+//! [`KnownReplicas`]: the counts of other replicas, by replica; the counts of a departed replica stay for a
+//! day.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

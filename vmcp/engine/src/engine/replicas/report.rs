@@ -1,6 +1,7 @@
 //! [`ReplicaReport`]: what one replica tells the others, as `GET /admin/replica` answers.
 
 use serde::{Deserialize, Serialize};
+use vmcp_access::authentication::revocations::Revocation;
 use vmcp_search::learning::LearnedPair;
 use vmcp_store::ToolMetrics;
 
@@ -20,6 +21,8 @@ pub struct ReplicaReport {
     pub(crate) learned: Vec<SharedPair>,
     /// Changed definitions that an operator approved.
     pub(crate) approved: Vec<ApprovedTool>,
+    /// Credentials that operators have withdrawn.
+    pub(crate) revoked: Vec<Revocation>,
 }
 
 /// The last report of a replica that is gone.

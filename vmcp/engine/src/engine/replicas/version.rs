@@ -19,6 +19,8 @@ pub(super) struct Sources {
     pub(super) known: Arc<KnownReplicas>,
     /// Version of the approved definitions.
     pub(super) approvals: u64,
+    /// Version of the withdrawn credentials.
+    pub(super) revocations: u64,
 }
 
 impl Sources {
@@ -26,6 +28,7 @@ impl Sources {
         Arc::ptr_eq(&self.own, &other.own)
             && Arc::ptr_eq(&self.learned, &other.learned)
             && self.approvals == other.approvals
+            && self.revocations == other.revocations
             && self.known.has_same_departed(&other.known)
     }
 }
@@ -63,8 +66,13 @@ mod tests {
 
     #[test]
     fn a_tag_lasts_until_the_report_would_differ() {
-        let sources =
-            Sources { own: Arc::default(), learned: Arc::default(), known: Arc::default(), approvals: 0 };
+        let sources = Sources {
+            own: Arc::default(),
+            learned: Arc::default(),
+            known: Arc::default(),
+            approvals: 0,
+            revocations: 0,
+        };
         let versions = ReportVersions::new("p".to_owned());
         let first = versions.tag(&sources, 0);
         assert_eq!(versions.tag(&sources.clone(), 0), first);
@@ -73,6 +81,8 @@ mod tests {
         assert_ne!(versions.tag(&counted, 0), first);
         let approved = Sources { approvals: 1, ..counted.clone() };
         assert_ne!(versions.tag(&approved, 0), versions.tag(&counted, 0));
+        let revoked = Sources { revocations: 1, ..counted.clone() };
+        assert_ne!(versions.tag(&revoked, 0), versions.tag(&counted, 0));
         let same_gone = Sources { known: Arc::default(), ..counted.clone() };
         assert_eq!(versions.tag(&same_gone, 0), versions.tag(&counted, 0));
         assert_ne!(ReportVersions::new("q".to_owned()).tag(&sources, 0), first, "another process");

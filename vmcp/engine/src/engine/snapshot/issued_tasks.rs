@@ -15,6 +15,9 @@ const MAX_TASKS: usize = 10_000;
 /// Most tasks of one owner in the record; beyond it the oldest of the owner is dropped.
 const MAX_TASKS_PER_OWNER: usize = 1_000;
 
+/// Most tasks under one id of one backend, which look-ups go through; beyond it the oldest is dropped.
+const MAX_TASKS_OF_ID: usize = 64;
+
 /// The client that a task belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TaskOwner {
@@ -29,7 +32,7 @@ pub struct TaskOwner {
 }
 
 impl TaskOwner {
-    /// Returns the owner of what a principal begins in a session.
+    /// Returns the owner of tasks that a principal begins in a session.
     pub fn new(principal: &Principal, session: Option<SessionId>) -> TaskOwner {
         TaskOwner {
             binding: principal.binding(),
@@ -39,7 +42,7 @@ impl TaskOwner {
         }
     }
 
-    /// True if a list of `other` may show what belongs to this owner.
+    /// True if a list of `other` may show the tasks of this owner.
     fn is(&self, other: &TaskOwner) -> bool {
         self.binding == other.binding
             && self.principal == other.principal
@@ -157,9 +160,11 @@ impl TaskTable {
         own.insert(number);
         let oldest = own.first().copied().filter(|_| own.len() > MAX_TASKS_PER_OWNER);
         let key = (Arc::clone(&task.backend), Arc::clone(&task.id));
-        self.of_backend.entry(key).or_default().insert(number);
+        let same = self.of_backend.entry(key).or_default();
+        same.insert(number);
+        let oldest_of_id = same.first().copied().filter(|_| same.len() > MAX_TASKS_OF_ID);
         self.tasks.insert(number, Arc::new(task));
-        if let Some(oldest) = oldest {
+        for oldest in oldest.into_iter().chain(oldest_of_id) {
             self.remove(oldest);
         }
         if self.tasks.len() > MAX_TASKS
@@ -258,10 +263,19 @@ mod tests {
         assert_eq!((own.len(), own.first().map(String::as_str)), (MAX_TASKS_PER_OWNER, Some("1")));
         assert_eq!(ids(&tasks, &TaskOwner::new(&known("alice"), None)), ["a"], "not at another's expense");
         for n in 0..MAX_TASKS {
-            issue(&tasks, TaskOwner::new(&known(&n.to_string()), None), "x");
+            issue(&tasks, TaskOwner::new(&known(&n.to_string()), None), &format!("x{n}"));
         }
         let table = tasks.0.lock();
         assert_eq!((table.tasks.len(), table.of_owner.len()), (MAX_TASKS, MAX_TASKS));
-        assert_eq!(table.of_backend.len(), 1);
+        assert_eq!(table.of_backend.len(), MAX_TASKS);
+    }
+
+    #[test]
+    fn one_id_of_a_backend_has_a_bounded_number_of_owners() {
+        let tasks = IssuedTasks::default();
+        for n in 0..=MAX_TASKS_OF_ID {
+            issue(&tasks, TaskOwner::new(&known(&n.to_string()), None), "x");
+        }
+        assert_eq!(tasks.0.lock().tasks.len(), MAX_TASKS_OF_ID);
     }
 }

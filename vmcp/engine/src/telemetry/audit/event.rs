@@ -8,16 +8,22 @@ use std::time::SystemTime;
 use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
+use vmcp_config::sanitize::escape_unseen;
 use vmcp_wire::methods;
 
+use super::field::clip;
 use crate::access::identity::Principal;
-use crate::access::policy::PolicyId;
-use crate::telemetry::calls::{CallRecord, Outcome, Refusal};
+use crate::telemetry::calls::{Action, CallRecord, Outcome, Refusal};
+
+/// Key under which an action hands its actor to the event.
+const ACTOR: &str = "actor";
 
 /// Members that all events have.
 pub(super) struct EventContext<'a> {
     pub(super) kind: &'static str,
     pub(super) component: &'a str,
+    /// Version of the policies in force, for events that no decision of a policy precedes.
+    pub(super) policy_version: &'a str,
 }
 
 #[derive(Serialize)]
@@ -29,9 +35,9 @@ struct Event<'a> {
     logged_at: String,
     source: Source,
     outcome: &'static str,
-    subjects: BTreeMap<&'static str, &'a str>,
+    subjects: BTreeMap<&'static str, Cow<'a, str>>,
     component: &'a str,
-    target: BTreeMap<&'static str, &'a str>,
+    target: BTreeMap<&'static str, Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Data<'a>>,
 }
@@ -48,7 +54,12 @@ struct Metadata<'a> {
 struct Extra<'a> {
     decision: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    policy: Option<&'a str>,
+    policy: Option<Cow<'a, str>>,
+    /// SHA-256 of the policies in force.
+    policy_version: &'a str,
+    /// SHA-256 of the arguments, as the policy saw them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arguments_sha256: Option<String>,
     /// The outcome, or the reason of a refusal, in vmcp's own words.
     result: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -98,41 +109,73 @@ pub(super) fn kind_of(method: &str) -> &'static str {
         methods::RESOURCES_READ => "mcp_resource_read",
         methods::PROMPTS_GET => "mcp_prompt_get",
         methods::COMPLETE => "mcp_completion",
+        "http" => "http_request",
         _ => "mcp_request",
     }
 }
 
-/// Encodes the event of a call, with its line end.
-pub(super) fn of_call(context: &EventContext<'_>, record: &CallRecord) -> serde_json::Result<Vec<u8>> {
-    let (decision, outcome) = match record.outcome {
+/// Encodes the event of a call that has ended.
+pub(super) fn of_call(
+    context: &EventContext<'_>,
+    record: &CallRecord,
+    left_out: u64,
+) -> serde_json::Result<String> {
+    let (decision, outcome) = decision_of(record.outcome);
+    of_record(context, record, [decision, outcome, record.outcome.label()], left_out)
+}
+
+/// Encodes the event of a call that is allowed and about to be sent.
+pub(super) fn of_begin(context: &EventContext<'_>, record: &CallRecord) -> serde_json::Result<String> {
+    of_record(context, record, ["allowed", "begun", "begun"], 0)
+}
+
+/// True for a call that was not let through.
+pub(super) fn is_denial(record: &CallRecord) -> bool {
+    decision_of(record.outcome).1 == "denied"
+}
+
+/// Returns the decision about a call, and how it ended in ToolHive's words.
+fn decision_of(outcome: Outcome) -> (&'static str, &'static str) {
+    match outcome {
         Outcome::Denied => ("denied", "denied"),
+        Outcome::Failed("unknown") => ("refused", "denied"),
         Outcome::Ok => ("allowed", "success"),
         Outcome::ToolError | Outcome::RpcError => ("allowed", "application_error"),
         Outcome::Cancelled => ("allowed", "failure"),
         Outcome::Failed("rate_limited") => ("limited", "denied"),
         Outcome::Failed("not_confirmed") => ("unconfirmed", "denied"),
         Outcome::Failed(_) => ("allowed", "error"),
-    };
+    }
+}
+
+fn of_record(
+    context: &EventContext<'_>,
+    record: &CallRecord,
+    [decision, outcome, result]: [&'static str; 3],
+    left_out: u64,
+) -> serde_json::Result<String> {
     let called = record.tool.as_ref().map(|tool| tool.name.as_str()).or(record.subject.as_deref());
     let via = record.origin.own_tool();
     let mut target = target(&record.method, called.or(via));
     if let (Some(via), Some(_)) = (via, called) {
-        target.insert("via", via);
+        target.insert("via", via.into());
     }
     if let Some(backend) = record.backend.as_deref() {
-        target.insert("backend", backend);
+        target.insert("backend", clip(backend));
     }
     let extra = Extra {
         decision,
-        policy: record.policy.as_ref().map(PolicyId::as_str),
-        result: record.outcome.label().into(),
+        policy: record.policy.as_ref().map(|policy| clip(policy.as_str())),
+        policy_version: record.policy_version.as_deref().unwrap_or(context.policy_version),
+        arguments_sha256: record.arguments_digest.map(hex::encode),
+        result: result.into(),
         session: record.session.map(hex::encode),
         trace_id: record.trace.map(hex::encode),
         latency_ms: Some(record.took.as_secs_f64() * 1e3),
         requests: Some(record.requests),
         bytes_in: Some(record.bytes_in),
         bytes_out: Some(record.bytes_out),
-        left_out: None,
+        left_out: Some(left_out).filter(|count| *count > 0),
     };
     let data = record.arguments.as_ref().map(|arguments| Data {
         request: match serde_json::from_str(&arguments.text) {
@@ -144,42 +187,72 @@ pub(super) fn of_call(context: &EventContext<'_>, record: &CallRecord) -> serde_
     line(context, &record.principal, outcome, target, extra, data)
 }
 
-/// Encodes the event of a request that was no call, with its line end.
-pub(super) fn of_refusal(context: &EventContext<'_>, refusal: &Refusal<'_>) -> serde_json::Result<Vec<u8>> {
+/// Encodes the event of a request that was refused before it became a call.
+pub(super) fn of_refusal(
+    context: &EventContext<'_>,
+    refusal: &Refusal<'_>,
+    left_out: u64,
+) -> serde_json::Result<String> {
     let extra = Extra {
         decision: "refused",
-        result: refusal.reason.into(),
+        policy_version: context.policy_version,
+        result: clip(refusal.reason),
         session: refusal.session.map(hex::encode),
         trace_id: refusal.trace.map(hex::encode),
-        left_out: Some(refusal.left_out).filter(|count| *count > 0),
+        left_out: Some(left_out).filter(|count| *count > 0),
         ..Extra::default()
     };
     let target = target(refusal.method.unwrap_or_default(), refusal.subject);
     line(context, refusal.principal, "denied", target, extra, None)
 }
 
-fn target<'a>(method: &'a str, name: Option<&'a str>) -> BTreeMap<&'static str, &'a str> {
-    let parts = [("method", Some(method).filter(|method| !method.is_empty())), ("name", name)];
-    parts.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
+/// Encodes the event of an action beside calls.
+pub(super) fn of_action(
+    context: &EventContext<'_>,
+    action: &Action<'_>,
+    left_out: u64,
+) -> serde_json::Result<String> {
+    let extra = Extra {
+        decision: if action.is_refused { "refused" } else { "allowed" },
+        policy_version: context.policy_version,
+        result: clip(action.result),
+        session: action.session.map(hex::encode),
+        left_out: Some(left_out).filter(|count| *count > 0),
+        ..Extra::default()
+    };
+    let mut target = target(action.name, action.target);
+    if let Some(actor) = action.actor {
+        target.insert(ACTOR, clip(actor));
+    }
+    let outcome = if action.is_refused { "denied" } else { "success" };
+    line(context, action.principal, outcome, target, extra, None)
 }
 
-fn line(
-    context: &EventContext<'_>,
-    principal: &Principal,
+fn target<'a>(method: &'a str, name: Option<&'a str>) -> BTreeMap<&'static str, Cow<'a, str>> {
+    let parts = [("method", Some(method).filter(|method| !method.is_empty())), ("name", name)];
+    parts.into_iter().filter_map(|(key, value)| Some((key, clip(value?)))).collect()
+}
+
+fn line<'a>(
+    context: &EventContext<'a>,
+    principal: &'a Principal,
     outcome: &'static str,
-    target: BTreeMap<&'static str, &str>,
-    extra: Extra<'_>,
-    data: Option<Data<'_>>,
-) -> serde_json::Result<Vec<u8>> {
-    let mut subjects = BTreeMap::from([("user", principal.identity.subject())]);
+    mut target: BTreeMap<&'static str, Cow<'a, str>>,
+    extra: Extra<'a>,
+    data: Option<Data<'a>>,
+) -> serde_json::Result<String> {
+    let mut subjects = BTreeMap::from([("user", clip(principal.identity.subject()))]);
+    if let Some(actor) = target.remove(ACTOR) {
+        subjects.insert("user", actor);
+    }
     if let Some(known) = principal.identity.as_known() {
-        subjects.insert("issuer", known.issuer());
+        subjects.insert("issuer", clip(known.issuer()));
         let name = |claim| known.claims().get(claim).and_then(Value::as_str);
         if let Some(name) = name("preferred_username").or_else(|| name("email")) {
-            subjects.insert("name", name);
+            subjects.insert("name", clip(name));
         }
         if let Some(client) = name("client_id").or_else(|| name("azp")) {
-            subjects.insert("client", client);
+            subjects.insert("client", clip(client));
         }
     }
     let source = match principal.address {
@@ -197,7 +270,5 @@ fn line(
         target,
         data,
     };
-    let mut line = serde_json::to_vec(&event)?;
-    line.push(b'\n');
-    Ok(line)
+    serde_json::to_string(&event).map(escape_unseen)
 }

@@ -1,25 +1,35 @@
-//! [`AuditSink`]: a bounded queue of lines, and the thread that writes them.
+//! [`AuditSinks`]: the thread that numbers and chains events and writes them to each target: file, console,
+//! syslog, collector.
 //!
 //! A thread of its own and not `tracing_appender`, which forgets lines that cannot be written; here they are
 //! counted.
 
+use std::fmt;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use uuid::Uuid;
 use vmcp_config::Audit;
 
-use super::rotating_file::RotatingFile;
+use super::chain::HashChain;
+use super::file_series::FileSeries;
+use super::otlp_logs::OtlpLogs;
+use super::queue::{AuditQueue, Next, QueuedEvent};
+use super::syslog::SyslogSender;
 use crate::telemetry::metrics::Metrics;
 
-/// Events that wait for the thread, about 8 MiB; further ones are dropped and counted.
-const MAX_WAITING_EVENTS: usize = 16_384;
+/// Interval at which the counts of refusals without an event are written.
+const TICK: Duration = Duration::from_secs(1);
 /// Time that a sink that ends has to write the events that wait.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 /// Least time between two log lines about events that were not written.
 const LOG_INTERVAL: Duration = Duration::from_mins(1);
+/// Name of the series of lines on the console, at syslog and at a collector.
+pub(super) const STREAM: &str = "stream";
 
 /// Stream for events without a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,56 +40,107 @@ pub enum ConsoleStream {
     Stderr,
 }
 
-/// Takes events, and never blocks. Dropped, it waits for at most [`FLUSH_TIMEOUT`] until those that wait are
-/// written.
+/// Returns the events about refusals that left none; `true`: also those whose flood still goes on.
+pub(super) type LeftOut = Box<dyn Fn(bool) -> Vec<QueuedEvent> + Send>;
+
+/// Targets of lines.
+#[derive(Default)]
+pub(super) struct Targets {
+    file: Option<FileSeries>,
+    /// Path, size and number of the files, until they are opened.
+    file_settings: Option<(PathBuf, u64, u32)>,
+    pub(super) console: Option<Box<dyn Write + Send>>,
+    pub(super) syslog: Option<SyslogSender>,
+    pub(super) logs: Option<OtlpLogs>,
+}
+
+impl fmt::Debug for Targets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Targets")
+            .field("file", &self.file)
+            .field("syslog", &self.syslog)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Targets {
+    /// Returns the targets of settings. The console is for servers without another target, or with
+    /// `audit.stdout`.
+    pub(super) fn new(settings: &Audit, console: ConsoleStream, logs: Option<OtlpLogs>) -> Targets {
+        let file_settings = settings.log_file.as_ref();
+        let file_settings =
+            file_settings.map(|path| (path.clone(), settings.max_file_bytes, settings.max_files));
+        let syslog = settings.syslog.clone().map(|target| SyslogSender::new(target, &settings.component));
+        let has_none = file_settings.is_none() && syslog.is_none() && logs.is_none();
+        let console: Option<Box<dyn Write + Send>> =
+            (settings.stdout || has_none).then(|| -> Box<dyn Write + Send> {
+                match console {
+                    ConsoleStream::Stdout => Box::new(io::stdout()),
+                    ConsoleStream::Stderr => Box::new(io::stderr()),
+                }
+            });
+        Targets { file: None, file_settings, console, syslog, logs }
+    }
+
+    /// Continues the file, whose last line is read.
+    fn opened(mut self) -> Targets {
+        let settings = self.file_settings.take();
+        self.file = settings.map(|(path, max_bytes, max_files)| FileSeries::new(&path, max_bytes, max_files));
+        self
+    }
+}
+
+/// Hands events to the thread, and never blocks. Dropped, it waits for at most [`FLUSH_TIMEOUT`] until
+/// waiting events are written.
 #[derive(Debug)]
-pub(super) struct AuditSink {
-    /// `None` only while it is dropped.
-    lines: Option<SyncSender<Vec<u8>>>,
+pub(super) struct AuditSinks {
+    queue: Arc<AuditQueue>,
     /// Disconnected when the thread has ended.
     ended: Mutex<Receiver<()>>,
     metrics: Arc<Metrics>,
 }
 
-impl AuditSink {
-    /// Starts the thread.
-    pub(super) fn start(settings: &Audit, console: ConsoleStream, metrics: &Arc<Metrics>) -> AuditSink {
-        let target: Box<dyn Write + Send> = match (&settings.log_file, console) {
-            (Some(path), _) => {
-                Box::new(RotatingFile::new(path.clone(), settings.max_file_bytes, settings.max_files))
-            }
-            (None, ConsoleStream::Stdout) => Box::new(io::stdout()),
-            (None, ConsoleStream::Stderr) => Box::new(io::stderr()),
-        };
-        AuditSink::writing_to(target, metrics)
-    }
-
-    fn writing_to(target: Box<dyn Write + Send>, metrics: &Arc<Metrics>) -> AuditSink {
-        let (lines, queue) = sync_channel(MAX_WAITING_EVENTS);
+impl AuditSinks {
+    /// Starts the thread, which writes the events of `queue` to the targets in it. `process` names the
+    /// process in the lines.
+    pub(super) fn start(
+        queue: Arc<AuditQueue>,
+        process: Uuid,
+        left_out: LeftOut,
+        metrics: &Arc<Metrics>,
+    ) -> AuditSinks {
         let (running, ended) = sync_channel(0);
-        let writer = AuditWriter { target, metrics: Arc::clone(metrics), logged: None };
+        let writer = AuditWriter {
+            targets: Targets::default(),
+            process,
+            stream: HashChain::new(STREAM, None),
+            metrics: Arc::clone(metrics),
+            logged: None,
+        };
         let thread = std::thread::Builder::new().name("vmcp-audit".to_owned());
+        let events = Arc::clone(&queue);
         let started = thread.spawn(move || {
-            writer.run(&queue);
+            writer.run(&events, &left_out);
             drop::<SyncSender<()>>(running);
         });
         if let Err(error) = started {
             tracing::error!(%error, "audit events are lost: their thread could not be started");
+            queue.close();
         }
-        AuditSink { lines: Some(lines), ended: Mutex::new(ended), metrics: Arc::clone(metrics) }
+        AuditSinks { queue, ended: Mutex::new(ended), metrics: Arc::clone(metrics) }
     }
 
-    /// Queues a line; a full queue drops it.
-    pub(super) fn write(&self, line: Vec<u8>) {
-        if self.lines.as_ref().is_none_or(|lines| lines.try_send(line).is_err()) {
+    /// Queues an event; a full queue drops it, counted.
+    pub(super) fn write(&self, event: QueuedEvent) {
+        if !self.queue.push(event) {
             self.metrics.audit_events_dropped.inc();
         }
     }
 }
 
-impl Drop for AuditSink {
+impl Drop for AuditSinks {
     fn drop(&mut self) {
-        self.lines = None;
+        self.queue.close();
         // Ends with an error either way: disconnected, or out of time.
         let _ = self.ended.get_mut().recv_timeout(FLUSH_TIMEOUT);
     }
@@ -87,33 +148,87 @@ impl Drop for AuditSink {
 
 /// The thread's side of the queue.
 struct AuditWriter {
-    target: Box<dyn Write + Send>,
+    targets: Targets,
+    process: Uuid,
+    /// The chain of lines without a file.
+    stream: HashChain,
     metrics: Arc<Metrics>,
     /// Time of the last log line about an event that was not written.
     logged: Option<Instant>,
 }
 
 impl AuditWriter {
-    fn run(mut self, queue: &Receiver<Vec<u8>>) {
-        while let Ok(line) = queue.recv() {
-            let written = self.target.write_all(&line).and_then(|()| self.target.flush());
-            if let Err(error) = written {
-                self.metrics.audit_events_dropped.inc();
-                self.report(&error);
+    fn run(mut self, queue: &AuditQueue, left_out: &LeftOut) {
+        let mut ticked = Instant::now();
+        loop {
+            match queue.next(TICK) {
+                Next::Event(event) => self.write(event),
+                // The file before is closed first: it may be the same one.
+                Next::Targets(targets) => {
+                    self.targets = Targets::default();
+                    self.targets = targets.opened();
+                }
+                Next::Nothing => {}
+                Next::Closed => break,
+            }
+            if ticked.elapsed() >= TICK {
+                ticked = Instant::now();
+                for event in left_out(false) {
+                    queue.push(event);
+                }
             }
         }
+        for event in left_out(true) {
+            self.write(QueuedEvent { number: queue.take_number(), ..event });
+        }
+    }
+
+    /// Writes an event to every target. It counts as written if each target that tells took it; a collector
+    /// does not tell.
+    fn write(&mut self, event: QueuedEvent) {
+        let written = self.write_line(&event);
+        if let Err(error) = &written {
+            self.metrics.audit_events_dropped.inc();
+            self.report(error);
+        }
+        if let Some(waiting) = event.written {
+            // The call may have been cancelled meanwhile.
+            let _ = waiting.send(written.is_ok());
+        }
+    }
+
+    fn write_line(&mut self, event: &QueuedEvent) -> io::Result<()> {
+        let Targets { file, console, syslog, logs, .. } = &mut self.targets;
+        let (line, in_file) = if let Some(file) = file {
+            file.write(event, self.process)
+        } else {
+            let line = self.stream.line(&event.json, self.process, event.number);
+            self.stream.append(&line);
+            (line, Ok(()))
+        };
+        let on_console = match console {
+            Some(console) => console.write_all(&line).and_then(|()| console.flush()),
+            None => Ok(()),
+        };
+        let at_syslog = syslog.as_mut().map_or(Ok(()), |syslog| syslog.send(event, &line));
+        if let Some(logs) = logs {
+            logs.write(event.kind, &line, event.trace);
+        }
+        in_file.and(on_console).and(at_syslog)
     }
 
     fn report(&mut self, error: &io::Error) {
         if self.logged.is_none_or(|logged| logged.elapsed() >= LOG_INTERVAL) {
             self.logged = Some(Instant::now());
-            tracing::error!(%error, "audit events are lost: they cannot be written (audit.logFile)");
+            tracing::error!(%error, "audit events are lost: they cannot be written (audit.logFile, audit.syslog)");
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::otlp_logs::EventTrace;
+    use super::super::queue::{MAX_WAITING_BYTES, ShareKey};
     use super::*;
 
     /// A target that takes nothing before `open` is dropped.
@@ -143,28 +258,43 @@ mod tests {
         }
     }
 
+    fn event() -> QueuedEvent {
+        let (kind, trace) = ("mcp_request", EventTrace::default());
+        let (json, share) = ("{\"a\":1}".to_owned(), ShareKey::Process);
+        QueuedEvent { json, kind, number: 0, trace, share, is_denial: false, written: None }
+    }
+
+    fn writing_to(target: Box<dyn Write + Send>, metrics: &Arc<Metrics>) -> AuditSinks {
+        let queue = Arc::<AuditQueue>::default();
+        queue.open(Targets { console: Some(target), ..Targets::default() });
+        AuditSinks::start(queue, Uuid::nil(), Box::new(|_| Vec::new()), metrics)
+    }
+
     #[test]
     fn a_stalled_target_blocks_nobody_and_what_it_misses_is_counted() {
         let metrics = Arc::<Metrics>::default();
         let (open, opened) = sync_channel(0);
-        let sink = AuditSink::writing_to(Box::new(Stalled(opened)), &metrics);
+        let sinks = writing_to(Box::new(Stalled(opened)), &metrics);
         let started = Instant::now();
-        for _ in 0..MAX_WAITING_EVENTS + 100 {
-            sink.write(b"{}\n".to_vec());
+        let many = MAX_WAITING_BYTES / 100;
+        for _ in 0..many {
+            sinks.write(event());
         }
         assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
-        // One is with the thread.
-        assert!((99..=100).contains(&metrics.audit_events_dropped.get()));
+        let dropped = metrics.audit_events_dropped.get() as usize;
+        assert!(dropped > 0 && dropped < many, "{dropped} of {many}");
         drop::<SyncSender<()>>(open);
     }
 
     #[test]
-    fn events_that_a_full_disk_refuses_are_counted() {
+    fn events_that_a_full_disk_refuses_are_counted_and_told() {
         let metrics = Arc::<Metrics>::default();
-        let sink = AuditSink::writing_to(Box::new(Full), &metrics);
-        sink.write(b"{}\n".to_vec());
-        sink.write(b"{}\n".to_vec());
-        drop(sink);
+        let sinks = writing_to(Box::new(Full), &metrics);
+        let (written, told) = tokio::sync::oneshot::channel();
+        sinks.write(QueuedEvent { written: Some(written), ..event() });
+        sinks.write(event());
+        drop(sinks);
         assert_eq!(metrics.audit_events_dropped.get(), 2);
+        assert_eq!(told.blocking_recv(), Ok(false));
     }
 }

@@ -35,6 +35,8 @@ pub struct CallRecord {
     pub subject: Option<Box<str>>,
     /// The policy that decided; `None` for own tools, which reach no backend by themselves.
     pub policy: Option<PolicyId>,
+    /// Version of the policies that decided.
+    pub policy_version: Option<Arc<str>>,
     /// Requests to the backend: more than one if it asked for input, none if it was not asked.
     pub requests: u32,
     /// Bytes of parameters sent to the backend.
@@ -50,6 +52,8 @@ pub struct CallRecord {
     pub error: Option<Box<str>>,
     /// The arguments, if an observer asks for them. Never logged, never a label.
     pub arguments: Option<RecordedArguments>,
+    /// SHA-256 of the arguments as the policy saw them, if an observer asks for it.
+    pub arguments_digest: Option<[u8; 32]>,
     /// True if the answer is a question to the client or a task, and no complete result.
     pub pending: bool,
     /// Time from the caller's request to the end of the answer.
@@ -75,6 +79,7 @@ impl CallRecord {
             tool: None,
             subject: None,
             policy: None,
+            policy_version: None,
             requests: 0,
             bytes_in: 0,
             bytes_out: 0,
@@ -82,6 +87,7 @@ impl CallRecord {
             outcome: Outcome::Cancelled,
             error: None,
             arguments: None,
+            arguments_digest: None,
             pending: false,
             took: Duration::ZERO,
             backend_took: Duration::ZERO,

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use sha2::{Digest as _, Sha256};
 use vmcp_backend::Transmission;
 
 use super::observers::CallObservers;
@@ -45,6 +46,14 @@ impl CallRecorder {
         if limit > 0 {
             self.record.arguments = arguments.map(|text| RecordedArguments::new(text, limit));
         }
+        if self.observers.digest_arguments() {
+            self.record.arguments_digest = arguments.map(|text| Sha256::digest(text).into());
+        }
+    }
+
+    /// Puts the begin of the call on record where that is needed; returns false if it could not be.
+    pub async fn begins(&self) -> bool {
+        self.observers.begin(&self.record).await
     }
 
     /// Records that a request of `bytes` goes to the backend.

@@ -19,6 +19,4 @@ pub struct Refusal<'a> {
     pub session: Option<SessionId>,
     /// The W3C trace id.
     pub trace: Option<[u8; 16]>,
-    /// Earlier refusals that observers were not told, because their number was above the limit.
-    pub left_out: u64,
 }

@@ -2,6 +2,7 @@
 
 pub(in crate::cli) mod check;
 mod explain;
+mod test;
 
 use clap::{Args, Subcommand};
 
@@ -18,11 +19,13 @@ pub(in crate::cli) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum AuthzCommand {
     Explain(explain::Arguments),
+    Test(test::Arguments),
 }
 
 /// Runs the command.
 pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
     match arguments.command {
         AuthzCommand::Explain(arguments) => explain::run(arguments, global),
+        AuthzCommand::Test(arguments) => test::run(&arguments, global),
     }
 }

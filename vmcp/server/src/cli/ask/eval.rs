@@ -50,8 +50,8 @@ const EMBEDDING_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Measure what search finds, on any catalog
 ///
-/// Runs the search of find_tool over the tools in a file, and compares its hits with the tools that each query needs.
-/// Vectors are kept in a cache, so that a second run is quick.
+/// Runs the search of find_tool over the tools in a file, and compares its hits with the tools that each
+/// query needs. Vectors are kept in a cache, so that a second run is quick.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Files are JSON lines, plain or gzipped:

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 
-use vmcp_config::sanitize::is_bidirectional;
+use vmcp_config::sanitize::is_unseen;
 
 use super::paint;
 
@@ -24,7 +24,7 @@ pub(in crate::cli) fn is_terminal() -> bool {
 
 /// Removes control characters except line ends and tabs, so that text of a backend cannot move the cursor.
 pub(super) fn without_controls(text: &str) -> String {
-    text.chars().filter(|c| matches!(c, '\n' | '\t') || !(c.is_control() || is_bidirectional(*c))).collect()
+    text.chars().filter(|c| matches!(c, '\n' | '\t') || !(c.is_control() || is_unseen(*c))).collect()
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::time::Duration;
 use clap::Args;
 use tokio_util::task::AbortOnDropHandle;
 use vmcp_backend::{BackendState, BackendStatus, SERVED_VARIABLE};
+use vmcp_config::status::digest;
 use vmcp_config::{Config, Server};
 use vmcp_egress::Proxies;
 
@@ -30,7 +31,7 @@ use vmcp_edge::{DownstreamRouter, Edge};
 use vmcp_engine::access::identity::Principal;
 use vmcp_engine::engine::{Engine, Options};
 use vmcp_engine::telemetry::audit::{AuditTrail, ConsoleStream};
-use vmcp_engine::telemetry::calls::CallObserver;
+use vmcp_engine::telemetry::calls::{Action, CallObserver};
 use vmcp_engine::telemetry::metrics::Metrics;
 use vmcp_engine::telemetry::recent::RecentCalls;
 
@@ -143,6 +144,13 @@ async fn serve(
     let router = DownstreamRouter::new(&options.metrics);
     options.downstream = Some(router.clone());
     let engine = Engine::start(config.clone(), options).await?;
+    audit.set_policy_version(&engine.snapshot().policy.version());
+    let process = Principal::default();
+    engine.call_observers().acted(&Action {
+        target: Some(&digest(&source.text)),
+        result: env!("CARGO_PKG_VERSION"),
+        ..Action::of_process("server.start", &process)
+    });
     let edge = Edge::new(engine.clone(), router);
     let watch = ConfigWatch::start(path.clone(), source, lookup, engine.clone());
     let admin = Admin::with_calls(engine.clone(), Some(watch.status()), calls);
@@ -176,6 +184,7 @@ async fn serve(
         })
     };
     engine.shutdown(BACKEND_GRACE).await;
+    engine.call_observers().acted(&Action::of_process("server.stop", &process));
     audit.apply(None);
     tracing::info!("stopped");
     outcome
@@ -198,7 +207,9 @@ pub(in crate::cli) fn profile_of(config: &Config, name: &str) -> Result<Arc<str>
 async fn follow_audit_settings(engine: Engine, audit: Arc<AuditTrail>) {
     let mut configurations = engine.configurations();
     while configurations.changed().await.is_ok() {
-        let (config, audit) = (Arc::clone(&engine.snapshot().config), Arc::clone(&audit));
+        let snapshot = engine.snapshot();
+        audit.set_policy_version(&snapshot.policy.version());
+        let (config, audit) = (Arc::clone(&snapshot.config), Arc::clone(&audit));
         // Waits until the file before is written.
         let _ = tokio::task::spawn_blocking(move || audit.apply(config.audit.as_ref())).await;
     }

@@ -28,7 +28,9 @@ const ENTRA: &str = "https://login.microsoftonline.com";
 const TOKEN_TYPE: &str = "urn:ietf:params:oauth:token-type:";
 /// Headers that a client may not hand on, besides those that are reserved: they say who the client is to
 /// vmcp, or which way it came.
-const PRIVATE: [&str; 4] = ["cookie", "forwarded", "origin", "referer"];
+const PRIVATE: [&str; 7] = ["cookie", "dpop", "forwarded", "origin", "referer", "via", "x-real-ip"];
+/// Beginnings of such headers.
+const PRIVATE_PREFIXES: [&str; 3] = ["sec-", "vmcp-", "x-forwarded-"];
 
 /// The credentials of one backend.
 #[derive(Debug, Clone, Default)]
@@ -294,7 +296,7 @@ fn validate_passthrough(names: &[String], path: &str, report: &mut Report) -> BT
             }
         } else if headers::is_reserved_header(&lower)
             || PRIVATE.contains(&lower.as_str())
-            || lower.starts_with("x-forwarded-")
+            || PRIVATE_PREFIXES.iter().any(|prefix| lower.starts_with(prefix))
         {
             report.problem(&at, format!("`{lower}` is not passed on"), "remove it");
         } else {

@@ -10,7 +10,9 @@ use super::raw::{
     RawFieldMapping, RawOAuth2Upstream, RawOidcUpstream, RawUpstreamProvider, RawUpstreamType, RawUserInfo,
 };
 use crate::problems::{self, Report, required};
+use crate::sections::incoming_auth::oidc::KEY_MAX_AGE_DEFAULT;
 use crate::sections::incoming_auth::oidc::OidcIssuer;
+use crate::sections::incoming_auth::source_naming::SourceNaming;
 use crate::values::headers::{self, Headers};
 use crate::values::http_url;
 use crate::values::secret::Secret;
@@ -201,7 +203,12 @@ fn oidc(
         jwks_url: None,
         scopes: Vec::new(),
         required_scopes: Vec::new(),
+        token_types: Vec::new(),
+        naming: SourceNaming::default(),
+        claim_mapping: BTreeMap::new(),
+        required_claims: BTreeMap::new(),
         clock_skew: CLOCK_SKEW,
+        key_max_age: KEY_MAX_AGE_DEFAULT,
         insecure_allow_http: raw.insecure_allow_http,
         allow_private_addresses: raw.allow_private_ips,
         ca_bundle_path: None,

@@ -1,6 +1,6 @@
 //! Validates `authServer`, and joins it with `incomingAuth`, which accepts its tokens.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +11,11 @@ use super::raw::RawAuthServer;
 use super::{AuthServer, upstream};
 use crate::problems::{self, Report, required};
 use crate::sections::incoming_auth::IncomingAuth;
+use crate::sections::incoming_auth::oidc::KEY_MAX_AGE_DEFAULT;
 use crate::sections::incoming_auth::oidc::OidcIssuer;
+use crate::sections::incoming_auth::source_naming::SourceNaming;
 use crate::values::http_url;
-use crate::values::secret::Secret;
+use crate::values::secret::{self, Secret};
 
 /// Range of the life of access tokens.
 pub(super) const ACCESS_LIFE: RangeInclusive<Duration> = Duration::from_mins(1)..=Duration::from_hours(24);
@@ -80,6 +82,14 @@ impl RawAuthServer {
                     format!("shorter than {MIN_SECRET_CHARS} characters"),
                     "use the output of `openssl rand -base64 32`, through a file",
                 );
+            } else if let Some(weakness) = secret::weakness(secret) {
+                // The key set shows the public half of a key that is derived from it: guesses can be tried
+                // without this server.
+                report.problem(
+                    &problems::item("authServer.hmacSecrets", index),
+                    format!("can be guessed: {weakness}"),
+                    "use the output of `openssl rand -base64 32`, through a file",
+                );
             }
         }
     }
@@ -140,7 +150,12 @@ fn issuer_block(issuer: &str, issuer_url: &Url, incoming: &mut IncomingAuth) -> 
         jwks_url: None,
         scopes: Vec::new(),
         required_scopes: Vec::new(),
+        token_types: Vec::new(),
+        naming: SourceNaming::default(),
+        claim_mapping: BTreeMap::new(),
+        required_claims: BTreeMap::new(),
         clock_skew: CLOCK_SKEW,
+        key_max_age: KEY_MAX_AGE_DEFAULT,
         insecure_allow_http: issuer_url.scheme() == "http",
         allow_private_addresses: false,
         ca_bundle_path: None,

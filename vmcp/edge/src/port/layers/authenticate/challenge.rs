@@ -1,5 +1,6 @@
 //! Challenges: the answers to clients that are not let in (RFC 6750, RFC 9728).
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
@@ -21,7 +22,9 @@ pub(super) fn response(rejection: &Rejection, head: &Parts, authentication: &Aut
     let (status, error) = match rejection {
         Rejection::Missing => (StatusCode::UNAUTHORIZED, None),
         Rejection::Malformed => (StatusCode::BAD_REQUEST, Some("invalid_request")),
-        Rejection::Token(_) | Rejection::Unknown => (StatusCode::UNAUTHORIZED, Some("invalid_token")),
+        Rejection::Token(_) | Rejection::Unknown | Rejection::Withdrawn => {
+            (StatusCode::UNAUTHORIZED, Some("invalid_token"))
+        }
         Rejection::InsufficientScope { .. } => (StatusCode::FORBIDDEN, Some("insufficient_scope")),
         Rejection::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, None),
     };
@@ -34,9 +37,8 @@ pub(super) fn response(rejection: &Rejection, head: &Parts, authentication: &Aut
     let mut challenge = "Bearer".to_owned();
     let mut parameter = |name: &str, value: &str| {
         let separator = if challenge.len() == "Bearer".len() { ' ' } else { ',' };
-        // Writing to a string does not fail. Values have neither quotes nor backslashes: they are URLs,
-        // scopes and texts of this program.
-        let _ = write!(challenge, "{separator}{name}=\"{value}\"");
+        // Writing to a string does not fail.
+        let _ = write!(challenge, "{separator}{name}=\"{}\"", quoted(value));
     };
     if let Some(error) = error {
         parameter("error", error);
@@ -56,4 +58,13 @@ pub(super) fn response(rejection: &Rejection, head: &Parts, authentication: &Aut
         response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
     }
     response
+}
+
+/// Escapes a value for a quoted string (RFC 9110, 5.6.4).
+fn quoted(value: &str) -> Cow<'_, str> {
+    if value.contains(['"', '\\']) {
+        value.replace('\\', "\\\\").replace('"', "\\\"").into()
+    } else {
+        value.into()
+    }
 }

@@ -143,7 +143,7 @@ impl ItemKind {
 impl Report {
     fn human_text(&self) -> String {
         let Report { subject, item, explanation } = self;
-        let Explanation { allowed, policy, could_allow, errors } = explanation;
+        let Explanation { allowed, policy, could_allow, errors, shadow } = explanation;
         let decision = if *allowed { "may use" } else { "may not use" };
         let mut lines = vec![format!("{subject} {decision} {item}: decided by `{policy}`")];
         lines.push(match (*allowed, *could_allow) {
@@ -151,6 +151,10 @@ impl Report {
             (_, true) => "listed".to_owned(),
             (_, false) => "not listed".to_owned(),
         });
+        lines.extend(shadow.iter().map(|policy| {
+            let decision = if *allowed { "deny" } else { "allow" };
+            format!("not enforced: `{policy}` would {decision} it")
+        }));
         lines.extend(errors.iter().map(|error| format!("not evaluated: {error}")));
         lines.join("\n")
     }

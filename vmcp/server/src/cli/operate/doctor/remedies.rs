@@ -216,7 +216,11 @@ mod tests {
             ("connection timeout after 30s: on standard output: hello", "standard error"),
             ("something new", "--log-level debug"),
         ] {
-            assert!(remedy_for("x", error, None).contains(expected), "{error}: {}", remedy_for("x", error, None));
+            assert!(
+                remedy_for("x", error, None).contains(expected),
+                "{error}: {}",
+                remedy_for("x", error, None)
+            );
         }
     }
 

@@ -17,7 +17,7 @@ const MIN_SIMILARITY: f64 = 0.6;
 
 /// Returns the tools that `name` may mean although no tool has it: without a client's prefix, with other
 /// separators or letter case, or by the backend's own name where only one backend has it.
-pub(super) fn alike<'a>(view: &'a View, name: &str) -> Vec<&'a Arc<CatalogTool>> {
+pub(in crate::own_tools) fn alike<'a>(view: &'a View, name: &str) -> Vec<&'a Arc<CatalogTool>> {
     let candidates = candidates(name);
     let listed = |tool: &CatalogTool| candidates.contains(&plain(&tool.name));
     let bare = |tool: &CatalogTool| candidates.contains(&plain(&tool.definition.name));
@@ -27,7 +27,7 @@ pub(super) fn alike<'a>(view: &'a View, name: &str) -> Vec<&'a Arc<CatalogTool>>
 
 /// Returns the names most like `name`, best first, of tools that `may_name` lets the caller know; never the
 /// name itself.
-pub(super) fn nearest<'a>(
+pub(in crate::own_tools) fn nearest<'a>(
     view: &'a View,
     name: &str,
     may_name: impl Fn(&Arc<CatalogTool>) -> bool,

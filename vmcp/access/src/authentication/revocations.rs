@@ -1,0 +1,233 @@
+//! [`Revocations`]: credentials that are refused before they expire, by subject or by token id.
+//!
+//! An order of an operator holds from its moment on: earlier tokens and sessions end, and a new sign-in is
+//! let in. A key or a certificate has no moment of issue, so it stays refused until the order ends or is
+//! lifted. Replicas merge their lists: of two orders about the same, the later wins.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::identity::Identity;
+
+/// Most orders that are kept; a further one is refused.
+const MAX_ORDERS: usize = 10_000;
+/// Longest time that an order holds, 90 days.
+const MAX_LIFE: Duration = Duration::from_hours(90 * 24);
+
+/// Credentials that an order is about.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RevokedCredentials {
+    /// The issuer, or `apiKeys`; `None`: each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<String>,
+    /// The subject.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// The claim `jti` of one token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_id: Option<String>,
+}
+
+/// An order of an operator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Revocation {
+    /// The credentials.
+    #[serde(flatten)]
+    pub of: RevokedCredentials,
+    /// The moment of the order, in milliseconds since 1970: credentials from before it are refused.
+    pub at: u64,
+    /// The end of the order, in milliseconds since 1970.
+    pub until: u64,
+    /// True if the order lifts an earlier one.
+    #[serde(default)]
+    pub is_lifted: bool,
+}
+
+/// An order that cannot be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RevocationError {
+    /// Neither a subject nor a token is named.
+    #[error("name a subject or a token: subject=NAME, jti=ID")]
+    Nobody,
+    /// The list is full.
+    #[error("{MAX_ORDERS} orders are in force; lift some, or remove keys and users at their source")]
+    Full,
+}
+
+/// The orders in force.
+#[derive(Debug, Default)]
+pub struct Revocations {
+    orders: ArcSwap<Vec<Revocation>>,
+    version: AtomicU64,
+    /// Held while the list changes.
+    change: Mutex<()>,
+}
+
+impl Revocations {
+    /// Gives an order that holds for `life`.
+    pub fn order(
+        &self,
+        of: RevokedCredentials,
+        life: Duration,
+        is_lifted: bool,
+    ) -> Result<Revocation, RevocationError> {
+        if of.subject.is_none() && of.token_id.is_none() {
+            return Err(RevocationError::Nobody);
+        }
+        // Later than an order about the same credentials, also within a millisecond.
+        let orders = self.orders.load();
+        let earlier = orders.iter().filter(|order| order.of == of).map(|order| order.at + 1).max();
+        let at = now().max(earlier.unwrap_or_default());
+        let until = at.saturating_add(life.min(MAX_LIFE).as_millis() as u64);
+        let order = Revocation { of, at, until, is_lifted };
+        let before = orders.len();
+        self.merge(std::slice::from_ref(&order));
+        let is_taken = self.orders.load().contains(&order);
+        if is_taken || before < MAX_ORDERS { Ok(order) } else { Err(RevocationError::Full) }
+    }
+
+    /// Takes over orders of another process, or of a file; returns true if something changed.
+    pub fn merge(&self, orders: &[Revocation]) -> bool {
+        let _change = self.change.lock();
+        let (mut all, now) = ((**self.orders.load()).clone(), now());
+        let before = all.clone();
+        all.retain(|order| order.until > now);
+        for order in orders.iter().filter(|order| order.until > now) {
+            let has_room = all.len() < MAX_ORDERS;
+            match all.iter_mut().find(|known| known.of == order.of) {
+                Some(known) if known.at < order.at => *known = order.clone(),
+                None if has_room => all.push(order.clone()),
+                Some(_) | None => {}
+            }
+        }
+        if all == before {
+            return false;
+        }
+        self.orders.store(Arc::new(all));
+        self.version.fetch_add(1, Ordering::Release);
+        true
+    }
+
+    /// Returns the orders in force, lifted ones too.
+    pub fn all(&self) -> Arc<Vec<Revocation>> {
+        self.orders.load_full()
+    }
+
+    /// Returns the number of the present list; it grows with each change.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Returns true if the credential that proved an identity is refused.
+    pub fn refuses(&self, identity: &Identity) -> bool {
+        let issued = |identity: &Identity| {
+            let issued = identity.as_known()?.claims().get("iat")?.as_f64()?;
+            // Whole seconds: a token of the second of the order may be from before it.
+            Some((issued.max(0.0) as u64).saturating_mul(1000))
+        };
+        self.concerns(identity, |order| issued(identity).is_none_or(|issued| issued <= order.at))
+    }
+
+    /// Returns true if a session of an identity is refused that began at this time, in milliseconds.
+    pub fn refuses_session(&self, identity: &Identity, began: u64) -> bool {
+        self.concerns(identity, |order| order.of.subject.is_some() && began <= order.at)
+    }
+
+    fn concerns(&self, identity: &Identity, holds: impl Fn(&Revocation) -> bool) -> bool {
+        let orders = self.orders.load();
+        if orders.is_empty() {
+            return false;
+        }
+        let Some(known) = identity.as_known() else { return false };
+        let now = now();
+        let token_id = known.claims().get("jti").and_then(Value::as_str);
+        let is_of = |of: &RevokedCredentials| {
+            of.issuer.as_deref().is_none_or(|issuer| issuer == known.issuer())
+                && of.subject.as_deref().is_none_or(|subject| subject == known.subject())
+                && of.token_id.as_deref().is_none_or(|id| token_id == Some(id))
+        };
+        orders.iter().any(|order| {
+            let by_token = order.of.token_id.is_some();
+            order.until > now && !order.is_lifted && is_of(&order.of) && (by_token || holds(order))
+        })
+    }
+}
+
+/// Returns milliseconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const DAY: Duration = Duration::from_hours(24);
+
+    fn identity(issuer: &str, subject: &str, claims: &Value) -> Identity {
+        Identity::known(issuer, subject, claims.as_object().unwrap().clone(), None)
+    }
+
+    fn subject(name: &str) -> RevokedCredentials {
+        RevokedCredentials { subject: Some(name.into()), ..RevokedCredentials::default() }
+    }
+
+    #[test]
+    fn tokens_from_before_the_order_end_and_a_new_sign_in_is_let_in() {
+        let revocations = Revocations::default();
+        let (old, new) = (json!({"iat": now() / 1000 - 60}), json!({"iat": now() / 1000 + 60}));
+        let alice = identity("https://idp", "alice", &old);
+        assert!(!revocations.refuses(&alice));
+        revocations.order(subject("alice"), DAY, false).unwrap();
+        assert!(revocations.refuses(&alice));
+        assert!(!revocations.refuses(&identity("https://idp", "alice", &new)));
+        assert!(!revocations.refuses(&identity("https://idp", "bob", &old)));
+        assert!(!revocations.refuses(&Identity::Anonymous));
+        // A key has no moment of issue.
+        assert!(revocations.refuses(&identity("apiKeys", "alice", &json!({}))));
+        assert!(revocations.refuses_session(&alice, now() - 1000));
+        assert!(!revocations.refuses_session(&alice, now() + 1000));
+        revocations.order(subject("alice"), DAY, true).unwrap();
+        assert!(!revocations.refuses(&alice), "lifted");
+    }
+
+    #[test]
+    fn an_order_is_about_one_issuer_or_one_token_where_it_says_so() {
+        let revocations = Revocations::default();
+        let of_partner = RevokedCredentials { issuer: Some("https://partner".into()), ..subject("alice") };
+        revocations.order(of_partner, DAY, false).unwrap();
+        assert!(!revocations.refuses(&identity("https://idp", "alice", &json!({}))));
+        assert!(revocations.refuses(&identity("https://partner", "alice", &json!({}))));
+        let token = RevokedCredentials { token_id: Some("t1".into()), ..RevokedCredentials::default() };
+        revocations.order(token, DAY, false).unwrap();
+        let of_token =
+            |id: &str| identity("https://idp", "carol", &json!({"jti": id, "iat": now() / 1000 + 60}));
+        assert!(revocations.refuses(&of_token("t1")) && !revocations.refuses(&of_token("t2")));
+        let nobody = revocations.order(RevokedCredentials::default(), DAY, false);
+        assert_eq!(nobody, Err(RevocationError::Nobody));
+    }
+
+    #[test]
+    fn the_later_order_wins_whichever_way_lists_are_merged_and_ended_orders_go() {
+        let order = |at, is_lifted| Revocation { of: subject("alice"), at, until: now() + 60_000, is_lifted };
+        let (first, second) = (order(1, false), order(2, true));
+        for orders in [[first.clone(), second.clone()], [second.clone(), first.clone()]] {
+            let revocations = Revocations::default();
+            assert!(revocations.merge(&orders[..1]));
+            revocations.merge(&orders[1..]);
+            assert_eq!(**revocations.all(), *std::slice::from_ref(&second));
+            let version = revocations.version();
+            assert!(!revocations.merge(&orders) && revocations.version() == version);
+        }
+        let ended = Revocation { until: 1, ..first };
+        assert!(!Revocations::default().merge(&[ended]));
+    }
+}

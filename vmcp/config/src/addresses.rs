@@ -1,0 +1,198 @@
+//! [`AddressClass`]: the part of the network that an address leads to, for SSRF guards.
+//!
+//! An IPv6 address can hold an IPv4 address that a translator or a tunnel on the way calls: IPv4-mapped and
+//! IPv4-compatible addresses, NAT64, 6to4, Teredo, ISATAP. Such an address belongs to the class of the inner
+//! address.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Classes of addresses, the most public first: of two classes the greater one is the more dangerous.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AddressClass {
+    /// A host of the internet.
+    Public,
+    /// A host of a private network, of a provider's network (RFC 6598), or of a test bed (RFC 2544).
+    Private,
+    /// This machine.
+    Loopback,
+    /// An address that no host has: reserved, multicast, documentation, unspecified.
+    Reserved,
+    /// The link itself, where the metadata services of clouds are, and their addresses elsewhere.
+    LinkLocal,
+}
+
+impl AddressClass {
+    /// Returns the class of an address.
+    #[must_use]
+    pub fn of(address: IpAddr) -> AddressClass {
+        match address.to_canonical() {
+            IpAddr::V4(address) => of_v4(address),
+            IpAddr::V6(address) => of_v6(address),
+        }
+    }
+
+    /// Names the class, as the end of "leads to …".
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            AddressClass::Public => "a public address",
+            AddressClass::Private => "a private address",
+            AddressClass::Loopback => "a loopback address",
+            AddressClass::Reserved => "an address that no public host has",
+            AddressClass::LinkLocal => "a link-local address, such as that of the cloud's metadata service",
+        }
+    }
+}
+
+fn of_v4(address: Ipv4Addr) -> AddressClass {
+    match address.octets() {
+        // 168.63.129.16 is Azure's wire server, 192.0.0.192 Oracle's metadata service, 100.100.100.200
+        // Alibaba's.
+        [169, 254, ..] | [168, 63, 129, 16] | [192, 0, 0, 192] | [100, 100, 100, 200] => {
+            AddressClass::LinkLocal
+        }
+        [127, ..] => AddressClass::Loopback,
+        [10, ..] | [172, 16..=31, ..] | [192, 168, ..] | [100, 64..=127, ..] | [198, 18 | 19, ..] => {
+            AddressClass::Private
+        }
+        // This network, protocol assignments, documentation, 6to4 relays, multicast and above.
+        [0 | 224.., ..] | [192, 0, 0 | 2, _] | [192, 88, 99, _] | [198, 51, 100, _] | [203, 0, 113, _] => {
+            AddressClass::Reserved
+        }
+        _ => AddressClass::Public,
+    }
+}
+
+#[expect(clippy::unnested_or_patterns, reason = "one line a prefix, as registries list them")]
+fn of_v6(address: Ipv6Addr) -> AddressClass {
+    let octets = address.octets();
+    let v4 = |places: [usize; 4]| {
+        of_v4(Ipv4Addr::from_octets(places.map(|place| octets.get(place).copied().unwrap_or_default())))
+    };
+    let last = [12, 13, 14, 15];
+    match address.segments() {
+        [0, 0, 0, 0, 0, 0, 0, 0] => AddressClass::Reserved,
+        [0, 0, 0, 0, 0, 0, 0, 1] => AddressClass::Loopback,
+        // IPv4-compatible (RFC 4291), IPv4-translated (RFC 2765), NAT64 (RFC 6052).
+        [0, 0, 0, 0, 0, 0, ..] | [0, 0, 0, 0, 0xffff, 0, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] => v4(last),
+        // NAT64 of this network (RFC 8215): the address follows a prefix of 48, 56, 64 or 96 bits.
+        [0x64, 0xff9b, 1, ..] => {
+            let forms = [v4([6, 7, 9, 10]), v4([7, 9, 10, 11]), v4([9, 10, 11, 12]), v4(last)];
+            forms.into_iter().fold(AddressClass::Private, |worst, class| {
+                // Zero bits beside the address read as a reserved one.
+                if class == AddressClass::Reserved { worst } else { worst.max(class) }
+            })
+        }
+        // Teredo (RFC 4380): the server, and the client with its bits inverted.
+        [0x2001, 0, ..] => {
+            let client = Ipv4Addr::from_bits(!(address.to_bits() as u32));
+            v4([4, 5, 6, 7]).max(of_v4(client))
+        }
+        // 6to4 (RFC 3056).
+        [0x2002, ..] => v4([2, 3, 4, 5]),
+        // Benchmarking, ORCHID, documentation.
+        [0x2001, 2, 0, ..] | [0x2001, 0x10..=0x2f, ..] | [0x2001, 0x0db8, ..] | [0x3fff, 0..=0xfff, ..] => {
+            AddressClass::Reserved
+        }
+        // Amazon's services of an instance, Google's metadata server.
+        [0xfd00, 0x0ec2, ..] | [0xfd20, 0x00ce, ..] | [0xfe80..=0xfebf, ..] => AddressClass::LinkLocal,
+        [0xfc00..=0xfdff | 0xfec0..=0xfeff, ..] => AddressClass::Private,
+        // ISATAP (RFC 5214) of a public prefix.
+        [0x2000..=0x3fff, _, _, _, interface, ..] => {
+            let is_isatap =
+                matches!((interface, address.segments()), (0 | 0x200, [_, _, _, _, _, 0x5efe, ..]));
+            if is_isatap { v4(last) } else { AddressClass::Public }
+        }
+        _ => AddressClass::Reserved,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_spelling_of_an_inner_address_has_the_class_of_that_address() {
+        use AddressClass::{LinkLocal, Loopback, Private, Public, Reserved};
+        for (class, addresses) in [
+            (
+                LinkLocal,
+                &[
+                    "169.254.169.254",
+                    "168.63.129.16",
+                    "192.0.0.192",
+                    "100.100.100.200",
+                    "fe80::1",
+                    "fd00:ec2::254",
+                    "fd00:ec2::23",
+                    "fd20:ce::254",
+                    "::ffff:169.254.169.254",
+                    "::169.254.169.254",
+                    "::ffff:0:169.254.169.254",
+                    "64:ff9b::a9fe:a9fe",
+                    "64:ff9b:1:a9fe:a9:fe00::",
+                    "64:ff9b:1::a9fe:a9fe",
+                    "64:ff9b:1:ff:a9:fea9:fe00::",
+                    "2002:a9fe:a9fe::1",
+                    "2001:0:a9fe:a9fe::1",
+                    "2001:0:808:808:0:0:5601:5601",
+                    "2600::5efe:a9fe:a9fe",
+                ][..],
+            ),
+            (Loopback, &["127.0.0.1", "127.9.9.9", "::1", "::7f00:1", "2002:7f00:1::1", "64:ff9b::7f00:1"]),
+            (
+                Private,
+                &[
+                    "10.0.0.1",
+                    "172.16.0.1",
+                    "172.31.0.1",
+                    "192.168.1.1",
+                    "100.64.0.1",
+                    "198.18.0.1",
+                    "198.19.255.255",
+                    "fd00::1",
+                    "fec0::1",
+                    "64:ff9b:1::808:808",
+                    "::10.0.0.1",
+                    "2002:a00:1::",
+                ],
+            ),
+            (
+                Reserved,
+                &[
+                    "0.0.0.0",
+                    "0.1.2.3",
+                    "192.0.0.1",
+                    "192.0.2.1",
+                    "198.51.100.1",
+                    "203.0.113.1",
+                    "224.0.0.1",
+                    "240.0.0.1",
+                    "255.255.255.255",
+                    "::",
+                    "2001:db8::1",
+                    "2001:2::1",
+                    "3fff::1",
+                    "ff02::1",
+                    "4000::1",
+                    "100::1",
+                ],
+            ),
+            (
+                Public,
+                &[
+                    "8.8.8.8",
+                    "172.32.0.1",
+                    "100.128.0.1",
+                    "2606:4700:4700::1111",
+                    "64:ff9b::808:808",
+                    "2002:808:808::1",
+                ],
+            ),
+        ] {
+            for address in addresses {
+                assert_eq!(AddressClass::of(address.parse().unwrap()), class, "{address}");
+            }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Records of orders at the admin port: who gave them, and how they ended.
+
+use std::net::IpAddr;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Method};
+use axum::middleware::Next;
+use axum::response::Response;
+use sha2::{Digest as _, Sha256};
+
+use super::bearer;
+use crate::port::admin::Admin;
+use vmcp_engine::access::identity::Principal;
+use vmcp_engine::telemetry::calls::{Action, ActionArea};
+
+/// Hex digits of a token's SHA-256 that name it in events: they tell tokens apart and reveal none.
+const FINGERPRINT: usize = 12;
+
+/// The address of the operator, as an extension of a request; a request of the local socket has none.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::port::admin) struct OperatorAddress(pub(in crate::port::admin) IpAddr);
+
+/// Returns the sender of a request.
+pub(super) fn sender(request: &Request) -> Principal {
+    let address = request.extensions().get::<OperatorAddress>().map(|address| address.0);
+    Principal { address, ..Principal::default() }
+}
+
+/// Middleware that records orders, which are all requests that change something.
+pub(in crate::port::admin) async fn record(
+    State(admin): State<Admin>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
+        return next.run(request).await;
+    }
+    let principal = sender(&request);
+    let actor = operator(request.headers(), principal.address);
+    let name = format!("{} {}", request.method(), request.uri().path());
+    let query = request.uri().query().map(str::to_owned);
+    let response = next.run(request).await;
+    let status = response.status();
+    admin.0.engine.call_observers().acted(&Action {
+        area: ActionArea::Admin,
+        name: &name,
+        principal: &principal,
+        actor: Some(&actor),
+        target: query.as_deref(),
+        result: status.as_str(),
+        is_refused: status.is_client_error() || status.is_server_error(),
+        session: None,
+    });
+    response
+}
+
+/// Records a request that is refused at the door.
+pub(super) fn refused(admin: &Admin, principal: &Principal, path: &str, reason: &str) {
+    admin.0.engine.call_observers().acted(&Action {
+        result: reason,
+        is_refused: true,
+        target: Some(path),
+        ..Action::of_client(ActionArea::Admin, "admin.refused", principal)
+    });
+}
+
+/// Names an operator whose request was admitted.
+fn operator(headers: &HeaderMap, address: Option<IpAddr>) -> String {
+    match (bearer(headers), address) {
+        (_, None) => "a user of this machine, at the local socket".to_owned(),
+        (Some(token), _) => {
+            let digest = hex::encode(Sha256::digest(token));
+            format!("admin token {}", digest.get(..FINGERPRINT).unwrap_or_default())
+        }
+        (None, Some(_)) => "a user of this machine, without a token".to_owned(),
+    }
+}

@@ -1,0 +1,62 @@
+//! `/admin/sessions`: credentials and sessions that operators withdraw, and those in force.
+
+use std::time::Duration;
+
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Json, Response};
+use serde::Deserialize;
+use serde_json::json;
+use vmcp_access::authentication::revocations::{RevocationError, RevokedCredentials};
+
+use super::Admin;
+
+/// Time that an order holds, unless it says so.
+const DEFAULT_LIFE: Duration = Duration::from_hours(24);
+
+/// The query `?subject=NAME&issuer=URL&jti=ID&for=24h`.
+#[derive(Deserialize)]
+pub(super) struct Order {
+    subject: Option<String>,
+    issuer: Option<String>,
+    jti: Option<String>,
+    #[serde(rename = "for")]
+    life: Option<String>,
+}
+
+/// Answers `POST /admin/sessions/end`.
+pub(super) async fn end(state: State<Admin>, query: Query<Order>) -> Response {
+    give(&state, query.0, false)
+}
+
+/// Answers `POST /admin/sessions/allow`.
+pub(super) async fn allow(state: State<Admin>, query: Query<Order>) -> Response {
+    give(&state, query.0, true)
+}
+
+/// Answers `GET /admin/sessions/ended`.
+pub(super) async fn list(State(Admin(inner)): State<Admin>) -> Response {
+    Json(json!({ "orders": *inner.engine.revocations().all() })).into_response()
+}
+
+fn give(admin: &Admin, order: Order, is_lifted: bool) -> Response {
+    let Order { subject, issuer, jti: token_id, life } = order;
+    let life = match life.as_deref().map(humantime::parse_duration).transpose() {
+        Ok(life) => life.unwrap_or(DEFAULT_LIFE),
+        Err(_) => return refused(StatusCode::BAD_REQUEST, "write a time such as for=24h"),
+    };
+    match admin.0.engine.revoke(RevokedCredentials { issuer, subject, token_id }, life, is_lifted) {
+        Ok(order) => Json(order).into_response(),
+        Err(error) => {
+            let status = match error {
+                RevocationError::Nobody => StatusCode::BAD_REQUEST,
+                RevocationError::Full => StatusCode::INSUFFICIENT_STORAGE,
+            };
+            refused(status, &error.to_string())
+        }
+    }
+}
+
+fn refused(status: StatusCode, error: &str) -> Response {
+    (status, Json(json!({ "error": error }))).into_response()
+}

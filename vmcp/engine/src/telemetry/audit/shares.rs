@@ -1,0 +1,90 @@
+//! [`FileShares`]: the part of a file that events of one principal may take. Events beyond it go to a second
+//! series of files, so that no principal makes the events of others be rotated away.
+
+use std::collections::HashMap;
+
+use super::queue::ShareKey;
+
+/// Part of a file for one principal's events.
+const SHARE_OF_EVENTS: u64 = 10;
+/// Part of a file for one principal's denials, beside its other events: its calls leave room for its denials.
+const SHARE_OF_DENIALS: u64 = 20;
+/// Principals that are counted by themselves in one file, about 1 MiB; further ones share one count.
+const MAX_COUNTED: usize = 16_384;
+
+/// Bytes of events in the present file, by principal.
+#[derive(Debug)]
+pub(super) struct FileShares {
+    max_file_bytes: u64,
+    used: HashMap<(ShareKey, bool), u64>,
+    /// The only principal that has written so far, in files that were empty at the start.
+    only: Option<ShareKey>,
+    /// True once files hold events of several principals, or of an earlier process.
+    has_others: bool,
+}
+
+impl FileShares {
+    /// Counts for files of this size; `has_earlier`: files hold events already.
+    pub(super) fn new(max_file_bytes: u64, has_earlier: bool) -> FileShares {
+        FileShares { max_file_bytes, used: HashMap::new(), only: None, has_others: has_earlier }
+    }
+
+    /// Counts an event of `bytes`; returns false if it is beyond its principal's share.
+    pub(super) fn admit(&mut self, share: ShareKey, is_denial: bool, bytes: u64) -> bool {
+        if share == ShareKey::Process {
+            return true;
+        }
+        let only = *self.only.get_or_insert(share);
+        self.has_others |= only != share;
+        let part = if is_denial { SHARE_OF_DENIALS } else { SHARE_OF_EVENTS };
+        let key = (share, is_denial);
+        let key = if self.used.len() < MAX_COUNTED || self.used.contains_key(&key) {
+            key
+        } else {
+            (ShareKey::Strangers, is_denial)
+        };
+        let used = self.used.entry(key).or_default();
+        if self.has_others && *used + bytes > self.max_file_bytes / part {
+            return false;
+        }
+        *used += bytes;
+        true
+    }
+
+    /// Begins to count for another file.
+    pub(super) fn begin_file(&mut self) {
+        self.used.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::identity::Principal;
+
+    fn of(address: &str) -> ShareKey {
+        ShareKey::Principal(Principal::at(address).key())
+    }
+
+    #[test]
+    fn a_principal_fills_a_tenth_of_a_file_and_its_denials_have_room_of_their_own() {
+        let mut shares = FileShares::new(10_000, false);
+        assert!(shares.admit(of("10.0.0.2"), false, 100));
+        let taken = (0..100).filter(|_| shares.admit(of("10.0.0.1"), false, 100)).count();
+        assert_eq!(taken, 10);
+        let denials = (0..100).filter(|_| shares.admit(of("10.0.0.1"), true, 100)).count();
+        assert_eq!(denials, 5);
+        assert!(shares.admit(of("10.0.0.2"), false, 100), "others are not concerned");
+        assert!(shares.admit(ShareKey::Process, false, 100_000));
+        shares.begin_file();
+        assert!(shares.admit(of("10.0.0.1"), false, 100));
+    }
+
+    #[test]
+    fn the_only_client_of_a_process_has_the_files_to_itself() {
+        let mut alone = FileShares::new(10_000, false);
+        assert!((0..1000).all(|_| alone.admit(of("10.0.0.1"), false, 100)));
+        let mut after_others = FileShares::new(10_000, true);
+        assert!(!(0..1000).all(|_| after_others.admit(of("10.0.0.1"), false, 100)));
+    }
+}
