@@ -19,7 +19,7 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
     run_controller(triggers, reconcile).boxed()
 }
 
-/// Returns all definitions of the namespace of a server: the ones that it referred to before are unknown.
+/// Returns all definitions of a server's namespace: the server's earlier references are unknown.
 fn definitions_of_namespace(change: &Change<VirtualMCPServer>, context: &Context) -> Vec<(String, String)> {
     if !change.substantial {
         return Vec::new();
