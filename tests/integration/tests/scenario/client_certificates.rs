@@ -111,7 +111,9 @@ async fn a_certificate_of_the_authority_is_an_identity_and_no_other_is() {
     .await;
     assert!(!answer.contains("error"), "{answer}");
     let allowed = eventually("the event of the call", async || {
-        events(&audit).into_iter().find(|event| event["outcome"] == "success")
+        events(&audit)
+            .into_iter()
+            .find(|event| event["type"] == "mcp_tool_call" && event["outcome"] == "success")
     })
     .await;
     assert_eq!(allowed["subjects"]["user"], "spiffe://example.com/ci");

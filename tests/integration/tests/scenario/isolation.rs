@@ -123,7 +123,9 @@ impl Person {
         let inbox = self.inbox.lock();
         let text = |message: &Value| {
             let params = &message["params"];
-            params["data"].as_str().or_else(|| params["message"].as_str()).map(ToOwned::to_owned)
+            let text = params["data"].as_str().or_else(|| params["message"].as_str())?;
+            // A question names its server.
+            Some(text.strip_prefix("The server owner asks: ").unwrap_or(text).to_owned())
         };
         inbox.iter().filter_map(text).collect()
     }
