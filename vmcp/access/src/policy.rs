@@ -15,9 +15,9 @@
 //! policy reads reach it whole, or the call is denied.
 //!
 //! `question` is the item, `subject` the client with the policies that may concern it, `evaluation` one
-//! decision, `bounds` the policies for lists. `values` converts arguments and claims, `reads`
-//! finds the ones that policies read, `spellings` the normal forms of URIs and paths. [`cases`] are tests of
-//! policies by their authors.
+//! decision, `bounds` the policies for lists. `values` converts arguments and claims, `reads` finds the
+//! arguments and claims that policies read, `spellings` the normal forms of URIs and paths. [`cases`] are
+//! tests of policies by their authors.
 
 mod bounds;
 pub mod cases;

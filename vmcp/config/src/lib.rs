@@ -42,7 +42,6 @@ pub use self::references::{
 };
 pub use self::rules::Aggregation;
 pub use self::sections::audit::{AUDIT_EVENT_TYPES, Audit, OtlpTarget, SyslogTarget};
-pub use self::sections::authz::{Authz, OnPolicyError};
 pub use self::sections::backend::outgoing_auth::{
     AwsKeys, AwsRoles, AwsSts, ClientCredentials, Credentials, OAuthClient, OnBehalfOf, TokenEndpoint,
     TokenExchange, UpstreamInject, Xaa,
@@ -55,6 +54,7 @@ pub use self::sections::config::{Config, SETTINGS_AT_START};
 pub use self::sections::incoming_auth::IncomingAuth;
 pub use self::sections::incoming_auth::api_keys::ApiKey;
 pub use self::sections::incoming_auth::auth_server::{AuthServer, Upstream, UpstreamKind, UserInfo};
+pub use self::sections::incoming_auth::authz::{Authz, OnPolicyError};
 pub use self::sections::incoming_auth::oidc::OidcIssuer;
 pub use self::sections::incoming_auth::source_naming::{
     API_KEYS, CLIENT_CERTIFICATES, IdentitySource, IdentitySources, SourceGroups, SourceNaming,

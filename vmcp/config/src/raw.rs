@@ -14,7 +14,6 @@ pub use crate::sections::aggregation::{
     RawAggregation, RawAnnotations, RawOverride, RawStrategy, RawStrategyConfig, RawToolRules, RawVisibility,
 };
 pub use crate::sections::audit::RawAudit;
-pub use crate::sections::authz::{RawAuthz, RawAuthzType};
 use crate::sections::backend::outgoing_auth::OutgoingRules;
 pub use crate::sections::backend::outgoing_auth::{
     RawAwsSts, RawClientCredentials, RawCredentials, RawCredentialsType, RawHeaderInjection, RawOAuth,
@@ -30,6 +29,7 @@ pub use crate::sections::incoming_auth::auth_server::{
     RawAuthServer, RawFieldMapping, RawOAuth2Upstream, RawOidcUpstream, RawTokenLifespans,
     RawUpstreamProvider, RawUpstreamType, RawUserInfo,
 };
+pub use crate::sections::incoming_auth::authz::{RawAuthz, RawAuthzType};
 pub use crate::sections::incoming_auth::oidc::RawOidc;
 pub use crate::sections::incoming_auth::source_naming::RawSourceGroups;
 pub use crate::sections::incoming_auth::{RawIncomingAuth, RawIncomingAuthType};

@@ -7,7 +7,6 @@
 
 pub(crate) mod aggregation;
 pub(crate) mod audit;
-pub(crate) mod authz;
 pub(crate) mod backend;
 pub(crate) mod composite_tools;
 pub(crate) mod config;

@@ -8,7 +8,7 @@
 //! ```
 
 pub(super) mod arriving_response;
-pub(super) mod consents;
+mod client_state;
 pub(super) mod conversation;
 pub(super) mod dispatch;
 pub(super) mod edge;
@@ -19,8 +19,6 @@ pub(super) mod in_flight;
 mod input_requests;
 mod lists;
 mod log_level;
-mod parked;
-mod relayed_state;
 mod running_call;
 
 pub use edge::Edge;

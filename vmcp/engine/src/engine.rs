@@ -4,7 +4,6 @@
 //! One task, the conductor, makes all changes and publishes each as a new snapshot by an atomic swap; readers
 //! take no lock and never wait. [`Engine`] is the handle to the conductor and to the present snapshot.
 
-mod commands;
 mod conductor;
 pub mod embedding;
 mod first_listings;
@@ -39,9 +38,9 @@ pub use fleet::BackendChanges;
 pub use options::{Options, StartError, Storage};
 pub use restart::needs_restart;
 pub use snapshot::Snapshot;
+pub use snapshot::client_records::issued_tasks::{IssuedTask, IssuedTasks, TaskOwner};
+pub use snapshot::client_records::linked_uris;
 pub use snapshot::generation::Generation;
-pub use snapshot::issued_tasks::{IssuedTask, IssuedTasks, TaskOwner};
-pub use snapshot::linked_uris;
 pub use snapshot::list::{ListEntry, Page, PagedList};
 pub use snapshot::view::{ListDigests, View};
 pub use tool_drift::ChangedTool;
@@ -57,8 +56,8 @@ use crate::telemetry::logs;
 use crate::telemetry::metrics::{BackendLabels, IssuerLabels, Metrics, StoreLabels};
 use crate::telemetry::tool_metrics::{MetricsBook, ToolMetricsRecorder};
 use crate::telemetry::topic_usage::TopicUsage;
-use commands::ConductorHandle;
 use conductor::ConductorOptions;
+use conductor::commands::ConductorHandle;
 use embedding::configured;
 use fleet::Fleet;
 use replicas::Replicas;

@@ -1,7 +1,7 @@
 //! Catalog of everything that all backends offer, after filters, overrides and conflict resolution.
 //!
-//! `build` makes it, `composites` adds composite tools, `overrides` edits single definitions, `conflict_resolution` gives each a name, and
-//! `uri_template` finds the backend of a URI.
+//! `build` makes it, `composites` adds composite tools, `overrides` edits single definitions,
+//! `conflict_resolution` gives each a name, and `uri_template` finds the backend of a URI.
 
 mod build;
 mod composites;

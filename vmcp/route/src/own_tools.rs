@@ -1,6 +1,6 @@
 //! Own tools of vmcp: find_tool searches all other tools, call_tool calls any of them, the others report.
-//! Here are their arguments and handlers; the engine lists them. Each call leaves one record: call_tool leaves the
-//! record of the tool that it called.
+//! Here are their arguments and handlers; the engine lists them. Each call leaves one record: call_tool
+//! leaves the record of the tool that it called.
 
 pub(super) mod arguments;
 mod call_tool;

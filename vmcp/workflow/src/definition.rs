@@ -38,7 +38,7 @@ const MAX_TIMEOUT: Duration = Duration::from_hours(24);
 pub struct CompositeTool {
     /// Name, without the prefix of lists.
     pub name: String,
-    /// What it does.
+    /// Purpose of the tool, for models that choose it.
     pub description: String,
     /// Most time of a run.
     pub timeout: Duration,
@@ -55,7 +55,7 @@ pub struct CompositeTool {
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) id: String,
-    /// Steps that must have ended: as written, and those that templates refer to.
+    /// Steps that must have ended: as written, and the steps that templates refer to.
     pub(crate) after: BTreeSet<usize>,
     pub(crate) condition: Option<Template>,
     pub(crate) action: Action,
@@ -65,7 +65,7 @@ pub(crate) struct Step {
     pub(crate) may_fail: bool,
 }
 
-/// What a step does.
+/// Action of a step.
 #[derive(Debug)]
 pub(crate) enum Action {
     Call(Call),

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 pub struct RawCompositeTool {
     /// Name, listed as `composite.NAME`: letters, digits, `_` and `-`, at most 64.
     pub name: String,
-    /// What the tool does, for models that choose it.
+    /// Purpose of the tool, for models that choose it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// JSON Schema of the arguments; their defaults are applied.
@@ -56,7 +56,7 @@ pub struct RawStep {
     /// Template that yields `true` or `false`; the step is skipped unless it is true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
-    /// What follows a failure. Default: the run ends.
+    /// Action after a failure. Default: the run ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_error: Option<RawOnError>,
     /// Output for templates of other steps when this one is skipped, or fails and the run goes on.
@@ -71,10 +71,10 @@ pub struct RawStep {
     /// JSON Schema of the form of an `elicitation` step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<Map<String, Value>>,
-    /// What follows when the user declines. Default: the run ends.
+    /// Action after the user declines. Default: the run ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_decline: Option<RawOnRefusal>,
-    /// What follows when the user dismisses the question. Default: the run ends.
+    /// Action after the user dismisses the question. Default: the run ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_cancel: Option<RawOnRefusal>,
     /// List of a `forEach` step: a template that yields a list, or its JSON.
@@ -111,7 +111,7 @@ pub struct RawInnerStep {
     /// Arguments of the tool; each text in them is a template.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Map<String, Value>>,
-    /// What follows a failure of one item: `continue` or `retry`. Default: as the step says.
+    /// Action after a failure of one item: `continue` or `retry`. Default: as the step says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_error: Option<RawOnError>,
     /// Most time for one item with its retries. Default: `5m`.
@@ -132,7 +132,7 @@ pub enum RawStepKind {
     ForEach,
 }
 
-/// What follows a failure.
+/// Action after a failure.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "CompositeOnError")]
@@ -161,12 +161,13 @@ pub enum RawErrorAction {
     Retry,
 }
 
-/// What follows when the user gives no answer.
+/// Action after the user declines or dismisses a question.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "CompositeOnRefusal")]
 pub struct RawOnRefusal {
-    /// `abort` ends the run with an error, `continue` goes on, `skip_remaining` ends it with what there is.
+    /// `abort` ends the run with an error, `continue` goes on, `skip_remaining` ends it with its results so
+    /// far.
     pub action: Option<RefusalAction>,
 }
 
@@ -180,7 +181,7 @@ pub enum RefusalAction {
     Abort,
     /// Goes on.
     Continue,
-    /// Begins no further step; the run ends with what there is.
+    /// Begins no further step; the run ends with its results so far.
     SkipRemaining,
 }
 
@@ -204,7 +205,7 @@ pub struct RawOutputProperty {
     /// Type of the value.
     #[serde(rename = "type")]
     pub kind: Option<RawOutputType>,
-    /// What the value is, for clients and models.
+    /// Meaning of the value, for clients and models.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// Template of the value.

@@ -27,7 +27,7 @@ pub(crate) use data::Data;
 pub(crate) const MAX_TEXT: usize = 4 * 1024 * 1024;
 /// Most turns of all `range` loops of one rendering.
 const MAX_TURNS: u64 = 100_000;
-/// Name of the tree that yields a text, and of the one that yields JSON. No template can name them.
+/// Name of the tree that yields a text, and of the tree that yields JSON. No template can name them.
 const TEXT: &str = "text!";
 const JSON: &str = "json!";
 

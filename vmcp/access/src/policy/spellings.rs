@@ -32,7 +32,7 @@ impl Spellings {
             let plain = in_parts(text, resolved);
             let flat_first = in_parts(&in_parts(text, collapsed), resolved);
             let full = in_parts(&flat, resolved);
-            // Servers differ in what is above a root: the root itself, or an error, or the parent of a
+            // Servers differ above a root: they answer with the root itself, an error, or the parent of a
             // folder.
             let leaves = parts(&plain).1.starts_with("/..");
             if !settled || leaves || plain != flat_first || plain != full {
@@ -172,7 +172,7 @@ fn collapsed(path: &str) -> String {
     out
 }
 
-/// Removes dot segments (RFC 3986, 5.2.4). Those that lead out of a path stay at its beginning.
+/// Removes dot segments (RFC 3986, 5.2.4). Segments that lead out of a path stay at its beginning.
 fn resolved(path: &str) -> String {
     let absolute = path.starts_with('/');
     let mut kept: Vec<&str> = Vec::new();

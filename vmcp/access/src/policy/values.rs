@@ -84,7 +84,7 @@ pub(super) fn attributes(entries: &Entries, prefix: &str, reads: &Reads) -> Resu
 /// Suffixes of attributes that are worked out from an entry.
 const DERIVED: [&str; 3] = ["_present", "_long", "_text"];
 
-/// Returns the attribute with this name: an entry's own value, or one that is worked out from an entry.
+/// Returns the attribute with this name: an entry's own value, or a value derived from an entry.
 fn attribute(entries: &Entries, name: &str) -> Result<Option<RestrictedExpression>, &'static str> {
     let own = entry(entries, name);
     let mut derived =

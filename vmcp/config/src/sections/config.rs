@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::audit::Audit;
-use super::authz::Authz;
+use super::incoming_auth::authz::Authz;
 use url::Url;
 use vmcp_workflow::CompositeTool;
 

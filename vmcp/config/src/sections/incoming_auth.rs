@@ -2,6 +2,7 @@
 
 pub(crate) mod api_keys;
 pub(crate) mod auth_server;
+pub(crate) mod authz;
 mod client_certificates;
 pub(crate) mod oidc;
 pub(crate) mod source_naming;
@@ -11,11 +12,11 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::authz::RawAuthz;
 use super::server::Server;
 use crate::problems::{self, Report};
 use api_keys::{ApiKey, RawApiKey};
 use auth_server::AuthServer;
+use authz::RawAuthz;
 use client_certificates::RawClientCertificates;
 use oidc::{OidcIssuer, RawOidc};
 use source_naming::SourceNaming;

@@ -102,7 +102,7 @@ impl Ports {
     }
 }
 
-/// Binds a port; port 0 yields one that is free.
+/// Binds a port; port 0 yields a free port.
 async fn bind(field: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
     let failed = |source| ServeError::Bind { field, address, source };
     let listener = dual_stack::bind(address).await.map_err(failed)?;

@@ -56,7 +56,7 @@ impl ClientSocket {
         self.unread = bytes;
     }
 
-    /// Passes on the outcome of a write, and fails one that has waited for too long.
+    /// Passes on the outcome of a write, and fails a write that has waited for too long.
     fn written<T>(&mut self, written: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             if self.waiting.take().is_some() {

@@ -8,7 +8,7 @@ use vmcp_wire::methods;
 
 use super::server_push::ServerPush;
 
-/// Key under which a newer message replaces one that waits: the list is read once, however often it changed.
+/// Key under which a newer message replaces a waiting one: the list is read once, however often it changed.
 const REPLACES: &str = "vmcp:context";
 
 /// Runs until the [`ServerPush`] is dropped.

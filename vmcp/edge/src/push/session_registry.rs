@@ -1,8 +1,8 @@
 //! [`SessionRegistry`]: state of legacy sessions that this process keeps in memory.
 //!
-//! A session is sealed into its id, so most sessions need no memory here. Registered are only those that
-//! opened a stream, subscribed to a resource or chose a log level in this process; remembered are those that
-//! their clients ended here, until their ids expire.
+//! A session is sealed into its id, so most sessions need no memory here. Registered are only sessions
+//! that opened a stream, subscribed to a resource or chose a log level in this process; remembered are
+//! sessions that their clients ended here, until their ids expire.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -260,7 +260,7 @@ impl SessionRegistry {
     }
 
     /// Ends a session in this process; other processes accept its id until it expires. Returns its
-    /// registration and those that were evicted.
+    /// registration and the evicted registrations.
     pub(crate) fn end(
         &self,
         session: SessionId,

@@ -42,7 +42,7 @@ pub(crate) enum TopicKind {
 }
 
 impl Topic {
-    /// Gives one reference back to the backend; `session` is the one that subscribed.
+    /// Gives one reference back to the backend; `session` is the subscribed session.
     fn release(&self, backend: &Backend, session: Option<SessionId>) {
         match self.kind {
             TopicKind::Resource => backend.unsubscribe(&self.name, session),

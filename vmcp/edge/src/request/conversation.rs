@@ -26,12 +26,12 @@ use vmcp_wire::owned::OwnedRequest;
 use vmcp_wire::rpc::{self, RpcError};
 use vmcp_wire::sealed::request_state::Continuation;
 
+use super::client_state::parked;
+use super::client_state::relayed_state::RelayedState;
 use super::dispatch::Dispatch;
 use super::edge::Edge;
 use super::encoded_response::EncodedResponse;
 use super::lists;
-use super::parked;
-use super::relayed_state::RelayedState;
 use super::running_call::RunningCall;
 use crate::session::peer::Peer;
 use crate::session::pending_questions::PendingQuestion;

@@ -20,9 +20,9 @@ use vmcp_wire::translate::{self, ResultPlan, ResultType, TranslateError};
 use vmcp_wire::{codes, methods};
 
 use super::arriving_response::ArrivingResponse;
+use super::client_state::relayed_state::{RelayedState, binding};
 use super::edge::Edge;
 use super::encoded_response::EncodedResponse;
-use super::relayed_state::{RelayedState, binding};
 use super::{first_start, handshake, lists, log_level};
 use crate::push::subscriptions;
 use crate::session::peer::Peer;

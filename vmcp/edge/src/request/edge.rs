@@ -13,10 +13,10 @@ use vmcp_wire::owned::{OwnedNotification, OwnedRequest};
 use vmcp_wire::sealed::KeyRing;
 use vmcp_wire::sealed::request_state::Continuation;
 
-use super::consents::Consents;
+use super::client_state::consents::Consents;
+use super::client_state::parked::{self, ParkedCalls};
+use super::client_state::relayed_state;
 use super::in_flight::InFlightRequests;
-use super::parked::{self, ParkedCalls};
-use super::relayed_state;
 use crate::push::context_changes;
 use crate::push::downstream_router::DownstreamRouter;
 use crate::push::server_push::ServerPush;

@@ -43,7 +43,7 @@ impl RunningCall {
         Self { work: None, answer, events, input_requests: InputRequests::default(), cancel, policy: None }
     }
 
-    /// True if other policies are in force than those that allowed the call.
+    /// True if other policies are in force than the policies that allowed the call.
     pub(super) fn is_outdated(&self, policy: &Arc<dyn Policy>) -> bool {
         self.policy.as_ref().is_some_and(|before| !Arc::ptr_eq(before, policy))
     }

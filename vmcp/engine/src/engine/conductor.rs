@@ -4,6 +4,8 @@
 //! Listings are debounced: changes within [`DEBOUNCE`] of each other make one snapshot. Snapshots are built
 //! on a blocking thread, so that a large catalog stalls no connection.
 
+pub(super) mod commands;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -17,7 +19,6 @@ use vmcp_embed::Embedder;
 use vmcp_model::discovered::Discovered;
 use vmcp_search::Vectors;
 
-use super::commands::{Command, ConductorHandle};
 use super::embedding::configured;
 use super::embedding::provider::{MonitoredProvider, progress};
 use super::embedding::worker::EmbeddingWorker;
@@ -27,6 +28,7 @@ use super::recorder::{self, BackendNames, RecorderEntry};
 use super::shared::Shared;
 use super::snapshot::{Snapshot, build};
 use crate::access::policy::{self, Policy};
+use commands::{Command, ConductorHandle};
 
 /// Debounce of listings: changes within this time of each other make one snapshot. A build that takes longer
 /// stretches it to its own duration, so that building never takes more than half of the time.

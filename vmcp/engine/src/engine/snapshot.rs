@@ -2,16 +2,14 @@
 //! request never sees a catalog of one moment and an index of another.
 
 pub mod build;
+pub mod client_records;
 pub mod contextual;
 pub(super) mod declarations;
 pub(super) mod generation;
 pub mod index_document;
 mod instructions;
-pub(super) mod issued_tasks;
-pub mod linked_uris;
 pub(super) mod list;
 mod permissions;
-pub mod used_states;
 mod user_interfaces;
 pub(super) mod view;
 mod views;
@@ -43,10 +41,10 @@ use crate::access::rate_limits::rate_limiter;
 use crate::access::sealing_keys::SealingKeys;
 use crate::schema::ToolChecks;
 use crate::search::topics::TaggedTools;
+use client_records::issued_tasks::IssuedTasks;
+use client_records::linked_uris::LinkedUris;
+use client_records::used_states::UsedStates;
 use declarations::{BackendDeclarations, BackendListings};
-use issued_tasks::IssuedTasks;
-use linked_uris::LinkedUris;
-use used_states::UsedStates;
 use view::View;
 use views::Views;
 

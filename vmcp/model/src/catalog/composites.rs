@@ -17,8 +17,8 @@ use crate::names::COMPOSITE;
 use crate::tokens;
 
 impl Catalog {
-    /// Adds composite tools. One that cannot be offered costs itself: a step's tool is missing or
-    /// `is_blocked`, or its hints claim more safety than its steps have.
+    /// Adds composite tools. A composite tool is left out if a step's tool is missing or `is_blocked`, or if
+    /// its hints claim more safety than its steps have.
     pub fn add_composites(
         &mut self,
         tools: &[Arc<CompositeTool>],

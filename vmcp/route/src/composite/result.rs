@@ -38,7 +38,7 @@ pub(super) fn response(tool: &CompositeTool, end: End) -> Response {
     }
 }
 
-/// A result without keys that differ between the eras; translation adds those that a modern client wants.
+/// A result without keys that differ between the eras; translation adds the keys of a modern client.
 fn own(result: &Value) -> Response {
     Response { outcome: RpcOutcome::result(&raw(result)), era: Era::Legacy }
 }

@@ -125,7 +125,7 @@ async fn a_composite_with_a_denied_step_does_not_exist() {
     let engine = engine_with(&backends(&[("fs", &server.url)], TRIAGE), options).await;
     let denied = call(&engine, "composite.triage", json!({ "q": "bug" })).await;
     let unknown = call(&engine, "composite.nothing", json!({})).await.unwrap_err();
-    // Whether the view hides it or the step is denied, the note is never written.
+    // The view hides the tool, or the step is denied: the note is never written.
     match denied {
         Err(error) => assert_eq!(error["code"], unknown["code"]),
         Ok(result) => assert_eq!(result["isError"], true, "{result}"),

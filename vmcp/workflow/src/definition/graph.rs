@@ -1,4 +1,4 @@
-//! Dependencies of steps: circles, and what refers to what.
+//! Dependencies of steps: circles, and references of steps to each other.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ pub(super) fn circle(after: &[BTreeSet<usize>]) -> Option<Vec<usize>> {
         }
         left.retain(|step| !free.contains(step));
     }
-    // Each step that is left depends on another that is left: following them returns to one that was seen.
+    // Each step that is left depends on another that is left: following them returns to a step already seen.
     let mut way = vec![*left.first()?];
     loop {
         let at = *way.last()?;

@@ -9,7 +9,7 @@ use super::{CompositeTool, Hints, MAX_STEPS, Output, RUN_TIMEOUT, Step, graph};
 use crate::mistakes::{Mistake, Mistakes};
 use crate::raw::{RawCompositeTool, RawErrorAction, RawStep};
 
-/// Most characters of a name: those that model APIs take.
+/// Most characters of a name: the length that model APIs take.
 const MAX_NAME: usize = 64;
 
 pub(super) fn read(raw: &RawCompositeTool) -> Result<CompositeTool, Vec<Mistake>> {

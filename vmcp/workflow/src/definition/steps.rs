@@ -52,7 +52,7 @@ pub(super) fn timeout(
     }
 }
 
-/// What a step does, and what its templates refer to.
+/// Action of a step, and the steps that its templates refer to.
 pub(super) struct ReadAction {
     pub(super) action: Action,
     pub(super) steps: BTreeSet<String>,

@@ -1,4 +1,5 @@
-//! The loop of a run: starts what may begin, waits for what is under way, and ends when nothing is.
+//! The loop of a run: starts the steps that may begin, waits for the steps under way, and ends when all have
+//! ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,7 +84,7 @@ impl<'a, C: ToolCaller> Driver<'a, C> {
         loop {
             self.start();
             if self.failure.is_some() {
-                // What is under way is dropped, which cancels it.
+                // Dropping the calls under way cancels them.
                 self.under_way.clear();
                 return;
             }

@@ -66,7 +66,7 @@ pub(super) fn answers_at(
     waiting.questions.keys().map(answer).collect()
 }
 
-/// What follows the answer to an elicitation step.
+/// Consequence of the answer to an elicitation step.
 pub(super) enum Answered {
     /// The step has ended.
     Ended(StepEnd),
@@ -113,7 +113,7 @@ fn missing<'a>(question: &'a Question, content: &Value) -> Option<&'a str> {
     required.into_iter().find(|name| content.get(name).is_none_or(Value::is_null))
 }
 
-/// Returns the result of a `forEach` all of whose items have ended.
+/// Returns the result of a `forEach` after all its items have ended.
 pub(super) fn loop_output(each: &Loop) -> Value {
     let mut completed = 0;
     let iterations: Vec<Value> = each

@@ -1,4 +1,4 @@
-//! What templates of a run see: `.params`, `.steps`, `.workflow` and, for an item, `.forEach`.
+//! Data that templates of a run see: `.params`, `.steps`, `.workflow` and, for an item, `.forEach`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -35,7 +35,7 @@ pub(super) enum StepState {
     Ended(StepEnd),
     /// It asks the user.
     Waiting(Waiting),
-    /// A `forEach`, some of whose items have ended.
+    /// A `forEach`; some of its items have ended.
     Looping(Loop),
     /// Its call is under way. Never part of a state that is kept.
     #[serde(skip)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gotmpl::Value as GoValue;
 use serde_json::{Number, Value};
 
-/// What a template can refer to.
+/// Values that a template can refer to.
 #[derive(Clone)]
 pub(crate) struct Data(GoValue);
 

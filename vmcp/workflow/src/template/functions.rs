@@ -1,5 +1,5 @@
-//! Functions of templates: ToolHive's `json`, `quote` and `fromJson`, and those that [`guards`](super::guards)
-//! put into a tree. Their names end in `!`, which no template can write.
+//! Functions of templates: ToolHive's `json`, `quote` and `fromJson`, and the functions that
+//! [`guards`](super::guards) put into a tree. Their names end in `!`, which no template can write.
 
 use std::sync::{Arc, LazyLock};
 

@@ -42,7 +42,7 @@ pub(super) async fn show(State(guard): State<AdminGuard>, headers: HeaderMap) ->
     }
 }
 
-/// Returns true if a backend cannot be called now; one that nobody has needed yet can.
+/// Returns true if a backend cannot be called now. A backend that no client has needed yet can be called.
 fn is_down(status: &BackendStatus) -> bool {
     !matches!(status.state, BackendState::Connected | BackendState::Configured)
 }

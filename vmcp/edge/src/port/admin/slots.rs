@@ -1,4 +1,4 @@
-//! [`Slots`]: the connections of the admin port, of which the one that is idle longest gives way.
+//! [`Slots`]: the connections of the admin port, of which the longest idle connection gives way.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};

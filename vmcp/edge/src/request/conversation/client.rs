@@ -17,10 +17,10 @@ use vmcp_wire::sealed::{request_state::Continuation, request_state::StateError};
 use vmcp_wire::translate::{self, NotificationPlan, ResultPlan, Translated};
 use vmcp_wire::{codes, methods};
 
+use crate::request::client_state::relayed_state;
 use crate::request::edge::Edge;
 use crate::request::encoded_response::EncodedResponse;
 use crate::request::in_flight::InFlightGuard;
-use crate::request::relayed_state;
 use vmcp_engine::access::identity::Principal;
 use vmcp_engine::random::{now, random};
 

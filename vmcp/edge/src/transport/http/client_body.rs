@@ -25,7 +25,7 @@ const HTTP2_PIECE: PieceSize = PieceSize { enough: 16 * 1024, most: 16 * 1024 };
 /// larger piece hyper asks once more, which it does when the piece is written.
 const MAX_UNSENT_AT_END: usize = 16 * 1024;
 
-/// The body of a response, with what is to be released when it has been sent or dropped.
+/// The body of a response, with the guards to release when it has been sent or dropped.
 #[derive(Default)]
 pub(crate) struct ClientBody {
     content: Coalesced,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use vmcp_embed::EmbedError;
 
 use super::worker::EmbeddingWorker;
-use crate::engine::commands::ConductorHandle;
+use crate::engine::conductor::commands::ConductorHandle;
 use crate::engine::shared::Shared;
 
 /// Result of a regeneration.

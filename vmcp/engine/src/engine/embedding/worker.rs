@@ -13,7 +13,7 @@ use vmcp_search::TEXT_VERSION;
 use vmcp_store::{ContentKey, ToolVector};
 
 use super::provider::{MonitoredProvider, progress};
-use crate::engine::commands::ConductorHandle;
+use crate::engine::conductor::commands::ConductorHandle;
 use crate::engine::recorder::definition_changes::milliseconds;
 use crate::engine::shared::Shared;
 use crate::engine::snapshot::Snapshot;

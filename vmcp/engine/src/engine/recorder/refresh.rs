@@ -12,7 +12,7 @@ use vmcp_wire::methods;
 use vmcp_wire::owned::OwnedParams;
 
 use super::definition_changes::{self, KnownHashes};
-use crate::engine::commands::ConductorHandle;
+use crate::engine::conductor::commands::ConductorHandle;
 use crate::engine::embedding::regeneration::regenerate;
 use crate::engine::shared::Shared;
 

@@ -1,5 +1,5 @@
-//! Templates against Go itself: generated ones, and those of ToolHive's documentation. `VMCP_TEMPLATES` is the
-//! number of generated ones (default 3,000), `VMCP_TEMPLATES_SEED` their seed.
+//! Templates against Go itself: generated ones, and those of ToolHive's documentation. `VMCP_TEMPLATES` is
+//! the number of generated ones (default 3,000), `VMCP_TEMPLATES_SEED` their seed.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -51,8 +51,8 @@ const PATHS: [&str; 23] = [
 const LITERALS: [&str; 12] =
     ["1", "0", "-3", "2.5", "\"text\"", "`raw`", "true", "false", "\"\"", "'a'", "0x1F", "1e3"];
 
-/// Arguments of `printf`. Of a value that does not fit its verb, of the items of lists, of `%q` of a number and
-/// of `%x` of a fraction the engine makes another text than Go.
+/// Arguments of `printf`. Of a value that does not fit its verb, of the items of lists, of `%q` of a number
+/// and of `%x` of a fraction the engine makes another text than Go.
 const FORMATTED: [&str; 14] = [
     "\"%v\" $.params.list",
     "\"%v\" $.params.map",
@@ -261,7 +261,7 @@ fn templates_render_as_in_go() {
         let ours = Template::parse(template).and_then(|template| template.text(&data));
         match (go["text"].as_str(), ours) {
             (Some(text), Ok(ours)) if text == ours => rendered += 1,
-            // What is missing is an error here; Go prints this, or `null` for `json`.
+            // A missing value is an error here; Go prints this, or `null` for `json`.
             (Some(text), Err(error))
                 if error.contains("missing")
                     && (text.contains("<no value>")

@@ -12,14 +12,14 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use vmcp_wire::sealed::request_state::Continuation;
 
-use super::running_call::RunningCall;
+use crate::request::running_call::RunningCall;
 use vmcp_engine::access::identity::PrincipalKey;
 use vmcp_engine::access::principal_shares::PrincipalShares;
 use vmcp_engine::random::random;
 use vmcp_engine::telemetry::metrics::Metrics;
 
 /// Time a parked call waits for its client; then it is dropped, which cancels it at the backend.
-pub(super) const PARKED_CALL_TIMEOUT: Duration = Duration::from_mins(5);
+pub(in crate::request) const PARKED_CALL_TIMEOUT: Duration = Duration::from_mins(5);
 /// Parked calls of one principal; one more is refused.
 const MAX_PARKED_CALLS_PER_PRINCIPAL: usize = 1000;
 /// Parked calls of this process, as a backstop; one more is refused.
@@ -28,7 +28,7 @@ const MAX_PARKED_CALLS: usize = 4000;
 type CallId = [u8; 16];
 
 /// The parked calls of this process.
-pub(super) struct ParkedCalls {
+pub(in crate::request) struct ParkedCalls {
     /// Random id of this process, in each continuation.
     process: [u8; 8],
     timeout: Duration,
@@ -39,7 +39,7 @@ pub(super) struct ParkedCalls {
 
 /// A parked call that cannot be resumed here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum ResumeError {
+pub(in crate::request) enum ResumeError {
     #[error(
         "the call that `requestState` names waits in another process of this server; repeat the request without requestState and inputResponses"
     )]
@@ -52,7 +52,7 @@ pub(super) enum ResumeError {
 
 impl ParkedCalls {
     /// Creates an empty table whose calls wait for `timeout`.
-    pub(super) fn new(timeout: Duration, metrics: &Metrics) -> Self {
+    pub(in crate::request) fn new(timeout: Duration, metrics: &Metrics) -> Self {
         let shares =
             PrincipalShares::new("parked_calls", MAX_PARKED_CALLS_PER_PRINCIPAL, MAX_PARKED_CALLS, metrics);
         Self { process: random(), timeout, shares, calls: Mutex::default() }
@@ -60,7 +60,7 @@ impl ParkedCalls {
 
     /// Parks a call of a principal and returns the continuation for the client to carry. At a limit the call
     /// is handed back.
-    pub(super) fn park(
+    pub(in crate::request) fn park(
         self: &Arc<Self>,
         principal: PrincipalKey,
         mut call: RunningCall,
@@ -96,12 +96,16 @@ impl ParkedCalls {
     }
 
     /// Returns true if a process of this id is another one.
-    pub(super) fn is_elsewhere(&self, process: [u8; 8]) -> bool {
+    pub(in crate::request) fn is_elsewhere(&self, process: [u8; 8]) -> bool {
         process != self.process
     }
 
     /// Hands a parked call over to the request that resumes it. Only the first request gets it.
-    pub(super) async fn take(&self, process: [u8; 8], call: CallId) -> Result<RunningCall, ResumeError> {
+    pub(in crate::request) async fn take(
+        &self,
+        process: [u8; 8],
+        call: CallId,
+    ) -> Result<RunningCall, ResumeError> {
         if process != self.process {
             return Err(ResumeError::OtherProcess);
         }

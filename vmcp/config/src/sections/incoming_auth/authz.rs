@@ -6,8 +6,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::incoming_auth::IncomingAuth;
-use super::incoming_auth::source_naming::{self, IdentitySources};
+use super::IncomingAuth;
+use super::source_naming::{self, IdentitySources};
 use crate::problems::Report;
 
 /// Path of the section.
