@@ -41,8 +41,8 @@ use vmcp_engine::telemetry::calls::Refusal;
 const OUTGOING_QUEUE: usize = 256;
 /// Other messages may not come between the bytes of a line, so an answer is written when all of it is there.
 const TAKES: AcceptedMessages = AcceptedMessages { messages: true, arriving: false };
-/// Session id of the only client, where other transports have one for each. Not zero: at backends, that is the
-/// session of vmcp itself.
+/// Session id of the only client, where other transports have one for each. Not zero: at backends, zero is
+/// the session of vmcp itself.
 const ONLY_SESSION: [u8; 16] = [1; 16];
 
 /// Serves one client, `principal`, until its input ends, then waits for the requests in flight.
