@@ -31,8 +31,15 @@ async fn an_upgrade_restarts_no_stdio_server_that_runs() {
     apply(&place, "MCPServer", "other", "{image: 'node:24', command: [npx, server-other]}").await;
     deployment(&place, "mcp-other").await;
     assert_eq!(bridge_image(&place, "other").await, "vmcp:2");
-    // By now the new operator has looked at the old server, too.
-    operator.at_rest(&place, "MCPServer", 2).await;
+    // The new operator looks at the old server, too: at rest, only a change makes it look.
+    let looks = operator.reconciles("MCPServer").await;
+    let touch = json!({ "metadata": { "annotations": { "example.com/touched": "true" } } });
+    place.edit::<MCPServer>("time", touch).await;
+    place
+        .eventually("a look at the touched server", async || {
+            (operator.reconciles("MCPServer").await > looks).then_some(())
+        })
+        .await;
     assert_eq!(bridge_image(&place, "time").await, "vmcp:1", "it runs, and nothing of it changed");
 
     place.edit::<MCPServer>("time", json!({ "spec": { "args": ["--utc"] } })).await;
