@@ -62,7 +62,8 @@ fuzz_target!(|input: ([u8; NONCE_LENGTH], u16, u8, &str)| {
     let continuation = if bit % 2 == 0 {
         Continuation::Parked { process: [bit; 8], call: [nonce[1]; 16], home: text.to_owned() }
     } else {
-        Continuation::Relayed { backend: format!("b{at}"), state: text.to_owned() }
+        let consent = (bit % 4 == 1).then_some([nonce[1]; 16]);
+        Continuation::Relayed { backend: format!("b{at}"), state: text.to_owned(), consent }
     };
     let state = continuation.seal(&ring_now, &nonce, &binding, expires).expect("short enough");
     assert_eq!(Continuation::open(&ring_now, &state, &binding, NOW), Ok(continuation));
