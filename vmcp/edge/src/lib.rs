@@ -20,6 +20,9 @@
 //! Each room imports only rooms below it. Everything behind `request` is the same for all transports: a new
 //! transport turns bytes into a message and a `Peer`, and writes the items of the conversation.
 
+// rustdoc follows the futures of a call down to the socket, through more types than the default of 128.
+#![recursion_limit = "256"]
+
 pub mod port;
 mod push;
 mod request;
