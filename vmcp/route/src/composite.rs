@@ -1,7 +1,7 @@
 //! Composite tools: a run's steps as calls of the seam, its result and its questions as answers.
 //!
 //! A composite tool is a tool of the catalog's backend [`COMPOSITE`]. It is routed, authorized, limited and
-//! recorded as any other; in place of a request to a server, [`run`] runs its steps. Each step goes through
+//! recorded as any other; in place of a request to a server, [`run()`] runs its steps. Each step goes through
 //! the seam again, under the caller's identity. A run that asks answers as a server of the modern era does:
 //! a modern client carries its state, sealed; a legacy client is asked on the way.
 

@@ -16,7 +16,7 @@ use vmcp_engine::optim::names::{OptimTool, OwnName, own_name};
 
 /// The target of `tools/call`.
 ///
-/// A composite tool is one of the catalog's, too: its way ends in [`composite::run`] in place of a server.
+/// A composite tool is one of the catalog's, too: its way ends in [`composite::run()`] in place of a server.
 #[derive(Debug)]
 pub(super) enum Target<'a> {
     /// A tool of vmcp's own.
