@@ -133,8 +133,7 @@ pub struct BackendStatus {
     pub server_name: Option<String>,
     /// `serverInfo.version`, self-reported.
     pub server_version: Option<String>,
-    /// Kind of the credentials that are fetched for it, such as `clientCredentials`, or `oauth` for a login;
-    /// absent if there are none.
+    /// Kind of its credentials, e.g. `clientCredentials`, or `oauth` for a login; absent if none are fetched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials: Option<String>,
     /// Time at which the person signed in whose login it uses.

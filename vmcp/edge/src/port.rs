@@ -10,6 +10,7 @@ mod connections;
 mod http2;
 mod layers;
 mod open_files;
+mod refusal_log;
 pub mod serve;
 mod socket;
 mod stack;

@@ -22,7 +22,7 @@ use axum::routing::post;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use vmcp_config::Config;
+use vmcp_config::{Config, Secret};
 
 use crate::access::policy::{AccessRequest, Decision, Policy, PolicyId};
 use crate::engine::{Engine, Options, Storage};
@@ -31,6 +31,13 @@ use crate::telemetry::calls::{CallObserver, CallRecord};
 /// A configuration; panics on mistakes.
 pub fn config(yaml: &str) -> Config {
     vmcp_config::load(yaml, "test.yaml", &|_| None).unwrap_or_else(|problems| panic!("{problems}")).config
+}
+
+/// A configuration with these `server.sessionKeys`.
+pub fn keyed(keys: &[&str]) -> Arc<Config> {
+    let mut config = config(KEYWORDS);
+    config.server.session_keys = keys.iter().map(|key| Secret::from(*key)).collect();
+    Arc::new(config)
 }
 
 /// YAML with these backends, and no embeddings; `more` is put behind it.

@@ -75,7 +75,6 @@ pub(crate) fn may_name(context: CallContext<'_>, tool: &Arc<CatalogTool>) -> boo
         backend: target.backend,
         item: target.item,
         arguments: None,
-        sees_backend: true,
     };
     matches!(context.snapshot.policy.decide(&request), Decision::Allow { .. })
 }
@@ -93,7 +92,6 @@ pub(crate) fn authorize<'a>(
         backend: target.backend,
         item: target.item,
         arguments,
-        sees_backend: context.view.has_backend(target.backend),
     };
     let decision = context.snapshot.policy.decide(&request);
     recorder.keep_arguments(arguments);
@@ -133,7 +131,6 @@ pub(crate) fn authorize_own(
         backend: "",
         item: Item::OwnTool(tool.dotted()),
         arguments,
-        sees_backend: true,
     };
     let Decision::Deny { policy } = context.snapshot.policy.decide(&request) else { return Ok(()) };
     let origin = match tool {

@@ -90,7 +90,6 @@ impl CallContext<'_> {
                 backend: &tool.backend,
                 item: Item::Tool(tool),
                 arguments: None,
-                sees_backend: false,
             };
             // The decision counts for nothing.
             std::hint::black_box(self.snapshot.policy.decide(&request));

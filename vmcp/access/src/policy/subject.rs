@@ -61,7 +61,7 @@ pub(super) type Fault = (FailureKind, String);
 struct KindPolicies {
     kind: Kind,
     exact: PolicySet,
-    /// With policies that are only tried out; `None` if there are none.
+    /// `exact` and the policies that are tried out but not enforced; `None` without any of these.
     shadow: Option<PolicySet>,
     for_lists: PolicySet,
     readers: Vec<Reader>,
@@ -235,7 +235,7 @@ impl Subject {
         self.of_kind(kind).map_or(&self.none, |own| own.shadow.as_ref().filter(|_| all).unwrap_or(&own.exact))
     }
 
-    /// True if policies about items of a kind are only tried out.
+    /// True if policies about items of a kind are tried out but not enforced.
     pub(super) fn has_shadow(&self, kind: Kind) -> bool {
         let has = |subject: &Subject| subject.of_kind(kind).is_some_and(|own| own.shadow.is_some());
         has(self) || self.bare.as_deref().is_some_and(has)

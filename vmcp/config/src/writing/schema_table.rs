@@ -111,7 +111,7 @@ impl<'a> SchemaTable<'a> {
         if let Some(Value::Array(alternatives)) = definition.get("anyOf") {
             return alternatives.iter().map(|each| self.type_in_words(each)).collect::<Vec<_>>().join(" or ");
         }
-        match definition.get("type").and_then(Value::as_str) {
+        match not_null(definition.get("type")) {
             Some("array") => {
                 let items = definition.get("items").map(|items| self.type_in_words(items));
                 format!("list of {}s", items.unwrap_or_default())
@@ -165,6 +165,14 @@ pub fn range_of_rule(message: &str) -> Option<&str> {
     range.split_once(", such as").map(|(range, _)| range)
 }
 
+/// Returns the word of `type`: of an optional field, the one that is not `null`.
+fn not_null(kind: Option<&Value>) -> Option<&str> {
+    match kind? {
+        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).find(|kind| *kind != "null"),
+        kind => kind.as_str(),
+    }
+}
+
 /// Returns the schema of a map's entries; `None` for a block of known keys.
 fn entries(definition: &Value) -> Option<&Value> {
     definition.get("additionalProperties").filter(|entries| entries.is_object())
@@ -191,4 +199,24 @@ fn code(text: &str) -> String {
 /// Makes text fit a cell: one line, with `|` escaped.
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::SchemaTable;
+
+    #[test]
+    fn an_optional_field_has_the_type_of_its_value() {
+        let schema = json!({ "properties": {
+            "count": { "type": ["integer", "null"], "description": "A." },
+            "since": { "type": ["null", "string"], "description": "B." },
+            "sample": { "description": "C." },
+        } });
+        let mut page = String::new();
+        SchemaTable::new(&schema, &[]).write(&mut page, "status", &schema);
+        let types: Vec<_> = page.lines().skip(2).filter_map(|row| row.split(" | ").nth(1)).collect();
+        assert_eq!(types, ["whole number", "string", "any JSON"], "{page}");
+    }
 }

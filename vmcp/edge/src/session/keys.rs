@@ -41,15 +41,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use vmcp_config::Secret;
     use vmcp_engine::access::sealing_keys::SealingKeys;
-    use vmcp_engine::testing::{KEYWORDS, config};
-
-    fn keyed(keys: &[&str]) -> Arc<Config> {
-        let mut config = config(KEYWORDS);
-        config.server.session_keys = keys.iter().map(|key| Secret::from(*key)).collect();
-        Arc::new(config)
-    }
+    use vmcp_engine::testing::keyed;
 
     const OLD: &str = "an old key of enough characters";
     const NEW: &str = "a newer key of enough characters";

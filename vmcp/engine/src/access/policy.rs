@@ -27,8 +27,6 @@ pub struct AccessRequest<'a> {
     pub item: Item<'a>,
     /// The arguments as JSON text, if the call has any.
     pub arguments: Option<&'a str>,
-    /// True if the principal may use something of the backend.
-    pub sees_backend: bool,
 }
 
 /// An item of a backend, in the catalog's spelling.
@@ -261,7 +259,6 @@ mod tests {
             backend: "jira",
             item: Item::OwnTool("optim.find_tool"),
             arguments: None,
-            sees_backend: true,
         };
         assert!(matches!(policy.decide(&request), Decision::Deny { .. }));
         assert!(!policy.listed_rights(&principal).could_allow(request.item, "jira"));

@@ -69,13 +69,7 @@ fn ring(secrets: &[Secret], own: &[u8; 32]) -> Result<KeyRing, KeyError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{KEYWORDS, config};
-
-    fn keyed(keys: &[&str]) -> Arc<Config> {
-        let mut config = config(KEYWORDS);
-        config.server.session_keys = keys.iter().map(|key| Secret::from(*key)).collect();
-        Arc::new(config)
-    }
+    use crate::testing::keyed;
 
     const OLD: &str = "an old key of enough characters";
     const NEW: &str = "a newer key of enough characters";

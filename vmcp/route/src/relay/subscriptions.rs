@@ -46,7 +46,6 @@ pub fn is_allowed(context: CallContext<'_>, backend: &str, item: Item<'_>) -> bo
         backend,
         item,
         arguments: None,
-        sees_backend: context.view.has_backend(backend),
     };
     matches!(context.snapshot.policy.decide(&request), Decision::Allow { .. })
 }

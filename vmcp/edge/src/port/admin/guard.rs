@@ -12,7 +12,6 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use parking_lot::Mutex;
 use subtle::{Choice, ConstantTimeEq as _};
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
@@ -20,15 +19,13 @@ use vmcp_config::Secret;
 
 use super::Admin;
 use crate::port::layers::host_rules::{GuardRefusal, HostGuard};
-use vmcp_engine::access::identity::Principal;
+use crate::port::refusal_log::RefusalLog;
 use vmcp_engine::telemetry::metrics::RefusalLabels;
 
 /// Time after which a wrong token is answered.
 const WRONG_TOKEN_DELAY: Duration = Duration::from_millis(500);
 /// Wrong tokens that are slowed at a time; further ones are answered with 429 at once.
 const MAX_DELAYED: usize = 8;
-/// Least time between two log lines about refused requests.
-const LOG_INTERVAL: Duration = Duration::from_secs(1);
 /// The relation between a page and this port, as browsers tell it (Fetch Metadata).
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -48,8 +45,7 @@ pub(super) struct AdminGuard {
     host: Arc<HostGuard>,
     /// Places for answers to wrong tokens, which wait for [`WRONG_TOKEN_DELAY`].
     delayed: Arc<Semaphore>,
-    /// The last log line about a wrong token, and those left out since.
-    logged: Arc<Mutex<(Option<Instant>, u64)>>,
+    log: Arc<RefusalLog>,
 }
 
 impl AdminGuard {
@@ -57,7 +53,7 @@ impl AdminGuard {
     pub(super) fn new(admin: Admin, address: SocketAddr) -> Self {
         let host = Arc::new(HostGuard::new(address, &[], &[]));
         let delayed = Arc::new(Semaphore::new(MAX_DELAYED));
-        Self { admin, loopback: address.ip().is_loopback(), host, delayed, logged: Arc::default() }
+        Self { admin, loopback: address.ip().is_loopback(), host, delayed, log: Arc::default() }
     }
 
     /// Puts a request without a needed token, or with a wrong one, on record. Returns true for a wrong token.
@@ -68,7 +64,10 @@ impl AdminGuard {
         let labels = RefusalLabels { reason: "admin_token" };
         self.admin.0.engine.metrics().client_requests_refused.get_or_create(&labels).inc();
         audit::refused(&self.admin, &principal, path, reason);
-        self.log(&principal, reason);
+        if let Some(left_out) = self.log.admit(Instant::now()) {
+            let address = principal.address;
+            tracing::warn!(?address, reason, left_out, "request refused at the admin port");
+        }
         is_wrong
     }
 
@@ -83,21 +82,6 @@ impl AdminGuard {
             sleep(WRONG_TOKEN_DELAY).await;
         }
         (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], words).into_response()
-    }
-
-    /// Logs a refusal, one line a second.
-    fn log(&self, principal: &Principal, reason: &str) {
-        let mut logged = self.logged.lock();
-        let (last, unlogged) = &mut *logged;
-        if last.is_some_and(|last| last.elapsed() < LOG_INTERVAL) {
-            *unlogged += 1;
-            return;
-        }
-        *last = Some(Instant::now());
-        let left_out = std::mem::take(unlogged);
-        drop(logged);
-        let address = principal.address;
-        tracing::warn!(?address, reason, left_out, "request refused at the admin port");
     }
 
     /// Checks the sender of a request without a token: of all that a browser sends, only pages of this port

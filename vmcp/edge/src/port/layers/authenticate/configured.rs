@@ -3,34 +3,30 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use http::request::Parts;
-use parking_lot::Mutex;
 use vmcp_access::authentication::Authentication;
 use vmcp_access::client_certificate::ClientCertificate;
 use vmcp_access::rejection::Rejection;
 
 use super::{Authenticator, challenge};
+use crate::port::refusal_log::RefusalLog;
 use crate::transport::http::exchange::Response;
 use crate::transport::http::proof;
 use vmcp_engine::access::identity::Identity;
 use vmcp_engine::telemetry::metrics::{Metrics, RefusalLabels};
 
-/// Least time between two log lines about rejected clients: strangers must not fill the log.
-const LOG_INTERVAL: Duration = Duration::from_secs(1);
-
 /// Asks the [`Authentication`] of the snapshot that serves the request.
 pub(crate) struct ConfiguredAuthenticator {
     metrics: Arc<Metrics>,
-    /// The last log line about a rejected client, and those left out since.
-    logged: Mutex<(Option<Instant>, u64)>,
+    log: RefusalLog,
 }
 
 impl ConfiguredAuthenticator {
     /// Counts rejections in `metrics`.
     pub(crate) fn new(metrics: Arc<Metrics>) -> Self {
-        Self { metrics, logged: Mutex::default() }
+        Self { metrics, log: RefusalLog::default() }
     }
 
     /// Counts a rejection; logs those of clients that presented something.
@@ -45,16 +41,9 @@ impl ConfiguredAuthenticator {
         if *rejection == Rejection::Missing {
             return;
         }
-        let mut logged = self.logged.lock();
-        let (last, unlogged) = &mut *logged;
-        if last.is_some_and(|last| last.elapsed() < LOG_INTERVAL) {
-            *unlogged += 1;
-            return;
+        if let Some(left_out) = self.log.admit(Instant::now()) {
+            tracing::warn!(address = %from, reason = %rejection, left_out, "client rejected");
         }
-        *last = Some(Instant::now());
-        let left_out = std::mem::take(unlogged);
-        drop(logged);
-        tracing::warn!(address = %from, reason = %rejection, left_out, "client rejected");
     }
 }
 

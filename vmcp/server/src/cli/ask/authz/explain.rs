@@ -125,8 +125,7 @@ fn explain(
         }
     };
     let principal = Principal::from(identity.clone());
-    let request =
-        AccessRequest { principal: &principal, action: "", backend, item, arguments, sees_backend: true };
+    let request = AccessRequest { principal: &principal, action: "", backend, item, arguments };
     Some(snapshot.policy.explain(&request))
 }
 
