@@ -8,6 +8,8 @@
 //! are dropped after a moment of rest, and made again when the client sends something.
 
 mod client_address;
+mod stream_executor;
+mod wake_gate;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -29,14 +31,14 @@ use tokio_util::sync::CancellationToken;
 use vmcp_access::client_certificate::ClientCertificate;
 use vmcp_config::Server;
 
-use super::http2::StreamExecutor;
 use super::socket::{ClientSocket, ClientStream};
 use super::tls::{Accepted, TlsPort};
-use super::wake_gate::poll_when_woken;
 use crate::transport::http::activity::Activity;
 use crate::transport::http::exchange::{Arrival, ConnectionId, Response, Service};
 use client_address::client_address;
+use stream_executor::StreamExecutor;
 use vmcp_engine::engine::Engine;
+use wake_gate::poll_when_woken;
 
 /// Bytes of a request's headers; hyper also takes at most 100 fields. Larger ones get HTTP 431. A sealed
 /// session id may need 6 KiB.
