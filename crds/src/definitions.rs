@@ -14,7 +14,6 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
 use self::api_group::ApiGroup;
-pub(crate) use self::structural::DURATION;
 use self::structural::Structural;
 use crate::embedding_server::EmbeddingServer;
 use crate::fields::cel_rules::{Rule, rules};

@@ -2,6 +2,7 @@
 
 pub(crate) mod cel_rules;
 pub(crate) mod composite_tool;
+pub(crate) mod duration;
 pub(crate) mod headers;
 pub mod pending;
 pub mod references;

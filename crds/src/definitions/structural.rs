@@ -5,12 +5,12 @@ use serde_json::{Map, Value, json};
 use vmcp_config::{DURATION_PATTERN, MAX_BACKENDS, RANGE_KEY};
 
 use crate::fields::cel_rules::QUANTITY_PATTERN;
+use crate::fields::duration::DURATION;
 
-/// Pattern of a duration in a resource. A unit is required: CEL parses no others.
-pub(crate) const DURATION: &str = r"^([0-9]+(\.[0-9]+)?(ms|us|µs|ns|h|m|s))+$";
 /// Maximum characters of a duration or a decimal. CEL estimates the cost of a rule from the longest possible
 /// text.
 const LONGEST_NUMBER: u32 = 32;
+
 #[derive(Debug, Clone)]
 pub(super) struct Structural;
 

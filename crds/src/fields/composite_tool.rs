@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use vmcp_config::raw::RawCompositeTool;
 
 use super::cel_rules::{Rule, rules};
-use crate::definitions::DURATION;
+use crate::fields::duration::DURATION;
 
 /// Names of tools and of steps.
 const NAME: &str = "^[a-zA-Z0-9_.-]{1,64}$";

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `provider` | one token endpoint: the request, client authentication, the answer |
 //! | `grants` | the requests of each kind of credentials |
+//! | `subject_token` | the token of a client that is exchanged |
 //! | `cache` | tokens by client: LRU, single flight, renewal ahead of expiry |
 //! | `aws` | keys of roles, signed requests |
 //! | [`logins`] | tokens of `vmcp login`, on disk |
@@ -15,6 +16,7 @@ mod cache;
 mod grants;
 pub mod logins;
 pub(crate) mod provider;
+mod subject_token;
 mod upstream;
 
 use std::path::PathBuf;

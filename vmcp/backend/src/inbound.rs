@@ -3,7 +3,6 @@
 pub(crate) mod call_listener;
 mod late_owners;
 pub(crate) mod log_level;
-pub(crate) mod operator_log;
 pub(crate) mod owner;
 mod questions;
 
@@ -28,7 +27,6 @@ use vmcp_wire::{methods, rpc};
 use crate::inbound::call_listener::CallListener;
 use crate::inbound::late_owners::LateOwners;
 use crate::inbound::log_level::ChosenLevel;
-use crate::inbound::operator_log::OperatorLog;
 use crate::inbound::owner::Owner;
 use crate::inbound::questions::{OpenQuestions, PendingAnswer, QuestionRefusal};
 use crate::policy::facts::Facts;
@@ -37,6 +35,7 @@ use crate::policy::stream_floods::StreamFloods;
 use crate::request::{
     Downstream, Event, EventSender, OWN_SESSION, Request as CallRequest, RpcOutcome, SessionId,
 };
+use crate::server_log::operator_log::OperatorLog;
 
 /// The id under which a call is routed before it has one; real ids start at 1.
 const OPENING_ID: u64 = 0;

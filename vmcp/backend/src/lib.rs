@@ -7,6 +7,9 @@
 //! | room | holds |
 //! |---|---|
 //! | `request` | requests, answers, questions, errors: the vocabulary of all others |
+//! | `http_client` | the pool of HTTP connections |
+//! | `server_log` | log messages and standard error of servers, within bounds |
+//! | `program` | facts about child processes: last words, activity, the guard that ends them |
 //! | `policy` | settings, circuit breaker, exponential backoff, byte budget; no I/O |
 //! | `inbound` | routing of messages that a backend sends besides answers |
 //! | `transport` | streamable HTTP, HTTP+SSE, stdio; requests written for the backend's era |
@@ -23,7 +26,9 @@ mod connection;
 mod http_client;
 mod inbound;
 mod policy;
+mod program;
 mod request;
+mod server_log;
 mod sharing;
 mod transport;
 mod upkeep;
@@ -31,14 +36,15 @@ mod upkeep;
 pub use backend::Backend;
 pub use http_client::HttpClient;
 pub use policy::byte_budget::{ByteBudget, ByteBudgetExhausted, HeldBytes};
+pub use policy::session_listing_count::SessionListingCount;
 pub use policy::settings::{BackendSettings, SERVED_VARIABLE};
 pub use policy::{backoff, breaker};
+pub use program::orphan_guard::OrphanGuard;
 pub use request::{
     ArrivingRest, ArrivingResult, CallError, ClientFacts, ClientInstance, CredentialError, CredentialSource,
     DEFAULT_DEADLINE, Detail, Downstream, Event, EventMap, EventReceiver, EventSender, NotQueued, Principal,
     Question, Request, Response, RpcOutcome, SessionId, SharedCredentials, Subscriber, Transmission,
     UnprovedRequest, event_queue, uncollected,
 };
-pub use sharing::session_listings::{SessionListing, SessionListingCount};
-pub use transport::OrphanGuard;
+pub use sharing::session_listings::SessionListing;
 pub use vmcp_config::status::{BackendState, BackendStatus};

@@ -4,7 +4,6 @@
 
 mod body;
 mod channel;
-mod credentials;
 mod endpoint;
 mod http;
 mod link;
@@ -16,12 +15,9 @@ mod sse;
 mod stdio;
 
 pub(crate) use channel::Channel;
-pub(crate) use credentials::ConfiguredHeaders;
 pub(crate) use http::SessionDoubt;
 pub(crate) use link::Link;
 #[cfg(test)]
 pub(crate) use link_error::Secrets;
 pub(crate) use link_error::{HttpRefusal, LinkError, RefusedAnswer, ServerWords};
 pub(crate) use open::{open, sibling};
-pub use stdio::orphan_guard::OrphanGuard;
-pub(crate) use stdio::{LastWords, ProgramActivity};

@@ -37,11 +37,13 @@ pub use self::document::MAX_BYTES;
 pub use self::problems::nearest::nearest;
 pub use self::problems::{Problem, Problems};
 use self::raw::RawConfig;
+pub use self::references::secret_signs;
 pub use self::references::{
     Environment, Files, MAX_FILE_BYTES, ReferenceSources, StoredSecrets, is_variable_name,
 };
 pub use self::rules::Aggregation;
 pub use self::sections::audit::{AUDIT_EVENT_TYPES, Audit, OtlpTarget, SyslogTarget};
+pub use self::sections::backend::known_secrets::KnownSecrets;
 pub use self::sections::backend::outgoing_auth::{
     AwsKeys, AwsRoles, AwsSts, ClientCredentials, Credentials, OAuthClient, OnBehalfOf, TokenEndpoint,
     TokenExchange, UpstreamInject, Xaa,
@@ -81,9 +83,7 @@ pub use self::values::duration::{
     PATTERN as DURATION_PATTERN, RANGE as RANGE_KEY, format as format_duration, parse as parse_duration,
 };
 pub use self::values::headers::{Headers, is_reserved_header, is_token_char};
-pub use self::values::known_secrets::KnownSecrets;
 pub use self::values::secret::{MASK, Secret};
-pub use self::values::secret_signs;
 pub use self::writing::edit;
 pub use self::writing::schema::json_schema;
 pub use self::writing::schema_table::{SchemaTable, range_of_rule};

@@ -151,7 +151,9 @@ impl RawConfig {
             }
         }
         incoming_auth.auth_server = auth_server.map(|mut server| {
-            server.carry_tokens_for(backends.iter().map(|backend| &backend.credentials));
+            for backend in &backends {
+                backend.credentials.carry_upstream_token(&mut server);
+            }
             Arc::new(server)
         });
         let read_only = self.backends.iter().filter(|backend| backend.read_only);

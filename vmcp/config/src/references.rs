@@ -1,7 +1,9 @@
 //! References in strings: `${NAME}`, `${file:/path}`, `${secret:NAME}`, each with an optional `:-default`,
 //! and `$$` for a dollar sign.
 
-use crate::values::secret_signs::{is_secret_name, looks_secret};
+pub mod secret_signs;
+
+use self::secret_signs::{is_secret_name, looks_secret};
 
 /// Returns the value of an environment variable, or `None` if it is not set.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;

@@ -1,10 +1,9 @@
-//! Types of values that several sections share: durations, decimals, URLs, HTTP headers, secrets, and those
-//! that are masked in what servers write.
+//! Types of values that several sections share: durations, decimals, URLs, HTTP headers, secrets, and
+//! secrets within other values.
 
 pub(crate) mod decimal;
 pub(crate) mod duration;
 pub(crate) mod headers;
 pub(crate) mod http_url;
-pub(crate) mod known_secrets;
+pub(crate) mod masked;
 pub(crate) mod secret;
-pub mod secret_signs;

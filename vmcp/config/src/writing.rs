@@ -3,7 +3,6 @@
 
 pub mod edit;
 pub(crate) mod effective;
-pub(crate) mod masked;
 pub(crate) mod schema;
 pub(crate) mod schema_table;
 pub(crate) mod settings_page;

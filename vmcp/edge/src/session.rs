@@ -2,6 +2,7 @@
 //! and questions that clients have not answered yet.
 
 pub(super) mod client_instances;
+pub(super) mod connection_id;
 pub(super) mod keys;
 pub(super) mod peer;
 pub(super) mod pending_questions;

@@ -8,10 +8,12 @@
 //!    │          │
 //!    └─────► telemetry (call records, metrics, audit) ──► access (principals, policies, credentials)
 //!
+//! context_key: names of clients' contexts
 //! folders: places of files on this machine; random: randomness and the clock
 //! ```
 
 pub mod access;
+pub mod context_key;
 pub mod engine;
 pub mod folders;
 pub mod optim;

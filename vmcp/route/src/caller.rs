@@ -14,9 +14,9 @@ pub use consent::Consent;
 use vmcp_engine::access::identity::Principal;
 pub(crate) use vmcp_engine::access::outgoing::ClientAtBackend;
 use vmcp_engine::access::policy::{AccessRequest, Item};
+pub(crate) use vmcp_engine::context_key::ContextKey;
 pub(crate) use vmcp_engine::engine::linked_uris::LinkOwner;
 use vmcp_engine::engine::{Engine, Snapshot, View};
-pub(crate) use vmcp_engine::search::context::ContextKey;
 use vmcp_engine::telemetry::calls::{CallRecord, CallRecorder, Origin, Refusal};
 use vmcp_engine::telemetry::traces::{self, TraceContext};
 

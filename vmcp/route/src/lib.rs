@@ -23,7 +23,7 @@ pub use relay::prompts::get_prompt;
 pub use relay::resources::read_resource;
 pub use relay::{extensions, question_source, subscriptions, task_names, tasks};
 pub use tools::{ToolResult, Tools, call_tool};
-pub use vmcp_engine::search::context::ContextKey;
+pub use vmcp_engine::context_key::ContextKey;
 
 #[cfg(test)]
 mod testing;

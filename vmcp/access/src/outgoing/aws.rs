@@ -13,8 +13,8 @@ use url::form_urlencoded::Serializer;
 use vmcp_config::{AwsKeys, AwsRoles, AwsSts, Secret};
 
 use super::cache::FetchedToken;
-use super::grants::SubjectToken;
 use super::provider::{self, HttpClient};
+use super::subject_token::SubjectToken;
 use super::{OutgoingError, Subject};
 
 /// Life of constant keys in the cache; they do not expire.

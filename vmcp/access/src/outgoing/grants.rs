@@ -8,8 +8,8 @@ use super::aws::{AwsSigner, KeysFor};
 use super::cache::FetchedToken;
 use super::logins::LoginTokens;
 use super::provider::{HttpClient, Provider, TokenAnswer};
+use super::subject_token::SubjectToken;
 use super::{OutgoingError, Subject};
-use crate::identity::KnownIdentity;
 
 const CLIENT_CREDENTIALS: &str = "client_credentials";
 const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
@@ -72,30 +72,6 @@ impl Parameters {
         let audience = self.audience.as_deref().map(|audience| ("audience", audience));
         let resource = self.resource.as_deref().map(|resource| ("resource", resource));
         audience.into_iter().chain(resource).chain(self.scope())
-    }
-}
-
-/// The token of a client that is exchanged: of an upstream provider, or the client's own.
-#[derive(Debug)]
-pub(super) struct SubjectToken {
-    provider: Option<String>,
-    is_id_token: bool,
-}
-
-impl SubjectToken {
-    pub(super) fn new(provider: Option<&String>, kind: &str) -> Self {
-        Self { provider: provider.cloned(), is_id_token: kind.ends_with(":id_token") }
-    }
-
-    /// Returns the token. A client that signed in through vmcp has a token of vmcp's own, which means nothing
-    /// elsewhere: that of its first provider stands for it.
-    pub(super) fn token_for<'a>(&self, known: &'a KnownIdentity) -> Option<&'a str> {
-        let upstream = known.upstream_tokens();
-        match self.provider.as_deref().or_else(|| upstream.first()) {
-            Some(provider) if self.is_id_token => upstream.id(provider),
-            Some(provider) => upstream.access(provider),
-            None => known.token(),
-        }
     }
 }
 

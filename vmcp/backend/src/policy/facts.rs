@@ -11,11 +11,13 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use vmcp_config::{KnownSecrets, Transport};
 
-use crate::inbound::operator_log::OperatorLog;
+use crate::policy::configured_headers::ConfiguredHeaders;
 use crate::policy::session_changes::SessionChanges;
 use crate::policy::settings::BackendSettings;
 use crate::policy::stream_floods::StreamFloods;
-use crate::transport::{ConfiguredHeaders, LastWords, ProgramActivity};
+use crate::program::last_words::LastWords;
+use crate::program::program_activity::ProgramActivity;
+use crate::server_log::operator_log::OperatorLog;
 
 /// Configuration of a backend and its signals. The lower rooms take these instead of the whole
 /// [`BackendCore`](crate::sharing::core::BackendCore), so that no room knows the ones above it.

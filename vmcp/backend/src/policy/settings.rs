@@ -9,10 +9,10 @@ use tokio::sync::Semaphore;
 use crate::http_client::HttpClient;
 use crate::policy::breaker::BreakerSettings;
 use crate::policy::byte_budget::ByteBudget;
+use crate::policy::session_listing_count::SessionListingCount;
+use crate::program::orphan_guard::OrphanGuard;
 use crate::request::event::NoDownstream;
 use crate::request::{Downstream, SharedCredentials};
-use crate::sharing::session_listings::SessionListingCount;
-use crate::transport::OrphanGuard;
 
 /// Settings of backends. Clone one value for all of them: they share its pool of HTTP connections.
 #[derive(Clone, Debug)]

@@ -12,6 +12,7 @@ use vmcp_model::definition_diff::is_same_json;
 use vmcp_model::discovered::Discovered;
 use vmcp_wire::methods;
 
+use crate::policy::session_listing_count::SessionListingCount;
 use crate::request::{Principal, SessionId};
 
 /// Different listings of one backend that are kept; a session with one more has the backend's own.
@@ -28,17 +29,6 @@ pub struct SessionListing {
     pub discovered: Arc<Discovered>,
     /// Hash of the definitions: equal for equal ones, within this process.
     pub fingerprint: u64,
-}
-
-/// Number of sessions with a listing of their own, at all backends that share one value.
-#[derive(Clone, Debug, Default)]
-pub struct SessionListingCount(Arc<AtomicUsize>);
-
-impl SessionListingCount {
-    /// True if no backend has a listing for any session.
-    pub fn is_zero(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == 0
-    }
 }
 
 /// Listings that differ from the backend's own, by client session.
@@ -172,14 +162,13 @@ impl SessionListings {
 
     fn count(&self, table: &HashMap<SessionId, Entry>) {
         let before = self.count.swap(table.len(), Ordering::Relaxed);
-        // A decrease is the addition of a number that wraps around.
-        self.total.0.fetch_add(table.len().wrapping_sub(before), Ordering::Relaxed);
+        self.total.change(before, table.len());
     }
 }
 
 impl Drop for SessionListings {
     fn drop(&mut self) {
-        self.total.0.fetch_sub(self.count.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.total.change(self.count.load(Ordering::Relaxed), 0);
     }
 }
 

@@ -13,9 +13,9 @@ use url::Url;
 use vmcp_config::KnownSecrets;
 
 use crate::http_client::{HttpClient, Origin, Purpose, ResponseBody, SendError};
+use crate::policy::configured_headers::ConfiguredHeaders;
 use crate::request::{SharedCredentials, UnprovedRequest};
 use crate::transport::body;
-use crate::transport::credentials::{self, ConfiguredHeaders};
 use crate::transport::link_error::{LinkError, Secrets};
 
 use self::cookie_jar::CookieJar;
@@ -236,7 +236,7 @@ impl OutgoingMessage {
     /// A copy that carries credentials.
     fn proved_by(&self, proof: &HeaderMap) -> Self {
         let Self { method, headers, body, purpose, with_cookies } = self;
-        let headers = credentials::with_proof(headers, proof);
+        let headers = with_proof(headers, proof);
         Self {
             method: method.clone(),
             headers,
@@ -263,4 +263,15 @@ impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Endpoint").field(&self.target).finish()
     }
+}
+
+/// Returns the headers of a request with those of its credentials, which replace others of their names.
+fn with_proof(headers: &HeaderMap, proof: &HeaderMap) -> HeaderMap {
+    let mut headers = headers.clone();
+    for (name, value) in proof {
+        let mut value = value.clone();
+        value.set_sensitive(true);
+        headers.insert(name, value);
+    }
+    headers
 }

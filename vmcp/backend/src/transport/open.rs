@@ -8,15 +8,16 @@ use vmcp_config::{Headers, Transport};
 
 use crate::inbound::Inbound;
 use crate::inbound::owner::Owner;
+use crate::policy::configured_headers::first_unusable;
 use crate::policy::facts::Facts;
+use crate::program::last_words::LastWords;
 use crate::request::SharedCredentials;
-use crate::transport::LastWords;
 use crate::transport::body::AnswerLimits;
 use crate::transport::channel::Channel;
 use crate::transport::endpoint::Endpoint;
 use crate::transport::link::{Duplex, Link};
 use crate::transport::link_error::LinkError;
-use crate::transport::{credentials, http, mux, sse, stdio};
+use crate::transport::{http, mux, sse, stdio};
 
 /// Opens a link for calls of `owner`, without any handshake. `credentials` are those of its owner; `None`:
 /// vmcp's own.
@@ -31,7 +32,9 @@ pub(crate) async fn open(
     let limits = AnswerLimits { bytes: settings.max_message_bytes, budget: settings.byte_budget.clone() };
     let of_owner = credentials.or_else(|| settings.credentials.clone());
     let endpoint = |url: &Url, headers: &Headers| {
-        credentials::check(headers)?;
+        if let Some(name) = first_unusable(headers) {
+            return Err(LinkError::Connect { detail: format!("the configured {name} is unusable") });
+        }
         Endpoint::new(settings.http.clone(), url, Arc::clone(&facts.headers), of_owner)
     };
     let link = match &facts.spec.transport {

@@ -2,10 +2,6 @@
 //! group of its own that ends with the connection.
 
 mod framing;
-mod last_words;
-mod listening_ports;
-pub(crate) mod orphan_guard;
-mod program_activity;
 mod standard_error;
 
 use std::collections::BTreeMap;
@@ -29,10 +25,10 @@ use vmcp_config::rules::NamePattern;
 use vmcp_wire::rpc;
 
 use self::framing::{Framing, Output};
-pub(crate) use self::last_words::LastWords;
-use self::orphan_guard::{OrphanGuard, WatchedGroup};
-pub(crate) use self::program_activity::ProgramActivity;
 use crate::policy::settings::SERVED_VARIABLE;
+use crate::program::last_words::LastWords;
+use crate::program::orphan_guard::{OrphanGuard, WatchedGroup};
+use crate::program::program_activity::ProgramActivity;
 use crate::transport::link_error::LinkError;
 use crate::transport::mux::{Mux, QueuedMessage};
 

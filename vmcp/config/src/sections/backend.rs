@@ -2,6 +2,7 @@
 //! or SSE.
 
 mod common_mistakes;
+pub(crate) mod known_secrets;
 pub(crate) mod outgoing_auth;
 mod validation;
 
@@ -16,13 +17,13 @@ use sha2::{Digest, Sha256};
 use url::Url;
 
 pub(crate) use self::common_mistakes::check_own_address;
+use self::known_secrets::KnownSecrets;
 pub(crate) use self::validation::{SharedBackendSettings, validate};
 use crate::rules::NamePattern;
 use crate::sections::backend::outgoing_auth::Credentials;
 use crate::sections::proxy::{IDLE_TIMEOUT, TIMEOUT};
 use crate::values::duration::{self, RawDuration};
 use crate::values::headers::Headers;
-use crate::values::known_secrets::KnownSecrets;
 use crate::values::secret::Secret;
 
 /// Most backends in one file; more are a mistake.

@@ -3,7 +3,7 @@
 use url::Url;
 
 use crate::problems::Report;
-use crate::writing::masked;
+use crate::values::masked;
 
 /// Validates an absolute `http` or `https` URL without credentials and fragment; `None` if it cannot be
 /// parsed.

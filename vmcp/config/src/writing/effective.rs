@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::masked;
 use crate::problems;
 use crate::raw::RawConfig;
+use crate::values::masked;
 use crate::values::secret::MASK;
 
 /// Renders the raw configuration; `references` has the text, as written, of values that came from elsewhere,

@@ -33,8 +33,9 @@ use vmcp_config::Server;
 
 use super::socket::{ClientSocket, ClientStream};
 use super::tls::{Accepted, TlsPort};
+use crate::session::connection_id::ConnectionId;
 use crate::transport::http::activity::Activity;
-use crate::transport::http::exchange::{Arrival, ConnectionId, Response, Service};
+use crate::transport::http::exchange::{Arrival, Response, Service};
 use client_address::client_address;
 use stream_executor::StreamExecutor;
 use vmcp_engine::engine::Engine;

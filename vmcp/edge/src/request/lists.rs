@@ -9,8 +9,8 @@ use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::rpc::RpcError;
 
 use crate::session::peer::Peer;
+use vmcp_engine::context_key::ContextKey;
 use vmcp_engine::engine::{Engine, Snapshot};
-use vmcp_engine::search::context::ContextKey;
 
 /// Key of `_meta` under which a client without a session names its context.
 const CONTEXT_META_KEY: &str = "vmcp/context_id";

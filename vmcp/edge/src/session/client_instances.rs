@@ -14,7 +14,7 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use vmcp_backend::ClientInstance;
 
-use crate::transport::http::exchange::ConnectionId;
+use crate::session::connection_id::ConnectionId;
 use vmcp_engine::access::identity::PrincipalKey;
 
 /// Principals whose clients are remembered; one more forgets the least recently used.

@@ -18,9 +18,10 @@ use super::snapshot::list::PagedList;
 use super::snapshot::view::View;
 use super::{Engine, Snapshot};
 use crate::access::identity::PrincipalKey;
+use crate::context_key::ContextKey;
 use crate::optim::names::NameStyle;
 use crate::search::Degraded;
-use crate::search::context::{ContextKey, Contexts, Learner, QueryEmbedding};
+use crate::search::context::{Contexts, Learner, QueryEmbedding};
 use crate::search::reranking::Reranking;
 use crate::telemetry::tool_metrics::{Filter, MetricsBook};
 

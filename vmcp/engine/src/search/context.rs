@@ -10,7 +10,6 @@ pub(crate) mod learner;
 
 use std::sync::Arc;
 
-pub use contexts::ContextKey;
 pub use contexts::{Context, Contexts, QueryEmbedding};
 pub use learner::Learner;
 

@@ -10,8 +10,9 @@ use super::tool_result;
 use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
+pub(crate) use vmcp_engine::context_key::ContextKey;
 pub(crate) use vmcp_engine::engine::snapshot::contextual::choose;
-pub(crate) use vmcp_engine::search::context::{Context, ContextKey};
+pub(crate) use vmcp_engine::search::context::Context;
 use vmcp_engine::telemetry::calls::{Origin, Outcome};
 
 /// Sets the context, and answers with what it changes.

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use crate::Caller;
 use crate::testing::{KEYWORDS, Scripted, backends, call, call_with, engine, eventually};
+use vmcp_engine::context_key::ContextKey;
 use vmcp_engine::engine::Engine;
 use vmcp_engine::optim::names::NameStyle;
-use vmcp_engine::search::context::ContextKey;
 
 /// Some tools of a Jira server, and tools that misbehave.
 async fn jira() -> Scripted {

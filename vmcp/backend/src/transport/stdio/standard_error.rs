@@ -7,10 +7,10 @@ use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::process::ChildStderr;
 use tokio::task::coop;
 
-use super::last_words::LastWords;
 use super::{LineRead, next_line};
-use crate::policy::log_allowance::{LineFate, LogAllowance};
-use crate::policy::log_fold::{LinePlace, LogFold};
+use crate::program::last_words::LastWords;
+use crate::server_log::log_allowance::{LineFate, LogAllowance};
+use crate::server_log::log_fold::{LinePlace, LogFold};
 
 /// Most bytes of a line; the rest of a longer one comes as the next.
 const MAX_STDERR_LINE_BYTES: usize = 500;

@@ -5,8 +5,8 @@ use url::{Host, Url};
 
 use super::{RawBackend, RawCommand};
 use crate::problems::{self, Report};
+use crate::references::secret_signs::has_token_prefix;
 use crate::sections::server::Server;
-use crate::values::secret_signs::has_token_prefix;
 
 /// Words that a shell would interpret.
 const OPERATORS: [&str; 8] = ["|", "||", "&&", ";", "&", ">", ">>", "<"];

@@ -9,6 +9,7 @@ use std::time::Duration;
 use url::Url;
 
 use super::common_mistakes;
+use super::known_secrets::KnownSecrets;
 use super::{
     Backend, MAX_BACKENDS, RESERVED_NAMES, RawBackend, RawCommand, RawTransport, Transport, normalize_name,
 };
@@ -19,7 +20,6 @@ use crate::sections::proxy::{self, IDLE_TIMEOUT, TIMEOUT};
 use crate::values::duration::RawDuration;
 use crate::values::headers;
 use crate::values::http_url;
-use crate::values::known_secrets::KnownSecrets;
 
 /// Settings of single backends in other sections than `backends`.
 pub(crate) struct SharedBackendSettings<'a> {

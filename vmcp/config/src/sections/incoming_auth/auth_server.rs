@@ -16,7 +16,6 @@ pub use self::raw::{
     RawUpstreamProvider, RawUpstreamType, RawUserInfo,
 };
 pub use self::upstream::{Upstream, UpstreamKind, UserInfo};
-use crate::sections::backend::outgoing_auth::Credentials;
 use crate::values::secret::Secret;
 
 /// The embedded authorization server.
@@ -56,14 +55,9 @@ impl AuthServer {
         self.upstreams.iter().find(|upstream| upstream.name == name)
     }
 
-    /// Notes the tokens that the credentials of backends need.
-    pub(crate) fn carry_tokens_for<'a>(&mut self, credentials: impl Iterator<Item = &'a Credentials>) {
-        let Some(first) = self.upstreams.first().map(|upstream| upstream.name.clone()) else { return };
-        for (provider, is_id_token) in
-            credentials.filter_map(|credentials| credentials.upstream_token(&first))
-        {
-            let tokens = if is_id_token { &mut self.id_tokens_of } else { &mut self.access_tokens_of };
-            tokens.insert(provider.to_owned());
-        }
+    /// Carries a provider's token, as credentials of a backend need it.
+    pub(crate) fn carry_token_of(&mut self, provider: &str, is_id_token: bool) {
+        let tokens = if is_id_token { &mut self.id_tokens_of } else { &mut self.access_tokens_of };
+        tokens.insert(provider.to_owned());
     }
 }

@@ -4,7 +4,6 @@
 use std::future::Future;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -13,6 +12,7 @@ use hyper::body::Incoming;
 use super::activity::ActiveRequest;
 use super::client_body::ClientBody;
 use super::request_permit::RequestPermit;
+use crate::session::connection_id::ConnectionId;
 use vmcp_engine::access::identity::Principal;
 use vmcp_engine::engine::Snapshot;
 
@@ -28,18 +28,6 @@ pub(crate) trait Service<Request>: Send + Sync + 'static {
 impl<Request: Send + 'static, S: Service<Request>> Service<Request> for Arc<S> {
     async fn call(&self, request: Request) -> Response {
         S::call(self, request).await
-    }
-}
-
-/// Number of a client's connection, which this process gives to no other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ConnectionId(pub(crate) u64);
-
-impl ConnectionId {
-    /// Returns the number of a new connection.
-    pub(crate) fn next() -> Self {
-        static LAST: AtomicU64 = AtomicU64::new(0);
-        Self(LAST.fetch_add(1, Ordering::Relaxed))
     }
 }
 

@@ -11,8 +11,9 @@ use super::Snapshot;
 use super::list::PagedList;
 use super::view::View;
 use crate::access::identity::PrincipalKey;
+use crate::context_key::ContextKey;
 use crate::optim::names::NameStyle;
-use crate::search::context::{Context, ContextKey, Contexts, Learned, QueryEmbedding, ToolKey};
+use crate::search::context::{Context, Contexts, Learned, QueryEmbedding, ToolKey};
 use crate::search::{Degraded, QueryVectors, Searcher, embed_query};
 
 /// Rounding of confidences: three identical pairs may give .29999 instead of .3.

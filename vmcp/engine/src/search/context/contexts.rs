@@ -12,6 +12,7 @@ use vmcp_backend::SessionId;
 
 use super::ToolKey;
 use crate::access::identity::PrincipalKey;
+use crate::context_key::ContextKey;
 
 /// Contexts of this process, 1 to 3 KiB each; one more evicts the least recently used.
 const MAX_CONTEXTS: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
@@ -23,31 +24,6 @@ const LIFETIME: Duration = Duration::from_hours(24);
 const MAX_UNTOLD: usize = 1024;
 /// Tools that a context remembers as found.
 const MAX_FOUND: usize = 500;
-
-/// Owner of a context.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ContextKey {
-    /// A legacy session.
-    Session(SessionId),
-    /// A handle that a client without a session passes with its calls.
-    Handle(u64),
-}
-
-impl ContextKey {
-    /// Returns the key of a handle as set_context gave it out.
-    pub fn of_handle(text: &str) -> Option<ContextKey> {
-        let well_formed = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        u64::from_str_radix(text, 16).ok().filter(|_| well_formed).map(ContextKey::Handle)
-    }
-
-    /// Returns the text of a handle, 16 hexadecimal digits.
-    pub fn handle(self) -> Option<String> {
-        match self {
-            ContextKey::Session(_) => None,
-            ContextKey::Handle(number) => Some(format!("{number:016x}")),
-        }
-    }
-}
 
 /// Embedding of a query, and the model that made it.
 #[derive(Debug, Clone)]

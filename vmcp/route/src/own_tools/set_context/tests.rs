@@ -10,9 +10,9 @@ use vmcp_wire::lists::pages::List;
 use crate::Caller;
 use crate::testing::{Scripted, backends, call, call_with, config, eventually};
 use vmcp_engine::access::identity::{Identity, Principal};
+use vmcp_engine::context_key::ContextKey;
 use vmcp_engine::engine::{Engine, Options, Storage};
 use vmcp_engine::optim::names::NameStyle;
-use vmcp_engine::search::context::ContextKey;
 
 const TASK: &str = "follow the tickets of my team";
 

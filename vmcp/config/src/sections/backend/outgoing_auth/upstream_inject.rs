@@ -49,9 +49,17 @@ pub(super) fn validate(raw: &RawUpstreamInject, path: &str, report: &mut Report)
 }
 
 impl Credentials {
+    /// Has the server carry the token that these credentials need, if any.
+    pub(crate) fn carry_upstream_token(&self, server: &mut AuthServer) {
+        let Some(first) = server.upstreams.first().map(|upstream| upstream.name.clone()) else { return };
+        if let Some((provider, is_id_token)) = self.upstream_token(&first) {
+            server.carry_token_of(provider, is_id_token);
+        }
+    }
+
     /// Returns the provider whose token is needed, and whether that is its ID token. `first` is the provider
     /// that stands for the client where none is named.
-    pub(crate) fn upstream_token<'a>(&'a self, first: &'a str) -> Option<(&'a str, bool)> {
+    fn upstream_token<'a>(&'a self, first: &'a str) -> Option<(&'a str, bool)> {
         let named = self.upstream_provider().map(|(_, provider)| provider);
         let is_id_token = match self {
             Self::UpstreamInject(_) | Self::OnBehalfOf(_) => false,

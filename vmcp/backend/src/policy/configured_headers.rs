@@ -1,5 +1,4 @@
-//! Credentials of a backend as headers: the constant ones, configured, and those of a
-//! [`CredentialSource`](crate::CredentialSource), which expire.
+//! [`ConfiguredHeaders`]: the constant headers of a backend, parsed once.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,14 +7,12 @@ use arc_swap::ArcSwap;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use vmcp_config::{Headers, Secret};
 
-use crate::transport::link_error::LinkError;
-
 /// The configured headers, which every request of every client carries. A reload replaces their values while
 /// connections live on.
 pub(crate) struct ConfiguredHeaders(ArcSwap<HeaderMap>);
 
 impl ConfiguredHeaders {
-    /// The headers of a configuration. Unusable ones are left out; [`check`] names them.
+    /// The headers of a configuration. Unusable ones are left out; [`first_unusable`] names them.
     pub(crate) fn new(configured: Option<&Headers>) -> Self {
         Self(ArcSwap::from_pointee(parsed(configured)))
     }
@@ -29,7 +26,7 @@ impl ConfiguredHeaders {
     }
 
     /// Adds them to the headers of a request.
-    pub(super) fn add_to(&self, headers: &mut HeaderMap) {
+    pub(crate) fn add_to(&self, headers: &mut HeaderMap) {
         for (name, value) in self.0.load().iter() {
             headers.insert(name.clone(), value.clone());
         }
@@ -43,12 +40,9 @@ impl fmt::Debug for ConfiguredHeaders {
     }
 }
 
-/// Returns an error that names the first header that cannot be sent.
-pub(super) fn check(configured: &Headers) -> Result<(), LinkError> {
-    let unusable = configured.iter().find(|(name, value)| pair(name, value).is_none());
-    unusable.map_or(Ok(()), |(name, _)| {
-        Err(LinkError::Connect { detail: format!("the configured {name} is unusable") })
-    })
+/// Returns the name of the first header that cannot be sent.
+pub(crate) fn first_unusable(configured: &Headers) -> Option<&str> {
+    configured.iter().find(|(name, value)| pair(name, value).is_none()).map(|(name, _)| name.as_ref())
 }
 
 fn parsed(configured: Option<&Headers>) -> HeaderMap {
@@ -59,15 +53,4 @@ fn pair(name: &str, value: &Secret) -> Option<(HeaderName, HeaderValue)> {
     let mut value = HeaderValue::from_str(value.expose()).ok()?;
     value.set_sensitive(true);
     Some((HeaderName::from_bytes(name.as_bytes()).ok()?, value))
-}
-
-/// Returns the headers of a request with those of its credentials, which replace others of their names.
-pub(super) fn with_proof(headers: &HeaderMap, proof: &HeaderMap) -> HeaderMap {
-    let mut headers = headers.clone();
-    for (name, value) in proof {
-        let mut value = value.clone();
-        value.set_sensitive(true);
-        headers.insert(name, value);
-    }
-    headers
 }

@@ -22,7 +22,7 @@ impl LastWords {
     }
 
     /// Adds a line; returns it as it may be shown.
-    pub(super) fn push(&self, line: &str) -> String {
+    pub(crate) fn push(&self, line: &str) -> String {
         let line = self.secrets.mask(line).into_owned();
         let mut lines = self.lines.lock();
         if lines.len() == MAX_LINES {
@@ -33,7 +33,7 @@ impl LastWords {
     }
 
     /// Forgets the lines of a former process.
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.lines.lock().clear();
     }
 

@@ -10,7 +10,7 @@ use crate::values::secret::MASK;
 const SECRET_NAMES: [&str; 6] = ["token", "secret", "password", "passwd", "api-key", "apikey"];
 
 /// Masks the queries of URLs, and the secrets in `command` and `args`, at any depth.
-pub(super) fn mask(value: &mut Value) {
+pub(crate) fn mask(value: &mut Value) {
     match value {
         Value::Object(entries) => {
             for (key, entry) in entries {

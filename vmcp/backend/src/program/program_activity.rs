@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-use crate::transport::stdio::listening_ports;
+use crate::program::listening_ports;
 
 /// CPU time of one tick in `/proc/PID/stat`: Linux has 100 of them a second (`USER_HZ`) on all platforms.
 const TICK: Duration = Duration::from_millis(10);
@@ -24,7 +24,7 @@ pub(crate) struct ProgramActivity {
 
 impl ProgramActivity {
     /// Follows another process group from now on.
-    pub(super) fn follow(&self, group: u32) {
+    pub(crate) fn follow(&self, group: u32) {
         self.group.store(group, Ordering::Relaxed);
     }
 

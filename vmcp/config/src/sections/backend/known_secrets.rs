@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::secret_signs::{is_secret_name, looks_secret};
+use crate::references::secret_signs::{is_secret_name, looks_secret};
 use crate::sections::backend::Transport;
 use crate::values::secret::{MASK, Secret};
 

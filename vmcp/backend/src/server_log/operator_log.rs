@@ -9,8 +9,8 @@ use vmcp_config::KnownSecrets;
 use vmcp_json::object::Object;
 use vmcp_wire::level::Level;
 
-use crate::policy::log_allowance::{LineFate, LogAllowance};
-use crate::policy::log_fold::{LinePlace, LogFold};
+use crate::server_log::log_allowance::{LineFate, LogAllowance};
+use crate::server_log::log_fold::{LinePlace, LogFold};
 
 /// Characters of a message that are written; the rest is cut off.
 const MAX_TEXT: usize = 500;
@@ -37,7 +37,7 @@ impl Default for OperatorLog {
 impl OperatorLog {
     /// Writes a message without the secrets in it. Messages from `warning` on are logged as information, up
     /// to some in a burst; all others are logged for debugging, up to some bytes a second.
-    pub(super) fn write(&self, params: Option<&RawValue>, secrets: &KnownSecrets) {
+    pub(crate) fn write(&self, params: Option<&RawValue>, secrets: &KnownSecrets) {
         let Some(params) = params.and_then(|params| Object::parse(params).ok()) else { return };
         let level = params.get_str("level").unwrap_or_default();
         let is_warning = Level::parse(&level).is_some_and(|level| level >= Level::Warning);
