@@ -1,6 +1,7 @@
 //! `vmcp find`: searches tools as find_tool does, and shows the answer.
 
 mod search_answer;
+mod unavailable;
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
@@ -75,11 +76,21 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
         if found.is_by_meaning_alone() {
             notes::note("no tool shares a word with the query; these are the nearest in meaning");
         }
-        if found.tools.is_empty() {
-            notes::note("no tool fits; use other words, or see `vmcp tools`");
-            return Ok(Exit::NothingFound);
+        let down = unavailable::with_reasons(&found.unavailable, connection).await;
+        unavailable::lines(&down).iter().for_each(|line| notes::note(line));
+        if !found.tools.is_empty() {
+            return Ok(Exit::Done);
         }
-        Ok(Exit::Done)
+        let (note, exit) = match (down.is_empty(), found.searched_nothing()) {
+            (false, true) => ("there is no tool to search as long as no server answers", Exit::Unreachable),
+            (false, false) => (
+                "no tool of the other servers fits; use other words, or see `vmcp tools`",
+                Exit::NothingFound,
+            ),
+            (true, _) => ("no tool fits; use other words, or see `vmcp tools`", Exit::NothingFound),
+        };
+        notes::note(note);
+        Ok(exit)
     };
     match claims {
         Some(claims) => {
