@@ -8,7 +8,7 @@ use clap::builder::RangedU64ValueParser;
 use serde::Deserialize;
 use serde_json::Map;
 
-use crate::cli::connection::{self, CallFailure, ClaimsFile, Connection, Readiness, ServerOptions};
+use crate::cli::connection::{self, CallFailure, ClaimsFile, Connection, Consent, Readiness, ServerOptions};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::output::{self, OutputFormat};
 use crate::cli::console::{notes, tool_result};
@@ -55,11 +55,14 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
     // A table says, without being asked, when words had no part in it.
     request.insert("explain".to_owned(), (explain || format == OutputFormat::Table).into());
     let work = async |connection: &Connection| {
-        let result = connection.call("optim.find_tool", request).await.map_err(|failure| match failure {
-            CallFailure::UnknownTool => CommandFailure::new("the server does not search")
-                .remedy("set `optimizer: { enabled: true }` in its configuration"),
-            CallFailure::Other(failure) => failure,
-        })?;
+        let result =
+            connection.call("optim.find_tool", request, Consent::Absent).await.map_err(|failure| {
+                match failure {
+                    CallFailure::UnknownTool => CommandFailure::new("the server does not search")
+                        .remedy("set `optimizer: { enabled: true }` in its configuration"),
+                    CallFailure::Other(failure) => failure,
+                }
+            })?;
         if tool_result::is_error(&result) {
             return Err(CommandFailure::new(tool_result::text(&result)));
         }
