@@ -1,5 +1,5 @@
-//! References that several kinds of resources make: to values of Secrets, to certificates in ConfigMaps, and to
-//! the MCPGroup that a resource belongs to.
+//! References that several kinds of resources make: to values of Secrets, to certificates in ConfigMaps, and
+//! to the MCPGroup that a resource belongs to.
 
 mod ca_bundle;
 mod group_membership;

@@ -20,7 +20,7 @@ use crate::references::{CaBundle, ReferencedSecrets};
 /// An entry as a backend, with everything that is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ValidatedEntry {
-    /// The backend for `vmcp.yaml`, unless there are problems; disabled while a Secret or its certificates are
+    /// The backend for `vmcp.yaml`, unless there are problems; disabled while a Secret or a certificate is
     /// missing.
     pub backend: Backend,
     /// Problems of the name and the URL.

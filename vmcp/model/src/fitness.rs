@@ -167,8 +167,8 @@ fn is_execution(json: &str) -> bool {
     })
 }
 
-/// Returns annotations without `null` and members of the wrong type; `None` if all members fit. A hint that is
-/// `true` or `false` as text becomes the value.
+/// Returns annotations without `null` and members of the wrong type; `None` if all members fit. A hint that
+/// is `true` or `false` as text becomes the value.
 fn mended_annotations(json: &str) -> Option<String> {
     let object = Object::parse_valid(json).ok()?;
     let misfits = |key: &&str| match object.text(key) {

@@ -23,10 +23,10 @@ pub(super) fn system_tls() -> SystemTls {
 /// Authorities that a server is trusted by.
 #[derive(Debug)]
 pub(super) enum Trust {
-    /// Those of the system.
+    /// The authorities of the system.
     System(SystemTls),
-    /// Besides them, those in a file. It is read at the first request, and again when a connection failed and
-    /// its content is another one, as after a rotation.
+    /// Besides them, the authorities in a file. It is read at the first request, and again when a connection
+    /// failed and its content is another one, as after a rotation.
     File(PathBuf),
 }
 
