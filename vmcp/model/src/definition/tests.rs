@@ -55,8 +55,9 @@ fn rejects_what_breaks_the_protocol() {
     ] {
         assert!(matches!(error(malformed), DefinitionError::Malformed(_)), "{malformed}");
     }
-    let quoted = error(&format!(r#"{{"name":"a","annotations":"{}"}}"#, "x".repeat(100_000)));
-    assert!(quoted.to_string().len() <= 200);
+    // Its message quotes all digits.
+    let quoted = error(r#"{"name":1e300}"#).to_string();
+    assert!(quoted.starts_with("invalid type") && quoted.len() <= 200, "{quoted}");
 }
 
 #[test]
