@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use vmcp_config::{Isolation, ProtocolEra};
 
 use crate::fields::cel_rules::rules;
-use crate::fields::references::{LocalReference, SecretKeyReference};
+use crate::fields::references::{CaBundleReference, LocalReference, SecretKeyReference};
 use crate::fields::yaml_block::Block;
 
 /// Makes an MCP server at a URL a backend. The operator runs nothing for it.
@@ -56,6 +56,9 @@ pub struct MCPServerEntrySpec {
     /// Headers sent with every request.
     #[serde(default)]
     pub header_forward: HeaderForward,
+    /// Certificate authorities that the server is trusted by, besides those of the system. Only for `https`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_bundle_ref: Option<CaBundleReference>,
     /// Clients that share a connection to the server: all of them, those of one principal, or
     /// none. Default: `session` where the server is of the legacy era and may keep state, else `shared`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -35,6 +35,7 @@ fn backend(name: &str) -> Backend {
         url: format!("http://mcp-{name}.ns.svc.cluster.local:8080/mcp"),
         transport: RemoteTransport::StreamableHttp,
         headers: BTreeMap::new(),
+        ca_bundle: None,
         auth: None,
         tool_config: None,
         isolation: None,
@@ -430,4 +431,34 @@ fn a_mistake_of_a_composite_tool_is_told_by_its_place() {
     let referenced = ReferencedObjects { composite_tools: &[one], ..ReferencedObjects::default() };
     let mistake = lower(&json!({}), &referenced).unwrap_err().to_string();
     assert!(mistake.starts_with("VirtualMCPCompositeToolDefinition res: spec.steps: a circle"), "{mistake}");
+}
+
+#[test]
+fn certificates_of_a_backend_are_mounted_and_named() {
+    let backends = [
+        Backend {
+            url: "https://a.example/mcp".to_owned(),
+            ca_bundle: Some("PEM".to_owned()),
+            ..backend("a")
+        },
+        Backend {
+            url: "https://b.example/mcp".to_owned(),
+            ca_bundle: Some("PEM".to_owned()),
+            ..backend("b")
+        },
+        backend("c"),
+    ];
+    let referenced = ReferencedObjects { backends: &backends, ..ReferencedObjects::default() };
+    let lowered = lower(&json!({}), &referenced).unwrap();
+    let paths: Vec<_> =
+        lowered.config.backends.iter().map(|backend| backend.ca_bundle_path.clone()).collect();
+    let [Some(first), Some(second), None] = paths.as_slice() else { panic!("{paths:?}") };
+    assert_eq!(first, second, "equal certificates are one file");
+    let (file, pem) = lowered.certificates.first_key_value().unwrap();
+    assert!(first.ends_with(file) && pem == "PEM" && lowered.certificates.len() == 1, "{paths:?}");
+
+    let other = [Backend { ca_bundle: Some("OTHER".to_owned()), ..backends[0].clone() }];
+    let referenced = ReferencedObjects { backends: &other, ..ReferencedObjects::default() };
+    let renewed = lower(&json!({}), &referenced).unwrap();
+    assert_ne!(renewed.config.backends[0].ca_bundle_path.as_ref(), Some(first), "a change is another file");
 }

@@ -12,6 +12,6 @@ mod tests;
 mod validate;
 
 pub(crate) use self::controller::controller;
-pub(crate) use self::dereference::{dereference, secret_references};
+pub(crate) use self::dereference::{ca_bundle, dereference, secret_references};
 use self::status::set_checks;
 pub(crate) use self::validate::{ValidatedEntry, validate};

@@ -103,9 +103,6 @@ const MCP_SERVER: &[PendingField] = &[
     pending("webhookConfigRef", "webhooks"),
 ];
 
-/// Fields of an MCPServerEntry.
-const MCP_SERVER_ENTRY: &[PendingField] = &[pending("caBundleRef", "certificates of a private authority")];
-
 /// In place of fields that shape ToolHive's proxy.
 const NO_PROXY: &str = "nothing: no proxy is run; VirtualMCPServers connect to the server themselves";
 
@@ -142,7 +139,6 @@ pub fn fields_of(kind: &str) -> &'static [PendingField] {
     match kind {
         "VirtualMCPServer" => VIRTUAL_MCP_SERVER,
         "MCPServer" => MCP_SERVER,
-        "MCPServerEntry" => MCP_SERVER_ENTRY,
         "MCPRemoteProxy" => MCP_REMOTE_PROXY,
         "MCPTelemetryConfig" => MCP_TELEMETRY_CONFIG,
         _ => &[],

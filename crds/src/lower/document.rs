@@ -90,6 +90,7 @@ impl Document<'_> {
             url,
             transport,
             headers,
+            ca_bundle,
             auth: _,
             tool_config: _,
             isolation,
@@ -100,6 +101,9 @@ impl Document<'_> {
         entry.insert("name".to_owned(), name.as_str().into());
         entry.insert("url".to_owned(), escape(url.as_str().into()));
         entry.insert("transport".to_owned(), json!(transport));
+        if let Some(pem) = ca_bundle {
+            entry.insert("caBundlePath".to_owned(), self.secrets.certificates(pem).into());
+        }
         if let Some(isolation) = isolation {
             entry.insert("isolation".to_owned(), json!(isolation));
         }

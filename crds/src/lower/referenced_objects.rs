@@ -25,6 +25,8 @@ pub struct Backend {
     pub transport: RemoteTransport,
     /// Headers sent with every request.
     pub headers: BTreeMap<String, HeaderValue>,
+    /// Certificates of authorities, as PEM, that it is trusted by besides those of the system.
+    pub ca_bundle: Option<String>,
     /// Credentials that are fetched, or kept in an object of their own.
     pub auth: Option<MCPExternalAuthConfigSpec>,
     /// Filter and overrides of its tools, from an MCPToolConfig.

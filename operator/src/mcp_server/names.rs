@@ -45,6 +45,7 @@ pub(crate) fn backend(server: &MCPServer, cluster_domain: &str) -> Backend {
         url,
         transport,
         headers: BTreeMap::new(),
+        ca_bundle: None,
         auth: None,
         tool_config: None,
         isolation: spec.isolation,

@@ -23,13 +23,17 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
         })
         .on(&all.secrets, |change, context| {
             references::users_of(change, &context.resources.mcp_server_entries, secret_references)
+        })
+        .on(&all.config_maps, |change, context| {
+            let entries = &context.resources.mcp_server_entries;
+            references::users_of_config_map(change, entries, |entry| entry.spec.ca_bundle_ref.as_ref())
         });
     run_controller(triggers, reconcile).boxed()
 }
 
 async fn reconcile(entry: Arc<MCPServerEntry>, context: Arc<Context>) -> Result<Action, CallError> {
     let references = dereference(&entry, &context).await?;
-    let validated = validate(&entry, &references.secrets);
+    let validated = validate(&entry, &references.secrets, &references.ca_bundle);
     let status = status::compute(&entry, &validated, references.group_exists);
     let before = entry.status.as_ref().map_or(&[][..], |status| &status.conditions);
     report(&context, entry.as_ref(), before, &status.conditions, &status).await?;

@@ -1,5 +1,5 @@
 //! Step 3 of a reconcile, status: the status of an MCPServerEntry: a condition for the URL, one for the
-//! headers, one for the group, and their sum.
+//! headers, one for the certificates, one for the group, and their sum.
 
 use vmcp_crds::mcp_server_entry::MCPServerEntryPhase;
 use vmcp_crds::{MCPServerEntry, MCPServerEntrySpec, MCPServerEntryStatus, Problem};
@@ -29,7 +29,7 @@ pub(super) fn compute(
     }
 }
 
-/// Sets a condition for the URL, one for the headers and one for the group; returns the faults.
+/// Sets a condition for the URL, for the headers, for the certificates and for the group; returns the faults.
 pub(crate) fn set_checks(
     conditions: &mut Conditions,
     spec: &MCPServerEntrySpec,
@@ -57,8 +57,19 @@ pub(crate) fn set_checks(
             format!("all values exist; {} headers are sent", validated.backend.headers.len()),
         ),
     }
+    match (&validated.unusable_ca_bundle, &spec.ca_bundle_ref) {
+        (Some(wrong), _) => {
+            conditions.set("CABundleRefValidated", false, "CABundleInvalid", wrong.clone());
+        }
+        (None, Some(_)) => {
+            let message = "the server is trusted by these certificates, besides those of the system";
+            conditions.set("CABundleRefValidated", true, "CABundleValid", message);
+        }
+        (None, None) => {}
+    }
+    let certificates = validated.unusable_ca_bundle.clone();
     let group = group_condition(conditions, spec.group_ref.as_ref(), group_exists);
-    [address, headers, validated.missing_secrets.clone(), group].into_iter().flatten().collect()
+    [address, headers, validated.missing_secrets.clone(), certificates, group].into_iter().flatten().collect()
 }
 
 /// Joins problems into one message; `None` without problems.

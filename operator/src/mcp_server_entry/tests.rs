@@ -3,8 +3,8 @@ use vmcp_crds::MCPServerEntry;
 use vmcp_crds::mcp_server_entry::MCPServerEntryPhase;
 
 use super::status;
-use super::validate::validate;
-use crate::references::ReferencedSecrets;
+use super::validate::{self, ValidatedEntry};
+use crate::references::{CaBundle, ReferencedSecrets};
 
 fn entry(spec: &Value) -> MCPServerEntry {
     serde_json::from_value(json!({
@@ -25,6 +25,10 @@ fn validated(
     let found = status.conditions.into_iter().find(|found| found.type_ == condition);
     let (reason, message) = found.map_or_else(Default::default, |found| (found.reason, found.message));
     (status.phase.unwrap(), reason, message)
+}
+
+fn validate(entry: &MCPServerEntry, secrets: &ReferencedSecrets) -> ValidatedEntry {
+    validate::validate(entry, secrets, &CaBundle::default())
 }
 
 fn with_secret_header(name: &str) -> Value {
@@ -95,4 +99,36 @@ fn a_group_that_is_not_there_is_said() {
     assert_eq!(status.phase, Some(MCPServerEntryPhase::Failed));
     let valid = status.conditions.iter().find(|condition| condition.type_ == "Valid").unwrap();
     assert!(valid.message.starts_with("there is no MCPGroup none; create it"), "{}", valid.message);
+}
+
+#[test]
+fn certificates_reach_the_backend_and_a_missing_one_disables_it() {
+    let reference = json!({ "configMapRef": { "name": "authority" } });
+    let spec = json!({ "remoteUrl": "https://mcp.example.com/mcp", "caBundleRef": reference });
+    let with = |bundle: &CaBundle, spec: &Value| {
+        let entry = entry(spec);
+        let validated = validate::validate(&entry, &ReferencedSecrets::default(), bundle);
+        let status = status::compute(&entry, &validated, None);
+        let found = status.conditions.iter().find(|found| found.type_ == "CABundleRefValidated").cloned();
+        (validated, status.phase.unwrap(), found)
+    };
+    let (validated, phase, condition) = with(&CaBundle::Found("PEM".to_owned()), &spec);
+    assert_eq!((validated.backend.ca_bundle.as_deref(), validated.backend.enabled), (Some("PEM"), true));
+    assert_eq!((phase, condition.unwrap().reason.as_str()), (MCPServerEntryPhase::Valid, "CABundleValid"));
+
+    let missing = CaBundle::Unusable("spec.caBundleRef: there is no key ca.crt".to_owned());
+    let (validated, phase, condition) = with(&missing, &spec);
+    assert!(!validated.backend.enabled && validated.backend.ca_bundle.is_none());
+    let condition = condition.unwrap();
+    assert_eq!((phase, condition.reason.as_str()), (MCPServerEntryPhase::Failed, "CABundleInvalid"));
+    assert!(condition.message.contains("no key ca.crt"), "{}", condition.message);
+
+    // A server without TLS shows no certificate: refused here, not in the file of all backends.
+    let plain = json!({ "remoteUrl": "http://mcp.example.com/mcp", "caBundleRef": reference });
+    let (validated, _, _) = with(&CaBundle::Found("PEM".to_owned()), &plain);
+    let problem = validated.address_problems.first().map(ToString::to_string).unwrap();
+    assert!(problem.starts_with("spec.caBundleRef: a server without TLS"), "{problem}");
+
+    let (_, phase, condition) = with(&CaBundle::OfTheSystem, &json!({ "remoteUrl": "https://a.example" }));
+    assert_eq!((phase, condition), (MCPServerEntryPhase::Valid, None));
 }

@@ -15,12 +15,13 @@ use vmcp_crds::{MCPServerEntry, Problem};
 
 use super::dereference::secret_references;
 use super::endpoint;
-use crate::references::ReferencedSecrets;
+use crate::references::{CaBundle, ReferencedSecrets};
 
 /// An entry as a backend, with everything that is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ValidatedEntry {
-    /// The backend for `vmcp.yaml`, unless there are problems; disabled while a Secret is missing.
+    /// The backend for `vmcp.yaml`, unless there are problems; disabled while a Secret or a certificate is
+    /// missing.
     pub backend: Backend,
     /// Problems of the name and the URL.
     pub address_problems: Vec<Problem>,
@@ -28,10 +29,16 @@ pub(crate) struct ValidatedEntry {
     pub header_problems: Vec<Problem>,
     /// Which Secrets are missing, with the command that creates each.
     pub missing_secrets: Option<String>,
+    /// The fault of the certificates, with the remedy.
+    pub unusable_ca_bundle: Option<String>,
 }
 
 /// Checks an entry. `secrets` holds the values that [`secret_references`] names, as far as they exist.
-pub(crate) fn validate(entry: &MCPServerEntry, secrets: &ReferencedSecrets) -> ValidatedEntry {
+pub(crate) fn validate(
+    entry: &MCPServerEntry,
+    secrets: &ReferencedSecrets,
+    ca_bundle: &CaBundle,
+) -> ValidatedEntry {
     let spec = &entry.spec;
     let namespace = entry.metadata.namespace.as_deref().unwrap_or_default();
     let mut headers = BTreeMap::new();
@@ -42,6 +49,7 @@ pub(crate) fn validate(entry: &MCPServerEntry, secrets: &ReferencedSecrets) -> V
             url: spec.remote_url.clone(),
             transport: spec.transport,
             headers: BTreeMap::new(),
+            ca_bundle: ca_bundle.pem().map(str::to_owned),
             auth: None,
             tool_config: None,
             isolation: spec.isolation,
@@ -51,8 +59,12 @@ pub(crate) fn validate(entry: &MCPServerEntry, secrets: &ReferencedSecrets) -> V
         address_problems: Vec::new(),
         header_problems: Vec::new(),
         missing_secrets: secrets.missing(namespace, &secret_references(entry)),
+        unusable_ca_bundle: match ca_bundle {
+            CaBundle::Unusable(message) => Some(message.clone()),
+            CaBundle::OfTheSystem | CaBundle::Found(_) => None,
+        },
     };
-    validated.backend.enabled = validated.missing_secrets.is_none();
+    validated.backend.enabled = validated.missing_secrets.is_none() && validated.unusable_ca_bundle.is_none();
     for (name, value) in &spec.header_forward.add_plaintext_headers {
         headers.insert(name.clone(), HeaderValue::Plain(value.clone()));
         values.insert(name.clone(), value.clone());
@@ -100,11 +112,14 @@ fn check_as_configuration(
     // A literal `$` would begin a reference in `vmcp.yaml`.
     let escape = |text: &str| text.replace('$', "$$");
     let headers: BTreeMap<_, _> = headers.iter().map(|(name, value)| (name, escape(value))).collect();
+    // The file of certificates is not there, and its reference counts also while its content is missing.
+    let ca_bundle_path = entry.spec.ca_bundle_ref.as_ref().map(|_| "ca.crt");
     let file = json!({ "backends": [{
         "name": validated.backend.name,
         "url": escape(&validated.backend.url),
         "transport": validated.backend.transport,
         "headers": headers,
+        "caBundlePath": ca_bundle_path,
     }] });
     let Err(problems) = vmcp_config::load(&file.to_string(), "vmcp.yaml", &|_| None) else { return };
     for Problem { path, message, remedy, line: _ } in problems.list {
@@ -113,7 +128,11 @@ fn check_as_configuration(
             let name = header.trim_matches(['.', '[', ']', '"']);
             validated.header_problems.push(Problem::new(header_path(entry, name), message, remedy));
         } else {
-            let path = if path == "name" { "metadata.name" } else { "spec.remoteUrl" };
+            let path = match path {
+                "name" => "metadata.name",
+                "caBundlePath" => "spec.caBundleRef",
+                _ => "spec.remoteUrl",
+            };
             validated.address_problems.push(Problem::new(path, message, remedy));
         }
     }

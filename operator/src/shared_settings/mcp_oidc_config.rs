@@ -2,11 +2,20 @@
 //!
 //! No `build`: it has no children. A VirtualMCPServer that names it takes the settings into its `vmcp.yaml`.
 
-mod certificates;
 mod controller;
 mod status;
 mod validate;
 
-pub(crate) use self::certificates::{OidcCertificates, certificates, config_map_of};
 pub(crate) use self::controller::controller;
 pub(crate) use self::validate::validate;
+
+use vmcp_crds::MCPOIDCConfig;
+use vmcp_crds::fields::references::CaBundleReference;
+
+/// Path of the reference to certificates.
+pub(crate) const CA_BUNDLE_PATH: &str = "spec.inline.caBundleRef";
+
+/// Returns the reference to certificates.
+pub(crate) fn ca_bundle_of(config: &MCPOIDCConfig) -> Option<&CaBundleReference> {
+    config.spec.inline.as_ref()?.ca_bundle_ref.as_ref()
+}

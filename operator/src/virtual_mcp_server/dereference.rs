@@ -18,9 +18,9 @@ use vmcp_crds::{
 use super::last_good::{LastGood, MountedConfiguration};
 use super::names::{self, CONFIG_FILE};
 use crate::mcp_server_entry;
-use crate::references::ReferencedSecrets;
+use crate::references::{CaBundle, ReferencedSecrets};
 use crate::runtime::{CallError, Context, GeneratedSecret, ResourceStores};
-use crate::shared_settings::mcp_oidc_config::{self, OidcCertificates};
+use crate::shared_settings::mcp_oidc_config;
 
 /// Everything that [`validate`](super::validate) reads besides the resource itself.
 #[derive(Debug, Default)]
@@ -44,7 +44,9 @@ pub(super) struct References {
     /// The named MCPOIDCConfig, if it exists.
     pub oidc: Option<Arc<MCPOIDCConfig>>,
     /// The certificates that it refers to.
-    pub oidc_certificates: OidcCertificates,
+    pub oidc_certificates: CaBundle,
+    /// The certificates that entries refer to, by name of the entry.
+    pub entry_ca_bundles: BTreeMap<String, CaBundle>,
     /// The named or managed EmbeddingServer, if it exists.
     pub embedding_server: Option<Arc<EmbeddingServer>>,
     /// The values of Secrets, as far as they exist.
@@ -90,7 +92,14 @@ pub(super) async fn dereference(
     references.secrets =
         ReferencedSecrets::read(context, &namespace, &secrets_of(server, &references)).await?;
     if let Some(config) = &references.oidc {
-        references.oidc_certificates = mcp_oidc_config::certificates(context, config).await?;
+        let reference = mcp_oidc_config::ca_bundle_of(config);
+        let path = mcp_oidc_config::CA_BUNDLE_PATH;
+        references.oidc_certificates = CaBundle::read(context, &namespace, reference, path).await?;
+    }
+    for entry in &references.entries {
+        let bundle = mcp_server_entry::ca_bundle(entry, context).await?;
+        // An entry and a proxy may share a name; the first one is used.
+        references.entry_ca_bundles.entry(entry.name_any()).or_insert(bundle);
     }
     let (uid, name) = (server.uid().unwrap_or_default(), server.name_any());
     let map = context.children.typed::<ConfigMap>(&uid, &names::config_map(&name));
@@ -122,11 +131,14 @@ pub(super) fn refers_to_secret(server: &VirtualMCPServer, context: &Context, sec
     secrets_of(server, &from_stores(server, context)).iter().any(|reference| reference.name == secret)
 }
 
-/// Returns true if the MCPOIDCConfig of the server refers to this ConfigMap.
+/// Returns true if the MCPOIDCConfig of the server, or an entry of its group, refers to this ConfigMap.
 pub(super) fn refers_to_config_map(server: &VirtualMCPServer, context: &Context, map: &str) -> bool {
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
     let config = oidc_config_of(server).and_then(|name| context.resources.oidc_configs.get(namespace, name));
-    config.is_some_and(|config| mcp_oidc_config::config_map_of(&config) == Some(map))
+    let of_clients = config.as_deref().and_then(mcp_oidc_config::ca_bundle_of).cloned();
+    let entries = from_stores(server, context).entries;
+    let of_entries = entries.iter().filter_map(|entry| entry.spec.ca_bundle_ref.clone());
+    of_entries.chain(of_clients).any(|bundle| bundle.config_map_ref.name == map)
 }
 
 /// Returns the references that the stores have: all but Secrets and the mounted configuration.

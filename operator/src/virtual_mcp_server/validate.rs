@@ -247,9 +247,11 @@ fn backends(
             duplicates.push(name);
             continue;
         }
-        let validated = mcp_server_entry::validate(entry, &references.secrets);
+        let bundle = references.entry_ca_bundles.get(&name).cloned().unwrap_or_default();
+        let validated = mcp_server_entry::validate(entry, &references.secrets, &bundle);
         let problem = validated.address_problems.first().or(validated.header_problems.first());
-        if let Some(reason) = problem.map(ToString::to_string).or(validated.missing_secrets) {
+        let lacking = validated.missing_secrets.or(validated.unusable_ca_bundle);
+        if let Some(reason) = problem.map(ToString::to_string).or(lacking) {
             unusable.insert(name, reason);
         }
         if problem.is_none() {

@@ -57,6 +57,7 @@ mod scenario {
     mod resumed_calls;
     mod running_server;
     mod same_as_direct;
+    mod same_name;
     mod secrets;
     mod session_tools;
     mod shared_counts;

@@ -6,30 +6,28 @@ mod frame_pace;
 mod head_limit;
 mod host_pool;
 mod plain_connection;
-mod private_authority;
+mod pooled_origin;
 mod response_body;
 mod tls;
+mod tls_host;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Weak};
+use std::path::Path;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::PROXY_AUTHORIZATION;
-use http::{HeaderValue, Request, Response, StatusCode, Uri};
+use http::{HeaderValue, Request, Response, Uri};
 use http_body_util::Full;
-use hyper_util::client::legacy::Error;
 use hyper_util::client::legacy::connect::HttpConnector;
 use parking_lot::Mutex;
 use url::Url;
-use vmcp_egress::{Proxies, client_tls};
-use vmcp_error_chain::error_chain;
+use vmcp_egress::Proxies;
 
 use crate::http_client::host_pool::HostPool;
-use crate::http_client::private_authority::PrivateAuthority;
-use crate::http_client::tls::TlsClients;
+use crate::http_client::pooled_origin::PooledOrigin;
+use crate::http_client::tls_host::{SystemTls, TlsHost, Trust, system_tls};
 
 pub(crate) use crate::http_client::response_body::ResponseBody;
 
@@ -37,6 +35,8 @@ pub(crate) use crate::http_client::response_body::ResponseBody;
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(50);
 /// Interval of TCP and HTTP/2 keep-alives, which notice a peer that vanished without closing.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
+/// Time without an answer after which a request that is given up says something about its connection.
+const MIN_SILENCE: Duration = Duration::from_millis(500);
 /// Time to open one TCP connection;
 /// [`BackendSettings::connection_timeout`](crate::BackendSettings::connection_timeout) is the overall limit.
 const TCP_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -50,16 +50,16 @@ const TCP_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct HttpClient {
     /// The pools of plain connections by host and port, as long as an [`Origin`] uses them.
     hosts: Arc<Mutex<HashMap<String, Weak<HostPool>>>>,
-    tls: SharedTls,
-    /// The clients of private authorities by the file that holds them, as long as an [`Origin`] uses them.
-    authorities: Arc<Mutex<HashMap<PathBuf, Weak<PrivateAuthority>>>>,
+    tls: SystemTls,
+    /// The pooled clients by server and file of authorities, as long as an [`Origin`] uses them.
+    tls_hosts: Arc<Mutex<HashMap<TlsHostKey, Weak<TlsHost>>>>,
     /// File of authorities that servers of this handle are trusted by, besides those of the system.
     ca_bundle: Option<Arc<Path>>,
     proxies: Proxies,
 }
 
-/// The clients of servers whose authorities the system trusts, made at the first use.
-type SharedTls = Arc<LazyLock<TlsClients, Box<dyn FnOnce() -> TlsClients + Send>>>;
+/// Scheme, host and port of a server, and the file of authorities that it is trusted by.
+type TlsHostKey = (bool, String, Option<Arc<Path>>);
 
 /// The server of a URL, and the connections to it.
 #[derive(Clone)]
@@ -67,22 +67,6 @@ pub(crate) enum Origin {
     Plain(Arc<HostPool>),
     /// Behind TLS, or behind a proxy.
     Pooled(PooledOrigin),
-}
-
-/// A server that pooled clients reach.
-#[derive(Clone)]
-pub(crate) struct PooledOrigin {
-    clients: PooledClients,
-    /// The proxy in between, without credentials.
-    proxy: Option<Arc<str>>,
-    /// Credentials for a proxy that reads each request.
-    proxy_authorization: Option<HeaderValue>,
-}
-
-#[derive(Clone)]
-enum PooledClients {
-    Shared(SharedTls),
-    Private(Arc<PrivateAuthority>),
 }
 
 /// The use of a connection.
@@ -113,16 +97,7 @@ impl Default for HttpClient {
 impl HttpClient {
     /// Makes a client that reaches servers through these proxies.
     pub fn with_proxies(proxies: Proxies) -> Self {
-        let of_clients = proxies.clone();
-        let tls: Box<dyn FnOnce() -> TlsClients + Send> =
-            Box::new(move || TlsClients::new(&client_tls(&[]), &of_clients));
-        Self {
-            hosts: Arc::default(),
-            tls: Arc::new(LazyLock::new(tls)),
-            authorities: Arc::default(),
-            ca_bundle: None,
-            proxies,
-        }
+        Self { hosts: Arc::default(), tls: system_tls(), tls_hosts: Arc::default(), ca_bundle: None, proxies }
     }
 
     /// Returns a handle for a server that is trusted by the authorities in a file too.
@@ -140,12 +115,8 @@ impl HttpClient {
     pub(crate) fn origin(&self, uri: &Uri) -> Origin {
         let proxy = self.proxies.proxy_for(uri).map(Arc::from);
         if uri.scheme_str() == Some("https") || proxy.is_some() {
-            let clients = match &self.ca_bundle {
-                Some(path) => PooledClients::Private(self.authority(path)),
-                None => PooledClients::Shared(Arc::clone(&self.tls)),
-            };
             let proxy_authorization = self.proxies.authorization_for(uri);
-            return Origin::Pooled(PooledOrigin { clients, proxy, proxy_authorization });
+            return Origin::Pooled(PooledOrigin::new(self.tls_host(uri), proxy, proxy_authorization));
         }
         let host = host(uri);
         let mut hosts = self.hosts.lock();
@@ -158,15 +129,20 @@ impl HttpClient {
         Origin::Plain(pool)
     }
 
-    fn authority(&self, path: &Path) -> Arc<PrivateAuthority> {
-        let mut authorities = self.authorities.lock();
-        if let Some(authority) = authorities.get(path).and_then(Weak::upgrade) {
-            return authority;
+    fn tls_host(&self, uri: &Uri) -> Arc<TlsHost> {
+        let key = (uri.scheme_str() == Some("https"), host(uri), self.ca_bundle.clone());
+        let mut hosts = self.tls_hosts.lock();
+        if let Some(host) = hosts.get(&key).and_then(Weak::upgrade) {
+            return host;
         }
-        authorities.retain(|_, authority| authority.strong_count() > 0);
-        let authority = Arc::new(PrivateAuthority::new(path, self.proxies.clone()));
-        authorities.insert(path.to_owned(), Arc::downgrade(&authority));
-        authority
+        hosts.retain(|_, host| host.strong_count() > 0);
+        let trust = match &self.ca_bundle {
+            Some(path) => Trust::File(path.to_path_buf()),
+            None => Trust::System(Arc::clone(&self.tls)),
+        };
+        let host = Arc::new(TlsHost::new(trust, self.proxies.clone()));
+        hosts.insert(key, Arc::downgrade(&host));
+        host
     }
 }
 
@@ -194,64 +170,6 @@ impl Origin {
         match self {
             Self::Plain(pool) => HostPool::send(pool, request).await,
             Self::Pooled(origin) => origin.send(request, purpose).await,
-        }
-    }
-}
-
-impl PooledOrigin {
-    async fn send(
-        &self,
-        mut request: Request<Full<Bytes>>,
-        purpose: Purpose,
-    ) -> Result<Response<ResponseBody>, SendError> {
-        if let Some(authorization) = &self.proxy_authorization {
-            request.headers_mut().insert(PROXY_AUTHORIZATION, authorization.clone());
-        }
-        let response = match &self.clients {
-            PooledClients::Shared(clients) => clients.client(purpose).request(request).await,
-            PooledClients::Private(authority) => {
-                let clients = authority.clients().map_err(SendError::Connect)?;
-                let response = clients.client(purpose).request(request).await;
-                if response.as_ref().is_err_and(Error::is_connect) {
-                    authority.look_again();
-                }
-                response
-            }
-        };
-        match response {
-            Ok(response) => match &self.proxy {
-                // Only a proxy asks for these, and it did not pass the request on.
-                Some(proxy) if response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
-                    Err(SendError::Connect(format!(
-                        "the proxy {proxy} wants other credentials (HTTP status 407)"
-                    )))
-                }
-                _ => Ok(response.map(ResponseBody::pooled)),
-            },
-            Err(error) => {
-                let detail = error_chain(&error);
-                Err(if error.is_connect() {
-                    SendError::Connect(self.with_remedy(detail))
-                } else {
-                    SendError::Closed(detail)
-                })
-            }
-        }
-    }
-
-    /// Adds the settings to the error of a server whose authority is unknown.
-    fn with_remedy(&self, detail: String) -> String {
-        // Two authorities of one name differ in their signatures.
-        if !["UnknownIssuer", "BadSignature"].iter().any(|fault| detail.contains(fault)) {
-            return detail;
-        }
-        match &self.clients {
-            PooledClients::Shared(_) => format!(
-                "{detail}; if the server has a private authority, name its certificate by `caBundlePath` of the backend, or by SSL_CERT_FILE for all"
-            ),
-            PooledClients::Private(authority) => {
-                format!("{detail}; caBundlePath {} does not hold its authority", authority.path().display())
-            }
         }
     }
 }

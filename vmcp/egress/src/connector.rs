@@ -5,6 +5,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use http::Uri;
 use hyper::rt::{Read, ReadBufCursor, Write};
@@ -110,6 +111,10 @@ impl Service<Uri> for ProxyConnector {
     }
 }
 
+/// Time at which a connection was opened: an extra of its metadata.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenedAt(pub Instant);
+
 /// A connection, direct or through a proxy.
 #[derive(Debug)]
 pub struct ProxiedStream {
@@ -125,7 +130,7 @@ impl Connection for ProxiedStream {
             // The protocol of the proxy says nothing about that of the target.
             MaybeHttpsStream::Https(_) => Connected::new(),
         };
-        connected.proxy(self.is_absolute)
+        connected.proxy(self.is_absolute).extra(OpenedAt(Instant::now()))
     }
 }
 

@@ -10,6 +10,6 @@ mod direct;
 mod proxies;
 mod trust;
 
-pub use crate::connector::{ProxiedStream, ProxyConnector, ProxyError};
+pub use crate::connector::{OpenedAt, ProxiedStream, ProxyConnector, ProxyError};
 pub use crate::proxies::Proxies;
 pub use crate::trust::{client_tls, read_ca_bundle};

@@ -49,6 +49,38 @@ pub fn unquoted(json: &str) -> Option<Cow<'_, str>> {
     serde_json::from_str::<String>(json).ok().map(Cow::Owned)
 }
 
+/// Replaces each half of a surrogate pair, written as an escape, by `\ufffd`; `None` without such halves.
+/// JavaScript writes them where a text was cut within an emoji; no Rust string can hold them.
+///
+/// ```
+/// use vmcp_json::text::without_half_surrogates;
+///
+/// let cut = without_half_surrogates(r#""cut \ud83d""#);
+/// assert_eq!(cut.as_deref(), Some(r#""cut \ufffd""#));
+/// assert_eq!(without_half_surrogates(r#""\ud83d\ude00 \\ud83d""#), None, "a pair, and an escaped backslash");
+/// ```
+#[must_use]
+pub fn without_half_surrogates(json: &str) -> Option<String> {
+    const ESCAPE: usize = r"\u0000".len();
+    let unit = |at: usize| u16::from_str_radix(json.get(at..at + ESCAPE)?.strip_prefix("\\u")?, 16).ok();
+    let (mut mended, mut copied, mut at) = (String::new(), 0, 0);
+    while let Some(found) = json.as_bytes().get(at..).and_then(|rest| memchr::memchr(b'\\', rest)) {
+        at += found;
+        at += match unit(at) {
+            Some(0xD800..=0xDBFF) if matches!(unit(at + ESCAPE), Some(0xDC00..=0xDFFF)) => 2 * ESCAPE,
+            Some(0xD800..=0xDFFF) => {
+                mended.push_str(json.get(copied..at).unwrap_or_default());
+                mended.push_str("\\ufffd");
+                copied = at + ESCAPE;
+                ESCAPE
+            }
+            Some(_) => ESCAPE,
+            None => 2,
+        };
+    }
+    (copied > 0).then(|| mended + json.get(copied..).unwrap_or_default())
+}
+
 /// True if the value is an object.
 #[must_use]
 pub fn is_object(json: &str) -> bool {

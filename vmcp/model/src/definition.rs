@@ -1,14 +1,16 @@
 //! Definitions as backends send them: the raw JSON, byte for byte, and the few keys that vmcp reads.
 //!
-//! The keys are read strictly, because clients are strict: many refuse a whole list over one bad entry. A
-//! definition that breaks the protocol is rejected by itself, and the rest of its backend stays.
+//! Names, URIs and input schemas are read strictly: a definition without them is rejected by itself, and the
+//! rest of its backend stays. Decorations such as descriptions and annotations are read as far as they are
+//! readable; [`Fitness`] keeps what clients would refuse out of lists.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use vmcp_json::nesting;
+use vmcp_json::object::Object;
+use vmcp_json::{nesting, text};
 use vmcp_wire::headers::ParamHeader;
 
 pub use vmcp_config::rules::Annotations;
@@ -145,14 +147,18 @@ impl Tool {
         #[serde(rename_all = "camelCase")]
         struct Keys<'a> {
             name: Option<String>,
-            title: Option<String>,
-            description: Option<String>,
+            #[serde(borrow)]
+            title: Option<&'a RawValue>,
+            #[serde(borrow)]
+            description: Option<&'a RawValue>,
             #[serde(borrow)]
             input_schema: Option<&'a RawValue>,
             #[serde(borrow)]
             output_schema: Option<&'a RawValue>,
-            annotations: Option<Annotations>,
+            #[serde(borrow)]
+            annotations: Option<&'a RawValue>,
         }
+        let raw = readable(raw);
         let keys: Keys<'_> = read(&raw)?;
         let name = required("name", keys.name, MAX_NAME_BYTES)?;
         let schema = object("inputSchema", keys.input_schema)?;
@@ -167,17 +173,20 @@ impl Tool {
             None => Vec::new(),
             Some(schema) => param_header::find(schema).map_err(DefinitionError::ParamHeader)?,
         };
-        let output_schema = object("outputSchema", keys.output_schema)?;
+        let is_object = |schema: &&RawValue| text::is_object(schema.get());
+        let output_schema = keys.output_schema.filter(is_object).map(ToOwned::to_owned);
+        let [title, description] = [keys.title, keys.description].map(readable_text);
+        let annotations = keys.annotations.map(annotations).unwrap_or_default();
         Ok(Tool {
-            hash: SchemaHash::of(&name, keys.description.as_deref().unwrap_or_default(), &canonical),
+            hash: SchemaHash::of(&name, description.as_deref().unwrap_or_default(), &canonical),
             schema_characters: u32::try_from(canonical.chars().count()).unwrap_or(u32::MAX),
             param_headers,
             fitness: Fitness::of(&raw, parsed, output_schema.as_deref()),
             output_schema,
             input_schema: schema,
-            title: keys.title,
-            description: keys.description,
-            annotations: keys.annotations.unwrap_or_default(),
+            title,
+            description,
+            annotations,
             name,
             raw,
         })
@@ -203,6 +212,7 @@ impl Resource {
             uri: Option<String>,
             name: Option<String>,
         }
+        let raw = readable(raw);
         let keys: Keys = read(&raw)?;
         let uri = required("uri", keys.uri, MAX_URI_BYTES)?;
         Ok(Resource { uri, name: keys.name.ok_or(DefinitionError::Missing("name"))?, raw })
@@ -229,6 +239,7 @@ impl ResourceTemplate {
             uri_template: Option<String>,
             name: Option<String>,
         }
+        let raw = readable(raw);
         let keys: Keys = read(&raw)?;
         let uri_template = required("uriTemplate", keys.uri_template, MAX_URI_BYTES)?;
         Ok(ResourceTemplate { uri_template, name: keys.name.ok_or(DefinitionError::Missing("name"))?, raw })
@@ -254,8 +265,43 @@ impl Prompt {
             name: Option<String>,
             description: Option<String>,
         }
+        let raw = readable(raw);
         let keys: Keys = read(&raw)?;
         Ok(Prompt { name: required("name", keys.name, MAX_NAME_BYTES)?, description: keys.description, raw })
+    }
+}
+
+/// Replaces halves of surrogate pairs, which only clients in JavaScript can read. A name or URI that has one
+/// stays as it is: the server knows it by no other.
+fn readable(raw: Box<RawValue>) -> Box<RawValue> {
+    let Some(mended) = text::without_half_surrogates(raw.get()) else { return raw };
+    let object = Object::parse(&raw).unwrap_or_default();
+    let is_cut = |key| object.text(key).is_some_and(|json| text::without_half_surrogates(json).is_some());
+    if ["name", "uri", "uriTemplate"].into_iter().any(is_cut) {
+        return raw;
+    }
+    RawValue::from_string(mended).unwrap_or(raw)
+}
+
+/// Returns a text; `None` for another value.
+fn readable_text(json: Option<&RawValue>) -> Option<String> {
+    json.and_then(|json| text::unquoted(json.get())).map(Into::into)
+}
+
+/// Reads the hints that are true or false, also as text, and the title.
+fn annotations(json: &RawValue) -> Annotations {
+    let Ok(object) = Object::parse(json) else { return Annotations::default() };
+    let hint = |key| match object.text(key)?.trim_matches('"') {
+        "true" => Some(true),
+        "false" => Some(false),
+        _ => None,
+    };
+    Annotations {
+        title: object.get_str("title").map(Into::into),
+        read_only_hint: hint("readOnlyHint"),
+        destructive_hint: hint("destructiveHint"),
+        idempotent_hint: hint("idempotentHint"),
+        open_world_hint: hint("openWorldHint"),
     }
 }
 

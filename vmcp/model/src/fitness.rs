@@ -26,6 +26,8 @@ use schema::{Role, Schema};
 const MAX_FINDINGS: usize = 4;
 /// Values of `execution.taskSupport` that clients know.
 const TASK_SUPPORT: [&str; 3] = ["required", "optional", "forbidden"];
+/// Annotations that are true or false.
+const HINTS: [&str; 4] = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
 /// Keys that lists may leave out; clients refuse `null` for them.
 const OPTIONAL_KEYS: [&str; 7] =
     ["title", "description", "outputSchema", "annotations", "icons", "execution", "_meta"];
@@ -128,17 +130,18 @@ impl Fitness {
                 && match key {
                     "icons" => are_icons(json),
                     "execution" => is_execution(json),
-                    "_meta" => json.starts_with('{'),
+                    "title" | "description" => json.starts_with('"'),
+                    "_meta" | "outputSchema" | "annotations" => json.starts_with('{'),
                     _ => true,
                 };
             if !fits {
                 self.edits.push((key, None));
                 self.mended.add(format!("{key}, which is not of the form that clients accept, is left out"));
             } else if key == "annotations"
-                && let Some(rest) = without_nulls(json)
+                && let Some(rest) = mended_annotations(json)
             {
                 self.edits.push((key, Some(rest)));
-                self.mended.add("annotations that are null are left out".to_owned());
+                self.mended.add("annotations that clients refuse are left out".to_owned());
             }
         }
     }
@@ -164,16 +167,26 @@ fn is_execution(json: &str) -> bool {
     })
 }
 
-/// Returns an object without the keys that are `null`; `None` without such keys.
-fn without_nulls(json: &str) -> Option<String> {
+/// Returns annotations without `null` and members of the wrong type; `None` if all members fit. A hint that
+/// is `true` or `false` as text becomes the value.
+fn mended_annotations(json: &str) -> Option<String> {
     let object = Object::parse_valid(json).ok()?;
-    let nulls: Vec<_> = object.keys().filter(|key| object.text(key) == Some("null")).collect();
-    if nulls.is_empty() {
+    let misfits = |key: &&str| match object.text(key) {
+        None | Some("null") => true,
+        Some(json) if HINTS.contains(key) => !matches!(json, "true" | "false"),
+        Some(json) => *key == "title" && !json.starts_with('"'),
+    };
+    let misfits: Vec<_> = object.keys().filter(misfits).collect();
+    if misfits.is_empty() {
         return None;
     }
     let mut edit = object.edit();
-    for key in nulls {
-        edit.remove(key);
+    for key in misfits {
+        match object.text(key).filter(|_| HINTS.contains(&key)) {
+            Some("\"true\"") => edit.set(key, "true"),
+            Some("\"false\"") => edit.set(key, "false"),
+            _ => edit.remove(key),
+        };
     }
     Some(edit.finish().into_raw().ok()?.get().to_owned())
 }

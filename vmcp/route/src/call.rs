@@ -41,6 +41,8 @@ use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
 use vmcp_wire::translate::{ResultType, payload_type};
 
+pub use confirmation::CONFIRMATION_PREFIX;
+
 use super::answer::{Answer, ArrivingAnswer, Content};
 use super::caller::CallContext;
 use super::router::BackendTarget;

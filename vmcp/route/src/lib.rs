@@ -16,6 +16,7 @@ mod subject;
 mod tools;
 
 pub use answer::{Answer, ArrivingAnswer, Content};
+pub use call::CONFIRMATION_PREFIX;
 pub use caller::{CallContext, Caller, Consent};
 pub use own_tools::tools_by_model;
 pub use relay::completion::complete;

@@ -26,6 +26,12 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
             references::users_of(change, &context.resources.mcp_remote_proxies, |proxy: &MCPRemoteProxy| {
                 secret_references(&proxy.as_entry())
             })
+        })
+        .on(&all.config_maps, |change, context| {
+            let proxies = &context.resources.mcp_remote_proxies;
+            references::users_of_config_map(change, proxies, |proxy: &MCPRemoteProxy| {
+                proxy.spec.remote.ca_bundle_ref.as_ref()
+            })
         });
     run_controller(triggers, reconcile).boxed()
 }
@@ -33,7 +39,7 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
 async fn reconcile(proxy: Arc<MCPRemoteProxy>, context: Arc<Context>) -> Result<Action, CallError> {
     let entry = proxy.as_entry();
     let references = dereference(&entry, &context).await?;
-    let validated = validate(&entry, &references.secrets);
+    let validated = validate(&entry, &references.secrets, &references.ca_bundle);
     let status = status::compute(&proxy, &validated, references.group_exists);
     let before = proxy.status.as_ref().map_or(&[][..], |status| &status.conditions);
     report(&context, proxy.as_ref(), before, &status.conditions, &status).await?;

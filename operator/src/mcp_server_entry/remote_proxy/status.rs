@@ -51,7 +51,7 @@ mod tests {
 
     use super::*;
     use crate::mcp_server_entry::validate;
-    use crate::references::ReferencedSecrets;
+    use crate::references::{CaBundle, ReferencedSecrets};
 
     #[test]
     fn fields_of_the_proxy_are_named_and_the_server_is_used() {
@@ -65,7 +65,8 @@ mod tests {
         };
         let status = |url: &str| {
             let proxy = proxy(url);
-            compute(&proxy, &validate(&proxy.as_entry(), &ReferencedSecrets::default()), Some(true))
+            let validated = validate(&proxy.as_entry(), &ReferencedSecrets::default(), &CaBundle::default());
+            compute(&proxy, &validated, Some(true))
         };
         let used = status("https://mcp.example.com/mcp");
         assert_eq!((used.phase, used.message), (Some(MCPRemoteProxyPhase::Ready), None));

@@ -38,6 +38,7 @@ pub(crate) fn validate(
         url: "https://example.com/mcp".to_owned(),
         transport: RemoteTransport::StreamableHttp,
         headers: BTreeMap::new(),
+        ca_bundle: None,
         auth: Some(config.spec.clone()),
         tool_config: None,
         isolation: None,

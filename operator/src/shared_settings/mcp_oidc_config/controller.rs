@@ -8,9 +8,10 @@ use kube::ResourceExt as _;
 use kube::runtime::controller::Action;
 use vmcp_crds::MCPOIDCConfig;
 
-use super::certificates::{OidcCertificates, certificates, config_map_of};
 use super::status;
 use super::validate::validate;
+use super::{CA_BUNDLE_PATH, ca_bundle_of};
+use crate::references::{self, CaBundle};
 use crate::runtime::{CallError, Context, Triggers, report, run_controller};
 
 /// Reconciles MCPOIDCConfigs until the process is to end.
@@ -18,19 +19,18 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
     let triggers = Triggers::new(context, &context.resources.oidc_configs).on(
         &context.resources.config_maps,
         |change, context| {
-            let (namespace, map) = (change.object.namespace().unwrap_or_default(), change.object.name_any());
-            let mut configs = context.resources.oidc_configs.list(&namespace);
-            configs.retain(|config| config_map_of(config) == Some(map.as_str()));
-            configs.iter().map(|config| (namespace.clone(), config.name_any())).collect::<Vec<_>>()
+            references::users_of_config_map(change, &context.resources.oidc_configs, ca_bundle_of)
         },
     );
     run_controller(triggers, reconcile).boxed()
 }
 
 async fn reconcile(config: Arc<MCPOIDCConfig>, context: Arc<Context>) -> Result<Action, CallError> {
-    let validated = match certificates(&context, &config).await? {
-        OidcCertificates::Unusable(message) => validate(&config.spec).and(Err(message)),
-        OidcCertificates::OfTheSystem | OidcCertificates::Found(_) => validate(&config.spec),
+    let namespace = config.namespace().unwrap_or_default();
+    let reference = ca_bundle_of(&config);
+    let validated = match CaBundle::read(&context, &namespace, reference, CA_BUNDLE_PATH).await? {
+        CaBundle::Unusable(message) => validate(&config.spec).and(Err(message)),
+        CaBundle::OfTheSystem | CaBundle::Found(_) => validate(&config.spec),
     };
     let status = status::compute(&config, validated);
     let before = config.status.as_ref().map_or(&[][..], |status| &status.conditions);

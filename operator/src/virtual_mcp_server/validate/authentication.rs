@@ -3,7 +3,8 @@
 use vmcp_crds::virtual_mcp_server::{IncomingAuth, OidcConfigReference, Validated};
 
 use super::{ConfigurationRefusal, References};
-use crate::shared_settings::mcp_oidc_config::{self, OidcCertificates};
+use crate::references::CaBundle;
+use crate::shared_settings::mcp_oidc_config;
 
 /// Returns why clients cannot be authenticated as the resource says. Never left out: an endpoint without its
 /// authentication would be open.
@@ -27,7 +28,7 @@ pub(super) fn unusable(server: &Validated, references: &References) -> Option<Co
             let message = format!("the MCPOIDCConfig {name} is not valid: {message}");
             return Some(ConfigurationRefusal { reason: "OIDCConfigRefNotValid", message });
         }
-        if let OidcCertificates::Unusable(message) = &references.oidc_certificates {
+        if let CaBundle::Unusable(message) = &references.oidc_certificates {
             let message = format!("the MCPOIDCConfig {name} is not valid: {message}");
             return Some(ConfigurationRefusal { reason: "OIDCConfigRefNotValid", message });
         }

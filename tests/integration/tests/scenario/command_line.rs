@@ -113,6 +113,24 @@ async fn doctor_says_what_is_wrong_with_a_backend() {
 }
 
 #[tokio::test]
+async fn a_search_names_the_server_that_does_not_run() {
+    let vmcp = Vmcp::new();
+    let vmcp = vmcp.backend_entry(json!({"name": "nothing", "command": ["no-such-program"]})).start().await;
+    for place in [&[][..], &["--local"][..]] {
+        let find = || async {
+            let found = vmcp.cli(&[&["find", "anything"], place].concat()).await;
+            assert!(!found.success, "{found:?}");
+            // A running server may not have tried its backend yet.
+            found.stderr.contains("nothing is not available").then_some(found)
+        };
+        let found = eventually("the server to be named", find).await;
+        assert_eq!(found.code, Some(4), "{found:?}");
+        assert!(found.stderr.contains("is the program installed"), "{found:?}");
+        assert!(!found.stderr.contains("other words"), "{found:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_newcomer_gets_a_file_that_is_valid_and_can_import_others() {
     let folder = tempfile::tempdir().expect("a folder");
     let written = Cli::run(&["init"], folder.path()).await;

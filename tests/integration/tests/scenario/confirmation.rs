@@ -52,3 +52,23 @@ async fn a_held_back_call_waits_for_the_users_consent() {
     let refused = vmcp.metric(r#"vmcp_backend_calls_total{backend="echo",outcome="not_confirmed"}"#).await;
     assert_eq!(refused, 14, "two of each of six, and the last two");
 }
+
+#[tokio::test]
+async fn the_command_line_consents_by_yes_and_refuses_without_a_terminal() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let confirm = json!({"aggregation": {"confirm": {"tools": ["*_echo"]}}});
+    let vmcp = Vmcp::new().backend(&echo).config(confirm).start().await;
+    vmcp.with_tool("echo_echo").await;
+    let mut made = 0;
+    for place in [&[][..], &["--local"][..]] {
+        let call = [&["call", "echo_echo", "message=drop it all"], place].concat();
+        let refused = vmcp.cli(&call).await;
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        assert!(refused.stderr.contains("no terminal") && refused.stderr.contains("--yes"), "{refused:?}");
+        assert_eq!(echo.calls("echo").await, made, "nothing was sent");
+        let called = vmcp.cli(&[&call[..], &["--yes"]].concat()).await;
+        made += 1;
+        assert!(called.success && called.stdout.contains("drop it all"), "{called:?}");
+        assert_eq!(echo.calls("echo").await, made);
+    }
+}

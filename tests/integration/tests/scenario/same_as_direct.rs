@@ -18,11 +18,11 @@ const TYPESCRIPT: &str = include_str!("../../clients/all_of_it.mjs");
 const LEGACY: [&str; 2] = ["2025-06-18", "2025-11-25"];
 const BOTH: [&str; 3] = ["2025-06-18", "2025-11-25", MODERN];
 
-static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+pub(super) static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// A server program on one SDK.
 #[derive(Clone, Copy)]
-enum Sdk {
+pub(super) enum Sdk {
     /// An interpreter, and the SDK as the script calls it.
     Python(&'static str, &'static str),
     TypeScript(&'static str),
@@ -42,7 +42,7 @@ impl Sdk {
     }
 
     /// Starts the server over HTTP or SSE; returns its URL.
-    async fn listen(self, transport: &str) -> (Process, String) {
+    pub(super) async fn listen(self, transport: &str) -> (Process, String) {
         let all = self.command();
         let mut command = Command::new(&all[0]);
         command.args(&all[1..]).arg(transport).current_dir(installed("node"));
@@ -58,7 +58,7 @@ impl Sdk {
     }
 
     /// Starts vmcp before the server over one transport; `url` is the server's that runs already.
-    async fn behind(self, transport: &str, url: &str) -> (Option<Process>, Vmcp) {
+    pub(super) async fn behind(self, transport: &str, url: &str) -> (Option<Process>, Vmcp) {
         let (process, mut entry) = if transport == "stdio" {
             // The script is text of the configuration, where `$${` is a `${`.
             let mut command: Vec<_> = self.command().iter().map(|word| word.replace("${", "$${")).collect();
@@ -205,7 +205,7 @@ impl Story {
 }
 
 /// Takes the name of the server that asks out of a question.
-fn without_source(message: &mut Value) {
+pub(super) fn without_source(message: &mut Value) {
     let Some(params) = message[1].as_object_mut() else { return };
     for key in ["message", "systemPrompt"] {
         let text = params.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -242,7 +242,7 @@ async fn listen(client: &Arc<Client>, heard: &Arc<Mutex<Vec<Value>>>) -> AbortHa
 }
 
 /// Returns a response without its id and without the name with which each server signs its results.
-fn without_signature(mut message: Value) -> Value {
+pub(super) fn without_signature(mut message: Value) -> Value {
     for key in ["jsonrpc", "id"] {
         message.as_object_mut().expect("an object").remove(key);
     }

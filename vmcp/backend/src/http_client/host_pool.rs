@@ -19,15 +19,13 @@ use vmcp_error_chain::error_chain;
 
 use super::plain_connection::PlainConnection;
 use super::response_body::{PlainBody, ResponseBody};
-use super::{POOL_IDLE_TIMEOUT, SendError};
+use super::{MIN_SILENCE, POOL_IDLE_TIMEOUT, SendError};
 
 /// Idle connections to one server for each thread; one more closes the one that is idle longest.
 const MAX_IDLE_PER_THREAD: usize = 128;
 /// Interval at which idle connections are looked at: those that the server has closed, or that are too old,
 /// are dropped.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
-/// Time without an answer after which a request that is given up says something about its connection.
-const MIN_SILENCE: Duration = Duration::from_millis(500);
 
 /// A pool for each thread, last in, first out. A connection belongs to the runtime that opened it, and stays
 /// with the thread that used it last: on a runtime of one thread nothing is shared but the sweep.

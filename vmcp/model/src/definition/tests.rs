@@ -47,21 +47,44 @@ fn rejects_what_breaks_the_protocol() {
         error(r#"{"name":"a","inputSchema":true}"#),
         DefinitionError::SchemaNotAnObject("inputSchema")
     );
-    assert_eq!(
-        error(r#"{"name":"a","outputSchema":[]}"#),
-        DefinitionError::SchemaNotAnObject("outputSchema")
-    );
     for malformed in [
         r#"{"name":5}"#,
         r#"{"name":"a","name":"b"}"#,
         r#"{"name":"\ud800"}"#,
         r#"{"name":"a","inputSchema":{"default":1e999}}"#,
-        r#"{"name":"a","annotations":{"readOnlyHint":"yes"}}"#,
     ] {
         assert!(matches!(error(malformed), DefinitionError::Malformed(_)), "{malformed}");
     }
-    let quoted = error(&format!(r#"{{"name":"a","annotations":"{}"}}"#, "x".repeat(100_000)));
-    assert!(quoted.to_string().len() <= 200);
+    // Its message quotes all digits.
+    let quoted = error(r#"{"name":1e300}"#).to_string();
+    assert!(quoted.starts_with("invalid type") && quoted.len() <= 200, "{quoted}");
+}
+
+#[test]
+fn a_decoration_of_the_wrong_type_costs_itself() {
+    let parse = |json: &str| Tool::parse(raw(json)).unwrap();
+    let tool = parse(r#"{"name":"a","title":5,"description":["x"],"outputSchema":[],"annotations":"x"}"#);
+    assert_eq!((tool.title, tool.description), (None, None));
+    assert!(tool.output_schema.is_none() && tool.annotations == Annotations::default());
+    let tool =
+        parse(r#"{"name":"a","annotations":{"readOnlyHint":"true","destructiveHint":"no","title":1}}"#);
+    let hints = tool.annotations;
+    assert_eq!((hints.read_only_hint, hints.destructive_hint, hints.title), (Some(true), None, None));
+}
+
+#[test]
+fn half_a_surrogate_pair_in_a_text_is_replaced() {
+    let tool = Tool::parse(raw(
+        r#"{"name":"a","title":"\ud83d\ude00","description":"cut \uD83D","inputSchema":{"type":"object","x":"\udc00"}}"#,
+    ))
+    .unwrap();
+    assert_eq!((tool.title.as_deref(), tool.description.as_deref()), (Some("😀"), Some("cut \u{fffd}")));
+    assert!(tool.input_schema.unwrap().get().contains(r#""x":"\ufffd""#));
+    assert_eq!(
+        Prompt::parse(raw(r#"{"name":"a","description":"\ud800"}"#)).unwrap().description.unwrap(),
+        "\u{fffd}"
+    );
+    assert!(Resource::parse(raw(r#"{"name":"a","uri":"x:\ud800"}"#)).is_err(), "the server knows no other");
 }
 
 #[test]

@@ -182,6 +182,10 @@ fn output_schemas_that_do_not_compile_are_left_out() {
 fn decorations_that_clients_refuse_are_left_out() {
     for (key, value) in [
         ("title", json!(null)),
+        ("title", json!(5)),
+        ("description", json!(["x"])),
+        ("outputSchema", json!([])),
+        ("annotations", json!("x")),
         ("description", json!(null)),
         ("annotations", json!(null)),
         ("outputSchema", json!(null)),
@@ -199,6 +203,10 @@ fn decorations_that_clients_refuse_are_left_out() {
     }
     let hints = json!({"name": "t", "inputSchema": {"type": "object"}, "annotations": {"title": null, "readOnlyHint": true}});
     assert_eq!(listed(&fitness(&hints).unwrap(), "annotations"), json!({"readOnlyHint": true}));
+    let texts = json!({"name": "t", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": "false",
+        "destructiveHint": "true", "openWorldHint": 1, "title": 2, "other": "x"}});
+    let mended = json!({"readOnlyHint": false, "destructiveHint": true, "other": "x"});
+    assert_eq!(listed(&fitness(&texts).unwrap(), "annotations"), mended);
 }
 
 #[test]

@@ -16,6 +16,9 @@ use super::ask_client;
 use super::shown_arguments;
 use crate::caller::CallContext;
 
+/// Begin of the question to the user.
+pub const CONFIRMATION_PREFIX: &str = "Allow the call of ";
+
 /// True if the configuration asks for the user's consent to a call of this tool, and this call lacks it.
 pub(super) fn is_needed(context: CallContext<'_>, tool: &CatalogTool) -> bool {
     let caller = context.caller;
@@ -63,7 +66,7 @@ fn accepts(result: &RawValue) -> bool {
 /// arguments that cannot be shown whole.
 fn question(tool: &CatalogTool, params: &OwnedParams) -> Result<Option<Box<RawValue>>, String> {
     let shown = shown_arguments::lines(params.get("arguments").unwrap_or("{}"))?;
-    let mut message = format!("Allow the call of {} (server {})", tool.name, tool.backend);
+    let mut message = format!("{CONFIRMATION_PREFIX}{} (server {})", tool.name, tool.backend);
     if shown.is_empty() {
         message.push_str(" without arguments?");
     } else {

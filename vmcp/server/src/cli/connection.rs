@@ -3,6 +3,7 @@
 
 mod call_failure;
 mod claims_file;
+mod consent;
 mod in_process;
 mod remote_server;
 mod server_options;
@@ -20,6 +21,7 @@ use vmcp_config::{Config, Secret};
 
 pub(super) use self::call_failure::CallFailure;
 pub(super) use self::claims_file::ClaimsFile;
+pub(super) use self::consent::Consent;
 pub(super) use self::in_process::{InProcessEngine, Readiness};
 pub(super) use self::remote_server::AdminPort;
 pub(super) use self::server_options::{ServerOptions, duration};
@@ -282,11 +284,18 @@ impl Connection {
     }
 
     /// Calls a tool; returns its `CallToolResult`, which may carry `isError`.
-    pub(super) async fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<Value, CallFailure> {
+    pub(super) async fn call(
+        &self,
+        tool: &str,
+        arguments: Map<String, Value>,
+        consent: Consent,
+    ) -> Result<Value, CallFailure> {
         match self {
-            Connection::Server { mcp: Some(url), .. } => remote_server::call(url, tool, arguments).await,
+            Connection::Server { mcp: Some(url), .. } => {
+                remote_server::call(url, tool, arguments, consent).await
+            }
             Connection::Server { admin: Some(admin), .. } if self.is_of_client() => {
-                admin.call(tool, arguments).await
+                admin.call(tool, arguments, consent).await
             }
             Connection::Server { mcp: None, .. } => Err(CallFailure::Other(
                 CommandFailure::new(
@@ -295,7 +304,7 @@ impl Connection {
                 .exit(Exit::Usage)
                 .remedy("add --url http://ADDR:PORT/mcp"),
             )),
-            Connection::InProcess(own) => own.call(tool, arguments).await,
+            Connection::InProcess(own) => own.call(tool, arguments, consent).await,
         }
     }
 }

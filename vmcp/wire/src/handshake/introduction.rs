@@ -68,7 +68,10 @@ impl<'a> Introduction<'a> {
         let revision =
             Revision::parse(&version).ok_or_else(|| HandshakeError::UnknownRevision(version.into_owned()))?;
         let server_info = object.get(SERVER_INFO).filter(|info| text::is_object(info.get()));
-        Self::read(part, &object, vec![revision], server_info)
+        // Absent or null, they are none: such a server is listed all the same.
+        let capabilities = object.get(CAPABILITIES).filter(|capabilities| capabilities.get() != "null");
+        let capabilities = capabilities.or(Some(text::empty_object()));
+        Self::read(part, &object, capabilities, vec![revision], server_info)
     }
 
     /// Reads the result of `server/discover`. A legacy server may answer it, too: see
@@ -84,7 +87,7 @@ impl<'a> Introduction<'a> {
         let meta = object.get(META).and_then(|meta| Object::parse(meta).ok());
         let server_info =
             meta.and_then(|meta| meta.get(meta::SERVER_INFO)).filter(|info| text::is_object(info.get()));
-        Self::read(part, &object, revisions, server_info)
+        Self::read(part, &object, object.get(CAPABILITIES), revisions, server_info)
     }
 
     /// True if the server speaks the modern revision.
@@ -96,11 +99,11 @@ impl<'a> Introduction<'a> {
     fn read(
         part: &'static str,
         object: &Object<'a>,
+        capabilities: Option<&'a RawValue>,
         revisions: Vec<Revision>,
         server_info: Option<&'a RawValue>,
     ) -> Result<Self, HandshakeError> {
-        let capabilities = object
-            .get(CAPABILITIES)
+        let capabilities = capabilities
             .filter(|capabilities| text::is_object(capabilities.get()))
             .ok_or(HandshakeError::Key { part, key: CAPABILITIES })?;
         Ok(Self { revisions, capabilities, server_info, instructions: object.get_str(INSTRUCTIONS) })
@@ -281,6 +284,14 @@ mod tests {
         assert_eq!(key(Introduction::from_discover(&raw(r#"{"capabilities":{}}"#))), SUPPORTED_VERSIONS);
         assert_eq!(key(Introduction::from_discover(&raw(r#"{"supportedVersions":[]}"#))), CAPABILITIES);
         assert_eq!(key(Introduction::from_initialize(&raw("{}"))), PROTOCOL_VERSION);
+        let typed = raw(r#"{"protocolVersion":"2025-06-18","capabilities":"all"}"#);
+        assert_eq!(key(Introduction::from_initialize(&typed)), CAPABILITIES);
+        for none in
+            [r#"{"protocolVersion":"2025-06-18"}"#, r#"{"protocolVersion":"2025-06-18","capabilities":null}"#]
+        {
+            let none = raw(none);
+            assert_eq!(Introduction::from_initialize(&none).unwrap().capabilities.get(), "{}");
+        }
         let unknown = raw(r#"{"protocolVersion":"2031-01-01","capabilities":{}}"#);
         assert_eq!(
             Introduction::from_initialize(&unknown).unwrap_err(),

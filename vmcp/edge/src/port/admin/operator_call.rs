@@ -4,11 +4,13 @@ use axum::extract::State;
 use axum::response::Json;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use vmcp_json::text::without_half_surrogates;
 use vmcp_wire::owned::OwnedParams;
 
 use super::Admin;
 use vmcp_engine::access::identity::Principal;
 use vmcp_engine::engine::Engine;
+pub use vmcp_route::CONFIRMATION_PREFIX;
 use vmcp_route::{CallContext, Caller};
 
 /// A call of a tool.
@@ -18,6 +20,9 @@ pub struct OperatorCall {
     pub name: String,
     /// Arguments, by name.
     pub arguments: Map<String, Value>,
+    /// True if the person at the command line consents to a call that `aggregation.confirm` holds back.
+    #[serde(default)]
+    pub confirmed: bool,
 }
 
 /// Ending of a call: its `CallToolResult`, or a JSON-RPC error.
@@ -30,24 +35,29 @@ pub enum OperatorAnswer {
     Error(Value),
 }
 
-/// Calls a tool for `principal`, whose person has asked for this very call: no further consent is wanted.
+/// Calls a tool for `principal`.
 pub async fn call(
     engine: &Engine,
     principal: Principal,
     call: &OperatorCall,
 ) -> serde_json::Result<OperatorAnswer> {
-    let OperatorCall { name, arguments } = call;
+    let OperatorCall { name, arguments, confirmed } = call;
     let params = json!({ "name": name, "arguments": arguments }).to_string();
     let params = OwnedParams::from_text(params).map_err(serde::de::Error::custom)?;
     let snapshot = engine.snapshot();
     engine.prepare(&snapshot, &principal).await;
-    let caller = Caller { principal, confirmed: true, ..Caller::default() };
+    let caller = Caller { principal, confirmed: *confirmed, ..Caller::default() };
     let view = snapshot.view(&caller.principal);
     let context = CallContext { engine, snapshot: &snapshot, view: &view, caller: &caller };
     Ok(match vmcp_route::call_tool(context, &params).await.content.settled() {
-        Ok(result) => OperatorAnswer::Result(serde_json::from_str(result.get())?),
-        Err(error) => OperatorAnswer::Error(serde_json::from_str(error.get())?),
+        Ok(result) => OperatorAnswer::Result(value(result.get())?),
+        Err(error) => OperatorAnswer::Error(value(error.get())?),
     })
+}
+
+/// Parses an answer; half a surrogate pair, which no Rust string can hold, is replaced.
+fn value(json: &str) -> serde_json::Result<Value> {
+    serde_json::from_str(without_half_surrogates(json).as_deref().unwrap_or(json))
 }
 
 /// Answers `POST /admin/call` of a private socket.

@@ -1,6 +1,7 @@
 //! `vmcp call`: calls a tool by its name, with arguments from the command line.
 
 mod arguments;
+mod consent;
 
 use std::io::Read as _;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::completions::candidates;
 use crate::cli::connection::tool_report::ToolReport;
-use crate::cli::connection::{self, CallFailure, Connection, Readiness, ServerOptions, duration};
+use crate::cli::connection::{self, CallFailure, Connection, Consent, Readiness, ServerOptions, duration};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::output::{self, OutputFormat};
 use crate::cli::console::{progress, tool_result};
@@ -29,7 +30,8 @@ Examples:
   vmcp call time_get_current_time timezone=Asia/Tokyo
   vmcp call github_create_issue repo=a/b title='It breaks' labels=bug,urgent
   vmcp call search_query --json '{\"query\": \"rust\", \"filter\": {\"year\": 2026}}'
-  vmcp call search_query --json @query.json limit=5")]
+  vmcp call search_query --json @query.json limit=5
+  vmcp call shop_delete_order id=7 --yes")]
 pub(in crate::cli) struct Arguments {
     /// Name of the tool, as `vmcp tools` and `vmcp find` show it
     #[arg(add = ArgValueCandidates::new(candidates::tools))]
@@ -44,6 +46,9 @@ pub(in crate::cli) struct Arguments {
     /// Time that the tool may take, such as 30s [default: as configured]
     #[arg(short, long, value_name = "DURATION", value_parser = duration)]
     timeout: Option<Duration>,
+    /// Consent to a call that `aggregation.confirm` holds back, without being asked at the terminal
+    #[arg(short, long)]
+    yes: bool,
     /// Format of the result: the text of the answer, or the whole answer
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: OutputFormat,
@@ -53,7 +58,7 @@ pub(in crate::cli) struct Arguments {
 
 /// Runs the command.
 pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
-    let Arguments { name, pairs, json, timeout, output: format, server_options } = arguments;
+    let Arguments { name, pairs, json, timeout, yes, output: format, server_options } = arguments;
     let usage = |error: String| CommandFailure::new(error).exit(Exit::Usage);
     let pairs = arguments::split(&pairs).map_err(usage)?;
     let mut given = json.map(|source| read_object(&source)).transpose()?.unwrap_or_default();
@@ -62,13 +67,11 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
             let schema = input_schema(connection, &name).await;
             arguments::lay_over(&mut given, &pairs, &schema).map_err(usage)?;
         }
-        let spinner = progress::spinner(format!("calling {name}"));
-        let result = call(connection, &name, given, timeout).await;
-        spinner.finish_and_clear();
-        let result = result.map_err(|failure| match failure {
-            CallFailure::UnknownTool => unknown(&name),
-            CallFailure::Other(failure) => failure,
-        })?;
+        let mut result = call(connection, &name, given.clone(), timeout, Consent::Absent).await?;
+        if consent::is_missing(&result) {
+            consent::obtain(&result, &given, yes)?;
+            result = call(connection, &name, given, timeout, Consent::Given).await?;
+        }
         let failed = tool_result::is_error(&result);
         if format == OutputFormat::Table && failed {
             return Err(explain(&name, &result));
@@ -78,23 +81,41 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
     })
 }
 
-/// Calls through call_tool, which checks the arguments; directly if the optimizer is off or the tool is one
-/// of vmcp's own.
+/// Calls, with a spinner meanwhile.
 async fn call(
     connection: &Connection,
     name: &str,
     arguments: Map<String, Value>,
     timeout: Option<Duration>,
+    consent: Consent,
+) -> Result<Value, CommandFailure> {
+    let spinner = progress::spinner(format!("calling {name}"));
+    let result = checked_call(connection, name, arguments, timeout, consent).await;
+    spinner.finish_and_clear();
+    result.map_err(|failure| match failure {
+        CallFailure::UnknownTool => unknown(name),
+        CallFailure::Other(failure) => failure,
+    })
+}
+
+/// Calls through call_tool, which checks the arguments; directly if the optimizer is off or the tool is one
+/// of vmcp's own.
+async fn checked_call(
+    connection: &Connection,
+    name: &str,
+    arguments: Map<String, Value>,
+    timeout: Option<Duration>,
+    consent: Consent,
 ) -> Result<Value, CallFailure> {
     if own_name(name).is_some() {
-        return connection.call(name, arguments).await;
+        return connection.call(name, arguments, consent).await;
     }
     let mut request = Map::new();
     request.insert("tool_name".to_owned(), name.into());
     request.insert("parameters".to_owned(), Value::Object(arguments.clone()));
     request.extend(timeout.map(|timeout| ("timeout".to_owned(), json!(timeout.as_secs_f64()))));
-    match connection.call("optim.call_tool", request).await {
-        Err(CallFailure::UnknownTool) => connection.call(name, arguments).await,
+    match connection.call("optim.call_tool", request, consent).await {
+        Err(CallFailure::UnknownTool) => connection.call(name, arguments, consent).await,
         answered => answered,
     }
 }

@@ -1,13 +1,14 @@
 //! `vmcp find`: searches tools as find_tool does, and shows the answer.
 
 mod search_answer;
+mod unavailable;
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use serde::Deserialize;
 use serde_json::Map;
 
-use crate::cli::connection::{self, CallFailure, ClaimsFile, Connection, Readiness, ServerOptions};
+use crate::cli::connection::{self, CallFailure, ClaimsFile, Connection, Consent, Readiness, ServerOptions};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::output::{self, OutputFormat};
 use crate::cli::console::{notes, tool_result};
@@ -54,11 +55,14 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
     // A table says, without being asked, when words had no part in it.
     request.insert("explain".to_owned(), (explain || format == OutputFormat::Table).into());
     let work = async |connection: &Connection| {
-        let result = connection.call("optim.find_tool", request).await.map_err(|failure| match failure {
-            CallFailure::UnknownTool => CommandFailure::new("the server does not search")
-                .remedy("set `optimizer: { enabled: true }` in its configuration"),
-            CallFailure::Other(failure) => failure,
-        })?;
+        let result =
+            connection.call("optim.find_tool", request, Consent::Absent).await.map_err(|failure| {
+                match failure {
+                    CallFailure::UnknownTool => CommandFailure::new("the server does not search")
+                        .remedy("set `optimizer: { enabled: true }` in its configuration"),
+                    CallFailure::Other(failure) => failure,
+                }
+            })?;
         if tool_result::is_error(&result) {
             return Err(CommandFailure::new(tool_result::text(&result)));
         }
@@ -75,11 +79,21 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
         if found.is_by_meaning_alone() {
             notes::note("no tool shares a word with the query; these are the nearest in meaning");
         }
-        if found.tools.is_empty() {
-            notes::note("no tool fits; use other words, or see `vmcp tools`");
-            return Ok(Exit::NothingFound);
+        let down = unavailable::with_reasons(&found.unavailable, connection).await;
+        unavailable::lines(&down).iter().for_each(|line| notes::note(line));
+        if !found.tools.is_empty() {
+            return Ok(Exit::Done);
         }
-        Ok(Exit::Done)
+        let (note, exit) = match (down.is_empty(), found.searched_nothing()) {
+            (false, true) => ("there is no tool to search as long as no server answers", Exit::Unreachable),
+            (false, false) => (
+                "no tool of the other servers fits; use other words, or see `vmcp tools`",
+                Exit::NothingFound,
+            ),
+            (true, _) => ("no tool fits; use other words, or see `vmcp tools`", Exit::NothingFound),
+        };
+        notes::note(note);
+        Ok(exit)
     };
     match claims {
         Some(claims) => {

@@ -16,6 +16,7 @@ use vmcp_config::Config;
 use vmcp_config::status::EmbeddingState;
 
 use super::call_failure::CallFailure;
+use super::consent::Consent;
 use crate::cli::console::failure::CommandFailure;
 use crate::cli::console::{notes, progress};
 use crate::cli::process::orphan_reaper;
@@ -156,8 +157,14 @@ impl InProcessEngine {
     }
 
     /// Calls a tool; returns its `CallToolResult`.
-    pub(super) async fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<Value, CallFailure> {
-        let call = OperatorCall { name: tool.to_owned(), arguments };
+    pub(super) async fn call(
+        &self,
+        tool: &str,
+        arguments: Map<String, Value>,
+        consent: Consent,
+    ) -> Result<Value, CallFailure> {
+        let confirmed = consent == Consent::Given;
+        let call = OperatorCall { name: tool.to_owned(), arguments, confirmed };
         match operator_call::call(&self.engine, self.identity.clone().into(), &call).await? {
             OperatorAnswer::Result(result) => Ok(result),
             OperatorAnswer::Error(error) => Err(CallFailure::of_protocol(&error)),

@@ -5,10 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use reqwest::{ClientBuilder, Method, RequestBuilder, Response, StatusCode};
-use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation,
-    ProtocolVersion,
-};
+use rmcp::model::{CallToolRequestParams, CallToolResponse, ProtocolVersion};
 use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, ServiceError};
 use rmcp::transport::StreamableHttpClientTransport;
 use serde::de::DeserializeOwned;
@@ -18,6 +15,7 @@ use vmcp_config::Secret;
 use vmcp_error_chain::error_chain;
 
 use super::call_failure::CallFailure;
+use super::consent::{Consent, ConsentingClient};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use vmcp_edge::port::admin::operator_call::{OperatorAnswer, OperatorCall};
 
@@ -27,8 +25,13 @@ pub(super) const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Calls a tool over MCP: a client of 2026-07-28 that falls back to 2025-11-25.
 ///
 /// Returns the `CallToolResult` as JSON. A tool that asks a question first (`input_required`) is an error,
-/// because a command cannot answer it.
-pub(super) async fn call(url: &Url, tool: &str, arguments: Map<String, Value>) -> Result<Value, CallFailure> {
+/// because a command cannot answer it; with [`Consent::Given`] such questions are declined.
+pub(super) async fn call(
+    url: &Url,
+    tool: &str,
+    arguments: Map<String, Value>,
+    consent: Consent,
+) -> Result<Value, CallFailure> {
     let unreachable = |reason: String| {
         CommandFailure::new(format!("{url}: {reason}")).exit(Exit::Unreachable).remedy(remedy(url, &reason))
     };
@@ -37,15 +40,16 @@ pub(super) async fn call(url: &Url, tool: &str, arguments: Map<String, Value>) -
         legacy_version: Some(ProtocolVersion::V_2025_11_25),
     };
     let transport = StreamableHttpClientTransport::from_uri(url.as_str());
-    let identity = Implementation::new("vmcp-cli", env!("CARGO_PKG_VERSION"));
-    let client = ClientConfig::new(ClientCapabilities::default(), identity);
-    let client = client.serve_with_lifecycle(transport, lifecycle).await;
+    let client = ConsentingClient::new(consent).serve_with_lifecycle(transport, lifecycle).await;
     let client = match client {
         Ok(client) => client,
         Err(error) => return Err(unreachable(why_unreachable(url, &error).await).into()),
     };
     let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
-    let answer = client.call_tool_once(request).await;
+    let answer = match consent {
+        Consent::Absent => client.call_tool_once(request).await,
+        Consent::Given => client.call_tool(request).await.map(CallToolResponse::Complete),
+    };
     // The answer is here already; the server closes a session that this fails to end once it is idle.
     let _ = client.cancel().await;
     match answer {
@@ -96,8 +100,14 @@ impl AdminPort {
     }
 
     /// Calls a tool, which a local socket alone offers.
-    pub(super) async fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<Value, CallFailure> {
-        let call = OperatorCall { name: tool.to_owned(), arguments };
+    pub(super) async fn call(
+        &self,
+        tool: &str,
+        arguments: Map<String, Value>,
+        consent: Consent,
+    ) -> Result<Value, CallFailure> {
+        let confirmed = consent == Consent::Given;
+        let call = OperatorCall { name: tool.to_owned(), arguments, confirmed };
         let request = self.request(Method::POST, "admin/call", None)?;
         let answer = request.json(&call).send().await.and_then(Response::error_for_status);
         let answer = answer.map_err(|error| unavailable("its local socket", error))?;

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::unavailable::UnavailableServer;
 use crate::cli::console::brief::brief;
 use crate::cli::console::output;
 
@@ -14,6 +15,9 @@ pub(super) struct SearchAnswer {
     #[serde(default)]
     pub(super) degraded: bool,
     pub(super) degraded_reason: Option<String>,
+    /// Servers that do not answer.
+    #[serde(default)]
+    pub(super) unavailable: Vec<UnavailableServer>,
     explain: Option<SearchExplanation>,
 }
 
@@ -72,6 +76,11 @@ impl SearchAnswer {
         self.search_mode == "hybrid"
             && !self.tools.is_empty()
             && self.explain.as_ref().is_some_and(without_words)
+    }
+
+    /// True if there was no tool to search.
+    pub(super) fn searched_nothing(&self) -> bool {
+        self.token_metrics.baseline == 0
     }
 
     /// Returns a table of the tools and the tokens saved, with the explanation if `explained`.

@@ -4,7 +4,7 @@ use vmcp_config::Transport;
 
 /// Fragments of an error message, and the remedy for it; the first entry that matches counts. Causes that
 /// vmcp names itself come before words that a server may use for anything.
-const REMEDIES: [(&[&str], &str); 31] = [
+const REMEDIES: [(&[&str], &str); 32] = [
     (&["leads back"], "take vmcp out of that server's own configuration, or the server out of this one"),
     (
         &["environment variable `"],
@@ -56,6 +56,10 @@ const REMEDIES: [(&[&str], &str); 31] = [
     (
         &["certificate", "tls", "TLS"],
         "is it https, and is its certificate one that this system trusts? `caBundlePath` or SSL_CERT_FILE name further authorities",
+    ),
+    (
+        &["broke the protocol", "tools/call failed: the answer is", "tools/call failed: the answer has"],
+        "the server answers other requests, and this call with something that is not MCP: its words are above; report them to its authors",
     ),
     (
         &["HTTP status 402", "HTTP status 429"],
@@ -196,6 +200,9 @@ mod tests {
                 "`vmcp login x --scope a --scope b:c`",
             ),
             ("HTTP status 404", "transport: sse"),
+            ("tools/call failed: the answer is not JSON: oops", "its authors"),
+            ("backend broke the protocol: the answer is not JSON: oops", "its authors"),
+            ("initialize failed: the answer is not JSON: oops", "`url`"),
             ("HTTP status 501: Unsupported method ('POST')", "`url`"),
             ("the answer is a page, not JSON: Sign in", "`url`"),
             ("HTTP status 503: upstream timeout", "proxy"),

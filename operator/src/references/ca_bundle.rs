@@ -1,0 +1,90 @@
+//! Certificates of private authorities, in a ConfigMap that a `caBundleRef` names.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::ResourceExt as _;
+use kube::core::PartialObjectMeta;
+use vmcp_crds::fields::references::{CaBundleReference, ConfigMapKeyReference};
+
+use crate::runtime::{CallError, Change, Context, CustomResource, ResourceStore};
+
+/// The certificates that a `caBundleRef` leads to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum CaBundle {
+    /// There is no reference.
+    #[default]
+    OfTheSystem,
+    /// PEM.
+    Found(String),
+    /// The ConfigMap is missing or holds no certificates: the fault, and the remedy.
+    Unusable(String),
+}
+
+impl CaBundle {
+    /// Returns the certificates as PEM.
+    pub(crate) fn pem(&self) -> Option<&str> {
+        match self {
+            Self::Found(pem) => Some(pem),
+            Self::OfTheSystem | Self::Unusable(_) => None,
+        }
+    }
+
+    /// Reads the certificates that the field at `path` refers to.
+    pub(crate) async fn read(
+        context: &Context,
+        namespace: &str,
+        reference: Option<&CaBundleReference>,
+        path: &str,
+    ) -> Result<CaBundle, CallError> {
+        let Some(CaBundleReference { config_map_ref: ConfigMapKeyReference { name, key } }) = reference
+        else {
+            return Ok(CaBundle::OfTheSystem);
+        };
+        let data = context.config_map(namespace, name).await?;
+        let Some(value) = data.as_ref().and_then(|data| data.get(key)) else {
+            return Ok(CaBundle::Unusable(format!(
+                "{path}: there is no key {key} in a ConfigMap {name}; create it: kubectl create configmap {name} \
+                 -n {namespace} --from-file={key}=…"
+            )));
+        };
+        Ok(match check(&value.0) {
+            Ok(pem) => CaBundle::Found(pem),
+            Err(reason) => CaBundle::Unusable(format!(
+                "{path}: the key {key} of the ConfigMap {name} holds no certificates: {reason}; store them as PEM"
+            )),
+        })
+    }
+}
+
+/// Returns the resources (namespace, name) of a kind whose `caBundleRef` names a ConfigMap that changed.
+pub(crate) fn users_of_config_map<K: CustomResource>(
+    change: &Change<PartialObjectMeta<ConfigMap>>,
+    kind: &ResourceStore<K>,
+    reference: fn(&K) -> Option<&CaBundleReference>,
+) -> Vec<(String, String)> {
+    let (namespace, name) = (change.object.namespace().unwrap_or_default(), change.object.name_any());
+    let users = kind.list(&namespace).into_iter();
+    users
+        .filter(|user| reference(user).is_some_and(|bundle| bundle.config_map_ref.name == name))
+        .map(|user| (namespace.clone(), user.name_any()))
+        .collect()
+}
+
+/// Reads the certificates as `vmcp` will.
+fn check(pem: &[u8]) -> Result<String, String> {
+    let certificates = reqwest::Certificate::from_pem_bundle(pem).map_err(|error| error.to_string())?;
+    if certificates.is_empty() {
+        return Err("no block `BEGIN CERTIFICATE`".to_owned());
+    }
+    String::from_utf8(pem.to_vec()).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_certificate_is_refused() {
+        assert!(check(b"hello").is_err());
+        assert!(check(b"-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n").is_err());
+    }
+}
