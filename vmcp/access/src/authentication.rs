@@ -1,11 +1,13 @@
 //! [`Authentication`]: the ways in which clients prove who they are, as configured.
 
+pub mod credential;
 pub mod revocations;
 
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use sha2::{Digest as _, Sha256};
+use url::Url;
 use vmcp_config::{IncomingAuth, OidcIssuer};
 
 use crate::api_keys::ApiKeys;
@@ -16,10 +18,13 @@ use crate::identity::claim_path;
 use crate::identity::upstream_tokens::{LatestTokens, UpstreamTokens};
 use crate::oidc::issuer::{Issuer, IssuerStatus};
 use crate::oidc::key_source::Timing;
+use crate::oidc::possession::BoundToken;
+use crate::oidc::possession::replays::ProofReplays;
 use crate::oidc::ring_provider;
-use crate::oidc::verify::{self, TokenError};
+use crate::oidc::verify::{self, Claims, TokenError};
 use crate::rejection::Rejection;
 use crate::token_cache::{TokenCache, Verified};
+use credential::{Credential, Scheme};
 use revocations::Revocations;
 
 /// Bytes of a credential; a longer one is refused unread. Tokens with many groups reach some 10 KiB.
@@ -36,6 +41,7 @@ pub struct Authentication {
     auth_server: Option<Arc<AuthServer>>,
     latest: LatestTokens,
     revocations: Arc<Revocations>,
+    replays: Arc<ProofReplays>,
 }
 
 impl Authentication {
@@ -70,6 +76,7 @@ impl Authentication {
             auth_server,
             latest: before.latest.clone(),
             revocations: Arc::clone(&before.revocations),
+            replays: Arc::clone(&before.replays),
         }
     }
 
@@ -113,29 +120,42 @@ impl Authentication {
         self.issuers.iter().filter(|issuer| !issuer.is_own()).map(|issuer| issuer.status()).collect()
     }
 
+    /// Returns the URLs at which clients reach this server, as configured: a proof of possession (DPoP) must
+    /// be for one of them. Without any, proofs cannot be verified, and tokens that need them are refused.
+    pub fn public_urls(&self) -> impl Iterator<Item = &Url> {
+        self.config.issuers.iter().filter_map(|issuer| issuer.resource.as_ref())
+    }
+
     /// Returns the client that a credential proves. `None` stands for a request without one.
-    pub async fn identify(&self, credential: Option<&str>) -> Result<Identity, Rejection> {
+    pub async fn identify(&self, credential: Option<&Credential<'_>>) -> Result<Identity, Rejection> {
         if self.is_anonymous() {
             return Ok(Identity::Anonymous);
         }
         let credential = credential.ok_or(Rejection::Missing)?;
-        if credential.len() > MAX_CREDENTIAL_BYTES {
+        if credential.token.len() > MAX_CREDENTIAL_BYTES {
             return Err(Rejection::Malformed);
         }
-        let digest: [u8; 32] = Sha256::digest(credential).into();
-        if let Some(identity) = self.api_keys.identify(&digest) {
+        let digest: [u8; 32] = Sha256::digest(credential.token).into();
+        let is_bound = credential.scheme == Scheme::Dpop;
+        if let Some(identity) = self.api_keys.identify(&digest).filter(|_| !is_bound) {
             return self.admitted(identity.clone());
         }
         let version = |position: usize| self.issuers.get(position).map_or(0, |issuer| issuer.key_version());
-        if let Some(identity) = self.verified.get(&digest, now(), version) {
-            return self.admitted(identity);
-        }
-        if self.issuers.is_empty() {
-            return Err(Rejection::Unknown);
-        }
-        let (identity, verified) = self.verify(credential).await?;
-        self.verified.insert(digest, verified);
-        self.admitted(identity)
+        let known = self.verified.get(&digest, now(), version);
+        let verified = match known {
+            Some(verified) => verified,
+            None if self.issuers.is_empty() => return Err(Rejection::Unknown),
+            None => {
+                let verified = self.verify(credential, &digest).await?;
+                self.verified.insert(digest, verified.clone());
+                verified
+            }
+        };
+        let issuer = self.issuers.get(verified.issuer);
+        let required = issuer.map(|issuer| issuer.config().required_binding).unwrap_or_default();
+        let token = BoundToken { confirmation: &verified.confirmation, digest: &digest, required };
+        token.check(credential, self.config.client_authorities.as_deref(), &self.replays)?;
+        self.admitted(verified.identity)
     }
 
     /// Returns the client of a certificate, for a request without another credential.
@@ -145,10 +165,21 @@ impl Authentication {
         self.admitted(identity.cloned().ok_or(Rejection::Unknown)?)
     }
 
-    /// Verifies a token by the issuers that it may be of.
-    async fn verify(&self, token: &str) -> Result<(Identity, Verified), Rejection> {
+    /// Verifies a token by the issuers that it may be of: by their keys, or by asking them.
+    async fn verify(&self, credential: &Credential<'_>, digest: &[u8; 32]) -> Result<Verified, Rejection> {
+        let token = credential.token;
+        let claimed = match verify::claimed_issuer(token) {
+            // A key of `apiKeys` is never shown to an issuer.
+            Err(TokenError::Malformed) if credential.scheme != Scheme::ApiKey => None,
+            claimed => Some(claimed?),
+        };
+        let mut issuers = self.issuers.iter().enumerate();
+        if let Some((position, issuer)) = issuers.find(|(_, issuer)| issuer.introspects(claimed.as_deref())) {
+            let (claims, keys) = issuer.introspect(token, digest).await?;
+            return Ok(self.accept(issuer, position, token, claims, keys));
+        }
         let header = verify::header(token)?;
-        let claimed = verify::claimed_issuer(token)?;
+        let claimed = claimed.ok_or(TokenError::Malformed)?;
         let mut rejection = Rejection::Token(TokenError::Issuer);
         for (position, issuer) in self.issuers.iter().enumerate() {
             if issuer.config().issuer != claimed {
@@ -157,23 +188,32 @@ impl Authentication {
             let verified = issuer.verify(token, &header).await;
             let verified = verified.and_then(|found| issuer.check_access(&header, &found.0).map(|()| found));
             match verified {
-                Ok((mut claims, keys)) => {
-                    let until = claims.until;
-                    let own = self.auth_server.as_ref().filter(|_| issuer.is_own());
-                    let upstream = own.map_or_else(UpstreamTokens::default, |server| {
-                        server.take_upstream(&claims.subject, &mut claims.all)
-                    });
-                    self.latest.note(&upstream, until);
-                    claim_path::map(&mut claims.all, &issuer.config().claim_mapping);
-                    let (all, token) = (claims.all, Some(token.into()));
-                    let identity = Identity::signed_in(&claimed, &claims.subject, all, token, upstream);
-                    let verified = Verified { identity: identity.clone(), until, keys, issuer: position };
-                    return Ok((identity, verified));
-                }
+                Ok((claims, keys)) => return Ok(self.accept(issuer, position, token, claims, keys)),
                 Err(refused) => rejection = refused,
             }
         }
         Err(rejection)
+    }
+
+    /// Makes the identity of a verified token.
+    fn accept(
+        &self,
+        issuer: &Issuer,
+        position: usize,
+        token: &str,
+        mut claims: Claims,
+        keys: u64,
+    ) -> Verified {
+        let own = self.auth_server.as_ref().filter(|_| issuer.is_own());
+        let upstream = own.map_or_else(UpstreamTokens::default, |server| {
+            server.take_upstream(&claims.subject, &mut claims.all)
+        });
+        self.latest.note(&upstream, claims.until);
+        claim_path::map(&mut claims.all, &issuer.config().claim_mapping);
+        let Claims { subject, until, confirmation, all } = claims;
+        let identity =
+            Identity::signed_in(&issuer.config().issuer, &subject, all, Some(token.into()), upstream);
+        Verified { identity, until, keys, issuer: position, confirmation }
     }
 }
 

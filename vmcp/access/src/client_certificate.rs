@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
@@ -20,6 +21,8 @@ pub struct ClientCertificate {
     until: u64,
     /// PEM of the authorities that it was verified by.
     authorities: Arc<str>,
+    /// SHA-256 of the certificate.
+    digest: [u8; 32],
 }
 
 impl ClientCertificate {
@@ -31,7 +34,7 @@ impl ClientCertificate {
         claims.insert("sub".to_owned(), subject.clone().into());
         claims.insert("exp".to_owned(), until.into());
         let identity = Identity::known(ISSUER, &subject, claims, None);
-        Some(ClientCertificate { identity, until, authorities })
+        Some(ClientCertificate { identity, until, authorities, digest: Sha256::digest(der).into() })
     }
 
     /// Returns the identity, unless the certificate has expired or was verified by other authorities: those
@@ -39,6 +42,12 @@ impl ClientCertificate {
     pub(crate) fn identity(&self, authorities: &str, now: SystemTime) -> Option<&Identity> {
         let now = now.duration_since(UNIX_EPOCH).map_or(u64::MAX, |now| now.as_secs());
         (now < self.until && *self.authorities == *authorities).then_some(&self.identity)
+    }
+
+    /// Returns true for the certificate with this SHA-256 (RFC 8705, 3.1), as long as [`Self::identity`] is
+    /// there.
+    pub(crate) fn is_good_and_has(&self, digest: &[u8; 32], authorities: &str) -> bool {
+        self.digest == *digest && self.identity(authorities, SystemTime::now()).is_some()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::oidc::possession::dpop_proof::ProofError;
 use crate::oidc::verify::TokenError;
 
 /// The reason why a client is not let in.
@@ -11,11 +12,14 @@ pub enum Rejection {
     #[error("credentials are required")]
     Missing,
     /// The `Authorization` header is repeated, is not text, or has another scheme.
-    #[error("send one Authorization header with a bearer token")]
+    #[error("send one Authorization header with a token")]
     Malformed,
     /// The token is a JWT that was refused.
     #[error("{0}")]
     Token(#[from] TokenError),
+    /// The token is bound to a key, and its possession is not proved (RFC 9449).
+    #[error("{0}")]
+    Proof(#[from] ProofError),
     /// The credential is neither a known key nor a token of a configured issuer.
     #[error("the credential is not known here")]
     Unknown,
@@ -28,7 +32,10 @@ pub enum Rejection {
         /// All scopes that a token needs.
         required: Arc<[String]>,
     },
-    /// The keys of the token's issuer cannot be fetched now.
+    /// The keys of the token's issuer cannot be fetched now, or the issuer does not answer about the token.
     #[error("the identity provider cannot be reached; tokens cannot be verified now")]
     Unavailable,
+    /// More proofs of possession are remembered than fit.
+    #[error("too many requests with proofs (DPoP) within a minute; try again later")]
+    Busy,
 }

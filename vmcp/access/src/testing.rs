@@ -14,6 +14,11 @@ use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
 use vmcp_config::IncomingAuth;
 
+use crate::authentication::Authentication;
+use crate::authentication::credential::{Credential, Scheme};
+use crate::identity::Identity;
+use crate::rejection::Rejection;
+
 /// A provider that listens on loopback.
 pub(crate) struct Provider {
     pub(crate) issuer: String,
@@ -31,13 +36,13 @@ struct Shared {
     fetches: AtomicU32,
 }
 
-struct Key {
+pub(crate) struct Key {
     id: String,
     pair: EcdsaKeyPair,
 }
 
 impl Key {
-    fn new(id: &str) -> Key {
+    pub(crate) fn new(id: &str) -> Key {
         let random = SystemRandom::new();
         let document = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
         let pair =
@@ -45,7 +50,14 @@ impl Key {
         Key { id: id.to_owned(), pair }
     }
 
-    fn jwk(&self) -> Value {
+    /// A JWT with these texts as header and claims.
+    pub(crate) fn sign(&self, header: &str, claims: &str) -> String {
+        let signed = [header, claims].map(|part| URL_SAFE_NO_PAD.encode(part)).join(".");
+        let signature = self.pair.sign(&SystemRandom::new(), signed.as_bytes()).unwrap();
+        format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature.as_ref()))
+    }
+
+    pub(crate) fn jwk(&self) -> Value {
         let point = self.pair.public_key().as_ref();
         let part = |range| URL_SAFE_NO_PAD.encode(&point[range]);
         json!({
@@ -115,15 +127,20 @@ impl Provider {
 
     /// A token of the present key with these texts as header and claims.
     pub(crate) fn token_of(&self, header: &str, claims: &str) -> String {
-        let key = self.shared.key.lock();
-        let signed = [header, claims].map(|part| URL_SAFE_NO_PAD.encode(part)).join(".");
-        let signature = key.pair.sign(&SystemRandom::new(), signed.as_bytes()).unwrap();
-        format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature.as_ref()))
+        self.shared.key.lock().sign(header, claims)
     }
 
     /// The bytes of the current public key.
     pub(crate) fn public_key(&self) -> Vec<u8> {
         self.shared.key.lock().pair.public_key().as_ref().to_vec()
+    }
+}
+
+impl Authentication {
+    /// Returns the client that a bearer token or a key proves, on a connection without a certificate.
+    pub(crate) async fn identify_bearer(&self, token: Option<&str>) -> Result<Identity, Rejection> {
+        let bearer = |token| Credential { scheme: Scheme::Bearer, token, certificate: None, request: None };
+        self.identify(token.map(bearer).as_ref()).await
     }
 }
 

@@ -54,9 +54,10 @@ pub struct StatusReport {
 pub struct IdentityProviderStatus {
     /// Configured issuer.
     pub issuer: String,
-    /// Number of keys that tokens are verified by; 0: no token is accepted.
+    /// Number of keys that tokens are verified by; 0: no token that keys verify is accepted.
     pub keys: usize,
-    /// Reason why the last fetch of keys failed; absent if it succeeded. Keys from before stay in use.
+    /// Reason why the last fetch of keys, or the last introspection, failed; absent if it succeeded. Keys
+    /// from before stay in use.
     pub last_error: Option<String>,
     /// Time since which fetches fail.
     #[serde(with = "rfc3339")]

@@ -129,8 +129,21 @@ mistakes! {
              f:3: incomingAuth.oidc.audience: missing: any token of the issuer would do, also one for another service; add the audience that the provider puts into tokens for this server, or `resource`\n\
              f:3: incomingAuth.oidc.scopes[0]: `a b` is not a scope; write one scope an entry, of printable ASCII without quotes and spaces\n\
              f:3: incomingAuth.oidc.clockSkew: `1h` is not between 0s and 10m; choose a duration within these bounds",
-        "incomingAuth:\n  type: oidc\n  oidc: { issuer: 'https://idp.example', audience: a, introspectionUrl: 'https://idp.example/i' }" =>
-            "f:3: incomingAuth.oidc.introspectionUrl: unknown key; not supported: tokens must be JWTs, which the provider's keys verify",
+        "incomingAuth:\n  type: oidc\n  oidc: { issuer: 'https://idp.example', audience: a, introspection: { url: 'https://idp.example/i' } }" =>
+            "f:3: incomingAuth.oidc.introspection: unknown key; write `introspectionUrl`, `clientId` and `clientSecret: '${file:/path}'`",
+        "incomingAuth:\n  type: oidc\n  oidc: { issuer: 'https://idp.example', audience: a, introspectionUrl: 'http://idp.example/i', clientId: vmcp, introspectionCacheTtl: 1h }" =>
+            "f:3: incomingAuth.oidc.introspectionCacheTtl: `1h` is not between 0s and 10m; choose a duration within these bounds\n\
+             f:3: incomingAuth.oidc.clientSecret: missing: `introspectionUrl` asks for it; register this server at the provider, as a client that may introspect tokens\n\
+             f:3: incomingAuth.oidc.introspectionUrl: tokens and the client's secret would travel unencrypted; use an https:// URL; for development, set `insecureAllowHttp: true`",
+        "incomingAuth:\n  type: oidc\n  oidc: { issuer: 'https://idp.example', audience: a, clientId: vmcp, introspect: all }" =>
+            "f:3: incomingAuth.oidc.clientId: not used without `introspectionUrl`: keys verify the tokens; remove it, or add `introspectionUrl`\n\
+             f:3: incomingAuth.oidc.introspect: not used without `introspectionUrl`: keys verify the tokens; remove it, or add `introspectionUrl`",
+        "incomingAuth:\n  type: oidc\n  oidc: { issuer: 'https://idp.example', audience: a, introspectionUrl: 'https://idp.example/i', clientId: vmcp, clientSecret: s }\n  additionalIssuers:\n  - { issuer: 'https://b.example', audience: a, introspectionUrl: 'https://b.example/i', clientId: vmcp, clientSecret: s }" =>
+            "f:5: incomingAuth.additionalIssuers[0].introspectionUrl: another issuer has one: opaque tokens would be shown to both; keep one `introspectionUrl`; tokens of the other issuers must be JWTs",
+        "incomingAuth:\n  type: oidc\n  oidc: { issuer: 'https://idp.example', audience: a, requiredBinding: dpop }" =>
+            "f:3: incomingAuth.oidc.requiredBinding: proofs (DPoP) name the URL of this server, which is unknown here; add `resource: https://…/mcp`, the URL at which clients reach this server",
+        "incomingAuth:\n  type: oidc\n  oidc: { issuer: 'https://idp.example', audience: a, requiredBinding: certificate }" =>
+            "f:3: incomingAuth.oidc.requiredBinding: no connection has a client certificate; add `clientCertificates` and `server.tls`",
     }
 
     durations: {

@@ -99,6 +99,8 @@ async fn a_client_learns_where_tokens_come_from_and_gets_in_with_one() {
             json!({
                 "resource": "https://tools.example.com/mcp", "bearer_methods_supported": ["header"],
                 "authorization_servers": [provider.issuer], "scopes_supported": ["tools:read", "tools:write"],
+                "dpop_signing_alg_values_supported":
+                    ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA"],
             })
         );
     }

@@ -8,6 +8,8 @@ use serde_json::json;
 use super::*;
 use crate::authentication::revocations::RevokedCredentials;
 
+mod introspection;
+mod possession;
 mod security;
 use crate::testing::{Provider, now, unsigned};
 
@@ -25,7 +27,7 @@ fn start(config: &IncomingAuth) -> Authentication {
 }
 
 async fn refusal(authentication: &Authentication, token: &str) -> Rejection {
-    authentication.identify(Some(token)).await.unwrap_err()
+    authentication.identify_bearer(Some(token)).await.unwrap_err()
 }
 
 #[tokio::test]
@@ -34,14 +36,14 @@ async fn a_good_token_proves_its_subject() {
     let authentication = start(&provider.config(""));
     let token = provider.token(&provider.claims());
     for _ in 0..3 {
-        let identity = authentication.identify(Some(&token)).await.unwrap();
+        let identity = authentication.identify_bearer(Some(&token)).await.unwrap();
         assert_eq!(identity.subject(), "alice");
         let known = identity.as_known().unwrap();
         assert_eq!((known.issuer(), known.token()), (provider.issuer.as_str(), Some(token.as_str())));
         assert_eq!(known.claims()["scope"], "read write");
     }
     assert_eq!(provider.fetches(), 1);
-    assert_eq!(authentication.identify(None).await.unwrap_err(), Rejection::Missing);
+    assert_eq!(authentication.identify_bearer(None).await.unwrap_err(), Rejection::Missing);
 }
 
 #[tokio::test]
@@ -72,7 +74,7 @@ async fn each_claim_that_is_wrong_is_refused() {
     {
         let mut claims = provider.claims();
         claims[claim] = value.clone();
-        let known = authentication.identify(Some(&provider.token(&claims))).await;
+        let known = authentication.identify_bearer(Some(&provider.token(&claims))).await;
         assert!(known.is_ok(), "{claim}: {value}: {known:?}");
     }
 }
@@ -83,7 +85,7 @@ async fn forged_signatures_and_weak_algorithms_are_refused() {
     let authentication = start(&provider.config(""));
     let claims = provider.claims();
     let good = provider.token(&claims);
-    assert!(authentication.identify(Some(&good)).await.is_ok());
+    assert!(authentication.identify_bearer(Some(&good)).await.is_ok());
 
     for none in ["none", "None", "NONE"] {
         let token = unsigned(&json!({"alg": none, "kid": "first"}), &claims);
@@ -118,7 +120,7 @@ async fn a_rotated_key_is_fetched_once_and_the_old_one_is_forgotten() {
     let provider = Provider::start().await;
     let authentication = start(&provider.config(""));
     let old = provider.token(&provider.claims());
-    assert!(authentication.identify(Some(&old)).await.is_ok());
+    assert!(authentication.identify_bearer(Some(&old)).await.is_ok());
     provider.rotate("second");
     let new = provider.token(&provider.claims());
     let known = futures_of(&authentication, &new, 20).await;
@@ -130,7 +132,7 @@ async fn a_rotated_key_is_fetched_once_and_the_old_one_is_forgotten() {
 /// Presents a token `times` times at once; returns how often it was accepted.
 async fn futures_of(authentication: &Authentication, token: &str, times: usize) -> usize {
     let mut accepted = 0;
-    let all = (0..times).map(|_| Box::pin(authentication.identify(Some(token))));
+    let all = (0..times).map(|_| Box::pin(authentication.identify_bearer(Some(token))));
     let mut all: Vec<_> = all.collect();
     std::future::poll_fn(|context| {
         all.retain_mut(|one| match one.as_mut().poll(context) {
@@ -154,7 +156,7 @@ async fn made_up_key_ids_are_no_load_on_the_provider() {
     let authentication =
         Authentication::with_timing(&provider.config(""), &Authentication::default(), timing);
     let token = provider.token(&provider.claims());
-    assert!(authentication.identify(Some(&token)).await.is_ok());
+    assert!(authentication.identify_bearer(Some(&token)).await.is_ok());
     for id in 0..20 {
         let token =
             format!("{}.AAAA", unsigned(&json!({"alg": "ES256", "kid": id.to_string()}), &provider.claims()));
@@ -168,7 +170,7 @@ async fn a_provider_that_is_down_stops_only_tokens_of_keys_not_seen_before() {
     let provider = Provider::start().await;
     let authentication = start(&provider.config(""));
     let first = provider.token(&provider.claims());
-    assert!(authentication.identify(Some(&first)).await.is_ok());
+    assert!(authentication.identify_bearer(Some(&first)).await.is_ok());
     provider.set_up(false);
     let mut bob = provider.claims();
     bob["sub"] = json!("bob");
@@ -176,12 +178,12 @@ async fn a_provider_that_is_down_stops_only_tokens_of_keys_not_seen_before() {
     provider.rotate("second");
     let unknown = provider.token(&bob);
     assert_eq!(refusal(&authentication, &unknown).await, Rejection::Unavailable);
-    assert!(authentication.identify(Some(&first)).await.is_ok());
-    assert_eq!(authentication.identify(Some(&known)).await.unwrap().subject(), "bob");
+    assert!(authentication.identify_bearer(Some(&first)).await.is_ok());
+    assert_eq!(authentication.identify_bearer(Some(&known)).await.unwrap().subject(), "bob");
     let status = authentication.status();
     assert!(status[0].keys == 1 && status[0].failure.is_some(), "{status:?}");
     provider.set_up(true);
-    assert!(authentication.identify(Some(&unknown)).await.is_ok());
+    assert!(authentication.identify_bearer(Some(&unknown)).await.is_ok());
     assert_eq!(authentication.status()[0].failure, None);
 }
 
@@ -195,7 +197,7 @@ async fn a_token_without_a_required_scope_is_told_which() {
     for scp in [json!("read admin"), json!(["admin", "read"])] {
         let mut claims = provider.claims();
         claims["scp"] = scp;
-        assert!(authentication.identify(Some(&provider.token(&claims))).await.is_ok());
+        assert!(authentication.identify_bearer(Some(&provider.token(&claims))).await.is_ok());
     }
 }
 
@@ -226,7 +228,7 @@ async fn keys_and_tokens_go_together_and_unchanged_issuers_keep_their_keys() {
     let mut config = provider.config("");
     let before = start(&config);
     let token = provider.token(&provider.claims());
-    assert!(before.identify(Some(&token)).await.is_ok());
+    assert!(before.identify_bearer(Some(&token)).await.is_ok());
     config.api_keys = vec![vmcp_config::ApiKey {
         subject: "ci".to_owned(),
         key: "0123456789abcdef".into(),
@@ -234,8 +236,8 @@ async fn keys_and_tokens_go_together_and_unchanged_issuers_keep_their_keys() {
     }];
     let after = Authentication::with_timing(&config, &before, EAGER);
     drop(before);
-    assert_eq!(after.identify(Some("0123456789abcdef")).await.unwrap().subject(), "ci");
-    assert!(after.identify(Some(&token)).await.is_ok());
+    assert_eq!(after.identify_bearer(Some("0123456789abcdef")).await.unwrap().subject(), "ci");
+    assert!(after.identify_bearer(Some(&token)).await.is_ok());
     assert_eq!(provider.fetches(), 1);
 
     config.issuers.clear();
@@ -249,7 +251,7 @@ async fn a_key_set_without_keys_withdraws_all() {
     let provider = Provider::start().await;
     let authentication = start(&provider.config(""));
     let token = provider.token(&provider.claims());
-    assert!(authentication.identify(Some(&token)).await.is_ok());
+    assert!(authentication.identify_bearer(Some(&token)).await.is_ok());
     provider.withdraw();
     // A key that is not known lets the keys be fetched.
     let unknown =
@@ -270,16 +272,16 @@ async fn keys_of_a_provider_that_stays_away_are_too_old_one_day() {
     let timing = Timing { backoff: [Duration::from_millis(50); 2], ..EAGER };
     let authentication = Authentication::with_timing(&config, &Authentication::default(), timing);
     let token = provider.token(&provider.claims());
-    assert!(authentication.identify(Some(&token)).await.is_ok());
+    assert!(authentication.identify_bearer(Some(&token)).await.is_ok());
     provider.set_up(false);
     let deadline = std::time::Instant::now() + Duration::from_secs(20);
-    while authentication.identify(Some(&token)).await.is_ok() {
+    while authentication.identify_bearer(Some(&token)).await.is_ok() {
         assert!(std::time::Instant::now() < deadline, "keys from before the outage are still used");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(refusal(&authentication, &token).await, Rejection::Unavailable);
     provider.set_up(true);
-    assert!(authentication.identify(Some(&token)).await.is_ok());
+    assert!(authentication.identify_bearer(Some(&token)).await.is_ok());
 }
 
 #[tokio::test]
@@ -287,7 +289,7 @@ async fn a_withdrawn_credential_is_refused_also_from_the_cache() {
     let provider = Provider::start().await;
     let authentication = start(&provider.config(""));
     let token = provider.token(&provider.claims());
-    assert!(authentication.identify(Some(&token)).await.is_ok());
+    assert!(authentication.identify_bearer(Some(&token)).await.is_ok());
     let alice = RevokedCredentials { subject: Some("alice".into()), ..RevokedCredentials::default() };
     authentication.revocations().order(alice, Duration::from_hours(1), false).unwrap();
     assert_eq!(refusal(&authentication, &token).await, Rejection::Withdrawn);

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use jsonwebtoken::Header;
-use vmcp_config::OidcIssuer;
+use vmcp_config::{IntrospectedTokens, OidcIssuer};
 
+use super::introspection::{Introspector, TokenDigest};
 use super::key_source::{KeySource, KeyState, Timing};
 use super::keys::KeySet;
 use super::token_type;
@@ -18,6 +19,7 @@ use crate::rejection::Rejection;
 pub struct Issuer {
     config: Arc<OidcIssuer>,
     keys: Keys,
+    introspector: Option<Introspector>,
     required: Arc<[String]>,
 }
 
@@ -28,6 +30,8 @@ enum Keys {
     Fetched(KeySource),
     /// This process: it is the issuer itself.
     Own(KeyState),
+    /// None: the issuer is asked about each token.
+    Unused,
 }
 
 /// State of an issuer, for operators.
@@ -37,21 +41,26 @@ pub struct IssuerStatus {
     pub issuer: String,
     /// Number of keys that are there.
     pub keys: usize,
-    /// The reason why the last fetch of keys failed, and since when fetches fail.
+    /// The reason why the last fetch of keys, or the last introspection, failed, and since when they fail.
     pub failure: Option<(Arc<str>, SystemTime)>,
 }
 
 impl Issuer {
     pub(crate) fn start(config: Arc<OidcIssuer>, timing: Timing) -> Issuer {
         let required = config.required_scopes.clone().into();
-        let keys = Keys::Fetched(KeySource::start(Arc::clone(&config), timing));
-        Issuer { config, keys, required }
+        let settings = config.introspection.as_ref();
+        let introspector = settings.map(|settings| Introspector::new(&config, settings, timing.patience));
+        let keys = match settings.map(|settings| settings.tokens) {
+            Some(IntrospectedTokens::All) => Keys::Unused,
+            _ => Keys::Fetched(KeySource::start(Arc::clone(&config), timing)),
+        };
+        Issuer { config, keys, introspector, required }
     }
 
     /// The issuer that this process is itself.
     pub(crate) fn own(config: Arc<OidcIssuer>, keys: KeySet) -> Issuer {
         let required = config.required_scopes.clone().into();
-        Issuer { config, keys: Keys::Own(KeyState::fixed(keys)), required }
+        Issuer { config, keys: Keys::Own(KeyState::fixed(keys)), introspector: None, required }
     }
 
     /// Returns true if this process is the issuer itself.
@@ -63,6 +72,7 @@ impl Issuer {
         match &self.keys {
             Keys::Fetched(source) => source.state(),
             Keys::Own(state) => state.clone(),
+            Keys::Unused => KeyState::default(),
         }
     }
 
@@ -74,6 +84,7 @@ impl Issuer {
     /// Returns the state of the issuer's keys.
     pub fn status(&self) -> IssuerStatus {
         let KeyState { keys, failure, .. } = self.state();
+        let failure = failure.or_else(|| self.introspector.as_ref().and_then(Introspector::failure));
         IssuerStatus { issuer: self.config.issuer.clone(), keys: keys.len(), failure }
     }
 
@@ -82,7 +93,31 @@ impl Issuer {
         match &self.keys {
             Keys::Fetched(source) => source.version(),
             Keys::Own(state) => state.version,
+            Keys::Unused => 0,
         }
+    }
+
+    /// Returns true if the issuer is asked about a token; `claimed` is the issuer that a JWT names.
+    pub(crate) fn introspects(&self, claimed: Option<&str>) -> bool {
+        let tokens = self.config.introspection.as_ref().map(|settings| settings.tokens);
+        match (tokens, claimed) {
+            (None, _) | (Some(IntrospectedTokens::Opaque), Some(_)) => false,
+            (Some(_), None) => true,
+            (Some(IntrospectedTokens::All), Some(claimed)) => claimed == self.config.issuer,
+        }
+    }
+
+    /// Asks the issuer about a token; returns the claims of a good one, and the version of the present keys.
+    pub(crate) async fn introspect(
+        &self,
+        token: &str,
+        digest: &TokenDigest,
+    ) -> Result<(Claims, u64), Rejection> {
+        let introspector = self.introspector.as_ref().ok_or(Rejection::Unknown)?;
+        let keys = self.key_version();
+        let claims = introspector.ask(token, digest).await;
+        let claims = claims.and_then(|claims| self.check_claims(&claims).map(|()| claims));
+        claims.map(|claims| (claims, keys)).inspect_err(|refusal| introspector.remember(digest, refusal))
     }
 
     /// Verifies a token; returns its claims, and the version of the keys that did. A token of a key that is
@@ -123,6 +158,11 @@ impl Issuer {
     /// Returns the refusal of a verified token that is no access token, or lacks a required scope.
     pub(crate) fn check_access(&self, header: &Header, claims: &Claims) -> Result<(), Rejection> {
         token_type::check(header.typ.as_deref(), &claims.all, &self.config.token_types)?;
+        self.check_claims(claims)
+    }
+
+    /// Returns the refusal of a token that lacks a required claim or scope.
+    fn check_claims(&self, claims: &Claims) -> Result<(), Rejection> {
         let mut required = self.config.required_claims.iter();
         if !required.all(|(path, accepted)| claim_path::has_one_of(&claims.all, path, accepted)) {
             return Err(TokenError::Condition.into());

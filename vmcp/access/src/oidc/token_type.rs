@@ -23,6 +23,8 @@ const NEVER: [&str; 9] = [
 ];
 /// Values of Keycloak's claim `typ` of tokens that are no access tokens.
 const NEVER_CLAIMED: [&str; 4] = ["id", "refresh", "offline", "logout"];
+/// Values of `token_type` and `token_use` in answers about tokens that are no access tokens.
+const NEVER_ANSWERED: [&str; 5] = ["refresh_token", "refresh", "id_token", "id", "n_a"];
 /// Claims that only ID tokens have (OpenID Connect Core, 3.3.2.11).
 const OF_ID_TOKENS: [&str; 3] = ["at_hash", "c_hash", "s_hash"];
 
@@ -48,6 +50,17 @@ pub(super) fn check(
     // A type of its own tells an access token; `JWT`, or none, tells nothing.
     let is_sure = typ.as_deref().is_some_and(|typ| typ != "jwt");
     if named && !is_other(claims, is_sure) { Ok(()) } else { Err(TokenError::Type) }
+}
+
+/// Checks the kind of a token by an answer about it, which has no header: some issuers call refresh tokens
+/// active too.
+pub(super) fn check_answer(members: &Map<String, Value>) -> Result<(), TokenError> {
+    let is_named = |name: &str| {
+        let kind = members.get(name).and_then(Value::as_str).map(str::to_ascii_lowercase);
+        kind.is_some_and(|kind| NEVER_ANSWERED.contains(&kind.as_str()))
+    };
+    let is_named = ["token_type", "token_use"].into_iter().any(is_named);
+    if is_named || is_other(members, false) { Err(TokenError::Type) } else { Ok(()) }
 }
 
 /// True if the claims are those of another kind of token.

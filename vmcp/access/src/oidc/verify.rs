@@ -8,11 +8,12 @@ use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 use vmcp_config::OidcIssuer;
 
+use super::possession::Confirmation;
 use super::token_type;
 use crate::policy::exact_json::{self, Entries, Json, entry};
 
 /// Algorithms of tokens that are accepted: asymmetric ones, so never `none` and never `HS256`.
-const ALGORITHMS: [Algorithm; 9] = [
+pub(super) const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::RS256,
     Algorithm::RS384,
     Algorithm::RS512,
@@ -48,9 +49,24 @@ pub enum TokenError {
     /// `aud` names another service.
     #[error("the token is for another audience")]
     Audience,
-    /// The token is bound to a key of its holder (`cnf`), whose possession a bearer does not prove.
-    #[error("the token is bound to a key; a bearer token is needed")]
+    /// The token is bound to its holder (`cnf`) in a way that cannot be verified here.
+    #[error("the token is bound to a key (cnf) whose possession cannot be verified here")]
     Bound,
+    /// The token is bound to a key, and was sent as a bearer token.
+    #[error("the token is bound to a key; send it as `Authorization: DPoP` with a proof")]
+    NoProof,
+    /// The token is bound to another client certificate than that of the connection, or there is none.
+    #[error("the token is bound to a client certificate that this connection has not shown")]
+    NoCertificate,
+    /// The token is not bound to a key, and must be.
+    #[error("the token is not bound to a key of its holder (cnf); here it must be")]
+    Unbound,
+    /// The issuer says nothing about whose the token is.
+    #[error("the token has no subject (sub)")]
+    NoSubject,
+    /// The issuer says that the token is not good, or not any more.
+    #[error("the token's issuer does not accept it, or no longer")]
+    Inactive,
     /// The header or the claims name a member twice: parsers differ in which of the two they take.
     #[error("a member of the token occurs twice")]
     Repeated,
@@ -66,11 +82,13 @@ pub enum TokenError {
 }
 
 /// The claims of a verified token.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Claims {
     pub(crate) subject: String,
     /// Seconds since 1970 up to which the token is good, skew included.
     pub(crate) until: u64,
+    /// Keys of the holder that the token is bound to.
+    pub(crate) confirmation: Confirmation,
     pub(crate) all: Map<String, Value>,
 }
 
@@ -94,7 +112,7 @@ pub(crate) fn claimed_issuer(token: &str) -> Result<String, TokenError> {
 }
 
 /// Returns the header (0) or the claims (1) of a token, as they were written.
-fn part(token: &str, position: usize) -> Result<Entries, TokenError> {
+pub(super) fn part(token: &str, position: usize) -> Result<Entries, TokenError> {
     let part = token.split('.').nth(position).ok_or(TokenError::Malformed)?;
     let part = URL_SAFE_NO_PAD.decode(part).map_err(|_| TokenError::Malformed)?;
     let text = String::from_utf8(part).map_err(|_| TokenError::Malformed)?;
@@ -129,14 +147,12 @@ pub(crate) fn verify<'a>(
 
 fn claims(claims: Entries, issuer: &OidcIssuer) -> Result<Claims, TokenError> {
     let Value::Object(claims) = Json::Object(claims).into_value() else { return Err(TokenError::Malformed) };
-    if claims.get("cnf").is_some_and(|bound| !bound.is_null()) {
-        return Err(TokenError::Bound);
-    }
+    let confirmation = Confirmation::read(&claims)?;
     let subject = claims.get("sub").and_then(Value::as_str).filter(|subject| !subject.is_empty());
     let subject = subject.ok_or(TokenError::Malformed)?.to_owned();
     let expires = claims.get("exp").and_then(Value::as_f64).ok_or(TokenError::Malformed)?;
     let until = (expires as u64).saturating_add(issuer.clock_skew.as_secs());
-    Ok(Claims { subject, until, all: claims })
+    Ok(Claims { subject, until, confirmation, all: claims })
 }
 
 fn refusal(error: &Error) -> TokenError {

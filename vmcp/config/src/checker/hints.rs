@@ -11,11 +11,8 @@ pub(crate) fn for_key(path: &str) -> Option<&'static str> {
         }
         "codeMode" => "not supported yet: remove it",
         "compositeToolRefs" => "only the Kubernetes resource has this: write `compositeTools`",
-        "incomingAuth.oidc.clientId" | "incomingAuth.oidc.clientSecret" => {
-            "not needed: tokens are verified by their signature, remove it"
-        }
-        "incomingAuth.oidc.introspectionUrl" => {
-            "not supported: tokens must be JWTs, which the provider's keys verify"
+        "incomingAuth.oidc.introspection" => {
+            "write `introspectionUrl`, `clientId` and `clientSecret: '${file:/path}'`"
         }
         "mcpServers" | "servers" => {
             "this is another client's format: convert its file by `vmcp init --from FILE`"

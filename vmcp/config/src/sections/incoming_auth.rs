@@ -4,8 +4,10 @@ pub(crate) mod api_keys;
 pub(crate) mod auth_server;
 pub(crate) mod authz;
 mod client_certificates;
+pub(crate) mod introspection;
 pub(crate) mod oidc;
 pub(crate) mod source_naming;
+pub(crate) mod token_binding;
 
 use std::sync::Arc;
 
@@ -88,13 +90,11 @@ impl RawIncomingAuth {
     pub(crate) fn validate(&self, has_tls: bool, has_auth_server: bool, report: &mut Report) -> IncomingAuth {
         self.check_blocks(has_auth_server, report);
         let mut issuers = Vec::new();
-        let blocks = self.oidc.iter().map(|block| ("incomingAuth.oidc".to_owned(), block));
-        let further = self.additional_issuers.iter().enumerate();
-        let further =
-            further.map(|(index, block)| (problems::item("incomingAuth.additionalIssuers", index), block));
-        for (path, block) in blocks.chain(further) {
+        for (path, block) in self.blocks() {
             issuers.extend(block.validate(&path, report).map(Arc::new));
         }
+        self.check_introspection(report);
+        token_binding::check(self, has_auth_server, report);
         let certificates = self.client_certificates.as_ref();
         IncomingAuth {
             issuers,
@@ -102,6 +102,28 @@ impl RawIncomingAuth {
             client_authorities: certificates.map(|block| block.validate(has_tls, report)),
             certificate_naming: certificates.map(|block| block.naming(report)).unwrap_or_default(),
             auth_server: None,
+        }
+    }
+
+    /// Returns the blocks of issuers with their paths.
+    fn blocks(&self) -> impl Iterator<Item = (String, &RawOidc)> {
+        let first = self.oidc.iter().map(|block| ("incomingAuth.oidc".to_owned(), block));
+        let further = self.additional_issuers.iter().enumerate();
+        first.chain(
+            further.map(|(index, block)| (problems::item("incomingAuth.additionalIssuers", index), block)),
+        )
+    }
+
+    /// Reports a second introspection endpoint: an opaque token names no issuer, and a token of one issuer
+    /// must not be shown to another.
+    fn check_introspection(&self, report: &mut Report) {
+        let asked = self.blocks().filter(|(_, block)| block.introspection_url.is_some());
+        for (path, _) in asked.skip(1) {
+            report.problem(
+                &problems::key(&path, "introspectionUrl"),
+                "another issuer has one: opaque tokens would be shown to both",
+                "keep one `introspectionUrl`; tokens of the other issuers must be JWTs",
+            );
         }
     }
 

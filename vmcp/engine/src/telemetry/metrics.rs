@@ -106,7 +106,7 @@ pub struct ReloadLabels {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct RefusalLabels {
     /// `host`, `origin`, `unauthenticated`, `insufficient_scope`, `identity_provider`, `client_requests`,
-    /// `client_bytes`, `buffered_bytes` or `admin_token`.
+    /// `client_bytes`, `buffered_bytes`, `proofs` or `admin_token`.
     pub reason: &'static str,
 }
 
@@ -200,7 +200,7 @@ metrics! {
         "vmcp_backend_call_duration_seconds", Family::new_with_constructor(|| Histogram::new(SECONDS));
     /// 1 if a backend is connected, else 0.
     backend_up: Family<BackendLabels, Gauge> = "vmcp_backend_up", Family::default();
-    /// 1 if the last fetch of an identity provider's keys succeeded, else 0.
+    /// 1 if the last fetch of an identity provider's keys, and the last introspection, succeeded, else 0.
     identity_provider_up: Family<IssuerLabels, Gauge> = "vmcp_identity_provider_up", Family::default();
     /// 1 if Redis, where rate limits are shared, answered last, else 0; absent without it.
     rate_limit_store_up: Family<StoreLabels, Gauge> = "vmcp_rate_limit_store_up", Family::default();

@@ -41,7 +41,7 @@ async fn a_person_signs_in_and_the_backend_gets_their_token_and_nobody_else_does
     for text in [access, answer["refresh_token"].as_str().unwrap(), &said.to_string()] {
         assert!(!text.contains("upstream-token") && !text.contains("upstream-refresh"), "sealed");
     }
-    let alice = meeting.authentication.identify(Some(access)).await.unwrap();
+    let alice = meeting.authentication.identify_bearer(Some(access)).await.unwrap();
     let known = alice.as_known().unwrap();
     assert!(!known.claims().contains_key("vmcp_upstream"), "policies and records do not see it");
     assert!(!format!("{alice:?} {:?}", known.upstream_tokens()).contains("upstream-token"));
@@ -71,7 +71,7 @@ async fn several_providers_come_one_after_the_other_and_a_token_carries_what_bac
     let back = meeting.callback(&at_second, &[("code", "two")]).await;
     let (status, answer) = meeting.redeem(&client, &parameter(&back, "code"), VERIFIER, REDIRECT).await;
     assert_eq!(status, StatusCode::OK, "{answer}");
-    let alice = meeting.authentication.identify(answer["access_token"].as_str()).await.unwrap();
+    let alice = meeting.authentication.identify_bearer(answer["access_token"].as_str()).await.unwrap();
     let carried = alice.as_known().unwrap().upstream_tokens();
     assert_eq!(carried.access("second"), Some("upstream-token-2"));
     assert_eq!(carried.access("first"), None, "no backend needs it");
@@ -92,7 +92,7 @@ async fn an_access_token_ends_with_the_token_it_carries_and_a_refresh_renews_bot
     assert!((115..=120).contains(&life), "{answer}");
     let (status, renewed) = meeting.refresh(&client, answer["refresh_token"].as_str().unwrap()).await;
     assert_eq!(status, StatusCode::OK, "{renewed}");
-    let alice = meeting.authentication.identify(renewed["access_token"].as_str()).await.unwrap();
+    let alice = meeting.authentication.identify_bearer(renewed["access_token"].as_str()).await.unwrap();
     let token = alice.as_known().unwrap().upstream_tokens().access("forge").map(str::to_owned);
     let given = upstream.shared.given.load(Ordering::SeqCst);
     assert_eq!(token, Some(format!("upstream-token-{given}")), "the newest");
@@ -127,7 +127,7 @@ async fn replicas_with_the_same_keys_go_on_for_each_other() {
     let second = Meeting::configured(&config, &Authentication::default());
     let (client, answer) = first.tokens().await;
     let access = answer["access_token"].as_str();
-    let alice = second.authentication.identify(access).await.unwrap();
+    let alice = second.authentication.identify_bearer(access).await.unwrap();
     assert_eq!(alice.as_known().unwrap().upstream_tokens().access("forge"), Some("upstream-token-1"));
     let (status, renewed) = second.refresh(&client, answer["refresh_token"].as_str().unwrap()).await;
     assert_eq!(status, StatusCode::OK, "{renewed}");
@@ -160,12 +160,12 @@ async fn keys_rotate_without_a_restart_and_what_the_old_ones_made_lives_on() {
     let (client, answer) = before.tokens().await;
     let access = answer["access_token"].as_str();
     let both = Meeting::configured(&config(&[&new, &old], &[secrets[1], secrets[0]]), &before.authentication);
-    assert!(both.authentication.identify(access).await.is_ok());
+    assert!(both.authentication.identify_bearer(access).await.is_ok());
     let (status, renewed) = both.refresh(&client, answer["refresh_token"].as_str().unwrap()).await;
     assert_eq!(status, StatusCode::OK, "{renewed}");
     let after = Meeting::configured(&config(&[&new], &secrets[1..]), &both.authentication);
-    assert!(after.authentication.identify(renewed["access_token"].as_str()).await.is_ok());
-    let gone = after.authentication.identify(access).await;
+    assert!(after.authentication.identify_bearer(renewed["access_token"].as_str()).await.is_ok());
+    let gone = after.authentication.identify_bearer(access).await;
     assert!(matches!(gone, Err(Rejection::Token(_))), "its key was withdrawn: {gone:?}");
 }
 
@@ -180,11 +180,11 @@ async fn tokens_of_the_server_pass_the_same_checks_as_those_of_any_issuer() {
     forged["sub"] = json!("0815");
     let payload = BASE64_URL_SAFE_NO_PAD.encode(forged.to_string());
     let forged = format!("{head}.{payload}.{signature}");
-    assert!(meeting.authentication.identify(Some(&forged)).await.is_err());
+    assert!(meeting.authentication.identify_bearer(Some(&forged)).await.is_err());
     let none = format!("{}.{payload}.", BASE64_URL_SAFE_NO_PAD.encode(r#"{"alg":"none","typ":"at+jwt"}"#));
-    assert!(meeting.authentication.identify(Some(&none)).await.is_err());
-    assert!(meeting.authentication.identify(answer["refresh_token"].as_str()).await.is_err());
-    assert!(meeting.authentication.identify(None).await.is_err());
+    assert!(meeting.authentication.identify_bearer(Some(&none)).await.is_err());
+    assert!(meeting.authentication.identify_bearer(answer["refresh_token"].as_str()).await.is_err());
+    assert!(meeting.authentication.identify_bearer(None).await.is_err());
 }
 
 #[tokio::test]

@@ -29,7 +29,7 @@ async fn only_access_tokens_are_accepted() {
     let strict = start(&provider.config("tokenTypes: [at+jwt, logout+jwt]"));
     let claims = provider.claims();
     for typ in ["at+jwt", "application/at+jwt", "AT+JWT", "JWT", "jwt", "application/jwt"] {
-        assert!(usual.identify(Some(&provider.token_of_type(typ, &claims))).await.is_ok(), "{typ}");
+        assert!(usual.identify_bearer(Some(&provider.token_of_type(typ, &claims))).await.is_ok(), "{typ}");
     }
     for typ in [
         "logout+jwt",
@@ -44,7 +44,7 @@ async fn only_access_tokens_are_accepted() {
         let refused = refusal(&usual, &provider.token_of_type(typ, &claims)).await;
         assert_eq!(refused, TokenError::Type.into(), "{typ}");
     }
-    assert!(strict.identify(Some(&provider.token_of_type("at+jwt", &claims))).await.is_ok());
+    assert!(strict.identify_bearer(Some(&provider.token_of_type("at+jwt", &claims))).await.is_ok());
     for token in [
         provider.token(&claims),
         provider.token_of_type("JWT", &claims),
@@ -66,7 +66,7 @@ async fn only_access_tokens_are_accepted() {
         assert_eq!(refused, TokenError::Type.into(), "{more}");
     }
     for more in [json!({"typ": "Bearer", "nonce": "n"}), json!({"azp": "x", "auth_time": 1})] {
-        let known = usual.identify(Some(&provider.token(&with(claims.clone(), more.clone())))).await;
+        let known = usual.identify_bearer(Some(&provider.token(&with(claims.clone(), more.clone())))).await;
         assert!(known.is_ok(), "{more}: {known:?}");
     }
 }
@@ -107,7 +107,7 @@ async fn a_claim_that_no_number_type_holds_is_kept_as_unreadable() {
     let claims = provider.claims().to_string();
     let claims = claims.replacen('{', r#"{"risk":1000.00000000000000001,"level":2,"#, 1);
     let token = provider.token_of(r#"{"alg":"ES256","kid":"first"}"#, &claims);
-    let identity = authentication.identify(Some(&token)).await.unwrap();
+    let identity = authentication.identify_bearer(Some(&token)).await.unwrap();
     let known = identity.as_known().unwrap().claims();
     assert_eq!((&known["risk"], &known["level"]), (&Value::Null, &json!(2)));
 }
@@ -120,7 +120,7 @@ async fn claims_are_mapped_and_conditions_hold() {
     let authentication = start(&provider.config(settings));
     let good = json!({"hd": "example.com", "email_verified": true, "department": "mine", "admin": true, "ext": {"dept": "sales"}});
     let good = with(provider.claims(), good);
-    let identity = authentication.identify(Some(&provider.token(&good))).await.unwrap();
+    let identity = authentication.identify_bearer(Some(&provider.token(&good))).await.unwrap();
     let known = identity.as_known().unwrap().claims();
     assert_eq!((&known["department"], known.get("admin")), (&json!("sales"), None));
     for more in [

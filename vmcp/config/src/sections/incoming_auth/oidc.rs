@@ -9,10 +9,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use super::introspection::{self, IntrospectedTokens, Introspection};
 use super::source_naming::{self, RawSourceGroups, SourceNaming};
+use super::token_binding::TokenBinding;
 use crate::problems::{self, Report};
 use crate::values::duration::{self, RawDuration};
 use crate::values::http_url;
+use crate::values::secret::Secret;
 
 /// Range of `clockSkew`, up to 10 min: beyond it, expiry would mean little.
 const CLOCK_SKEW: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_mins(10);
@@ -53,6 +56,10 @@ pub struct OidcIssuer {
     pub clock_skew: Duration,
     /// Time for which keys stay in use while the provider cannot be reached.
     pub key_max_age: Duration,
+    /// The endpoint that says whether a token is good; `None`: the keys of the issuer verify tokens.
+    pub introspection: Option<Introspection>,
+    /// Binding to a key of its holder that a token must have.
+    pub required_binding: TokenBinding,
     /// True if metadata and keys may be fetched without TLS.
     pub insecure_allow_http: bool,
     /// True if the provider may have a private or loopback address.
@@ -105,6 +112,22 @@ pub struct RawOidc {
     /// until it answers. A provider that answers withdraws a key within ten minutes.
     #[schemars(extend("x-range" = duration::words(&KEY_MAX_AGE)))]
     pub key_max_age: RawDuration,
+    /// URL of the introspection endpoint (RFC 7662), which says whether an opaque token is good. One issuer
+    /// may have one.
+    pub introspection_url: Option<String>,
+    /// Client identifier of this server at `introspectionUrl`.
+    pub client_id: Option<String>,
+    /// Secret of that client.
+    pub client_secret: Option<Secret>,
+    /// Tokens that `introspectionUrl` is asked about: `opaque` ones, or `all` of the issuer, so that tokens
+    /// end when the provider withdraws them.
+    pub introspect: IntrospectedTokens,
+    /// Longest time for which an answer of `introspectionUrl` counts: a withdrawn token ends after it.
+    #[schemars(extend("x-range" = duration::words(&introspection::CACHE_TTL)))]
+    pub introspection_cache_ttl: RawDuration,
+    /// Proof of possession that tokens must have: `dpop` (RFC 9449), `certificate` (mTLS, RFC 8705), or `any`
+    /// of the two. Bound tokens are verified in any case; with `none`, bearer tokens are accepted too.
+    pub required_binding: TokenBinding,
     /// Fetch metadata and keys over plain HTTP too. For development: whoever is between can forge keys.
     pub insecure_allow_http: bool,
     /// Fetch metadata and keys from private and loopback addresses too, such as a provider in the cluster.
@@ -131,6 +154,12 @@ impl Default for RawOidc {
             required_claims: BTreeMap::new(),
             clock_skew: "1m".into(),
             key_max_age: "24h".into(),
+            introspection_url: None,
+            client_id: None,
+            client_secret: None,
+            introspect: IntrospectedTokens::default(),
+            introspection_cache_ttl: "1m".into(),
+            required_binding: TokenBinding::default(),
             insecure_allow_http: false,
             jwks_allow_private_ip: false,
             ca_bundle_path: None,
@@ -169,6 +198,7 @@ impl RawOidc {
             }
         }
         let key_max_age = self.key_max_age.validate(&at("keyMaxAge"), &KEY_MAX_AGE, report);
+        let introspection = introspection::validate(self, path, report);
         let naming = source_naming::validate(
             [self.subject_prefix.as_ref(), self.group_prefix.as_ref()],
             self.groups,
@@ -210,6 +240,8 @@ impl RawOidc {
             required_claims: self.required_claims.clone(),
             clock_skew,
             key_max_age,
+            introspection,
+            required_binding: self.required_binding,
             insecure_allow_http: self.insecure_allow_http,
             allow_private_addresses: self.jwks_allow_private_ip,
             ca_bundle_path: self.ca_bundle_path.as_ref().map(PathBuf::from),

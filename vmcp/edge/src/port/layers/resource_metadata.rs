@@ -8,6 +8,8 @@ use http::{HeaderValue, Method, StatusCode};
 use serde_json::json;
 use url::Url;
 use vmcp_access::authentication::Authentication;
+use vmcp_access::oidc::possession::dpop_proof;
+use vmcp_config::TokenBinding;
 
 use super::endpoint::PATH;
 use crate::transport::http::exchange::Response;
@@ -42,6 +44,16 @@ pub(super) fn answer(head: &Parts, authentication: &Authentication) -> Option<Re
         if !scopes.is_empty() {
             document.insert("scopes_supported".to_owned(), scopes.into());
         }
+        if proves(authentication) {
+            let algorithms: Vec<_> = proof_algorithms();
+            document.insert("dpop_signing_alg_values_supported".to_owned(), algorithms.into());
+        }
+        if requires_proofs(authentication) {
+            document.insert("dpop_bound_access_tokens_required".to_owned(), true.into());
+        }
+        if config.client_authorities.is_some() {
+            document.insert("tls_client_certificate_bound_access_tokens".to_owned(), true.into());
+        }
     }
     let mut response = respond::json_text(StatusCode::OK, document.to_string());
     let headers = response.headers_mut();
@@ -60,6 +72,22 @@ pub(super) fn scopes(authentication: &Authentication) -> Vec<&str> {
         }
     }
     scopes
+}
+
+/// Returns true if tokens that are bound to a key are accepted with a proof (DPoP).
+pub(super) fn proves(authentication: &Authentication) -> bool {
+    authentication.public_urls().next().is_some()
+}
+
+/// Returns true if every token needs a proof.
+pub(super) fn requires_proofs(authentication: &Authentication) -> bool {
+    let issuers = &authentication.config().issuers;
+    !issuers.is_empty() && issuers.iter().all(|issuer| issuer.required_binding == TokenBinding::Dpop)
+}
+
+/// Returns the names of the algorithms of proofs.
+pub(super) fn proof_algorithms() -> Vec<String> {
+    dpop_proof::algorithms().collect()
 }
 
 /// Returns the URL of the metadata, for challenges; `None` if no tokens are accepted.

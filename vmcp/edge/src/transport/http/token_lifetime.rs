@@ -48,7 +48,7 @@ impl StreamCredential {
         if began.is_some_and(|began| authentication.revocations().refuses_session(&self.identity, began)) {
             return false;
         }
-        match proof::identify(&self.headers, self.certificate.as_deref(), authentication).await {
+        match proof::identify_again(&self.headers, self.certificate.as_deref(), authentication).await {
             Ok(identity) => identity == self.identity,
             Err(rejection) => rejection == Rejection::Unavailable,
         }
@@ -105,7 +105,7 @@ mod tests {
         let mut head = Request::new(()).into_parts().0;
         head.headers.insert(AUTHORIZATION, HeaderValue::try_from(format!("Bearer {KEY}")).unwrap());
         let snapshot = engine.snapshot();
-        let identity = proof::identify(&head.headers, None, &snapshot.authentication).await.unwrap();
+        let identity = proof::identify(&head, &snapshot.authentication).await.unwrap();
         let credential = StreamCredential::of(engine, &head, &identity, Some(began));
         tokio::spawn(while_credentials_last(stream::pending::<()>(), credential).collect())
     }

@@ -13,6 +13,7 @@ use crate::problems::{self, Report, required};
 use crate::sections::incoming_auth::oidc::KEY_MAX_AGE_DEFAULT;
 use crate::sections::incoming_auth::oidc::OidcIssuer;
 use crate::sections::incoming_auth::source_naming::SourceNaming;
+use crate::sections::incoming_auth::token_binding::TokenBinding;
 use crate::values::headers::{self, Headers};
 use crate::values::http_url;
 use crate::values::secret::Secret;
@@ -209,6 +210,8 @@ fn oidc(
         required_claims: BTreeMap::new(),
         clock_skew: CLOCK_SKEW,
         key_max_age: KEY_MAX_AGE_DEFAULT,
+        introspection: None,
+        required_binding: TokenBinding::None,
         insecure_allow_http: raw.insecure_allow_http,
         allow_private_addresses: raw.allow_private_ips,
         ca_bundle_path: None,

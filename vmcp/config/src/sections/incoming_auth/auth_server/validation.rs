@@ -14,6 +14,7 @@ use crate::sections::incoming_auth::IncomingAuth;
 use crate::sections::incoming_auth::oidc::KEY_MAX_AGE_DEFAULT;
 use crate::sections::incoming_auth::oidc::OidcIssuer;
 use crate::sections::incoming_auth::source_naming::SourceNaming;
+use crate::sections::incoming_auth::token_binding::TokenBinding;
 use crate::values::http_url;
 use crate::values::secret::{self, Secret};
 
@@ -54,6 +55,13 @@ impl RawAuthServer {
         let issuer = required(self.issuer.as_ref(), PATH, "issuer", report)?.clone();
         let issuer_url = self.issuer_url(&issuer, report)?;
         let own = issuer_block(&issuer, &issuer_url, incoming)?;
+        if own.introspection.is_some() || own.required_binding != TokenBinding::None {
+            report.problem(
+                &problems::key(PATH, "issuer"),
+                "tokens of this server are neither introspected nor bound to a key",
+                "remove `introspectionUrl` and `requiredBinding` from its block of `incomingAuth`",
+            );
+        }
         let resource = own.resource.clone().or_else(|| below(&issuer_url, "/mcp"))?;
         let sealing_secrets =
             if self.hmac_secrets.is_empty() { session_keys.to_vec() } else { self.hmac_secrets.clone() };
@@ -156,6 +164,8 @@ fn issuer_block(issuer: &str, issuer_url: &Url, incoming: &mut IncomingAuth) -> 
         required_claims: BTreeMap::new(),
         clock_skew: CLOCK_SKEW,
         key_max_age: KEY_MAX_AGE_DEFAULT,
+        introspection: None,
+        required_binding: TokenBinding::None,
         insecure_allow_http: issuer_url.scheme() == "http",
         allow_private_addresses: false,
         ca_bundle_path: None,

@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use http::request::Parts;
 use vmcp_access::authentication::Authentication;
-use vmcp_access::client_certificate::ClientCertificate;
 use vmcp_access::rejection::Rejection;
 
 use super::{Authenticator, challenge};
@@ -34,6 +33,7 @@ impl ConfiguredAuthenticator {
         let reason = match rejection {
             Rejection::InsufficientScope { .. } => "insufficient_scope",
             Rejection::Unavailable => "identity_provider",
+            Rejection::Busy => "proofs",
             _ => "unauthenticated",
         };
         self.metrics.client_requests_refused.get_or_create(&RefusalLabels { reason }).inc();
@@ -54,11 +54,12 @@ impl Authenticator for ConfiguredAuthenticator {
         from: IpAddr,
         authentication: &Authentication,
     ) -> Result<Identity, Box<Response>> {
-        let certificate = head.extensions.get::<Arc<ClientCertificate>>().map(AsRef::as_ref);
-        let outcome = proof::identify(&head.headers, certificate, authentication).await;
-        outcome.map_err(|rejection| {
+        proof::identify(head, authentication).await.map_err(|rejection| {
             self.record(&rejection, from);
             Box::new(challenge::response(&rejection, head, authentication))
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! [`Introspector`]: asks an issuer about tokens (RFC 7662).
+//!
+//! One request a token at a time (single flight), at most [`MAX_REQUESTS`] at once. Answers that let a token
+//! in are kept by the cache of verified tokens, refusals for [`REFUSAL_LIFE`]. Without an answer a token is
+//! refused as unverifiable (503), because nobody knows what it is worth.
+
+mod answer;
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use lru::LruCache;
+use parking_lot::Mutex;
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use tokio::sync::{OnceCell, Semaphore};
+use tokio::time::timeout;
+use url::form_urlencoded::{Serializer, byte_serialize};
+use vmcp_config::{Introspection, OidcIssuer};
+
+use self::answer::AnswerError;
+use super::guarded_http::{FetchError, GuardedClient};
+use super::verify::Claims;
+use crate::rejection::Rejection;
+
+/// Most requests to one issuer at once; further ones wait.
+const MAX_REQUESTS: usize = 16;
+/// Most refusals that are remembered (LRU).
+const MAX_REFUSALS: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
+/// Time for which a refusal is remembered: a token that is refused is no load on its issuer.
+const REFUSAL_LIFE: Duration = Duration::from_secs(5);
+
+/// SHA-256 of a token.
+pub(super) type TokenDigest = [u8; 32];
+/// Outcome of one request, shared by all who wait for it.
+type SharedOutcome = Arc<OnceCell<Result<Claims, Rejection>>>;
+
+/// A question without an answer.
+#[derive(Debug, thiserror::Error)]
+enum AskError {
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    #[error("{url} gave no answer within {patience:?}")]
+    Late { url: url::Url, patience: Duration },
+    #[error("the answer of {url} cannot be used: {reason}")]
+    Unusable { url: url::Url, reason: &'static str },
+}
+
+/// The introspection endpoint of one issuer.
+#[derive(Debug)]
+pub(super) struct Introspector {
+    issuer: Arc<OidcIssuer>,
+    settings: Introspection,
+    /// Time for an answer.
+    patience: Duration,
+    /// Made again after a failure, so that it reads a replaced file of certificates.
+    client: Mutex<Option<Arc<GuardedClient>>>,
+    slots: Semaphore,
+    flights: Mutex<HashMap<TokenDigest, SharedOutcome>>,
+    refused: Mutex<LruCache<TokenDigest, (Instant, Rejection)>>,
+    failure: Mutex<Option<(Arc<str>, SystemTime)>>,
+}
+
+/// A part in a request; the last one that is dropped ends it.
+struct Flight<'a> {
+    of: &'a Introspector,
+    digest: TokenDigest,
+    outcome: SharedOutcome,
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        let mut flights = self.of.flights.lock();
+        // The table's reference and this one.
+        if Arc::strong_count(&self.outcome) <= 2 {
+            flights.remove(&self.digest);
+        }
+    }
+}
+
+impl Introspector {
+    pub(super) fn new(issuer: &Arc<OidcIssuer>, settings: &Introspection, patience: Duration) -> Self {
+        Self {
+            issuer: Arc::clone(issuer),
+            settings: settings.clone(),
+            patience,
+            client: Mutex::default(),
+            slots: Semaphore::new(MAX_REQUESTS),
+            flights: Mutex::default(),
+            refused: Mutex::new(LruCache::new(MAX_REFUSALS)),
+            failure: Mutex::default(),
+        }
+    }
+
+    /// Returns the reason why the last request had no answer, and since when requests have none.
+    pub(super) fn failure(&self) -> Option<(Arc<str>, SystemTime)> {
+        self.failure.lock().clone()
+    }
+
+    /// Returns the claims of a token that the issuer calls active.
+    pub(super) async fn ask(&self, token: &str, digest: &TokenDigest) -> Result<Claims, Rejection> {
+        if let Some((at, rejection)) = self.refused.lock().get(digest)
+            && at.elapsed() < REFUSAL_LIFE
+        {
+            return Err(rejection.clone());
+        }
+        let outcome = Arc::clone(self.flights.lock().entry(*digest).or_default());
+        let flight = Flight { of: self, digest: *digest, outcome };
+        // A client that goes leaves the request to the next one that waits.
+        flight.outcome.get_or_init(|| self.ask_now(token)).await.clone()
+    }
+
+    /// Remembers the refusal of a token that the issuer has answered about.
+    pub(super) fn remember(&self, digest: &TokenDigest, rejection: &Rejection) {
+        if *rejection != Rejection::Unavailable {
+            self.refused.lock().put(*digest, (Instant::now(), rejection.clone()));
+        }
+    }
+
+    async fn ask_now(&self, token: &str) -> Result<Claims, Rejection> {
+        let answered = timeout(self.patience, self.fetch(token)).await;
+        let late = || AskError::Late { url: self.settings.url.clone(), patience: self.patience };
+        let read = answered.unwrap_or_else(|_| Err(late())).and_then(|document| {
+            match answer::read(&document, &self.issuer, self.settings.cache_ttl) {
+                Ok(claims) => Ok(Ok(claims)),
+                Err(AnswerError::Refused(error)) => Ok(Err(error.into())),
+                Err(AnswerError::Unusable(reason)) => {
+                    Err(AskError::Unusable { url: self.settings.url.clone(), reason })
+                }
+            }
+        });
+        self.note(read.as_ref().err());
+        read.unwrap_or(Err(Rejection::Unavailable))
+    }
+
+    /// Keeps the state for operators, and logs its changes. No error holds a token or the secret.
+    fn note(&self, error: Option<&AskError>) {
+        let issuer = &self.issuer.issuer;
+        let mut failure = self.failure.lock();
+        match error {
+            None => {
+                if failure.take().is_some() {
+                    tracing::info!(%issuer, "the identity provider answers about tokens again");
+                }
+            }
+            Some(error) => {
+                let reason = error.to_string();
+                let since = failure.take().map(|(_, since)| since);
+                if since.is_none() {
+                    tracing::warn!(%issuer, error = reason, "the identity provider gives no answer about a token (introspection); such tokens are refused until it does");
+                }
+                *failure = Some((reason.into(), since.unwrap_or_else(SystemTime::now)));
+                *self.client.lock() = None;
+            }
+        }
+    }
+
+    fn client(&self) -> Result<Arc<GuardedClient>, FetchError> {
+        let mut client = self.client.lock();
+        match &*client {
+            Some(client) => Ok(Arc::clone(client)),
+            None => Ok(Arc::clone(client.insert(Arc::new(GuardedClient::new(&self.issuer)?)))),
+        }
+    }
+
+    /// Sends the request (RFC 7662, 2.1), with the client's secret as RFC 6749, 2.3.1 has it.
+    async fn fetch(&self, token: &str) -> Result<Vec<u8>, AskError> {
+        let Introspection { url, client_id, client_secret, .. } = &self.settings;
+        // Closed never.
+        let _slot = self.slots.acquire().await;
+        let client = self.client()?;
+        client.check(url).await?;
+        let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+        let form = [("token", token), ("token_type_hint", "access_token")];
+        let body = Serializer::new(String::new()).extend_pairs(form).finish();
+        let request = client
+            .client()
+            .post(url.clone())
+            .basic_auth(encoded(client_id), Some(encoded(client_secret.expose())))
+            .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .header(ACCEPT, "application/json")
+            .body(body);
+        Ok(client.read(url, request).await?)
+    }
+}
