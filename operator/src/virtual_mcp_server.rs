@@ -20,3 +20,4 @@ mod testing;
 mod validate;
 
 pub(crate) use self::controller::controller;
+pub(crate) use self::status::{TOOL_NOT_FOUND, missing_tools};

@@ -1,8 +1,10 @@
 //! [`RateLimiter`]: token buckets for calls of tools, of all callers together and of each.
 //!
 //! A call takes one token from each of its buckets, or, if one is empty, from none. The buckets of a process
-//! are pure: the time is passed in. [`SharedBuckets`] are buckets of several replicas, in Redis.
+//! are pure: the time is passed in. [`SharedBuckets`] are buckets of several replicas, in Redis, which
+//! [`redis_connection`] reaches.
 
+pub mod redis_connection;
 mod shared_buckets;
 
 use std::collections::{BTreeMap, HashMap};

@@ -89,6 +89,9 @@ async fn measure_alone(report: &mut Report, options: &Options) -> Result<()> {
     if options.runs(Stage::Sessions) {
         open_sessions::measure(report).await?;
     }
+    if options.runs(Stage::Composites) {
+        calls::composites::measure(report).await?;
+    }
     if options.runs(Stage::Embedding) {
         embedding::measure(report).await?;
     }

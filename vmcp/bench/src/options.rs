@@ -63,6 +63,7 @@ pub(crate) enum Stage {
     Start,
     Memory,
     FindTool,
+    Composites,
     Embedding,
     Calls,
     Audit,

@@ -49,6 +49,7 @@ use crate::access::identity::Principal;
 use crate::access::outgoing::TokenFactory;
 use crate::access::policy;
 use crate::folders;
+use crate::runs::Runs;
 use crate::search::context::{Contexts, Learner};
 use crate::search::{LearnedTools, QueryVectors, Searcher};
 use crate::telemetry::calls::CallObservers;
@@ -82,6 +83,8 @@ struct Inner {
     has_settled: AtomicBool,
     /// Credentials that operators have withdrawn.
     withdrawn: Arc<WithdrawnCredentials>,
+    /// Runs of composite tools.
+    runs: Runs,
     _stop: DropGuard,
 }
 
@@ -146,6 +149,7 @@ impl Engine {
             started: Instant::now(),
             has_settled: AtomicBool::new(false),
             withdrawn,
+            runs: Runs::new(dir.as_deref()),
             _stop: stop.clone().drop_guard(),
         }));
         tokio::spawn(handle::ask_replicas(engine.clone(), stop));
@@ -274,6 +278,11 @@ impl Engine {
     /// The metrics of each tool, counted from the calls.
     pub fn tool_metrics(&self) -> &Arc<ToolMetricsRecorder> {
         &self.0.shared.tool_metrics
+    }
+
+    /// The runs of composite tools.
+    pub fn runs(&self) -> &Runs {
+        &self.0.runs
     }
 
     /// The tokens of the answers of `GET /tools`.

@@ -9,7 +9,7 @@
 //!    └─────► telemetry (call records, metrics, audit) ──► access (principals, policies, credentials)
 //!
 //! context_key: names of clients' contexts
-//! folders: places of files on this machine; random: randomness and the clock
+//! folders: places of files on this machine; random: randomness and the clock; runs: runs of composite tools
 //! ```
 
 pub mod access;
@@ -18,6 +18,7 @@ pub mod engine;
 pub mod folders;
 pub mod optim;
 pub mod random;
+pub mod runs;
 pub mod schema;
 pub mod search;
 pub mod telemetry;

@@ -3,8 +3,10 @@
 //! A composite tool is a tool of the catalog's backend [`COMPOSITE`]. It is routed, authorized, limited and
 //! recorded as any other; in place of a request to a server, [`run()`] runs its steps. Each step goes through
 //! the seam again, under the caller's identity. A run that asks answers as a server of the modern era does:
-//! a modern client carries its state, sealed; a legacy client is asked on the way.
+//! a modern client carries its state, sealed; a legacy client is asked on the way, and its run is kept
+//! ([`OpenRun`]), so that another process can continue it.
 
+mod open_run;
 mod result;
 mod steps;
 
@@ -15,7 +17,6 @@ use serde_json::{Map, Value};
 use tracing::{Instrument as _, Span, info_span};
 use vmcp_backend::{CallError, Response};
 use vmcp_engine::engine::Snapshot;
-use vmcp_engine::random::random;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_model::names::COMPOSITE;
 use vmcp_wire::keys::{INPUT_RESPONSES, REQUEST_STATE};
@@ -23,8 +24,12 @@ use vmcp_wire::owned::OwnedParams;
 use vmcp_workflow::CompositeTool;
 use vmcp_workflow::run::{self, Begin};
 
+pub(crate) use self::open_run::OpenRun;
 use self::steps::Steps;
 use crate::caller::CallContext;
+
+/// The answer to an answer that came twice.
+const USED: &str = "this answer has been used: what follows it is not done twice; call the tool again";
 
 /// Returns the definition of a composite tool; `None` for a tool of a backend.
 pub(crate) fn definition<'a>(snapshot: &'a Snapshot, tool: &CatalogTool) -> Option<&'a Arc<CompositeTool>> {
@@ -35,35 +40,44 @@ pub(crate) fn definition<'a>(snapshot: &'a Snapshot, tool: &CatalogTool) -> Opti
 }
 
 /// Runs a composite tool until it ends or asks. `continues`: the state in `params` is a run's, which vmcp has
-/// written itself.
+/// written itself. `open` is the run of the request, over all its parts.
 pub(crate) async fn run(
     context: CallContext<'_>,
     tool: &Arc<CompositeTool>,
     params: &OwnedParams,
     continues: bool,
+    open: &mut Option<OpenRun>,
 ) -> Result<Response, CallError> {
+    let invalid = |error: &dyn std::fmt::Display| CallError::InvalidRequest { reason: error.to_string() };
+    let runs = context.engine.runs();
+    // A legacy client was asked while its request waited: its answers come from this process.
+    let is_same_request = open.is_some();
+    let open = open.get_or_insert_with(|| OpenRun::new(context, tool));
     let state = params.get(REQUEST_STATE).filter(|_| continues);
     let begin = match state {
         Some(state) => {
             let state: String = serde_json::from_str(state).unwrap_or_default();
             let answers = object(params.get(INPUT_RESPONSES));
             // A repeat without an answer begins nothing; it is asked again.
-            if !answers.is_empty() && !context.snapshot.used_states.take(&state) {
-                let reason =
-                    "this answer has been used: what follows it is not done twice; call the tool again";
-                return Err(CallError::InvalidRequest { reason: reason.to_owned() });
+            if !answers.is_empty() && !is_same_request {
+                let is_new = runs.use_answer(&context.snapshot.config, &state).await;
+                if !is_new.map_err(|error| invalid(&error))? {
+                    return Err(invalid(&USED));
+                }
             }
             Begin::Continued { state, answers }
         }
-        None => Begin::New { id: hex::encode(random::<16>()), arguments: object(params.get("arguments")) },
+        None => open.begin(context, tool, params).await.map_err(|error| invalid(&error))?,
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let span = info_span!("composite.run", name = %tool.name, run = tracing::field::Empty);
     let steps = Steps::new(context, span.clone());
-    let finished = run::run(tool, &steps, begin, now).instrument(span.clone()).await;
-    let finished = finished.map_err(|error| CallError::InvalidRequest { reason: error.to_string() })?;
-    note(&span, tool, &finished);
-    Ok(result::response(tool, finished.end))
+    let finished = run::run(tool, &steps, &*open, begin, now).instrument(span.clone()).await;
+    if let Ok(finished) = &finished {
+        note(&span, tool, finished);
+    }
+    open.finish(finished.as_ref().ok().map(|finished| &finished.end)).await;
+    Ok(result::response(tool, finished.map_err(|error| invalid(&error))?.end))
 }
 
 /// Logs the end of a run.
@@ -73,6 +87,7 @@ fn note(span: &Span, tool: &CompositeTool, finished: &run::Finished) {
     match &finished.end {
         run::End::Complete(_) => tracing::debug!(run, name, "a composite tool has completed"),
         run::End::Failed(error) => tracing::info!(run, name, error, "a composite tool has failed"),
+        run::End::Unknown(error) => tracing::warn!(run, name, error, "a composite tool was cut off"),
         run::End::Asks { questions, .. } => {
             tracing::debug!(run, name, questions = questions.len(), "a composite tool asks its user");
         }

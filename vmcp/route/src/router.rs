@@ -43,7 +43,6 @@ pub(crate) struct BackendTarget<'a> {
 impl<'a> BackendTarget<'a> {
     /// Makes the target of a call of a tool.
     pub(super) fn tool(snapshot: &Snapshot, tool: &'a Arc<CatalogTool>) -> BackendTarget<'a> {
-        let hints = &tool.definition.annotations;
         let composite = composite::definition(snapshot, tool);
         let deadline = composite.map_or_else(|| snapshot.tool_timeout(&tool.backend), |tool| tool.timeout);
         BackendTarget {
@@ -51,7 +50,7 @@ impl<'a> BackendTarget<'a> {
             method: Cow::Borrowed(methods::TOOLS_CALL),
             item: Item::Tool(tool),
             deadline,
-            idempotent: hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true),
+            idempotent: may_repeat(tool),
         }
     }
 
@@ -76,6 +75,12 @@ impl<'a> BackendTarget<'a> {
             Item::Backend => None,
         }
     }
+}
+
+/// True if a call of the tool may be repeated: it only reads, or a second call changes nothing more.
+pub(crate) fn may_repeat(tool: &CatalogTool) -> bool {
+    let hints = &tool.definition.annotations;
+    hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true)
 }
 
 /// Finds a tool. A name of an own tool is never a backend's if it is reserved; a bare one is an own tool's

@@ -5,7 +5,7 @@
 //! | `run` | serve, bridge, try, service |
 //! | `setup` | init, add, remove (enable, disable), validate, secret, model, schema; the same in a cluster |
 //! | `ask` | tools, find, call, backends, authz, eval: a running server, or an engine in this process |
-//! | `operate` | status, stop, restart, logs, calls, metrics, doctor, sessions, audit |
+//! | `operate` | status, stop, restart, logs, calls, runs, metrics, doctor, sessions, audit |
 //! | `clients` | connect, login, logout |
 //!
 //! | module | holds |
@@ -88,6 +88,7 @@ enum Command {
     Logs(operate::follow::Arguments),
     /// Show the latest calls: time, outcome, duration, size, tool
     Calls(operate::follow::Arguments),
+    Runs(operate::runs::Arguments),
     Metrics(operate::metrics::Arguments),
     Service(run::service::Arguments),
     Sessions(operate::sessions::Arguments),
@@ -137,6 +138,7 @@ pub fn main() -> ExitCode {
         Command::Restart(arguments) => operate::running::restart(arguments, &global),
         Command::Logs(arguments) => operate::follow::logs(arguments, &global),
         Command::Calls(arguments) => operate::follow::calls(arguments, &global),
+        Command::Runs(arguments) => operate::runs::run(arguments, &global),
         Command::Metrics(arguments) => operate::metrics::run(&arguments, &global),
         Command::Service(arguments) => run::service::run(&arguments, &global),
         Command::Sessions(arguments) => operate::sessions::run(arguments, &global),

@@ -95,6 +95,16 @@ fn admin_api_page() {
          | `definition` | the whole definition, as its backend wrote it |\n",
     );
     page.push_str(
+        "\n## GET /admin/runs\n\n`{ \"runs\": [ … ] }`, one object a run. `tookMs` counts from the begin to the end or to \
+         now, in milliseconds:\n\n| field | meaning |\n|---|---|\n\
+         | `id`, `tool` | id of the run, as in logs and audit; name of the composite tool |\n\
+         | `state` | `running`, `waiting` (for an answer of the user), `done`, `failed`, or `unknown`: cut off before its end, or no answer came in time |\n\
+         | `who` | subject of the caller, or `anonymous` |\n\
+         | `begun`, `tookMs` | time of its begin; waits for answers count |\n\
+         | `error` | reason of a failure, its first 300 characters |\n\
+         | `steps` | steps that have begun: `id`, `state` (also `skipped`), `tookMs`, `error` |\n",
+    );
+    page.push_str(
         "\n## GET /admin/tool-metrics\n\n`{ \"tools\": [ … ] }`, one object a tool that was called. Neither arguments nor \
          results are kept, except the first 300\ncharacters of the last error:\n\n| field | meaning |\n|---|---|\n\
          | `server`, `tool` | its backend, and its name there |\n\

@@ -160,6 +160,23 @@ pub(crate) const STATE: Layout = Layout {
      );",
         // Pairs from before say nothing of the search; they count as they did.
         "ALTER TABLE dynamic_entries ADD COLUMN corrects INTEGER NOT NULL DEFAULT 1;",
+        // Runs of composite tools. `process` holds the lease until `lease_until`; `state` is sealed.
+        "CREATE TABLE runs (
+       id TEXT PRIMARY KEY,
+       owner BLOB NOT NULL,
+       request BLOB NOT NULL,
+       process BLOB NOT NULL,
+       lease_until INTEGER NOT NULL,
+       expires_at INTEGER NOT NULL,
+       state TEXT NOT NULL
+     );
+     CREATE INDEX idx_runs_request ON runs (owner, request);
+     CREATE INDEX idx_runs_expires ON runs (expires_at);
+     CREATE TABLE used_answers (
+       digest BLOB PRIMARY KEY,
+       expires_at INTEGER NOT NULL
+     );
+     CREATE INDEX idx_used_answers_expires ON used_answers (expires_at);",
     ],
     tables: &[
         "server_name, tool_name, call_count, success_count, failure_count, avg_latency_ms, recent_latency_ms,
@@ -173,6 +190,8 @@ pub(crate) const STATE: Layout = Layout {
          FROM tool_drift",
         "id, server_name, tool_name, model_id, vector, query, confidence, created_at, last_used_at,
          corrects FROM dynamic_entries",
+        "id, owner, request, process, lease_until, expires_at, state FROM runs",
+        "digest, expires_at FROM used_answers",
     ],
 };
 

@@ -73,6 +73,17 @@ pub(crate) enum Action {
     ForEach(ForEach),
 }
 
+impl Action {
+    /// Returns the tool that the step calls, as the definition names it.
+    pub(crate) fn tool(&self) -> Option<&str> {
+        match self {
+            Action::Call(call) => Some(&call.tool),
+            Action::ForEach(each) => Some(&each.call.tool),
+            Action::Ask(_) => None,
+        }
+    }
+}
+
 /// A call of a tool.
 #[derive(Debug)]
 pub(crate) struct Call {
@@ -145,12 +156,8 @@ impl CompositeTool {
     pub fn tools(&self) -> Vec<&str> {
         let mut tools: Vec<&str> = Vec::new();
         for step in &self.steps {
-            let tool = match &step.action {
-                Action::Call(call) => &call.tool,
-                Action::ForEach(each) => &each.call.tool,
-                Action::Ask(_) => continue,
-            };
-            if !tools.contains(&tool.as_str()) {
+            let Some(tool) = step.action.tool() else { continue };
+            if !tools.contains(&tool) {
                 tools.push(tool);
             }
         }

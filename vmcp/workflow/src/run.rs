@@ -6,6 +6,7 @@
 mod arguments;
 mod call;
 mod driver;
+mod journal;
 mod output;
 mod questions;
 mod scope;
@@ -19,6 +20,8 @@ use serde_json::{Map, Value};
 
 use crate::definition::CompositeTool;
 
+pub use self::journal::{Journal, Phase};
+
 /// Calls tools for a run, under the identity of its caller.
 pub trait ToolCaller: Sync {
     /// Calls a tool. The call ends when the future is dropped.
@@ -26,6 +29,10 @@ pub trait ToolCaller: Sync {
 
     /// Returns why the user cannot be asked; `None` if they can.
     fn cannot_ask(&self) -> Option<String>;
+
+    /// True if a call of the tool may be made again after its answer was lost: it only reads, or a second
+    /// call changes nothing more.
+    fn may_repeat(&self, tool: &str) -> bool;
 }
 
 /// A call of a tool by a step.
@@ -83,11 +90,11 @@ pub enum Begin {
         /// Arguments of the composite tool.
         arguments: Map<String, Value>,
     },
-    /// A run that has asked the user.
+    /// A run that has asked the user, or whose process has ended.
     Continued {
-        /// State that came with the questions.
+        /// State that came with the questions, or that the [`Journal`] kept.
         state: String,
-        /// Answers by the keys of the questions.
+        /// Answers by the keys of the questions; a question without one is asked again.
         answers: Map<String, Value>,
     },
 }
@@ -99,6 +106,8 @@ pub enum End {
     Complete(Value),
     /// No result; the text says which step failed, and why.
     Failed(String),
+    /// No result: the process ended while a step was under way that may not be repeated. The text names it.
+    Unknown(String),
     /// Questions to the user.
     Asks {
         /// Questions by key, each with `method` and `params`.
@@ -136,10 +145,11 @@ pub struct Finished {
 pub async fn run(
     tool: &Arc<CompositeTool>,
     caller: &impl ToolCaller,
+    journal: &impl Journal,
     begin: Begin,
     now: Duration,
 ) -> Result<Finished, ContinueError> {
-    driver::run(tool, caller, begin, now).await
+    driver::run(tool, caller, journal, begin, now).await
 }
 
 #[cfg(test)]

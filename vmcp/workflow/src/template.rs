@@ -9,6 +9,7 @@
 
 mod blocks;
 mod data;
+mod endless;
 mod functions;
 mod go_json;
 mod guards;
@@ -73,6 +74,7 @@ impl Template {
         let parser = Parser::with_name(None, source, "{{", "}}").map_err(|error| error.to_string())?;
         let (mut tree, mut defines) = parser.parse().map_err(|error| error.to_string())?;
         blocks::check(source)?;
+        endless::check(&tree, &defines)?;
         let found = references::find(&tree, &defines)?;
         template.steps = found.steps;
         template.outputs = found.outputs;

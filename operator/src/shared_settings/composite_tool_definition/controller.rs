@@ -19,12 +19,15 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
     run_controller(triggers, reconcile).boxed()
 }
 
-/// Returns all definitions of a server's namespace: the server's earlier references are unknown.
+/// Returns all definitions of a server's namespace, because the server's earlier references are unknown.
+/// After a change of its status alone, returns the definitions that it refers to.
 fn definitions_of_namespace(change: &Change<VirtualMCPServer>, context: &Context) -> Vec<(String, String)> {
-    if !change.substantial {
-        return Vec::new();
-    }
     let namespace = change.object.namespace().unwrap_or_default();
+    if !change.substantial {
+        let config = change.object.well_formed().and_then(|server| server.spec.config.as_ref());
+        let references = config.iter().flat_map(|config| &config.composite_tool_refs);
+        return references.map(|reference| (namespace.clone(), reference.name.clone())).collect();
+    }
     let definitions = context.resources.composite_tool_definitions.list(&namespace);
     definitions.into_iter().map(|definition| (namespace.clone(), definition.name_any())).collect()
 }

@@ -10,9 +10,13 @@ use vmcp_crds::{
 };
 
 use crate::runtime::Conditions;
+use crate::virtual_mcp_server::{TOOL_NOT_FOUND, missing_tools};
 
 /// Most mistakes that the status lists; all of them are few enough to correct at once.
 const MAX_ERRORS: usize = 100;
+
+/// Most servers whose missing tools a message names.
+const MAX_SERVERS: usize = 10;
 
 /// Computes the status. `servers` are all of the namespace.
 pub(super) fn compute(
@@ -45,6 +49,19 @@ pub(super) fn compute(
             let Invalid(problems) = invalid;
             errors.extend(problems.iter().take(MAX_ERRORS).map(ToString::to_string));
         }
+    }
+    let missing = servers.iter().filter(refers).filter_map(|server| {
+        let conditions = &server.status.as_ref()?.conditions;
+        Some(format!("{}: {}", server.name_any(), missing_tools(conditions, definition.spec.name())?))
+    });
+    let missing: Vec<_> = missing.take(MAX_SERVERS).collect();
+    if !missing.is_empty() {
+        let message = format!(
+            "clients do not see the tool; add the backends of these tools, or correct its steps: {}",
+            missing.join(" | ")
+        );
+        // Present while it is true, as `Stalled` is.
+        conditions.set(TOOL_NOT_FOUND, true, TOOL_NOT_FOUND, message);
     }
     VirtualMCPCompositeToolDefinitionStatus {
         validation_status: Some(if errors.is_empty() {
@@ -109,6 +126,36 @@ mod tests {
         let kinds: Vec<_> =
             status.conditions.iter().map(|it| (it.type_.as_str(), it.reason.as_str())).collect();
         assert_eq!(kinds, [("Ready", "WorkflowReady"), ("WorkflowValidated", "ValidationSuccess")]);
+    }
+
+    #[test]
+    fn tools_that_no_backend_of_a_server_has_are_named() {
+        let triage = definition(&json!({ "name": "t", "steps": [{ "id": "a", "tool": "x.y" }] }));
+        let with_status = |name: &str, status: &str, reason: &str, message: &str| {
+            let mut server = Arc::unwrap_or_clone(server(name, &json!([{ "name": "triage" }])));
+            server.status = serde_json::from_value(json!({ "conditions": [{
+                "type": "CompositeToolsListed", "status": status, "reason": reason, "message": message,
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }] }))
+            .unwrap();
+            Arc::new(server)
+        };
+        let calls = "t2 calls a.b, which no backend has | t calls x.y, x.z, which no backend has";
+        let servers = [
+            with_status("a", "False", "ToolNotFound", calls),
+            with_status("b", "True", "CompositeToolsListed", calls),
+            with_status("c", "Unknown", "NoPods", "no pod is ready"),
+            with_status("d", "False", "ToolNotFound", "t2 calls a.b, which no backend has"),
+        ];
+        let found = |servers: &[Arc<VirtualMCPServer>]| {
+            let conditions = compute(&triage, servers).conditions;
+            conditions.into_iter().find(|condition| condition.type_ == "ToolNotFound")
+        };
+        let condition = found(&servers).unwrap();
+        assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("True", "ToolNotFound"));
+        let message = "a: t calls x.y, x.z, which no backend has";
+        assert!(condition.message.ends_with(message), "{}", condition.message);
+        assert_eq!(found(&servers[1..]), None);
     }
 
     #[test]

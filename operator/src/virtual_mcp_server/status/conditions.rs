@@ -3,6 +3,7 @@
 //! Everything that is wrong while pods serve is collected as a degradation; the first of them becomes the
 //! condition `Degraded`.
 
+mod composite_tools;
 mod configuration;
 mod definitions;
 mod embeddings;
@@ -12,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use vmcp_crds::virtual_mcp_server::{BackendState, DiscoveredBackend, ServiceType};
 
+pub(crate) use self::composite_tools::{TOOL_NOT_FOUND, missing_tools};
 use super::{ObservedVirtualMCPServer, is_callable, refusal};
 use crate::runtime::{ChildKind, Conditions, Failure as _, set_pending};
 use crate::virtual_mcp_server::dereference::group_of;
@@ -42,6 +44,7 @@ pub(super) fn all(
     references::references(observed, &mut conditions, &mut degradations);
     backends(observed, discovered, &mut conditions, &mut degradations);
     definitions::definitions(observed, &mut conditions, &mut degradations);
+    composite_tools::composite_tools(observed, &mut conditions);
     embeddings::embeddings(observed, &mut conditions, &mut degradations);
     references::language_model(observed, &mut conditions, &mut degradations);
     pods_reachable(observed, &mut conditions, &mut degradations);

@@ -164,6 +164,31 @@ fn definitions_that_clients_do_not_see_as_they_are_are_named() {
 }
 
 #[test]
+fn composite_tools_whose_steps_call_missing_tools_are_named() {
+    let spec = "{config: {compositeTools: [{name: t, steps: [{id: a, tool: a.x}]}]}}";
+    let listed = |issues: Value| {
+        let mut report = all_well();
+        report["issues"] = issues;
+        let status = World::new(spec).pod(report).status();
+        let condition = condition(&status, "CompositeToolsListed");
+        (condition.status.clone(), condition.reason.clone(), condition.message.clone())
+    };
+    let (is_true, reason, _) = listed(json!([]));
+    assert_eq!((is_true.as_str(), reason.as_str()), ("True", "CompositeToolsListed"));
+    let missing = |name: &str, tools: &str| {
+        format!(
+            "MissingStepTool: tool {name} of backend composite: a step calls {tools}, which no backend offers now; \
+             it is hidden until one does"
+        )
+    };
+    let (is_true, reason, message) = listed(json!([missing("t", "a.x, b.y"), missing("u", "c.z")]));
+    assert_eq!((is_true.as_str(), reason.as_str()), ("False", "ToolNotFound"));
+    assert_eq!(message, "t calls a.x, b.y, which no backend has | u calls c.z, which no backend has");
+    let without = World::new("{}").pod(all_well()).status();
+    assert!(without.conditions.iter().all(|condition| condition.type_ != "CompositeToolsListed"));
+}
+
+#[test]
 fn what_is_wrong_with_an_mcp_server_is_told_instead_of_what_follows_from_it() {
     let refused = json!({"tools": 3, "backends": [
         backend("a", "connected"),

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use vmcp_integration::{Client, Fixture, Vmcp, VmcpBuilder};
+use vmcp_integration::{Client, Fixture, Messages, Redis, Vmcp, VmcpBuilder};
 
 /// A→(B, C)→D, a question before a call, and a tool that asks its user itself.
 fn tools() -> Value {
@@ -55,8 +55,13 @@ async fn backends() -> Vec<Fixture> {
 }
 
 async fn start(backends: &[Fixture]) -> Vmcp {
+    start_with(backends, json!({})).await
+}
+
+async fn start_with(backends: &[Fixture], more: Value) -> Vmcp {
     let key = json!({"server": {"sessionKeys": ["a key of the two processes, long enough"]}});
     let builder = backends.iter().fold(Vmcp::new(), VmcpBuilder::backend).config(key).config(tools());
+    let builder = builder.config(more);
     let vmcp = builder.start().await;
     vmcp.with_tool("composite.nested").await;
     vmcp
@@ -140,6 +145,42 @@ async fn a_run_that_waits_survives_its_process_and_is_continued_by_another() {
     let again = client.request("tools/call", answered).await;
     assert!(again.text.contains("has been used"), "{}", again.text);
     assert_eq!(backends[0].calls("inspect").await, before + 1);
+}
+
+#[tokio::test]
+async fn a_run_of_a_session_survives_the_kill_of_its_process_and_repeats_nothing() {
+    let (backends, redis) = (backends().await, Redis::start().await);
+    let folder = tempfile::tempdir().expect("a folder");
+    let in_folder = json!({"optimizer": {"storage": {"dir": folder.path()}}});
+    let in_redis = json!({"sessionStorage": {
+        "provider": "redis", "address": redis.address, "password": Redis::PASSWORD, "keyPrefix": "runs:",
+    }});
+    for shared in [in_folder, in_redis] {
+        let (mut first, second) =
+            futures::join!(start_with(&backends, shared.clone()), start_with(&backends, shared.clone()));
+        let client = Client::legacy_with(&first.url, "2025-11-25", "raw", capable()).await;
+        let before = backends[0].calls("inspect").await;
+        let params = call("composite.approve", &json!({"what": "it"}));
+        let mut messages = Messages::of(client.open("tools/call", params.clone()).await);
+        while messages.next().await.expect("a question")["method"] != "elicitation/create" {}
+        let runs = first.admin_json("admin/runs").await;
+        assert_eq!(runs["runs"][0]["state"], "waiting", "{runs}");
+        first.process.signal("KILL").await;
+        first.process.ended().await;
+
+        // The session goes on at another process, as behind a balancer.
+        let session = client.session.clone().expect("a session");
+        let client = Client::modern(&second.url).as_legacy().declaring(capable()).with_session(&session);
+        let (answer, asked) = client.converse("tools/call", params, &accept).await;
+        assert_eq!(asked.len(), 1, "asked again: {asked:?} {}", answer.text);
+        assert!(answer.content_text().contains("noted"), "{shared}: {}", answer.text);
+        assert_eq!(backends[0].calls("inspect").await, before + 2, "{shared}: each step ran once");
+        let continued = second.admin_json("admin/runs").await;
+        assert_eq!(
+            (&continued["runs"][0]["state"], &continued["runs"][0]["id"]),
+            (&json!("done"), &runs["runs"][0]["id"])
+        );
+    }
 }
 
 #[tokio::test]

@@ -3,12 +3,13 @@
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use redis::{Client, ConnectionAddr, IntoConnectionInfo as _, RedisConnectionInfo, RedisError, Script};
+use redis::aio::ConnectionManager;
+use redis::{RedisError, Script};
 use tokio::time::timeout;
 use vmcp_config::RedisStore;
 use vmcp_error_chain::error_chain;
 
+use super::redis_connection::{ANSWER_TIMEOUT, connect};
 use super::{Bucket, Limited, Scope};
 
 /// Takes a token of each bucket, or none if one is empty: atomic, and by the clock of Redis, so that clocks
@@ -45,11 +46,8 @@ end
 return {0, 0}
 ";
 
-/// Time for an answer of Redis, connecting included. A call that has waited for so long counts in this
-/// replica.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time after a failure in which Redis is not asked, so that calls do not wait for [`ANSWER_TIMEOUT`] each;
-/// then one call asks.
+/// then one call asks. A call that has waited for so long counts in this replica.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Token buckets in Redis.
@@ -70,25 +68,7 @@ impl std::fmt::Debug for SharedBuckets {
 impl SharedBuckets {
     /// Buckets in `store`; connects with the first call.
     pub fn new(store: RedisStore) -> Result<Self, RedisError> {
-        let RedisStore { host, port, tls, db, key_prefix: _, username, password } = &store;
-        let address = if *tls {
-            ConnectionAddr::TcpTls { host: host.clone(), port: *port, insecure: false, tls_params: None }
-        } else {
-            ConnectionAddr::Tcp(host.clone(), *port)
-        };
-        let mut settings = RedisConnectionInfo::default().set_db(i64::from(*db));
-        if let Some(username) = username {
-            settings = settings.set_username(username);
-        }
-        if let Some(password) = password {
-            settings = settings.set_password(password.expose());
-        }
-        let client = Client::open(address.into_connection_info()?.set_redis_settings(settings))?;
-        let config = ConnectionManagerConfig::new()
-            .set_number_of_retries(1)
-            .set_connection_timeout(Some(ANSWER_TIMEOUT))
-            .set_response_timeout(Some(ANSWER_TIMEOUT));
-        let connection = ConnectionManager::new_lazy_with_config(client, config)?;
+        let connection = connect(&store)?;
         Ok(Self { store, connection, script: Script::new(TAKE), away_until: Mutex::default() })
     }
 

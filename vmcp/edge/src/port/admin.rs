@@ -104,6 +104,7 @@ pub fn report_routes(admin: Admin) -> Router {
         .route("/admin/sessions/ended", get(sessions::list))
         .route("/admin/logs", get(recent::logs))
         .route("/admin/calls", get(recent::calls))
+        .route("/admin/runs", get(recent::runs))
         .route("/admin/tool-metrics", get(tool_metrics::show))
         .route("/admin/tool-metrics/reset", post(tool_metrics::reset))
         .route("/admin/replica", get(tool_metrics::replica))

@@ -18,7 +18,7 @@ pub struct AdminRoute {
 }
 
 /// Every route of the admin port.
-pub const ADMIN_ROUTES: [AdminRoute; 21] = [
+pub const ADMIN_ROUTES: [AdminRoute; 22] = [
     AdminRoute {
         method: "GET",
         path: "/",
@@ -149,6 +149,15 @@ pub const ADMIN_ROUTES: [AdminRoute; 21] = [
         answer: "application/json",
         purpose: "The latest 1000 calls, `{next, entries}`: time, tool, outcome, milliseconds, bytes. Neither arguments \
                   nor results.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/runs",
+        wants_token: true,
+        query: "`tool`: only runs of this composite tool",
+        answer: "application/json",
+        purpose: "The latest 500 runs of composite tools at this process, newest first: [fields](#get-adminruns). Neither \
+                  arguments nor results.",
     },
     AdminRoute {
         method: "GET",

@@ -43,7 +43,6 @@ use crate::schema::ToolChecks;
 use crate::search::topics::TaggedTools;
 use client_records::issued_tasks::IssuedTasks;
 use client_records::linked_uris::LinkedUris;
-use client_records::used_states::UsedStates;
 use declarations::{BackendDeclarations, BackendListings};
 use view::View;
 use views::Views;
@@ -84,8 +83,6 @@ pub struct Snapshot {
     pub(super) keys: Arc<SealingKeys>,
     /// The backends of URIs that results named; shared by all snapshots.
     pub links: Arc<LinkedUris>,
-    /// The states of composite tools' runs that were used; shared by all snapshots.
-    pub used_states: Arc<UsedStates>,
     /// Tools that are hidden until their changed definitions are approved.
     pub(super) quarantine: Arc<Quarantine>,
     /// Token buckets of calls; shared by all snapshots whose configuration has the same limits.
@@ -126,7 +123,6 @@ impl Snapshot {
             tasks: Arc::default(),
             keys,
             links: Arc::default(),
-            used_states: Arc::default(),
             quarantine: Arc::default(),
             rate_limiter: rate_limiter(None, &config),
             texts: Arc::default(),

@@ -85,14 +85,18 @@ fn offered(
     backend: &Arc<str>,
     is_blocked: &impl Fn(&CatalogTool) -> bool,
 ) -> Result<CatalogTool, (IssueReason, String)> {
-    let mut steps = Vec::new();
+    let (mut steps, mut missing) = (Vec::new(), Vec::new());
     for name in tool.tools() {
-        let Some(step) = catalog.step_tool(name).filter(|step| !is_blocked(step)) else {
-            let message =
-                format!("a step calls {name}, which no backend offers now; it is hidden until one does");
-            return Err((IssueReason::MissingStepTool, message));
-        };
-        steps.push(Arc::clone(step));
+        match catalog.step_tool(name).filter(|step| !is_blocked(step)) {
+            Some(step) => steps.push(Arc::clone(step)),
+            None => missing.push(name),
+        }
+    }
+    if !missing.is_empty() {
+        let missing = missing.join(", ");
+        let message =
+            format!("a step calls {missing}, which no backend offers now; it is hidden until one does");
+        return Err((IssueReason::MissingStepTool, message));
     }
     let hints = steps.iter().map(|step| {
         let hints = &step.annotations;
@@ -197,8 +201,10 @@ mod tests {
         assert!(missing.tool("composite.work").is_none());
         assert_eq!(missing.issues[0].reason, IssueReason::MissingStepTool);
         assert!(missing.issues[0].message.contains("jira.create"), "{}", missing.issues[0].message);
-        // A composite calls no composite, nor itself.
-        assert!(catalog(&calling("composite.work", &json!(null))).tool("composite.work").is_none());
+        // A composite calls no composite, nor itself, by whichever name.
+        for name in ["work", "composite_work"] {
+            assert!(catalog(&calling(name, &json!(null))).tool("composite.work").is_none(), "{name}");
+        }
 
         let claims = catalog(&calling("git.hub.wipe", &json!({ "readOnlyHint": true })));
         assert!(claims.tool("composite.work").is_none());

@@ -19,7 +19,7 @@ use super::input_rounds::{InputRounds, Next};
 use super::outgoing::Outgoing;
 use super::task_calls;
 use crate::caller::CallContext;
-use crate::composite;
+use crate::composite::{self, OpenRun};
 use crate::relay::{question_source, task_names};
 use crate::router::BackendTarget;
 use crate::subject;
@@ -64,7 +64,7 @@ pub(super) async fn run(
     }
     let outgoing = Outgoing::new(context, target, params)?;
     let continues = context.caller.continues.is_some();
-    let mut exchange = Exchange { way, outgoing: &outgoing, recorder, continues };
+    let mut exchange = Exchange { way, outgoing: &outgoing, recorder, continues, open_run: None };
     let mut response = exchange.send(context.snapshot, &outgoing.params).await?;
     match context.caller.era {
         Era::Legacy => {
@@ -129,6 +129,8 @@ struct Exchange<'a> {
     recorder: &'a mut CallRecorder,
     /// True if the state in the parameters is one that vmcp has read from a seal, or got in an earlier round.
     continues: bool,
+    /// The run of a composite tool, over all rounds.
+    open_run: Option<OpenRun>,
 }
 
 impl Exchange<'_> {
@@ -190,7 +192,8 @@ impl Exchange<'_> {
     /// Runs a composite tool in place of a request.
     async fn run(&mut self, tool: &Arc<CompositeTool>, params: &OwnedParams) -> Result<Response, CallError> {
         self.recorder.asks(params.text().len());
-        let answer = Box::pin(composite::run(self.way.context, tool, params, self.continues)).await;
+        let run = composite::run(self.way.context, tool, params, self.continues, &mut self.open_run);
+        let answer = Box::pin(run).await;
         self.recorder.answered(answer.as_ref().map_or_else(CallError::transmission, |_| Transmission::Sent));
         if let Ok(Response { outcome: RpcOutcome::Result(result), .. }) = &answer {
             self.recorder.receives(result.size());

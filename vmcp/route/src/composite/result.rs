@@ -23,7 +23,7 @@ pub(super) fn response(tool: &CompositeTool, end: End) -> Response {
             }
             own(&result)
         }
-        End::Failed(error) => {
+        End::Failed(error) | End::Unknown(error) => {
             let text = format!("{COMPOSITE}.{}: {error}", tool.name);
             own(&json!({ "content": [{ "type": "text", "text": text }], "isError": true }))
         }

@@ -22,7 +22,7 @@ use vmcp_workflow::run::{CallEnd, ToolCall, ToolCaller};
 use crate::Consent;
 use crate::call::{self, Denied, ask_client, first_text};
 use crate::caller::{CallContext, Caller};
-use crate::router::BackendTarget;
+use crate::router::{self, BackendTarget};
 use crate::tools;
 
 /// Calls tools for the steps of one run.
@@ -54,6 +54,15 @@ impl ToolCaller for Steps<'_> {
         };
         (!can_ask).then(|| "the client cannot be asked: it did not declare elicitation".to_owned())
     }
+
+    fn may_repeat(&self, tool: &str) -> bool {
+        may_repeat(self.context.snapshot, tool)
+    }
+}
+
+/// True if a step may call the tool again after an answer was lost.
+pub(super) fn may_repeat(snapshot: &Snapshot, tool: &str) -> bool {
+    snapshot.unfiltered().step_tool(tool).is_some_and(|tool| router::may_repeat(tool))
 }
 
 impl Steps<'_> {

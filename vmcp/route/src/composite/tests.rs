@@ -119,18 +119,53 @@ async fn hidden_tools_serve_steps_and_missing_ones_hide_the_composite() {
 }
 
 #[tokio::test]
+async fn a_tool_of_the_same_name_costs_no_composite() {
+    let server = server().await;
+    let yaml = r#"
+aggregation: { conflictResolution: priority, conflictResolutionConfig: { priorityOrder: [fs] } }
+compositeTools:
+  - { name: work, steps: [{ id: a, tool: fs.note, arguments: { structured: { by: composite } } }] }
+  - { name: other, steps: [{ id: a, tool: work, arguments: { structured: { by: other } } }] }
+"#;
+    let engine = engine(&backends(&[("fs", &server.url)], &format!("{KEYWORDS}{yaml}"))).await;
+    let by = async |name: &str| {
+        let result = call(&engine, name, json!({ "structured": { "by": "the tool" } })).await.unwrap();
+        result["structuredContent"]["by"].as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!(by("work").await, "the tool");
+    assert_eq!(by("composite.work").await, "composite");
+    assert_eq!(by("composite_work").await, "composite");
+    assert_eq!(by("composite.other").await, "other");
+}
+
+#[tokio::test]
 async fn a_composite_with_a_denied_step_does_not_exist() {
+    let policies = r#"
+incomingAuth:
+  type: anonymous
+  authz:
+    policies:
+      - 'permit(principal, action, resource);'
+      - 'forbid(principal, action, resource == Tool::"fs_note");'
+"#;
+    let (engine, server) = setup(policies).await;
+    let mut denied = call(&engine, "composite.triage", json!({ "q": "bug" })).await.unwrap_err();
+    let unknown = call(&engine, "composite.nothing", json!({})).await.unwrap_err();
+    let message = denied["message"].as_str().unwrap().replace("composite.triage", "composite.nothing");
+    denied["message"] = json!(message);
+    assert_eq!(denied, unknown, "but for the name, both answers are the same");
+    assert!(server.calls().is_empty());
+}
+
+#[tokio::test]
+async fn a_step_that_is_denied_at_its_call_fails_the_run() {
     let server = server().await;
     let options = Options { policy: Some(DenyTool::named("fs_note")), ..Options::default() };
     let engine = engine_with(&backends(&[("fs", &server.url)], TRIAGE), options).await;
-    let denied = call(&engine, "composite.triage", json!({ "q": "bug" })).await;
-    let unknown = call(&engine, "composite.nothing", json!({})).await.unwrap_err();
-    // The view hides the tool, or the step is denied: the note is never written.
-    match denied {
-        Err(error) => assert_eq!(error["code"], unknown["code"]),
-        Ok(result) => assert_eq!(result["isError"], true, "{result}"),
-    }
-    assert!(server.calls().iter().all(|call| call["name"] != "note"));
+    let failed = call(&engine, "composite.triage", json!({ "q": "bug" })).await.unwrap();
+    let expected = "composite.triage: step `note` failed: fs_note: no backend offers this tool now";
+    assert_eq!((&failed["isError"], &failed["content"][0]["text"]), (&json!(true), &json!(expected)));
+    assert!(server.calls().iter().all(|call| call["name"] == "work"));
 }
 
 #[tokio::test]
@@ -201,3 +236,5 @@ async fn a_client_that_cannot_be_asked_is_told_so() {
     let text = result["content"][0]["text"].as_str().unwrap();
     assert!(result["isError"] == true && text.contains("did not declare elicitation"), "{text}");
 }
+
+mod continued;

@@ -12,7 +12,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Find and call tools", &["tools", "find", "call", "backends"]),
     (
         "Operate a running server",
-        &["status", "doctor", "logs", "calls", "metrics", "sessions", "audit", "restart", "stop"],
+        &["status", "doctor", "logs", "calls", "runs", "metrics", "sessions", "audit", "restart", "stop"],
     ),
     ("Clients and sign-in", &["connect", "login", "logout"]),
     ("Policies, measures, editors and shells", &["authz", "eval", "schema", "completions", "help"]),

@@ -14,6 +14,8 @@ use crate::mistakes::Mistakes;
 use crate::raw::{RawErrorAction, RawInnerStep, RawOnError, RawStep, RawStepKind};
 use crate::template::Template;
 
+/// Beginning of the listed names of composite tools; no backend has it.
+const COMPOSITE: &str = "composite.";
 /// Most items in work at once.
 const MAX_PARALLEL_ITEMS: u32 = 50;
 const ITERATIONS: usize = 100;
@@ -132,6 +134,10 @@ fn call(written: &Written<'_>, path: &str, found: &mut Found, mistakes: &mut Mis
         mistakes.add(format!("{path}.tool"), "missing", "add the listed name of a tool, or `backend.tool`");
         return None;
     };
+    if tool.starts_with(COMPOSITE) {
+        let remedy = "name a tool of a backend, and take over the steps of the composite tool";
+        mistakes.add(format!("{path}.tool"), format!("`{tool}` is a composite tool itself"), remedy);
+    }
     Some(Call { tool: tool.clone(), arguments, timeout, retries, retry_delay })
 }
 
@@ -215,6 +221,7 @@ fn for_each(raw: &RawStep, path: &str, found: &mut Found, mistakes: &mut Mistake
     }
     if let Some(collection) = &collection {
         found.note(collection);
+        constant_items(collection.source(), max_iterations, &format!("{path}.collection"), mistakes);
     }
     let Some(inner) = &raw.step else {
         mistakes.add(format!("{path}.step"), "missing", "add the call for each item");
@@ -231,6 +238,24 @@ fn for_each(raw: &RawStep, path: &str, found: &mut Found, mistakes: &mut Mistake
         call: call?,
         items_may_fail: action == Some(RawErrorAction::Continue),
     })
+}
+
+/// Reports a constant collection that no run could take.
+fn constant_items(source: &str, most: usize, path: &str, mistakes: &mut Mistakes) {
+    if source.contains("{{") {
+        return;
+    }
+    match serde_json::from_str::<Value>(source) {
+        Ok(Value::Array(items)) if items.len() > most => {
+            let message = format!("{} items; `maxIterations` is {most}", items.len());
+            let remedy = format!("raise `maxIterations`, to {MAX_ITERATIONS} at most, or split the list");
+            mistakes.add(path, message, remedy);
+        }
+        Ok(Value::Array(_) | Value::Null) => {}
+        Ok(_) | Err(_) => {
+            mistakes.add(path, "not the JSON of a list", "write it as [1, 2], or as a template")
+        }
+    }
 }
 
 fn inner_call(

@@ -123,6 +123,22 @@ fn each_mistake_is_named_with_its_path_and_remedy() {
             "1000000 is out of range",
         ),
         (
+            json!([{ "id": "a", "type": "forEach", "collection": json!(vec![0; 1_000_001]).to_string(), "step": { "tool": "x" } }]),
+            "steps[0].collection",
+            "1000001 items; `maxIterations` is 100",
+        ),
+        (
+            json!([{ "id": "a", "type": "forEach", "collection": "{}", "step": { "tool": "x" } }]),
+            "steps[0].collection",
+            "not the JSON of a list",
+        ),
+        (json!([{ "id": "a", "tool": "composite.t" }]), "steps[0].tool", "is a composite tool itself"),
+        (
+            json!([{ "id": "a", "tool": "x", "condition": "{{define \"r\"}}{{template \"r\"}}{{end}}{{template \"r\"}}" }]),
+            "steps[0].condition",
+            "always calls itself",
+        ),
+        (
             json!([{ "id": "a", "type": "forEach", "collection": "[]", "maxParallel": 51, "step": { "tool": "x" } }]),
             "steps[0].maxParallel",
             "out of range",

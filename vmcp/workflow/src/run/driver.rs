@@ -13,17 +13,21 @@ use tokio::time::{Instant, timeout_at};
 use super::questions::{self, Answered};
 use super::scope::{Progress, Scope};
 use super::state::{ItemState, Loop, State, StepEnd, StepState, Waiting};
-use super::{Answers, Begin, CallEnd, ContinueError, End, Finished, ToolCaller, arguments, call, output};
+use super::{
+    Answers, Begin, CallEnd, ContinueError, End, Finished, Journal, Phase, ToolCaller, arguments, call,
+    output,
+};
 use crate::definition::{Action, Call, CompositeTool, ForEach, MAX_PARALLEL, Question, Step};
 
 /// Runs a composite tool until it ends or asks.
 pub(super) async fn run(
     tool: &Arc<CompositeTool>,
     caller: &impl ToolCaller,
+    journal: &impl Journal,
     begin: Begin,
     now: Duration,
 ) -> Result<Finished, ContinueError> {
-    let (state, answers) = match begin {
+    let (mut state, answers) = match begin {
         Begin::New { id, arguments } => {
             (State::new(tool, id, tool.with_defaults(arguments), now), Map::new())
         }
@@ -33,24 +37,48 @@ pub(super) async fn run(
     let Some(left) = tool.timeout.checked_sub(spent) else {
         return Err(ContinueError::Late(call::shown(tool.timeout)));
     };
+    let id = state.id.clone();
+    journal.begins(&id, state.begun);
+    let lost = state.recover(tool, |tool| caller.may_repeat(tool));
+    for (step, known) in &state.steps {
+        let error = if let StepState::Ended(end) = known { end.error.as_deref() } else { None };
+        journal.step(step, known.phase(), error);
+    }
+    if !lost.is_empty() {
+        return Ok(Finished { id, end: unknown(journal, &lost) });
+    }
     let start = Instant::now();
     let mut driver = Driver {
         tool,
         caller,
+        journal,
         scope: Scope::new(&state),
         state,
         answers,
         spent,
         start,
         under_way: FuturesUnordered::new(),
+        is_unkept: false,
         failure: None,
     };
-    let id = driver.state.id.clone();
     let end = match timeout_at(start + left, driver.drive()).await {
         Ok(()) => driver.end(),
         Err(_) => End::Failed(format!("the run had no result within {}", call::shown(tool.timeout))),
     };
     Ok(Finished { id, end })
+}
+
+/// Returns the end of a run whose process has ended during these steps.
+fn unknown(journal: &impl Journal, lost: &[String]) -> End {
+    for place in lost {
+        // An item counts as its step.
+        journal.step(place.split('[').next().unwrap_or(place), Phase::Unknown, None);
+    }
+    let steps = lost.iter().map(|place| format!("`{place}`")).collect::<Vec<_>>().join(", ");
+    End::Unknown(format!(
+        "the end of step {steps} is unknown: its process ended while the call was under way. The call may have \
+         been carried out and is not repeated; check its effect before you call again"
+    ))
 }
 
 /// A call that is under way: the step, and the item of a `forEach`.
@@ -63,9 +91,10 @@ struct Called {
     end: CallEnd,
 }
 
-struct Driver<'a, C> {
+struct Driver<'a, C, J> {
     tool: &'a CompositeTool,
     caller: &'a C,
+    journal: &'a J,
     state: State,
     scope: Scope,
     /// Answers to the questions of the part before.
@@ -74,15 +103,22 @@ struct Driver<'a, C> {
     spent: Duration,
     start: Instant,
     under_way: FuturesUnordered<BoxFuture<'a, Called>>,
+    /// True if, since the state was kept, a call that may not be repeated was started or has ended, or a
+    /// question was opened.
+    is_unkept: bool,
     /// The failure that ended the run.
     failure: Option<String>,
 }
 
-impl<'a, C: ToolCaller> Driver<'a, C> {
+impl<'a, C: ToolCaller, J: Journal> Driver<'a, C, J> {
     async fn drive(&mut self) {
         self.take_answers();
         loop {
             self.start();
+            // A call is sent when it is first polled: here it is recorded, and below it is sent.
+            if self.failure.is_none() {
+                self.keep().await;
+            }
             if self.failure.is_some() {
                 // Dropping the calls under way cancels them.
                 self.under_way.clear();
@@ -91,6 +127,24 @@ impl<'a, C: ToolCaller> Driver<'a, C> {
             let Some(called) = self.under_way.next().await else { return };
             self.note(called);
         }
+    }
+
+    /// Keeps the state, if another process must know it before the run goes on.
+    async fn keep(&mut self) {
+        if std::mem::take(&mut self.is_unkept)
+            && self.journal.keeps()
+            && let Err(error) = self.journal.keep(self.state.write()).await
+        {
+            self.failure = Some(error);
+        }
+    }
+
+    /// Notes the state of a step that has begun or goes on.
+    fn set(&mut self, step: &Step, state: StepState) {
+        let phase = state.phase();
+        self.is_unkept |= phase == Phase::Waiting;
+        self.journal.step(&step.id, phase, None);
+        self.state.steps.insert(step.id.clone(), state);
     }
 
     /// Returns the end of the run, or of this part.
@@ -161,7 +215,7 @@ impl<'a, C: ToolCaller> Driver<'a, C> {
         match &step.action {
             Action::Call(call) => match arguments::fill(&call.arguments, &data) {
                 Ok(filled) => {
-                    self.state.steps.insert(step.id.clone(), StepState::Calling);
+                    self.set(step, StepState::Calling);
                     self.call((at, None), call, step.id.clone(), filled, None);
                     false
                 }
@@ -171,7 +225,7 @@ impl<'a, C: ToolCaller> Driver<'a, C> {
                 Some(why) => self.fail(step, &why),
                 None => match questions::ask(question, &data) {
                     Ok(waiting) => {
-                        self.state.steps.insert(step.id.clone(), StepState::Waiting(waiting));
+                        self.set(step, StepState::Waiting(waiting));
                         false
                     }
                     Err(error) => self.fail(step, &error),
@@ -184,7 +238,7 @@ impl<'a, C: ToolCaller> Driver<'a, C> {
                 }
                 Ok(items) => {
                     let looping = Loop { items, ..Loop::default() };
-                    self.state.steps.insert(step.id.clone(), StepState::Looping(looping));
+                    self.set(step, StepState::Looping(looping));
                     self.continue_loop(at, step)
                 }
                 Err(error) => self.fail(step, &error),
@@ -261,6 +315,7 @@ impl<'a, C: ToolCaller> Driver<'a, C> {
         answers: Option<Answers>,
     ) {
         let caller = self.caller;
+        self.is_unkept |= !caller.may_repeat(&call.tool);
         let ended = async move {
             let end = call::call(caller, call, name, arguments.clone(), answers).await;
             Called { place, arguments, end }
@@ -272,6 +327,7 @@ impl<'a, C: ToolCaller> Driver<'a, C> {
     fn note(&mut self, Called { place: (at, item), arguments, end }: Called) {
         let tool = self.tool;
         let Some(step) = tool.steps.get(at) else { return };
+        self.is_unkept |= step.action.tool().is_some_and(|tool| !self.caller.may_repeat(tool));
         match (item, &step.action, end) {
             (None, _, CallEnd::Complete { output, content }) => {
                 self.settle(step, StepEnd::completed(output, content));
@@ -283,8 +339,7 @@ impl<'a, C: ToolCaller> Driver<'a, C> {
                 self.fail(step, &error);
             }
             (None, _, CallEnd::Asks { questions, state }) => {
-                let waiting = StepState::Waiting(Waiting { questions, state, arguments });
-                self.state.steps.insert(step.id.clone(), waiting);
+                self.set(step, StepState::Waiting(Waiting { questions, state, arguments }));
             }
             (Some(index), Action::ForEach(each), CallEnd::Failed(error)) => {
                 self.item_failed(step, each, index, format!("{}: {error}", each.call.tool));
@@ -295,6 +350,8 @@ impl<'a, C: ToolCaller> Driver<'a, C> {
             (Some(index), _, CallEnd::Asks { questions, state }) => {
                 let waiting = Waiting { questions, state, arguments };
                 self.item_ended(step, index, ItemState::Waiting(waiting));
+                self.is_unkept = true;
+                self.journal.step(&step.id, Phase::Waiting, None);
             }
             (Some(_), _, CallEnd::Failed(_)) => {}
         }
@@ -302,6 +359,7 @@ impl<'a, C: ToolCaller> Driver<'a, C> {
 
     /// Notes the end of a step.
     fn settle(&mut self, step: &Step, end: StepEnd) {
+        self.journal.step(&step.id, end.status.phase(), end.error.as_deref());
         self.scope.ended(&step.id, &end);
         self.state.end(&step.id, end);
     }
@@ -312,6 +370,7 @@ impl<'a, C: ToolCaller> Driver<'a, C> {
             let end = StepEnd::failed(step.default_results.as_ref(), error.to_owned());
             self.settle(step, end);
         } else if self.failure.is_none() {
+            self.journal.step(&step.id, Phase::Failed, Some(error));
             self.failure = Some(format!("step `{}` failed: {error}", step.id));
         }
         true
@@ -331,7 +390,7 @@ impl<'a, C: ToolCaller> Driver<'a, C> {
                 (Action::Call(call), Some(StepState::Waiting(waiting))) => {
                     if let Some(responses) = questions::answers_at(&step.id, waiting, &answers) {
                         let Waiting { state, arguments, .. } = waiting.clone();
-                        self.state.steps.insert(step.id.clone(), StepState::Calling);
+                        self.set(step, StepState::Calling);
                         let answers = Answers { responses, state };
                         self.call((at, None), call, step.id.clone(), arguments, Some(answers));
                     }
@@ -363,6 +422,9 @@ impl<'a, C: ToolCaller> Driver<'a, C> {
             }
         }
         looping.calling += calls.len();
+        if !calls.is_empty() {
+            self.journal.step(&step.id, Phase::Running, None);
+        }
         for (index, place, arguments, answers) in calls {
             self.call((at, Some(index)), &each.call, place, arguments, Some(answers));
         }

@@ -37,8 +37,7 @@ pub(super) enum StepState {
     Waiting(Waiting),
     /// A `forEach`; some of its items have ended.
     Looping(Loop),
-    /// Its call is under way. Never part of a state that is kept.
-    #[serde(skip)]
+    /// Its call is under way. In the state of a run whose process has ended, its end is unknown.
     Calling,
 }
 
@@ -98,7 +97,6 @@ pub(super) struct Loop {
 pub(super) enum ItemState {
     Ended(StepEnd),
     Waiting(Waiting),
-    #[serde(skip)]
     Calling,
 }
 

@@ -54,6 +54,10 @@ impl ToolCaller for Lab {
     fn cannot_ask(&self) -> Option<String> {
         self.mute.then(|| "the client cannot be asked".to_owned())
     }
+
+    fn may_repeat(&self, tool: &str) -> bool {
+        tool.starts_with("read") || tool.starts_with("slow")
+    }
 }
 
 impl Lab {
@@ -81,13 +85,13 @@ fn with_steps(steps: Value) -> Arc<CompositeTool> {
 async fn start(tool: &Arc<CompositeTool>, lab: &Lab, arguments: Value) -> End {
     let Value::Object(arguments) = arguments else { panic!("an object") };
     let begin = Begin::New { id: "run".to_owned(), arguments };
-    run(tool, lab, begin, Duration::from_secs(1_000)).await.unwrap().end
+    run(tool, lab, &(), begin, Duration::from_secs(1_000)).await.unwrap().end
 }
 
 async fn go_on(tool: &Arc<CompositeTool>, lab: &Lab, state: &str, answers: Value) -> End {
     let Value::Object(answers) = answers else { panic!("an object") };
     let begin = Begin::Continued { state: state.to_owned(), answers };
-    run(tool, lab, begin, Duration::from_secs(1_001)).await.unwrap().end
+    run(tool, lab, &(), begin, Duration::from_secs(1_001)).await.unwrap().end
 }
 
 fn asked(end: End) -> (Map<String, Value>, String) {
@@ -320,7 +324,7 @@ async fn a_run_is_continued_by_its_own_definition_within_its_time_only() {
     let (_, state) = asked(start(&tool, &lab, json!({ "q": "bug" })).await);
     let continued = |tool: Arc<CompositeTool>, state: String, now| {
         let begin = Begin::Continued { state, answers: Map::new() };
-        async move { run(&tool, &Lab::default(), begin, Duration::from_secs(now)).await }
+        async move { run(&tool, &Lab::default(), &(), begin, Duration::from_secs(now)).await }
     };
     let other = asking("continue");
     assert_eq!(continued(other, state.clone(), 1001).await.unwrap_err(), ContinueError::Changed);
@@ -383,3 +387,5 @@ async fn a_result_that_does_not_fit_fails_the_run() {
         assert_eq!(failure(start(&tool, &Lab::default(), json!({ "t": "x" })).await), error);
     }
 }
+
+mod kept;

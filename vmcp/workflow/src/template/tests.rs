@@ -119,3 +119,23 @@ fn loops_recursion_and_texts_are_bounded() {
         assert!(begun.elapsed().as_secs() < 20, "{source}");
     }
 }
+
+#[test]
+fn a_template_that_cannot_end_is_refused_when_it_is_read() {
+    for (source, error) in [
+        ("{{range 1000000000}}x{{end}}", "a loop of 1000000000 turns"),
+        ("{{if .params.x}}{{range 100001}}x{{end}}{{end}}", "a loop of 100001 turns"),
+        ("{{define \"x\"}}{{template \"x\"}}{{end}}{{template \"x\"}}", "\"x\" always calls itself"),
+        (
+            "{{define \"x\"}}{{template \"y\"}}{{end}}{{define \"y\"}}{{template \"x\"}}{{end}}{{template \"x\"}}",
+            "always calls itself",
+        ),
+    ] {
+        let refused = Template::parse(source).unwrap_err();
+        assert!(refused.contains(error), "{source}: {refused}");
+    }
+    // It may end, and is bounded while it is rendered.
+    let tree = "{{define \"x\"}}{{with .child}}{{template \"x\" .}}{{end}}{{end}}{{template \"x\" .params}}";
+    assert!(Template::parse(tree).is_ok());
+    assert!(Template::parse("{{range 100000}}x{{end}}").is_ok());
+}

@@ -1,8 +1,10 @@
-//! `/admin/logs` and `/admin/calls`: the latest lines and calls, for readers that go on behind the last one.
+//! `/admin/logs` and `/admin/calls`: the latest lines and calls, for readers that go on behind the last one;
+//! `/admin/runs`: the latest runs of composite tools.
 
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Json};
 use serde::Deserialize;
+use serde_json::json;
 
 use super::Admin;
 use vmcp_engine::telemetry::recent;
@@ -28,4 +30,20 @@ pub(super) async fn calls(
     Query(filter): Query<RecentFilter>,
 ) -> impl IntoResponse {
     Json(inner.calls.since(filter.after, filter.backend.as_deref()))
+}
+
+/// The query `?tool=NAME`.
+#[derive(Deserialize)]
+pub(super) struct RunFilter {
+    tool: Option<String>,
+}
+
+/// Answers `GET /admin/runs`.
+pub(super) async fn runs(
+    State(Admin(inner)): State<Admin>,
+    Query(filter): Query<RunFilter>,
+) -> impl IntoResponse {
+    let mut runs = inner.engine.runs().book().all();
+    runs.retain(|run| filter.tool.as_ref().is_none_or(|tool| *tool == run.tool));
+    Json(json!({ "runs": runs }))
 }

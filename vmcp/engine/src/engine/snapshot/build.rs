@@ -59,7 +59,6 @@ pub(in crate::engine) fn snapshot(
         tasks: Arc::clone(&before.tasks),
         keys: Arc::clone(&before.keys),
         links: Arc::clone(&before.links),
-        used_states: Arc::clone(&before.used_states),
         rate_limiter: rate_limiter(Some(&before.rate_limiter), &config),
         texts: Arc::new(texts),
         quarantine: Arc::new(quarantine),

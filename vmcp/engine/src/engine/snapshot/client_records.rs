@@ -1,6 +1,4 @@
-//! Records of clients that outlive a snapshot: their tasks, the links they were given and the states they
-//! used.
+//! Records of clients that outlive a snapshot: their tasks and the links they were given.
 
 pub(in crate::engine) mod issued_tasks;
 pub mod linked_uris;
-pub mod used_states;

@@ -1,0 +1,277 @@
+//! [`KeptRun`]: a run of this process that another one can continue after this process has ended.
+//!
+//! The state is sealed with `server.sessionKeys`, written before each call that may not be repeated, and
+//! guarded by a lease: a process that has lost its lease sends nothing more.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+use vmcp_backend::SessionId;
+use vmcp_store::RunClaim;
+use vmcp_wire::sealed::KeyRing;
+
+use super::Runs;
+use super::store::{LEASE, RunRecord, RunStore, RunStoreError, millis};
+use crate::access::identity::Principal;
+use crate::engine::Snapshot;
+use crate::random::{now, random};
+
+/// Largest state that is kept, in bytes. A run whose state grows beyond it is known, but not continued.
+const MAX_STATE: usize = 1024 * 1024;
+/// Time for which a sealed state opens: beyond the longest run. The store forgets the run before.
+const SEALED_FOR: Duration = Duration::from_hours(25);
+/// Purpose of the seal, before the id and the owner of the run.
+const CONTEXT: &[u8] = b"run of a composite tool\0";
+
+/// The run that a call may continue.
+#[derive(Debug, Clone)]
+pub struct RunLookup {
+    owner: [u8; 32],
+    request: [u8; 32],
+    id: Option<String>,
+}
+
+impl RunLookup {
+    /// Names the runs of a principal, a tool, a session and arguments; with an `id`, the run of this id of
+    /// the principal and the tool.
+    pub fn new(
+        principal: &Principal,
+        session: Option<SessionId>,
+        tool: &str,
+        arguments: &str,
+        id: Option<String>,
+    ) -> RunLookup {
+        let owner = Sha256::new()
+            .chain_update(principal.binding())
+            .chain_update(principal.key().to_string())
+            .chain_update([0])
+            .chain_update(tool);
+        let request = Sha256::new()
+            .chain_update([u8::from(session.is_some())])
+            .chain_update(session.unwrap_or_default())
+            .chain_update(arguments);
+        RunLookup { owner: owner.finalize().into(), request: request.finalize().into(), id }
+    }
+
+    /// True if a run is named by its id.
+    pub fn has_id(&self) -> bool {
+        self.id.is_some()
+    }
+}
+
+/// The reason why a run is not continued.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ClaimError {
+    /// The store does not answer.
+    #[error(transparent)]
+    Store(#[from] RunStoreError),
+    /// The principal has no run of this id at this tool.
+    #[error("no run {0} of this tool waits to be continued; call the tool without it")]
+    Absent(String),
+    /// Another process drives the run.
+    #[error("the run {0} is under way; wait for its answer")]
+    UnderWay(String),
+    /// The state was sealed with a key that is gone.
+    #[error(
+        "the state of the run {0} cannot be opened: its key is no longer in server.sessionKeys; call the tool again"
+    )]
+    Sealed(String),
+    /// The state outgrew the limit.
+    #[error(
+        "the run {0} was cut off, and its state was larger than 1 MiB, so that it is not continued; check which \
+         steps have been carried out before you call again"
+    )]
+    TooLarge(String),
+}
+
+/// A run that outlives this process; the lease ends when this is dropped.
+pub struct KeptRun {
+    record: RunRecord,
+    process: [u8; 16],
+    store: Arc<RunStore>,
+    ring: Arc<KeyRing>,
+    /// Cancelled by the client: then no process continues the run.
+    cancel: CancellationToken,
+    /// True once the store has the run.
+    is_stored: AtomicBool,
+    /// True if the run has ended, or is not kept after all.
+    is_over: AtomicBool,
+    is_too_large: AtomicBool,
+    renewal: Mutex<Option<AbortOnDropHandle<()>>>,
+}
+
+impl Runs {
+    /// Returns the keeper of a new run that has `life`; `None` if nothing outlives this process.
+    pub async fn keeper(
+        &self,
+        snapshot: &Snapshot,
+        lookup: &RunLookup,
+        id: &str,
+        life: Duration,
+        cancel: CancellationToken,
+    ) -> Option<KeptRun> {
+        let store = self.store(&snapshot.config).await;
+        store.keeps().then(|| self.kept(store, snapshot, lookup, id, life, cancel))
+    }
+
+    /// Takes over a run whose process has ended, with its state. A run of the same request that another
+    /// process drives is waited for until its lease is over or renewed, seconds at most.
+    pub async fn claim(
+        &self,
+        snapshot: &Snapshot,
+        lookup: &RunLookup,
+        cancel: CancellationToken,
+    ) -> Result<Option<(KeptRun, String)>, ClaimError> {
+        let store = self.store(&snapshot.config).await;
+        let RunLookup { owner, request, id } = lookup;
+        let claim = || store.claim(*owner, *request, id.as_deref(), self.process);
+        let mut claimed = claim().await?;
+        if let RunClaim::Held(left) = claimed {
+            sleep(Duration::from_millis(u64::try_from(left).unwrap_or_default() + 1).min(LEASE)).await;
+            claimed = claim().await?;
+        }
+        let (id, sealed) = match (claimed, id) {
+            (RunClaim::Claimed { id, state }, _) => (id, state),
+            (RunClaim::Absent | RunClaim::Held(_), None) => return Ok(None),
+            (RunClaim::Absent, Some(id)) => return Err(ClaimError::Absent(id.clone())),
+            (RunClaim::Held(_), Some(id)) => return Err(ClaimError::UnderWay(id.clone())),
+        };
+        let run = self.kept(Arc::clone(&store), snapshot, lookup, &id, Duration::ZERO, cancel);
+        run.is_stored.store(true, Ordering::Relaxed);
+        let Some(state) = run.open(&sealed) else {
+            run.end().await;
+            return Err(if sealed.is_empty() { ClaimError::TooLarge(id) } else { ClaimError::Sealed(id) });
+        };
+        run.renew();
+        Ok(Some((run, state)))
+    }
+
+    fn kept(
+        &self,
+        store: Arc<RunStore>,
+        snapshot: &Snapshot,
+        lookup: &RunLookup,
+        id: &str,
+        life: Duration,
+        cancel: CancellationToken,
+    ) -> KeptRun {
+        let RunLookup { owner, request, .. } = lookup;
+        let expires_at = millis().saturating_add(i64::try_from(life.as_millis()).unwrap_or(i64::MAX));
+        KeptRun {
+            record: RunRecord { id: id.to_owned(), owner: *owner, request: *request, expires_at },
+            process: self.process,
+            store,
+            ring: snapshot.ring(),
+            cancel,
+            is_stored: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+            is_too_large: AtomicBool::new(false),
+            renewal: Mutex::default(),
+        }
+    }
+}
+
+impl KeptRun {
+    /// Returns the id of the run.
+    pub fn id(&self) -> &str {
+        &self.record.id
+    }
+
+    /// True while the run is kept.
+    pub fn is_kept(&self) -> bool {
+        !self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// Keeps the state. A run that cannot be stored at its begin goes on without; later, an error ends it,
+    /// because another process could repeat what this one does next.
+    pub async fn keep(&self, state: &str) -> Result<(), String> {
+        let is_too_large = state.len() > MAX_STATE;
+        if self.is_too_large.fetch_or(is_too_large, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let sealed = if is_too_large { String::new() } else { self.seal(state) };
+        if self.is_stored.load(Ordering::Relaxed) {
+            return match self.store.update(&self.record.id, sealed, self.process).await {
+                Ok(true) => Ok(()),
+                Ok(false) => Err("another process has continued this run".to_owned()),
+                Err(error) => Err(error.to_string()),
+            };
+        }
+        match self.store.insert(&self.record, sealed, self.process).await {
+            Ok(()) => {
+                self.is_stored.store(true, Ordering::Relaxed);
+                self.renew();
+            }
+            Err(error) => {
+                self.is_over.store(true, Ordering::Relaxed);
+                tracing::warn!(run = self.record.id, %error, "a run of a composite tool ends with this process");
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets the run, which has ended.
+    pub async fn end(&self) {
+        self.renewal.lock().take();
+        let was_over = self.is_over.swap(true, Ordering::Relaxed);
+        if !was_over
+            && self.is_stored.load(Ordering::Relaxed)
+            && let Err(error) = self.store.remove(&self.record, self.process).await
+        {
+            tracing::warn!(run = self.record.id, %error, "a run that has ended is still stored");
+        }
+    }
+
+    /// Renews the lease until this is dropped or the run has ended.
+    fn renew(&self) {
+        let (store, process, id) = (Arc::clone(&self.store), self.process, self.record.id.clone());
+        let renewal = tokio::spawn(async move {
+            loop {
+                sleep(LEASE / 3).await;
+                if store.renew(&id, true, process).await == Ok(false) {
+                    return;
+                }
+            }
+        });
+        *self.renewal.lock() = Some(AbortOnDropHandle::new(renewal));
+    }
+
+    fn associated(&self) -> Vec<u8> {
+        [CONTEXT, &self.record.owner, self.record.id.as_bytes()].concat()
+    }
+
+    fn seal(&self, state: &str) -> String {
+        self.ring.seal(&random(), state.as_bytes(), &self.associated(), now() + SEALED_FOR.as_secs())
+    }
+
+    fn open(&self, sealed: &str) -> Option<String> {
+        let opened = self.ring.open_long(sealed, &self.associated(), now()).ok()?;
+        String::from_utf8(opened.content).ok()
+    }
+}
+
+impl Drop for KeptRun {
+    fn drop(&mut self) {
+        if !self.is_stored.load(Ordering::Relaxed) || self.is_over.load(Ordering::Relaxed) {
+            return;
+        }
+        // Outside of a runtime, the lease ends by itself.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let (store, record, process) = (Arc::clone(&self.store), self.record.clone(), self.process);
+        let is_cancelled = self.cancel.is_cancelled();
+        runtime.spawn(async move {
+            // A failure leaves the run to the end of its lease.
+            if is_cancelled {
+                let _ = store.remove(&record, process).await;
+            } else {
+                let _ = store.renew(&record.id, false, process).await;
+            }
+        });
+    }
+}

@@ -1,0 +1,231 @@
+//! [`RunStore`]: keeps runs and used answers where other processes find them: in Redis, if `sessionStorage`
+//! names one, else in `state.db`, which the processes of one folder share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use vmcp_config::RedisStore;
+use vmcp_error_chain::error_chain;
+use vmcp_store::{KeptRun, RunClaim, RunLease, RunName, StateStore, StoreError};
+
+use super::redis::RedisRuns;
+use crate::random::now_millis;
+
+/// Time after which a process that has not renewed its lease counts as ended.
+pub(super) const LEASE: Duration = Duration::from_secs(6);
+/// Time for which an answer is known as used; its state is good for ten minutes.
+pub(super) const ANSWER_KNOWN: Duration = Duration::from_hours(1);
+
+/// A store that did not answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the store of runs does not answer: {reason}; call again once it does")]
+pub struct RunStoreError {
+    reason: String,
+}
+
+impl RunStoreError {
+    pub(super) fn new(reason: impl Into<String>) -> RunStoreError {
+        RunStoreError { reason: reason.into() }
+    }
+}
+
+impl From<StoreError> for RunStoreError {
+    fn from(error: StoreError) -> RunStoreError {
+        RunStoreError::new(error_chain(&error))
+    }
+}
+
+/// The store of runs.
+pub(crate) enum RunStore {
+    /// None: a run ends with its process.
+    Nothing,
+    /// The database in the storage folder.
+    StateDb(Arc<StateStore>),
+    /// The server that the replicas share.
+    Redis(Box<RedisRuns>),
+}
+
+/// A run, as the stores take it.
+#[derive(Debug, Clone)]
+pub(super) struct RunRecord {
+    pub(super) id: String,
+    pub(super) owner: [u8; 32],
+    pub(super) request: [u8; 32],
+    /// Expiry, in milliseconds since the Unix epoch.
+    pub(super) expires_at: i64,
+}
+
+impl RunStore {
+    /// Opens the store; a store that cannot be opened leaves none.
+    pub(super) async fn open(redis: Option<&RedisStore>, dir: Option<PathBuf>) -> RunStore {
+        if let Some(server) = redis {
+            return match RedisRuns::new(server.clone()) {
+                Ok(runs) => RunStore::Redis(Box::new(runs)),
+                Err(error) => {
+                    tracing::error!(
+                        error = error_chain(&error),
+                        "Redis is not used; runs end with their process"
+                    );
+                    RunStore::Nothing
+                }
+            };
+        }
+        let Some(dir) = dir else { return RunStore::Nothing };
+        let opened = tokio::task::spawn_blocking(move || StateStore::open(&dir)).await;
+        match opened {
+            Ok(Ok(store)) => RunStore::StateDb(Arc::new(store)),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "runs of composite tools end with their process");
+                RunStore::Nothing
+            }
+            Err(_) => RunStore::Nothing,
+        }
+    }
+
+    /// True if this is the store for a configuration.
+    pub(super) fn is_of(&self, redis: Option<&RedisStore>) -> bool {
+        match self {
+            RunStore::Redis(runs) => Some(runs.server()) == redis,
+            RunStore::Nothing | RunStore::StateDb(_) => redis.is_none(),
+        }
+    }
+
+    /// True if a run outlives its process.
+    pub(super) fn keeps(&self) -> bool {
+        !matches!(self, RunStore::Nothing)
+    }
+
+    /// Keeps a new run.
+    pub(super) async fn insert(
+        &self,
+        run: &RunRecord,
+        state: String,
+        process: [u8; 16],
+    ) -> Result<(), RunStoreError> {
+        match self {
+            RunStore::Nothing => Ok(()),
+            RunStore::StateDb(store) => {
+                let run = run.clone();
+                blocking(store, move |store| {
+                    let RunRecord { id, owner, request, expires_at } = &run;
+                    let run = KeptRun { id, owner, request, expires_at: *expires_at, state: &state };
+                    store.insert_run(&run, lease(process))
+                })
+                .await
+            }
+            RunStore::Redis(runs) => runs.insert(run, &state, process).await,
+        }
+    }
+
+    /// Writes the state of a run; false if another process has continued it.
+    pub(super) async fn update(
+        &self,
+        id: &str,
+        state: String,
+        process: [u8; 16],
+    ) -> Result<bool, RunStoreError> {
+        match self {
+            RunStore::Nothing => Ok(true),
+            RunStore::StateDb(store) => {
+                let id = id.to_owned();
+                blocking(store, move |store| store.update_run(&id, &state, lease(process))).await
+            }
+            RunStore::Redis(runs) => runs.update(id, Some(&state), LEASE, process).await,
+        }
+    }
+
+    /// Renews the lease of a run, or ends it.
+    pub(super) async fn renew(
+        &self,
+        id: &str,
+        goes_on: bool,
+        process: [u8; 16],
+    ) -> Result<bool, RunStoreError> {
+        match self {
+            RunStore::Nothing => Ok(true),
+            RunStore::StateDb(store) => {
+                let id = id.to_owned();
+                blocking(store, move |store| {
+                    let lease = lease(process);
+                    let until = if goes_on { lease.until } else { lease.now };
+                    store.renew_run(&id, RunLease { until, ..lease })
+                })
+                .await
+            }
+            RunStore::Redis(runs) => {
+                runs.update(id, None, if goes_on { LEASE } else { Duration::ZERO }, process).await
+            }
+        }
+    }
+
+    /// Forgets a run that has ended.
+    pub(super) async fn remove(&self, run: &RunRecord, process: [u8; 16]) -> Result<(), RunStoreError> {
+        match self {
+            RunStore::Nothing => Ok(()),
+            RunStore::StateDb(store) => {
+                let id = run.id.clone();
+                blocking(store, move |store| store.remove_run(&id, &process)).await
+            }
+            RunStore::Redis(runs) => runs.remove(run, process).await,
+        }
+    }
+
+    /// Claims a run whose process has ended: by its id, or by its request.
+    pub(super) async fn claim(
+        &self,
+        owner: [u8; 32],
+        request: [u8; 32],
+        id: Option<&str>,
+        process: [u8; 16],
+    ) -> Result<RunClaim, RunStoreError> {
+        match self {
+            RunStore::Nothing => Ok(RunClaim::Absent),
+            RunStore::StateDb(store) => {
+                let id = id.map(str::to_owned);
+                blocking(store, move |store| {
+                    let name = id.as_deref().map_or(RunName::Request(&request), RunName::Id);
+                    store.claim_run(&owner, name, lease(process))
+                })
+                .await
+            }
+            RunStore::Redis(runs) => runs.claim(owner, request, id, process).await,
+        }
+    }
+
+    /// Notes that an answer is used; false if it was before. Without a store, every answer is new.
+    pub(super) async fn use_answer(&self, digest: [u8; 32]) -> Result<bool, RunStoreError> {
+        match self {
+            RunStore::Nothing => Ok(true),
+            RunStore::StateDb(store) => {
+                blocking(store, move |store| {
+                    let now = millis();
+                    store.use_answer(&digest, now, now + ANSWER_KNOWN.as_millis() as i64)
+                })
+                .await
+            }
+            RunStore::Redis(runs) => runs.use_answer(digest).await,
+        }
+    }
+}
+
+/// Returns the present time in milliseconds since the Unix epoch.
+pub(super) fn millis() -> i64 {
+    i64::try_from(now_millis()).unwrap_or(i64::MAX)
+}
+
+fn lease(process: [u8; 16]) -> RunLease {
+    let now = millis();
+    RunLease { process, now, until: now + LEASE.as_millis() as i64 }
+}
+
+async fn blocking<T: Send + 'static>(
+    store: &Arc<StateStore>,
+    work: impl FnOnce(&StateStore) -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, RunStoreError> {
+    let store = Arc::clone(store);
+    match tokio::task::spawn_blocking(move || work(&store)).await {
+        Ok(done) => Ok(done?),
+        Err(_) => Err(RunStoreError::new("the process is going down")),
+    }
+}
