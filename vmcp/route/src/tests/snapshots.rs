@@ -71,7 +71,7 @@ async fn without_the_optimizer_no_service_is_asked_and_nothing_is_stored() {
         eventually("the tools are listed", || listed(&engine).len() == tools).await;
         call(&engine, "s_alpha", json!({})).await.unwrap();
         if is_on {
-            // The same service and folder, used as soon as the optimizer is on.
+            // A control: with the optimizer, service and folder are used.
             eventually("both tools are embedded", || engine.embedding_status().embedded == 2).await;
         }
         engine.shutdown(Duration::ZERO).await;
