@@ -114,8 +114,12 @@ struct Script {
 impl Scripted {
     /// A server with these tools: name, description, properties of the input schema (all required).
     pub async fn start(tools: &[(&str, &str, Value)]) -> Scripted {
+        Scripted::serve(TcpListener::bind("127.0.0.1:0").await.unwrap(), tools)
+    }
+
+    /// As [`Scripted::start`], at a port that is open already: connections in its backlog are answered now.
+    pub fn serve(listener: TcpListener, tools: &[(&str, &str, Value)]) -> Scripted {
         let script: Arc<Mutex<Script>> = Arc::default();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         let app = axum::Router::new().route("/mcp", post(answer)).with_state(Arc::clone(&script));
         tokio::spawn(async move { axum::serve(listener, app).await });

@@ -1,5 +1,5 @@
 //! Benchmark: median time of a search without the query's embedding, by number of tools. 500 tools must take
-//! no more than 1 ms.
+//! no more than 1 ms, and 99 of 100 scans of their vectors no more than that either.
 //!
 //! `cargo bench -p vmcp-search --bench search`. The last column relates the hybrid search to a plain scan of
 //! the same vectors (`iter().sum()` dot products, nothing else), run in the same go.
@@ -13,7 +13,8 @@ use vmcp_search::{Clause, Document, Index, Query, Vectors, Visible};
 
 const DIMS: usize = 384;
 
-/// Longest median of a search of any kind among 500 tools.
+/// Longest median of a search of any kind among 500 tools, and longest scan of their vectors but for one in a
+/// hundred.
 const MAX_SEARCH: Duration = Duration::from_millis(1);
 
 fn main() -> Result<(), String> {
@@ -62,12 +63,23 @@ fn main() -> Result<(), String> {
         if tools == 500 && slowest > MAX_SEARCH {
             verdict = Err(format!("MISSED: a search among 500 tools takes {}, promised 1 ms", show(slowest)));
         }
+        let nearest = || index.nearest(hybrid.vector.unwrap_or_default(), None, 8).len();
+        let scan = quantile(0.99, nearest);
+        if tools == 500 && scan > MAX_SEARCH {
+            verdict =
+                Err(format!("MISSED: 99 of 100 scans of 500 vectors take {}, promised 1 ms", show(scan)));
+        }
     }
     verdict
 }
 
 /// Median over as many runs as fit half a second, at least eleven.
-fn median<T>(mut run: impl FnMut() -> T) -> Duration {
+fn median<T>(run: impl FnMut() -> T) -> Duration {
+    quantile(0.5, run)
+}
+
+/// The time that this share of the runs that fit half a second does not exceed.
+fn quantile<T>(share: f64, mut run: impl FnMut() -> T) -> Duration {
     let start = Instant::now();
     let mut times = Vec::new();
     while times.len() < 11 || start.elapsed() < Duration::from_millis(500) {
@@ -76,7 +88,7 @@ fn median<T>(mut run: impl FnMut() -> T) -> Duration {
         times.push(one.elapsed());
     }
     times.sort_unstable();
-    times.get(times.len() / 2).copied().unwrap_or_default()
+    times.get((times.len() as f64 * share) as usize).copied().unwrap_or_default()
 }
 
 fn plain_scan(rows: &[Vec<f32>], query: &[f32]) -> usize {

@@ -33,6 +33,22 @@ fn every_metric_is_in_operations() {
 }
 
 #[test]
+fn the_runbook_has_the_troubles_of_searches_and_of_rights() {
+    let operations = page("operator/operations.md");
+    let runbook = operations.split_once("\n## Runbook\n").unwrap().1.split("\n## ").next().unwrap();
+    // Each with words that the program writes, by which an operator finds the entry.
+    for (title, words) in [
+        ("The embedding service is down", "embeddings degraded"),
+        ("A cold start", "vmcp_embedding_cold_start_seconds"),
+        ("A call is denied", "call denied"),
+    ] {
+        let entry = runbook.split_once(&format!("\n### {title}\n")).map(|(_, rest)| rest);
+        let entry = entry.unwrap_or_else(|| panic!("the runbook has no entry `{title}`"));
+        assert!(entry.split("\n### ").next().unwrap().contains(words), "{title}: no {words}");
+    }
+}
+
+#[test]
 fn every_argument_of_our_tools_is_in_the_guide() {
     let guide = page("user/guide.md");
     let all = OptimTool::ALL.map(OptimTool::bare).join(", ");

@@ -54,3 +54,22 @@ fn the_same_query_has_one_identity_and_another_has_another() {
     assert_ne!(id, StoredPair::id_of("open the notes", "files", "write"));
     assert!(!id.contains("notes"), "{id}");
 }
+
+/// Hash of a query in 32 bits, as an ordinary string hash has it (`h · 31 + c`).
+fn short_hash(query: &str) -> u32 {
+    query.bytes().fold(0, |hash: u32, byte| hash.wrapping_mul(31).wrapping_add(u32::from(byte)))
+}
+
+#[test]
+fn queries_of_one_short_hash_stay_apart_and_a_repeated_one_is_kept_once() {
+    let queries = ["sort pages count merge", "budget charts move users"];
+    assert_eq!(short_hash(queries[0]), short_hash(queries[1]));
+    let store = StateStore::in_memory().unwrap();
+    for query in [queries[0], queries[1], queries[0]] {
+        let id = StoredPair::id_of(query, "files", "read");
+        store.put_learned(&[StoredPair { query: Some(query.to_owned()), ..pair(&id, 1.5) }]).unwrap();
+    }
+    let mut stored: Vec<_> = store.all_learned().unwrap().into_iter().filter_map(|pair| pair.query).collect();
+    stored.sort_by_key(|query| queries.iter().position(|known| known == query));
+    assert_eq!(stored, queries);
+}

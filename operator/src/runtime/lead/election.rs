@@ -211,6 +211,29 @@ fn is_free(lease: &Lease, unchanged: Duration) -> bool {
 mod tests {
     use super::*;
 
+    /// The other replica looks every [`RETRY_PERIOD`]; all times of death and of first looks are tried.
+    #[test]
+    fn another_replica_leads_twenty_seconds_after_a_leader_was_killed() {
+        let spec = LeaseSpec {
+            holder_identity: Some("killed".into()),
+            lease_duration_seconds: i32::try_from(LEASE_DURATION.as_secs()).ok(),
+            ..LeaseSpec::default()
+        };
+        let lease = Lease { spec: Some(spec), ..Lease::default() };
+        let within_a_period = || (0..20).map(|part| RETRY_PERIOD * part / 20);
+        let mut longest = Duration::ZERO;
+        // Times after the last renewal: the death of the leader, and the other's first look.
+        for death in within_a_period() {
+            for first_look in within_a_period() {
+                let looks = (0..).map(|number| first_look + RETRY_PERIOD * number);
+                let taken =
+                    looks.filter(|look| *look >= death).find(|look| is_free(&lease, *look - first_look));
+                longest = longest.max(taken.expect("it looks for ever") - death);
+            }
+        }
+        assert!(longest > LEASE_DURATION && longest <= Duration::from_secs(20), "{longest:?}");
+    }
+
     #[test]
     fn a_lease_is_free_when_nobody_renews_it() {
         let mut lease = Lease::default();

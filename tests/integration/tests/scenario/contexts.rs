@@ -115,6 +115,65 @@ async fn a_session_is_told_when_its_list_changes_and_gets_the_tools_that_fit() {
     assert!(confidence <= 0.4, "three tools, and the one that was not listed: {confidence}");
 }
 
+/// Lets a session teach which tools its task takes, and returns its list once the task is known.
+async fn taught(client: &Client, task: &str, calls: &[(&str, Value)]) -> Vec<String> {
+    set_context(client, task).await;
+    for (tool, arguments) in calls {
+        let called = client.call_tool(&format!("jira_{tool}"), arguments.clone()).await;
+        assert!(!called.is_failure(), "{}", called.text);
+    }
+    eventually("the task to be known", async || {
+        let set = set_context(client, task).await;
+        set.structured()["listed_tools"].as_u64()
+    })
+    .await;
+    let listed = client.tools().await;
+    listed.keys().filter(|name| name.starts_with("jira_")).cloned().collect()
+}
+
+#[tokio::test]
+async fn each_of_two_sessions_has_the_tools_of_its_own_context() {
+    let service = FakeService::start().await.expect("a port");
+    let (_jira, vmcp) = jira(&service).await;
+    let (one, two) = (vmcp.legacy().await, vmcp.legacy().await);
+    let issue = json!({"issueKey": "PROJ-123"});
+    let watched = ["get_jira_issue_watchers", "get_jira_issue", "get_jira_issue_comments"];
+    let planned = ["create_note", "get_jira_issue_sprints", "search_jira_issues"];
+    let of_one = taught(&one, TASK, &watched.map(|tool| (tool, issue.clone()))).await;
+    let arguments = [json!({"title": "a", "content": "b"}), issue.clone(), json!({"jql": "x"})];
+    let calls: Vec<_> = planned.into_iter().zip(arguments).collect();
+    let of_two = taught(&two, "jot down what scrum iterations hold", &calls).await;
+    let named = |tools: &[&str]| {
+        let mut names: Vec<_> = tools.iter().map(|tool| format!("jira_{tool}")).collect();
+        names.sort();
+        names
+    };
+    assert_eq!((of_one, of_two), (named(&watched), named(&planned)));
+    assert_eq!(one.tools().await.len(), 3 + OWN, "the other's context changes nothing here");
+}
+
+#[tokio::test]
+async fn without_its_embedding_service_a_context_is_one_warning_and_calls_go_on() {
+    let mut service = FakeService::start().await.expect("a port");
+    let (_jira, mut vmcp) = jira(&service).await;
+    let client = vmcp.legacy().await;
+    set_context(&client, TASK).await;
+    service.stop().await;
+    let set = set_context(&client, "something that was never embedded").await;
+    assert!(set.structured()["degraded_reason"].is_string(), "{}", set.text);
+    for _ in 0..3 {
+        let called = client.call_tool("jira_get_jira_issue", json!({"issueKey": "PROJ-123"})).await;
+        assert!(!called.is_failure(), "{}", called.text);
+    }
+    // Counted when nothing more can be written.
+    assert!(vmcp.terminate().await.success());
+    let log = vmcp.process.output();
+    let about = |words: &str| log.lines().filter(|line| line.contains(words)).count();
+    assert_eq!(about("a context could not be embedded"), 1, "{log}");
+    let state = vmcp_store::StateStore::open(&vmcp.storage()).expect("the database");
+    assert_eq!(state.all_learned().expect("its pairs").len(), 0);
+}
+
 #[tokio::test]
 async fn a_client_without_a_session_carries_its_context_by_a_handle() {
     let service = FakeService::start().await.expect("a port");

@@ -3,9 +3,10 @@
 //! Embedding happens in the background, each text once; a service that is slow, dead or wrong degrades search
 //! to keywords and never stops it.
 
+use futures::StreamExt as _;
 use serde_json::{Value, json};
 use vmcp_embed::testing::{FakeService, local_model};
-use vmcp_integration::{Client, Fixture, HttpAnswer, Vmcp, VmcpBuilder, eventually};
+use vmcp_integration::{Client, Fixture, HttpAnswer, Vmcp, VmcpBuilder, WAIT_TIMEOUT, eventually};
 
 fn tei(service: &FakeService) -> Value {
     json!({"optimizer": {"embeddings": {"provider": "tei", "tei": {"endpoint": service.url(), "timeout": "2s"}}}})
@@ -33,9 +34,10 @@ async fn start(service: &FakeService, backends: &[&Fixture]) -> (Vmcp, Client) {
     (vmcp, client)
 }
 
-/// Returns the texts that were embedded, without the query of [`search_with_vectors`].
+/// Returns the texts that were embedded, without the queries of these tests.
 fn tool_texts(service: &FakeService) -> Vec<String> {
-    service.inputs().into_iter().filter(|text| text != "who watches an issue").collect()
+    let is_query = |text: &String| ["who watches an issue", "watchers of an issue"].contains(&text.as_str());
+    service.inputs().into_iter().filter(|text| !is_query(text)).collect()
 }
 
 /// Waits until at least `count` texts of tools were embedded, of whichever backend. A search has vectors with
@@ -57,6 +59,59 @@ async fn every_tool_is_embedded_once_whoever_asks_and_however_often() {
     let found = search_with_vectors(&client).await;
     assert_eq!(found.structured()["tools"][0]["name"], "jira_get_jira_issue_watchers", "{}", found.text);
     assert_eq!(tool_texts(&service).len(), 9, "{:?}", service.inputs());
+}
+
+/// Number of times that all tools were embedded after a start, as the histogram has it.
+async fn cold_starts(vmcp: &Vmcp) -> u64 {
+    vmcp.metric("vmcp_embedding_cold_start_seconds_count").await
+}
+
+#[tokio::test]
+async fn a_process_without_its_cache_pays_one_cold_start_and_answers_all_the_while() {
+    let service = FakeService::start().await.expect("a port");
+    let jira = Fixture::http("jira", "jira").start().await;
+    let (mut vmcp, client) = start(&service, &[&jira]).await;
+    search_with_vectors(&client).await;
+    vmcp.terminate().await;
+    // As a pod that is deleted loses its emptyDir.
+    std::fs::remove_dir_all(vmcp.storage()).expect("the cache");
+    vmcp.start_again().await;
+    vmcp.with_tool("jira_create_note").await;
+    let first = vmcp.legacy().await;
+    let found = find(&first, "watchers of an issue").await;
+    assert_eq!(found.structured()["tools"][0]["name"], "jira_get_jira_issue_watchers", "{}", found.text);
+    eventually("the cold start to be measured", async || (cold_starts(&vmcp).await == 1).then_some(())).await;
+    let embedded = tool_texts(&service).len();
+    assert_eq!(embedded, 18, "every tool once in each process");
+    search_with_vectors(&vmcp.legacy().await).await;
+    assert_eq!((cold_starts(&vmcp).await, tool_texts(&service).len()), (1, embedded));
+}
+
+#[tokio::test]
+async fn a_session_over_three_backends_is_served_before_any_tool_is_embedded() {
+    let service = FakeService::start().await.expect("a port");
+    service.set(|fake| fake.delay = std::time::Duration::from_mins(1));
+    let mut all = Vec::new();
+    for name in ["one", "two", "three"] {
+        all.push(Fixture::http(name, "jira").start().await);
+    }
+    let backends: Vec<&Fixture> = all.iter().collect();
+    let vmcp =
+        backends.iter().copied().fold(Vmcp::new(), VmcpBuilder::backend).config(tei(&service)).start().await;
+    for name in ["one", "two", "three"] {
+        vmcp.with_tool(&format!("{name}_create_note")).await;
+    }
+    eventually("the service to be asked", async || (service.requests() > 0).then_some(())).await;
+    let session = vmcp.legacy().await;
+    assert!(session.tools().await.contains_key("optim_find_tool"));
+    let found = find(&session, "watchers of an issue").await;
+    let best = found.structured()["tools"][0]["name"].as_str().expect("a hit").to_owned();
+    assert!(best.ends_with("_get_jira_issue_watchers"), "{}", found.text);
+    assert_eq!(found.structured()["search_mode"], "keyword", "{}", found.text);
+    assert_eq!(vmcp.status().await["embeddings"]["embedded"], 0);
+    // Once the service answers, this session has vectors too.
+    service.set(|fake| fake.delay = std::time::Duration::ZERO);
+    search_with_vectors(&session).await;
 }
 
 #[tokio::test]
@@ -89,7 +144,10 @@ async fn a_dead_service_degrades_search_and_its_return_mends_it() {
     service.stop().await;
     let jira = Fixture::http("jira", "jira").start().await;
     let (vmcp, client) = start(&service, &[&jira]).await;
+    let asked = std::time::Instant::now();
     let session = vmcp.legacy().await;
+    // A handshake takes milliseconds. One that waited for the service would take its timeouts and pauses.
+    assert!(asked.elapsed() < std::time::Duration::from_secs(5), "{:?}", asked.elapsed());
     for client in [&client, &session] {
         let found = find(client, "watchers of an issue").await;
         assert_eq!(found.structured()["tools"][0]["name"], "jira_get_jira_issue_watchers", "{}", found.text);
@@ -157,16 +215,41 @@ async fn batches_are_as_large_as_the_service_allows() {
 }
 
 #[tokio::test]
-async fn one_changed_description_is_one_text_to_embed() {
+async fn one_changed_description_is_one_text_to_embed_and_one_announcement() {
+    const LIST_CHANGED: &str = "notifications/tools/list_changed";
     let service = FakeService::start().await.expect("a port");
     let jira = Fixture::http("jira", "jira").start().await;
-    let (_vmcp, client) = start(&service, &[&jira]).await;
+    let all = json!({"optimizer": {"exposure": "All"}});
+    let vmcp = Vmcp::new().backend(&jira).config(tei(&service)).config(all).start().await;
+    let client = vmcp.with_tool("jira_create_note").await;
     search_with_vectors(&client).await;
-    jira.control(json!({"do": "describe", "tool": "create_note", "description": "Paint a picture"})).await;
-    eventually("the changed text", async || (tool_texts(&service).len() > 9).then_some(())).await;
-    search_with_vectors(&client).await;
-    let new = tool_texts(&service).split_off(9);
-    assert!(new.len() == 1 && new[0].contains("Paint a picture"), "{new:?}");
+    await_tool_texts(&service, 9).await;
+    let session = vmcp.legacy().await;
+    let mut stream = session.listen().await.bytes_stream();
+    let mut seen = String::new();
+    let mut times = Vec::new();
+    for number in 0..3 {
+        let description = format!("Paint picture {number}");
+        let changed = std::time::Instant::now();
+        jira.control(json!({"do": "describe", "tool": "create_note", "description": &description})).await;
+        let announced = tokio::time::timeout(WAIT_TIMEOUT, async {
+            while seen.matches(LIST_CHANGED).count() <= number {
+                let chunk = stream.next().await.expect("an open stream").expect("a chunk");
+                seen.push_str(&String::from_utf8_lossy(&chunk));
+            }
+        });
+        assert!(announced.await.is_ok(), "change {number} is announced: {seen}");
+        await_tool_texts(&service, 10 + number).await;
+        times.push(changed.elapsed());
+        let listed = client.tools().await["jira_create_note"]["description"].clone();
+        assert_eq!(listed, description, "what was announced is listed");
+        let new = tool_texts(&service).split_off(9 + number);
+        assert!(new.len() == 1 && new[0].contains(&description), "{new:?}");
+    }
+    assert_eq!(seen.matches(LIST_CHANGED).count(), 3, "once for each change: {seen}");
+    // The quickest of three: a busy machine delays one, a longer debounce all of them.
+    let quickest = times.iter().min().expect("three times");
+    assert!(*quickest <= std::time::Duration::from_secs(2), "{times:?}");
 }
 
 #[tokio::test]

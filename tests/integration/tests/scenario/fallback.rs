@@ -2,6 +2,7 @@
 //! its result. Tools without a search: list, schema, call.
 
 use serde_json::{Value, json};
+use vmcp_embed::testing::local_model;
 use vmcp_integration::{Client, Fixture, Vmcp, eventually};
 
 /// Two servers with the same tools, of which `docs` is going to fail.
@@ -50,6 +51,35 @@ async fn a_tool_that_fails_names_the_one_that_works() {
     let unwanted = client.call_tool("optim.call_tool", unwanted).await;
     assert!(!unwanted.text.contains("mirror"), "{}", unwanted.text);
     assert!(vmcp.metric("vmcp_fallback_suggestions_total").await > 0);
+}
+
+/// By meaning: the words of the two tools have little in common.
+#[tokio::test]
+async fn a_tool_that_times_out_names_its_sibling_on_the_same_server() {
+    let model = local_model().await.expect("the model");
+    let context7 = Fixture::http("context7", "ctx7").start().await;
+    let embeddings = json!({"provider": "local", "local": {"modelDir": model}});
+    let settings = json!({"proxy": {"toolTimeout": "1s"}, "optimizer": {"embeddings": embeddings}});
+    let vmcp = Vmcp::new().backend(&context7).config(settings).start().await;
+    let client = vmcp.with_tool("context7_get-library-docs").await;
+    eventually("every tool to be embedded", async || {
+        (vmcp.status().await["embeddings"]["embedded"] == 3).then_some(())
+    })
+    .await;
+    context7.control(json!({"do": "hang", "method": "tools/call"})).await;
+    let failed = client.call_found("context7_get-library-docs", react()).await;
+    assert!(failed.is_tool_error(), "{}", failed.text);
+    let content = failed.result()["content"].as_array().expect("content");
+    let last = content.last().and_then(|block| block["text"].as_str()).expect("a text");
+    let told: Value = serde_json::from_str(last).expect("JSON");
+    assert!(told["error"].as_str().is_some_and(|error| error.contains("timed out")), "{told}");
+    let suggestions = told["fallback_suggestions"].as_array().unwrap_or_else(|| panic!("{told}"));
+    let sibling = suggestions.iter().find(|one| one["tool"] == "context7_search-libraries");
+    let sibling = sibling.unwrap_or_else(|| panic!("{told}"));
+    assert_eq!(sibling["server"], "context7", "{told}");
+    assert!(sibling["similarity"].as_f64().is_some_and(|is| is > 0.0 && is <= 1.0), "{told}");
+    assert!(sibling["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{told}");
+    assert!(suggestions.iter().all(|one| one["tool"] != "context7_get-library-docs"), "{told}");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! `GET /tools`: tools by topic over plain HTTP.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -25,6 +25,17 @@ async fn get(vmcp: &Vmcp, path: &str) -> (u16, Value) {
 fn names(answer: &Value) -> Vec<&str> {
     let tools = answer["tools"].as_array().expect("tools").iter();
     tools.map(|tool| tool["name"].as_str().expect("a name")).collect()
+}
+
+fn keys(object: &Value) -> Vec<&str> {
+    let mut keys: Vec<_> = object.as_object().expect("an object").keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    keys
+}
+
+/// Reads a time of ISO 8601.
+fn moment(text: &Value) -> SystemTime {
+    humantime::parse_rfc3339(text.as_str().expect("a text")).expect("a time")
 }
 
 #[tokio::test]
@@ -130,11 +141,18 @@ async fn answers_are_counted_against_the_whole_list() {
     let tokens = |of: &Value| of["totalTokens"].as_f64().expect("a number");
     let reduction = ((tokens(baseline) - tokens(filtered)) / tokens(baseline) * 100.0).round();
     assert_eq!(figures["reduction"], format!("{reduction}%"));
-    assert!(baseline["since"].is_string() && baseline["avgTokensPerRequest"] == baseline["totalTokens"]);
+    assert_eq!(baseline["avgTokensPerRequest"], baseline["totalTokens"]);
+    assert_eq!(keys(&figures), ["baseline", "filtered", "reduction"]);
     for (name, of) in [("baseline", baseline), ("filtered", filtered)] {
-        let counted = vmcp.metric(&format!("vmcp_tools_{name}_tokens_total")).await;
-        assert_eq!(Some(counted), of["totalTokens"].as_u64());
+        assert_eq!(keys(of), ["avgTokensPerRequest", "requests", "since", "totalTokens"]);
+        assert!(of["avgTokensPerRequest"].is_u64(), "{of}");
+        for (field, counter) in [("requests", "requests"), ("totalTokens", "tokens")] {
+            let counted = vmcp.metric(&format!("vmcp_tools_{name}_{counter}_total")).await;
+            assert_eq!(Some(counted), of[field].as_u64(), "{name} {field}");
+        }
     }
+    let since = moment(&baseline["since"]);
+    assert!(since <= SystemTime::now() && since == moment(&filtered["since"]), "{figures}");
     assert_eq!(vmcp.metric(r#"vmcp_tools_contexts_total{context="agile"}"#).await, 1);
 
     let reset = vmcp.url.replace("/mcp", "/tools/metrics/reset");
@@ -145,6 +163,23 @@ async fn answers_are_counted_against_the_whole_list() {
     assert_eq!(answer, json!({"message": "Metrics reset successfully"}));
     let (_, figures) = get(&vmcp, "/tools/metrics").await;
     assert_eq!((&figures["baseline"]["requests"], &figures["reduction"]), (&json!(0), &json!("0%")));
+    assert!(moment(&figures["baseline"]["since"]) > since, "the count begins with the reset: {figures}");
+}
+
+#[tokio::test]
+async fn the_command_line_tells_the_contexts_of_a_message() {
+    let (_jira, vmcp) = jira(json!({})).await;
+    let message = "I need to check PROJ-123 ticket comments";
+    let told = vmcp.cli(&["tools", "contexts", message, "--output", "json"]).await;
+    assert!(told.success, "{told:?}");
+    let (_, served) = get(&vmcp, "/tools/contexts?message=I+need+to+check+PROJ-123+ticket+comments").await;
+    assert_eq!(served, json!({"contexts": ["jira", "communication"]}));
+    assert_eq!(serde_json::from_str::<Value>(&told.stdout).expect("JSON"), served);
+    let words = vmcp.cli(&["tools", "contexts", message]).await;
+    assert!(
+        words.success && words.stdout.contains("jira") && words.stdout.contains("communication"),
+        "{words:?}"
+    );
 }
 
 #[tokio::test]

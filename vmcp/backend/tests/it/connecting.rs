@@ -35,6 +35,18 @@ async fn refusing() -> Transport {
     Transport::Http { url, headers: std::collections::BTreeMap::new() }
 }
 
+/// A program that does not exist.
+fn missing_program() -> Transport {
+    Transport::Stdio {
+        command: "vmcp-no-such-program".to_owned(),
+        args: Vec::new(),
+        env: std::collections::BTreeMap::new(),
+        cwd: None,
+        inherit_env: Vec::new(),
+        idle_timeout: None,
+    }
+}
+
 #[tokio::test]
 async fn with_cached_definitions_nothing_connects_before_the_first_use() {
     let server = Server::start(modern(echo)).await;
@@ -105,6 +117,46 @@ async fn it_is_tried_four_times_then_failed_and_once_more_on_each_use() {
     assert!(matches!(error, CallError::Unavailable { .. }), "{error}");
     assert_eq!(connections.load(std::sync::atomic::Ordering::SeqCst), 10);
     backend.stop().await;
+}
+
+/// Time is the test's own: a program that cannot be started fails at once, and what passes are the pauses.
+#[tokio::test(start_paused = true)]
+async fn attempts_follow_each_other_after_1_2_4_8_and_then_16_seconds() {
+    let defaults = BackendSettings::default();
+    assert_eq!((defaults.max_connection_retries, defaults.first_pause), (3, Duration::from_secs(1)));
+    for (retries, pauses) in [(0, 0), (1, 1), (2, 3), (3, 7), (4, 15), (5, 31), (6, 47)] {
+        let settings = BackendSettings { max_connection_retries: retries, ..BackendSettings::default() };
+        let started = tokio::time::Instant::now();
+        let backend = Backend::start(spec("b", missing_program()), settings, None);
+        while backend.status().state != BackendState::Failed {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let (took, pauses) = (started.elapsed().as_secs_f64(), f64::from(pauses));
+        // Jitter adds at most a tenth, the polls above 10 ms, a busy machine no time at all.
+        assert!((pauses..=pauses * 1.1 + 0.05).contains(&took), "{retries} retries: {took} s");
+        backend.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_delays_no_other_and_what_is_not_asked_for_stays_as_it_is() {
+    let (transport, connections) = silent_listener(true).await;
+    let (wanted, unwanted) = (Server::start(modern(echo)).await, Server::start(modern(echo)).await);
+    let start = |name: &str, transport, preconnect| {
+        let spec = vmcp_config::Backend { preconnect, ..spec(name, transport) };
+        Backend::start(spec, settings(), Some(cached()))
+    };
+    let hanging = start("hanging", transport, true);
+    let eager = start("eager", wanted.transport(), true);
+    let lazy = start("lazy", unwanted.transport(), false);
+    wait_for_state(&eager, BackendState::Connected).await;
+    // Its first attempt is still under way.
+    wait_for_state(&hanging, BackendState::Connecting).await;
+    assert_eq!(connections.load(std::sync::atomic::Ordering::SeqCst), 1);
+    assert_eq!((lazy.status().state, unwanted.seen().len()), (BackendState::Configured, 0));
+    for backend in [hanging, eager, lazy] {
+        backend.stop().await;
+    }
 }
 
 #[tokio::test]

@@ -301,13 +301,16 @@ async fn progress_comes_in_order_and_cancellation_is_forwarded() {
 async fn a_child_inherits_little_and_gets_what_is_configured() {
     let handler =
         legacy(r#"reply "{\"home\":\"$HOME\",\"cargo\":\"$CARGO_MANIFEST_DIR\",\"key\":\"$KEY\"}""#);
-    let backend =
-        Backend::start(spec("b", shell_with(&handler, &[("KEY", "k1")])), settings(), Some(cached()));
-    let response = call(&backend, "echo").await.unwrap();
     let home = std::env::var("HOME").unwrap();
     assert!(std::env::var("CARGO_MANIFEST_DIR").is_ok(), "there is something to leak");
-    assert_eq!(result(&response), format!(r#"{{"home":"{home}","cargo":"","key":"k1"}}"#));
-    backend.stop().await;
+    // The variables of one child are neither those of another nor of this process.
+    for (env, key) in [(&[("KEY", "k1")][..], "k1"), (&[], "")] {
+        let backend = Backend::start(spec("b", shell_with(&handler, env)), settings(), Some(cached()));
+        let response = call(&backend, "echo").await.unwrap();
+        assert_eq!(result(&response), format!(r#"{{"home":"{home}","cargo":"","key":"{key}"}}"#));
+        assert!(std::env::var("KEY").is_err());
+        backend.stop().await;
+    }
 }
 
 #[tokio::test]

@@ -58,6 +58,62 @@ async fn above_the_budget_only_our_tools_and_the_pinned_are_listed() {
 }
 
 #[tokio::test]
+async fn without_the_optimizer_no_service_is_asked_and_nothing_is_stored() {
+    let (server, service) = (two_tools().await, FakeService::start().await.unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let off = with_tei(&service).replace("optimizer: {", "optimizer: { enabled: false,");
+    for (optimizer, is_on) in [(off, false), (with_tei(&service), true)] {
+        let options = Options { storage: Storage::Dir(folder.path().to_owned()), ..Options::default() };
+        let yaml = backends(&[("s", &server.url)], &optimizer);
+        let engine = Engine::start(config(&yaml), options).await.unwrap();
+        engine.settled().await;
+        let tools = if is_on { 4 } else { 2 };
+        eventually("the tools are listed", || listed(&engine).len() == tools).await;
+        call(&engine, "s_alpha", json!({})).await.unwrap();
+        if is_on {
+            // A control: with the optimizer, service and folder are used.
+            eventually("both tools are embedded", || engine.embedding_status().embedded == 2).await;
+        }
+        engine.shutdown(Duration::ZERO).await;
+        drop(engine);
+        let files = std::fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!((service.requests() > 0, files > 0), (is_on, is_on), "{files} files");
+    }
+}
+
+#[tokio::test]
+async fn searches_leave_nothing_in_the_database_of_embeddings() {
+    let (server, service) = (two_tools().await, FakeService::start().await.unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { storage: Storage::Dir(folder.path().to_owned()), ..Options::default() };
+    let yaml = backends(&[("s", &server.url)], &with_tei(&service));
+    let engine = Engine::start(config(&yaml), options).await.unwrap();
+    eventually("both tools are embedded", || engine.embedding_status().embedded == 2).await;
+    let query = |number: usize| format!("thing number {number} that nobody else asks for");
+    for number in 0..20 {
+        let found = json!({"tool_description": query(number)});
+        let found = call(&engine, "optim.find_tool", found).await.unwrap();
+        assert_eq!(found["structuredContent"]["search_mode"], "hybrid", "{found}");
+    }
+    call(&engine, "s_alpha", json!({"secret": "an argument"})).await.unwrap();
+    engine.shutdown(Duration::ZERO).await;
+    drop(engine);
+    // Two texts of tools and twenty queries went to the service, and nothing of the call.
+    let sent = service.inputs();
+    let (queries, tools): (Vec<_>, Vec<_>) = sent.iter().partition(|text| text.contains("nobody else"));
+    assert_eq!((queries.len(), tools.len()), (20, 2), "{sent:?}");
+    for file in std::fs::read_dir(folder.path()).unwrap().map(Result::unwrap) {
+        let bytes = std::fs::read(file.path()).unwrap();
+        let text = bytes.windows(11).any(|window| window == b"nobody else");
+        assert!(!text, "the text of a query in {:?}", file.file_name());
+    }
+    // Everything about the one backend goes, and a row of anything else would be counted behind it.
+    let store = vmcp_store::Store::open(folder.path()).unwrap();
+    assert_eq!(store.forget_backends(&["s"]).unwrap(), 2, "a vector for each tool");
+    assert_eq!(store.retain_backends(&[], i64::MAX).unwrap(), 0, "and for nothing else");
+}
+
+#[tokio::test]
 async fn a_hung_and_a_dead_backend_delay_nobody() {
     let quick = two_tools().await;
     // Accepts connections and never answers.

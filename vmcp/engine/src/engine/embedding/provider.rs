@@ -13,8 +13,9 @@ use super::configured::LOCAL;
 use super::query_cache::QueryCache;
 use crate::engine::snapshot::Snapshot;
 
-/// Longest pause between two attempts.
-const MAX_RETRY_PAUSE: Duration = Duration::from_mins(1);
+/// Longest pause between two attempts. The operator looks at its pods every 10 s, and tells within a minute
+/// that a service is back.
+const MAX_RETRY_PAUSE: Duration = Duration::from_secs(40);
 /// Pause while the local model is missing: the user is probably fetching it, and a look opens one file.
 const MISSING_MODEL_PAUSE: Duration = Duration::from_millis(250);
 /// Longest pause while the local model is damaged; a look reads all of it.
@@ -225,7 +226,8 @@ mod tests {
         for failures in [0, 5, 1000] {
             assert_eq!(pause(&missing, failures), MISSING_MODEL_PAUSE);
         }
-        assert_eq!([0, 3, 1000].map(|failures| pause(&down, failures).as_secs()), [1, 8, 60]);
+        let pauses = [0, 1, 2, 3, 4, 5, 6, 1000].map(|failures| pause(&down, failures).as_secs());
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 40, 40]);
     }
 
     #[test]

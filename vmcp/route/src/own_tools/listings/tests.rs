@@ -1,6 +1,9 @@
 //! The own tools besides find_tool and call_tool, as clients call them.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 use vmcp_config::OptimTool;
 
 use crate::testing::{self, DenyTool, Scripted, backends, call, engine, engine_with, eventually};
@@ -185,6 +188,34 @@ async fn servers_are_listed_with_their_states() {
     assert_eq!(brief(0), [json!("down"), json!(false), json!("failed"), json!(0)]);
     assert_eq!(brief(1), [json!("one"), json!(true), json!("connected"), json!(2)]);
     assert_eq!(servers[1]["transport"], "streamable-http");
+}
+
+#[tokio::test]
+async fn a_server_is_connecting_until_it_answers_and_connected_from_then_on() {
+    // Takes connections into its backlog and answers none of them yet.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let options = Options { storage: Storage::Memory, ..Options::default() };
+    let yaml = testing::config(&backends(&[("slow", &url)], &all()));
+    let engine = Engine::start(yaml, options).await.unwrap();
+    let mut states = Vec::new();
+    let mut poll_until = async |last: &str| {
+        let seen = async {
+            while states.last().is_none_or(|state| state != last) {
+                let servers = structured(&engine, "optim_list_mcp_servers", json!({})).await;
+                states.push(servers["servers"][0]["state"].as_str().unwrap().to_owned());
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), seen).await.expect(last);
+    };
+    poll_until("connecting").await;
+    let _server = Scripted::serve(listener, &[("add", "Adds a number.", json!({}))]);
+    poll_until("connected").await;
+    states.dedup();
+    // The first poll may come before the first attempt.
+    let states = states.iter().map(String::as_str).skip_while(|state| *state == "configured");
+    assert_eq!(states.collect::<Vec<_>>(), ["connecting", "connected"]);
 }
 
 #[tokio::test]

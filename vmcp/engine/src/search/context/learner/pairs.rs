@@ -196,7 +196,7 @@ fn stored(pair: &LearnedPair<ToolKey>, query: Option<&Arc<str>>) -> StoredPair {
 
 #[cfg(test)]
 mod tests {
-    use vmcp_search::learning::Signal;
+    use vmcp_search::learning::{Signal, TierWeights};
 
     use super::*;
     use crate::search::context::QueryEmbedding;
@@ -218,5 +218,49 @@ mod tests {
             assert_eq!(pair.corrects, corrects);
             learned.upsert(pair);
         }
+    }
+
+    /// Cosines of five tools' texts with a query, of which the last tool is the unlikely one.
+    const BY_TEXT: [(&str, f32); 5] =
+        [("db_query", 0.99), ("echo", 0.53), ("web_search", 0.11), ("file_write", 0.02), ("file_read", 0.01)];
+
+    /// Returns the place of the unlikely tool among the five, once the pairs that are known have their say.
+    fn rank(learned: &Learned, vector: &[f32]) -> usize {
+        let by_use = learned.nearest("m", vector, 30).into_iter();
+        let by_use: Vec<_> = by_use.map(|(cosine, pair)| (&*pair.tool.1, cosine)).collect();
+        let merged = vmcp_search::learning::merge(&BY_TEXT, &by_use, TierWeights::default(), 5);
+        merged.iter().position(|(tool, _)| *tool == "file_read").unwrap() + 1
+    }
+
+    #[test]
+    fn a_restart_keeps_the_rank_that_a_tool_has_by_its_use() {
+        let folder = tempfile::tempdir().unwrap();
+        let vector: Arc<[f32]> = [0.0, 0.05, 0.0, 0.95].into();
+        let start = || {
+            let pairs = SharedPairs::default();
+            let writer = PairWriter {
+                store: open(Some(folder.path())).unwrap(),
+                pairs: &pairs,
+                texts: BTreeMap::new(),
+            };
+            writer.load();
+            (rank(&pairs.load(), &vector), pairs.load().len())
+        };
+        assert_eq!(start(), (5, 0), "without what was learned");
+        let pairs = SharedPairs::default();
+        let mut writer =
+            PairWriter { store: open(Some(folder.path())).unwrap(), pairs: &pairs, texts: BTreeMap::new() };
+        writer.learn(vec![ToolUse {
+            query: "query the database".into(),
+            stores_text: false,
+            embedding: QueryEmbedding { model: "m".into(), vector: Arc::clone(&vector) },
+            tool: ("files".into(), "file_read".into()),
+            signal: Signal::Searched,
+            was_first: false,
+            at: 0,
+        }]);
+        assert_eq!(rank(&pairs.load(), &vector), 2);
+        drop(writer);
+        assert_eq!(start(), (2, 1), "in the next process");
     }
 }

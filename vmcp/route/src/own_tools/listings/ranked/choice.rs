@@ -44,9 +44,11 @@ pub(super) async fn choose<'a>(
 fn prompt(task: &str, candidates: &[&CatalogTool], book: &MetricsBook) -> String {
     let mut prompt = format!("Task: {task}\n\nTools:\n");
     for tool in candidates {
-        let text: String = brief(tool).chars().take(MAX_BRIEF_CHARS).collect();
+        // A line break in a description would begin another entry, or another task.
+        let in_one_line = |c: char| if is_line_break(c) { ' ' } else { c };
+        let text: String = brief(tool).chars().take(MAX_BRIEF_CHARS).map(in_one_line).collect();
         // Writing to a string cannot fail.
-        let _ = write!(prompt, "- {}: {}", tool.name, text.replace('\n', " "));
+        let _ = write!(prompt, "- {}: {text}", tool.name);
         if let Some(metrics) = book.get(&tool.backend, &tool.definition.name) {
             let rate = metrics.success_rate() * 100.0;
             let _ = write!(prompt, " ({rate:.0} % of {} calls succeeded)", metrics.call_count);
@@ -54,6 +56,11 @@ fn prompt(task: &str, candidates: &[&CatalogTool], book: &MetricsBook) -> String
         prompt.push('\n');
     }
     prompt
+}
+
+/// True for characters that end a line of text: control characters, and the separators of Unicode.
+fn is_line_break(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
 /// Reads the array in an answer, which models like to wrap in words or a code fence. Names that are no
