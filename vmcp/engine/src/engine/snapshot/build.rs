@@ -16,6 +16,7 @@ use super::Snapshot;
 use super::declarations::{BackendDeclarations, BackendListings};
 use super::index_document::document;
 use super::views::Views;
+use crate::access::decision_point::decision_point;
 use crate::access::policy::Policy;
 use crate::access::rate_limits::rate_limiter;
 use crate::engine::tool_drift::Quarantine;
@@ -61,6 +62,7 @@ pub(in crate::engine) fn snapshot(
         links: Arc::clone(&before.links),
         used_states: Arc::clone(&before.used_states),
         rate_limiter: rate_limiter(Some(&before.rate_limiter), &config),
+        decision_point: decision_point(before.decision_point.as_ref(), &config),
         texts: Arc::new(texts),
         quarantine: Arc::new(quarantine),
         listings: Arc::new(listings),
