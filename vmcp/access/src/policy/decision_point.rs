@@ -20,7 +20,6 @@ use vmcp_config::DecisionPoint as Settings;
 use vmcp_error_chain::error_chain;
 
 use crate::oidc::guarded_http::{FetchError, GuardRules, GuardedClient};
-use crate::oidc::ring_provider;
 pub use message::{AskedItem, PointQuestion};
 
 /// Bytes of an answer; a longer one is no decision.
@@ -95,9 +94,9 @@ impl std::fmt::Debug for DecisionPoint {
 }
 
 impl DecisionPoint {
-    /// Prepares the service; reads its file of certificates. Waits for nothing.
+    /// Prepares the service; reads its file of certificates. Waits for nothing. The process must have installed
+    /// a TLS provider.
     pub fn new(settings: Arc<Settings>) -> DecisionPoint {
-        ring_provider::install();
         let rules = GuardRules {
             allow_http: settings.insecure_allow_http,
             allow_private: settings.allow_private_addresses,

@@ -96,6 +96,8 @@ fn ok(body: &str) -> Vec<u8> {
 }
 
 fn point(settings: &str) -> DecisionPoint {
+    // `main` installs the provider. Another test may have installed it.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let text = format!("incomingAuth: {{ decisionPoint: {{ {settings} }} }}");
     let config = load(&text, "vmcp.yaml", &|_| None).unwrap().config;
     DecisionPoint::new(config.decision_point.unwrap())
