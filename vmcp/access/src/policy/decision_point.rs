@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::timeout_at;
 use vmcp_config::DecisionPoint as Settings;
 use vmcp_error_chain::error_chain;
 
@@ -124,7 +124,8 @@ impl DecisionPoint {
             return Ok(decision);
         }
         let limit = self.settings.timeout;
-        let answer = timeout(limit, self.post(body)).await;
+        let deadline = tokio::time::Instant::now() + limit;
+        let answer = timeout_at(deadline, self.post(body, deadline)).await;
         let decision = answer.map_err(|_| PointFailure::Timeout(limit))??;
         self.keep(key, &decision, Instant::now());
         Ok(decision)
@@ -147,11 +148,19 @@ impl DecisionPoint {
         }
     }
 
-    async fn post(&self, body: Vec<u8>) -> Result<PointDecision, PointFailure> {
+    async fn post(
+        &self,
+        body: Vec<u8>,
+        deadline: tokio::time::Instant,
+    ) -> Result<PointDecision, PointFailure> {
         let client = self.client.as_ref().map_err(Clone::clone)?;
         let Settings { url, bearer_token, hmac_secret, timeout: limit, .. } = &*self.settings;
         // Never closed.
         let Ok(_place) = self.places.acquire().await else { return Err(PointFailure::Timeout(*limit)) };
+        // Questions that wait end together; none begins in the place of one that has just ended.
+        if tokio::time::Instant::now() >= deadline {
+            return Err(PointFailure::Timeout(*limit));
+        }
         client.check(url).await.map_err(unreachable)?;
         // Beyond the limit of the whole, which tells a time-out from other failures.
         let mut request = client.client().post(url.clone()).timeout(limit.saturating_add(*limit));
