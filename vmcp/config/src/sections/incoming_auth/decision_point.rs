@@ -20,8 +20,6 @@ const PATH: &str = "incomingAuth.decisionPoint";
 const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(30);
 /// Range of `cacheFor`, up to 10 min: a right that is withdrawn stays for so long.
 const CACHE_FOR: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_mins(10);
-/// Range of `maxConcurrent`.
-const CONCURRENT: RangeInclusive<u32> = 1..=1000;
 /// Fewest characters of `hmacSecret`.
 const MIN_SECRET_CHARS: usize = 16;
 
@@ -149,10 +147,6 @@ impl RawDecisionPoint {
             let remedy = "use an https:// URL; for a sidecar on loopback, set `insecureAllowHttp: true`";
             report.problem(&at("url"), "decisions that come over plain HTTP can be forged", remedy);
         }
-        if !CONCURRENT.contains(&self.max_concurrent) {
-            let message = format!("{} is not between 1 and 1000", self.max_concurrent);
-            report.problem(&at("maxConcurrent"), message, "choose a number within these bounds");
-        }
         let remedy = "make one by `openssl rand -base64 32`";
         if let Some(secret) = &self.hmac_secret {
             if secret.expose().chars().count() < MIN_SECRET_CHARS {
@@ -223,7 +217,7 @@ mod tests {
             ("{ url: 'https://a:b@pdp.example/' }", "must not carry credentials"),
             ("{ url: 'https://p/', timeout: 31s }", "is not between 10ms and 30s"),
             ("{ url: 'https://p/', cacheFor: 11m }", "is not between 0s and 10m"),
-            ("{ url: 'https://p/', maxConcurrent: 0 }", "0 is not between 1 and 1000"),
+            ("{ url: 'https://p/', maxConcurrent: 0 }", "`0` is out of range"),
             ("{ url: 'https://p/', hmacSecret: short }", "shorter than 16 characters"),
             ("{ url: 'https://p/', hmacSecret: aaaaaaaaaaaaaaaaaaaa }", "fewer than 8 different"),
             ("{ url: 'https://p/', bearerToken: 'a b' }", "no HTTP header carries"),
