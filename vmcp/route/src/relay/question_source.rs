@@ -52,7 +52,7 @@ fn without_questions(capabilities: &RawValue) -> Option<Box<RawValue>> {
 pub(crate) fn unasking(response: Response) -> Result<Response, CallError> {
     let asks = match &response.outcome {
         RpcOutcome::Result(result) => payload_type(result) == ResultType::InputRequired,
-        RpcOutcome::Error(error) => error.contains(&text::quoted(ELICITATIONS)),
+        RpcOutcome::Error(error) => demands_visits(error),
         RpcOutcome::Arriving(_) => false,
     };
     if asks {
@@ -60,6 +60,13 @@ pub(crate) fn unasking(response: Response) -> Result<Response, CallError> {
         return Err(CallError::protocol(reason));
     }
     Ok(response)
+}
+
+/// True for the error of a legacy backend that sends the user to URLs before it answers.
+fn demands_visits(error: &RawValue) -> bool {
+    let error = Object::parse(error).unwrap_or_default();
+    let data = error.text("data").and_then(|data| Object::parse_valid(data).ok());
+    data.is_some_and(|data| data.get(ELICITATIONS).is_some())
 }
 
 /// Names the backend in an event, if the event is a question.
