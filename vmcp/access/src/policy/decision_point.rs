@@ -1,8 +1,8 @@
 //! [`DecisionPoint`]: an HTTP service that is asked about each call which the policies permit.
 //!
 //! Questions go through the proxies and the address rules of all configured calls; no redirect is followed.
-//! Questions under way, time and the size of an answer are bounded. An answer counts for the same question, in
-//! all its parts, for a time. `message` writes questions and reads answers.
+//! Questions under way, time and the size of an answer are bounded. An answer counts for the same question,
+//! in all its parts, for a time. `message` writes questions and reads answers.
 
 mod message;
 
@@ -94,8 +94,8 @@ impl std::fmt::Debug for DecisionPoint {
 }
 
 impl DecisionPoint {
-    /// Prepares the service; reads its file of certificates. Waits for nothing. The process must have installed
-    /// a TLS provider.
+    /// Prepares the service; reads its file of certificates. Waits for nothing. The process must have
+    /// installed a TLS provider.
     pub fn new(settings: Arc<Settings>) -> DecisionPoint {
         let rules = GuardRules {
             allow_http: settings.insecure_allow_http,

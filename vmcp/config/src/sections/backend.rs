@@ -239,8 +239,9 @@ pub struct RawBackend {
     /// Serve only tools that the server itself declares to change nothing (`readOnlyHint: true`). All others
     /// are hidden from lists, search and calls. The declaration is the server's word, no guarantee.
     pub read_only: bool,
-    /// Let the server ask clients: the user (elicitation), the model (sampling), the folders (roots). `false`:
-    /// it is told that clients answer nothing, a question is refused, and a call that needs an answer fails.
+    /// Let the server ask clients: the user (elicitation), the model (sampling), the folders (roots).
+    /// `false`: it is told that clients answer nothing, a question is refused, and a call that needs an
+    /// answer fails.
     pub questions: bool,
 }
 

@@ -1,5 +1,6 @@
-//! Rights that are asked for behind the policy, before anything is sent: the scopes of the client's token, then
-//! the decision point. Both concern items that the client sees, so that their refusals say what they are.
+//! Rights that are asked for behind the policy, before anything is sent: the scopes of the client's token,
+//! then the decision point. Both concern items that the client sees, so that their refusals say what they
+//! are.
 
 use vmcp_access::identity::scopes::{self, ScopeShortfall};
 use vmcp_access::policy::decision_point::{AskedItem, DecisionPoint, PointFailure, PointQuestion};

@@ -81,8 +81,9 @@ impl KnownTask<'_> {
     }
 }
 
-/// Returns the change of events that a backend sends to the caller: questions name the backend, or are dropped
-/// if it may ask nothing, which tells the backend; related tasks get the ids that the caller knows, and in the answers of the caller those of the backend.
+/// Returns the change of events that a backend sends to the caller: questions name the backend, or are
+/// dropped if it may ask nothing, which tells the backend; related tasks get the ids that the caller knows,
+/// and in the answers of the caller those of the backend.
 pub(crate) fn of_events(context: CallContext<'_>, backend: &Arc<str>) -> EventMap {
     let (issued, owner, backend) = (Arc::clone(&context.snapshot.tasks), owner(context), Arc::clone(backend));
     // A bridge stands for its one program.

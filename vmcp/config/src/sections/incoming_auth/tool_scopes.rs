@@ -36,8 +36,8 @@ struct ToolScopeRule {
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "ToolScope")]
 pub struct RawToolScope {
-    /// Listed names of tools; `*` stands for any characters. With `backends`, also the names that the backends
-    /// themselves use. Default: every tool of the backends.
+    /// Listed names of tools; `*` stands for any characters. With `backends`, also the names that the
+    /// backends themselves use. Default: every tool of the backends.
     pub tools: Vec<String>,
     /// Backends whose tools are meant. Default: all. One of `tools` and `backends` is required.
     pub backends: Vec<String>,
