@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use vmcp_config::{Authz, EmbeddingProvider, Exposure, Finding, Isolation, Problem, ProtocolEra};
+use vmcp_config::{
+    Authz, EmbeddingProvider, Exposure, Finding, Isolation, Problem, ProtocolEra, ResourceIds,
+};
 use vmcp_crds::fields::references::SecretKeyReference;
 use vmcp_crds::lower::{
     Backend, EmbeddingService, HeaderValue, Lowered, PolicyCheck, ReferencedCompositeTool, ReferencedObjects,
@@ -318,6 +320,8 @@ fn policies_arrive_from_every_place_and_a_missing_one_leaves_no_server_open() {
         let authz = lowered.config.authz.unwrap();
         assert_eq!((&*authz.server_name, authz.policies.len()), ("x", 1), "{key}");
         assert_eq!(authz.group_claims[0], "teams", "{key}");
+        // Policies of ToolHive name resources in its form.
+        assert_eq!(authz.resource_ids == ResourceIds::Toolhive, *key != "authz", "{key}");
     }
     let refusal = |incoming: Value, around: &ReferencedObjects<'_>| {
         lower(&json!({ "incomingAuth": incoming }), around).unwrap_err().to_string()

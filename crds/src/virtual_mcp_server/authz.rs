@@ -4,7 +4,7 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use vmcp_config::raw::RawAuthz;
+use vmcp_config::raw::{RawAuthz, RawToolScope};
 
 use super::incoming_auth::IncomingAuth;
 use crate::fields::references::LocalReference;
@@ -14,6 +14,8 @@ use crate::shared_settings::mcp_authz_config::MCPAuthzConfigSpec;
 
 /// Key of policies as `vmcp.yaml` has them.
 const AUTHZ: &str = "authz";
+/// Key of the scopes that tools need, as `vmcp.yaml` has it.
+const TOOL_SCOPES: &str = "toolScopes";
 /// Keys of policies that `vmcp.yaml` does not have.
 const INLINE: &str = "authzConfig";
 const REFERENCE: &str = "authzConfigRef";
@@ -70,7 +72,14 @@ pub(super) fn incoming_auth_schema(generator: &mut SchemaGenerator) -> Schema {
     if let Some(reference) = reference.as_object_mut() {
         reference.insert("description".to_owned(), "MCPAuthzConfig with the policies.".into());
     }
+    let mut scopes = <Vec<RawToolScope>>::json_schema(generator).to_value();
+    if let Some(scopes) = scopes.as_object_mut() {
+        let description =
+            "Scopes that calls of tools need; a token without them gets 403 with a challenge (step-up).";
+        scopes.insert("description".to_owned(), description.into());
+    }
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        properties.insert(TOOL_SCOPES.to_owned(), scopes);
         properties.insert(AUTHZ.to_owned(), authz);
         properties.insert(INLINE.to_owned(), inline);
         properties.insert(REFERENCE.to_owned(), reference);
@@ -121,7 +130,9 @@ pub(crate) fn lowered(
         }
         (None, None) => None,
     };
-    if let Some(authz) = authz {
+    if let Some(mut authz) = authz {
+        // Policies of ToolHive name resources as ToolHive writes them.
+        authz.entry("resourceIds").or_insert_with(|| "toolhive".into());
         incoming_auth.insert(AUTHZ.to_owned(), authz.into());
     }
     if let Some(Value::Object(authz)) = incoming_auth.get_mut(AUTHZ) {

@@ -1,6 +1,7 @@
 //! [`Identity`]: a client as it has proved to be. Cheap to clone; equal if issuer and subject are equal.
 
 pub(crate) mod claim_path;
+pub mod scopes;
 pub mod upstream_tokens;
 
 use std::fmt;

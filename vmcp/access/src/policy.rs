@@ -4,10 +4,10 @@
 //! entity too:
 //!
 //! ```text
-//! principal  Client::"<subject>" in THVGroup::"<group>", Issuer::"<issuer>"; claim_<name>
+//! principal  Client::"<subject>" in THVGroup::"<group>", Issuer::"<issuer>"; claim_<name>, scopes
 //! action     Action::"call_tool" | "get_prompt" | "read_resource" | "use_backend"
 //! resource   Tool::"<listed name>" in MCP::"<server>", Backend::"<backend>"; name, hints, arg_<name>
-//! context    claim_<name>, arg_<name>, arguments; numbers also with _long and _text
+//! context    claim_<name>, scopes, arg_<name>, arguments; numbers also with _long and _text
 //! ```
 //!
 //! With policies, all is denied that none permits; a `forbid` wins over every `permit`. A `permit` whose
@@ -17,13 +17,13 @@
 //! `question` is the item, `subject` the client with the policies that may concern it, `evaluation` one
 //! decision, `bounds` the policies for lists. `values` converts arguments and claims, `reads` finds the
 //! arguments and claims that policies read, `spellings` the normal forms of URIs and paths. [`cases`] are
-//! tests of policies by their authors.
+//! tests of policies by their authors. A [`decision_point`] is asked about what policies permit.
 
 mod bounds;
 pub mod cases;
+pub mod decision_point;
 mod evaluation;
 pub(crate) mod exact_json;
-mod groups;
 mod parsed;
 mod principal;
 mod question;

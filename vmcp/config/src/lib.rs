@@ -56,13 +56,15 @@ pub use self::sections::config::{Config, SETTINGS_AT_START};
 pub use self::sections::incoming_auth::IncomingAuth;
 pub use self::sections::incoming_auth::api_keys::ApiKey;
 pub use self::sections::incoming_auth::auth_server::{AuthServer, Upstream, UpstreamKind, UserInfo};
-pub use self::sections::incoming_auth::authz::{Authz, OnPolicyError};
+pub use self::sections::incoming_auth::authz::{Authz, OnPolicyError, ResourceIds};
+pub use self::sections::incoming_auth::decision_point::{DecisionPoint, OnDecisionFailure};
 pub use self::sections::incoming_auth::introspection::{IntrospectedTokens, Introspection};
 pub use self::sections::incoming_auth::oidc::OidcIssuer;
 pub use self::sections::incoming_auth::source_naming::{
     API_KEYS, CLIENT_CERTIFICATES, IdentitySource, IdentitySources, SourceGroups, SourceNaming,
 };
 pub use self::sections::incoming_auth::token_binding::TokenBinding;
+pub use self::sections::incoming_auth::tool_scopes::ToolScopes;
 pub use self::sections::operational::{CircuitBreaker, LogLevel, Operational};
 pub use self::sections::optimizer::contextual::{ContextSource, Contextual, NoContext};
 pub use self::sections::optimizer::discovery::{ConfiguredTags, ContextSigns, Discovery, MetricsMode};

@@ -30,8 +30,10 @@ pub use crate::sections::incoming_auth::auth_server::{
     RawUpstreamProvider, RawUpstreamType, RawUserInfo,
 };
 pub use crate::sections::incoming_auth::authz::{RawAuthz, RawAuthzType};
+pub use crate::sections::incoming_auth::decision_point::RawDecisionPoint;
 pub use crate::sections::incoming_auth::oidc::RawOidc;
 pub use crate::sections::incoming_auth::source_naming::RawSourceGroups;
+pub use crate::sections::incoming_auth::tool_scopes::RawToolScope;
 pub use crate::sections::incoming_auth::{RawIncomingAuth, RawIncomingAuthType};
 pub use crate::sections::operational::{
     RawCircuitBreaker, RawFailureHandling, RawOperational, RawPartialFailureMode, RawTimeouts,
@@ -125,7 +127,7 @@ impl RawConfig {
             );
         }
         let (has_tls, has_auth_server) = (self.server.tls.is_some(), self.auth_server.is_some());
-        let mut incoming_auth = self.incoming_auth.validate(has_tls, has_auth_server, report);
+        let mut incoming_auth = self.incoming_auth.validate(has_tls, has_auth_server, &names, report);
         let auth_server = self.auth_server.as_ref();
         let auth_server =
             auth_server.and_then(|raw| raw.validate(&self.server.session_keys, &mut incoming_auth, report));
@@ -158,6 +160,10 @@ impl RawConfig {
         });
         let read_only = self.backends.iter().filter(|backend| backend.read_only);
         let read_only = read_only.filter_map(|backend| backend.name.as_deref()).map(Arc::from).collect();
+        let silent = self.backends.iter().filter(|backend| !backend.questions);
+        let silent_backends = silent.filter_map(|backend| backend.name.as_deref()).map(Arc::from).collect();
+        let point = self.incoming_auth.decision_point.as_ref();
+        let decision_point = point.and_then(|point| point.validate(&self.incoming_auth.authz, report));
         let exposures = self.profiles.values().filter_map(|profile| profile.exposure);
         let has_contextual =
             exposures.chain([self.optimizer.exposure]).any(|exposure| exposure == Exposure::Contextual);
@@ -179,7 +185,9 @@ impl RawConfig {
             audit: self.audit.validate(&telemetry, report),
             telemetry,
             authz: self.incoming_auth.authz.validate(&incoming_auth, report).map(Arc::new),
+            decision_point: decision_point.map(Arc::new),
             incoming_auth,
+            silent_backends,
             passthrough_headers,
             operational: self.operational.validate(report),
             profiles: profiles::validate(&self.profiles, &names, report),

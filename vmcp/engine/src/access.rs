@@ -3,6 +3,7 @@
 //! keeps one caller from taking what belongs to all, [`sealing_keys`] seal ids and states of callers.
 
 mod cedar;
+pub(crate) mod decision_point;
 pub mod identity;
 pub mod outgoing;
 pub mod policy;

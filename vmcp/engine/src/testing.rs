@@ -28,8 +28,9 @@ use crate::access::policy::{AccessRequest, Decision, Policy, PolicyId};
 use crate::engine::{Engine, Options, Storage};
 use crate::telemetry::calls::{CallObserver, CallRecord};
 
-/// A configuration; panics on mistakes.
+/// A configuration; panics on mistakes. Installs the TLS provider, as `main` does, for what is made of it.
 pub fn config(yaml: &str) -> Config {
+    let _ = rustls::crypto::ring::default_provider().install_default();
     vmcp_config::load(yaml, "test.yaml", &|_| None).unwrap_or_else(|problems| panic!("{problems}")).config
 }
 

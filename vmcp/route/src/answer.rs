@@ -34,6 +34,26 @@ pub enum Content {
     Error(Payload),
     /// A complete `result` of which only the beginning has arrived.
     Arriving(Box<ArrivingAnswer>),
+    /// An error that a client can mend by a token with more scopes.
+    StepUp(Box<StepUp>),
+}
+
+/// A call whose client lacks scopes.
+#[derive(Debug)]
+pub struct StepUp {
+    /// The JSON-RPC error.
+    pub error: RpcError,
+    /// The challenge, where the answer has an HTTP head.
+    pub challenge: ScopeChallenge,
+}
+
+/// The challenge to ask for a token with more scopes (RFC 6750, 3.1; MCP, authorization, step-up).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScopeChallenge {
+    /// Scopes to ask for, separated by spaces.
+    pub scopes: String,
+    /// Description of the error.
+    pub description: String,
 }
 
 impl Content {
@@ -43,6 +63,9 @@ impl Content {
             Self::Result(result) => Ok(result),
             Self::Error(error) => Err(error),
             Self::Arriving(_) => Err(uncollected()),
+            Self::StepUp(step_up) => {
+                Err(RawValue::from_string(step_up.error.to_json()).unwrap_or_default().into())
+            }
         }
     }
 }
@@ -86,6 +109,9 @@ impl Answer {
 
     /// Makes the error for a request that its backend did not answer.
     pub fn unanswered(backend: &str, error: &CallError) -> Answer {
+        if let CallError::InsufficientScope { missing, ask_for } = error {
+            return Answer::step_up(error, missing, ask_for);
+        }
         let data = match error.retry_after_seconds() {
             Some(seconds) => json!({ "category": error.category(), "retryAfterSeconds": seconds }),
             None => json!({ "category": error.category() }),
@@ -94,5 +120,16 @@ impl Answer {
             &RpcError::new(codes::INTERNAL_ERROR, format!("backend {backend}: {error}"))
                 .with_data(data.to_string()),
         )
+    }
+
+    /// Makes the answer to a client whose token lacks scopes.
+    fn step_up(error: &CallError, missing: &[String], ask_for: &[String]) -> Answer {
+        let data = json!({ "category": error.category(), "missingScopes": missing, "scopes": ask_for });
+        let description = format!("the token lacks the scope {}", missing.join(" "));
+        let step_up = StepUp {
+            error: RpcError::new(codes::INVALID_REQUEST, error.to_string()).with_data(data.to_string()),
+            challenge: ScopeChallenge { scopes: ask_for.join(" "), description },
+        };
+        Answer { content: Content::StepUp(Box::new(step_up)), era: Era::Modern, pending: None }
     }
 }

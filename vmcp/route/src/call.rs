@@ -3,6 +3,7 @@
 //! ```text
 //! router       name or URI → target, within the caller's view; unknown ends here
 //! authorize    (principal, target, arguments) → Authorized, or Denied: answered like unknown
+//! rights       scopes of the token, decision point: a refusal that says so
 //! call         Authorized → backend: breaker, deadline, retry, lease, transport
 //! record       one CallRecord, when the answer has ended or was dropped → its observers
 //! ```
@@ -25,6 +26,7 @@ mod failure_text;
 pub(super) mod hidden;
 pub(crate) mod input_rounds;
 mod outgoing;
+mod rights;
 mod send;
 mod shown_arguments;
 pub(super) mod task_calls;
@@ -45,6 +47,7 @@ pub use confirmation::CONFIRMATION_PREFIX;
 
 use super::answer::{Answer, ArrivingAnswer, Content};
 use super::caller::CallContext;
+use super::relay::question_source;
 use super::router::BackendTarget;
 pub(crate) use vmcp_engine::access::outgoing::ClientAtBackend;
 use vmcp_engine::access::policy::{AccessRequest, Decision, Item};
@@ -194,6 +197,9 @@ impl<'a> Authorized<'a> {
             otel.status_code = tracing::field::Empty,
         );
         self.recorder.record().span = span.clone();
+        if let Err(refused) = self.check_rights(params.get("arguments")).await {
+            return (Err(refused), self.recorder);
+        }
         if !self.recorder.begins().await {
             return (Err(unrecorded()), self.recorder);
         }
@@ -209,6 +215,15 @@ impl<'a> Authorized<'a> {
             self.learn_links(result);
         }
         (answer, self.recorder)
+    }
+
+    /// Asks for the rights that the policy does not know of.
+    async fn check_rights(&mut self, arguments: Option<&str>) -> Result<(), CallError> {
+        let context = self.context;
+        rights::check_scopes(context, &self.target)?;
+        let Some(point) = &context.snapshot.decision_point else { return Ok(()) };
+        // Boxed: most servers have no decision point.
+        Box::pin(rights::ask(point, context, &self.target, arguments, self.recorder.record())).await
     }
 
     /// Remembers the links in a result that the catalog does not lead to this backend.
@@ -235,14 +250,15 @@ impl<'a> Authorized<'a> {
         let answer = async {
             let backend = send::backend(self.context.snapshot, &self.target)?;
             let uri = self.target.subject().unwrap_or_default();
+            self.check_rights(None).await?;
             if !self.recorder.begins().await {
                 return Err(unrecorded());
             }
             self.recorder.asks(uri.len());
             let caller = self.context.caller;
             let ClientAtBackend { principal, credentials } = self.context.at_backend(backend);
-            let subscriber =
-                Subscriber { session: caller.session, principal, credentials, client: caller.client.clone() };
+            let client = question_source::told_client(self.context, self.target.backend);
+            let subscriber = Subscriber { session: caller.session, principal, credentials, client };
             let answer = backend.subscribe(uri, &subscriber).await;
             self.recorder
                 .answered(answer.as_ref().map_or_else(CallError::transmission, |_| Transmission::Sent));

@@ -15,7 +15,7 @@ mod router;
 mod subject;
 mod tools;
 
-pub use answer::{Answer, ArrivingAnswer, Content};
+pub use answer::{Answer, ArrivingAnswer, Content, ScopeChallenge, StepUp};
 pub use call::CONFIRMATION_PREFIX;
 pub use caller::{CallContext, Caller, Consent};
 pub use own_tools::tools_by_model;

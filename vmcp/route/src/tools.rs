@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::value::RawValue;
+use vmcp_backend::CallError;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::owned::OwnedParams;
 
@@ -59,6 +60,7 @@ pub async fn call_tool(context: CallContext<'_>, params: &OwnedParams) -> Answer
     }
     match call.answer(params).await {
         Ok(answer) => answer,
+        Err(error @ CallError::InsufficientScope { .. }) => Answer::unanswered(backend, &error),
         Err(error) => match tool {
             Some(tool) => Answer::own(own_tools::failed_call(context, tool, &error)),
             None => Answer::unanswered(backend, &error),

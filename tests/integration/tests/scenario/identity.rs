@@ -126,6 +126,43 @@ async fn a_client_learns_where_tokens_come_from_and_gets_in_with_one() {
 }
 
 #[tokio::test]
+async fn a_call_that_needs_more_scopes_is_challenged_for_step_up() {
+    const AUDIENCE: &str = "https://tools.example.com/mcp";
+    let provider = IdentityProvider::start().await;
+    let echo = Fixture::http("echo", "echo").start().await;
+    let mut config = provider.config(&json!({"requiredScopes": ["tools:read"]}));
+    config["incomingAuth"]["toolScopes"] = json!([{"tools": ["*_echo"], "scopes": ["tools:write"]}]);
+    let vmcp = Vmcp::new().backend(&echo).config(config).start().await;
+    vmcp.with_tool("echo_echo").await;
+    let narrow = provider.token("alice").await;
+    let wide = provider.token_for("alice", AUDIENCE, "tools:read+tools:write").await;
+    let direct = ("echo_echo", json!({"message": "hello"}));
+    let nested = ("optim.call_tool", json!({"tool_name": "echo_echo", "parameters": {"message": "hello"}}));
+    let modern = vmcp.modern().bearing(&narrow);
+    let legacy = Client::legacy_bearing(&vmcp.url, &narrow).await;
+    for (tool, arguments) in [&direct, &nested] {
+        for client in [&modern, &legacy] {
+            let refused = client.call_tool(tool, arguments.clone()).await;
+            assert_eq!(refused.status, 403, "{tool}: {}", refused.text);
+            let expected = "Bearer error=\"insufficient_scope\",\
+                error_description=\"the token lacks the scope tools:write\",scope=\"tools:read tools:write\",\
+                resource_metadata=\"https://tools.example.com/.well-known/oauth-protected-resource/mcp\"";
+            assert_eq!(challenge(&refused), expected, "{tool}");
+            assert_eq!(refused.error()["data"]["missingScopes"], json!(["tools:write"]));
+        }
+        let answer = vmcp.modern().bearing(&wide).call_tool(tool, arguments.clone()).await;
+        assert_eq!(answer.content_text(), "hello", "{}", answer.text);
+    }
+    let listed = modern.request("tools/list", json!({})).await;
+    assert!(listed.text.contains("echo_echo"), "the tool stays listed: {}", listed.text);
+    let first = vmcp.modern().request("tools/list", json!({})).await;
+    assert!(challenge(&first).contains(r#"scope="tools:read","#), "{}", challenge(&first));
+    let metadata = vmcp.url.replace("/mcp", "/.well-known/oauth-protected-resource");
+    let metadata: Value = http_client().get(metadata).send().await.unwrap().json().await.unwrap();
+    assert_eq!(metadata["scopes_supported"], json!(["tools:read", "tools:write"]));
+}
+
+#[tokio::test]
 async fn tokens_for_others_expired_ones_and_forgeries_are_refused() {
     let provider = IdentityProvider::start().await;
     let vmcp = Vmcp::new().config(provider.config(&json!({}))).start().await;

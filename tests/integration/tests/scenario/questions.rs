@@ -286,3 +286,24 @@ async fn a_url_to_visit_first_is_a_question_to_a_modern_client_that_can_visit_it
     let legacy = vmcp.legacy().await.request("tools/call", params).await;
     assert_eq!(legacy.error()["code"], -32042, "{}", legacy.text);
 }
+
+#[tokio::test]
+async fn a_silent_backend_reaches_no_user() {
+    let (old, new) = (Fixture::rmcp("old", "legacy").await, Fixture::rmcp("new", "modern").await);
+    let entry = |server: &Fixture| json!({"name": server.name, "url": server.url(), "questions": false});
+    let vmcp = Vmcp::new().backend_entry(entry(&old)).backend_entry(entry(&new)).start().await;
+    for backend in [&old, &new] {
+        vmcp.with_tool(&format!("{}_test_elicitation", backend.name)).await;
+    }
+    for (revision, client) in clients(&vmcp).await {
+        for backend in [&old, &new] {
+            for tool in ["test_elicitation", "test_sampling", "test_input_required_result_list_roots"] {
+                let name = format!("{}_{tool}", backend.name);
+                let arguments = json!({"message": "Who?", "prompt": "Capital?"});
+                let (answer, asked) = client.converse("tools/call", call(&name, &arguments), &ada).await;
+                assert!(asked.is_empty(), "{revision} {name}: {asked:?}");
+                assert!(!answer.text.contains("accept\""), "{revision} {name}: {}", answer.text);
+            }
+        }
+    }
+}

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use cedar_policy::{AuthorizationError, Context, Decision, Effect, PolicySet, Request, Response};
-use vmcp_config::OnPolicyError;
+use vmcp_config::{OnPolicyError, ResourceIds};
 
-use super::question::Question;
+use super::question::{Kind, Question};
 use super::reads::Reads;
 use super::spellings::{Ambiguous, Spellings};
 use super::subject::Subject;
@@ -42,7 +42,8 @@ pub(super) struct Facts<'a> {
 }
 
 impl CedarPolicy {
-    /// Asks about each id of the item: one `forbid` denies, one `permit` allows.
+    /// Asks about each id of the item: one `forbid` denies, one `permit` allows. ToolHive's form of a URI
+    /// stands for many URIs, so that a `permit` by it counts only where the configuration says so.
     pub(super) fn ask(
         &self,
         subject: &Subject,
@@ -54,7 +55,9 @@ impl CedarPolicy {
         let allowed = question.is_own_tool() || wanted == Wanted::Objection;
         let policy = if question.is_own_tool() { OWN_TOOLS } else { DEFAULT_DENY };
         let mut verdict = Verdict { allowed, policy: policy.to_owned(), failures: Vec::new(), shadow: None };
-        for id in question.ids() {
+        let by_form = self.rules.settings.resource_ids == ResourceIds::Toolhive;
+        let may_permit = |position: usize| position == 0 || by_form || question.kind != Kind::Resource;
+        for (position, id) in question.ids().into_iter().enumerate() {
             let response = match self.respond(subject, policies, question, &id, facts) {
                 Ok(response) => response,
                 Err(error) => return Verdict::failed(FailureKind::Entities, error.to_string()),
@@ -64,8 +67,8 @@ impl CedarPolicy {
             let allowed = response.decision() == Decision::Allow;
             match reason {
                 Some(policy) if !allowed => return Verdict { allowed, policy, ..verdict },
-                Some(policy) => (verdict.allowed, verdict.policy) = (true, policy),
-                None => {}
+                Some(policy) if may_permit(position) => (verdict.allowed, verdict.policy) = (true, policy),
+                Some(_) | None => {}
             }
             if let Some(policy) = broken.filter(|_| self.rules.settings.on_error == OnPolicyError::Deny) {
                 return Verdict { allowed: false, policy, ..verdict };
@@ -110,7 +113,7 @@ fn note_errors(policies: &PolicySet, response: &Response, failures: &mut Vec<Fai
 
 /// Returns the spellings of the item's name: the normal one first.
 pub(super) fn names<'a>(question: &Question<'a>) -> Result<Vec<Cow<'a, str>>, Ambiguous> {
-    if question.kind != super::Kind::Resource {
+    if question.kind != Kind::Resource {
         return Ok(vec![question.name.into()]);
     }
     let Some(spellings) = Spellings::of_uri(question.name)? else { return Ok(vec![question.name.into()]) };

@@ -1,6 +1,8 @@
 //! [`PolicyNames`]: the names that policies know a client and its groups by. Two sources of identities may
 //! have a subject of the same name; in a policy neither is the other's client.
 
+pub(super) mod groups;
+
 use std::collections::BTreeSet;
 
 use vmcp_config::{IdentitySource, IdentitySources, SourceGroups};

@@ -11,13 +11,16 @@ use serde_json::Map;
 use sha2::{Digest as _, Sha256};
 
 use super::parsed::ParsedPolicies;
-use super::principal::{self, PolicyNames};
+use super::principal::{self, PolicyNames, groups};
 use super::question::{self, Kind, Question};
 use super::reads::{CLAIM, Reads};
 use super::values::{self, Attributes};
-use super::{FailureKind, PreparedPolicy, Unevaluated, Verdict, groups};
-use crate::identity::Identity;
+use super::{FailureKind, PreparedPolicy, Unevaluated, Verdict};
+use crate::identity::{Identity, scopes};
 use crate::policy::exact_json::Json;
+
+/// Name of the set of the token's scopes, in the client and in the context; always there.
+const SCOPES: &str = "scopes";
 
 /// Key of a client's rights.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -87,7 +90,8 @@ impl Subject {
     ) -> Subject {
         let no_claims = Map::new();
         let claims = identity.as_known().map_or(&no_claims, |known| known.claims());
-        let groups = groups::groups(&rules.settings, claims);
+        let settings = &rules.settings;
+        let groups = groups::groups(&settings.group_claims, settings.role_claim.as_ref(), claims);
         let bare = PolicyNames { subject: identity.subject().to_owned(), groups: groups.names.clone() };
         let names = principal::names(&rules.settings.sources, identity, &groups.names);
         let prepare =
@@ -118,6 +122,9 @@ impl Subject {
         if let Ok(all) = claims_of(reads) {
             context = all;
         }
+        let scopes = scopes::granted(identity).into_iter();
+        let scopes = scopes.map(|scope| RestrictedExpression::new_string(scope.to_owned()));
+        context.insert(SCOPES.to_owned(), RestrictedExpression::new_set(scopes));
         let uid = EntityUid::from_type_name_and_id(rules.client_type.clone(), EntityId::new(names.subject));
         let names_groups = || {
             let kind = format!("{}::", rules.group_type);

@@ -172,11 +172,39 @@ fn a_resource_is_known_by_its_uri_and_by_the_form_that_toolhive_gives_it() {
         Question { kind: Kind::Resource, name: "file:///a.txt", backend: Some("fs"), ..tool("fs", None) };
     let who = identity("a", json!({}));
     for id in ["file:///a.txt", "file____a_txt"] {
-        let permitted = policy(&[&format!(r#"permit(principal, action, resource == Resource::"{id}");"#)]);
+        let permit = format!(r#"permit(principal, action, resource == Resource::"{id}");"#);
+        let settings = json!({"policies": [permit], "resourceIds": "toolhive"});
+        let permitted = CedarPolicy::new(&authz(&settings)).unwrap();
         check(&permitted, &who, &note, Ok("policy0"));
         let both = format!(r#"forbid(principal, action, resource == Resource::"{id}");"#);
         let forbidden = policy(&["permit(principal, action, resource);", &both]);
         check(&forbidden, &who, &note, Err("policy1"));
+    }
+}
+
+#[test]
+fn scopes_of_a_token_are_a_set() {
+    let by_client =
+        policy(&[r#"permit(principal, action, resource) when { principal.scopes.contains("write") };"#]);
+    let by_context = policy(&[
+        r#"forbid(principal, action, resource) unless { context.scopes.containsAll(["read", "write"]) };"#,
+        "permit(principal, action, resource);",
+    ]);
+    for (claims, write, both) in [
+        (json!({"scope": "read write"}), true, true),
+        (json!({"scp": ["write"], "scopes": ["read"]}), true, false),
+        (json!({"scope": "rewrite"}), false, false),
+        (json!({"scope": 7}), false, false),
+        (json!({}), false, false),
+    ] {
+        let who = identity("a", claims);
+        check(
+            &by_client,
+            &who,
+            &tool("db_read", None),
+            if write { Ok("policy0") } else { Err(DEFAULT_DENY) },
+        );
+        check(&by_context, &who, &tool("db_read", None), if both { Ok("policy1") } else { Err("policy0") });
     }
 }
 

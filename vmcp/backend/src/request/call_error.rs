@@ -64,6 +64,24 @@ pub enum CallError {
         /// Short reason.
         reason: String,
     },
+    /// The decision point denied the call: nothing was sent.
+    #[error("not permitted by the decision point of this server{}", because(reason.as_deref()))]
+    Denied {
+        /// The decision point's reason, if clients may read it.
+        reason: Option<String>,
+    },
+    /// The client's token lacks scopes that the tool needs: nothing was sent.
+    #[error(
+        "the token lacks the scope {}; sign in again and ask for the scopes {}",
+        missing.join(" "),
+        ask_for.join(" ")
+    )]
+    InsufficientScope {
+        /// Scopes that the tool needs and the token does not have.
+        missing: Vec<String>,
+        /// Scopes that a new token needs to do what the present one can, and this call.
+        ask_for: Vec<String>,
+    },
     /// The backend cannot be reached, refused the connection, or went away under the call.
     #[error("backend unavailable: {reason}{detail}")]
     Unavailable {
@@ -111,6 +129,11 @@ pub enum CallError {
     },
 }
 
+/// The end of a sentence that gives a reason.
+fn because(reason: Option<&str>) -> String {
+    reason.map(|reason| format!(": {reason}")).unwrap_or_default()
+}
+
 /// Whole seconds, at least as long as `wait`.
 fn seconds_up(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0 || wait.is_zero())
@@ -154,13 +177,15 @@ impl CallError {
         error.to_string()
     }
 
-    /// The variant's name for metrics and error envelopes; one of ten values.
+    /// The variant's name for metrics and error envelopes; one of twelve values.
     pub fn category(&self) -> &'static str {
         match self {
             Self::Timeout { .. } => "timeout",
             Self::CircuitOpen { .. } => "circuit_open",
             Self::RateLimited { .. } => "rate_limited",
             Self::NotConfirmed { .. } => "not_confirmed",
+            Self::Denied { .. } => "denied",
+            Self::InsufficientScope { .. } => "insufficient_scope",
             Self::Unavailable { .. } => "unavailable",
             Self::Protocol { .. } => "protocol",
             Self::InvalidRequest { .. } => "invalid_request",
@@ -189,6 +214,8 @@ impl CallError {
             Self::CircuitOpen { .. }
             | Self::RateLimited { .. }
             | Self::NotConfirmed { .. }
+            | Self::Denied { .. }
+            | Self::InsufficientScope { .. }
             | Self::InvalidRequest { .. } => Transmission::NotSent,
             Self::Protocol { .. } | Self::TooLarge { .. } | Self::Overloaded { .. } => Transmission::Sent,
         }

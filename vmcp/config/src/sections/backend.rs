@@ -240,6 +240,10 @@ pub struct RawBackend {
     /// Serve only tools that the server itself declares to change nothing (`readOnlyHint: true`). All others
     /// are hidden from lists, search and calls. The declaration is the server's word, no guarantee.
     pub read_only: bool,
+    /// Let the server ask clients: the user (elicitation), the model (sampling), the folders (roots).
+    /// `false`: it is told that clients answer nothing, a question is refused, and a call that needs an
+    /// answer fails.
+    pub questions: bool,
 }
 
 impl Default for RawBackend {
@@ -265,6 +269,7 @@ impl Default for RawBackend {
             max_sessions: None,
             warm_sessions: 1,
             read_only: false,
+            questions: true,
         }
     }
 }

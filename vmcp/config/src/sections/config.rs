@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::audit::Audit;
 use super::incoming_auth::authz::Authz;
+use super::incoming_auth::decision_point::DecisionPoint;
 use url::Url;
 use vmcp_workflow::CompositeTool;
 
@@ -59,6 +60,10 @@ pub struct Config {
     pub incoming_auth: IncomingAuth,
     /// Policies about calls; `None`: whoever is let in may do everything.
     pub authz: Option<Arc<Authz>>,
+    /// Service that decides about calls after the policies; `None`: the policies decide alone.
+    pub decision_point: Option<Arc<DecisionPoint>>,
+    /// Backends that may not ask clients anything (`questions: false`).
+    pub silent_backends: BTreeSet<Arc<str>>,
     /// Names of the headers of clients that some backend gets, in lower case.
     pub passthrough_headers: BTreeSet<String>,
     /// Log level and circuit breaker.

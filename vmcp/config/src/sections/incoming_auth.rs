@@ -4,11 +4,14 @@ pub(crate) mod api_keys;
 pub(crate) mod auth_server;
 pub(crate) mod authz;
 mod client_certificates;
+pub(crate) mod decision_point;
 pub(crate) mod introspection;
 pub(crate) mod oidc;
 pub(crate) mod source_naming;
 pub(crate) mod token_binding;
+pub(crate) mod tool_scopes;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -20,8 +23,10 @@ use api_keys::{ApiKey, RawApiKey};
 use auth_server::AuthServer;
 use authz::RawAuthz;
 use client_certificates::RawClientCertificates;
+use decision_point::RawDecisionPoint;
 use oidc::{OidcIssuer, RawOidc};
 use source_naming::SourceNaming;
+use tool_scopes::{RawToolScope, ToolScopes};
 
 /// Authentication of clients. Empty: every client that reaches the port is anonymous and may call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,6 +41,8 @@ pub struct IncomingAuth {
     pub certificate_naming: SourceNaming,
     /// The embedded authorization server, whose issuer is among the issuers.
     pub auth_server: Option<Arc<AuthServer>>,
+    /// Scopes that calls of tools need.
+    pub tool_scopes: ToolScopes,
 }
 
 impl IncomingAuth {
@@ -65,6 +72,11 @@ pub struct RawIncomingAuth {
     pub client_certificates: Option<RawClientCertificates>,
     /// Policies about who may call which tool.
     pub authz: RawAuthz,
+    /// Scopes that calls of tools need. A token without them gets 403 with a challenge that names them, so
+    /// that the client can ask its user for more (step-up). The tools stay listed.
+    pub tool_scopes: Vec<RawToolScope>,
+    /// Service that is asked about each call that `authz` permits; both must allow it. Default: none.
+    pub decision_point: Option<RawDecisionPoint>,
 }
 
 /// Kinds of authentication.
@@ -86,8 +98,15 @@ pub enum RawIncomingAuthType {
 const PATH: &str = "incomingAuth";
 
 impl RawIncomingAuth {
-    /// `has_tls`: the client port has TLS; `has_auth_server`: there is an issuer of vmcp's own.
-    pub(crate) fn validate(&self, has_tls: bool, has_auth_server: bool, report: &mut Report) -> IncomingAuth {
+    /// `has_tls`: the client port has TLS; `has_auth_server`: there is an issuer of vmcp's own; `backends`:
+    /// names of the configured backends.
+    pub(crate) fn validate(
+        &self,
+        has_tls: bool,
+        has_auth_server: bool,
+        backends: &BTreeSet<&str>,
+        report: &mut Report,
+    ) -> IncomingAuth {
         self.check_blocks(has_auth_server, report);
         let mut issuers = Vec::new();
         for (path, block) in self.blocks() {
@@ -96,7 +115,9 @@ impl RawIncomingAuth {
         self.check_introspection(report);
         token_binding::check(self, has_auth_server, report);
         let certificates = self.client_certificates.as_ref();
+        let has_tokens = self.oidc.is_some() || !self.additional_issuers.is_empty() || has_auth_server;
         IncomingAuth {
+            tool_scopes: tool_scopes::validate(&self.tool_scopes, backends, has_tokens, report),
             issuers,
             api_keys: api_keys::validate(&self.api_keys, report),
             client_authorities: certificates.map(|block| block.validate(has_tls, report)),

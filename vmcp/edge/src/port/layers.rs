@@ -9,4 +9,5 @@ pub(super) mod principal_limits;
 pub(super) mod read_body;
 pub(super) mod record_refusals;
 mod resource_metadata;
+pub(super) mod step_up;
 pub(super) mod tools_route;

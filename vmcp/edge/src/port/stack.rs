@@ -12,6 +12,7 @@
 //! AuthServerRoute       sign-in and tokens, where `authServer` is configured         200, 201, 303, 400, 401
 //! ToolsRoute            tools by topic, for programs that are no MCP clients        200, 400, 403, 405
 //! ReadBody              media types, size, time, the byte budget of the process     406, 408, 413, 415, 503
+//! StepUp                the challenge of a call whose token lacks scopes            403
 //!   │
 //! McpService            message, era, session, and the conversation                 400, 404
 //! ```
@@ -36,6 +37,7 @@ use super::layers::host_rules::{HostGuard, HostRules};
 use super::layers::principal_limits::PrincipalLimits;
 use super::layers::read_body::ReadBody;
 use super::layers::record_refusals::RecordRefusals;
+use super::layers::step_up::StepUp;
 use super::layers::tools_route::ToolsRoute;
 use crate::request::Edge;
 use crate::tools_api::ToolsApi;
@@ -53,7 +55,7 @@ pub(super) fn client_stack(
     let budget = edge.engine.byte_budget().clone();
 
     let mcp = McpService::new(Arc::clone(edge));
-    let read_body = ReadBody::new(budget, Arc::clone(&metrics), mcp);
+    let read_body = ReadBody::new(budget, Arc::clone(&metrics), StepUp::new(mcp));
     let tools = ToolsRoute::new(
         ToolsApi::new(edge.engine.clone()),
         Arc::clone(edge.engine.call_observers()),

@@ -292,7 +292,13 @@ impl DownstreamRouter {
 
 impl Downstream for DownstreamRouter {
     fn deliver(&self, backend: &str, session: Option<SessionId>, event: Event) {
-        let bridges = self.push().is_some_and(|push| push.engine.snapshot().bridge);
+        let snapshot = self.push().map(|push| push.engine.snapshot());
+        let is_silent = snapshot.as_ref().is_some_and(|now| now.config.silent_backends.contains(backend));
+        if is_silent && matches!(event, Event::Question(_)) {
+            // Dropped, which tells the backend.
+            return;
+        }
+        let bridges = snapshot.is_some_and(|now| now.bridge);
         let event = if bridges { event } else { question_source::named(event, backend) };
         let registered = session.and_then(|session| self.sessions.get(session));
         let event = task_names::named(event, |id| self.task_of_session(registered.as_deref()?, backend, id));

@@ -33,12 +33,14 @@ use vmcp_engine::optim::names::{OwnName, own_name};
 use vmcp_engine::random::{now, random};
 use vmcp_engine::telemetry::calls::{Action, ActionArea, Refusal};
 use vmcp_engine::telemetry::traces;
-use vmcp_route::{Answer, CallContext, Caller, Consent, Content};
+use vmcp_route::{Answer, CallContext, Caller, Consent, Content, StepUp};
 
 /// Lifetime of a sealed `requestState`, in seconds: the time a client has to answer the backend's questions.
 const STATE_LIFETIME_SECS: u64 = 10 * 60;
 /// HTTP status of a request beyond a rate.
 const TOO_MANY_REQUESTS: u16 = 429;
+/// HTTP status of a request whose token lacks scopes.
+const FORBIDDEN: u16 = 403;
 /// Methods that are relayed to the backend of their task.
 const TASK_METHODS: [&str; 4] =
     [methods::TASKS_GET, methods::TASKS_RESULT, methods::TASKS_UPDATE, methods::TASKS_CANCEL];
@@ -184,15 +186,20 @@ impl Dispatch<'_> {
                 return match translate::error(method, &error, answer.era, peer.era, uri.as_deref()) {
                     Ok(error) => {
                         let body = rpc::error(Some(request.id()), error).into();
-                        EncodedResponse { status, body, rest: None }
+                        EncodedResponse { status, body, rest: None, challenge: None }
                     }
                     Err(problem) => self.refuse(&untranslatable(&problem)),
                 };
             }
+            Content::StepUp(step_up) => {
+                let StepUp { error, challenge } = *step_up;
+                let challenge = Some(Box::new(challenge));
+                return EncodedResponse { status: FORBIDDEN, challenge, ..self.refuse(&error) };
+            }
             Content::Arriving(answer) => {
                 let (id, metrics) = (request.id().get(), edge.engine.metrics());
                 return match ArrivingResponse::begin(method, id, &plan, *answer, metrics) {
-                    Ok((body, rest)) => EncodedResponse { status: 200, body, rest: Some(rest) },
+                    Ok((body, rest)) => EncodedResponse { rest: Some(rest), ..EncodedResponse::ok(body) },
                     Err(problem) => self.refuse(&RpcError::new(codes::INTERNAL_ERROR, problem.to_string())),
                 };
             }

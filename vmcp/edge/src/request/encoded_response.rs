@@ -4,6 +4,7 @@ use futures::StreamExt as _;
 use serde_json::value::RawValue;
 use vmcp_json::byte_rope::ByteRope;
 use vmcp_json::json_rope::JsonRope;
+use vmcp_route::ScopeChallenge;
 use vmcp_wire::codes;
 use vmcp_wire::era::Era;
 use vmcp_wire::rpc::{self, RpcError};
@@ -20,12 +21,14 @@ pub(crate) struct EncodedResponse {
     pub(crate) body: ByteRope,
     /// The rest of a message that is relayed while it arrives.
     pub(crate) rest: Option<ArrivingResponse>,
+    /// The challenge in the HTTP head, for a client that lacks scopes.
+    pub(crate) challenge: Option<Box<ScopeChallenge>>,
 }
 
 impl EncodedResponse {
     /// Wraps a complete JSON-RPC message, with HTTP status 200.
     pub(crate) fn ok(body: impl Into<ByteRope>) -> Self {
-        Self { status: 200, body: body.into(), rest: None }
+        Self { status: 200, body: body.into(), rest: None, challenge: None }
     }
 
     /// Encodes an error of vmcp itself. The modern era has HTTP statuses for some codes.
@@ -34,6 +37,7 @@ impl EncodedResponse {
             status: codes::http_status(error.code, era),
             body: rpc::error(Some(id), JsonRope::from(error.to_json())).into(),
             rest: None,
+            challenge: None,
         }
     }
 
@@ -58,6 +62,7 @@ impl EncodedResponse {
     pub(crate) fn internal_error() -> Self {
         tracing::error!("a request ended without an answer");
         let error = RpcError::new(codes::INTERNAL_ERROR, "internal error; see the server's log");
-        Self { status: 500, body: rpc::error(None, JsonRope::from(error.to_json())).into(), rest: None }
+        let body = rpc::error(None, JsonRope::from(error.to_json())).into();
+        Self { status: 500, body, rest: None, challenge: None }
     }
 }

@@ -22,6 +22,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use vmcp_access::authentication::Authentication;
 use vmcp_access::outgoing::BackendTokens;
+use vmcp_access::policy::decision_point::DecisionPoint;
 use vmcp_access::rate_limit::RateLimiter;
 use vmcp_backend::Backend;
 use vmcp_config::Config;
@@ -35,6 +36,7 @@ use vmcp_wire::lists::pages::List;
 use vmcp_wire::sealed::{KeyError, KeyRing};
 
 use super::tool_drift::Quarantine;
+use crate::access::decision_point::decision_point;
 use crate::access::identity::{Principal, PrincipalKey};
 use crate::access::policy::Policy;
 use crate::access::rate_limits::rate_limiter;
@@ -69,6 +71,8 @@ pub struct Snapshot {
     pub authentication: Arc<Authentication>,
     /// The policy that decides about each call.
     pub policy: Arc<dyn Policy>,
+    /// The service that is asked about each call that the policy allows.
+    pub decision_point: Option<Arc<DecisionPoint>>,
     /// The enabled backends by name.
     pub backends: Arc<BTreeMap<Arc<str>, Backend>>,
     /// Access tokens for those backends that get any.
@@ -125,6 +129,7 @@ impl Snapshot {
             links: Arc::default(),
             quarantine: Arc::default(),
             rate_limiter: rate_limiter(None, &config),
+            decision_point: decision_point(None, &config),
             texts: Arc::default(),
             checks: Arc::default(),
             tagged: OnceLock::new(),

@@ -61,6 +61,16 @@ pub struct PolicyFailureLabels {
     pub kind: &'static str,
 }
 
+/// Labels of a question to the decision point.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct DecisionPointLabels {
+    /// `allow` or `deny`: the effect on the call.
+    pub decision: &'static str,
+    /// `asked`, `cached`, or the reason of a missing answer: `unaskable`, `timeout`, `unreachable`, `status`,
+    /// `no_decision`.
+    pub source: &'static str,
+}
+
 /// Labels of a decision of policies that are only tried out.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct PolicyShadowLabels {
@@ -224,6 +234,8 @@ metrics! {
     policy_failures: Family<PolicyFailureLabels, Counter> = "vmcp_policy_failures", Family::default();
     /// Decisions of policies that are only tried out, beside the enforced decision.
     policy_shadow_decisions: Family<PolicyShadowLabels, Counter> = "vmcp_policy_shadow_decisions", Family::default();
+    /// Questions to the decision point, by the effect on the call and where the decision came from.
+    decision_point_questions: Family<DecisionPointLabels, Counter> = "vmcp_decision_point_questions", Family::default();
     /// Things of clients refused at a limit: the share of one client, or the backstop of the process.
     client_limits_reached: Family<LimitLabels, Counter> = "vmcp_client_limits_reached", Family::default();
     /// Bytes of request bodies and answers in memory.

@@ -160,7 +160,7 @@ impl Exchange<'_> {
             trace: traces::outgoing(span, &caller.trace),
             principal,
             credentials,
-            client: caller.client.clone(),
+            client: question_source::told_client(context, target.backend),
             session: caller.session,
             events: self.events(),
             cancel: caller.cancel.clone(),
@@ -170,6 +170,9 @@ impl Exchange<'_> {
         self.recorder.asks(params.text().len());
         let answer = backend.request(request).await;
         let answer = match answer {
+            Ok(response) if question_source::is_silent(context, target.backend) => {
+                question_source::unasking(response)
+            }
             Ok(response) if !context.snapshot.bridge => {
                 Ok(question_source::named_response(response, target.backend))
             }

@@ -6,6 +6,7 @@ mod policy_cost;
 mod policy_security;
 mod profiles;
 mod rates;
+mod rights;
 mod tasks;
 mod timing;
 

@@ -127,6 +127,9 @@ async fn call(
         ResponseFormat::Mcp if limit.is_none() => authorized.answer(&params).await,
         _ => authorized.call(&params).await.map(|response| Answer::relayed(&tool.backend, response)),
     };
+    if let Err(error @ CallError::InsufficientScope { .. }) = &answer {
+        return Answer::unanswered(&tool.backend, error);
+    }
     let mut failure = failure_of(&answer).filter(|_| call.include_fallbacks);
     if let Some(result) = unfailed(&answer).filter(|_| call.include_fallbacks && failure.is_none()) {
         let violation = fallback::violation(context, tool, result).await;
@@ -157,8 +160,8 @@ fn unfailed(answer: &Result<Answer, CallError>) -> Option<&Payload> {
 /// Returns the text of a failed or empty answer, and the part of its way that the call made.
 fn failure_of(answer: &Result<Answer, CallError>) -> Option<(String, Transmission)> {
     match answer {
-        // A user who declined wants no similar tool either.
-        Err(CallError::Cancelled { .. } | CallError::NotConfirmed { .. }) => None,
+        // A user who declined wants no similar tool either; who is denied a tool gets no way round.
+        Err(CallError::Cancelled { .. } | CallError::NotConfirmed { .. } | CallError::Denied { .. }) => None,
         Err(error) => Some((error.to_string(), error.transmission())),
         Ok(answer) if answer.pending.is_some() => None,
         Ok(answer) => match &answer.content {
@@ -169,7 +172,7 @@ fn failure_of(answer: &Result<Answer, CallError>) -> Option<(String, Transmissio
                 Some(("the answer is empty".to_owned(), Transmission::Sent))
             }
             Content::Error(error) => Some((message_of(error), Transmission::Sent)),
-            Content::Result(_) | Content::Arriving(_) => None,
+            Content::Result(_) | Content::Arriving(_) | Content::StepUp(_) => None,
         },
     }
 }
@@ -324,7 +327,7 @@ fn shaped(
     let result = match answer.content {
         // A question to the client is no result yet; it must reach the client unchanged.
         _ if answer.pending.is_some() => return answer,
-        Content::Arriving(_) => return answer,
+        Content::Arriving(_) | Content::StepUp(_) => return answer,
         Content::Result(result) => result,
         // A JSON-RPC error of the inner call becomes a result, where the model reads it.
         Content::Error(error) => {

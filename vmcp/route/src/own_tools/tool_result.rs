@@ -104,6 +104,10 @@ pub(super) enum ErrorType {
     RateLimited,
     /// The user did not confirm the call, and nothing was sent.
     NotConfirmed,
+    /// The decision point denied the call, and nothing was sent.
+    Denied,
+    /// The client's token lacks scopes, and nothing was sent.
+    InsufficientScope,
 }
 
 /// A failed call: it did not reach its tool, or its answer did not come back.
@@ -160,6 +164,8 @@ impl<'a> CallFailure<'a> {
             CallError::CircuitOpen { .. } => (ErrorType::CircuitOpen, error.to_string()),
             CallError::RateLimited { .. } => (ErrorType::RateLimited, error.to_string()),
             CallError::NotConfirmed { .. } => (ErrorType::NotConfirmed, error.to_string()),
+            CallError::Denied { .. } => (ErrorType::Denied, error.to_string()),
+            CallError::InsufficientScope { .. } => (ErrorType::InsufficientScope, error.to_string()),
             _ => (ErrorType::BackendError, error.to_string()),
         };
         let failure = CallFailure::new(Some(server), tool, kind, text);
@@ -180,8 +186,8 @@ pub(crate) fn failed_call(
     tool: &Arc<CatalogTool>,
     error: &CallError,
 ) -> Box<RawValue> {
-    // A user who declined wants no similar tool either.
-    let declined = matches!(error, CallError::NotConfirmed { .. });
+    // A user who declined wants no similar tool either; who is denied a tool gets no way round.
+    let declined = matches!(error, CallError::NotConfirmed { .. } | CallError::Denied { .. });
     let alternatives = if declined { Vec::new() } else { fallback::alternatives(context, tool) };
     if !alternatives.is_empty() {
         context.engine.metrics().fallback_suggestions.inc();

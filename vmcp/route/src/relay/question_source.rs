@@ -1,14 +1,17 @@
 //! The source of a question: a client shows a person the questions of many servers behind one connection, so
-//! each question names the server that asks.
+//! each question names the server that asks. A server with `questions: false` asks nothing.
 
 use serde_json::value::RawValue;
-use vmcp_backend::{Event, Question, Response, RpcOutcome};
+use vmcp_backend::{CallError, ClientFacts, Event, Question, Response, RpcOutcome};
 use vmcp_json::object::{Edit, Object};
 use vmcp_json::{text, text::empty_object};
 use vmcp_wire::keys::INPUT_REQUESTS;
 use vmcp_wire::meta::META;
 use vmcp_wire::methods;
 use vmcp_wire::payload::Payload;
+use vmcp_wire::translate::{ResultType, payload_type};
+
+use crate::caller::CallContext;
 
 /// Key of the backend's name in `_meta` of a question.
 pub const SERVER: &str = "vmcp/server";
@@ -18,6 +21,53 @@ const MESSAGE: &str = "message";
 const SYSTEM_PROMPT: &str = "systemPrompt";
 /// Key of the visits that an error of a legacy backend demands.
 const ELICITATIONS: &str = "elicitations";
+/// Capabilities of a client that let a server ask.
+const ASKING_CAPABILITIES: [&str; 3] = ["elicitation", "sampling", "roots"];
+
+/// True if the configuration lets the backend ask clients nothing.
+pub(crate) fn is_silent(context: CallContext<'_>, backend: &str) -> bool {
+    context.snapshot.config.silent_backends.contains(backend)
+}
+
+/// Returns the caller as the backend is told of it: a backend that may ask nothing reads of no capability to
+/// answer.
+pub(crate) fn told_client(context: CallContext<'_>, backend: &str) -> ClientFacts {
+    let mut client = context.caller.client.clone();
+    if is_silent(context, backend) {
+        client.capabilities = client.capabilities.as_deref().and_then(without_questions).map(Into::into);
+    }
+    client
+}
+
+fn without_questions(capabilities: &RawValue) -> Option<Box<RawValue>> {
+    let object = Object::parse(capabilities).ok()?;
+    let mut edit = object.edit();
+    for capability in ASKING_CAPABILITIES {
+        edit.remove(capability);
+    }
+    edit.finish().into_raw().ok()
+}
+
+/// Returns the answer of a backend that may ask nothing; an error if it asks instead of answering.
+pub(crate) fn unasking(response: Response) -> Result<Response, CallError> {
+    let asks = match &response.outcome {
+        RpcOutcome::Result(result) => payload_type(result) == ResultType::InputRequired,
+        RpcOutcome::Error(error) => demands_visits(error),
+        RpcOutcome::Arriving(_) => false,
+    };
+    if asks {
+        let reason = "it asks the client a question, which its entry forbids (`questions: false`)";
+        return Err(CallError::protocol(reason));
+    }
+    Ok(response)
+}
+
+/// True for the error of a legacy backend that sends the user to URLs before it answers.
+fn demands_visits(error: &RawValue) -> bool {
+    let error = Object::parse(error).unwrap_or_default();
+    let data = error.text("data").and_then(|data| Object::parse_valid(data).ok());
+    data.is_some_and(|data| data.get(ELICITATIONS).is_some())
+}
 
 /// Names the backend in an event, if the event is a question.
 pub fn named(event: Event, backend: &str) -> Event {
@@ -164,6 +214,31 @@ mod tests {
             of(RpcOutcome::error(&raw(demands))),
             r#"{"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url","message":"The server evil asks: Go","_meta":{"vmcp/server":"evil"}}]}}"#
         );
+    }
+
+    #[test]
+    fn a_silent_backend_reads_of_no_capability_to_answer() {
+        let told =
+            |capabilities: &str| without_questions(&raw(capabilities)).map(|told| told.get().to_owned());
+        let all =
+            r#"{"elicitation":{"form":{}},"sampling":{},"roots":{"listChanged":true},"extensions":{"x":{}}}"#;
+        assert_eq!(told(all).as_deref(), Some(r#"{"extensions":{"x":{}}}"#));
+        assert_eq!(told("{}").as_deref(), Some("{}"));
+    }
+
+    #[test]
+    fn a_silent_backend_that_asks_in_its_answer_fails() {
+        let asks = r#"{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create"}}}"#;
+        let demands = r#"{"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url"}]}}"#;
+        for (outcome, fails) in [
+            (RpcOutcome::result(&raw(asks)), true),
+            (RpcOutcome::error(&raw(demands)), true),
+            (RpcOutcome::result(&raw(r#"{"content":[{"type":"text","text":"inputRequests"}]}"#)), false),
+            (RpcOutcome::error(&raw(r#"{"code":-32603,"message":"elicitations"}"#)), false),
+        ] {
+            let answer = unasking(Response { outcome, era: Era::Modern });
+            assert_eq!(answer.is_err(), fails, "{answer:?}");
+        }
     }
 
     #[test]

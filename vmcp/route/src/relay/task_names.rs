@@ -81,13 +81,18 @@ impl KnownTask<'_> {
     }
 }
 
-/// Returns the change of events that a backend sends to the caller: questions name the backend; related tasks
-/// get the ids that the caller knows, and in the answers of the caller those of the backend.
+/// Returns the change of events that a backend sends to the caller: questions name the backend, or are
+/// dropped if it may ask nothing, which tells the backend; related tasks get the ids that the caller knows,
+/// and in the answers of the caller those of the backend.
 pub(crate) fn of_events(context: CallContext<'_>, backend: &Arc<str>) -> EventMap {
     let (issued, owner, backend) = (Arc::clone(&context.snapshot.tasks), owner(context), Arc::clone(backend));
     // A bridge stands for its one program.
     let names_backend = !context.snapshot.bridge;
+    let is_silent = question_source::is_silent(context, &backend);
     Arc::new(move |event| {
+        if is_silent && matches!(event, Event::Question(_)) {
+            return None;
+        }
         let event = if names_backend { question_source::named(event, &backend) } else { event };
         Some(named(event, |id| issued.shown_to(&owner, &backend, id)))
     })

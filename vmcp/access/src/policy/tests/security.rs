@@ -392,3 +392,27 @@ fn a_forbid_by_a_bare_name_holds_for_every_source() {
         }
     }
 }
+
+#[test]
+fn a_permit_by_a_form_that_many_uris_share_permits_none_of_them() {
+    let who = identity("a", json!({}));
+    let read = |uri| Question { kind: Kind::Resource, name: uri, backend: Some("fs"), ..tool("fs", None) };
+    let shared = ["file:///a.txt", "file:///a/txt", "file:///a?txt", "file:///a=txt", "file://:a.txt"];
+    let permit = r#"permit(principal, action, resource == Resource::"file____a_txt");"#;
+    let permitting = policy(&[permit]);
+    let forbidding = policy(&["permit(principal, action, resource);", &permit.replace("permit", "forbid")]);
+    for uri in shared {
+        denied(&permitting, &who, &read(uri));
+        assert!(!permitting.could_allow(&permitting.subject(&who), &read(uri)), "{uri}");
+        denied(&forbidding, &who, &read(uri));
+    }
+    // A URI is the id of one resource; a general permit is none by a form.
+    let exact = policy(&[r#"permit(principal, action, resource == Resource::"file:///a.txt");"#]);
+    allowed(&exact, &who, &read("file:///a.txt"));
+    denied(&exact, &who, &read("file:///a/txt"));
+    allowed(
+        &policy(&[r#"permit(principal, action, resource in Backend::"fs");"#]),
+        &who,
+        &read("file:///a/txt"),
+    );
+}

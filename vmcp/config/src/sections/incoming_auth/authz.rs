@@ -41,6 +41,8 @@ pub struct Authz {
     pub on_error: OnPolicyError,
     /// False: decisions are logged and counted, and nothing is denied.
     pub enforce: bool,
+    /// Ids of resources in a `permit`.
+    pub resource_ids: ResourceIds,
     /// Names of clients and groups, by the source of their identity.
     pub sources: IdentitySources,
 }
@@ -85,6 +87,21 @@ pub struct RawAuthz {
     /// `false`: shadow mode, in which nothing is denied or hidden; denials are logged and counted. One policy
     /// is tried out by its annotation `@enforce("false")`.
     pub enforce: bool,
+    /// Ids of resources in a `permit`, `Resource::"id"`. `uri`: the URI. `toolhive`: also ToolHive's form of
+    /// it, which many URIs share: `file____a_txt` is `file:///a.txt` and `file:///a/txt`. A `forbid` means
+    /// all of them either way.
+    pub resource_ids: ResourceIds,
+}
+
+/// Ids of resources in a `permit`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ResourceIds {
+    /// The URI.
+    #[default]
+    Uri,
+    /// The URI, and ToolHive's form of it.
+    Toolhive,
 }
 
 /// Effect of a `forbid` whose evaluation fails.
@@ -110,6 +127,7 @@ impl Default for RawAuthz {
             server_name: "vmcp".to_owned(),
             on_policy_error: OnPolicyError::Deny,
             enforce: true,
+            resource_ids: ResourceIds::Uri,
         }
     }
 }
@@ -161,19 +179,30 @@ impl RawAuthz {
         }
         let sources = source_naming::sources(incoming);
         source_naming::check(&sources, &self.policies, &self.group_entity_type, incoming, report);
-        let group_claims = self.group_claim_name.iter().map(String::as_str).chain(GROUP_CLAIMS);
         Some(Authz {
             policies: self.policies.clone(),
             entities_json: self.entities_json.clone(),
-            group_claims: group_claims.filter(|name| !name.is_empty()).map(str::to_owned).collect(),
-            role_claim: self.role_claim_name.clone().filter(|name| !name.is_empty()),
+            group_claims: self.group_claims(),
+            role_claim: self.role_claim(),
             group_entity_type: self.group_entity_type.clone(),
             server_name: self.server_name.clone(),
             version: crate::status::digest(&serde_json::to_string(self).unwrap_or_default()),
             on_error: self.on_policy_error,
             enforce: self.enforce,
+            resource_ids: self.resource_ids,
             sources,
         })
+    }
+
+    /// Returns the claims that may hold groups, in the order in which they are looked for.
+    pub(super) fn group_claims(&self) -> Vec<String> {
+        let claims = self.group_claim_name.iter().map(String::as_str).chain(GROUP_CLAIMS);
+        claims.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+    }
+
+    /// Returns the claim that holds roles.
+    pub(super) fn role_claim(&self) -> Option<String> {
+        self.role_claim_name.clone().filter(|name| !name.is_empty())
     }
 }
 

@@ -263,6 +263,6 @@ impl RawOidc {
 }
 
 /// Returns true for a scope as RFC 6749 defines it: printable ASCII without space, `"` and `\`.
-fn is_scope(text: &str) -> bool {
+pub(super) fn is_scope(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\')
 }

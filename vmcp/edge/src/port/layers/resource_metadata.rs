@@ -38,7 +38,12 @@ pub(super) fn answer(head: &Parts, authentication: &Authentication) -> Option<Re
             issuers.push(&issuer.issuer);
         }
     }
-    let scopes = scopes(authentication);
+    let mut scopes = scopes(authentication);
+    for scope in config.tool_scopes.all() {
+        if !scopes.contains(&scope) {
+            scopes.push(scope);
+        }
+    }
     if let Some(document) = document.as_object_mut() {
         document.insert("authorization_servers".to_owned(), issuers.into());
         if !scopes.is_empty() {
@@ -63,7 +68,8 @@ pub(super) fn answer(head: &Parts, authentication: &Authentication) -> Option<Re
     Some(response)
 }
 
-/// Returns the scopes that clients are told to ask for.
+/// Returns the scopes that clients are told to ask for at first; the scopes of single tools are asked for
+/// when they are needed.
 pub(super) fn scopes(authentication: &Authentication) -> Vec<&str> {
     let mut scopes: Vec<&str> = Vec::new();
     for scope in authentication.config().issuers.iter().flat_map(|issuer| &issuer.scopes) {

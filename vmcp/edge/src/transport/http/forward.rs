@@ -125,6 +125,7 @@ pub(crate) async fn send(
         header::CONTENT_TYPE,
         header::CACHE_CONTROL,
         header::RETRY_AFTER,
+        header::WWW_AUTHENTICATE,
         header::LOCATION,
         header::REFERRER_POLICY,
     ] {

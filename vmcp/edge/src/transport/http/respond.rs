@@ -56,10 +56,16 @@ pub(crate) fn text(status: StatusCode, words: &'static str) -> Response {
 /// Responds with one JSON document.
 pub(crate) fn json(response: EncodedResponse) -> Response {
     let status = StatusCode::from_u16(response.status).unwrap_or(StatusCode::OK);
-    match response.rest {
+    let challenge = response.challenge;
+    let mut response = match response.rest {
         None => json_text(status, response.body),
         Some(rest) => with_content(status, JSON, ClientBody::arriving(response.body, rest)),
+    };
+    if let Some(challenge) = challenge {
+        // The head of the request, which the header depends on, is known further up.
+        response.extensions_mut().insert(*challenge);
     }
+    response
 }
 
 /// Responds with the text of a JSON document.

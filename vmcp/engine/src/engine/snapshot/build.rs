@@ -16,6 +16,7 @@ use super::Snapshot;
 use super::declarations::{BackendDeclarations, BackendListings};
 use super::index_document::document;
 use super::views::Views;
+use crate::access::decision_point::decision_point;
 use crate::access::policy::Policy;
 use crate::access::rate_limits::rate_limiter;
 use crate::engine::tool_drift::Quarantine;
@@ -60,6 +61,7 @@ pub(in crate::engine) fn snapshot(
         keys: Arc::clone(&before.keys),
         links: Arc::clone(&before.links),
         rate_limiter: rate_limiter(Some(&before.rate_limiter), &config),
+        decision_point: decision_point(before.decision_point.as_ref(), &config),
         texts: Arc::new(texts),
         quarantine: Arc::new(quarantine),
         listings: Arc::new(listings),

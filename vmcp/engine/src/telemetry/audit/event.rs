@@ -144,6 +144,7 @@ fn decision_of(outcome: Outcome) -> (&'static str, &'static str) {
         Outcome::Cancelled => ("allowed", "failure"),
         Outcome::Failed("rate_limited") => ("limited", "denied"),
         Outcome::Failed("not_confirmed") => ("unconfirmed", "denied"),
+        Outcome::Failed("insufficient_scope") => ("insufficient_scope", "denied"),
         Outcome::Failed(_) => ("allowed", "error"),
     }
 }

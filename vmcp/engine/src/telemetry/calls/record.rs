@@ -181,6 +181,7 @@ impl From<&CallError> for Outcome {
     fn from(error: &CallError) -> Outcome {
         match error {
             CallError::Cancelled { .. } => Outcome::Cancelled,
+            CallError::Denied { .. } => Outcome::Denied,
             other => Outcome::Failed(other.category()),
         }
     }

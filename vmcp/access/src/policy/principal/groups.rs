@@ -1,7 +1,6 @@
 //! The groups and roles that claims name.
 
 use serde_json::{Map, Value};
-use vmcp_config::Authz;
 
 use crate::identity::claim_path::lookup;
 
@@ -10,18 +9,22 @@ const NAMES: [&str; 3] = ["name", "value", "display"];
 
 /// Groups and roles of a client.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Groups {
+pub(in crate::policy) struct Groups {
     /// Names, sorted.
-    pub(super) names: Vec<String>,
+    pub(in crate::policy) names: Vec<String>,
     /// Reason why the groups are not all known.
-    pub(super) unreadable: Option<String>,
+    pub(in crate::policy) unreadable: Option<String>,
 }
 
 /// Returns the groups of a client: those of the first claim that is there, then its roles.
-pub(super) fn groups(authz: &Authz, claims: &Map<String, Value>) -> Groups {
+pub(in crate::policy) fn groups(
+    group_claims: &[String],
+    role_claim: Option<&String>,
+    claims: &Map<String, Value>,
+) -> Groups {
     let mut groups = Groups::default();
-    let there = authz.group_claims.iter().find_map(|name| Some((name, lookup(claims, name)?)));
-    let roles = authz.role_claim.as_ref().and_then(|name| Some((name, lookup(claims, name)?)));
+    let there = group_claims.iter().find_map(|name| Some((name, lookup(claims, name)?)));
+    let roles = role_claim.and_then(|name| Some((name, lookup(claims, name)?)));
     for (claim, value) in there.into_iter().chain(roles) {
         if let Some(names) = names(value) {
             groups.names.extend(names);

@@ -1,0 +1,210 @@
+//! [`DecisionPoint`]: an HTTP service that is asked about each call which the policies permit.
+//!
+//! Questions go through the proxies and the address rules of all configured calls; no redirect is followed.
+//! Questions under way, time and the size of an answer are bounded. An answer counts for the same question,
+//! in all its parts, for a time. `message` writes questions and reads answers.
+
+mod message;
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use lru::LruCache;
+use parking_lot::Mutex;
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::Semaphore;
+use tokio::time::timeout_at;
+use vmcp_config::DecisionPoint as Settings;
+use vmcp_error_chain::error_chain;
+
+use crate::oidc::guarded_http::{FetchError, GuardRules, GuardedClient};
+pub use message::{AskedItem, PointQuestion};
+
+/// Bytes of an answer; a longer one is no decision.
+const MAX_ANSWER_BYTES: usize = 64 * 1024;
+/// Bytes of a question; a longer one is not asked, and the call is denied.
+const MAX_QUESTION_BYTES: usize = 1024 * 1024;
+/// Answers that are cached (LRU).
+const MAX_CACHED: usize = 4096;
+const JSON: &str = "application/json";
+/// Headers of a signed question.
+const TIMESTAMP: &str = "vmcp-timestamp";
+const SIGNATURE: &str = "vmcp-signature";
+
+/// A decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PointDecision {
+    /// True if the call may go on.
+    pub allowed: bool,
+    /// The service's reason: at most 300 characters, without those that a terminal obeys.
+    pub reason: Option<Arc<str>>,
+    /// True if the answer to an earlier question was used.
+    pub cached: bool,
+}
+
+/// The reason of a missing decision. Shows neither secrets nor the body of an answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PointFailure {
+    /// The question cannot be asked, by the fault of the client: the call is denied, whatever
+    /// [`Settings::on_failure`] says.
+    #[error("the question cannot be asked: {0}")]
+    Unaskable(String),
+    /// No answer came in time, the wait for a free place included.
+    #[error("no answer within {} seconds", .0.as_secs_f64())]
+    Timeout(Duration),
+    /// The service cannot be reached, or may not be.
+    #[error("the decision point cannot be reached: {0}")]
+    Unreachable(String),
+    /// The service answered with a status other than 200.
+    #[error("the decision point answered with HTTP {0}")]
+    Status(u16),
+    /// The answer is no decision.
+    #[error("the decision point's answer is no decision: {0}")]
+    NoDecision(&'static str),
+}
+
+impl PointFailure {
+    /// Returns the word for metrics.
+    pub fn word(&self) -> &'static str {
+        match self {
+            PointFailure::Unaskable(_) => "unaskable",
+            PointFailure::Timeout(_) => "timeout",
+            PointFailure::Unreachable(_) => "unreachable",
+            PointFailure::Status(_) => "status",
+            PointFailure::NoDecision(_) => "no_decision",
+        }
+    }
+}
+
+/// A service that decides about calls.
+pub struct DecisionPoint {
+    settings: Arc<Settings>,
+    client: Result<GuardedClient, PointFailure>,
+    places: Semaphore,
+    /// Decisions by the digest of their question, with the time until which they count.
+    decisions: Mutex<LruCache<[u8; 32], (PointDecision, Instant)>>,
+}
+
+impl std::fmt::Debug for DecisionPoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DecisionPoint").field("url", &self.settings.url.as_str()).finish_non_exhaustive()
+    }
+}
+
+impl DecisionPoint {
+    /// Prepares the service; reads its file of certificates. Waits for nothing. The process must have
+    /// installed a TLS provider.
+    pub fn new(settings: Arc<Settings>) -> DecisionPoint {
+        let rules = GuardRules {
+            allow_http: settings.insecure_allow_http,
+            allow_private: settings.allow_private_addresses,
+        };
+        let client = GuardedClient::with_rules(rules, settings.ca_bundle_path.as_deref());
+        let cached = NonZeroUsize::new(MAX_CACHED).unwrap_or(NonZeroUsize::MIN);
+        DecisionPoint {
+            client: client.map_err(unreachable),
+            places: Semaphore::new(settings.max_concurrent as usize),
+            decisions: Mutex::new(LruCache::new(cached)),
+            settings,
+        }
+    }
+
+    /// Returns the settings.
+    pub fn settings(&self) -> &Arc<Settings> {
+        &self.settings
+    }
+
+    /// Asks one question.
+    pub async fn ask(&self, question: &PointQuestion<'_>) -> Result<PointDecision, PointFailure> {
+        let body = message::question(&self.settings, question)?;
+        let key: [u8; 32] = Sha256::digest(&body).into();
+        if let Some(decision) = self.known(&key, Instant::now()) {
+            return Ok(decision);
+        }
+        let limit = self.settings.timeout;
+        let deadline = tokio::time::Instant::now() + limit;
+        let answer = timeout_at(deadline, self.post(body, deadline)).await;
+        let decision = answer.map_err(|_| PointFailure::Timeout(limit))??;
+        self.keep(key, &decision, Instant::now());
+        Ok(decision)
+    }
+
+    /// Returns the decision about the same question, if it still counts.
+    fn known(&self, key: &[u8; 32], now: Instant) -> Option<PointDecision> {
+        let mut decisions = self.decisions.lock();
+        let (decision, until) = decisions.get(key)?;
+        if *until > now {
+            return Some(PointDecision { cached: true, ..decision.clone() });
+        }
+        decisions.pop(key);
+        None
+    }
+
+    fn keep(&self, key: [u8; 32], decision: &PointDecision, now: Instant) {
+        if !self.settings.cache_for.is_zero() {
+            self.decisions.lock().put(key, (decision.clone(), now + self.settings.cache_for));
+        }
+    }
+
+    async fn post(
+        &self,
+        body: Vec<u8>,
+        deadline: tokio::time::Instant,
+    ) -> Result<PointDecision, PointFailure> {
+        let client = self.client.as_ref().map_err(Clone::clone)?;
+        let Settings { url, bearer_token, hmac_secret, timeout: limit, .. } = &*self.settings;
+        // Never closed.
+        let Ok(_place) = self.places.acquire().await else { return Err(PointFailure::Timeout(*limit)) };
+        // Questions that wait end together; none begins in the place of one that has just ended.
+        if tokio::time::Instant::now() >= deadline {
+            return Err(PointFailure::Timeout(*limit));
+        }
+        client.check(url).await.map_err(unreachable)?;
+        // Beyond the limit of the whole, which tells a time-out from other failures.
+        let mut request = client.client().post(url.clone()).timeout(limit.saturating_add(*limit));
+        request = request.header(ACCEPT, JSON).header(CONTENT_TYPE, JSON);
+        if let Some(token) = bearer_token {
+            request = request.bearer_auth(token.expose());
+        }
+        if let Some(secret) = hmac_secret {
+            let timestamp = seconds_now();
+            let signature = message::signature(secret.expose(), timestamp, &body);
+            request = request.header(TIMESTAMP, timestamp).header(SIGNATURE, signature);
+        }
+        let failed = |error: reqwest::Error| PointFailure::Unreachable(error_chain(&error.without_url()));
+        let mut response = request.body(body).send().await.map_err(failed)?;
+        if response.status() != reqwest::StatusCode::OK {
+            return Err(PointFailure::Status(response.status().as_u16()));
+        }
+        let mut answer = Vec::new();
+        while let Some(piece) = response.chunk().await.map_err(failed)? {
+            answer.extend_from_slice(&piece);
+            if answer.len() > MAX_ANSWER_BYTES {
+                return Err(PointFailure::NoDecision("it has more than 64 KiB"));
+            }
+        }
+        message::decision(&answer)
+    }
+}
+
+/// Returns the failure of a service that may not be reached; the settings have other names than those of an
+/// identity provider.
+fn unreachable(error: FetchError) -> PointFailure {
+    PointFailure::Unreachable(match error {
+        FetchError::Private { address, .. } => {
+            format!("it has the address {address}; set `allowPrivateIp` if it is in this network")
+        }
+        FetchError::NotHttps(_) => "it is not https".to_owned(),
+        other => other.to_string(),
+    })
+}
+
+/// Returns seconds since 1970.
+fn seconds_now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests;
