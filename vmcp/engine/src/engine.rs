@@ -9,6 +9,7 @@ pub mod embedding;
 mod first_listings;
 mod fleet;
 mod handle;
+pub mod kept_results;
 mod options;
 pub mod recorder;
 pub mod replicas;
@@ -60,6 +61,7 @@ use conductor::ConductorOptions;
 use conductor::commands::ConductorHandle;
 use embedding::configured;
 use fleet::Fleet;
+use kept_results::KeptResults;
 use replicas::Replicas;
 use revocations::WithdrawnCredentials;
 use shared::{Shared, SharedParts};
@@ -95,6 +97,7 @@ impl Engine {
             Storage::Configured => Some(folders::storage_dir(&config)),
         };
         let store = shared::open(dir.as_deref())?;
+        let results = Arc::new(KeptResults::open(dir.as_deref()));
         let drift = Arc::new(DriftGuard::open(dir.as_deref())?);
         let tool_metrics = ToolMetricsRecorder::start(dir.clone(), &options.metrics);
         let contexts = Arc::<Contexts>::default();
@@ -119,6 +122,7 @@ impl Engine {
             contexts,
             learner,
             replicas,
+            results: Arc::clone(&results),
             observers: options.observers,
         }));
         let stop = CancellationToken::new();
@@ -148,6 +152,7 @@ impl Engine {
             withdrawn,
             _stop: stop.clone().drop_guard(),
         }));
+        tokio::spawn(kept_results::sweep(results, stop.clone()));
         tokio::spawn(handle::ask_replicas(engine.clone(), stop));
         Ok(engine)
     }
@@ -303,6 +308,10 @@ impl Engine {
                 .set(i64::from(store.is_up()));
         }
         metrics.log_lines_dropped.inner().store(logs::dropped_lines() as u64, Ordering::Relaxed);
+        let kept = self.results().usage();
+        metrics.kept_results.set(i64::try_from(kept.results).unwrap_or(i64::MAX));
+        metrics.kept_results_bytes.set(i64::try_from(kept.bytes).unwrap_or(i64::MAX));
+        metrics.kept_results_evicted.inner().store(kept.evicted, Ordering::Relaxed);
         metrics.buffered_bytes.set(i64::try_from(self.byte_budget().held()).unwrap_or(i64::MAX));
         metrics.encode()
     }

@@ -9,6 +9,7 @@ use vmcp_backend::SessionId;
 use vmcp_embed::{ChatModel, EmbedError};
 
 use super::embedding::regeneration::{Regenerated, regenerate};
+use super::kept_results::KeptResults;
 use super::recorder::refresh::{Refresh, Refreshed};
 use super::replicas::report::ReplicaReport;
 use super::replicas::{Census, ROUND_INTERVAL};
@@ -53,6 +54,11 @@ impl Engine {
     /// The contexts of clients.
     pub fn contexts(&self) -> &Arc<Contexts> {
         &self.0.shared.contexts
+    }
+
+    /// Large results of clients.
+    pub fn results(&self) -> &Arc<KeptResults> {
+        &self.0.shared.results
     }
 
     /// The observer that learns from calls.

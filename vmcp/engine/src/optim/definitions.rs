@@ -8,6 +8,7 @@ mod get_tool_metrics;
 mod get_tool_schema;
 mod list_mcp_servers;
 mod list_tools;
+mod of_results;
 mod read_mcp_resource;
 mod recommend_tools;
 mod search_available_tools;
@@ -92,6 +93,9 @@ pub fn definitions(style: NameStyle, config: &Config) -> Vec<Definition> {
             OptimTool::ResetToolMetrics => upkeep::reset_tool_metrics(&names),
             OptimTool::RefreshTools => upkeep::refresh_tools(&names),
             OptimTool::RegenerateEmbeddings => upkeep::regenerate_embeddings(&names),
+            OptimTool::ReadResult => of_results::read_result(&names),
+            OptimTool::SearchResult => of_results::search_result(&names),
+            OptimTool::ProcessLargeDataset => of_results::process_large_dataset(&names),
         };
         definition(&names.listed(*tool), value, &mark)
     };
@@ -145,7 +149,9 @@ mod tests {
     #[test]
     fn further_tools_are_listed_when_they_are_configured_and_cost_little() {
         let names = OptimTool::ALL.map(OptimTool::bare).join(", ");
-        let config = crate::testing::config(&format!("optimizer: {{ tools: [{names}] }}"));
+        let config = crate::testing::config(&format!(
+            "optimizer: {{ tools: [{names}], largeResults: {{ enabled: true }} }}"
+        ));
         let all = definitions(NameStyle::Underscore, &config);
         assert_eq!(all.len(), OptimTool::ALL.len());
         assert!(all.is_sorted_by_key(|definition| definition.name.clone()));
