@@ -9,7 +9,6 @@ pub mod embedding;
 mod first_listings;
 mod fleet;
 mod handle;
-pub mod kept_results;
 mod options;
 pub mod recorder;
 pub mod replicas;
@@ -40,7 +39,7 @@ pub use options::{Options, StartError, Storage};
 pub use restart::needs_restart;
 pub use snapshot::Snapshot;
 pub use snapshot::client_records::issued_tasks::{IssuedTask, IssuedTasks, TaskOwner};
-pub use snapshot::client_records::linked_uris;
+pub use snapshot::client_records::{kept_results, linked_uris};
 pub use snapshot::generation::Generation;
 pub use snapshot::list::{ListEntry, Page, PagedList};
 pub use snapshot::view::{ListDigests, View};
@@ -61,10 +60,10 @@ use conductor::ConductorOptions;
 use conductor::commands::ConductorHandle;
 use embedding::configured;
 use fleet::Fleet;
-use kept_results::KeptResults;
 use replicas::Replicas;
 use revocations::WithdrawnCredentials;
 use shared::{Shared, SharedParts};
+use snapshot::client_records::kept_results::KeptResults;
 use tool_drift::DriftGuard;
 
 /// Interval at which [`Engine::settled`] polls.

@@ -49,7 +49,7 @@ pub struct Processed {
 /// Errors of an operation. The text is for the model that asked.
 #[derive(Debug, thiserror::Error)]
 pub enum DatasetError {
-    /// Words that are no operation.
+    /// Words without an operation.
     #[error(transparent)]
     Misunderstood(#[from] Misunderstood),
     /// SQL that was refused, failed or met a limit.

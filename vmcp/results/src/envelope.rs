@@ -1,5 +1,5 @@
 //! The envelope: the answer in place of a large result. It has the reference, shape, size, the beginning and
-//! what can be done with it, within [`MAX_ENVELOPE_BYTES`]; pictures follow as they came.
+//! the uses, within [`MAX_ENVELOPE_BYTES`]; pictures follow as they came.
 
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -20,7 +20,7 @@ const SHAPE_BYTES: usize = 180;
 /// Most characters of a tool's name in a link.
 const NAME_CHARS: usize = 64;
 
-/// What can be done with a reference.
+/// Uses of a reference, for the model.
 const USES: &str = "read_result reads parts, search_result finds, process_large_dataset filters and sums; \
                     {\"$result_ref\":…} passes it as an argument of call_tool";
 
@@ -40,7 +40,7 @@ pub struct Summary<'a> {
     pub preview: Box<RawValue>,
     /// Seconds until the reference ends.
     pub expires_in_seconds: u64,
-    /// What can be done with it.
+    /// Uses of the reference.
     pub uses: &'static str,
 }
 

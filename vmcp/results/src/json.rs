@@ -80,7 +80,7 @@ pub(crate) fn string(raw: &RawValue) -> Option<String> {
     serde_json::from_str(raw.get()).ok()
 }
 
-/// Parses a whole text; `None` if it is no JSON.
+/// Parses a whole text; `None` for a text that is not JSON.
 pub(crate) fn parse(text: &str) -> Option<&RawValue> {
     serde_json::from_str(text).ok()
 }

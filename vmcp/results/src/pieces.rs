@@ -1,4 +1,5 @@
-//! Search within a result: BM25 over its pieces, the elements and entries of JSON or the paragraphs of a text.
+//! Search within a result: BM25 over its pieces, which are elements and entries of JSON or paragraphs of a
+//! text.
 
 use std::fmt::Write as _;
 

@@ -38,7 +38,7 @@ impl ResultRef {
     }
 
     fn read_by(value: &RawValue, keys: &[&str]) -> Option<ResultRef> {
-        // Looked for in the text first: most values are no reference, and long ones are not parsed twice.
+        // Looked for in the text first: most values lack one, and long values are not parsed twice.
         let entries = keys.iter().any(|key| value.get().contains(key)).then(|| json::entries(value))??;
         let (mut found, mut path) = (None, None);
         for (key, value) in entries {
@@ -74,7 +74,7 @@ fn collect(value: &RawValue, depth: usize, found: &mut Vec<ResultRef>) {
     }
 }
 
-/// Writes a value with each reference replaced by what `resolve` returns for it; the rest keeps its
+/// Writes a value with each reference replaced by its value, from `resolve`; the rest keeps its
 /// spelling.
 pub fn replace(value: &RawValue, resolve: &dyn Fn(&ResultRef) -> Option<Box<RawValue>>) -> Box<RawValue> {
     RawValue::from_string(written(value, resolve, 0)).unwrap_or_else(|_| value.to_owned())

@@ -2,7 +2,7 @@
 //! recently used result goes first.
 //!
 //! A result is found by the SHA-256 of its owner and its random id. A reference in other hands leads to
-//! another digest, so it reads as one that never was. With a folder, contents are files, sealed by the key
+//! another digest, so it reads as unknown. With a folder, contents are files, sealed by the key
 //! ring; without one they are in memory. Calls block on the disk.
 
 mod files;
@@ -107,7 +107,8 @@ pub struct ResultStore {
 }
 
 impl ResultStore {
-    /// Opens the store. `folder` is made when the first result is written there; results in it are found again.
+    /// Opens the store. `folder` is made when the first result is written there; results in it are found
+    /// again.
     pub fn open(folder: Option<PathBuf>, now: u64) -> ResultStore {
         let files = folder.map(Files::new);
         let mut table = Table::default();
@@ -120,8 +121,13 @@ impl ResultStore {
         ResultStore { table: Mutex::new(table), files }
     }
 
-    /// Keeps a result, and lets go of those that are over the bounds.
-    pub fn keep(&self, keep: Keep, bounds: Bounds, moment: Moment<'_>) -> Result<Reference, KeepError> {
+    /// Keeps a result, and lets go of results over the bounds.
+    pub fn keep(
+        &self,
+        keep: Keep,
+        bounds: Bounds,
+        moment: Moment<'_>,
+    ) -> Result<(Reference, Arc<StoredResult>), KeepError> {
         let limit = bounds.per_owner.min(bounds.total);
         let too_large = |bytes: u64| Err(KeepError::TooLarge { bytes, limit });
         if keep.content.len() as u64 > limit {
@@ -131,7 +137,7 @@ impl ResultStore {
         let (owner, expires) = (owner_digest(&keep.owner), keep.expires);
         let key = reference.key(&keep.owner);
         let Keep { origin, content, id: _, nonce, at_rest, .. } = keep;
-        let stored = StoredResult { origin, content, expires };
+        let stored = Arc::new(StoredResult { origin, content, expires });
         let written = self.files.as_ref().filter(|_| at_rest).and_then(|files| {
             let written = files.write(&key, &owner, &stored, moment.ring, &nonce);
             written
@@ -142,7 +148,7 @@ impl ResultStore {
         });
         let (bytes, place) = match written {
             Some(bytes) => (bytes, Place::File),
-            None => (stored.content.len() as u64, Place::Memory(Arc::new(stored))),
+            None => (stored.content.len() as u64, Place::Memory(Arc::clone(&stored))),
         };
         let removed = {
             let mut table = self.table.lock();
@@ -155,10 +161,10 @@ impl ResultStore {
         if removed.iter().any(|(gone, _)| *gone == key) {
             return too_large(bytes);
         }
-        Ok(reference)
+        Ok((reference, stored))
     }
 
-    /// Returns a result of this owner; `None` for one that is unknown, expired, or another's.
+    /// Returns a result of this owner; `None` for an unknown or expired result, and for another's.
     pub fn get(&self, owner: &Owner, reference: &str, moment: Moment<'_>) -> Option<Arc<StoredResult>> {
         let key = Reference::parse(reference)?.key(owner);
         let owner = owner_digest(owner);
@@ -179,7 +185,7 @@ impl ResultStore {
         self.remove_files(&expired);
     }
 
-    /// Returns the results and bytes that are kept, and those that gave way so far.
+    /// Returns the results and bytes that are kept, and the number that gave way so far.
     pub fn usage(&self) -> Usage {
         self.table.lock().usage()
     }

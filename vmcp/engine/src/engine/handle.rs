@@ -9,11 +9,11 @@ use vmcp_backend::SessionId;
 use vmcp_embed::{ChatModel, EmbedError};
 
 use super::embedding::regeneration::{Regenerated, regenerate};
-use super::kept_results::KeptResults;
 use super::recorder::refresh::{Refresh, Refreshed};
 use super::replicas::report::ReplicaReport;
 use super::replicas::{Census, ROUND_INTERVAL};
 use super::snapshot::build::session_snapshots::SessionSource;
+use super::snapshot::client_records::kept_results::KeptResults;
 use super::snapshot::contextual::{ContextualLists, embed_context};
 use super::snapshot::list::PagedList;
 use super::snapshot::view::View;

@@ -14,10 +14,10 @@ use vmcp_store::{Store, StoreError};
 
 use super::embedding::provider::MonitoredProvider;
 use super::embedding::ranking_services::RankingServices;
-use super::kept_results::KeptResults;
 use super::replicas::Replicas;
 use super::snapshot::Snapshot;
 use super::snapshot::build::session_snapshots::SessionSnapshots;
+use super::snapshot::client_records::kept_results::KeptResults;
 use super::snapshot::generation::Generation;
 use super::tool_drift::DriftGuard;
 use crate::search::context::{Contexts, Learner};

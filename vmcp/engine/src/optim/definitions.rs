@@ -8,8 +8,7 @@ mod get_tool_metrics;
 mod get_tool_schema;
 mod list_mcp_servers;
 mod list_tools;
-mod of_results;
-mod read_mcp_resource;
+mod reading;
 mod recommend_tools;
 mod search_available_tools;
 mod search_tools;
@@ -83,7 +82,7 @@ pub fn definitions(style: NameStyle, config: &Config) -> Vec<Definition> {
             OptimTool::ListTools => list_tools::definition(&names),
             OptimTool::GetToolSchema => get_tool_schema::definition(&names),
             OptimTool::ListMcpServers => list_mcp_servers::definition(&names),
-            OptimTool::ReadMcpResource => read_mcp_resource::definition(&names),
+            OptimTool::ReadMcpResource => reading::read_mcp_resource(&names),
             OptimTool::GetToolAlternatives => get_tool_alternatives::definition(&names),
             OptimTool::GetToolMetrics => get_tool_metrics::definition(&names),
             OptimTool::SearchTools => names.with_context(search_tools::definition(&names, config)),
@@ -93,9 +92,9 @@ pub fn definitions(style: NameStyle, config: &Config) -> Vec<Definition> {
             OptimTool::ResetToolMetrics => upkeep::reset_tool_metrics(&names),
             OptimTool::RefreshTools => upkeep::refresh_tools(&names),
             OptimTool::RegenerateEmbeddings => upkeep::regenerate_embeddings(&names),
-            OptimTool::ReadResult => of_results::read_result(&names),
-            OptimTool::SearchResult => of_results::search_result(&names),
-            OptimTool::ProcessLargeDataset => of_results::process_large_dataset(&names),
+            OptimTool::ReadResult => reading::read_result(&names),
+            OptimTool::SearchResult => reading::search_result(&names),
+            OptimTool::ProcessLargeDataset => reading::process_large_dataset(&names),
         };
         definition(&names.listed(*tool), value, &mark)
     };

@@ -1,5 +1,5 @@
-//! SQL functions and tables that a query may use: a list of those that compute, so that a function which a
-//! later SQLite adds is refused until it is read here.
+//! SQL functions and tables that a query may use: a list of functions that compute. A function that a later
+//! SQLite adds is refused until it is listed here.
 
 /// Functions, in lower case.
 const FUNCTIONS: &[&str] = &[

@@ -130,7 +130,7 @@ pub(super) enum Comparison {
     Missing,
 }
 
-/// Words that are no operation.
+/// Words without an operation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "operation not understood: {problem}. Supported: filter (>, <, =, !=, contains, and/or), sort by a field, \
@@ -170,6 +170,13 @@ pub(super) fn parse(
     overrides::apply(&mut parsed, columns, parameters, &mut used).map_err(misunderstood)?;
     if parsed == Operation::default() {
         return Err(misunderstood("it asks for nothing".to_owned()));
+    }
+    let is_grouped = |field: &usize| parsed.group.contains(field) || parsed.unique == Some(*field);
+    let has_numbers = !parsed.aggregates.is_empty() || !parsed.group.is_empty() || parsed.unique.is_some();
+    if has_numbers && !parsed.select.iter().all(is_grouped) {
+        let problem =
+            "fields cannot be selected beside numbers or unique values; name them behind `group by`";
+        return Err(misunderstood(problem.to_owned()));
     }
     let unused = parameters.keys().filter(|name| !used.contains(*name)).cloned().collect();
     Ok((parsed, unused))

@@ -12,7 +12,7 @@ use crate::shape::only_array;
 pub(crate) const MAX_COLUMNS: usize = 200;
 /// Longest name of a column, in bytes; longer keys are left out.
 const MAX_NAME_BYTES: usize = 200;
-/// Column of rows that are no objects.
+/// Column of rows of other types than objects.
 pub(crate) const VALUE: &str = "value";
 /// Column of the keys of an object.
 const KEY: &str = "key";

@@ -95,9 +95,9 @@ fn parameters_override_literals_and_strangers_are_named() {
     let answer = run(&sales(), "where amount > threshold select amount", &json!({"threshold": 200})).unwrap();
     assert_eq!(answer, json!([{"amount": 250}]));
     let data = to_raw_value(&sales()).unwrap();
-    let parameters = json!({"colour": 1});
+    let parameters = json!({"color": 1});
     let processed = process(&data, "count", parameters.as_object().unwrap(), SECONDS).unwrap();
-    assert_eq!(processed.unused_parameters, ["colour"]);
+    assert_eq!(processed.unused_parameters, ["color"]);
 }
 
 #[test]
@@ -110,6 +110,8 @@ fn what_is_not_understood_says_what_is() {
         ("amount > ", "needs a value"),
         ("sort by weight", "`weight` is no field to sort by"),
         ("top", "`top` needs a number"),
+        ("bottom 3", "`bottom` needs `by`"),
+        ("select city and sum amount", "cannot be selected beside numbers"),
         ("python: print(1)", "needs code mode"),
     ] {
         let error = run(&sales(), operation, &json!({})).unwrap_err();

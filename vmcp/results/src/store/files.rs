@@ -76,7 +76,7 @@ impl Files {
         Ok(8 + sealed.len() as u64)
     }
 
-    /// Reads a result; `None` if there is no file, or the keys do not open it.
+    /// Reads a result; `None` without a file, or if the keys do not open it.
     pub(super) fn read(&self, key: &Key, owner: &Owner, ring: &KeyRing, now: u64) -> Option<StoredResult> {
         let path = self.path(key, owner);
         let bytes = fs::read(&path).ok()?;

@@ -37,7 +37,7 @@ pub struct Usage {
     pub evicted: u64,
 }
 
-/// What an owner holds.
+/// Results and bytes of one owner.
 #[derive(Debug, Default, Clone, Copy)]
 struct Share {
     results: usize,
@@ -82,7 +82,7 @@ impl Table {
         Some((*key, entry))
     }
 
-    /// Returns the place of a result, which counts as used now; `None` if there is none or it has expired.
+    /// Returns the place of a result, which counts as used now; `None` for an unknown or expired result.
     pub(super) fn touch(&mut self, key: &Key, now: u64) -> Option<Place> {
         let entry = self.entries.get(key)?;
         (now < entry.expires).then(|| entry.place.clone())

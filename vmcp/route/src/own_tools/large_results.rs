@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A result is its owner's, while the owner may call the tool that it came from; for anyone else, and later,
-//! it reads as one that never was.
+//! it reads as unknown.
 
 pub(super) mod keeping;
 pub(super) mod process_large_dataset;
@@ -48,20 +48,31 @@ fn failure(error_type: ErrorType, error: impl Into<String>) -> Refusal {
     Refusal::json(&ResultFailure { success: false, error: error.into(), error_type })
 }
 
-/// Returns a result that the caller may read.
-async fn stored(context: CallContext<'_>, reference: &str) -> Option<Arc<StoredResult>> {
-    let results = Arc::clone(context.engine.results());
+/// Runs `work` on a result that the caller may read, in the caller's turn and on a thread that may be kept
+/// busy: a result takes many megabytes. `None` for a reference that leads to nothing.
+async fn on_stored<T: Send + 'static>(
+    context: CallContext<'_>,
+    reference: &str,
+    work: impl FnOnce(&StoredResult) -> T + Send + 'static,
+) -> Option<T> {
+    let (results, snapshot) = (Arc::clone(context.engine.results()), context.snapshot.clone());
     let (owner, reference) = (owner(&context.caller.principal), reference.to_owned());
-    let snapshot = context.snapshot.clone();
-    let get = move || results.get(&snapshot, &owner, &reference);
-    let stored = tokio::task::spawn_blocking(get).await.ok().flatten()?;
-    let tool = context.view.tool(&stored.origin.tool)?;
-    call::may_name(context, tool).then_some(stored)
+    let done = context.engine.results().work(&owner, move || {
+        let stored = results.get(&snapshot, &owner, &reference)?;
+        Some((stored.origin.tool.clone(), work(&stored)))
+    });
+    let (tool, done) = done.await.flatten()?;
+    call::may_name(context, context.view.tool(&tool)?).then_some(done)
 }
 
-/// As [`stored`], for an own tool: the failure of an unknown reference says what may be the reason.
-async fn required(context: CallContext<'_>, reference: &str) -> Result<Arc<StoredResult>, Refusal> {
-    stored(context, reference).await.ok_or_else(|| failure(ErrorType::NotFound, unknown(context)))
+/// As [`on_stored`], for an own tool: the failure of an unknown reference says what may be the reason.
+async fn on_required<T: Send + 'static>(
+    context: CallContext<'_>,
+    reference: &str,
+    work: impl FnOnce(&StoredResult) -> T + Send + 'static,
+) -> Result<T, Refusal> {
+    let done = on_stored(context, reference, work).await;
+    done.ok_or_else(|| failure(ErrorType::NotFound, unknown(context)))
 }
 
 /// Returns the text for a reference that leads to nothing.

@@ -2,5 +2,6 @@
 //! used.
 
 pub(in crate::engine) mod issued_tasks;
+pub mod kept_results;
 pub mod linked_uris;
 pub mod used_states;

@@ -295,7 +295,7 @@ impl<'a> Parser<'a> {
         }
         let is_top = matches!(word, "top" | "highest" | "largest" | "maximum" | "max");
         let is_bottom = matches!(word, "bottom" | "lowest" | "smallest");
-        self.operation.limit = Some(Limit { count, from_end: word == "last", is_top: is_top || is_bottom });
+        self.operation.limit = Some(Limit { count, from_end: word == "last", is_top });
         let at = self.at;
         let by = matches!(self.word(), "by" | "with");
         self.skip(&["by", "with", "the"]);
@@ -306,6 +306,7 @@ impl<'a> Parser<'a> {
                 let descends = direction.unwrap_or(!is_bottom);
                 self.operation.order.push(Order { by: OrderKey::Field(field), descends });
             }
+            None if is_bottom => return Err(format!("`{word}` needs `by` and a field")),
             None => self.at = at,
         }
         Ok(true)

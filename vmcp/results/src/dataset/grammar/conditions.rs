@@ -10,7 +10,7 @@ use super::{Comparison, Condition, words};
 const MAX_DEPTH: usize = 16;
 
 impl Parser<'_> {
-    /// Reads conditions from here on: `or` of `and`. `None` if there is none.
+    /// Reads conditions from here on: `or` of `and`. `None` without one.
     pub(super) fn conditions(&mut self) -> Result<Option<Condition>, String> {
         let Some(mut all) = self.conjunction()? else { return Ok(None) };
         while self.word() == "or" {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
-use vmcp_engine::engine::kept_results::owner;
+use vmcp_engine::engine::kept_results::{KeptResult, owner};
 use vmcp_model::catalog::CatalogTool;
 use vmcp_results::store::{KeepError, Origin};
 use vmcp_results::{Content, envelope, split};
@@ -14,8 +14,8 @@ use crate::caller::CallContext;
 /// Bytes of a character at most; a shorter result is below the threshold whatever it says.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// True if results of a tool may be kept, so that they must have arrived as a whole. `asked`: the caller wants
-/// the result kept, whatever its size and schema.
+/// True if results of a tool may be kept, so that they must have arrived as a whole. `asked`: the caller
+/// wants the result kept, whatever its size and schema.
 pub(in crate::own_tools) fn applies(context: CallContext<'_>, tool: &CatalogTool, asked: bool) -> bool {
     let is_on = context.snapshot.config.optimizer.large_results.enabled;
     // In place of a declared shape, an envelope would fail in clients that validate.
@@ -42,11 +42,9 @@ pub(in crate::own_tools) async fn enveloped(
         if split.content.is_empty() || !asked && split.content.tokens() <= threshold {
             return None;
         }
-        // The envelope is written from a copy of the reference alone: the content moves into the store.
-        let beginning = split.content.clone();
         let kept = results.keep(&snapshot, owner, Origin { tool: name.clone() }, split.content);
-        Some(kept.map(|(reference, seconds)| {
-            envelope::write(&reference, &beginning, &split.media, &name, seconds)
+        Some(kept.map(|kept| {
+            envelope::write(&kept.reference, &kept.stored.content, &split.media, &name, kept.seconds)
         }))
     };
     match tokio::task::spawn_blocking(work).await.ok().flatten()? {
@@ -63,7 +61,7 @@ pub(in crate::own_tools) async fn enveloped(
 }
 
 /// Keeps content that an own tool made from results of `tool`; `None` if it exceeds the bounds.
-pub(super) async fn keep(context: CallContext<'_>, tool: String, content: Content) -> Option<(String, u64)> {
+pub(super) async fn keep(context: CallContext<'_>, tool: String, content: Content) -> Option<KeptResult> {
     let (results, snapshot) = (Arc::clone(context.engine.results()), context.snapshot.clone());
     let owner = owner(&context.caller.principal);
     let keep = move || results.keep(&snapshot, owner, Origin { tool }, content);

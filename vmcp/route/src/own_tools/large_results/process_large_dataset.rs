@@ -11,9 +11,10 @@ use vmcp_engine::telemetry::calls::Origin;
 use vmcp_results::dataset::{DatasetError, MAX_OPERATION_BYTES, SqlError, process, reduction_percent};
 use vmcp_results::envelope::Summary;
 use vmcp_results::references::ResultRef;
-use vmcp_results::{Content, Path, resolve};
+use vmcp_results::store::StoredResult;
+use vmcp_results::{Content, Path, ReadError, resolve};
 
-use super::{MAX_REFERENCE_CHARS, REFERENCE, answer_bytes, failure, keeping, required};
+use super::{MAX_REFERENCE_CHARS, REFERENCE, answer_bytes, failure, keeping, on_required};
 use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::input::InputError;
@@ -46,7 +47,7 @@ struct Answered {
 /// The data of an operation.
 enum Data {
     Given(Box<RawValue>),
-    /// A reference, and the tool that its result came from.
+    /// A reference.
     Kept(ResultRef),
 }
 
@@ -64,28 +65,26 @@ async fn processed(context: CallContext<'_>, arguments: &OwnArguments<'_>) -> Re
     let parameters = parameters(arguments)?;
     let timeout = timeout(arguments)?;
     let begun = Instant::now();
-    let (stored, path, given) = match data(arguments)? {
-        Data::Given(data) => (None, None, Some(data)),
+    let words = operation.clone();
+    let (tool, done) = match data(arguments)? {
+        Data::Given(data) => {
+            let work = move || process(&data, &words, &parameters, timeout);
+            let done = context.engine.results().work(&owner(&context.caller.principal), work).await;
+            (None, done.ok_or_else(|| failure(ErrorType::BackendError, "the data cannot be processed"))?)
+        }
         Data::Kept(reference) => {
+            let invalid = |error: String| failure(ErrorType::InvalidInput, error);
             let path = reference.path.as_deref().map(Path::parse).transpose();
-            let path = path.map_err(|error| failure(ErrorType::InvalidInput, error.to_string()))?;
-            (Some(required(context, &reference.result_ref).await?), path, None)
+            let path = path.map_err(|error| invalid(error.to_string()))?;
+            let work = move |stored: &StoredResult| {
+                let data = resolve(&stored.content, path.as_ref())?;
+                Ok((stored.origin.tool.clone(), process(&data, &words, &parameters, timeout)))
+            };
+            let done = on_required(context, &reference.result_ref, work).await?;
+            let (tool, done) = done.map_err(|error: ReadError| invalid(error.to_string()))?;
+            (Some(tool), done)
         }
     };
-    let tool = stored.as_ref().map(|stored| stored.origin.tool.clone());
-    let words = operation.clone();
-    let work = move || {
-        let data = match (&stored, given) {
-            (Some(stored), _) => {
-                resolve(&stored.content, path.as_ref()).map_err(|error| error.to_string())?
-            }
-            (None, given) => given.unwrap_or_default(),
-        };
-        Ok(process(&data, &words, &parameters, timeout))
-    };
-    let done = context.engine.results().work(&owner(&context.caller.principal), work).await;
-    let done = done.ok_or_else(|| failure(ErrorType::BackendError, "the data cannot be processed"))?;
-    let done = done.map_err(|error: String| failure(ErrorType::InvalidInput, error))?;
     let done = done.map_err(|error| failure(error_type(&error), error.to_string()))?;
     let result = shown(context, tool, &done.value).await?;
     Ok(Answered {
@@ -111,10 +110,9 @@ async fn shown(context: CallContext<'_>, tool: Option<String>, value: &RawValue)
     };
     // Given data came from the caller, who has them: only a result's own can be kept.
     let tool = tool.ok_or_else(too_large)?;
-    let content = Content::of_json(value);
-    let kept = keeping::keep(context, tool, content.clone()).await;
-    let (reference, seconds) = kept.ok_or_else(too_large)?;
-    serde_json::to_value(Summary::new(&reference, &content, seconds, PREVIEW_BYTES)).map_err(|_| too_large())
+    let kept = keeping::keep(context, tool, Content::of_json(value)).await.ok_or_else(too_large)?;
+    let summary = Summary::new(&kept.reference, &kept.stored.content, kept.seconds, PREVIEW_BYTES);
+    serde_json::to_value(summary).map_err(|_| too_large())
 }
 
 fn error_type(error: &DatasetError) -> ErrorType {

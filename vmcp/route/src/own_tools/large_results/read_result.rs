@@ -3,11 +3,12 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 use vmcp_config::OptimTool;
-use vmcp_engine::engine::kept_results::owner;
+
 use vmcp_engine::telemetry::calls::Origin;
+use vmcp_results::store::StoredResult;
 use vmcp_results::{Part, Path, Slice, read};
 
-use super::{MAX_REFERENCE_CHARS, REFERENCE, answer_bytes, failure, required};
+use super::{MAX_REFERENCE_CHARS, REFERENCE, answer_bytes, failure, on_required};
 use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
@@ -41,11 +42,10 @@ async fn read_part(context: CallContext<'_>, arguments: &OwnArguments<'_>) -> Re
     let limit = arguments.count("limit", usize::MAX)?;
     let invalid = |error: String| failure(ErrorType::InvalidInput, error);
     let path = path.as_deref().map(Path::parse).transpose().map_err(|error| invalid(error.to_string()))?;
-    let stored = required(context, &result_ref).await?;
     let max_bytes = answer_bytes(context);
-    let work = move || read(&stored.content, &Slice { path: path.as_ref(), offset, limit, max_bytes });
-    let part = context.engine.results().work(&owner(&context.caller.principal), work).await;
-    let part = part.ok_or_else(|| failure(ErrorType::BackendError, "the result cannot be read"))?;
-    let part = part.map_err(|error| invalid(error.to_string()))?;
+    let work = move |stored: &StoredResult| {
+        read(&stored.content, &Slice { path: path.as_ref(), offset, limit, max_bytes })
+    };
+    let part = on_required(context, &result_ref, work).await?.map_err(|error| invalid(error.to_string()))?;
     Ok(Answered { success: true, result_ref, part })
 }

@@ -2,9 +2,10 @@
 
 use serde_json::value::RawValue;
 use vmcp_results::references::{ResultRef, find, replace};
+use vmcp_results::store::StoredResult;
 use vmcp_results::{Path, resolve};
 
-use super::{stored, unknown};
+use super::{on_stored, unknown};
 use crate::caller::CallContext;
 
 /// References in the arguments of one call.
@@ -46,11 +47,9 @@ pub(in crate::own_tools) async fn replaced(
 }
 
 /// Returns the value of a reference.
-pub(super) async fn value(context: CallContext<'_>, reference: &ResultRef) -> Result<Box<RawValue>, String> {
+async fn value(context: CallContext<'_>, reference: &ResultRef) -> Result<Box<RawValue>, String> {
     let path = reference.path.as_deref().map(Path::parse).transpose().map_err(|error| error.to_string())?;
-    let stored = stored(context, &reference.result_ref).await.ok_or_else(|| unknown(context))?;
-    let owner = vmcp_engine::engine::kept_results::owner(&context.caller.principal);
-    let resolved =
-        context.engine.results().work(&owner, move || resolve(&stored.content, path.as_ref())).await;
-    resolved.ok_or("the result cannot be read")?.map_err(|error| error.to_string())
+    let work = move |stored: &StoredResult| resolve(&stored.content, path.as_ref());
+    let resolved = on_stored(context, &reference.result_ref, work).await;
+    resolved.ok_or_else(|| unknown(context))?.map_err(|error| error.to_string())
 }

@@ -3,16 +3,16 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 use vmcp_config::OptimTool;
-use vmcp_engine::engine::kept_results::owner;
+
 use vmcp_engine::telemetry::calls::Origin;
+use vmcp_results::store::StoredResult;
 use vmcp_results::{PieceHit, search};
 
-use super::{MAX_REFERENCE_CHARS, REFERENCE, answer_bytes, failure, required};
+use super::{MAX_REFERENCE_CHARS, REFERENCE, answer_bytes, on_required};
 use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
 use crate::own_tools::listings::own_answer::{self, Refusal};
-use crate::own_tools::tool_result::ErrorType;
 
 /// Parts of an answer when the caller names no limit.
 const DEFAULT_PARTS: usize = 5;
@@ -41,10 +41,8 @@ async fn find(context: CallContext<'_>, arguments: &OwnArguments<'_>) -> Result<
     let result_ref = arguments.required(&REFERENCE, MAX_REFERENCE_CHARS)?;
     let intent = arguments.required(&["intent", "query"], limits.description_chars)?;
     let limit = arguments.count("limit", MAX_PARTS)?.unwrap_or(DEFAULT_PARTS);
-    let stored = required(context, &result_ref).await?;
     let max_bytes = MAX_PART_BYTES.min(answer_bytes(context) / limit);
-    let work = move || search(&stored.content, &intent, limit, max_bytes);
-    let parts = context.engine.results().work(&owner(&context.caller.principal), work).await;
-    let parts = parts.ok_or_else(|| failure(ErrorType::BackendError, "the result cannot be searched"))?;
+    let work = move |stored: &StoredResult| search(&stored.content, &intent, limit, max_bytes);
+    let parts = on_required(context, &result_ref, work).await?;
     Ok(Answered { success: true, result_ref, parts })
 }

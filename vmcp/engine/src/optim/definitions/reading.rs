@@ -1,8 +1,26 @@
-//! Definitions of the tools that work on large results.
+//! Definitions of the tools that read: resources of servers, and large results.
 
 use serde_json::{Value, json};
 
 use super::{Names, OptimTool};
+
+/// Returns the definition of read_mcp_resource.
+pub(super) fn read_mcp_resource(names: &Names<'_>) -> Value {
+    json!({
+        "name": names.listed(OptimTool::ReadMcpResource),
+        "title": "Read a resource",
+        "description": "Reads a resource of a server, such as a document that a tool's result links to.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "resource_uri": {"type": "string", "description": "The resource's URI."},
+                "server_name": {"type": "string", "description": "Optional: the server that has it."}
+            },
+            "required": ["resource_uri"]
+        },
+        "annotations": {"readOnlyHint": true, "openWorldHint": true}
+    })
+}
 
 /// Returns the definition of read_result.
 pub(super) fn read_result(names: &Names<'_>) -> Value {

@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use vmcp_results::Content;
 use vmcp_results::store::{Bounds, Keep, KeepError, Moment, Origin, Owner, ResultStore, StoredResult, Usage};
 
-use super::Snapshot;
 use crate::access::identity::Principal;
+use crate::engine::Snapshot;
 use crate::random::{now, random};
 
 /// Folder of results, beside `state.db`.
@@ -33,6 +33,17 @@ pub struct KeptResults {
     turns: Mutex<HashMap<Owner, Weak<Semaphore>>>,
 }
 
+/// A result that was kept.
+#[derive(Debug)]
+pub struct KeptResult {
+    /// Its reference.
+    pub reference: String,
+    /// Its content.
+    pub stored: Arc<StoredResult>,
+    /// Seconds for which the reference is good.
+    pub seconds: u64,
+}
+
 /// Returns the owner of results of a principal: its identity and profile, or without an identity its address.
 pub fn owner(principal: &Principal) -> Owner {
     let hash = Sha256::new().chain_update(b"vmcp results of\0").chain_update(principal.binding());
@@ -41,7 +52,7 @@ pub fn owner(principal: &Principal) -> Owner {
 
 impl KeptResults {
     /// Opens the results of a folder; without one, results are in memory.
-    pub(super) fn open(dir: Option<&Path>) -> KeptResults {
+    pub(in crate::engine) fn open(dir: Option<&Path>) -> KeptResults {
         KeptResults {
             store: ResultStore::open(dir.map(|dir| dir.join(FOLDER)), now()),
             jobs: Semaphore::new(MAX_JOBS),
@@ -49,15 +60,14 @@ impl KeptResults {
         }
     }
 
-    /// Keeps the content of a result under the settings in force; blocks on the disk. Returns the reference
-    /// and the seconds for which it is good.
+    /// Keeps the content of a result under the settings in force; blocks on the disk.
     pub fn keep(
         &self,
         snapshot: &Snapshot,
         owner: Owner,
         origin: Origin,
         content: Content,
-    ) -> Result<(String, u64), KeepError> {
+    ) -> Result<KeptResult, KeepError> {
         let settings = &snapshot.config.optimizer.large_results;
         let (now, seconds) = (now(), settings.ttl.as_secs());
         let keep = Keep {
@@ -72,8 +82,8 @@ impl KeptResults {
         };
         let bounds = Bounds { per_owner: settings.max_bytes_per_principal, total: settings.max_bytes };
         let ring = snapshot.ring();
-        let reference = self.store.keep(keep, bounds, Moment { ring: &ring, now })?;
-        Ok((reference.to_string(), seconds))
+        let (reference, stored) = self.store.keep(keep, bounds, Moment { ring: &ring, now })?;
+        Ok(KeptResult { reference: reference.to_string(), stored, seconds })
     }
 
     /// Returns a result of this owner; blocks on the disk.
@@ -113,7 +123,7 @@ impl KeptResults {
 }
 
 /// Removes expired results until `stop`.
-pub(super) async fn sweep(results: Arc<KeptResults>, stop: CancellationToken) {
+pub(in crate::engine) async fn sweep(results: Arc<KeptResults>, stop: CancellationToken) {
     loop {
         tokio::select! {
             () = sleep(SWEEP_INTERVAL) => {}
