@@ -96,6 +96,16 @@ const FUNCTIONS: &[&str] = &[
 /// Table-valued functions.
 const TABLES: &[&str] = &["json_each", "json_tree"];
 
+/// Beginnings of the names of tables that SQLite brings along.
+const BUILT_IN: &[&str] =
+    &["sqlite_", "pragma_", "dbstat", "fts", "rtree", "bytecode", "tables_used", "completion"];
+
+/// True if SQLite brings a table of this name along, which tells about the database and not about the data.
+pub(super) fn is_built_in(table: &str) -> bool {
+    let table = table.to_lowercase();
+    BUILT_IN.iter().any(|prefix| table.starts_with(prefix))
+}
+
 /// True if a query may call the function.
 pub(super) fn is_function(name: &str) -> bool {
     FUNCTIONS.contains(&name.to_lowercase().as_str())

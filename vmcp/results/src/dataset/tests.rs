@@ -129,6 +129,8 @@ fn sql_reads_the_table_and_binds_parameters() {
         answer,
         json!([{"user_id": "u2", "total": 250}, {"user_id": "u1", "total": 140}, {"user_id": "u3", "total": 90}])
     );
+    let named = "sql: WITH large AS (SELECT * FROM data WHERE amount > 100) SELECT count(*) AS n FROM large";
+    assert_eq!(run(&sales(), named, &json!({})), Ok(json!([{"n": 2}])));
     let nested = json!([{"tags": ["a", "b"]}]);
     let answer = run(&nested, "sql: SELECT j.value AS tag FROM data, json_each(data.tags) AS j", &json!({}));
     assert_eq!(answer, Ok(json!([{"tag": "a"}, {"tag": "b"}])));
@@ -147,6 +149,8 @@ fn sql_that_reaches_out_is_refused() {
         "SELECT fts3_tokenizer('simple')",
         "SELECT * FROM sqlite_master",
         "SELECT * FROM dbstat",
+        "SELECT count(*) FROM pragma_database_list",
+        "SELECT count(*) FROM sqlite_master",
         "DELETE FROM data",
         "CREATE TABLE other (a)",
         "CREATE VIRTUAL TABLE other USING fts5(a)",
