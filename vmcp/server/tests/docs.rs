@@ -36,7 +36,7 @@ fn every_metric_is_in_operations() {
 fn every_argument_of_our_tools_is_in_the_guide() {
     let guide = page("user/guide.md");
     let all = OptimTool::ALL.map(OptimTool::bare).join(", ");
-    let yaml = format!("optimizer: {{ tools: [{all}] }}");
+    let yaml = format!("optimizer: {{ tools: [{all}], largeResults: {{ enabled: true }} }}");
     let config = vmcp_config::load(&yaml, "vmcp.yaml", &|_| None).unwrap().config;
     let definitions = definitions(NameStyle::Underscore, &config);
     assert_eq!(definitions.len(), OptimTool::ALL.len());
