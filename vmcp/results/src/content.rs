@@ -131,7 +131,7 @@ fn of_blocks(blocks: &[&RawValue]) -> Option<Content> {
     let texts: Option<Vec<String>> = blocks.iter().map(|block| text_of(block)).collect();
     match texts {
         Some(texts) => Some(Content::of_text(texts.join("\n"))),
-        None => Some(Content::of_json(&*to_raw_value(blocks).ok()?)),
+        None => Some(Content::of_json(&to_raw_value(blocks).ok()?)),
     }
 }
 

@@ -49,12 +49,8 @@ pub fn search(content: &Content, intent: &str, limit: usize, max_bytes: usize) -
         .map(|chunk| {
             let mut text = String::new();
             for piece in chunk {
-                let _ = write!(
-                    text,
-                    "{} {}\n",
-                    words_of_path(&piece.at),
-                    beginning(piece.text, MAX_INDEXED_BYTES)
-                );
+                let words = words_of_path(&piece.at);
+                let _ = writeln!(text, "{words} {}", beginning(piece.text, MAX_INDEXED_BYTES));
             }
             Document { description: text, ..Document::default() }
         })

@@ -44,7 +44,7 @@ impl Cell<'_> {
 pub(crate) struct Rows<'a> {
     /// Names of the columns; no two are equal in any letter case.
     pub(crate) columns: Vec<String>,
-    pub(crate) rows: Vec<Row<'a>>,
+    pub(crate) all: Vec<Row<'a>>,
     /// Size of the data, as the answer tells it.
     pub(crate) size: usize,
 }
@@ -100,7 +100,7 @@ impl<'a> Rows<'a> {
         if columns.names.is_empty() {
             columns.of(VALUE);
         }
-        Rows { columns: columns.names, size: rows.len(), rows }
+        Rows { columns: columns.names, size: rows.len(), all: rows }
     }
 }
 
@@ -121,14 +121,11 @@ fn lines<'a>(text: &'a str, columns: &mut Columns) -> Vec<Row<'a>> {
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     let row = |line: &'a str| {
         let parsed = json::parse(line).filter(|raw| json::kind(raw) == Kind::Object);
-        match parsed {
-            Some(raw) => element(raw, columns),
-            None => {
-                let column = columns.of(LINE);
-                let cells = column.map(|column| (column, Cell::Own(quoted(line))));
-                Row { cells: cells.into_iter().collect(), raw: Cell::Own(quoted(line)) }
-            }
+        if let Some(raw) = parsed {
+            return element(raw, columns);
         }
+        let cells = columns.of(LINE).map(|column| (column, Cell::Own(quoted(line))));
+        Row { cells: cells.into_iter().collect(), raw: Cell::Own(quoted(line)) }
     };
     lines.map(row).collect()
 }

@@ -90,7 +90,7 @@ impl Table {
         {
             let mut insert =
                 transaction.prepare(&format!("INSERT INTO {TABLE} VALUES ({places})")).map_err(load)?;
-            for row in &rows.rows {
+            for row in &rows.all {
                 let mut values = vec![SqlValue::Null; columns.len()];
                 for (column, cell) in &row.cells {
                     longest = longest.max(cell.raw().get().len());
@@ -161,7 +161,7 @@ impl Table {
             let value = parameters.get(&name);
             let value = value.ok_or_else(|| SqlError::Sql(format!("parameters.{name} is missing")))?;
             unused.retain(|other| *other != name);
-            let value = to_raw_value(value).map(|raw| sql_value(&raw)).unwrap_or(SqlValue::Null);
+            let value = to_raw_value(value).map_or(SqlValue::Null, |raw| sql_value(&raw));
             statement.raw_bind_parameter(position, value).map_err(|error| self.explain(&error))?;
         }
         let names = column_names(&statement);
@@ -189,7 +189,7 @@ impl Table {
         let mut answer = Growing::default();
         let read = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Box<RawValue>> {
             let number = usize::try_from(row.get::<_, i64>(0)?).unwrap_or_default();
-            let whole = number.checked_sub(1).and_then(|number| rows.rows.get(number));
+            let whole = number.checked_sub(1).and_then(|number| rows.all.get(number));
             Ok(match (&query.answer, whole) {
                 (Answer::Single, _) => to_raw_value(&json_value(row.get_ref(1)?)).unwrap_or_default(),
                 (Answer::Rows(fields), Some(whole)) => selected(whole, fields, &rows.columns),

@@ -102,7 +102,8 @@ impl<'a> Parser<'a> {
             return self.aggregate(functions);
         }
         if words::selects(&word) {
-            return self.select();
+            self.select();
+            return Ok(());
         }
         if words::is_filler(&word) {
             self.at += 1;
@@ -263,9 +264,8 @@ impl<'a> Parser<'a> {
                 | "smallest"
         );
         let skipped = match (word.as_str(), self.word_at(1)) {
-            ("limit" | "limited", "to") => 2,
+            ("limit" | "limited", "to") | ("at", "most") => 2,
             ("limit", "results") if self.word_at(2) == "to" => 3,
-            ("at", "most") => 2,
             _ => usize::from(leads),
         };
         let number = self.number_at(skipped);
@@ -312,7 +312,7 @@ impl<'a> Parser<'a> {
         Ok(true)
     }
 
-    fn select(&mut self) -> Result<(), String> {
+    fn select(&mut self) {
         self.at += 1;
         let at = self.at;
         self.skip(&[
@@ -324,7 +324,6 @@ impl<'a> Parser<'a> {
             self.at = at;
         }
         self.operation.select.extend(fields);
-        Ok(())
     }
 
     /// Reads fields with commas and `and` between them.

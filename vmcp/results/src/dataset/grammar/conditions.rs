@@ -17,13 +17,11 @@ impl Parser<'_> {
             let at = self.at;
             self.at += 1;
             self.skip_lead();
-            match self.next_conjunction(&all)? {
-                Some(other) => all = Condition::Or(Box::new(all), Box::new(other)),
-                None => {
-                    self.at = at;
-                    return Err(format!("`or {}` is no condition; repeat the field", self.spelling_at(1)));
-                }
-            }
+            let Some(other) = self.next_conjunction(&all)? else {
+                self.at = at;
+                return Err(format!("`or {}` is no condition; repeat the field", self.spelling_at(1)));
+            };
+            all = Condition::Or(Box::new(all), Box::new(other));
         }
         Ok(Some(all))
     }
@@ -42,13 +40,11 @@ impl Parser<'_> {
             }
             self.at += 1;
             self.skip_lead();
-            match self.next_condition(&all)? {
-                Some(other) => all = Condition::And(Box::new(all), Box::new(other)),
-                None => {
-                    self.at = at;
-                    return Ok(Some(all));
-                }
-            }
+            let Some(other) = self.next_condition(&all)? else {
+                self.at = at;
+                return Ok(Some(all));
+            };
+            all = Condition::And(Box::new(all), Box::new(other));
         }
     }
 
