@@ -159,7 +159,7 @@ mod tests {
     fn any_cut_of_any_value_is_valid_and_fits() {
         let deep = format!("{}1{}", "[".repeat(300), "]".repeat(300));
         let values = [
-            r#"{"a":"\"\\\n\u0000é😀","b":[[],{},[1.5e300,null,true]],"c":{"d":{"e":"f"}}}"#.repeat(1),
+            r#"{"a":"\"\\\n\u0000é😀","b":[[],{},[1.5e300,null,true]],"c":{"d":{"e":"f"}}}"#.to_owned(),
             format!(r#"[{},"x"]"#, "123456789".repeat(20)),
             deep,
             "line \"quoted\"\n\u{0}second\n".repeat(3),
