@@ -23,13 +23,11 @@ pub async fn read_resource(context: CallContext<'_>, params: &OwnedParams) -> An
     };
     let unknown = || Answer::no_resource(&uri);
     if let Some(reference) = resource::reference(context, &uri) {
-        return match resource::read(context, &uri, reference).await {
-            Some(answer) => answer,
-            None => {
-                hidden::hold(context, begun).await;
-                unknown()
-            }
-        };
+        if let Some(answer) = resource::read(context, &uri, reference).await {
+            return answer;
+        }
+        hidden::hold(context, begun).await;
+        return unknown();
     }
     let Some(backend) = router::resource(context, &uri) else {
         hidden::record_resource(context, &uri, methods::RESOURCES_READ);

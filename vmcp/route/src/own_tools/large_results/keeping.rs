@@ -61,9 +61,9 @@ pub(in crate::own_tools) async fn enveloped(
 }
 
 /// Keeps content that an own tool made from results of `tool`; `None` if it exceeds the bounds.
-pub(super) async fn keep(context: CallContext<'_>, tool: String, content: Content) -> Option<KeptResult> {
+pub(super) async fn keep(context: CallContext<'_>, tool: String, kept: Content) -> Option<KeptResult> {
     let (results, snapshot) = (Arc::clone(context.engine.results()), context.snapshot.clone());
     let owner = owner(&context.caller.principal);
-    let keep = move || results.keep(&snapshot, owner, Origin { tool }, content);
+    let keep = move || results.keep(&snapshot, owner, Origin { tool }, kept);
     tokio::task::spawn_blocking(keep).await.ok()?.ok()
 }

@@ -42,8 +42,8 @@ pub(crate) async fn read(context: CallContext<'_>, uri: &str, reference: &str) -
     recorder.keep_arguments(Some(&arguments));
     let (budget, named) = (context.engine.byte_budget().clone(), uri.to_owned());
     let work = move |stored: &StoredResult| {
-        let content = &stored.content;
-        let contents = [Contents { uri: &named, mime_type: content.media_type(), text: content.text() }];
+        let kept = &stored.content;
+        let contents = [Contents { uri: &named, mime_type: kept.media_type(), text: kept.text() }];
         counted(&budget, &json!({ "contents": contents }).to_string())
     };
     let answer = on_stored(context, reference, work).await;
