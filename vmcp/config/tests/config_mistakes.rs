@@ -46,7 +46,7 @@ mistakes! {
             "f:2: backends[0].nmae: unknown key; did you mean `name`?",
         "optimizer: { exposre: All, exposure: none }" =>
             "f:1: optimizer.exposure: must be one of `Auto`, `All`, `MetaOnly`, `Contextual`, not `none`; choose one of `Auto`, `All`, `MetaOnly`, `Contextual`\n\
-             f:1: optimizer.exposre: unknown key; known keys here are `enabled`, `tools`, `exposure`, `autoTokenBudget`, `pinnedTools`, `toolNameStyle`, `legacyAliases`, `maxToolResponseTokens`, `maxFallbacks`, `autoRetryFallback`, `search`, `storage`, `embeddings`, `contextual`, `learning`, `llm`, `discovery`, `rerank`, `limits`",
+             f:1: optimizer.exposre: unknown key; known keys here are `enabled`, `tools`, `exposure`, `autoTokenBudget`, `pinnedTools`, `toolNameStyle`, `legacyAliases`, `maxToolResponseTokens`, `largeResults`, `maxFallbacks`, `autoRetryFallback`, `search`, `storage`, `embeddings`, `contextual`, `learning`, `llm`, `discovery`, `rerank`, `limits`",
         "codeMode: {}" =>
             "f:1: codeMode: unknown key; not supported yet: remove it",
         "operational:\n  failureHandling:\n    healthCheckInterval: 1s" =>
@@ -91,6 +91,12 @@ mistakes! {
             "f:1: optimizer.search.maxTools: `51` is out of range; choose a number from 1 to 50; the default is 8",
         "optimizer: { maxToolResponseTokens: 99 }" =>
             "f:1: optimizer.maxToolResponseTokens: `99` is out of range; choose a number from 100 to 100000",
+        "optimizer: { largeResults: { threshold: 249, ttl: 25h, maxBytes: 65536 }, tools: [call_tool] }" =>
+            "f:1: optimizer.largeResults.threshold: `249` is out of range; choose a number from 250 to 1000000; the default is 8000\n\
+             f:1: optimizer.largeResults.maxBytes: 65536 is less than maxBytesPerPrincipal (67108864); raise it, or lower `maxBytesPerPrincipal`\n\
+             f:1: optimizer.largeResults.ttl: `25h` is not between 1s and 24h; choose a duration within these bounds",
+        "optimizer: { tools: [call_tool, search_result] }" =>
+            "f:1: optimizer.tools[1]: search_result works on large results, which are off; set `optimizer.largeResults.enabled: true`, or remove it",
         "proxy: { maxConnectionRetries: -1 }" =>
             "f:1: proxy.maxConnectionRetries: `-1` is out of range; choose a number from 0 to 100; the default is 3",
         "optimizer: { search: { hybridSemanticRatio: \"1.5\", semanticDistanceThreshold: 3 } }" =>

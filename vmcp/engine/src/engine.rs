@@ -39,7 +39,7 @@ pub use options::{Options, StartError, Storage};
 pub use restart::needs_restart;
 pub use snapshot::Snapshot;
 pub use snapshot::client_records::issued_tasks::{IssuedTask, IssuedTasks, TaskOwner};
-pub use snapshot::client_records::linked_uris;
+pub use snapshot::client_records::{kept_results, linked_uris};
 pub use snapshot::generation::Generation;
 pub use snapshot::list::{ListEntry, Page, PagedList};
 pub use snapshot::view::{ListDigests, View};
@@ -64,6 +64,7 @@ use fleet::Fleet;
 use replicas::Replicas;
 use revocations::WithdrawnCredentials;
 use shared::{Shared, SharedParts};
+use snapshot::client_records::kept_results::KeptResults;
 use tool_drift::DriftGuard;
 
 /// Interval at which [`Engine::settled`] polls.
@@ -98,6 +99,7 @@ impl Engine {
             Storage::Configured => Some(folders::storage_dir(&config)),
         };
         let store = shared::open(dir.as_deref())?;
+        let results = Arc::new(KeptResults::open(dir.as_deref()));
         let drift = Arc::new(DriftGuard::open(dir.as_deref())?);
         let tool_metrics = ToolMetricsRecorder::start(dir.clone(), &options.metrics);
         let contexts = Arc::<Contexts>::default();
@@ -122,6 +124,7 @@ impl Engine {
             contexts,
             learner,
             replicas,
+            results: Arc::clone(&results),
             observers: options.observers,
         }));
         let stop = CancellationToken::new();
@@ -152,6 +155,7 @@ impl Engine {
             runs: Runs::new(dir.as_deref()),
             _stop: stop.clone().drop_guard(),
         }));
+        tokio::spawn(kept_results::sweep(results, stop.clone()));
         tokio::spawn(handle::ask_replicas(engine.clone(), stop));
         Ok(engine)
     }
@@ -312,6 +316,10 @@ impl Engine {
                 .set(i64::from(store.is_up()));
         }
         metrics.log_lines_dropped.inner().store(logs::dropped_lines() as u64, Ordering::Relaxed);
+        let kept = self.results().usage();
+        metrics.kept_results.set(i64::try_from(kept.results).unwrap_or(i64::MAX));
+        metrics.kept_results_bytes.set(i64::try_from(kept.bytes).unwrap_or(i64::MAX));
+        metrics.kept_results_evicted.inner().store(kept.evicted, Ordering::Relaxed);
         metrics.buffered_bytes.set(i64::try_from(self.byte_budget().held()).unwrap_or(i64::MAX));
         metrics.encode()
     }

@@ -93,8 +93,9 @@ pub async fn eventually(what: &str, condition: impl Fn() -> bool) {
 }
 
 /// An MCP server of 2025-11-25 with tools that can be changed. Tools called `slow`, `fail`, `blank`, `refuse`
-/// and `long` do as they are called, and a call of `down` has the status 503; all others answer with the
-/// parameters of the call, and with the argument `structured` as structured content.
+/// and `long` do as they are called, and a call of `down` has the status 503. `rows` answers with `count`
+/// rows as JSON, `content` with the blocks of its argument. All others answer with the parameters of the
+/// call, and with the argument `structured` as structured content.
 #[derive(Clone)]
 pub struct Scripted {
     /// Its URL.
@@ -266,6 +267,14 @@ async fn run(tool: &str, params: &Value) -> Result<Value, Value> {
         "blank" => Ok(json!({"content": [text(" \n".into())]})),
         "refuse" => Err(json!({"code": -32001, "message": "not today", "data": {"why": 1}})),
         "long" => Ok(json!({"content": vec![text("word".repeat(60)); 3]})),
+        "rows" => {
+            let count = params["arguments"]["count"].as_u64().unwrap_or_default();
+            let row =
+                |n| json!({"id": n, "team": format!("team {}", n % 7), "amount": n % 100, "note": "a row"});
+            let rows: Vec<_> = (0..count).map(row).collect();
+            Ok(json!({"content": [text(Value::from(rows).to_string())]}))
+        }
+        "content" => Ok(json!({"content": params["arguments"]["content"]})),
         _ => {
             let mut result = json!({"content": [text(params.to_string())], "x-vendor": {"kept": true}});
             if let Some(structured) = params["arguments"].get("structured") {

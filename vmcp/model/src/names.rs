@@ -9,7 +9,7 @@ pub const COMPOSITE: &str = "composite";
 
 /// Names of vmcp's own tools, without `optim.` or `optim_`: existing and planned ones, so that an upgrade
 /// takes no name from a backend.
-pub const OPTIM_TOOLS: [&str; 26] = [
+pub const OPTIM_TOOLS: [&str; 28] = [
     "add_mcp_server",
     "call_hook",
     "call_tool",
@@ -27,6 +27,7 @@ pub const OPTIM_TOOLS: [&str; 26] = [
     "list_tools",
     "process_large_dataset",
     "read_mcp_resource",
+    "read_result",
     "recommend_tools",
     "refresh_tools",
     "regenerate_embeddings",
@@ -34,6 +35,7 @@ pub const OPTIM_TOOLS: [&str; 26] = [
     "reset_tool_metrics",
     "search_available_tools",
     "search_registry",
+    "search_result",
     "search_tools",
     "set_context",
 ];

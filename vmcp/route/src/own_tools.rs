@@ -7,10 +7,10 @@ mod call_tool;
 mod catalog_upkeep;
 mod fallback;
 mod find_tool;
+pub(crate) mod large_results;
 mod listings;
 mod read_mcp_resource;
 mod resolve;
-mod response_limit;
 mod set_context;
 mod tool_result;
 mod unavailable;
@@ -45,6 +45,11 @@ pub(super) async fn run(context: CallContext<'_>, tool: OptimTool, params: &Owne
         OptimTool::ResetToolMetrics => listings::tool_metrics::reset(context, arguments).await,
         OptimTool::RefreshTools => catalog_upkeep::refresh_tools(context, arguments).await,
         OptimTool::RegenerateEmbeddings => catalog_upkeep::regenerate_embeddings(context, arguments).await,
+        OptimTool::ReadResult => large_results::read_result::run(context, arguments).await,
+        OptimTool::SearchResult => large_results::search_result::run(context, arguments).await,
+        OptimTool::ProcessLargeDataset => {
+            Box::pin(large_results::process_large_dataset::run(context, arguments)).await
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use vmcp_wire::methods;
 
 use super::caller::CallContext;
 use super::composite;
+use super::own_tools::large_results::resource;
 use vmcp_engine::access::policy::Item;
 use vmcp_engine::engine::{Snapshot, View};
 use vmcp_engine::optim::names::{OptimTool, OwnName, own_name};
@@ -117,7 +118,8 @@ pub(super) fn prompt<'a>(context: CallContext<'a>, name: &str) -> Option<&'a Cat
 /// backend that has resources.
 pub(super) fn resource<'a>(context: CallContext<'a>, uri: &str) -> Option<&'a Arc<str>> {
     let view = context.view;
-    if view.hides(uri) {
+    // A kept result is no backend's, whatever a backend says.
+    if view.hides(uri) || resource::reference(context, uri).is_some() {
         return None;
     }
     let linked = context.snapshot.links.get(context.caller.link_owner(), uri);

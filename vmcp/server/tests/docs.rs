@@ -52,7 +52,7 @@ fn the_runbook_has_the_troubles_of_searches_and_of_rights() {
 fn every_argument_of_our_tools_is_in_the_guide() {
     let guide = page("user/guide.md");
     let all = OptimTool::ALL.map(OptimTool::bare).join(", ");
-    let yaml = format!("optimizer: {{ tools: [{all}] }}");
+    let yaml = format!("optimizer: {{ tools: [{all}], largeResults: {{ enabled: true }} }}");
     let config = vmcp_config::load(&yaml, "vmcp.yaml", &|_| None).unwrap().config;
     let definitions = definitions(NameStyle::Underscore, &config);
     assert_eq!(definitions.len(), OptimTool::ALL.len());

@@ -138,13 +138,19 @@ impl KeyRing {
     /// must be given again to open it: it binds the token to a purpose. `nonce` must be fresh and random.
     #[must_use]
     pub fn seal(&self, nonce: &Nonce, content: &[u8], associated: &[u8], expires: u64) -> String {
+        BASE64_URL_SAFE_NO_PAD.encode(self.seal_bytes(nonce, content, associated, expires))
+    }
+
+    /// Seals as [`KeyRing::seal`] does, without base64: for files.
+    #[must_use]
+    pub fn seal_bytes(&self, nonce: &Nonce, content: &[u8], associated: &[u8], expires: u64) -> Vec<u8> {
         let plaintext = [expires.to_be_bytes().as_slice(), content].concat();
         let payload = Payload { msg: &plaintext, aad: associated };
-        // Fails only beyond 256 GiB; the empty text that is returned then opens as no token.
+        // Fails only beyond 256 GiB; the empty bytes that are returned then open as no token.
         let Ok(ciphertext) = self.first.present.encrypt(&XNonce::from(*nonce), payload) else {
-            return String::new();
+            return Vec::new();
         };
-        BASE64_URL_SAFE_NO_PAD.encode([&[VERSION], nonce.as_slice(), &ciphertext].concat())
+        [&[VERSION], nonce.as_slice(), &ciphertext].concat()
     }
 
     /// Opens a token of at most [`MAX_TOKEN_LENGTH`] characters. `now` is in seconds since the Unix epoch.
@@ -159,6 +165,11 @@ impl KeyRing {
     /// it.
     pub fn open_long(&self, token: &str, associated: &[u8], now: u64) -> Result<Opened, OpenError> {
         let raw = BASE64_URL_SAFE_NO_PAD.decode(token).map_err(|_| OpenError::Malformed)?;
+        self.open_bytes(&raw, associated, now)
+    }
+
+    /// Opens the bytes of [`KeyRing::seal_bytes`].
+    pub fn open_bytes(&self, raw: &[u8], associated: &[u8], now: u64) -> Result<Opened, OpenError> {
         let (version, rest) = raw.split_first().ok_or(OpenError::Malformed)?;
         if ![VERSION, FIRST_VERSION].contains(version) {
             return Err(OpenError::Malformed);

@@ -4,6 +4,7 @@
 pub(crate) mod contextual;
 pub(crate) mod discovery;
 pub(crate) mod embeddings;
+pub(crate) mod large_results;
 pub(crate) mod learning;
 pub(crate) mod limits;
 pub(crate) mod llm;
@@ -20,6 +21,7 @@ use crate::problems::{self, Report};
 use contextual::{Contextual, RawContextual};
 use discovery::Discovery;
 use embeddings::{Embeddings, RawEmbeddings};
+use large_results::{LargeResults, RawLargeResults};
 use learning::{Learning, RawLearning};
 use limits::Limits;
 use llm::{Llm, RawLlm};
@@ -48,6 +50,8 @@ pub struct Optimizer {
     pub legacy_aliases: bool,
     /// Longest result of a tool, in tokens; a longer one is cut, with a notice. `None`: none is cut.
     pub max_tool_response_tokens: Option<u32>,
+    /// References in place of large results.
+    pub large_results: LargeResults,
     /// Most alternatives that the answer to a failed call names; 0: none.
     pub max_fallbacks: usize,
     /// Calls of the first alternative in place of a failed call.
@@ -118,7 +122,8 @@ pub struct RawOptimizer {
     pub enabled: bool,
     /// Tools of vmcp's own that clients get: listed, and callable. Each costs tokens in every conversation:
     /// the default two about 700, each further one about 100. `exposure: Contextual`, here or in a profile,
-    /// adds `set_context` and `search_available_tools`.
+    /// adds `set_context` and `search_available_tools`; `largeResults` adds `read_result`, `search_result`
+    /// and `process_large_dataset`.
     pub tools: Vec<OptimTool>,
     /// Tools that `tools/list` shows.
     pub exposure: Exposure,
@@ -135,6 +140,8 @@ pub struct RawOptimizer {
     /// Longest result of a tool, in tokens; a longer one is cut, with a notice. Without it, none is cut.
     #[schemars(range(min = 100, max = 100_000))]
     pub max_tool_response_tokens: Option<u32>,
+    /// References in place of large results of call_tool. Off by default.
+    pub large_results: RawLargeResults,
     /// Most alternatives that the answer to a failed call of call_tool names. `0`: none.
     #[schemars(range(max = 10))]
     pub max_fallbacks: usize,
@@ -171,6 +178,7 @@ impl Default for RawOptimizer {
             tool_name_style: ToolNameStyle::Auto,
             legacy_aliases: true,
             max_tool_response_tokens: None,
+            large_results: RawLargeResults::default(),
             max_fallbacks: 3,
             auto_retry_fallback: AutoRetryFallback::Off,
             search: RawSearch::default(),
@@ -228,13 +236,14 @@ impl RawOptimizer {
         self.discovery.validate(self.llm.is_some(), report);
         Optimizer {
             enabled: self.enabled,
-            tools: optim_tool::validate(&self.tools, has_contextual, report),
+            tools: optim_tool::validate(&self.tools, has_contextual, self.large_results.enabled, report),
             exposure: self.exposure,
             auto_token_budget: self.auto_token_budget,
             pinned_tools: self.pinned_tools.clone(),
             tool_name_style: self.tool_name_style,
             legacy_aliases: self.legacy_aliases,
             max_tool_response_tokens: self.max_tool_response_tokens,
+            large_results: self.large_results.validate(report),
             max_fallbacks: self.max_fallbacks,
             auto_retry_fallback: self.auto_retry_fallback,
             search: self.search.validate(report),

@@ -13,6 +13,7 @@ use super::recorder::refresh::{Refresh, Refreshed};
 use super::replicas::report::ReplicaReport;
 use super::replicas::{Census, ROUND_INTERVAL};
 use super::snapshot::build::session_snapshots::SessionSource;
+use super::snapshot::client_records::kept_results::KeptResults;
 use super::snapshot::contextual::{ContextualLists, embed_context};
 use super::snapshot::list::PagedList;
 use super::snapshot::view::View;
@@ -54,6 +55,11 @@ impl Engine {
     /// The contexts of clients.
     pub fn contexts(&self) -> &Arc<Contexts> {
         &self.0.shared.contexts
+    }
+
+    /// Large results of clients.
+    pub fn results(&self) -> &Arc<KeptResults> {
+        &self.0.shared.results
     }
 
     /// The observer that learns from calls.

@@ -17,6 +17,7 @@ use super::embedding::ranking_services::RankingServices;
 use super::replicas::Replicas;
 use super::snapshot::Snapshot;
 use super::snapshot::build::session_snapshots::SessionSnapshots;
+use super::snapshot::client_records::kept_results::KeptResults;
 use super::snapshot::generation::Generation;
 use super::tool_drift::DriftGuard;
 use crate::search::context::{Contexts, Learner};
@@ -48,6 +49,8 @@ pub(super) struct Shared {
     pub(super) learner: Arc<Learner>,
     /// The other replicas, and what they counted.
     pub(super) replicas: Replicas,
+    /// Large results of clients.
+    pub(super) results: Arc<KeptResults>,
     /// Compares definitions with the trusted ones; blocks.
     pub(super) drift: Arc<DriftGuard>,
     /// Snapshots for sessions that see definitions of their own.
@@ -67,6 +70,7 @@ pub(super) struct SharedParts {
     pub(super) contexts: Arc<Contexts>,
     pub(super) learner: Arc<Learner>,
     pub(super) replicas: Replicas,
+    pub(super) results: Arc<KeptResults>,
     /// Observers of calls, besides the recorder of tool metrics and the learner.
     pub(super) observers: Vec<Arc<dyn CallObserver>>,
 }
@@ -97,6 +101,7 @@ impl From<SharedParts> for Shared {
             contexts: parts.contexts,
             learner,
             replicas: parts.replicas,
+            results: parts.results,
             drift: parts.drift,
             session_snapshots: Arc::default(),
             byte_budget: ByteBudget::default(),

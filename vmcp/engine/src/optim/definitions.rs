@@ -8,7 +8,7 @@ mod get_tool_metrics;
 mod get_tool_schema;
 mod list_mcp_servers;
 mod list_tools;
-mod read_mcp_resource;
+mod reading;
 mod recommend_tools;
 mod search_available_tools;
 mod search_tools;
@@ -82,7 +82,7 @@ pub fn definitions(style: NameStyle, config: &Config) -> Vec<Definition> {
             OptimTool::ListTools => list_tools::definition(&names),
             OptimTool::GetToolSchema => get_tool_schema::definition(&names),
             OptimTool::ListMcpServers => list_mcp_servers::definition(&names),
-            OptimTool::ReadMcpResource => read_mcp_resource::definition(&names),
+            OptimTool::ReadMcpResource => reading::read_mcp_resource(&names),
             OptimTool::GetToolAlternatives => get_tool_alternatives::definition(&names),
             OptimTool::GetToolMetrics => get_tool_metrics::definition(&names),
             OptimTool::SearchTools => names.with_context(search_tools::definition(&names, config)),
@@ -92,6 +92,9 @@ pub fn definitions(style: NameStyle, config: &Config) -> Vec<Definition> {
             OptimTool::ResetToolMetrics => upkeep::reset_tool_metrics(&names),
             OptimTool::RefreshTools => upkeep::refresh_tools(&names),
             OptimTool::RegenerateEmbeddings => upkeep::regenerate_embeddings(&names),
+            OptimTool::ReadResult => reading::read_result(&names),
+            OptimTool::SearchResult => reading::search_result(&names),
+            OptimTool::ProcessLargeDataset => reading::process_large_dataset(&names),
         };
         definition(&names.listed(*tool), value, &mark)
     };
@@ -145,7 +148,9 @@ mod tests {
     #[test]
     fn further_tools_are_listed_when_they_are_configured_and_cost_little() {
         let names = OptimTool::ALL.map(OptimTool::bare).join(", ");
-        let config = crate::testing::config(&format!("optimizer: {{ tools: [{names}] }}"));
+        let config = crate::testing::config(&format!(
+            "optimizer: {{ tools: [{names}], largeResults: {{ enabled: true }} }}"
+        ));
         let all = definitions(NameStyle::Underscore, &config);
         assert_eq!(all.len(), OptimTool::ALL.len());
         assert!(all.is_sorted_by_key(|definition| definition.name.clone()));

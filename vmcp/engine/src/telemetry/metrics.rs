@@ -192,6 +192,16 @@ metrics! {
     fallback_calls: Counter = "vmcp_fallback_calls", Counter::default();
     /// Calls refused because the arguments do not fit the tool's schema.
     schema_rejections: Counter = "vmcp_optimizer_schema_rejections", Counter::default();
+    /// Results of call_tool that were kept, with a reference in their place.
+    large_results: Counter = "vmcp_large_results", Counter::default();
+    /// Large results that were sent as they came, because they alone exceed the bounds of kept results.
+    large_results_too_large: Counter = "vmcp_large_results_too_large", Counter::default();
+    /// Results that are kept.
+    kept_results: Gauge = "vmcp_kept_results", Gauge::default();
+    /// Bytes of the results that are kept, in files or in memory.
+    kept_results_bytes: Gauge = "vmcp_kept_results_bytes", Gauge::default();
+    /// Kept results that gave way to others before their time.
+    kept_results_evicted: Counter = "vmcp_kept_results_evicted", Counter::default();
     /// Duration of one request to the embedding provider, in seconds.
     embedding_duration: Family<EmbeddingLabels, Histogram, fn() -> Histogram> =
         "vmcp_embedding_duration_seconds", Family::new_with_constructor(|| Histogram::new(SECONDS));

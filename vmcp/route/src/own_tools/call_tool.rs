@@ -18,8 +18,8 @@ use vmcp_wire::payload::Payload;
 
 use super::fallback::alternatives::Alternative;
 use super::fallback::{self, FailedCall};
+use super::large_results::{keeping, references, response_limit};
 use super::resolve::tool_lookup;
-use super::response_limit;
 use super::tool_result::{self, CallFailure, Envelope, ErrorType};
 use super::unavailable::{self, UnavailableServer};
 use crate::answer::{Answer, Content};
@@ -57,8 +57,9 @@ async fn call(
     let begun = Instant::now();
     let snapshot = context.snapshot;
     let config = &snapshot.config;
-    let call = match CallArguments::parse(arguments, &config.optimizer.limits, config.proxy.max_tool_timeout)
-    {
+    let keeps = config.optimizer.large_results.enabled;
+    let (limits, max_timeout) = (&config.optimizer.limits, config.proxy.max_tool_timeout);
+    let call = match CallArguments::parse(arguments, limits, max_timeout, keeps) {
         Ok(call) => call,
         Err(error) => {
             let own = NameStyle::Dotted.listed(OptimTool::CallTool);
@@ -97,6 +98,13 @@ async fn call(
     let schema = tool.definition.input_schema.as_deref();
     let plain = call.are_beside.then(|| without_framework_keys(call.parameters.get(), schema)).flatten();
     let written = plain.as_deref().unwrap_or(&call.parameters);
+    // Replaced before anything is judged: policies and schemas see the values that the backend will get.
+    let with_values = references::replaced(context, written).await;
+    let (with_values, unresolved) = match with_values {
+        Ok(with_values) => (with_values, None),
+        Err(error) => (None, Some(error)),
+    };
+    let written = with_values.as_deref().unwrap_or(written);
     // Mended before the policy is asked: it must judge the arguments that the backend will get.
     let checked = check_or_mend(context, tool, written).await;
     let mended = checked.as_ref().ok().and_then(Option::as_deref);
@@ -112,7 +120,8 @@ async fn call(
         Ok(_) if authorized.judges_arguments() => tools::check_arguments(context, tool, parameters).await,
         _ => Ok(()),
     };
-    if let Some(message) = checked.as_ref().err().or(strict.as_ref().err()) {
+    let refused = unresolved.as_ref().or(checked.as_ref().err()).or(strict.as_ref().err());
+    if let Some(message) = refused {
         authorized.settle(Outcome::ToolError);
         return Answer::own(failure(tool, ErrorType::InvalidInput, message.clone()).to_result());
     }
@@ -123,8 +132,9 @@ async fn call(
     };
     // A result that is cut or wrapped must have arrived.
     let limit = snapshot.config.optimizer.max_tool_response_tokens;
+    let keeps = keeping::applies(context, tool, call.store_result);
     let answer = match call.format {
-        ResponseFormat::Mcp if limit.is_none() => authorized.answer(&params).await,
+        ResponseFormat::Mcp if limit.is_none() && !keeps => authorized.answer(&params).await,
         _ => authorized.call(&params).await.map(|response| Answer::relayed(&tool.backend, response)),
     };
     if let Err(error @ CallError::InsufficientScope { .. }) = &answer {
@@ -136,17 +146,18 @@ async fn call(
         failure = violation.map(|violation| (violation, Transmission::Sent));
     }
     let Some((error, transmission)) = failure else {
-        return finished(context, tool, call.format, answer, &[]);
+        return finished(context, tool, &call, answer, &[]).await;
     };
     let alternatives = fallback::alternatives(context, tool);
     let failed = FailedCall { tool, error, transmission, parameters };
     if let Some((other, answer)) = fallback::retry(context, &failed, &alternatives, &params).await {
-        return shaped(limit, other, call.format, answer, &[]);
+        return shaped(context, other, &call, answer, &[]).await;
     }
     if !alternatives.is_empty() {
         context.engine.metrics().fallback_suggestions.inc();
     }
-    finished(context, tool, call.format, with_suggestions(answer, &failed, &alternatives), &alternatives)
+    let answer = with_suggestions(answer, &failed, &alternatives);
+    finished(context, tool, &call, answer, &alternatives).await
 }
 
 /// Returns the whole result of a call that neither failed nor waits for the client.
@@ -196,18 +207,15 @@ fn with_suggestions(
 }
 
 /// Shapes the answer, or the failure of a call that has none.
-fn finished(
+async fn finished(
     context: CallContext<'_>,
     tool: &Arc<CatalogTool>,
-    format: ResponseFormat,
+    call: &CallArguments,
     answer: Result<Answer, CallError>,
     alternatives: &[Alternative<'_>],
 ) -> Answer {
     match answer {
-        Ok(answer) => {
-            let limit = context.snapshot.config.optimizer.max_tool_response_tokens;
-            shaped(limit, tool, format, answer, alternatives)
-        }
+        Ok(answer) => shaped(context, tool, call, answer, alternatives).await,
         Err(error) => Answer::own(tool_result::unanswered(tool, &error, alternatives)),
     }
 }
@@ -309,12 +317,12 @@ fn failure(tool: &CatalogTool, kind: ErrorType, error: String) -> CallFailure<'_
     CallFailure::new(Some(&tool.backend), &tool.definition.name, kind, error)
 }
 
-/// Shapes an answer: adds a missing text, cuts it to `limit` tokens, and wraps it if the caller asked for an
-/// envelope.
-fn shaped(
-    limit: Option<u32>,
+/// Shapes an answer: keeps a large one and answers with its reference, adds a missing text, cuts it to
+/// `maxToolResponseTokens`, and wraps it if the caller asked for an envelope.
+async fn shaped(
+    context: CallContext<'_>,
     tool: &CatalogTool,
-    format: ResponseFormat,
+    call: &CallArguments,
     answer: Answer,
     alternatives: &[Alternative<'_>],
 ) -> Answer {
@@ -334,10 +342,13 @@ fn shaped(
             return failed(message_of(&error));
         }
     };
+    let kept = keeping::enveloped(context, tool, &result, call.store_result).await;
+    let result = kept.map_or(result, Payload::from);
     let result = tool_result::with_text(&result).map_or(result, Payload::from);
+    let limit = context.snapshot.config.optimizer.max_tool_response_tokens;
     let cut = limit.and_then(|limit| response_limit::cut(&result, u64::from(limit)));
     let result = cut.map_or(result, Payload::from);
-    match format {
+    match call.format {
         ResponseFormat::Mcp => Answer { content: Content::Result(result), era, pending: None },
         ResponseFormat::Envelope if result.is_tool_error() => failed(error_text(&result)),
         ResponseFormat::Envelope => {

@@ -1,4 +1,4 @@
-//! `resources/read`, of listed resources and of unlisted ones whose backend is certain.
+//! `resources/read`: of kept results, of listed resources and of unlisted ones whose backend is certain.
 
 use std::time::Instant;
 
@@ -8,6 +8,7 @@ use vmcp_wire::owned::OwnedParams;
 use crate::answer::Answer;
 use crate::call::{self, hidden};
 use crate::caller::CallContext;
+use crate::own_tools::large_results::resource;
 use crate::router::{self, BackendTarget};
 use crate::subject;
 use vmcp_engine::access::policy::Item;
@@ -21,6 +22,13 @@ pub async fn read_resource(context: CallContext<'_>, params: &OwnedParams) -> An
         Err(error) => return Answer::error(&error),
     };
     let unknown = || Answer::no_resource(&uri);
+    if let Some(reference) = resource::reference(context, &uri) {
+        if let Some(answer) = resource::read(context, &uri, reference).await {
+            return answer;
+        }
+        hidden::hold(context, begun).await;
+        return unknown();
+    }
     let Some(backend) = router::resource(context, &uri) else {
         hidden::record_resource(context, &uri, methods::RESOURCES_READ);
         hidden::hold(context, begun).await;

@@ -149,8 +149,10 @@ async fn arguments_are_added_only_when_asked_for_and_never_beyond_their_limit() 
 #[tokio::test]
 async fn arguments_of_every_own_tool_are_recorded() {
     let names: Vec<String> = OptimTool::ALL.iter().map(|tool| tool.bare().to_owned()).collect();
-    let optimizer =
-        format!("optimizer: {{ embeddings: {{ provider: none }}, tools: [{}] }}\n", names.join(", "));
+    let optimizer = format!(
+        "optimizer: {{ embeddings: {{ provider: none }}, largeResults: {{ enabled: true }}, tools: [{}] }}\n",
+        names.join(", ")
+    );
     let asked = setup_with(&optimizer, "includeRequestData: true").await;
     for (number, name) in names.iter().enumerate() {
         // A mistake in the arguments leaves them in the event all the same.

@@ -107,6 +107,12 @@ impl ServerCapabilities {
         }
     }
 
+    /// Returns the capability to read resources, and no other.
+    #[must_use]
+    pub fn of_resources() -> Self {
+        Self { resources: true, ..Self::default() }
+    }
+
     /// True if the backend has resources.
     #[must_use]
     pub fn has_resources(&self) -> bool {

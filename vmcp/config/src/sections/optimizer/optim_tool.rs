@@ -39,11 +39,17 @@ pub enum OptimTool {
     RefreshTools,
     /// Embeds tools anew. For operators' clients, too.
     RegenerateEmbeddings,
+    /// Reads a part of a large result.
+    ReadResult,
+    /// Finds parts of a large result by their words.
+    SearchResult,
+    /// Filters, sorts, groups and counts the rows of a large result, or of given data.
+    ProcessLargeDataset,
 }
 
 impl OptimTool {
     /// All of them.
-    pub const ALL: [OptimTool; 15] = [
+    pub const ALL: [OptimTool; 18] = [
         OptimTool::FindTool,
         OptimTool::CallTool,
         OptimTool::ListTools,
@@ -59,7 +65,14 @@ impl OptimTool {
         OptimTool::ResetToolMetrics,
         OptimTool::RefreshTools,
         OptimTool::RegenerateEmbeddings,
+        OptimTool::ReadResult,
+        OptimTool::SearchResult,
+        OptimTool::ProcessLargeDataset,
     ];
+
+    /// The tools that work on large results.
+    pub const OF_RESULTS: [OptimTool; 3] =
+        [OptimTool::ReadResult, OptimTool::SearchResult, OptimTool::ProcessLargeDataset];
 
     /// Returns the name without a prefix, as it is written in the file.
     pub fn bare(self) -> &'static str {
@@ -79,6 +92,9 @@ impl OptimTool {
             OptimTool::ResetToolMetrics => "reset_tool_metrics",
             OptimTool::RefreshTools => "refresh_tools",
             OptimTool::RegenerateEmbeddings => "regenerate_embeddings",
+            OptimTool::ReadResult => "read_result",
+            OptimTool::SearchResult => "search_result",
+            OptimTool::ProcessLargeDataset => "process_large_dataset",
         }
     }
 
@@ -100,6 +116,9 @@ impl OptimTool {
             OptimTool::ResetToolMetrics => "optim.reset_tool_metrics",
             OptimTool::RefreshTools => "optim.refresh_tools",
             OptimTool::RegenerateEmbeddings => "optim.regenerate_embeddings",
+            OptimTool::ReadResult => "optim.read_result",
+            OptimTool::SearchResult => "optim.search_result",
+            OptimTool::ProcessLargeDataset => "optim.process_large_dataset",
         }
     }
 }
@@ -109,8 +128,13 @@ pub(crate) fn default_tools() -> Vec<OptimTool> {
     vec![OptimTool::FindTool, OptimTool::CallTool]
 }
 
-/// Checks the list of tools, and adds those that contextual lists need.
-pub(crate) fn validate(tools: &[OptimTool], has_contextual: bool, report: &mut Report) -> Vec<OptimTool> {
+/// Checks the list of tools, and adds those that contextual lists and large results need.
+pub(crate) fn validate(
+    tools: &[OptimTool],
+    has_contextual: bool,
+    has_large_results: bool,
+    report: &mut Report,
+) -> Vec<OptimTool> {
     if tools.is_empty() {
         let remedy = "name at least one tool, or set `optimizer.enabled: false`";
         report.problem("optimizer.tools", "empty", remedy);
@@ -120,9 +144,16 @@ pub(crate) fn validate(tools: &[OptimTool], has_contextual: bool, report: &mut R
             let path = problems::item("optimizer.tools", index);
             report.problem(&path, format!("{} is named twice", tool.bare()), "remove one of them");
         }
+        if !has_large_results && OptimTool::OF_RESULTS.contains(tool) {
+            let path = problems::item("optimizer.tools", index);
+            let message = format!("{} works on large results, which are off", tool.bare());
+            report.problem(&path, message, "set `optimizer.largeResults.enabled: true`, or remove it");
+        }
     }
-    let needed = [OptimTool::SetContext, OptimTool::SearchAvailableTools];
-    let missing = needed.iter().filter(|tool| has_contextual && !tools.contains(tool));
+    let contextual = [OptimTool::SetContext, OptimTool::SearchAvailableTools];
+    let contextual = contextual.iter().filter(|_| has_contextual);
+    let of_results = OptimTool::OF_RESULTS.iter().filter(|_| has_large_results);
+    let missing = contextual.chain(of_results).filter(|tool| !tools.contains(tool));
     tools.iter().chain(missing).copied().collect()
 }
 

@@ -16,6 +16,8 @@ pub(in crate::engine) type BackendListings = Vec<(Arc<str>, Arc<Discovered>)>;
 pub(in crate::engine) struct BackendDeclarations {
     /// Sorted by name.
     backends: Vec<(Arc<str>, ServerCapabilities)>,
+    /// vmcp's own: kept results are resources.
+    own: Option<ServerCapabilities>,
     modern: String,
     with_core_tasks: String,
     earlier: String,
@@ -31,15 +33,18 @@ impl BackendDeclarations {
         let known = |name: &str| backends.iter().any(|(known, _)| &**known == name);
         let unknown = config.backends.iter().any(|backend| backend.enabled && !known(&backend.name));
         let expected = unknown.then(ServerCapabilities::unknown);
+        let keeps_results = config.optimizer.enabled && config.optimizer.large_results.enabled;
+        let own = keeps_results.then(ServerCapabilities::of_resources);
         let declaration = |revision| {
             let known = backends.iter().map(|(_, capabilities)| capabilities);
-            server_capabilities::declaration(known.chain(&expected), revision)
+            server_capabilities::declaration(known.chain(&expected).chain(&own), revision)
         };
         Self {
             modern: declaration(Revision::MODERN),
             with_core_tasks: declaration(Revision::V2025_11_25),
             earlier: declaration(Revision::V2025_06_18),
             backends,
+            own,
         }
     }
 
@@ -55,7 +60,8 @@ impl BackendDeclarations {
     /// Makes the declaration of some backends only.
     pub(super) fn declaration_of(&self, wanted: impl Fn(&str) -> bool, revision: Revision) -> String {
         let chosen = self.backends.iter().filter(|(name, _)| wanted(name));
-        server_capabilities::declaration(chosen.map(|(_, capabilities)| capabilities), revision)
+        let chosen = chosen.map(|(_, capabilities)| capabilities);
+        server_capabilities::declaration(chosen.chain(&self.own), revision)
     }
 
     /// Returns the backends whose capabilities are known.

@@ -9,7 +9,7 @@ use super::Names;
 pub(super) fn definition(names: &Names<'_>, config: &Config) -> Value {
     let (name, find) = (&names.call_tool, &names.find_tool);
     let name_chars = config.optimizer.limits.tool_name_chars;
-    json!({
+    let mut definition = json!({
         "name": name,
         "title": "Call a tool",
         "description": format!(
@@ -55,5 +55,19 @@ pub(super) fn definition(names: &Names<'_>, config: &Config) -> Value {
             "required": ["tool_name"]
         },
         "annotations": {"title": "Call a tool", "readOnlyHint": false, "destructiveHint": true, "openWorldHint": true}
-    })
+    });
+    if config.optimizer.large_results.enabled
+        && let Some(properties) =
+            definition.pointer_mut("/inputSchema/properties").and_then(Value::as_object_mut)
+    {
+        properties.insert(
+            "store_result".to_owned(),
+            json!({
+                "type": "boolean",
+                "default": false,
+                "description": "Keep the result and answer with its result_ref, whatever its size."
+            }),
+        );
+    }
+    definition
 }

@@ -135,7 +135,10 @@ async fn lists_and_searches_show_what_may_be_called() {
 #[tokio::test]
 async fn no_own_tool_shows_what_policies_do_not_permit() {
     let tools = OptimTool::ALL.map(OptimTool::bare).join(", ");
-    let all = format!("optimizer: {{ embeddings: {{ provider: none }}, tools: [{tools}] }}");
+    let all = format!(
+        "optimizer: {{ embeddings: {{ provider: none }}, tools: [{tools}], \
+         largeResults: {{ enabled: true }} }}"
+    );
     let Setup { engine, backends, .. } = setup_with(Options::default(), &format!("{all}{POLICIES}")).await;
     let call = async |name: &str, tool: &str, arguments: &Value| {
         let params = json!({"name": format!("optim.{tool}"), "arguments": arguments});
@@ -143,7 +146,8 @@ async fn no_own_tool_shows_what_policies_do_not_permit() {
     };
     let mut asked = BTreeSet::new();
     // The tool has metrics by then.
-    call("alice", "call_tool", &json!({"tool_name": "one_work"})).await;
+    let kept = call("alice", "call_tool", &json!({"tool_name": "one_work", "store_result": true})).await;
+    let kept = kept.split("res_").nth(1).and_then(|rest| rest.get(..22)).expect("a reference");
     let before = backends[0].methods();
     for (tool, arguments) in [
         ("find_tool", json!({"tool_description": "work"})),
@@ -176,6 +180,22 @@ async fn no_own_tool_shows_what_policies_do_not_permit() {
             let missing = call(name, tool, &json!({key: unknown})).await;
             let (denied, missing) = (without_suggestion(&denied), without_suggestion(&missing));
             assert_eq!(denied.replace(known, "X"), missing.replace(unknown, "X"), "{name} {tool}");
+        }
+    }
+    for (tool, more) in [
+        ("read_result", json!({})),
+        ("search_result", json!({"intent": "work"})),
+        ("process_large_dataset", json!({"operation": "count"})),
+    ] {
+        asked.insert(tool);
+        for name in ["bob", "mallory", "anonymous"] {
+            let mut answers = Vec::new();
+            for id in [kept, &"A".repeat(22)] {
+                let mut arguments = more.clone();
+                arguments["result_ref"] = json!(format!("res_{id}"));
+                answers.push(call(name, tool, &arguments).await);
+            }
+            assert_eq!(answers[0], answers[1], "{name} {tool}");
         }
     }
     assert_eq!(backends[0].methods(), before, "the backend hears nothing");

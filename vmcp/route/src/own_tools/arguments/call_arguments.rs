@@ -32,6 +32,8 @@ pub(crate) struct CallArguments {
     pub(crate) context: Option<String>,
     /// True if the answer to a failed call names similar tools.
     pub(crate) include_fallbacks: bool,
+    /// True if the result is to be kept, whatever its size.
+    pub(crate) store_result: bool,
 }
 
 /// The shape of call_tool's answer.
@@ -78,16 +80,20 @@ struct Fields<'a> {
     #[serde(borrow)]
     include_fallbacks: Option<&'a RawValue>,
     #[serde(borrow)]
+    store_result: Option<&'a RawValue>,
+    #[serde(borrow)]
     context_id: Option<&'a RawValue>,
 }
 
 impl CallArguments {
-    /// Reads and checks the arguments. `max_timeout` bounds `timeout`. Unknown fields are the tool's
+    /// Reads and checks the arguments. `max_timeout` bounds `timeout`; `keeps_results` makes `store_result` a
+    /// field. Unknown fields are the tool's
     /// parameters if no field gives any, else they are ignored.
     pub(crate) fn parse(
         arguments: &RawValue,
         limits: &Limits,
         max_timeout: Duration,
+        keeps_results: bool,
     ) -> Result<CallArguments, InputError> {
         let name = |field, value| name(field, value, limits.tool_name_chars);
         let fields: Fields<'_> = serde_json::from_str(arguments.get())
@@ -104,7 +110,8 @@ impl CallArguments {
             (Some(tool), None) => {
                 // Beside `tool_name`, a `name` is a parameter of the tool.
                 let alias = fields.name.filter(|_| fields.tool_name.is_none()).map(|_| "name");
-                let own: Vec<&str> = FIELDS.into_iter().chain(alias).collect();
+                let store = keeps_results.then_some("store_result");
+                let own: Vec<&str> = FIELDS.into_iter().chain(alias).chain(store).collect();
                 (tool, parameters::beside(arguments, &own, limits)?)
             }
             (None, parameters) => {
@@ -123,6 +130,8 @@ impl CallArguments {
         let format = format.map(|value| lenient("response_format", value, r#""mcp" or "envelope""#));
         let fallbacks = given(fields.include_fallbacks);
         let fallbacks = fallbacks.map(|value| lenient("include_fallbacks", value, "true or false"));
+        let store = given(fields.store_result).filter(|_| keeps_results);
+        let store = store.map(|value| lenient("store_result", value, "true or false"));
         let timeout = given(fields.timeout).map(|value| timeout(value, max_timeout)).transpose()?;
         Ok(CallArguments {
             tool,
@@ -133,6 +142,7 @@ impl CallArguments {
             format: format.transpose()?.unwrap_or_default(),
             context: given(fields.context_id).map(|value| string("context_id", value)).transpose()?,
             include_fallbacks: fallbacks.transpose()?.unwrap_or(true),
+            store_result: store.transpose()?.unwrap_or(false),
         })
     }
 }
@@ -182,7 +192,7 @@ mod tests {
 
     fn parse(json: &str) -> Result<CallArguments, String> {
         let raw: Box<RawValue> = serde_json::from_str(json).unwrap();
-        CallArguments::parse(&raw, &Limits::default(), MAX).map_err(|error| error.to_string())
+        CallArguments::parse(&raw, &Limits::default(), MAX, true).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -233,6 +243,18 @@ mod tests {
         assert_eq!(parse(r#"{"tool_name":"t","parameters":""}"#).unwrap().parameters.get(), "{}");
         let both = parse(r#"{"tool_name":"t","parameters":{},"a":1}"#).unwrap();
         assert_eq!(both.parameters.get(), "{}", "parameters that are given count, empty ones too");
+    }
+
+    #[test]
+    fn store_result_is_a_field_only_where_results_are_kept() {
+        assert!(parse(r#"{"tool_name":"t","parameters":{},"store_result":"true"}"#).unwrap().store_result);
+        let raw: Box<RawValue> = serde_json::from_str(r#"{"tool_name":"t","store_result":true}"#).unwrap();
+        let read = |keeps| CallArguments::parse(&raw, &Limits::default(), MAX, keeps).unwrap();
+        assert_eq!((read(true).parameters.get(), read(true).store_result), ("{}", true));
+        assert_eq!(
+            (read(false).parameters.get(), read(false).store_result),
+            (r#"{"store_result":true}"#, false)
+        );
     }
 
     #[test]

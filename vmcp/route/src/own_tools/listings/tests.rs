@@ -11,7 +11,10 @@ use vmcp_engine::engine::{Engine, Options, Storage};
 
 fn all() -> String {
     let tools = OptimTool::ALL.map(OptimTool::bare).join(", ");
-    format!("optimizer: {{ embeddings: {{ provider: none }}, exposure: MetaOnly, tools: [{tools}] }}\n")
+    format!(
+        "optimizer: {{ embeddings: {{ provider: none }}, exposure: MetaOnly, tools: [{tools}], \
+         largeResults: {{ enabled: true }} }}\n"
+    )
 }
 
 async fn server() -> Scripted {

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde_json::value::{RawValue, to_raw_value};
 use vmcp_json::object::Object;
 
-use super::tool_result::TextBlock;
+use crate::own_tools::tool_result::TextBlock;
 
 /// Tokens that an image or a recording costs, whatever the size of its data: clients hand it to the model as
 /// media. About the most that a model charges for an image.
@@ -17,7 +17,7 @@ const MIN_CUT_TOKENS: u64 = 16;
 /// Cuts a result to `limit` tokens: keeps as many content blocks as fit, in order, after a notice that names
 /// the omission. Of a text that does not fit, the beginning is kept. Returns `None` if the result fits, or is
 /// not understood.
-pub(super) fn cut(result: &RawValue, limit: u64) -> Option<Box<RawValue>> {
+pub(in crate::own_tools) fn cut(result: &RawValue, limit: u64) -> Option<Box<RawValue>> {
     // A token is about four characters, so a result of at most four bytes per token fits without parsing.
     if (result.get().len() as u64).div_ceil(4) <= limit {
         return None;

@@ -1,0 +1,123 @@
+//! Datasets: a question in words or SQL about the rows of a result, answered by SQLite in memory.
+//!
+//! ```text
+//! rows      JSON or text → rows that stay slices of the text
+//! grammar   words → an Operation: conditions, order, groups, …   (no word is ignored in silence)
+//! compile   Operation → SQL with bound values
+//! table     rows → a table of SQLite; runs SQL within limits     ← `sql:` enters here
+//! ```
+
+mod compile;
+mod functions;
+mod grammar;
+mod memory;
+mod rows;
+mod table;
+
+use std::time::Duration;
+
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
+
+use crate::json;
+use rows::Rows;
+use table::Table;
+
+pub use grammar::Misunderstood;
+pub use table::SqlError;
+
+/// Longest operation, in bytes.
+pub const MAX_OPERATION_BYTES: usize = 16 * 1024;
+/// Prefix of an operation in SQL.
+const SQL: &str = "sql:";
+/// Prefix of an operation in Python, which runs in code mode alone.
+const PYTHON: &str = "python:";
+
+/// The result of an operation.
+#[derive(Debug)]
+pub struct Processed {
+    /// The value.
+    pub value: Box<RawValue>,
+    /// Size of the data; see [`size`].
+    pub original_size: usize,
+    /// Size of the value.
+    pub processed_size: usize,
+    /// Parameters that the operation did not use.
+    pub unused_parameters: Vec<String>,
+}
+
+/// Errors of an operation. The text is for the model that asked.
+#[derive(Debug, thiserror::Error)]
+pub enum DatasetError {
+    /// Words without an operation.
+    #[error(transparent)]
+    Misunderstood(#[from] Misunderstood),
+    /// SQL that was refused, failed or met a limit.
+    #[error(transparent)]
+    Sql(#[from] SqlError),
+    /// Python.
+    #[error(
+        "operation: `python:` needs code mode (optim.execute_code); use words or `sql: SELECT … FROM data`"
+    )]
+    Python,
+    /// A long operation.
+    #[error("operation is too long: {0} bytes, the limit is {MAX_OPERATION_BYTES}")]
+    TooLong(usize),
+}
+
+/// Runs an operation on data, a JSON value; a string is text, whose lines are rows. `parameters` override
+/// literals of words, and are the named parameters of SQL. Blocks for at most about `timeout`.
+pub fn process(
+    data: &RawValue,
+    operation: &str,
+    parameters: &Map<String, Value>,
+    timeout: Duration,
+) -> Result<Processed, DatasetError> {
+    let operation = operation.trim();
+    if operation.len() > MAX_OPERATION_BYTES {
+        return Err(DatasetError::TooLong(operation.len()));
+    }
+    let prefixed = |prefix: &str| {
+        let head = operation.get(..prefix.len()).filter(|head| head.eq_ignore_ascii_case(prefix));
+        head.and_then(|_| operation.get(prefix.len()..))
+    };
+    if prefixed(PYTHON).is_some() {
+        return Err(DatasetError::Python);
+    }
+    let text = json::string(data);
+    let rows = Rows::of(data, text.as_deref());
+    let (value, unused_parameters) = if let Some(sql) = prefixed(SQL) {
+        let table = Table::load(&rows, timeout)?;
+        let (answer, unused) = table.query_by_hand(sql, parameters)?;
+        (answer, unused)
+    } else {
+        let (plan, unused) = grammar::parse(operation, &rows.columns, parameters)?;
+        let query = compile::compile(&plan, &rows.columns);
+        let table = Table::load(&rows, timeout)?;
+        (table.run(&query, &rows)?, unused)
+    };
+    Ok(Processed { original_size: rows.size, processed_size: size(&value), value, unused_parameters })
+}
+
+/// Returns the size of a value: the elements of a list, the keys of an object, else 1.
+pub fn size(value: &RawValue) -> usize {
+    let items = json::items(value).map(|items| items.len());
+    items.or_else(|| json::entries(value).map(|entries| entries.len())).unwrap_or(1)
+}
+
+/// Returns the part of the data that is gone, in percent, rounded to a tenth.
+pub fn reduction_percent(original: usize, processed: usize) -> f64 {
+    if original == 0 {
+        return 0.0;
+    }
+    let kept = processed as f64 / original as f64;
+    ((1.0 - kept) * 1000.0).round() / 10.0
+}
+
+/// Returns values as a JSON array.
+fn array(values: &[Box<RawValue>]) -> Box<RawValue> {
+    to_raw_value(values).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,212 @@
+//! The store of results: bounded by bytes in all and per owner, by number per owner and by time. The least
+//! recently used result goes first.
+//!
+//! A result is found by the SHA-256 of its owner and its random id. A reference in other hands leads to
+//! another digest, so it reads as unknown. With a folder, contents are files, sealed by the key
+//! ring; without one they are in memory. Calls block on the disk.
+
+mod files;
+mod reference;
+mod table;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use vmcp_wire::sealed::{KeyRing, Nonce};
+
+use crate::content::Content;
+use files::Files;
+use table::{Entry, Place, Table};
+
+pub use reference::{ID_BYTES, Reference};
+pub use table::Usage;
+
+/// Results of one owner; beyond it the least recently used one goes.
+pub const MAX_RESULTS_PER_OWNER: usize = 1_000;
+
+/// The owner of results, as a digest of the caller.
+pub type Owner = [u8; 32];
+
+/// The origin of a result: its owner may read it while the owner may call this tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The tool's name in the catalog.
+    pub tool: String,
+}
+
+/// A kept result.
+#[derive(Debug, PartialEq, Eq)]
+pub struct StoredResult {
+    /// Its origin.
+    pub origin: Origin,
+    /// The content.
+    pub content: Content,
+    /// Expiry, in seconds since the Unix epoch.
+    pub expires: u64,
+}
+
+/// Bounds of the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Most bytes of one owner.
+    pub per_owner: u64,
+    /// Most bytes of all owners.
+    pub total: u64,
+}
+
+/// Randomness, clock and keys of one call.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment<'a> {
+    /// Seals and opens files.
+    pub ring: &'a KeyRing,
+    /// Seconds since the Unix epoch.
+    pub now: u64,
+}
+
+/// A result to keep.
+#[derive(Debug)]
+pub struct Keep {
+    /// The owner.
+    pub owner: Owner,
+    /// The origin.
+    pub origin: Origin,
+    /// The content.
+    pub content: Content,
+    /// Expiry, in seconds since the Unix epoch.
+    pub expires: u64,
+    /// A random id, used once.
+    pub id: [u8; ID_BYTES],
+    /// A random nonce, used once.
+    pub nonce: Nonce,
+    /// True if the keys outlive the process: the result may be a file.
+    pub at_rest: bool,
+}
+
+/// Errors of keeping a result.
+#[derive(Debug, thiserror::Error)]
+pub enum KeepError {
+    /// The result alone is larger than the bounds.
+    #[error(
+        "a result of {bytes} bytes is larger than optimizer.largeResults.maxBytesPerPrincipal or maxBytes ({limit})"
+    )]
+    TooLarge {
+        /// Bytes that it takes.
+        bytes: u64,
+        /// The smaller bound.
+        limit: u64,
+    },
+}
+
+/// The results of this process.
+#[derive(Debug)]
+pub struct ResultStore {
+    table: Mutex<Table>,
+    files: Option<Files>,
+}
+
+impl ResultStore {
+    /// Opens the store. `folder` is made when the first result is written there; results in it are found
+    /// again.
+    pub fn open(folder: Option<PathBuf>, now: u64) -> ResultStore {
+        let files = folder.map(Files::new);
+        let mut table = Table::default();
+        for file in files.iter().flat_map(|files| files.scan(now)) {
+            table.insert(
+                file.key,
+                Entry { owner: file.owner, bytes: file.bytes, expires: file.expires, place: Place::File },
+            );
+        }
+        ResultStore { table: Mutex::new(table), files }
+    }
+
+    /// Keeps a result, and lets go of results over the bounds.
+    pub fn keep(
+        &self,
+        keep: Keep,
+        bounds: Bounds,
+        moment: Moment<'_>,
+    ) -> Result<(Reference, Arc<StoredResult>), KeepError> {
+        let limit = bounds.per_owner.min(bounds.total);
+        let too_large = |bytes: u64| Err(KeepError::TooLarge { bytes, limit });
+        if keep.content.len() as u64 > limit {
+            return too_large(keep.content.len() as u64);
+        }
+        let reference = Reference::new(keep.id);
+        let (owner, expires) = (owner_digest(&keep.owner), keep.expires);
+        let key = reference.key(&keep.owner);
+        let Keep { origin, content, id: _, nonce, at_rest, .. } = keep;
+        let stored = Arc::new(StoredResult { origin, content, expires });
+        let written = self.files.as_ref().filter(|_| at_rest).and_then(|files| {
+            let written = files.write(&key, &owner, &stored, moment.ring, &nonce);
+            written
+                .inspect_err(
+                    |error| tracing::warn!(%error, "a large result is kept in memory: it cannot be written"),
+                )
+                .ok()
+        });
+        let (bytes, place) = match written {
+            Some(bytes) => (bytes, Place::File),
+            None => (stored.content.len() as u64, Place::Memory(Arc::clone(&stored))),
+        };
+        let removed = {
+            let mut table = self.table.lock();
+            let mut removed = table.remove_expired(moment.now);
+            table.insert(key, Entry { owner, bytes, expires, place });
+            removed.extend(table.shrink(&owner, bounds));
+            removed
+        };
+        self.remove_files(&removed);
+        if removed.iter().any(|(gone, _)| *gone == key) {
+            return too_large(bytes);
+        }
+        Ok((reference, stored))
+    }
+
+    /// Returns a result of this owner; `None` for an unknown or expired result, and for another's.
+    pub fn get(&self, owner: &Owner, reference: &str, moment: Moment<'_>) -> Option<Arc<StoredResult>> {
+        let key = Reference::parse(reference)?.key(owner);
+        let owner = owner_digest(owner);
+        let place = self.table.lock().touch(&key, moment.now);
+        match place {
+            Some(Place::Memory(stored)) => Some(stored),
+            // A file that this process has not seen may be another process's with the same folder and keys.
+            Some(Place::File) | None => {
+                let stored = self.files.as_ref()?.read(&key, &owner, moment.ring, moment.now)?;
+                Some(Arc::new(stored))
+            }
+        }
+    }
+
+    /// Lets go of expired results.
+    pub fn sweep(&self, now: u64) {
+        let expired = self.table.lock().remove_expired(now);
+        self.remove_files(&expired);
+    }
+
+    /// Returns the results and bytes that are kept, and the number that gave way so far.
+    pub fn usage(&self) -> Usage {
+        self.table.lock().usage()
+    }
+
+    fn remove_files(&self, removed: &[(Key, Entry)]) {
+        for (key, entry) in removed {
+            if let (Some(files), Place::File) = (&self.files, &entry.place) {
+                files.remove(key, &entry.owner);
+            }
+        }
+    }
+}
+
+/// Digest by which a result is found.
+type Key = [u8; 32];
+
+/// Returns the digest of an owner in names of folders.
+fn owner_digest(owner: &Owner) -> Owner {
+    use sha2::{Digest, Sha256};
+    Sha256::new().chain_update(b"vmcp owner of results\0").chain_update(owner).finalize().into()
+}
+
+#[cfg(test)]
+mod tests;

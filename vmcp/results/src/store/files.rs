@@ -1,0 +1,148 @@
+//! Results as files: `OWNER/KEY`, both digests in hex. A file begins with its expiry in the clear, for the
+//! sweep; the same expiry and the content are sealed behind it, bound to owner and key.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+use vmcp_wire::sealed::{KeyRing, Nonce};
+
+use super::{Key, Origin, Owner, StoredResult};
+use crate::content::Content;
+
+/// Files that are found again after a restart; further ones stay until they are asked for or expire.
+const MAX_SCANNED: usize = 100_000;
+/// Rights of folders and files: the user's alone.
+const FOLDER_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+
+/// The folder of results.
+#[derive(Debug)]
+pub(super) struct Files(PathBuf);
+
+/// A file that was found.
+pub(super) struct FoundFile {
+    pub(super) owner: Owner,
+    pub(super) key: Key,
+    pub(super) bytes: u64,
+    pub(super) expires: u64,
+}
+
+/// The head of the sealed part: a line of JSON before the content.
+#[derive(Serialize, Deserialize)]
+struct Head {
+    origin: Origin,
+    is_json: bool,
+}
+
+impl Files {
+    pub(super) fn new(folder: PathBuf) -> Files {
+        Files(folder)
+    }
+
+    fn path(&self, key: &Key, owner: &Owner) -> PathBuf {
+        self.0.join(hex::encode(owner)).join(hex::encode(key))
+    }
+
+    /// Writes a result whole or not at all; returns the file's bytes.
+    pub(super) fn write(
+        &self,
+        key: &Key,
+        owner: &Owner,
+        stored: &StoredResult,
+        ring: &KeyRing,
+        nonce: &Nonce,
+    ) -> io::Result<u64> {
+        let head = Head { origin: stored.origin.clone(), is_json: stored.content.json().is_some() };
+        let mut plain = serde_json::to_vec(&head)?;
+        plain.push(b'\n');
+        plain.extend_from_slice(stored.content.text().as_bytes());
+        let sealed = ring.seal_bytes(nonce, &plain, &associated(key, owner), stored.expires);
+        let path = self.path(key, owner);
+        if let Some(folder) = path.parent() {
+            fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
+        }
+        let part = path.with_extension("part");
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&part)?;
+        let written = file.write_all(&stored.expires.to_be_bytes()).and_then(|()| file.write_all(&sealed));
+        let written = written.and_then(|()| fs::rename(&part, &path));
+        if let Err(error) = written {
+            let _ = fs::remove_file(&part);
+            return Err(error);
+        }
+        Ok(8 + sealed.len() as u64)
+    }
+
+    /// Reads a result; `None` without a file, or if the keys do not open it.
+    pub(super) fn read(&self, key: &Key, owner: &Owner, ring: &KeyRing, now: u64) -> Option<StoredResult> {
+        let path = self.path(key, owner);
+        let bytes = fs::read(&path).ok()?;
+        let opened = ring.open_bytes(bytes.get(8..)?, &associated(key, owner), now).ok()?;
+        let end = opened.content.iter().position(|byte| *byte == b'\n')?;
+        let head: Head = serde_json::from_slice(opened.content.get(..end)?).ok()?;
+        let text = String::from_utf8(opened.content.get(end + 1..)?.to_vec()).ok()?;
+        // The order of use outlives a restart as far as the file system keeps times.
+        let _ = File::options().write(true).open(&path).and_then(|file| file.set_modified(SystemTime::now()));
+        let content = Content::restored(head.is_json, text);
+        Some(StoredResult { origin: head.origin, content, expires: opened.expires })
+    }
+
+    pub(super) fn remove(&self, key: &Key, owner: &Owner) {
+        let path = self.path(key, owner);
+        if let Err(error) = fs::remove_file(&path).or_else(absent_is_removed) {
+            tracing::warn!(%error, "a large result cannot be removed");
+        }
+        // Fails, and should, while the owner has other results.
+        let _ = path.parent().map(fs::remove_dir);
+    }
+
+    /// Finds the files, the least recently used one first; removes expired ones.
+    pub(super) fn scan(&self, now: u64) -> Vec<FoundFile> {
+        let mut found: Vec<(SystemTime, FoundFile)> = Vec::new();
+        for folder in entries(&self.0) {
+            let Some(owner) = digest(&folder) else { continue };
+            for path in entries(&folder) {
+                let Some(key) = digest(&path) else { continue };
+                let Ok((expires, bytes, used)) = header(&path) else { continue };
+                if now >= expires {
+                    self.remove(&key, &owner);
+                } else if found.len() < MAX_SCANNED {
+                    found.push((used, FoundFile { owner, key, bytes, expires }));
+                }
+            }
+        }
+        found.sort_by_key(|(used, _)| *used);
+        found.into_iter().map(|(_, file)| file).collect()
+    }
+}
+
+fn absent_is_removed(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
+}
+
+/// Returns the digest that a path's last part names.
+fn digest(path: &Path) -> Option<[u8; 32]> {
+    hex::decode(path.file_name()?.to_str()?).ok()?.try_into().ok()
+}
+
+/// Returns expiry, size and last use of a file.
+fn header(path: &Path) -> io::Result<(u64, u64, SystemTime)> {
+    let mut file = File::open(path)?;
+    let mut expires = [0; 8];
+    file.read_exact(&mut expires)?;
+    let metadata = file.metadata()?;
+    Ok((u64::from_be_bytes(expires), metadata.len(), metadata.modified()?))
+}
+
+/// Returns the context that a file is bound to: exchanged files do not open.
+fn associated(key: &Key, owner: &Owner) -> Vec<u8> {
+    [b"vmcp stored result v1\0".as_slice(), owner, key].concat()
+}

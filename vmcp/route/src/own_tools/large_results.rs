@@ -1,0 +1,94 @@
+//! Large results: kept with a reference in their place, or cut.
+//!
+//! ```text
+//! keeping      a result above the threshold → an envelope with its reference
+//! references   {"$result_ref": …} in arguments → the value
+//! read_result, search_result, process_large_dataset, resource   the ways to read what is kept
+//! response_limit   the simpler switch: cuts, and keeps nothing
+//! ```
+//!
+//! A result is its owner's, while the owner may call the tool that it came from; for anyone else, and later,
+//! it reads as unknown.
+
+pub(super) mod keeping;
+pub(super) mod process_large_dataset;
+pub(super) mod read_result;
+pub(super) mod references;
+pub(crate) mod resource;
+pub(super) mod response_limit;
+pub(super) mod search_result;
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use vmcp_engine::engine::kept_results::owner;
+use vmcp_results::store::StoredResult;
+
+use super::listings::own_answer::Refusal;
+use super::tool_result::ErrorType;
+use crate::call;
+use crate::caller::CallContext;
+
+/// Names of the field that holds a reference.
+const REFERENCE: [&str; 2] = ["result_ref", "$result_ref"];
+/// Longest reference that is looked up, in characters.
+const MAX_REFERENCE_CHARS: usize = 64;
+/// Most bytes of a value in the answer of an own tool, whatever the threshold: 256 KiB.
+const MAX_ANSWER_BYTES: usize = 256 << 10;
+
+/// The failure of a tool that works on results.
+#[derive(Serialize)]
+struct ResultFailure {
+    success: bool,
+    error: String,
+    error_type: ErrorType,
+}
+
+fn failure(error_type: ErrorType, error: impl Into<String>) -> Refusal {
+    Refusal::json(&ResultFailure { success: false, error: error.into(), error_type })
+}
+
+/// Runs `work` on a result that the caller may read, in the caller's turn and on a thread that may be kept
+/// busy: a result takes many megabytes. `None` for a reference that leads to nothing.
+async fn on_stored<T: Send + 'static>(
+    context: CallContext<'_>,
+    reference: &str,
+    work: impl FnOnce(&StoredResult) -> T + Send + 'static,
+) -> Option<T> {
+    let (results, snapshot) = (Arc::clone(context.engine.results()), context.snapshot.clone());
+    let (owner, reference) = (owner(&context.caller.principal), reference.to_owned());
+    let done = context.engine.results().work(&owner, move || {
+        let stored = results.get(&snapshot, &owner, &reference)?;
+        Some((stored.origin.tool.clone(), work(&stored)))
+    });
+    let (tool, done) = done.await.flatten()?;
+    call::may_name(context, context.view.tool(&tool)?).then_some(done)
+}
+
+/// As [`on_stored`], for an own tool: the failure of an unknown reference says what may be the reason.
+async fn on_required<T: Send + 'static>(
+    context: CallContext<'_>,
+    reference: &str,
+    work: impl FnOnce(&StoredResult) -> T + Send + 'static,
+) -> Result<T, Refusal> {
+    let done = on_stored(context, reference, work).await;
+    done.ok_or_else(|| failure(ErrorType::NotFound, unknown(context)))
+}
+
+/// Returns the text for a reference that leads to nothing.
+fn unknown(context: CallContext<'_>) -> String {
+    let ttl = humantime::format_duration(context.snapshot.config.optimizer.large_results.ttl);
+    format!(
+        "result_ref is unknown: a result is kept for {ttl}, for the client that got it; call the tool again"
+    )
+}
+
+/// Returns the most bytes of a value in an answer: a result below the threshold.
+fn answer_bytes(context: CallContext<'_>) -> usize {
+    let threshold = context.snapshot.config.optimizer.large_results.threshold as usize;
+    // Three quarters of the threshold's characters: names and numbers stand around the value.
+    (threshold * 3).min(MAX_ANSWER_BYTES)
+}
+
+#[cfg(test)]
+mod tests;

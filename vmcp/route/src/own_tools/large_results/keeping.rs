@@ -1,0 +1,69 @@
+//! Keeps a result of call_tool that is above the threshold, and writes the envelope in its place.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use vmcp_engine::engine::kept_results::{KeptResult, owner};
+use vmcp_model::catalog::CatalogTool;
+use vmcp_results::store::{KeepError, Origin};
+use vmcp_results::{Content, envelope, split};
+use vmcp_wire::payload::Payload;
+
+use crate::caller::CallContext;
+
+/// Bytes of a character at most; a shorter result is below the threshold whatever it says.
+const BYTES_PER_TOKEN: u64 = 4;
+
+/// True if results of a tool may be kept, so that they must have arrived as a whole. `asked`: the caller
+/// wants the result kept, whatever its size and schema.
+pub(in crate::own_tools) fn applies(context: CallContext<'_>, tool: &CatalogTool, asked: bool) -> bool {
+    let is_on = context.snapshot.config.optimizer.large_results.enabled;
+    // In place of a declared shape, an envelope would fail in clients that validate.
+    is_on && (asked || tool.definition.output_schema.is_none())
+}
+
+/// Returns the envelope of a result; `None` if the result stays as it is: it is small, failed, is not
+/// understood, or exceeds the bounds of kept results by itself.
+pub(in crate::own_tools) async fn enveloped(
+    context: CallContext<'_>,
+    tool: &CatalogTool,
+    result: &Payload,
+    asked: bool,
+) -> Option<Box<RawValue>> {
+    let threshold = u64::from(context.snapshot.config.optimizer.large_results.threshold);
+    let is_small = |result: &RawValue| (result.get().len() as u64).div_ceil(BYTES_PER_TOKEN) <= threshold;
+    if !applies(context, tool, asked) || result.is_tool_error() || !asked && is_small(result) {
+        return None;
+    }
+    let (results, snapshot) = (Arc::clone(context.engine.results()), context.snapshot.clone());
+    let (owner, result, name) = (owner(&context.caller.principal), result.clone(), tool.name.clone());
+    let work = move || {
+        let split = split(&result)?;
+        if split.content.is_empty() || !asked && split.content.tokens() <= threshold {
+            return None;
+        }
+        let kept = results.keep(&snapshot, owner, Origin { tool: name.clone() }, split.content);
+        Some(kept.map(|kept| {
+            envelope::write(&kept.reference, &kept.stored.content, &split.media, &name, kept.seconds)
+        }))
+    };
+    match tokio::task::spawn_blocking(work).await.ok().flatten()? {
+        Ok(envelope) => {
+            context.engine.metrics().large_results.inc();
+            Some(envelope)
+        }
+        Err(error @ KeepError::TooLarge { .. }) => {
+            context.engine.metrics().large_results_too_large.inc();
+            tracing::warn!(tool = tool.name.as_str(), %error, "a large result is sent as it came");
+            None
+        }
+    }
+}
+
+/// Keeps content that an own tool made from results of `tool`; `None` if it exceeds the bounds.
+pub(super) async fn keep(context: CallContext<'_>, tool: String, kept: Content) -> Option<KeptResult> {
+    let (results, snapshot) = (Arc::clone(context.engine.results()), context.snapshot.clone());
+    let owner = owner(&context.caller.principal);
+    let keep = move || results.keep(&snapshot, owner, Origin { tool }, kept);
+    tokio::task::spawn_blocking(keep).await.ok()?.ok()
+}

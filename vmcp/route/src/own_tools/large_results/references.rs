@@ -1,0 +1,55 @@
+//! References in the arguments of call_tool: `{"$result_ref": "res_…"}` stands for the value that is kept.
+
+use serde_json::value::RawValue;
+use vmcp_results::references::{ResultRef, find, replace};
+use vmcp_results::store::StoredResult;
+use vmcp_results::{Path, resolve};
+
+use super::{on_stored, unknown};
+use crate::caller::CallContext;
+
+/// References in the arguments of one call.
+const MAX_REFERENCES: usize = 16;
+
+/// Returns the arguments with each reference replaced by its value; `None` if they have none. The error is
+/// for the model.
+pub(in crate::own_tools) async fn replaced(
+    context: CallContext<'_>,
+    parameters: &RawValue,
+) -> Result<Option<Box<RawValue>>, String> {
+    if !context.snapshot.config.optimizer.large_results.enabled {
+        return Ok(None);
+    }
+    let found = find(parameters);
+    if found.is_empty() {
+        return Ok(None);
+    }
+    if found.len() > MAX_REFERENCES {
+        return Err(format!("parameters have {} references, the limit is {MAX_REFERENCES}", found.len()));
+    }
+    let limit = context.snapshot.config.optimizer.limits.parameters_bytes;
+    let mut values: Vec<(ResultRef, Box<RawValue>)> = Vec::new();
+    let mut size = parameters.get().len();
+    for reference in found {
+        let value = value(context, &reference).await?;
+        size += value.get().len();
+        if size > limit {
+            return Err(format!(
+                "parameters are too long with their references: the limit is {limit} bytes; name a part by `path`"
+            ));
+        }
+        values.push((reference, value));
+    }
+    let value_of = |wanted: &ResultRef| {
+        values.iter().find(|(reference, _)| reference == wanted).map(|(_, value)| value.clone())
+    };
+    Ok(Some(replace(parameters, &value_of)))
+}
+
+/// Returns the value of a reference.
+async fn value(context: CallContext<'_>, reference: &ResultRef) -> Result<Box<RawValue>, String> {
+    let path = reference.path.as_deref().map(Path::parse).transpose().map_err(|error| error.to_string())?;
+    let work = move |stored: &StoredResult| resolve(&stored.content, path.as_ref());
+    let resolved = on_stored(context, &reference.result_ref, work).await;
+    resolved.ok_or_else(|| unknown(context))?.map_err(|error| error.to_string())
+}
