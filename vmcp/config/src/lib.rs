@@ -60,6 +60,7 @@ pub use self::sections::incoming_auth::source_naming::{
     API_KEYS, CLIENT_CERTIFICATES, IdentitySource, IdentitySources, SourceGroups, SourceNaming,
 };
 pub use self::sections::operational::{CircuitBreaker, LogLevel, Operational};
+pub use self::sections::optimizer::code::Code;
 pub use self::sections::optimizer::contextual::{ContextSource, Contextual, NoContext};
 pub use self::sections::optimizer::discovery::{ConfiguredTags, ContextSigns, Discovery, MetricsMode};
 pub use self::sections::optimizer::embeddings::{EmbeddingProvider, Embeddings, LOCAL_MODELS, OnUnavailable};

@@ -45,6 +45,7 @@ pub(super) async fn run(context: CallContext<'_>, tool: OptimTool, params: &Owne
         OptimTool::ResetToolMetrics => listings::tool_metrics::reset(context, arguments).await,
         OptimTool::RefreshTools => catalog_upkeep::refresh_tools(context, arguments).await,
         OptimTool::RegenerateEmbeddings => catalog_upkeep::regenerate_embeddings(context, arguments).await,
+        OptimTool::ExecuteCode => call_tool::execute_code::run(context, arguments).await,
     }
 }
 

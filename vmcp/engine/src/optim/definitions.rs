@@ -92,6 +92,7 @@ pub fn definitions(style: NameStyle, config: &Config) -> Vec<Definition> {
             OptimTool::ResetToolMetrics => upkeep::reset_tool_metrics(&names),
             OptimTool::RefreshTools => upkeep::refresh_tools(&names),
             OptimTool::RegenerateEmbeddings => upkeep::regenerate_embeddings(&names),
+            OptimTool::ExecuteCode => call_tool::execute_code::definition(&names, config),
         };
         definition(&names.listed(*tool), value, &mark)
     };
@@ -156,7 +157,8 @@ mod tests {
             let tokens = tokens::estimate([definition.size]);
             assert!(default || (20..220).contains(&tokens), "{}: {tokens}", definition.name);
         }
-        let listing = &definitions(NameStyle::Dotted, &config)[4];
+        let listed = definitions(NameStyle::Dotted, &config);
+        let listing = listed.iter().find(|definition| definition.name == "optim.list_tools").unwrap();
         assert!(listing.raw.get().contains("optim.get_tool_schema"), "{}", listing.raw);
     }
 }

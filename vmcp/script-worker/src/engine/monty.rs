@@ -300,7 +300,8 @@ impl Running {
         } else {
             Failure::new(&error.exc_type().to_string(), message)
         };
-        let failure = Failure { line: line.map(|frame| frame.start.line), ..failure };
+        let line = line.filter(|_| !is_time).map(|frame| frame.start.line);
+        let failure = Failure { line, ..failure };
         Step::Finished(Finished { end: Err(failure), output: self.output.text })
     }
 }

@@ -39,11 +39,13 @@ pub enum OptimTool {
     RefreshTools,
     /// Embeds tools anew. For operators' clients, too.
     RegenerateEmbeddings,
+    /// Runs a script in Python that calls tools (code mode).
+    ExecuteCode,
 }
 
 impl OptimTool {
     /// All of them.
-    pub const ALL: [OptimTool; 15] = [
+    pub const ALL: [OptimTool; 16] = [
         OptimTool::FindTool,
         OptimTool::CallTool,
         OptimTool::ListTools,
@@ -59,6 +61,7 @@ impl OptimTool {
         OptimTool::ResetToolMetrics,
         OptimTool::RefreshTools,
         OptimTool::RegenerateEmbeddings,
+        OptimTool::ExecuteCode,
     ];
 
     /// Returns the name without a prefix, as it is written in the file.
@@ -79,6 +82,7 @@ impl OptimTool {
             OptimTool::ResetToolMetrics => "reset_tool_metrics",
             OptimTool::RefreshTools => "refresh_tools",
             OptimTool::RegenerateEmbeddings => "regenerate_embeddings",
+            OptimTool::ExecuteCode => "execute_code",
         }
     }
 
@@ -100,6 +104,7 @@ impl OptimTool {
             OptimTool::ResetToolMetrics => "optim.reset_tool_metrics",
             OptimTool::RefreshTools => "optim.refresh_tools",
             OptimTool::RegenerateEmbeddings => "optim.regenerate_embeddings",
+            OptimTool::ExecuteCode => "optim.execute_code",
         }
     }
 }
