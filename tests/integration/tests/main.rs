@@ -16,6 +16,7 @@ mod scenario {
     mod client_certificates;
     mod client_port;
     mod clients;
+    mod code_mode;
     mod command_line;
     mod composite_tools;
     mod confirmation;

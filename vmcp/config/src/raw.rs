@@ -39,6 +39,7 @@ pub use crate::sections::operational::{
     RawCircuitBreaker, RawFailureHandling, RawOperational, RawPartialFailureMode, RawTimeouts,
 };
 use crate::sections::optimizer::Exposure;
+pub use crate::sections::optimizer::code::RawCode;
 pub use crate::sections::optimizer::contextual::RawContextual;
 pub use crate::sections::optimizer::embeddings::{RawEmbeddings, RawLocal, RawOpenAi, RawProvider, RawTei};
 pub use crate::sections::optimizer::learning::RawLearning;
@@ -97,6 +98,8 @@ pub struct RawConfig {
     pub profiles: BTreeMap<String, RawProfile>,
     /// Composite tools: their steps call other tools, ask the user, and loop over lists. At most 1,000.
     pub composite_tools: Vec<RawCompositeTool>,
+    /// Limits of scripts (code mode).
+    pub code: RawCode,
     /// Limits on calls of tools, by token buckets. None by default.
     pub rate_limiting: RawRateLimiting,
     /// The store that replicas share, for the buckets of `rateLimiting`.
@@ -192,6 +195,7 @@ impl RawConfig {
             operational: self.operational.validate(report),
             profiles: profiles::validate(&self.profiles, &names, report),
             composite_tools: composite_tools::validate(&self.composite_tools, report),
+            code: self.code.validate(report),
             rate_limiting: self.rate_limiting.validate(&self.session_storage, report),
             server,
             effective_yaml,

@@ -30,6 +30,7 @@ use vmcp_backend::{BackendState, BackendStatus, ByteBudget, SessionListingCount}
 use vmcp_config::status::{DefinitionChanges, EmbeddingStatus};
 use vmcp_config::{Backend, Config};
 use vmcp_model::catalog::Catalog;
+use vmcp_script::pool::WorkerPool;
 use vmcp_search::Reliability;
 use vmcp_search::learning::BONUS_MIN_SIMILARITY;
 use vmcp_store::{StoreError, ToolMetrics};
@@ -45,7 +46,7 @@ pub use snapshot::list::{ListEntry, Page, PagedList};
 pub use snapshot::view::{ListDigests, View};
 pub use tool_drift::ChangedTool;
 
-use crate::access::identity::Principal;
+use crate::access::identity::{Principal, PrincipalKey};
 use crate::access::outgoing::TokenFactory;
 use crate::access::policy;
 use crate::folders;
@@ -86,6 +87,7 @@ struct Inner {
     withdrawn: Arc<WithdrawnCredentials>,
     /// Runs of composite tools.
     runs: Runs,
+    scripts: Option<Arc<WorkerPool<PrincipalKey>>>,
     _stop: DropGuard,
 }
 
@@ -153,11 +155,17 @@ impl Engine {
             has_settled: AtomicBool::new(false),
             withdrawn,
             runs: Runs::new(dir.as_deref()),
+            scripts: options.script_worker.map(|program| Arc::new(WorkerPool::new(program))),
             _stop: stop.clone().drop_guard(),
         }));
         tokio::spawn(kept_results::sweep(results, stop.clone()));
         tokio::spawn(handle::ask_replicas(engine.clone(), stop));
         Ok(engine)
+    }
+
+    /// Returns the workers for scripts; `None` if this process runs none.
+    pub fn script_workers(&self) -> Option<&Arc<WorkerPool<PrincipalKey>>> {
+        self.0.scripts.as_ref()
     }
 
     /// Puts another configuration in force. Backends whose configuration is unchanged keep running; the

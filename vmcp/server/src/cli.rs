@@ -105,6 +105,9 @@ enum Command {
     /// Helper process of a server: ends what it started if it is killed
     #[command(hide = true)]
     EndOrphans,
+    /// Helper process of a server: confines itself, and runs one script
+    #[command(hide = true)]
+    ExecWorker(run::exec_worker::Arguments),
     /// Helper process of the operator: checks policies
     #[command(hide = true)]
     CheckPolicies,
@@ -152,6 +155,7 @@ pub fn main() -> ExitCode {
         Command::Schema(arguments) => setup::schema::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::CheckPolicies => ask::authz::check::run(),
+        Command::ExecWorker(arguments) => return run::exec_worker::run(&arguments),
         Command::EndOrphans => Ok(process::orphan_reaper::run()),
     };
     match outcome {

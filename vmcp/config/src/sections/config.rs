@@ -14,6 +14,7 @@ use super::backend::{Backend, Transport};
 use super::incoming_auth::IncomingAuth;
 use super::operational::Operational;
 use super::optimizer::Optimizer;
+use super::optimizer::code::Code;
 use super::profiles::Profile;
 use super::proxy::Proxy;
 use super::rate_limiting::RateLimiting;
@@ -72,6 +73,8 @@ pub struct Config {
     pub profiles: BTreeMap<Arc<str>, Profile>,
     /// Tools whose steps call other tools.
     pub composite_tools: Vec<Arc<CompositeTool>>,
+    /// Limits of scripts.
+    pub code: Code,
     /// Limits on calls of tools.
     pub rate_limiting: RateLimiting,
     /// Listening addresses and limits on clients.

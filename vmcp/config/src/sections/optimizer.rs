@@ -1,6 +1,7 @@
 //! `optimizer`: find_tool, call_tool and the other tools of vmcp's own, in place of hundreds of definitions,
 //! and the exposure of tools in `tools/list`.
 
+pub(crate) mod code;
 pub(crate) mod contextual;
 pub(crate) mod discovery;
 pub(crate) mod embeddings;

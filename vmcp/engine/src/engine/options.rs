@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use vmcp_backend::{Downstream, OrphanGuard};
 use vmcp_embed::Embedder;
+use vmcp_script::pool::WorkerProgram;
 use vmcp_store::StoreError;
 use vmcp_wire::sealed::KeyError;
 
@@ -40,6 +41,8 @@ pub struct Options {
     pub served: Option<Arc<str>>,
     /// Ends programs if this process is killed.
     pub orphan_guard: Option<Arc<OrphanGuard>>,
+    /// The program of workers for scripts; `None`: none are run.
+    pub script_worker: Option<WorkerProgram>,
 }
 
 impl Default for Options {
@@ -56,6 +59,7 @@ impl Default for Options {
             bridge: false,
             served: None,
             orphan_guard: None,
+            script_worker: None,
         }
     }
 }

@@ -95,6 +95,7 @@ pub fn definitions(style: NameStyle, config: &Config) -> Vec<Definition> {
             OptimTool::ReadResult => reading::read_result(&names),
             OptimTool::SearchResult => reading::search_result(&names),
             OptimTool::ProcessLargeDataset => reading::process_large_dataset(&names),
+            OptimTool::ExecuteCode => call_tool::execute_code::definition(&names, config),
         };
         definition(&names.listed(*tool), value, &mark)
     };
@@ -161,7 +162,8 @@ mod tests {
             let tokens = tokens::estimate([definition.size]);
             assert!(default || (20..220).contains(&tokens), "{}: {tokens}", definition.name);
         }
-        let listing = &definitions(NameStyle::Dotted, &config)[4];
+        let listed = definitions(NameStyle::Dotted, &config);
+        let listing = listed.iter().find(|definition| definition.name == "optim.list_tools").unwrap();
         assert!(listing.raw.get().contains("optim.get_tool_schema"), "{}", listing.raw);
     }
 }

@@ -5,6 +5,8 @@
 //! unambiguous. A tool outside of the caller's view is answered like one that does not exist. Failures are
 //! results with `isError`, which a model reads, not JSON-RPC errors.
 
+pub(super) mod execute_code;
+
 use std::sync::Arc;
 use std::time::Instant;
 

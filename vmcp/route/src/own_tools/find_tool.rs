@@ -5,6 +5,7 @@
 //! fail` it is an error instead.
 
 mod short_schema;
+pub(super) mod signatures;
 pub(super) mod visible_schema;
 
 use std::borrow::Cow;
@@ -140,6 +141,8 @@ struct FoundTool<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     output_schema: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    signature: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     explanation: Option<&'a Explanation>,
 }
 
@@ -206,6 +209,7 @@ fn answer(
         title: tool.title.as_deref().filter(|_| full),
         annotations: listed.get("annotations").filter(|_| full),
         output_schema: listed.get("outputSchema").filter(|_| full),
+        signature: (arguments.detail == Detail::Signatures).then(|| signatures::signature(tool)),
         explanation: hit.explanation.as_ref(),
     });
     let tools: Vec<_> = tools.collect();
@@ -226,7 +230,7 @@ fn answer(
 
 fn description(tool: &CatalogTool, detail: Detail) -> Option<Cow<'_, str>> {
     match detail {
-        Detail::Names => None,
+        Detail::Names | Detail::Signatures => None,
         Detail::Summary => Some(
             first_sentence(&tool.description).chars().take(MAX_SENTENCE_CHARS).collect::<String>().into(),
         ),
@@ -237,7 +241,7 @@ fn description(tool: &CatalogTool, detail: Detail) -> Option<Cow<'_, str>> {
 fn parameters<'a>(listed: &Object<'a>, detail: Detail) -> Option<Cow<'a, RawValue>> {
     let schema = listed.get("inputSchema").unwrap_or(RawValue::NULL);
     match detail {
-        Detail::Names => None,
+        Detail::Names | Detail::Signatures => None,
         // A schema that cannot be shortened stays whole.
         Detail::Summary => Some(short_schema(schema).map_or_else(|| visible_schema(schema), Cow::Owned)),
         Detail::Full => Some(visible_schema(schema)),
@@ -248,6 +252,7 @@ impl FoundTool<'_> {
     /// Size in a token estimate, of what is shown.
     fn size(&self) -> u32 {
         let schema = self.parameters.as_ref().map_or(0, |schema| schema.get().chars().count());
+        let schema = schema + self.signature.as_ref().map_or(0, |signature| signature.chars().count());
         let schema = u32::try_from(schema).unwrap_or(u32::MAX);
         tokens::size(self.name, self.description.as_deref().unwrap_or_default(), schema)
     }

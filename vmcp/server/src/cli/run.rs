@@ -1,6 +1,7 @@
 //! Commands that run servers: vmcp, in front or as a service; a program behind a bridge; one server on trial.
 
 pub(super) mod bridge;
+pub(super) mod exec_worker;
 pub(super) mod serve;
 pub(super) mod service;
 pub(super) mod try_server;

@@ -45,11 +45,13 @@ pub enum OptimTool {
     SearchResult,
     /// Filters, sorts, groups and counts the rows of a large result, or of given data.
     ProcessLargeDataset,
+    /// Runs a script in Python that calls tools (code mode).
+    ExecuteCode,
 }
 
 impl OptimTool {
     /// All of them.
-    pub const ALL: [OptimTool; 18] = [
+    pub const ALL: [OptimTool; 19] = [
         OptimTool::FindTool,
         OptimTool::CallTool,
         OptimTool::ListTools,
@@ -68,6 +70,7 @@ impl OptimTool {
         OptimTool::ReadResult,
         OptimTool::SearchResult,
         OptimTool::ProcessLargeDataset,
+        OptimTool::ExecuteCode,
     ];
 
     /// The tools that work on large results.
@@ -95,6 +98,7 @@ impl OptimTool {
             OptimTool::ReadResult => "read_result",
             OptimTool::SearchResult => "search_result",
             OptimTool::ProcessLargeDataset => "process_large_dataset",
+            OptimTool::ExecuteCode => "execute_code",
         }
     }
 
@@ -119,6 +123,7 @@ impl OptimTool {
             OptimTool::ReadResult => "optim.read_result",
             OptimTool::SearchResult => "optim.search_result",
             OptimTool::ProcessLargeDataset => "optim.process_large_dataset",
+            OptimTool::ExecuteCode => "optim.execute_code",
         }
     }
 }

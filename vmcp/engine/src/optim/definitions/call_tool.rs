@@ -1,5 +1,7 @@
 //! Definition of call_tool.
 
+pub(super) mod execute_code;
+
 use serde_json::{Value, json};
 use vmcp_config::Config;
 

@@ -1,7 +1,7 @@
 //! Definition of find_tool.
 
 use serde_json::{Value, json};
-use vmcp_config::Config;
+use vmcp_config::{Config, OptimTool};
 
 use super::Names;
 
@@ -12,6 +12,11 @@ pub const MAX_FOUND_TOOLS: usize = 50;
 pub(super) fn definition(names: &Names<'_>, config: &Config) -> Value {
     let (name, call) = (&names.find_tool, &names.call_tool);
     let limits = &config.optimizer.limits;
+    // Only scripts are written from signatures.
+    let (details, signatures) = match names.offered.contains(&OptimTool::ExecuteCode) {
+        true => (&["names", "summary", "full", "signatures"][..], " \"signatures\": Python, for scripts."),
+        false => (&["names", "summary", "full"][..], ""),
+    };
     json!({
         "name": name,
         "title": "Find tools",
@@ -45,9 +50,9 @@ pub(super) fn definition(names: &Names<'_>, config: &Config) -> Value {
                     "description": "Most tools to return."
                 },
                 "detail": {
-                    "enum": ["names", "summary", "full"],
+                    "enum": details,
                     "default": "full",
-                    "description": "How much of each tool to return. \"names\" and \"summary\" are short; call_tool needs no more for simple tools."
+                    "description": format!("How much of each tool to return. \"names\" and \"summary\" are short; call_tool needs no more for simple tools.{signatures}")
                 },
                 "explain": {
                     "type": "boolean",
@@ -74,6 +79,7 @@ pub(super) fn definition(names: &Names<'_>, config: &Config) -> Value {
                             "title": {"type": "string"},
                             "annotations": {"type": "object"},
                             "output_schema": {"type": "object"},
+                            "signature": {"type": "string"},
                             "explanation": {"type": "object"}
                         },
                         "required": ["name", "backend_id", "score"]

@@ -130,6 +130,8 @@ pub enum Origin {
     Fallback,
     /// A step of a composite tool.
     Step,
+    /// A call by a script.
+    Script,
     /// Code of vmcp, through `vmcp_route::Tools`.
     Internal,
 }
@@ -141,6 +143,7 @@ impl Origin {
             Origin::FindTool => Some("optim.find_tool"),
             Origin::CallTool | Origin::Fallback => Some("optim.call_tool"),
             Origin::Own(tool) => Some(tool.dotted()),
+            Origin::Script => Some("optim.execute_code"),
             Origin::Client | Origin::Step | Origin::Internal => None,
         }
     }

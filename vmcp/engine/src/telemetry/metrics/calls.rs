@@ -25,7 +25,12 @@ impl CallObserver for Metrics {
         let (requests, errors, duration) = match record.origin {
             Origin::FindTool => (&self.find_tool_requests, &self.find_tool_errors, &self.find_tool_duration),
             Origin::CallTool => (&self.call_tool_requests, &self.call_tool_errors, &self.call_tool_duration),
-            Origin::Client | Origin::Own(_) | Origin::Fallback | Origin::Step | Origin::Internal => {
+            Origin::Client
+            | Origin::Own(_)
+            | Origin::Fallback
+            | Origin::Step
+            | Origin::Script
+            | Origin::Internal => {
                 return self.count_backend(record);
             }
         };

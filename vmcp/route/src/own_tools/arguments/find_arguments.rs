@@ -18,6 +18,8 @@ pub(crate) enum Detail {
     /// Everything.
     #[default]
     Full,
+    /// Signatures in Python, for scripts.
+    Signatures,
 }
 
 /// Parsed arguments of find_tool.
@@ -80,7 +82,8 @@ impl FindArguments {
             given(fields.tool_keywords).map(|value| keywords(value, limits)).transpose()?.unwrap_or_default();
         let limit = count("limit", fields.limit, MAX_FOUND_TOOLS)?;
         let explain = given(fields.explain).map(|value| lenient("explain", value, "true or false"));
-        let detail = given(fields.detail).map(|value| lenient("detail", value, "names, summary or full"));
+        let detail =
+            given(fields.detail).map(|value| lenient("detail", value, "names, summary, full or signatures"));
         let (explain, detail) =
             (explain.transpose()?.unwrap_or_default(), detail.transpose()?.unwrap_or_default());
         let context = given(fields.context_id).map(|value| string("context_id", value)).transpose()?;
@@ -171,7 +174,7 @@ mod tests {
             (r#"{"tool_description":"d","explain":"yes"}"#.to_owned(), "explain must be true or false"),
             (
                 r#"{"tool_description":"d","detail":"all"}"#.to_owned(),
-                "detail must be names, summary or full",
+                "detail must be names, summary, full or signatures",
             ),
             (
                 r#"{"tool_description":"d","tool_keywords":{}}"#.to_owned(),

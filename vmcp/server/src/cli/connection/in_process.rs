@@ -20,6 +20,7 @@ use super::consent::Consent;
 use crate::cli::console::failure::CommandFailure;
 use crate::cli::console::{notes, progress};
 use crate::cli::process::orphan_reaper;
+use crate::cli::run::exec_worker;
 use vmcp_edge::port::admin::operator_call::{self, OperatorAnswer, OperatorCall};
 use vmcp_edge::port::admin::{self, Admin};
 use vmcp_engine::access::identity::Identity;
@@ -96,6 +97,7 @@ impl InProcessEngine {
             // A search needs no connection to a backend that was listed before.
             cached: matches!(need, Readiness::Search),
             orphan_guard: orphan_reaper::guard(),
+            script_worker: exec_worker::program(),
             policy: operator,
             ..Options::default()
         };

@@ -19,6 +19,7 @@ use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::{notes, output};
 use crate::cli::options::{ConfigFile, GlobalOptions, listen_address};
 use crate::cli::process::{StopSignals, orphan_reaper, pid1_reaper};
+use crate::cli::run::exec_worker;
 use crate::cli::running_server::local_socket::{self, LocalSocket};
 use crate::cli::running_server::{RunningServer, StateFile};
 use crate::config_file::reference_lookup::ReferenceLookup;
@@ -136,6 +137,7 @@ async fn serve(
     let observers: Vec<Arc<dyn CallObserver>> = vec![Arc::clone(&calls) as _, Arc::clone(&audit) as _];
     let mut options = Options {
         orphan_guard: orphan_reaper::guard(),
+        script_worker: exec_worker::program(),
         served: Some(own_digest.into()),
         observers,
         metrics,

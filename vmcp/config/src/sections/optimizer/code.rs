@@ -1,0 +1,129 @@
+//! `code`: limits of scripts, which the tool `execute_code` runs.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::problems::Report;
+use crate::values::duration::{self, RawDuration};
+
+/// Range of both time limits, from 100 ms to 1 h.
+const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(1);
+
+/// Validated limits of scripts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Code {
+    /// Time of a script that names none.
+    pub timeout: Duration,
+    /// Longest time that a script may ask for.
+    pub max_timeout: Duration,
+    /// Memory of a script, in MiB.
+    pub memory_mebibytes: u32,
+    /// Calls of one script.
+    pub max_calls: usize,
+    /// Calls of one script at the same time.
+    pub max_parallel: usize,
+    /// Bytes that a script may print.
+    pub max_output_bytes: usize,
+    /// Bytes of a script's result as JSON.
+    pub max_result_bytes: usize,
+    /// Worker processes that wait for a script.
+    pub warm_workers: usize,
+    /// Scripts that run at the same time.
+    pub max_running: usize,
+    /// Of them, those of one client.
+    pub max_running_per_client: usize,
+}
+
+/// Limits of scripts. They run when `execute_code` is among `optimizer.tools`, which it is not by default.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "Code")]
+pub struct RawCode {
+    /// Time limit of a script that asks for none, calls of tools included. Beyond it, the script is ended.
+    #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
+    pub timeout: RawDuration,
+    /// Longest time limit that a script may ask for.
+    #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
+    pub max_timeout: RawDuration,
+    /// Memory of a script in MiB; beyond it, the script is ended.
+    #[schemars(range(min = 16, max = 4096))]
+    pub memory_mebibytes: u32,
+    /// Calls of tools, searches and descriptions of one script; one more ends it.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub max_calls: usize,
+    /// Calls that `parallel` makes at the same time; further ones wait.
+    #[schemars(range(min = 1, max = 100))]
+    pub max_parallel: usize,
+    /// Bytes that a script may print; beyond them, it is ended.
+    #[schemars(range(min = 1024, max = 10_485_760))]
+    pub max_output_bytes: usize,
+    /// Bytes of a script's result as JSON; a longer one is an error in its place.
+    #[schemars(range(min = 1024, max = 10_485_760))]
+    pub max_result_bytes: usize,
+    /// Worker processes that wait for a script, about 10 MiB each. `0`: each script starts its own.
+    #[schemars(range(max = 16))]
+    pub warm_workers: usize,
+    /// Scripts that run at the same time; one more is refused.
+    #[schemars(range(min = 1, max = 256))]
+    pub max_running: usize,
+    /// Scripts of one client that run at the same time; one more is refused.
+    #[schemars(range(min = 1, max = 256))]
+    pub max_running_per_client: usize,
+}
+
+impl Default for RawCode {
+    fn default() -> Self {
+        Self {
+            timeout: "30s".into(),
+            max_timeout: "2m".into(),
+            memory_mebibytes: 128,
+            max_calls: 100,
+            max_parallel: 10,
+            max_output_bytes: 64 << 10,
+            max_result_bytes: 256 << 10,
+            warm_workers: 1,
+            max_running: 8,
+            max_running_per_client: 2,
+        }
+    }
+}
+
+impl RawCode {
+    pub(crate) fn validate(&self, report: &mut Report) -> Code {
+        let max_timeout = self.max_timeout.validate("code.maxTimeout", &TIMEOUT, report);
+        let timeout = self.timeout.validate("code.timeout", &TIMEOUT, report);
+        if timeout > max_timeout {
+            let remedy = "lower it, or raise `code.maxTimeout`";
+            report.problem("code.timeout", "longer than `code.maxTimeout`", remedy);
+        }
+        Code {
+            timeout,
+            max_timeout,
+            memory_mebibytes: self.memory_mebibytes,
+            max_calls: self.max_calls,
+            max_parallel: self.max_parallel,
+            max_output_bytes: self.max_output_bytes,
+            max_result_bytes: self.max_result_bytes,
+            warm_workers: self.warm_workers,
+            max_running: self.max_running,
+            max_running_per_client: self.max_running_per_client,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn limits_have_defaults_and_bounds() {
+        let load = |text: &str| crate::load(text, "vmcp.yaml", &|_| None);
+        let code = load("backends: []").unwrap().config.code;
+        assert_eq!((code.timeout.as_secs(), code.max_calls, code.max_parallel), (30, 100, 10));
+        let problems = load("code: { timeout: 3m, maxCalls: 0 }").unwrap_err().to_string();
+        assert!(problems.contains("code.maxCalls"), "{problems}");
+        let problems = load("code: { timeout: 3m }").unwrap_err().to_string();
+        assert!(problems.contains("code.timeout: longer than `code.maxTimeout`"), "{problems}");
+    }
+}

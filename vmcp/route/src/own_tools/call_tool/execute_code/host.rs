@@ -1,0 +1,170 @@
+//! [`Host`]: calls that a script makes, within the caller's view.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use vmcp_model::catalog::CatalogTool;
+use vmcp_script::names::python_name;
+use vmcp_script::pool::ToolHost;
+use vmcp_script::protocol::{CallEnd, HostCall, Raised};
+use vmcp_wire::methods;
+
+use super::inner_call;
+use crate::Consent;
+use crate::call::hidden;
+use crate::caller::{CallContext, Caller};
+use crate::own_tools::find_tool::signatures::signature;
+use crate::own_tools::find_tool::{SearchRequest, search};
+use vmcp_engine::engine::View;
+use vmcp_engine::telemetry::calls::Origin;
+
+/// Tools of an answer of `search_tools`, if the script names no number.
+const DEFAULT_FOUND: usize = 5;
+/// Most tools of an answer of `search_tools`.
+const MAX_FOUND: usize = 50;
+/// Longest task of `search_tools`, in characters; a longer one is cut.
+const MAX_QUERY_CHARS: usize = 2_000;
+
+/// Makes the calls of one script under its caller's identity; each uses the newest snapshot.
+pub(super) struct Host<'a> {
+    context: CallContext<'a>,
+    caller: Caller,
+}
+
+impl<'a> Host<'a> {
+    pub(super) fn new(context: CallContext<'a>) -> Host<'a> {
+        let caller = Caller {
+            continues: None,
+            // The user has consented to no call that a script makes.
+            consent: Consent::default(),
+            takes_arriving: false,
+            ..context.caller.clone()
+        };
+        Host { context, caller }
+    }
+
+    async fn make(&self, call: HostCall) -> CallEnd {
+        let begun = Instant::now();
+        let engine = self.context.engine;
+        let snapshot = engine.snapshot();
+        engine.prepare(&snapshot, &self.caller.principal).await;
+        let view = snapshot.view(&self.caller.principal);
+        let context = CallContext { engine, snapshot: &snapshot, view: &view, caller: &self.caller };
+        match call {
+            HostCall::Tool { server, tool, arguments } => match find(&view, server.as_deref(), &tool) {
+                Ok(found) => {
+                    let called = inner_call::call(context, found, &arguments).await;
+                    match called {
+                        Some(end) => end,
+                        None => {
+                            hidden::hold(context, begun).await;
+                            unknown(not_found(server.as_deref(), &tool))
+                        }
+                    }
+                }
+                Err(message) => {
+                    record_unknown(context, server.as_deref(), &tool);
+                    hidden::hold(context, begun).await;
+                    unknown(message)
+                }
+            },
+            HostCall::Search { query, limit } => CallEnd::Value(found(context, &query, limit).await),
+            HostCall::Describe { name } => match find(&view, None, &name) {
+                Ok(tool) => CallEnd::Value(json!(signature(tool))),
+                Err(message) => unknown(message),
+            },
+        }
+    }
+}
+
+impl ToolHost for Host<'_> {
+    async fn call(&self, call: HostCall) -> CallEnd {
+        // Boxed: a call of a tool carries much state, and several wait at the same time.
+        let made: futures::future::BoxFuture<'_, CallEnd> = Box::pin(self.make(call));
+        made.await
+    }
+}
+
+/// Finds the one tool that a script means, within the caller's view.
+fn find<'a>(view: &'a View, server: Option<&str>, name: &str) -> Result<&'a Arc<CatalogTool>, String> {
+    let fits: Vec<_> = match server {
+        Some(server) => of_server(view, server, name),
+        None => match view.tool(name) {
+            Some(tool) => vec![tool],
+            // Both parts of `server.tool` may have dots.
+            None => name
+                .match_indices('.')
+                .filter_map(|(at, _)| Some(of_server(view, name.get(..at)?, name.get(at + 1..)?)))
+                .find(|fits| !fits.is_empty())
+                .unwrap_or_default(),
+        },
+    };
+    match fits.as_slice() {
+        [tool] => Ok(tool),
+        [] => Err(not_found(server, name)),
+        several => {
+            let names: Vec<_> = several.iter().map(|tool| tool.name.as_str()).collect();
+            let names = names.join(" or ");
+            let shown = shown(server, name);
+            Err(format!("{shown} could be {names}; use call_tool with one of these names"))
+        }
+    }
+}
+
+fn shown(server: Option<&str>, name: &str) -> String {
+    server.map_or_else(|| name.to_owned(), |server| format!("{server}.{name}"))
+}
+
+/// The text for a missing tool, and for one that the caller may not call: they must not be told apart.
+fn not_found(server: Option<&str>, name: &str) -> String {
+    format!("no tool {}; search_tools(\"what it should do\") finds tools", shown(server, name))
+}
+
+fn unknown(message: String) -> CallEnd {
+    CallEnd::Raised { kind: Raised::Unknown, message }
+}
+
+/// Records a call of a tool that does not exist, or that the caller may not see.
+fn record_unknown(context: CallContext<'_>, server: Option<&str>, name: &str) {
+    let catalog = context.snapshot.unfiltered();
+    let own = server.and_then(|server| catalog.tool_of(server, name).first().copied());
+    match own.or_else(|| catalog.tool(name)).filter(|tool| tool.listed) {
+        Some(tool) => hidden::record_call(context, context.start_record(Origin::Script), tool),
+        None => context.refuse_unknown(methods::TOOLS_CALL, name),
+    }
+}
+
+/// Returns the tools of a server by their own or listed names, else by their Python names.
+fn of_server<'a>(view: &'a View, server: &str, name: &str) -> Vec<&'a Arc<CatalogTool>> {
+    let exact = view.tools_of(server, name);
+    if !exact.is_empty() {
+        return exact;
+    }
+    let is_server =
+        |tool: &Arc<CatalogTool>| *tool.backend == *server || python_name(&tool.backend) == server;
+    let is_named = |tool: &Arc<CatalogTool>| {
+        [&tool.own_name, &tool.name].iter().any(|own| own.as_str() == name || python_name(own) == name)
+    };
+    view.tools().filter(|tool| is_server(tool) && is_named(tool)).collect()
+}
+
+/// Searches as find_tool does; each tool with its signature, best first.
+async fn found(context: CallContext<'_>, query: &str, limit: Option<usize>) -> Value {
+    let query: String = query.chars().take(MAX_QUERY_CHARS).collect();
+    let request = SearchRequest {
+        description: &query,
+        keywords: "",
+        limit: Some(limit.unwrap_or(DEFAULT_FOUND).clamp(1, MAX_FOUND)),
+        visible: Some(context.view.visible()),
+        explain: false,
+    };
+    let found = search(&context.engine.searcher(context.snapshot), request).await;
+    let tools = found.ranking.hits.iter().filter_map(|hit| context.view.document(hit.document));
+    let entry = |tool: &Arc<CatalogTool>| {
+        json!({
+            "server": &*tool.backend, "tool": tool.own_name, "name": tool.name, "signature": signature(tool),
+        })
+    };
+    tools.map(entry).collect()
+}

@@ -1,0 +1,78 @@
+//! The end of a script as the result of execute_code.
+
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value, json};
+use vmcp_script::pool::Ran;
+use vmcp_script::protocol::Failure;
+
+use super::call_arguments::{CodeArguments, LANGUAGE};
+use crate::own_tools::tool_result;
+
+/// Returns the result of a script that has ended.
+pub(super) fn result(ran: Ran, arguments: &CodeArguments) -> Box<RawValue> {
+    let output = ran.finished.output;
+    let (mut answer, is_error) = match ran.finished.end {
+        Ok(value) => (succeeded(value, output), false),
+        // Callers know this shape; nothing is added to it.
+        Err(failure) if failure.error_type == "TimeoutError" && failure.line.is_none() => {
+            let timeout = arguments.timeout.as_secs_f64();
+            let answer = json!({
+                "success": false, "error": failure.error, "error_type": failure.error_type, "timeout": timeout,
+            });
+            return tool_result::failure(&raw(&answer));
+        }
+        Err(failure) => (failed(failure, output), true),
+    };
+    answer.insert("language".to_owned(), json!(LANGUAGE));
+    answer.insert("execution_time".to_owned(), json!((ran.took.as_secs_f64() * 1e4).round() / 1e4));
+    answer.insert("calls".to_owned(), json!(ran.calls));
+    if let Some(context) = &arguments.context {
+        answer.insert("context".to_owned(), context.clone());
+    }
+    let answer = raw(&Value::Object(answer));
+    if is_error { tool_result::failure(&answer) } else { tool_result::structured(&answer) }
+}
+
+/// The value of the last expression: a list or dict as JSON, everything else as the text that `print` writes.
+/// Without a value, the printed text is the result.
+fn succeeded(value: Value, output: String) -> Map<String, Value> {
+    let mut answer = Map::new();
+    answer.insert("success".to_owned(), json!(true));
+    let text = match value {
+        Value::Null if !output.is_empty() => {
+            answer.insert("result".to_owned(), json!(output));
+            return answer;
+        }
+        Value::Bool(true) => json!("True"),
+        Value::Bool(false) => json!("False"),
+        Value::Number(number) => json!(number.to_string()),
+        value => value,
+    };
+    answer.insert("result".to_owned(), text);
+    if !output.is_empty() {
+        answer.insert("output".to_owned(), json!(output));
+    }
+    answer
+}
+
+fn failed(failure: Failure, output: String) -> Map<String, Value> {
+    let Failure { error_type, error, line, limit } = failure;
+    let mut answer = Map::new();
+    answer.insert("success".to_owned(), json!(false));
+    answer.insert("error".to_owned(), json!(error));
+    answer.insert("error_type".to_owned(), json!(error_type));
+    if let Some(line) = line {
+        answer.insert("line".to_owned(), json!(line));
+    }
+    if let Some(limit) = limit {
+        answer.insert("limit".to_owned(), json!(limit));
+    }
+    if !output.is_empty() {
+        answer.insert("output".to_owned(), json!(output));
+    }
+    answer
+}
+
+fn raw(value: &Value) -> Box<RawValue> {
+    to_raw_value(value).unwrap_or_default()
+}

@@ -1,0 +1,114 @@
+//! Tests of execute_code: the calls of a script, from its handler to the backends and back. Scripts
+//! themselves, and their workers, are tested in `vmcp-script`.
+
+use serde_json::{Map, Value, json};
+use vmcp_script::pool::ToolHost as _;
+use vmcp_script::protocol::{CallEnd, HostCall, Raised};
+
+use super::*;
+use crate::Caller;
+use crate::testing::{DenyTool, KEYWORDS, Scripted, backends, call, engine, engine_with};
+use vmcp_engine::engine::{Engine, Options};
+
+const OFFERED: &str =
+    "optimizer: { tools: [find_tool, call_tool, execute_code], embeddings: { provider: none } }\n";
+
+async fn server() -> Scripted {
+    let schema = json!({ "n": { "type": "integer" } });
+    let tools =
+        [("work", "Works hard.", schema), ("do-it", "Does it.", json!({})), ("fail", "Fails.", json!({}))];
+    Scripted::start(&tools).await
+}
+
+async fn made(engine: &Engine, made: HostCall) -> CallEnd {
+    let snapshot = engine.snapshot();
+    let caller = Caller::default();
+    let view = snapshot.view(&caller.principal);
+    let context = CallContext { engine, snapshot: &snapshot, view: &view, caller: &caller };
+    Host::new(context).call(made).await
+}
+
+fn tool(server: Option<&str>, tool: &str, arguments: Value) -> HostCall {
+    let arguments: Map<_, _> = arguments.as_object().cloned().unwrap_or_default();
+    HostCall::Tool { server: server.map(str::to_owned), tool: tool.to_owned(), arguments }
+}
+
+fn raised(end: CallEnd) -> (Raised, String) {
+    match end {
+        CallEnd::Raised { kind, message } => (kind, message),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn calls_of_a_script_reach_the_tool_that_they_name() {
+    let server = server().await;
+    let engine = engine(&backends(&[("my-fs", &server.url)], OFFERED)).await;
+    let structured = json!({ "n": 1, "structured": { "a": [1] } });
+    for named in [
+        tool(Some("my_fs"), "work", structured.clone()),
+        tool(Some("my-fs"), "work", structured.clone()),
+        tool(None, "my-fs.work", structured.clone()),
+        tool(None, "my_fs.work", structured.clone()),
+    ] {
+        assert_eq!(made(&engine, named.clone()).await, CallEnd::Value(json!({ "a": [1] })), "{named:?}");
+    }
+    made(&engine, tool(Some("my_fs"), "do_it", json!({}))).await;
+    assert_eq!(server.calls().last().unwrap()["name"], "do-it");
+    let (kind, message) = raised(made(&engine, tool(Some("my_fs"), "fail", json!({}))).await);
+    assert_eq!((kind, message.as_str()), (Raised::Failed, "it is broken"));
+    let calls = server.calls().len();
+    let (kind, message) = raised(made(&engine, tool(Some("my_fs"), "work", json!({ "n": [] }))).await);
+    assert!(kind == Raised::Arguments && message.contains("do not fit the schema"), "{message}");
+    assert_eq!(server.calls().len(), calls, "arguments that do not fit are not sent");
+    let found = made(&engine, HostCall::Search { query: "work hard".to_owned(), limit: Some(1) }).await;
+    let CallEnd::Value(found) = found else { panic!("{found:?}") };
+    assert_eq!(found[0]["tool"], "work", "{found}");
+    assert!(found[0]["signature"].as_str().unwrap().contains("def my_fs.work(*,\n    n: int,"), "{found}");
+    let described = made(&engine, HostCall::Describe { name: "my_fs.do_it".to_owned() }).await;
+    assert_eq!(described, CallEnd::Value(json!("def my_fs.do_it() -> Any: ...  # Does it.")));
+}
+
+#[tokio::test]
+async fn a_denied_tool_is_like_a_missing_one_and_each_call_leaves_a_record() {
+    let server = server().await;
+    let options = Options { policy: Some(DenyTool::named("fs_do-it")), ..Options::default() };
+    let engine = engine_with(&backends(&[("fs", &server.url)], OFFERED), options).await;
+    let denied = raised(made(&engine, tool(Some("fs"), "do_it", json!({}))).await);
+    let missing = raised(made(&engine, tool(Some("fs"), "no_it", json!({}))).await);
+    assert_eq!(denied.1.replace("do_it", "no_it"), missing.1);
+    assert_eq!((denied.0, missing.0), (Raised::Unknown, Raised::Unknown));
+    assert!(server.calls().is_empty());
+    let own = raised(made(&engine, tool(None, "optim.call_tool", json!({ "tool_name": "fs_do-it" }))).await);
+    assert_eq!(own.0, Raised::Unknown, "scripts reach no tool by an own one");
+}
+
+#[tokio::test]
+async fn mistakes_in_the_arguments_name_their_field() {
+    let server = server().await;
+    let engine = engine(&backends(&[("fs", &server.url)], OFFERED)).await;
+    for (arguments, text) in [
+        (json!({}), "code is required"),
+        (json!({ "code": "1", "timeout_ms": 999_999_999 }), "timeout_ms must be more than 0 and at most 2m"),
+        (json!({ "code": "1", "timeout": 0 }), "timeout must be more than 0"),
+        (json!({ "code": "1", "language": "ruby" }), "Language 'ruby' not supported"),
+        (json!({ "code": "1" }), "vmcp serve"),
+    ] {
+        let result = call(&engine, "optim.execute_code", arguments.clone()).await.unwrap();
+        assert_eq!(result["isError"], true, "{result}");
+        assert!(result["content"][0]["text"].as_str().unwrap().contains(text), "{arguments}: {result}");
+    }
+    let off = crate::testing::engine(&backends(&[("fs", &server.url)], KEYWORDS)).await;
+    assert!(call(&off, "optim.execute_code", json!({ "code": "1" })).await.is_err(), "off by default");
+}
+
+#[tokio::test]
+async fn find_tool_answers_with_signatures() {
+    let server = server().await;
+    let engine = engine(&backends(&[("fs", &server.url)], OFFERED)).await;
+    let arguments = json!({ "tool_description": "work hard", "limit": 1, "detail": "signatures" });
+    let found = call(&engine, "optim.find_tool", arguments).await.unwrap();
+    let tool = &found["structuredContent"]["tools"][0];
+    assert!(tool["signature"].as_str().unwrap().starts_with("def fs.work("), "{tool}");
+    assert_eq!(tool.get("parameters"), None);
+}

@@ -1,0 +1,178 @@
+//! [`WorkerPool`]: workers of the server. A warm worker waits for a script, runs it, and is replaced.
+
+mod death;
+mod running;
+mod worker;
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::future::Future;
+use std::hash::Hash;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::limits::ResourceBounds;
+use crate::protocol::{CallEnd, Failure, Finished, HostCall, StartScript};
+use worker::Worker;
+
+/// The program of a worker: an executable file, and the arguments before the bounds.
+#[derive(Debug, Clone)]
+pub struct WorkerProgram {
+    /// The executable.
+    pub program: PathBuf,
+    /// Arguments that make it a worker.
+    pub arguments: Vec<OsString>,
+}
+
+/// Bounds of the workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolSettings {
+    /// Workers that wait for a script.
+    pub warm: usize,
+    /// Scripts that run at the same time; one more is refused.
+    pub running: usize,
+    /// Of them, those of one principal.
+    pub running_per_principal: usize,
+    /// Bounds of each process.
+    pub bounds: ResourceBounds,
+}
+
+/// Makes the calls of a script.
+pub trait ToolHost: Sync {
+    /// Makes a call, under the identity of the caller of the script.
+    fn call(&self, call: HostCall) -> impl Future<Output = CallEnd> + Send;
+}
+
+/// A script that has ended.
+#[derive(Debug)]
+pub struct Ran {
+    /// Its end, and what it printed; without output where its worker died.
+    pub finished: Finished,
+    /// Calls that it made.
+    pub calls: usize,
+    /// Time that it took.
+    pub took: Duration,
+}
+
+/// Workers of a server. `P` is the key by which scripts of one principal are counted.
+#[derive(Debug)]
+pub struct WorkerPool<P> {
+    program: WorkerProgram,
+    state: Mutex<State<P>>,
+}
+
+#[derive(Debug)]
+struct State<P> {
+    warm: Vec<Worker>,
+    running: usize,
+    by_principal: HashMap<P, usize>,
+}
+
+impl<P: Clone + Eq + Hash + Send + 'static> WorkerPool<P> {
+    /// Makes a pool without a worker.
+    pub fn new(program: WorkerProgram) -> WorkerPool<P> {
+        let state = State { warm: Vec::new(), running: 0, by_principal: HashMap::new() };
+        WorkerPool { program, state: Mutex::new(state) }
+    }
+
+    /// Runs a script for a principal. A limit, a death of the worker and a refusal are failures in the
+    /// returned value. Dropped, it ends the worker.
+    pub async fn run(
+        self: &Arc<Self>,
+        principal: &P,
+        settings: PoolSettings,
+        script: StartScript,
+        host: &impl ToolHost,
+    ) -> Ran {
+        let _place = match Place::take(self, principal, settings) {
+            Ok(place) => place,
+            Err(failure) => return Ran::failed(failure),
+        };
+        let worker = match self.warm_worker(settings) {
+            Some(worker) => worker,
+            None => match Worker::start(&self.program, settings.bounds).await {
+                Ok(worker) => worker,
+                Err(error) => return Ran::failed(died(&format!("could not be started: {error}"))),
+            },
+        };
+        self.replace(settings);
+        running::run(worker, script, settings.bounds, host).await
+    }
+
+    /// Starts workers in the background until enough are warm.
+    pub fn replace(self: &Arc<Self>, settings: PoolSettings) {
+        let pool = Arc::clone(self);
+        tokio::spawn(async move {
+            while pool.state.lock().warm.len() < settings.warm {
+                match Worker::start(&pool.program, settings.bounds).await {
+                    Ok(worker) => pool.state.lock().warm.push(worker),
+                    Err(error) => {
+                        tracing::warn!(%error, "a worker for scripts could not be started");
+                        return;
+                    }
+                }
+            }
+        });
+    }
+
+    /// Takes a warm worker; those under other bounds, and dead ones, end.
+    fn warm_worker(&self, settings: PoolSettings) -> Option<Worker> {
+        let mut state = self.state.lock();
+        state.warm.retain_mut(|worker| worker.bounds == settings.bounds && worker.is_alive());
+        state.warm.pop()
+    }
+}
+
+/// The place of a running script, given back when it ends.
+struct Place<'a, P: Eq + Hash> {
+    pool: &'a WorkerPool<P>,
+    principal: P,
+}
+
+impl<'a, P: Clone + Eq + Hash> Place<'a, P> {
+    fn take(pool: &'a WorkerPool<P>, principal: &P, settings: PoolSettings) -> Result<Place<'a, P>, Failure> {
+        let mut state = pool.state.lock();
+        let own = state.by_principal.get(principal).copied().unwrap_or_default();
+        let busy = |limit: usize, of: &str| {
+            let error = format!("{limit} scripts {of} run already, which is the limit; try again later");
+            Failure::new("BusyError", error).with_limit(limit)
+        };
+        if own >= settings.running_per_principal {
+            return Err(busy(own, "of yours"));
+        }
+        if state.running >= settings.running {
+            return Err(busy(state.running, "of all clients"));
+        }
+        state.running += 1;
+        *state.by_principal.entry(principal.clone()).or_default() += 1;
+        Ok(Place { pool, principal: principal.clone() })
+    }
+}
+
+impl<P: Eq + Hash> Drop for Place<'_, P> {
+    fn drop(&mut self) {
+        let mut state = self.pool.state.lock();
+        state.running = state.running.saturating_sub(1);
+        if let Some(own) = state.by_principal.get_mut(&self.principal) {
+            *own = own.saturating_sub(1);
+            if *own == 0 {
+                state.by_principal.remove(&self.principal);
+            }
+        }
+    }
+}
+
+/// The failure of a script whose worker is gone.
+fn died(how: &str) -> Failure {
+    Failure::new("WorkerError", format!("the worker process {how}; the next script gets a new one"))
+}
+
+impl Ran {
+    fn failed(failure: Failure) -> Ran {
+        let finished = Finished { end: Err(failure), output: String::new() };
+        Ran { finished, calls: 0, took: Duration::ZERO }
+    }
+}

@@ -1,0 +1,89 @@
+//! [`Worker`]: one worker process and its pipes.
+
+use std::io;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::time::timeout;
+
+use super::WorkerProgram;
+use crate::limits::ResourceBounds;
+use crate::protocol::{self, FromWorker};
+
+/// Time that a worker has to be ready.
+const START: Duration = Duration::from_secs(20);
+
+/// A worker process. Dropped, it is killed.
+#[derive(Debug)]
+pub(super) struct Worker {
+    pub(super) bounds: ResourceBounds,
+    pub(super) child: Child,
+    pub(super) stderr: Option<ChildStderr>,
+    stdin: ChildStdin,
+    stdout: ChildStdout,
+}
+
+impl Worker {
+    /// Starts a worker and waits until it is confined.
+    pub(super) async fn start(program: &WorkerProgram, bounds: ResourceBounds) -> io::Result<Worker> {
+        let mut child = Command::new(&program.program)
+            .args(&program.arguments)
+            .arg(format!("--memory={}", bounds.memory))
+            .arg(format!("--cpu-seconds={}", bounds.cpu_seconds))
+            .env_clear()
+            // The allocator takes memory in small regions: a large reserve would exceed the address space.
+            .env("MIMALLOC_ARENA_RESERVE", "0")
+            .env("MIMALLOC_ARENA_EAGER_COMMIT", "0")
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let no_pipe = || io::Error::other("no pipe");
+        let stdin = child.stdin.take().ok_or_else(no_pipe)?;
+        let stdout = child.stdout.take().ok_or_else(no_pipe)?;
+        let stderr = child.stderr.take();
+        let mut worker = Worker { bounds, child, stderr, stdin, stdout };
+        match timeout(START, worker.read::<FromWorker>()).await {
+            Ok(Ok(FromWorker::Ready(confined))) => {
+                tracing::debug!(?confined, "a worker for scripts is ready");
+                Ok(worker)
+            }
+            Ok(Ok(_)) => Err(io::Error::new(io::ErrorKind::InvalidData, "an unexpected frame")),
+            Ok(Err(error)) => {
+                Err(io::Error::other(format!("{error}: {}", super::death::text(&mut worker).await)))
+            }
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+
+    pub(super) fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Reads a frame.
+    pub(super) async fn read<T: DeserializeOwned>(&mut self) -> io::Result<T> {
+        let mut length = [0; 4];
+        self.stdout.read_exact(&mut length).await?;
+        let length = usize::try_from(u32::from_be_bytes(length)).map_err(io::Error::other)?;
+        protocol::check_length(length)?;
+        // Grows with the bytes that arrive, whatever length the worker claims.
+        let mut bytes = Vec::new();
+        (&mut self.stdout).take(length as u64).read_to_end(&mut bytes).await?;
+        if bytes.len() < length {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        serde_json::from_slice(&bytes).map_err(io::Error::from)
+    }
+
+    /// Writes a frame.
+    pub(super) async fn write(&mut self, frame: &impl Serialize) -> io::Result<()> {
+        self.stdin.write_all(&protocol::encode(frame)?).await?;
+        self.stdin.flush().await
+    }
+}
