@@ -40,6 +40,7 @@ mod scenario {
     mod isolation;
     mod laptop;
     mod large_answers;
+    mod large_results;
     mod lifecycle;
     mod listeners;
     mod lists_and_calls;
