@@ -10,7 +10,7 @@ use crate::runtime::{CallError, Change, Context, CustomResource, ResourceStore};
 /// The certificates that a `caBundleRef` leads to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum CaBundle {
-    /// There is no reference.
+    /// The reference is absent.
     #[default]
     OfTheSystem,
     /// PEM.

@@ -80,7 +80,7 @@ struct ToolResult<'a> {
     content: Vec<&'a RawValue>,
 }
 
-/// Writes the envelope as a `CallToolResult`. `tool` names the link, `seconds` are those that are left.
+/// Writes the envelope as a `CallToolResult`. `tool` names the link, `seconds` is the rest of its life.
 pub fn write(
     result_ref: &str,
     content: &Content,

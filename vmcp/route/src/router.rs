@@ -118,7 +118,7 @@ pub(super) fn prompt<'a>(context: CallContext<'a>, name: &str) -> Option<&'a Cat
 /// backend that has resources.
 pub(super) fn resource<'a>(context: CallContext<'a>, uri: &str) -> Option<&'a Arc<str>> {
     let view = context.view;
-    // A kept result is no backend's, whatever a backend says.
+    // A kept result belongs to vmcp, whatever a backend says.
     if view.hides(uri) || resource::reference(context, uri).is_some() {
         return None;
     }

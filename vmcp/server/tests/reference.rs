@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use vmcp_edge::port::admin_routes::ADMIN_ROUTES;
 use vmcp_engine::telemetry::metrics::{
-    BackendLabels, ChangeLabels, ContextLabels, EmbeddingLabels, IssuerLabels, LimitLabels, Metrics,
-    PolicyFailureLabels, PolicyShadowLabels, RefusalLabels, ReloadLabels, StoreLabels,
+    BackendLabels, ChangeLabels, ContextLabels, DecisionPointLabels, EmbeddingLabels, IssuerLabels,
+    LimitLabels, Metrics, PolicyFailureLabels, PolicyShadowLabels, RefusalLabels, ReloadLabels, StoreLabels,
 };
 
 /// Compares a page with the committed one, or writes it if `VMCP_UPDATE_SCHEMA` is set.
@@ -42,6 +42,8 @@ fn metrics_page() {
     metrics.policy_failures.get_or_create(&PolicyFailureLabels { kind: "forbid" }).inc();
     let shadow = PolicyShadowLabels { enforced: "allow", shadow: "deny" };
     metrics.policy_shadow_decisions.get_or_create(&shadow).inc();
+    let question = DecisionPointLabels { decision: "allow", source: "asked" };
+    metrics.decision_point_questions.get_or_create(&question).inc();
     metrics.tools_contexts.get_or_create(&ContextLabels { context: "jira".to_owned() }).inc();
     metrics.identity_provider_up.get_or_create(&IssuerLabels { issuer: "https://a".to_owned() }).set(1);
     metrics.rate_limit_store_up.get_or_create(&StoreLabels { provider: "redis".to_owned() }).set(1);

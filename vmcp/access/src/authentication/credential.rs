@@ -31,7 +31,7 @@ pub enum Scheme {
 /// A request with its proof of possession (RFC 9449).
 #[derive(Debug)]
 pub struct ProvedRequest<'a> {
-    /// The only header `DPoP`; `None`: there is none, or several.
+    /// The only header `DPoP`; `None`: the request lacks it, or has several.
     pub proof: Option<&'a str>,
     /// HTTP method.
     pub method: &'a str,

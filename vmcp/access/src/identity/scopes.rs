@@ -1,4 +1,4 @@
-//! OAuth scopes of a client's token, and the ones that a call needs beside them (step-up).
+//! OAuth scopes of a client's token, and the scopes that a call needs beside them (step-up).
 
 use serde_json::Value;
 

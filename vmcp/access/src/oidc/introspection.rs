@@ -28,7 +28,7 @@ use crate::rejection::Rejection;
 const MAX_REQUESTS: usize = 16;
 /// Most refusals that are remembered (LRU).
 const MAX_REFUSALS: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
-/// Time for which a refusal is remembered: a token that is refused is no load on its issuer.
+/// Time for which a refusal is remembered: refused tokens cost their issuer little.
 const REFUSAL_LIFE: Duration = Duration::from_secs(5);
 
 /// SHA-256 of a token.
@@ -62,7 +62,7 @@ pub(super) struct Introspector {
     failure: Mutex<Option<(Arc<str>, SystemTime)>>,
 }
 
-/// A part in a request; the last one that is dropped ends it.
+/// A part in a request; the last part that is dropped ends it.
 struct Flight<'a> {
     of: &'a Introspector,
     digest: TokenDigest,
@@ -107,7 +107,7 @@ impl Introspector {
         }
         let outcome = Arc::clone(self.flights.lock().entry(*digest).or_default());
         let flight = Flight { of: self, digest: *digest, outcome };
-        // A client that goes leaves the request to the next one that waits.
+        // A client that goes leaves the request to the next client that waits.
         flight.outcome.get_or_init(|| self.ask_now(token)).await.clone()
     }
 

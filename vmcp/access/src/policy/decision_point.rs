@@ -22,7 +22,7 @@ use vmcp_error_chain::error_chain;
 use crate::oidc::guarded_http::{FetchError, GuardRules, GuardedClient};
 pub use message::{AskedItem, PointQuestion};
 
-/// Bytes of an answer; a longer one is no decision.
+/// Bytes of an answer; a longer one decides nothing.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 /// Bytes of a question; a longer one is not asked, and the call is denied.
 const MAX_QUESTION_BYTES: usize = 1024 * 1024;
@@ -38,7 +38,7 @@ const SIGNATURE: &str = "vmcp-signature";
 pub struct PointDecision {
     /// True if the call may go on.
     pub allowed: bool,
-    /// The service's reason: at most 300 characters, without those that a terminal obeys.
+    /// The service's reason: at most 300 characters, without the characters that a terminal obeys.
     pub reason: Option<Arc<str>>,
     /// True if the answer to an earlier question was used.
     pub cached: bool,
@@ -60,7 +60,7 @@ pub enum PointFailure {
     /// The service answered with a status other than 200.
     #[error("the decision point answered with HTTP {0}")]
     Status(u16),
-    /// The answer is no decision.
+    /// The answer lacks a decision.
     #[error("the decision point's answer is no decision: {0}")]
     NoDecision(&'static str),
 }
@@ -157,7 +157,7 @@ impl DecisionPoint {
         let Settings { url, bearer_token, hmac_secret, timeout: limit, .. } = &*self.settings;
         // Never closed.
         let Ok(_place) = self.places.acquire().await else { return Err(PointFailure::Timeout(*limit)) };
-        // Questions that wait end together; none begins in the place of one that has just ended.
+        // Questions that wait end together; none begins in the place of a question that has just ended.
         if tokio::time::Instant::now() >= deadline {
             return Err(PointFailure::Timeout(*limit));
         }

@@ -113,7 +113,7 @@ fn object(schema: &Value, root: &Value, shapes: &mut Shapes) -> String {
     for (name, property) in properties {
         let value = python_type(property, root, shapes);
         let value = if is_required(name) { value } else { format!("NotRequired[{value}]") };
-        // A key that is no identifier stands as a comment: a class cannot have it.
+        // A key that cannot be an identifier stands as a comment: a class cannot have it.
         let sign = if is_identifier(name) { "" } else { "# " };
         body.push_str(&format!("    {sign}{}: {value}\n", comment_free(name)));
     }

@@ -68,7 +68,7 @@ impl<'a> Introduction<'a> {
         let revision =
             Revision::parse(&version).ok_or_else(|| HandshakeError::UnknownRevision(version.into_owned()))?;
         let server_info = object.get(SERVER_INFO).filter(|info| text::is_object(info.get()));
-        // Absent or null, they are none: such a server is listed all the same.
+        // Without them, or with null, such a server is listed all the same.
         let capabilities = object.get(CAPABILITIES).filter(|capabilities| capabilities.get() != "null");
         let capabilities = capabilities.or(Some(text::empty_object()));
         Self::read(part, &object, capabilities, vec![revision], server_info)

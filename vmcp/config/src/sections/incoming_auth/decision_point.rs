@@ -65,7 +65,7 @@ pub enum OnDecisionFailure {
     /// The call is denied.
     #[default]
     Deny,
-    /// The call goes on, as if there were no decision point.
+    /// The call goes on, as without a decision point.
     Allow,
 }
 
@@ -79,7 +79,7 @@ pub struct RawDecisionPoint {
     /// Time limit of one question, the wait for a free place of `maxConcurrent` included.
     #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub timeout: RawDuration,
-    /// Effect of a missing answer: a time-out, a status other than 200, a body that is no decision. `deny`:
+    /// Effect of a missing answer: a time-out, a status other than 200, a body without a decision. `deny`:
     /// the call is denied. `allow`: it goes on. Both are logged and counted.
     pub on_failure: OnDecisionFailure,
     /// Token for the service, sent as `Authorization: Bearer`; write `${file:/path}` or `${secret:NAME}`.
@@ -170,7 +170,7 @@ impl RawDecisionPoint {
             );
         }
         Some(DecisionPoint {
-            // A URL that is none has been reported.
+            // An invalid URL has been reported.
             url: url?,
             timeout,
             on_failure: self.on_failure,

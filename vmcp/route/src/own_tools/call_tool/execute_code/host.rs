@@ -116,7 +116,7 @@ fn shown(server: Option<&str>, name: &str) -> String {
     server.map_or_else(|| name.to_owned(), |server| format!("{server}.{name}"))
 }
 
-/// The text for a missing tool, and for one that the caller may not call: they must not be told apart.
+/// The text for a missing tool, and for a tool that the caller may not call: they must not be told apart.
 fn not_found(server: Option<&str>, name: &str) -> String {
     format!("no tool {}; search_tools(\"what it should do\") finds tools", shown(server, name))
 }

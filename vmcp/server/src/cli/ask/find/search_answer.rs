@@ -78,7 +78,7 @@ impl SearchAnswer {
             && self.explain.as_ref().is_some_and(without_words)
     }
 
-    /// True if there was no tool to search.
+    /// True if all tools were unavailable to the search.
     pub(super) fn searched_nothing(&self) -> bool {
         self.token_metrics.baseline == 0
     }

@@ -36,7 +36,7 @@ pub(super) async fn with_reasons(
     servers
 }
 
-/// Returns a line for each server, with what to do about it; at most [`MAX_NAMED`], and one for the others.
+/// Returns a line for each server, with its remedy; at most [`MAX_NAMED`], and one for the others.
 pub(super) fn lines(servers: &[UnavailableServer]) -> Vec<String> {
     let mut lines: Vec<_> = servers.iter().take(MAX_NAMED).map(UnavailableServer::line).collect();
     let more = servers.len().saturating_sub(MAX_NAMED);
