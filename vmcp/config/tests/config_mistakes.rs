@@ -41,7 +41,7 @@ mistakes! {
         "optimiser: {}" =>
             "f:1: optimiser: unknown key; did you mean `optimizer`?",
         "incomingAuth: { zebra: 1 }" =>
-            "f:1: incomingAuth.zebra: unknown key; known keys here are `type`, `oidc`, `additionalIssuers`, `apiKeys`, `clientCertificates`, `authz`",
+            "f:1: incomingAuth.zebra: unknown key; known keys here are `type`, `oidc`, `additionalIssuers`, `apiKeys`, `clientCertificates`, `authz`, `toolScopes`, `decisionPoint`",
         "backends:\n- nmae: a\n  url: http://a" =>
             "f:2: backends[0].nmae: unknown key; did you mean `name`?",
         "optimizer: { exposre: All, exposure: none }" =>

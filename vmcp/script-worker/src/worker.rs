@@ -12,6 +12,7 @@ use vmcp_script::ResourceBounds;
 
 /// Runs a worker on standard input and output. To be called before the process has a second thread: the
 /// filters hold for the calling thread and its children.
+#[expect(clippy::print_stderr, reason = "the server logs it as the end of its worker")]
 pub fn main(bounds: ResourceBounds) -> ExitCode {
     let confined = match confine::confine(bounds) {
         Ok(confined) => confined,

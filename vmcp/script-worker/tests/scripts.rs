@@ -1,4 +1,5 @@
 //! Scripts in worker processes, from the pool to the end of each.
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -226,9 +226,10 @@ mod tests {
         for death in within_a_period() {
             for first_look in within_a_period() {
                 let looks = (0..).map(|number| first_look + RETRY_PERIOD * number);
-                let taken =
-                    looks.filter(|look| *look >= death).find(|look| is_free(&lease, *look - first_look));
-                longest = longest.max(taken.expect("it looks for ever") - death);
+                let taken = looks
+                    .filter(|look| *look >= death)
+                    .find(|look| is_free(&lease, (*look).checked_sub(first_look).unwrap()));
+                longest = longest.max(taken.expect("it looks for ever").checked_sub(death).unwrap());
             }
         }
         assert!(longest > LEASE_DURATION && longest <= Duration::from_secs(20), "{longest:?}");

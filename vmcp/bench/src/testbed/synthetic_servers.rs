@@ -86,7 +86,7 @@ impl SyntheticServers {
             embedder: Some(Arc::new(InstantEmbedder)),
             ..Options::default()
         };
-        let engine = Engine::start(config, options).await?;
+        let engine = Box::pin(Engine::start(config, options)).await?;
         let started = Instant::now();
         loop {
             let status = engine.embedding_status();

@@ -181,6 +181,7 @@ impl Backend {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Backend")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct RawBackend {
     /// Required. Unique name; also the default prefix of the backend's tools. Lower-case letters, digits,
     /// `-`, `_` and `.`, at most 63.

@@ -121,12 +121,12 @@ async fn hidden_tools_serve_steps_and_missing_ones_hide_the_composite() {
 #[tokio::test]
 async fn a_tool_of_the_same_name_costs_no_composite() {
     let server = server().await;
-    let yaml = r#"
+    let yaml = r"
 aggregation: { conflictResolution: priority, conflictResolutionConfig: { priorityOrder: [fs] } }
 compositeTools:
   - { name: work, steps: [{ id: a, tool: fs.note, arguments: { structured: { by: composite } } }] }
   - { name: other, steps: [{ id: a, tool: work, arguments: { structured: { by: other } } }] }
-"#;
+";
     let engine = engine(&backends(&[("fs", &server.url)], &format!("{KEYWORDS}{yaml}"))).await;
     let by = async |name: &str| {
         let result = call(&engine, name, json!({ "structured": { "by": "the tool" } })).await.unwrap();

@@ -15,7 +15,7 @@ pub(super) const CANCEL: &str = "__parallel_cancel";
 pub(super) const END: &str = "__parallel_end";
 
 /// Defines `parallel`. Its items: `lambda: github.get_issue(number=1)`, or `(github.get_issue, {"number": 1})`.
-pub(super) const PRELUDE: &str = r#"
+pub(super) const PRELUDE: &str = r"
 def parallel(calls):
     __parallel_begin()
     pending = []
@@ -29,7 +29,7 @@ def parallel(calls):
         __parallel_cancel()
         raise
     return __parallel_end(pending)
-"#;
+";
 
 /// High half of a placeholder's id.
 const MARK: u128 = 0x5061_7261_6c6c_656c << 64;

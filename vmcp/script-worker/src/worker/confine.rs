@@ -54,8 +54,8 @@ fn landlock() -> bool {
     let restricted = Ruleset::default()
         .handle_access(AccessFs::from_all(ABI::V5))
         .and_then(|rules| rules.handle_access(AccessNet::from_all(ABI::V5)))
-        .and_then(|rules| rules.create())
-        .and_then(|rules| rules.restrict_self());
+        .and_then(Ruleset::create)
+        .and_then(landlock::RulesetCreated::restrict_self);
     restricted.is_ok_and(|status| status.ruleset != RulesetStatus::NotEnforced)
 }
 

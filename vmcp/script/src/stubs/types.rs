@@ -1,5 +1,7 @@
 //! Types in Python of JSON schemas.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 
 use crate::names::{is_identifier, python_name};
@@ -115,7 +117,8 @@ fn object(schema: &Value, root: &Value, shapes: &mut Shapes) -> String {
         let value = if is_required(name) { value } else { format!("NotRequired[{value}]") };
         // A key that cannot be an identifier stands as a comment: a class cannot have it.
         let sign = if is_identifier(name) { "" } else { "# " };
-        body.push_str(&format!("    {sign}{}: {value}\n", comment_free(name)));
+        // Writing to a string cannot fail.
+        let _ = writeln!(body, "    {sign}{}: {value}", comment_free(name));
     }
     let title = schema.get("title").and_then(Value::as_str).filter(|title| is_identifier(title));
     shapes.add(title.unwrap_or("Shape"), &body)

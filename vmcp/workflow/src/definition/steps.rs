@@ -253,7 +253,7 @@ fn constant_items(source: &str, most: usize, path: &str, mistakes: &mut Mistakes
         }
         Ok(Value::Array(_) | Value::Null) => {}
         Ok(_) | Err(_) => {
-            mistakes.add(path, "not the JSON of a list", "write it as [1, 2], or as a template")
+            mistakes.add(path, "not the JSON of a list", "write it as [1, 2], or as a template");
         }
     }
 }

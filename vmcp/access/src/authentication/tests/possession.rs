@@ -36,15 +36,15 @@ impl Holder {
         json!({"typ": "dpop+jwt", "alg": "ES256", "jwk": self.0.jwk()})
     }
 
-    /// The claims of a good proof, each with an identifier of its own.
-    fn claims(&self, token: &str) -> Value {
-        let id = format!("{:x}", fastrand::u128(..));
-        json!({"jti": id, "htm": "POST", "htu": URL, "iat": now(), "ath": token_hash(token)})
-    }
-
     fn proof(&self, token: &str) -> String {
-        self.0.sign(&self.header().to_string(), &self.claims(token).to_string())
+        self.0.sign(&self.header().to_string(), &proof_claims(token).to_string())
     }
+}
+
+/// The claims of a good proof, each with an identifier of its own.
+fn proof_claims(token: &str) -> Value {
+    let id = format!("{:x}", fastrand::u128(..));
+    json!({"jti": id, "htm": "POST", "htu": URL, "iat": now(), "ath": token_hash(token)})
 }
 
 /// A token of alice, bound to the key of a holder.
@@ -106,7 +106,7 @@ async fn a_proof_is_good_once_also_after_a_reload() {
     assert_eq!(prove(&reloaded, &token, Some(&proof)).await, Err(ProofError::Replayed.into()));
     // An identifier counts per key: under another key it is another proof.
     let other = Holder::new();
-    let (others, mut claims) = (bound(&provider, &other), other.claims(""));
+    let (others, mut claims) = (bound(&provider, &other), proof_claims(""));
     claims["jti"] = json!("shared");
     for (holder, token) in [(&other, &others), (&holder, &token)] {
         claims["ath"] = json!(token_hash(token));
@@ -139,7 +139,7 @@ async fn each_member_of_a_proof_that_is_wrong_is_refused() {
         ("jti", json!(""), ProofError::Malformed),
         ("jti", json!("x".repeat(1000)), ProofError::Malformed),
     ] {
-        let mut claims = holder.claims(&token);
+        let mut claims = proof_claims(&token);
         claims[claim] = value.clone();
         let proof = holder.0.sign(&holder.header().to_string(), &claims.to_string());
         let outcome = prove(&authentication, &token, Some(&proof)).await;
@@ -161,30 +161,30 @@ async fn each_member_of_a_proof_that_is_wrong_is_refused() {
     ] {
         let mut header = holder.header();
         header[member] = value.clone();
-        let proof = holder.0.sign(&header.to_string(), &holder.claims(&token).to_string());
+        let proof = holder.0.sign(&header.to_string(), &proof_claims(&token).to_string());
         let outcome = prove(&authentication, &token, Some(&proof)).await;
         assert_eq!(outcome, Err(refused.into()), "{member}: {value}");
     }
     // The public key as the secret of an HMAC, and another's signature over the same key.
     let mut header = holder.header();
     header["alg"] = json!("HS256");
-    let signed = unsigned(&header, &holder.claims(&token));
+    let signed = unsigned(&header, &proof_claims(&token));
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &[4; 65]), signed.as_bytes());
     let confused = format!("{signed}.{}", URL_SAFE_NO_PAD.encode(tag));
     let refused = prove(&authentication, &token, Some(&confused)).await;
     assert_eq!(refused, Err(ProofError::Algorithm.into()));
-    let forged = Holder::new().0.sign(&holder.header().to_string(), &holder.claims(&token).to_string());
+    let forged = Holder::new().0.sign(&holder.header().to_string(), &proof_claims(&token).to_string());
     assert_eq!(prove(&authentication, &token, Some(&forged)).await, Err(ProofError::Signature.into()));
-    let twice = holder.claims(&token).to_string().replacen('{', r#"{"htu":"https://evil.example/","#, 1);
+    let twice = proof_claims(&token).to_string().replacen('{', r#"{"htu":"https://evil.example/","#, 1);
     let twice = holder.0.sign(&holder.header().to_string(), &twice);
     for rubbish in [twice.as_str(), "", "a.b.c", &"x".repeat(100_000), &format!("{}.x", holder.proof(&token))]
     {
         let refused = prove(&authentication, &token, Some(rubbish)).await;
-        assert_eq!(refused, Err(ProofError::Malformed.into()), "{:.40}", rubbish);
+        assert_eq!(refused, Err(ProofError::Malformed.into()), "{rubbish:.40}");
     }
     // Normal forms of the same URL (RFC 3986, 6.2.2).
     for same in ["HTTPS://Tools.Example.COM:443/mcp", "https://tools.example.com/a/../mcp?q=1#f"] {
-        let mut claims = holder.claims(&token);
+        let mut claims = proof_claims(&token);
         claims["htu"] = json!(same);
         let proof = holder.0.sign(&holder.header().to_string(), &claims.to_string());
         assert_eq!(prove(&authentication, &token, Some(&proof)).await, Ok(()), "{same}");

@@ -84,7 +84,7 @@ mod tests {
         let (replays, start) = (ProofReplays::default(), Instant::now());
         assert_eq!(replays.admit([1; 32], id(0), start), Ok(()));
         assert_eq!(replays.admit([1; 32], id(0), start), Err(ProofError::Replayed.into()));
-        let last = start + MEMORY - Duration::from_millis(1);
+        let last = (start + MEMORY).checked_sub(Duration::from_millis(1)).unwrap();
         assert_eq!(replays.admit([1; 32], id(0), last), Err(ProofError::Replayed.into()));
         for number in 1..MAX_PROOFS_OF_KEY {
             assert_eq!(replays.admit([1; 32], id(number), start), Ok(()), "{number}");

@@ -100,7 +100,7 @@ pub(super) fn question(settings: &Settings, asked: &PointQuestion<'_>) -> Result
         version: VERSION,
         principal: Principal {
             subject: asked.identity.subject(),
-            issuer: known.map(|known| known.issuer()),
+            issuer: known.map(crate::identity::KnownIdentity::issuer),
             groups: groups.names,
             claims: claims.collect(),
             profile: asked.profile,

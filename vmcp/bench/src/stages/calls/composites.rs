@@ -42,7 +42,8 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     });
     let _serving = AbortOnDropHandle::new(serving);
     let config = vmcp_config::load(&configuration(&url), "bench.yaml", &|_| None)?.config;
-    let engine = Engine::start(config, Options { storage: Storage::Memory, ..Options::default() }).await?;
+    let options = Options { storage: Storage::Memory, ..Options::default() };
+    let engine = Box::pin(Engine::start(config, options)).await?;
     tokio::time::timeout(LIST_TIMEOUT, engine.settled()).await.context("the backend was not listed")?;
 
     let (diamond, wait) = (call("composite.diamond", &json!({}))?, call("one_wait", &wait_arguments())?);

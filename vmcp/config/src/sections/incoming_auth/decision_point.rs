@@ -25,6 +25,7 @@ const MIN_SECRET_CHARS: usize = 16;
 
 /// A service that decides about calls. Two that are equal are asked alike.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct DecisionPoint {
     /// URL that questions are posted to.
     pub url: Url,
@@ -73,6 +74,7 @@ pub enum OnDecisionFailure {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "DecisionPoint")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct RawDecisionPoint {
     /// Required. URL that questions are posted to, as JSON. Redirects are not followed.
     pub url: Option<String>,
@@ -132,16 +134,15 @@ impl RawDecisionPoint {
     /// `authz`: the section that says where groups are.
     pub(crate) fn validate(&self, authz: &RawAuthz, report: &mut Report) -> Option<DecisionPoint> {
         let at = |key: &str| problems::key(PATH, key);
-        let url = match &self.url {
-            Some(url) => http_url::validate(url, &at("url"), report),
-            None => {
-                report.problem(
-                    &at("url"),
-                    "missing",
-                    "add the URL that decides, such as `https://pdp.example/decide`",
-                );
-                None
-            }
+        let url = if let Some(url) = &self.url {
+            http_url::validate(url, &at("url"), report)
+        } else {
+            report.problem(
+                &at("url"),
+                "missing",
+                "add the URL that decides, such as `https://pdp.example/decide`",
+            );
+            None
         };
         if url.as_ref().is_some_and(|url| url.scheme() == "http") && !self.insecure_allow_http {
             let remedy = "use an https:// URL; for a sidecar on loopback, set `insecureAllowHttp: true`";

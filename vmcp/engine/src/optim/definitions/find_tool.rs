@@ -13,9 +13,10 @@ pub(super) fn definition(names: &Names<'_>, config: &Config) -> Value {
     let (name, call) = (&names.find_tool, &names.call_tool);
     let limits = &config.optimizer.limits;
     // Only scripts are written from signatures.
-    let (details, signatures) = match names.offered.contains(&OptimTool::ExecuteCode) {
-        true => (&["names", "summary", "full", "signatures"][..], " \"signatures\": Python, for scripts."),
-        false => (&["names", "summary", "full"][..], ""),
+    let (details, signatures) = if names.offered.contains(&OptimTool::ExecuteCode) {
+        (&["names", "summary", "full", "signatures"][..], " \"signatures\": Python, for scripts.")
+    } else {
+        (&["names", "summary", "full"][..], "")
     };
     json!({
         "name": name,

@@ -210,7 +210,7 @@ async fn a_server_is_connecting_until_it_answers_and_connected_from_then_on() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(60), seen).await.expect(last);
+        tokio::time::timeout(Duration::from_mins(1), seen).await.expect(last);
     };
     poll_until("connecting").await;
     let _server = Scripted::serve(listener, &[("add", "Adds a number.", json!({}))]);

@@ -80,7 +80,9 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
             notes::note("no tool shares a word with the query; these are the nearest in meaning");
         }
         let down = unavailable::with_reasons(&found.unavailable, connection).await;
-        unavailable::lines(&down).iter().for_each(|line| notes::note(line));
+        for line in unavailable::lines(&down) {
+            notes::note(&line);
+        }
         if !found.tools.is_empty() {
             return Ok(Exit::Done);
         }

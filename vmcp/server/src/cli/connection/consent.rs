@@ -75,7 +75,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn question(message: &str, properties: serde_json::Value) -> ElicitRequestParams {
+    fn question(message: &str, properties: &serde_json::Value) -> ElicitRequestParams {
         let schema = json!({"type": "object", "properties": properties});
         serde_json::from_value(json!({"mode": "form", "message": message, "requestedSchema": schema}))
             .unwrap()
@@ -84,12 +84,12 @@ mod tests {
     #[test]
     fn one_confirmation_is_accepted_and_every_other_question_declined() {
         let confirmation =
-            question("Allow the call of shop_delete (server shop) without arguments?", json!({}));
+            question("Allow the call of shop_delete (server shop) without arguments?", &json!({}));
         assert_eq!(ConsentingClient::new(Consent::Absent).answer(&confirmation), ElicitationAction::Decline);
         let client = ConsentingClient::new(Consent::Given);
         for other in [
-            question("Delete everything?", json!({})),
-            question("Allow the call of x with", json!({"password": {"type": "string"}})),
+            question("Delete everything?", &json!({})),
+            question("Allow the call of x with", &json!({"password": {"type": "string"}})),
         ] {
             assert_eq!(client.answer(&other), ElicitationAction::Decline);
         }

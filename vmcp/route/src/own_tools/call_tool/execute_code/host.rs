@@ -55,12 +55,11 @@ impl<'a> Host<'a> {
             HostCall::Tool { server, tool, arguments } => match find(&view, server.as_deref(), &tool) {
                 Ok(found) => {
                     let called = inner_call::call(context, found, &arguments).await;
-                    match called {
-                        Some(end) => end,
-                        None => {
-                            hidden::hold(context, begun).await;
-                            unknown(not_found(server.as_deref(), &tool))
-                        }
+                    if let Some(end) = called {
+                        end
+                    } else {
+                        hidden::hold(context, begun).await;
+                        unknown(not_found(server.as_deref(), &tool))
                     }
                 }
                 Err(message) => {

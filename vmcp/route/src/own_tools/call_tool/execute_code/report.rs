@@ -12,7 +12,7 @@ use crate::own_tools::tool_result;
 pub(super) fn result(ran: Ran, arguments: &CodeArguments) -> Box<RawValue> {
     let output = ran.finished.output;
     let (mut answer, is_error) = match ran.finished.end {
-        Ok(value) => (succeeded(value, output), false),
+        Ok(value) => (succeeded(value, &output), false),
         // Callers know this shape; nothing is added to it.
         Err(failure) if failure.error_type == "TimeoutError" && failure.line.is_none() => {
             let timeout = arguments.timeout.as_secs_f64();
@@ -21,7 +21,7 @@ pub(super) fn result(ran: Ran, arguments: &CodeArguments) -> Box<RawValue> {
             });
             return tool_result::failure(&raw(&answer));
         }
-        Err(failure) => (failed(failure, output), true),
+        Err(failure) => (failed(failure, &output), true),
     };
     answer.insert("language".to_owned(), json!(LANGUAGE));
     answer.insert("execution_time".to_owned(), json!((ran.took.as_secs_f64() * 1e4).round() / 1e4));
@@ -35,7 +35,7 @@ pub(super) fn result(ran: Ran, arguments: &CodeArguments) -> Box<RawValue> {
 
 /// The value of the last expression: a list or dict as JSON, everything else as the text that `print` writes.
 /// Without a value, the printed text is the result.
-fn succeeded(value: Value, output: String) -> Map<String, Value> {
+fn succeeded(value: Value, output: &str) -> Map<String, Value> {
     let mut answer = Map::new();
     answer.insert("success".to_owned(), json!(true));
     let text = match value {
@@ -55,7 +55,7 @@ fn succeeded(value: Value, output: String) -> Map<String, Value> {
     answer
 }
 
-fn failed(failure: Failure, output: String) -> Map<String, Value> {
+fn failed(failure: Failure, output: &str) -> Map<String, Value> {
     let Failure { error_type, error, line, limit } = failure;
     let mut answer = Map::new();
     answer.insert("success".to_owned(), json!(false));

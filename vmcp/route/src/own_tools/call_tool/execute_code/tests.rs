@@ -28,7 +28,7 @@ async fn made(engine: &Engine, made: HostCall) -> CallEnd {
     Host::new(context).call(made).await
 }
 
-fn tool(server: Option<&str>, tool: &str, arguments: Value) -> HostCall {
+fn tool(server: Option<&str>, tool: &str, arguments: &Value) -> HostCall {
     let arguments: Map<_, _> = arguments.as_object().cloned().unwrap_or_default();
     HostCall::Tool { server: server.map(str::to_owned), tool: tool.to_owned(), arguments }
 }
@@ -46,19 +46,19 @@ async fn calls_of_a_script_reach_the_tool_that_they_name() {
     let engine = engine(&backends(&[("my-fs", &server.url)], OFFERED)).await;
     let structured = json!({ "n": 1, "structured": { "a": [1] } });
     for named in [
-        tool(Some("my_fs"), "work", structured.clone()),
-        tool(Some("my-fs"), "work", structured.clone()),
-        tool(None, "my-fs.work", structured.clone()),
-        tool(None, "my_fs.work", structured.clone()),
+        tool(Some("my_fs"), "work", &structured),
+        tool(Some("my-fs"), "work", &structured),
+        tool(None, "my-fs.work", &structured),
+        tool(None, "my_fs.work", &structured),
     ] {
         assert_eq!(made(&engine, named.clone()).await, CallEnd::Value(json!({ "a": [1] })), "{named:?}");
     }
-    made(&engine, tool(Some("my_fs"), "do_it", json!({}))).await;
+    made(&engine, tool(Some("my_fs"), "do_it", &json!({}))).await;
     assert_eq!(server.calls().last().unwrap()["name"], "do-it");
-    let (kind, message) = raised(made(&engine, tool(Some("my_fs"), "fail", json!({}))).await);
+    let (kind, message) = raised(made(&engine, tool(Some("my_fs"), "fail", &json!({}))).await);
     assert_eq!((kind, message.as_str()), (Raised::Failed, "it is broken"));
     let calls = server.calls().len();
-    let (kind, message) = raised(made(&engine, tool(Some("my_fs"), "work", json!({ "n": [] }))).await);
+    let (kind, message) = raised(made(&engine, tool(Some("my_fs"), "work", &json!({ "n": [] }))).await);
     assert!(kind == Raised::Arguments && message.contains("do not fit the schema"), "{message}");
     assert_eq!(server.calls().len(), calls, "arguments that do not fit are not sent");
     let found = made(&engine, HostCall::Search { query: "work hard".to_owned(), limit: Some(1) }).await;
@@ -74,12 +74,12 @@ async fn a_denied_tool_is_like_a_missing_one_and_each_call_leaves_a_record() {
     let server = server().await;
     let options = Options { policy: Some(DenyTool::named("fs_do-it")), ..Options::default() };
     let engine = engine_with(&backends(&[("fs", &server.url)], OFFERED), options).await;
-    let denied = raised(made(&engine, tool(Some("fs"), "do_it", json!({}))).await);
-    let missing = raised(made(&engine, tool(Some("fs"), "no_it", json!({}))).await);
+    let denied = raised(made(&engine, tool(Some("fs"), "do_it", &json!({}))).await);
+    let missing = raised(made(&engine, tool(Some("fs"), "no_it", &json!({}))).await);
     assert_eq!(denied.1.replace("do_it", "no_it"), missing.1);
     assert_eq!((denied.0, missing.0), (Raised::Unknown, Raised::Unknown));
     assert!(server.calls().is_empty());
-    let own = raised(made(&engine, tool(None, "optim.call_tool", json!({ "tool_name": "fs_do-it" }))).await);
+    let own = raised(made(&engine, tool(None, "optim.call_tool", &json!({ "tool_name": "fs_do-it" }))).await);
     assert_eq!(own.0, Raised::Unknown, "scripts reach no tool by an own one");
 }
 

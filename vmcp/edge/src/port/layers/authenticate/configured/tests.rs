@@ -113,7 +113,8 @@ async fn get(engine: &Engine, path: &str, headers: &[(&str, &str)]) -> String {
         server.serve(stream, CancellationToken::new()).await;
     });
     let mut client = TcpStream::connect(address).await.unwrap();
-    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let headers: Vec<_> = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let headers = headers.concat();
     let head = format!("GET {path} HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n{headers}\r\n");
     client.write_all(head.as_bytes()).await.unwrap();
     let mut answer = String::new();
