@@ -55,7 +55,7 @@ pub enum TokenError {
     /// The token is bound to a key, and was sent as a bearer token.
     #[error("the token is bound to a key; send it as `Authorization: DPoP` with a proof")]
     NoProof,
-    /// The token is bound to another client certificate than that of the connection, or the connection lacks one.
+    /// The connection lacks the client certificate that the token is bound to.
     #[error("the token is bound to a client certificate that this connection has not shown")]
     NoCertificate,
     /// The token is not bound to a key, and must be.
