@@ -1,7 +1,7 @@
 //! [`ProofReplays`]: proofs that this process has accepted; each is good once.
 //!
 //! Replicas do not tell each other: a proof that is stolen together with its token is good once at each, for
-//! [`MAX_AGE`](super::dpop_proof::MAX_AGE).
+//! [`MAX_AGE`].
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
