@@ -31,11 +31,12 @@ impl Person {
         }
     }
 
-    /// Makes the calls; returns for each its answer, the questions and the notifications.
+    /// Makes the calls; returns for each its answer, the questions and the notifications, and last the log
+    /// messages of all: a server may send them on the stream of its session, where a later call hears them.
     async fn use_server(self, url: &str) -> Vec<Value> {
         let able = json!({"elicitation": {}, "sampling": {}, "roots": {}});
         let client = Client::modern(url).named("twin").declaring(able);
-        let mut told = Vec::new();
+        let (mut told, mut logged) = (Vec::new(), Vec::new());
         for tool in CALLS {
             let arguments = if tool == "progress" { json!({"steps": 3}) } else { json!({}) };
             let params = json!({"name": tool, "arguments": arguments, "_meta": {
@@ -44,9 +45,13 @@ impl Person {
             let (answer, mut asked) = client.converse("tools/call", params, &user).await;
             asked.iter_mut().for_each(without_source);
             let heard = answer.notifications.iter();
-            let heard: Vec<_> = heard.map(|message| json!([message["method"], message["params"]])).collect();
+            let heard = heard.map(|message| json!([message["method"], message["params"]]));
+            let (logs, heard): (Vec<_>, Vec<_>) =
+                heard.partition(|message| message[0] == "notifications/message");
+            logged.extend(logs);
             told.push(json!([tool, without_signature(answer.message), asked, heard]));
         }
+        told.push(json!(["log messages", logged]));
         told
     }
 }
