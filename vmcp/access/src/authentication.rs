@@ -123,7 +123,8 @@ impl Authentication {
     /// Returns the URLs at which clients reach this server, as configured: a proof of possession (DPoP) must
     /// be for one of them. Without any, proofs cannot be verified, and tokens that need them are refused.
     pub fn public_urls(&self) -> impl Iterator<Item = &Url> {
-        self.config.issuers.iter().filter_map(|issuer| issuer.resource.as_ref())
+        let own = self.config.auth_server.as_ref().map(|server| &server.resource);
+        self.config.issuers.iter().filter_map(|issuer| issuer.resource.as_ref()).chain(own)
     }
 
     /// Returns the client that a credential proves. `None` stands for a request without one.
@@ -137,8 +138,9 @@ impl Authentication {
         }
         let digest: [u8; 32] = Sha256::digest(credential.token).into();
         let is_bound = credential.scheme == Scheme::Dpop;
-        if let Some(identity) = self.api_keys.identify(&digest).filter(|_| !is_bound) {
-            return self.admitted(identity.clone());
+        if let Some(identity) = self.api_keys.identify(&digest) {
+            // Not shown to an issuer. A key has no proofs.
+            return if is_bound { Err(Rejection::Unknown) } else { self.admitted(identity.clone()) };
         }
         let version = |position: usize| self.issuers.get(position).map_or(0, |issuer| issuer.key_version());
         let known = self.verified.get(&digest, now(), version);
@@ -169,7 +171,7 @@ impl Authentication {
     async fn verify(&self, credential: &Credential<'_>, digest: &[u8; 32]) -> Result<Verified, Rejection> {
         let token = credential.token;
         let claimed = match verify::claimed_issuer(token) {
-            // A key of `apiKeys` is never shown to an issuer.
+            // A key in `X-API-Key` is shown to no issuer.
             Err(TokenError::Malformed) if credential.scheme != Scheme::ApiKey => None,
             claimed => Some(claimed?),
         };

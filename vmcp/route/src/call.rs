@@ -275,7 +275,8 @@ impl<'a> Authorized<'a> {
 
     /// Subscribes to the notifications of the task at its backend.
     pub fn watch_task(self) -> Result<&'a Backend, CallError> {
-        let watched = send::backend(self.context.snapshot, &self.target).and_then(|backend| {
+        let watched = rights::check_scopes(self.context, &self.target).and_then(|()| {
+            let backend = send::backend(self.context.snapshot, &self.target)?;
             backend.watch_task(self.target.subject().unwrap_or_default())?;
             Ok(backend)
         });

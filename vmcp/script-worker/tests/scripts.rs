@@ -110,6 +110,7 @@ async fn tools_are_functions_of_their_servers() {
         "call_tool('github', 'echo', {'title': 'x', 'n': 1})",
         "call_tool(server='github', tool='echo', args={'title': 'x', 'n': 1})",
         "call_tool('github', 'echo', title='x', n=1)",
+        "call_tool('github', tool='echo', title='x', n=1)",
     ] {
         assert_eq!(value(&pool, code).await, echoed, "{code}");
     }

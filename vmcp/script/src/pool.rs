@@ -103,12 +103,18 @@ impl<P: Clone + Eq + Hash + Send + 'static> WorkerPool<P> {
     }
 
     /// Starts workers in the background until enough are warm.
-    pub fn replace(self: &Arc<Self>, settings: PoolSettings) {
+    fn replace(self: &Arc<Self>, settings: PoolSettings) {
         let pool = Arc::clone(self);
         tokio::spawn(async move {
             while pool.state.lock().warm.len() < settings.warm {
                 match Worker::start(&pool.program, settings.bounds).await {
-                    Ok(worker) => pool.state.lock().warm.push(worker),
+                    Ok(worker) => {
+                        let mut state = pool.state.lock();
+                        // Scripts that began together replace together.
+                        if state.warm.len() < settings.warm {
+                            state.warm.push(worker);
+                        }
+                    }
                     Err(error) => {
                         tracing::warn!(%error, "a worker for scripts could not be started");
                         return;
@@ -141,10 +147,10 @@ impl<'a, P: Clone + Eq + Hash> Place<'a, P> {
             Failure::new("BusyError", error).with_limit(limit)
         };
         if own >= settings.running_per_principal {
-            return Err(busy(own, "of yours"));
+            return Err(busy(settings.running_per_principal, "of yours"));
         }
         if state.running >= settings.running {
-            return Err(busy(state.running, "of all clients"));
+            return Err(busy(settings.running, "of all clients"));
         }
         state.running += 1;
         *state.by_principal.entry(principal.clone()).or_default() += 1;

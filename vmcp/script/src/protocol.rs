@@ -103,8 +103,6 @@ pub enum CallEnd {
         /// The tool's own words.
         message: String,
     },
-    /// The end of the script, which it cannot catch.
-    Stopped(Failure),
 }
 
 /// Types of exceptions of calls.
@@ -119,7 +117,7 @@ pub enum Raised {
     Arguments,
     /// `OSError`: the server gave no answer.
     Unanswered,
-    /// `PermissionError`: the call needs an answer of the user.
+    /// `PermissionError`: the call needs an answer of the user, or a right that the caller lacks.
     Asks,
 }
 

@@ -33,7 +33,7 @@ pub fn granted(identity: &Identity) -> Vec<&str> {
     granted
 }
 
-/// Returns the scopes of a claim; none of a claim of another shape.
+/// Returns the scopes of a claim; a claim of another shape has none.
 fn texts(claim: &Value) -> Vec<&str> {
     match claim {
         Value::String(text) => text.split_ascii_whitespace().collect(),
@@ -45,6 +45,9 @@ fn texts(claim: &Value) -> Vec<&str> {
 
 /// Returns what a client lacks of the needed scopes; `None` if it has all of them.
 pub fn shortfall(identity: &Identity, needed: &[&str]) -> Option<ScopeShortfall> {
+    if needed.is_empty() {
+        return None;
+    }
     let granted = granted(identity);
     let missing: Vec<_> = needed.iter().filter(|scope| !granted.contains(scope)).copied().collect();
     if missing.is_empty() {

@@ -1,8 +1,8 @@
 //! [`Introspector`]: asks an issuer about tokens (RFC 7662).
 //!
 //! One request a token at a time (single flight), at most [`MAX_REQUESTS`] at once. Answers that let a token
-//! in are kept by the cache of verified tokens, refusals for [`REFUSAL_LIFE`]. Without an answer a token is
-//! refused as unverifiable (503), because nobody knows what it is worth.
+//! in are kept by the cache of verified tokens, refusals for [`REFUSAL_LIFE`]. While the issuer does not
+//! answer, its tokens are refused as unverifiable (503).
 
 mod answer;
 
@@ -72,8 +72,9 @@ struct Flight<'a> {
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
         let mut flights = self.of.flights.lock();
-        // The table's reference and this one.
-        if Arc::strong_count(&self.outcome) <= 2 {
+        // Given back under the lock: of two parts that end at once, one is the last.
+        drop(std::mem::take(&mut self.outcome));
+        if flights.get(&self.digest).is_some_and(|outcome| Arc::strong_count(outcome) == 1) {
             flights.remove(&self.digest);
         }
     }
@@ -151,7 +152,10 @@ impl Introspector {
                     tracing::warn!(%issuer, error = reason, "the identity provider gives no answer about a token (introspection); such tokens are refused until it does");
                 }
                 *failure = Some((reason.into(), since.unwrap_or_else(SystemTime::now)));
-                *self.client.lock() = None;
+                // Its file of certificates may have been replaced.
+                if matches!(error, AskError::Fetch(FetchError::Transport { .. })) {
+                    *self.client.lock() = None;
+                }
             }
         }
     }
@@ -167,7 +171,7 @@ impl Introspector {
     /// Sends the request (RFC 7662, 2.1), with the client's secret as RFC 6749, 2.3.1 has it.
     async fn fetch(&self, token: &str) -> Result<Vec<u8>, AskError> {
         let Introspection { url, client_id, client_secret, .. } = &self.settings;
-        // Closed never.
+        // The semaphore is never closed.
         let _slot = self.slots.acquire().await;
         let client = self.client()?;
         client.check(url).await?;

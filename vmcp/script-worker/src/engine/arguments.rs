@@ -58,8 +58,13 @@ impl Given<'_> {
         let (texts, rest): (Vec<_>, Vec<_>) = self.positional.iter().partition(|it| string(it).is_some());
         let (server, tool) = match texts.as_slice() {
             [] => (self.keyword("server").and_then(string), self.keyword("tool").and_then(string)),
-            [tool] => (self.keyword("server").and_then(string), string(tool)),
-            [server, tool] => (string(server), string(tool)),
+            [only] => match self.keyword("tool").and_then(string) {
+                Some(tool) => (string(only), Some(tool)),
+                None => (self.keyword("server").and_then(string), string(only)),
+            },
+            [server, tool] if self.keyword("server").or(self.keyword("tool")).is_none() => {
+                (string(server), string(tool))
+            }
             _ => return Err(USAGE.to_owned()),
         };
         let tool = tool.ok_or(USAGE)?;

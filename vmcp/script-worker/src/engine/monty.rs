@@ -91,10 +91,8 @@ impl Engine for MontyEngine {
 impl PausedScript for Paused {
     fn resume(self: Box<Self>, ends: Vec<CallEnd>) -> Step {
         let Paused { call, mut running } = *self;
-        let progress = match running.result_of(ends) {
-            Ok(result) => call.resume(result, PrintWriter::Callback(&mut running.output)),
-            Err(failure) => running.stop(call, failure),
-        };
+        let result = running.result_of(ends);
+        let progress = call.resume(result, PrintWriter::Callback(&mut running.output));
         running.drive(progress)
     }
 }
@@ -238,16 +236,15 @@ impl Running {
     }
 
     /// Returns the value, or the first exception, of the calls that the script waits for.
-    fn result_of(&mut self, ends: Vec<CallEnd>) -> Result<ExtFunctionResult, Failure> {
+    fn result_of(&mut self, ends: Vec<CallEnd>) -> ExtFunctionResult {
         let mut ended = Vec::with_capacity(ends.len());
         for end in ends {
             match end {
                 CallEnd::Value(value) => ended.push(values::from_json(value)),
                 CallEnd::Raised { kind, message } => {
                     self.joined = None;
-                    return Ok(MontyException::new(exception(kind), Some(message)).into());
+                    return MontyException::new(exception(kind), Some(message)).into();
                 }
-                CallEnd::Stopped(failure) => return Err(failure),
             }
         }
         let value = match self.joined.take() {
@@ -260,7 +257,7 @@ impl Running {
                 MontyObject::List(items.into_iter().map(value).collect())
             }
         };
-        Ok(value.into())
+        value.into()
     }
 
     fn complete(self, value: &MontyObject) -> Step {

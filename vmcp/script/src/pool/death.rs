@@ -19,7 +19,11 @@ pub(super) async fn explain(mut worker: Worker) -> Failure {
     let text = text(&mut worker).await;
     let status = timeout(END, worker.child.wait()).await.ok().and_then(Result::ok);
     let memory = worker.bounds.memory;
-    failure(&text, status, memory)
+    let failure = failure(&text, status, memory);
+    if failure.error_type == "WorkerError" {
+        tracing::warn!(?status, last_words = text, "the worker of a script died");
+    }
+    failure
 }
 
 /// Returns the first bytes of the worker's standard error.

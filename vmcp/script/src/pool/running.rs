@@ -1,6 +1,7 @@
 //! One script in its worker: frames, calls, and the deadline.
 
 use std::io;
+use std::pin::pin;
 use std::time::Instant;
 
 use futures::stream::{self, StreamExt as _};
@@ -9,7 +10,11 @@ use tokio::time::timeout;
 use super::worker::Worker;
 use super::{Ran, ToolHost, death, died};
 use crate::limits::{ResourceBounds, ScriptLimits};
-use crate::protocol::{Failure, Finished, FromWorker, StartScript, ToWorker};
+use crate::protocol::{CallEnd, Failure, Finished, FromWorker, MAX_FRAME, StartScript, ToWorker};
+
+/// Bytes of all results of one `parallel`, which go to the worker in one frame. One call alone is bounded by
+/// its host.
+const MAX_RESULTS: usize = MAX_FRAME / 2;
 
 /// Runs a script to its end, or to its deadline, at which the worker is killed.
 pub(super) async fn run(
@@ -58,10 +63,28 @@ async fn converse(
                     let failure = Failure::new("CallLimitError", error).with_limit(limits.calls);
                     return Ok(Finished { end: Err(failure), output: String::new() });
                 }
+                let several = calls.len() > 1;
                 let calls = calls.into_iter().map(|call| host.call(call));
-                let ends: Vec<_> = stream::iter(calls).buffered(limits.parallel.max(1)).collect().await;
+                let mut results = pin!(stream::iter(calls).buffered(limits.parallel.max(1)));
+                let (mut ends, mut bytes) = (Vec::new(), 0);
+                while let Some(end) = results.next().await {
+                    bytes = if several { size(&end).saturating_add(bytes) } else { bytes };
+                    if bytes > MAX_RESULTS {
+                        let error = format!(
+                            "the results of one `parallel` have more than {MAX_RESULTS} bytes; make fewer calls at a time"
+                        );
+                        let failure = Failure::new("ResultLimitError", error).with_limit(MAX_RESULTS);
+                        return Ok(Finished { end: Err(failure), output: String::new() });
+                    }
+                    ends.push(end);
+                }
                 worker.write(&ToWorker::Results(ends)).await?;
             }
         }
     }
+}
+
+/// Returns the bytes of a result as JSON.
+fn size(end: &CallEnd) -> usize {
+    serde_json::to_vec(end).map_or(usize::MAX, |json| json.len())
 }

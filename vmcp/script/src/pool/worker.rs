@@ -2,6 +2,7 @@
 
 use std::io;
 use std::process::Stdio;
+use std::sync::Once;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -12,7 +13,7 @@ use tokio::time::timeout;
 
 use super::WorkerProgram;
 use crate::limits::ResourceBounds;
-use crate::protocol::{self, FromWorker};
+use crate::protocol::{self, Confinement, FromWorker};
 
 /// Time that a worker has to be ready.
 const START: Duration = Duration::from_secs(20);
@@ -27,10 +28,24 @@ pub(super) struct Worker {
     stdout: ChildStdout,
 }
 
+/// Tells the operator once that the kernel takes less than all confinement.
+fn warn_unconfined(confined: Confinement) {
+    static TOLD: Once = Once::new();
+    if !(confined.seccomp && confined.landlock) {
+        TOLD.call_once(|| {
+            tracing::warn!(
+                ?confined,
+                "this system confines scripts less than Linux with seccomp and Landlock"
+            );
+        });
+    }
+}
+
 impl Worker {
     /// Starts a worker and waits until it is confined.
     pub(super) async fn start(program: &WorkerProgram, bounds: ResourceBounds) -> io::Result<Worker> {
-        let mut child = Command::new(&program.program)
+        let mut command = Command::new(&program.program);
+        command
             .args(&program.arguments)
             .arg(format!("--memory={}", bounds.memory))
             .arg(format!("--cpu-seconds={}", bounds.cpu_seconds))
@@ -42,8 +57,11 @@ impl Worker {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
+            .kill_on_drop(true);
+        // Ctrl-C at a terminal is for the server, which lets requests in flight end.
+        #[cfg(unix)]
+        command.process_group(0);
+        let mut child = command.spawn()?;
         let no_pipe = || io::Error::other("no pipe");
         let stdin = child.stdin.take().ok_or_else(no_pipe)?;
         let stdout = child.stdout.take().ok_or_else(no_pipe)?;
@@ -52,6 +70,7 @@ impl Worker {
         match timeout(START, worker.read::<FromWorker>()).await {
             Ok(Ok(FromWorker::Ready(confined))) => {
                 tracing::debug!(?confined, "a worker for scripts is ready");
+                warn_unconfined(confined);
                 Ok(worker)
             }
             Ok(Ok(_)) => Err(io::Error::new(io::ErrorKind::InvalidData, "an unexpected frame")),

@@ -1,4 +1,4 @@
-use serde_json::json;
+use serde_json::{Map, json};
 
 use super::*;
 
@@ -55,6 +55,16 @@ fn schemas_that_contain_themselves_end() {
         "L": { "$ref": "#/$defs/L" } } });
     let stub = of(&json!({}), Some(&tree));
     assert!(stub.len() < 4000 && stub.ends_with(": ..."), "{stub}");
+}
+
+#[test]
+fn a_schema_that_contains_itself_often_costs_a_bounded_stub() {
+    let properties: Map<_, _> = (0..3000).map(|key| (format!("k{key}"), json!({ "$ref": "#" }))).collect();
+    let schema = json!({ "type": "object", "properties": properties });
+    let stub = of(&json!({}), Some(&schema));
+    let nested = stub.matches("NotRequired[Shape").count();
+    assert!(nested <= 2_000, "{nested} types were written");
+    assert!(stub.contains("NotRequired[Any]"), "{stub}");
 }
 
 #[test]

@@ -8,6 +8,8 @@ use crate::names::{is_identifier, python_name};
 
 /// Deepest nesting of types; deeper ones are `Any`.
 const MAX_DEPTH: usize = 6;
+/// Most types of one stub; further ones are `Any`. Bounds the work of a schema that contains itself.
+const MAX_TYPES: usize = 2_000;
 /// Most classes of one stub; further objects are `dict[str, Any]`.
 const MAX_SHAPES: usize = 12;
 /// Most choices of a `Literal`; with more, the type of the first stands.
@@ -18,6 +20,7 @@ const MAX_CHOICES: usize = 16;
 pub(super) struct Shapes {
     classes: Vec<(String, String)>,
     depth: usize,
+    types: usize,
 }
 
 impl Shapes {
@@ -49,9 +52,10 @@ fn class(name: &str, body: &str) -> String {
 
 /// Returns the type of a schema. `root` holds the definitions that `$ref` names.
 pub(super) fn python_type(schema: &Value, root: &Value, shapes: &mut Shapes) -> String {
-    if shapes.depth >= MAX_DEPTH {
+    if shapes.depth >= MAX_DEPTH || shapes.types >= MAX_TYPES {
         return "Any".to_owned();
     }
+    shapes.types += 1;
     shapes.depth += 1;
     let written = written(schema, root, shapes);
     shapes.depth -= 1;

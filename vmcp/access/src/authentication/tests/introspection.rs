@@ -287,3 +287,40 @@ async fn only_tokens_of_the_issuer_are_shown_to_it() {
     assert!(authentication.identify_bearer(Some(&others)).await.is_ok());
     assert_eq!(endpoint.asked(), 1);
 }
+
+#[tokio::test]
+async fn a_key_that_is_sent_with_the_scheme_of_proofs_is_refused_and_shown_to_no_issuer() {
+    let endpoint = Endpoint::start().await;
+    endpoint.set(Answer::Say(endpoint.good()));
+    let mut config = endpoint.config("");
+    let key = "0123456789abcdef";
+    config.api_keys = vec![vmcp_config::ApiKey {
+        subject: "ci".to_owned(),
+        key: key.into(),
+        claims: serde_json::Map::new(),
+    }];
+    let authentication = Authentication::with_timing(&config, &Authentication::default(), EAGER);
+    let credential = Credential { scheme: Scheme::Dpop, token: key, certificate: None, request: None };
+    let refused = authentication.identify(Some(&credential)).await;
+    assert_eq!(refused.unwrap_err(), Rejection::Unknown);
+    assert_eq!(endpoint.asked(), 0);
+    assert_eq!(authentication.identify_bearer(Some(key)).await.unwrap().subject(), "ci");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn requests_that_end_together_leave_nothing_behind() {
+    let endpoint = Endpoint::start().await;
+    let authentication = Arc::new(endpoint.authentication("introspectionCacheTtl: 0s"));
+    endpoint.set(Answer::Slow(Duration::from_millis(5), endpoint.good()));
+    for round in 0..100 {
+        let asked = endpoint.asked();
+        let ask = || {
+            let authentication = Arc::clone(&authentication);
+            tokio::spawn(async move { authentication.identify_bearer(Some("same")).await.is_ok() })
+        };
+        for accepted in futures::future::join_all((0..8).map(|_| ask())).await {
+            assert!(accepted.unwrap());
+        }
+        assert!(endpoint.asked() > asked, "round {round} got the answer of an earlier one");
+    }
+}

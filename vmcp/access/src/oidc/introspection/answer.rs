@@ -13,7 +13,7 @@ use crate::policy::exact_json::{self, Json};
 /// Bytes of an answer: as many as a token may have, because its claims are kept.
 const MAX_BYTES: usize = 32 << 10;
 
-/// An answer that lets nobody in.
+/// Reason to refuse a token after its issuer was asked.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum AnswerError {
     /// The token is not good.

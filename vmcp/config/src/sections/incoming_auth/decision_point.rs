@@ -102,7 +102,7 @@ pub struct RawDecisionPoint {
     /// Questions under way at once, 1 to 1000; others wait, up to `timeout`.
     #[schemars(range(min = 1, max = 1000))]
     pub max_concurrent: u32,
-    /// Ask over plain HTTP too, such as a sidecar on loopback. Whoever is between can forge decisions.
+    /// Allow an http `url`, such as that of a sidecar: an attacker on the way can forge decisions.
     pub insecure_allow_http: bool,
     /// Ask a service at a private or loopback address too, such as one in the cluster.
     pub allow_private_ip: bool,

@@ -52,9 +52,7 @@ async fn execute(
     let config = &context.snapshot.config;
     let arguments = CodeArguments::parse(arguments, &config.code)?;
     let Some(workers) = context.engine.script_workers() else {
-        return Err(tool_result::error(
-            "scripts are run by `vmcp serve` alone; start it, and call this tool there",
-        ));
+        return Err(tool_result::error("this process cannot start workers for scripts"));
     };
     let script = StartScript {
         code: arguments.code.clone(),

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch, apply_filter,
+};
 
 /// System calls of a worker: its pipes, memory, locks, random seeds, signals of its own abort, its end.
 /// Every other one fails with `EPERM`: there is no `open`, `socket`, `fork` or `exec`.
@@ -23,7 +26,6 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_getrandom,
     libc::SYS_getpid,
     libc::SYS_gettid,
-    libc::SYS_tgkill,
     libc::SYS_rt_sigaction,
     libc::SYS_rt_sigprocmask,
     libc::SYS_rt_sigreturn,
@@ -36,7 +38,12 @@ const ALLOWED: &[libc::c_long] = &[
 /// Filters the calls of this thread and its children; returns true if the kernel does so.
 pub(super) fn apply() -> bool {
     let Ok(arch) = TargetArch::try_from(std::env::consts::ARCH) else { return false };
-    let rules: BTreeMap<i64, Vec<_>> = ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
+    let mut rules: BTreeMap<i64, Vec<_>> = ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
+    // An abort signals the worker itself; the processes of the server have the same user.
+    let own = u64::from(std::process::id());
+    let own = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, own);
+    let Ok(own) = own.and_then(|own| SeccompRule::new(vec![own])) else { return false };
+    rules.insert(libc::SYS_tgkill, vec![own]);
     let denied = SeccompAction::Errno(libc::EPERM.unsigned_abs());
     let filter = SeccompFilter::new(rules, denied, SeccompAction::Allow, arch);
     let program: Option<BpfProgram> = filter.ok().and_then(|filter| filter.try_into().ok());

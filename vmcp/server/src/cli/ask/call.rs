@@ -19,7 +19,7 @@ use crate::cli::console::{progress, tool_result};
 use crate::cli::operate::doctor::remedies;
 use crate::cli::options::GlobalOptions;
 
-use vmcp_engine::optim::names::own_name;
+use vmcp_engine::optim::names::{OptimTool, OwnName, own_name};
 
 /// Call a tool
 ///
@@ -148,6 +148,12 @@ fn read_object(source: &str) -> Result<Map<String, Value>, CommandFailure> {
         .map_err(|error| CommandFailure::new(format!("--json is no JSON object: {error}")).exit(Exit::Usage))
 }
 
+/// True if the tool runs scripts: the error of a result is that of the caller's own code.
+fn is_script(name: &str) -> bool {
+    let own = own_name(name);
+    matches!(own, Some(OwnName::Reserved(OptimTool::ExecuteCode) | OwnName::Bare(OptimTool::ExecuteCode)))
+}
+
 fn unknown(name: &str) -> CommandFailure {
     CommandFailure::new(format!("there is no tool {name}"))
         .exit(Exit::NothingFound)
@@ -160,6 +166,15 @@ fn explain(name: &str, result: &Value) -> CommandFailure {
     let own = result.get("structuredContent");
     let of = |key: &str| own.and_then(|own| own.get(key)).and_then(Value::as_str);
     match (of("error_type"), of("error")) {
+        (Some(kind), Some(error)) if is_script(name) => {
+            let line = own.and_then(|own| own.get("line")).map(|line| format!(", line {line}"));
+            let failure = CommandFailure::new(format!("{kind}{}: {error}", line.unwrap_or_default()));
+            if kind == "TimeoutError" {
+                failure.remedy("allow it more time with timeout_ms=MILLISECONDS")
+            } else {
+                failure
+            }
+        }
         (Some("NotFound"), Some(error)) => CommandFailure::new(error)
             .exit(Exit::NothingFound)
             .remedy("`vmcp tools` lists the names, `vmcp find \"…\"` searches"),

@@ -51,7 +51,7 @@ pub(super) fn response(rejection: &Rejection, head: &Parts, authentication: &Aut
     if let Some(url) = resource_metadata::metadata_url(head, authentication) {
         parameters.push(("resource_metadata", String::from(url).into()));
     }
-    let algorithms = ("algs", resource_metadata::proof_algorithms().join(" ").into());
+    let algorithms = || ("algs", Cow::from(resource_metadata::proof_algorithms().join(" ")));
     let proves = resource_metadata::proves(authentication);
     // RFC 9449, 7.1: a client that uses, or must use, proofs is told in their scheme.
     let is_about_proofs = matches!(
@@ -59,12 +59,12 @@ pub(super) fn response(rejection: &Rejection, head: &Parts, authentication: &Aut
         Rejection::Proof(_) | Rejection::Token(TokenError::NoProof | TokenError::Unbound)
     );
     if proves && (is_about_proofs || resource_metadata::requires_proofs(authentication)) {
-        parameters.insert(0, algorithms);
+        parameters.insert(0, algorithms());
         add(&mut response, "DPoP", &parameters);
     } else {
         add(&mut response, "Bearer", &parameters);
         if proves {
-            add(&mut response, "DPoP", &[algorithms]);
+            add(&mut response, "DPoP", &[algorithms()]);
         }
     }
     response

@@ -57,7 +57,11 @@ pub(super) async fn call(
     };
     Some(match authorized.call(&params).await {
         Ok(response) => end(response),
-        Err(error @ CallError::NotConfirmed { .. }) => raised(Raised::Asks, error.to_string()),
+        Err(
+            error @ (CallError::NotConfirmed { .. }
+            | CallError::Denied { .. }
+            | CallError::InsufficientScope { .. }),
+        ) => raised(Raised::Asks, error.to_string()),
         Err(error) => raised(Raised::Unanswered, error.to_string()),
     })
 }
@@ -97,7 +101,9 @@ fn value(result: &Payload) -> CallEnd {
         let message = format!("the result has {} bytes, the limit is {MAX_RESULT}", result.get().len());
         return raised(Raised::Failed, message);
     }
-    let mut result: Value = serde_json::from_str(result.get()).unwrap_or_default();
+    let Ok(mut result) = serde_json::from_str::<Value>(result.get()) else {
+        return raised(Raised::Failed, "the result is nested too deep for a script".to_owned());
+    };
     let mut take = |key: &str| result.get_mut(key).map(Value::take).filter(|value| !value.is_null());
     if let Some(structured) = take("structuredContent") {
         return CallEnd::Value(structured);
