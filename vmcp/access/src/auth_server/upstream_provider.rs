@@ -295,6 +295,7 @@ impl UpstreamProvider {
         let rules = GuardRules {
             allow_http: self.config.allow_http,
             allow_private: self.config.allow_private_addresses,
+            private_setting: "allowPrivateIPs",
         };
         GuardedClient::with_rules(rules, None).map_err(|error| UpstreamError::Unreachable(error.to_string()))
     }

@@ -37,10 +37,8 @@ const METADATA_NAMES: [&str; 3] = ["metadata.google.internal", "metadata.goog", 
 pub(crate) enum FetchError {
     #[error("{0} is not https; for development, set insecureAllowHttp")]
     NotHttps(Url),
-    #[error(
-        "{url} has the address {address}; set jwksAllowPrivateIp (allowPrivateIPs of an upstream provider) if the provider is in this network"
-    )]
-    Private { url: Url, address: IpAddr },
+    #[error("{url} has the address {address}; set {setting} if it is in this network")]
+    Private { url: Box<Url>, address: IpAddr, setting: &'static str },
     #[error("{0} is a cloud metadata service")]
     Metadata(Url),
     #[error("{url} cannot be fetched: {reason}")]
@@ -59,6 +57,7 @@ pub(crate) enum FetchError {
 #[derive(Debug, Clone, Copy)]
 struct AddressRules {
     allow_private: bool,
+    private_setting: &'static str,
 }
 
 /// Rules about the places that a client reaches.
@@ -68,6 +67,18 @@ pub(crate) struct GuardRules {
     pub(crate) allow_http: bool,
     /// True if private and loopback addresses are reached.
     pub(crate) allow_private: bool,
+    /// Name of the setting that allows them, for errors.
+    pub(crate) private_setting: &'static str,
+}
+
+impl GuardRules {
+    pub(super) fn of_issuer(issuer: &OidcIssuer) -> Self {
+        Self {
+            allow_http: issuer.insecure_allow_http,
+            allow_private: issuer.allow_private_addresses,
+            private_setting: "jwksAllowPrivateIp",
+        }
+    }
 }
 
 /// An HTTP client for the documents and the endpoints of one provider.
@@ -82,27 +93,23 @@ pub(crate) struct GuardedClient {
 impl GuardedClient {
     /// Makes the client of an issuer; reads its file of certificates.
     pub(crate) fn new(issuer: &OidcIssuer) -> Result<GuardedClient, FetchError> {
-        let rules = GuardRules {
-            allow_http: issuer.insecure_allow_http,
-            allow_private: issuer.allow_private_addresses,
-        };
-        GuardedClient::with_rules(rules, issuer.ca_bundle_path.as_deref())
+        GuardedClient::with_rules(GuardRules::of_issuer(issuer), issuer.ca_bundle_path.as_deref())
     }
 
     /// Makes a client with rules of its own; `ca_bundle` is a file of certificates.
     pub(crate) fn with_rules(
-        GuardRules { allow_http, allow_private }: GuardRules,
+        rules: GuardRules,
         ca_bundle: Option<&Path>,
     ) -> Result<GuardedClient, FetchError> {
-        GuardedClient::through(Proxies::of_environment(), GuardRules { allow_http, allow_private }, ca_bundle)
+        GuardedClient::through(Proxies::of_environment(), rules, ca_bundle)
     }
 
     fn through(
         proxies: Proxies,
-        GuardRules { allow_http, allow_private }: GuardRules,
+        GuardRules { allow_http, allow_private, private_setting }: GuardRules,
         ca_bundle: Option<&Path>,
     ) -> Result<GuardedClient, FetchError> {
-        let rules = AddressRules { allow_private };
+        let rules = AddressRules { allow_private, private_setting };
         let resolver = GuardedResolver { rules, proxies: proxies.clone() };
         let mut builder = Client::builder()
             .redirect(redirect::Policy::none())
@@ -142,7 +149,7 @@ impl GuardedClient {
         let found: Vec<IpAddr> = found.map(|address| address.ip()).collect();
         match found.first() {
             Some(first) if !found.iter().any(|address| self.rules.admit(*address)) => {
-                Err(FetchError::Private { url: url.clone(), address: *first })
+                Err(self.rules.refusal(url, *first))
             }
             _ => Ok(()),
         }
@@ -159,7 +166,7 @@ impl GuardedClient {
             _ => None,
         };
         if let Some(address) = literal.filter(|address| !self.rules.admit(*address)) {
-            return Err(FetchError::Private { url: url.clone(), address });
+            return Err(self.rules.refusal(url, address));
         }
         Ok(())
     }
@@ -208,9 +215,10 @@ impl Resolve for GuardedResolver {
                 found.partition(|address| is_proxy || rules.admit(address.ip()));
             if let (true, Some(first)) = (admitted.is_empty(), refused.first()) {
                 let reason = format!(
-                    "{} has the address {}; set jwksAllowPrivateIp if the provider is in this network",
+                    "{} has the address {}; set {} if it is in this network",
                     name.as_str(),
-                    first.ip()
+                    first.ip(),
+                    rules.private_setting
                 );
                 return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason).into());
             }
@@ -220,6 +228,10 @@ impl Resolve for GuardedResolver {
 }
 
 impl AddressRules {
+    fn refusal(self, url: &Url, address: IpAddr) -> FetchError {
+        FetchError::Private { url: Box::new(url.clone()), address, setting: self.private_setting }
+    }
+
     /// Returns true if a provider may have this address.
     fn admit(self, address: IpAddr) -> bool {
         match AddressClass::of(address) {
@@ -244,7 +256,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let proxy = format!("http://{}", listener.local_addr().unwrap());
         let proxies = Proxies::new(&|name| (name == "ALL_PROXY").then(|| proxy.clone()));
-        let rules = GuardRules { allow_http: true, allow_private: false };
+        let rules = GuardRules { allow_http: true, allow_private: false, private_setting: "allow" };
         let client = GuardedClient::through(proxies, rules, None).unwrap();
         let served = tokio::spawn(async move {
             let (mut socket, _) = listener.accept().await.unwrap();
@@ -272,7 +284,7 @@ mod tests {
     #[test]
     fn private_addresses_are_for_those_who_allow_them_and_link_local_ones_for_nobody() {
         let admit = |allow_private, address: &str| {
-            AddressRules { allow_private }.admit(address.parse::<IpAddr>().unwrap())
+            AddressRules { allow_private, private_setting: "allow" }.admit(address.parse::<IpAddr>().unwrap())
         };
         for address in
             ["10.0.0.1", "127.0.0.1", "100.64.0.1", "::1", "fd00::1", "::ffff:10.0.0.1", "2002:a00:1::1"]

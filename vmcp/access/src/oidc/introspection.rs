@@ -20,7 +20,8 @@ use url::form_urlencoded::{Serializer, byte_serialize};
 use vmcp_config::{Introspection, OidcIssuer};
 
 use self::answer::AnswerError;
-use super::guarded_http::{FetchError, GuardedClient};
+use super::guarded_http::FetchError;
+use super::renewed_client::RenewedClient;
 use super::verify::Claims;
 use crate::rejection::Rejection;
 
@@ -54,8 +55,7 @@ pub(super) struct Introspector {
     settings: Introspection,
     /// Time for an answer.
     patience: Duration,
-    /// Made again after a failure, so that it reads a replaced file of certificates.
-    client: Mutex<Option<Arc<GuardedClient>>>,
+    client: RenewedClient,
     slots: Semaphore,
     flights: Mutex<HashMap<TokenDigest, SharedOutcome>>,
     refused: Mutex<LruCache<TokenDigest, (Instant, Rejection)>>,
@@ -86,7 +86,7 @@ impl Introspector {
             issuer: Arc::clone(issuer),
             settings: settings.clone(),
             patience,
-            client: Mutex::default(),
+            client: RenewedClient::of_issuer(issuer),
             slots: Semaphore::new(MAX_REQUESTS),
             flights: Mutex::default(),
             refused: Mutex::new(LruCache::new(MAX_REFUSALS)),
@@ -152,19 +152,10 @@ impl Introspector {
                     tracing::warn!(%issuer, error = reason, "the identity provider gives no answer about a token (introspection); such tokens are refused until it does");
                 }
                 *failure = Some((reason.into(), since.unwrap_or_else(SystemTime::now)));
-                // Its file of certificates may have been replaced.
                 if matches!(error, AskError::Fetch(FetchError::Transport { .. })) {
-                    *self.client.lock() = None;
+                    self.client.forget();
                 }
             }
-        }
-    }
-
-    fn client(&self) -> Result<Arc<GuardedClient>, FetchError> {
-        let mut client = self.client.lock();
-        match &*client {
-            Some(client) => Ok(Arc::clone(client)),
-            None => Ok(Arc::clone(client.insert(Arc::new(GuardedClient::new(&self.issuer)?)))),
         }
     }
 
@@ -173,7 +164,7 @@ impl Introspector {
         let Introspection { url, client_id, client_secret, .. } = &self.settings;
         // The semaphore is never closed.
         let _slot = self.slots.acquire().await;
-        let client = self.client()?;
+        let client = self.client.get()?;
         client.check(url).await?;
         let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
         let form = [("token", token), ("token_type_hint", "access_token")];

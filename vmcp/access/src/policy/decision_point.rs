@@ -19,7 +19,8 @@ use tokio::time::timeout_at;
 use vmcp_config::DecisionPoint as Settings;
 use vmcp_error_chain::error_chain;
 
-use crate::oidc::guarded_http::{FetchError, GuardRules, GuardedClient};
+use crate::oidc::guarded_http::{FetchError, GuardRules};
+use crate::oidc::renewed_client::RenewedClient;
 pub use message::{AskedItem, PointQuestion};
 
 /// Bytes of an answer; a longer one decides nothing.
@@ -81,7 +82,7 @@ impl PointFailure {
 /// A service that decides about calls.
 pub struct DecisionPoint {
     settings: Arc<Settings>,
-    client: Result<GuardedClient, PointFailure>,
+    client: RenewedClient,
     places: Semaphore,
     /// Decisions by the digest of their question, with the time until which they count.
     decisions: Mutex<LruCache<[u8; 32], (PointDecision, Instant)>>,
@@ -94,17 +95,16 @@ impl std::fmt::Debug for DecisionPoint {
 }
 
 impl DecisionPoint {
-    /// Prepares the service; reads its file of certificates. Waits for nothing. The process must have
-    /// installed a TLS provider.
+    /// Prepares the service. The process must have installed a TLS provider before the first question.
     pub fn new(settings: Arc<Settings>) -> DecisionPoint {
         let rules = GuardRules {
             allow_http: settings.insecure_allow_http,
             allow_private: settings.allow_private_addresses,
+            private_setting: "allowPrivateIp",
         };
-        let client = GuardedClient::with_rules(rules, settings.ca_bundle_path.as_deref());
         let cached = NonZeroUsize::new(MAX_CACHED).unwrap_or(NonZeroUsize::MIN);
         DecisionPoint {
-            client: client.map_err(unreachable),
+            client: RenewedClient::new(rules, settings.ca_bundle_path.as_deref()),
             places: Semaphore::new(settings.max_concurrent as usize),
             decisions: Mutex::new(LruCache::new(cached)),
             settings,
@@ -153,9 +153,10 @@ impl DecisionPoint {
         body: Vec<u8>,
         deadline: tokio::time::Instant,
     ) -> Result<PointDecision, PointFailure> {
-        let client = self.client.as_ref().map_err(Clone::clone)?;
+        let unreachable = |error: FetchError| PointFailure::Unreachable(error.to_string());
+        let client = self.client.get().map_err(unreachable)?;
         let Settings { url, bearer_token, hmac_secret, timeout: limit, .. } = &*self.settings;
-        // Never closed.
+        // The semaphore is never closed.
         let Ok(_place) = self.places.acquire().await else { return Err(PointFailure::Timeout(*limit)) };
         // Questions that wait end together; none begins in the place of a question that has just ended.
         if tokio::time::Instant::now() >= deadline {
@@ -173,7 +174,10 @@ impl DecisionPoint {
             let signature = message::signature(secret.expose(), timestamp, &body);
             request = request.header(TIMESTAMP, timestamp).header(SIGNATURE, signature);
         }
-        let failed = |error: reqwest::Error| PointFailure::Unreachable(error_chain(&error.without_url()));
+        let failed = |error: reqwest::Error| {
+            self.client.forget();
+            PointFailure::Unreachable(error_chain(&error.without_url()))
+        };
         let mut response = request.body(body).send().await.map_err(failed)?;
         if response.status() != reqwest::StatusCode::OK {
             return Err(PointFailure::Status(response.status().as_u16()));
@@ -187,18 +191,6 @@ impl DecisionPoint {
         }
         message::decision(&answer)
     }
-}
-
-/// Returns the failure of a service that may not be reached; the settings have other names than those of an
-/// identity provider.
-fn unreachable(error: FetchError) -> PointFailure {
-    PointFailure::Unreachable(match error {
-        FetchError::Private { address, .. } => {
-            format!("it has the address {address}; set `allowPrivateIp` if it is in this network")
-        }
-        FetchError::NotHttps(_) => "it is not https".to_owned(),
-        other => other.to_string(),
-    })
 }
 
 /// Returns seconds since 1970.

@@ -309,3 +309,30 @@ async fn a_service_at_a_forbidden_address_is_not_reached() {
     }
     assert_eq!(service.count(), 0);
 }
+
+#[tokio::test]
+async fn the_remedy_for_a_private_address_is_the_setting_of_the_decision_point() {
+    let service = Service::saying(r#"{"allow":true}"#).await;
+    for host in ["127.0.0.1", "localhost"] {
+        let settings = format!("url: '{}', insecureAllowHttp: true", service.url.replace("127.0.0.1", host));
+        let refused = ask(&point(&settings)).await.unwrap_err().to_string();
+        assert!(refused.contains("set allowPrivateIp if"), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_of_certificates_that_is_mounted_late_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ca.pem");
+    let service = Service::saying(r#"{"allow":true}"#).await;
+    let settings = format!(
+        "url: '{}', insecureAllowHttp: true, allowPrivateIp: true, caBundlePath: '{}'",
+        service.url,
+        file.display()
+    );
+    let point = point(&settings);
+    assert_eq!(ask(&point).await.unwrap_err().word(), "unreachable");
+    let authority = rcgen::generate_simple_self_signed(vec!["ca.example".to_owned()]).unwrap();
+    std::fs::write(&file, authority.cert.pem()).unwrap();
+    assert!(ask(&point).await.unwrap().allowed);
+}
