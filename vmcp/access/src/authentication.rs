@@ -13,6 +13,7 @@ use vmcp_config::{IncomingAuth, OidcIssuer};
 use crate::api_keys::ApiKeys;
 use crate::auth_server::AuthServer;
 use crate::client_certificate::ClientCertificate;
+use crate::clock::now;
 use crate::identity::Identity;
 use crate::identity::claim_path;
 use crate::identity::upstream_tokens::{LatestTokens, UpstreamTokens};
@@ -217,11 +218,6 @@ impl Authentication {
             Identity::signed_in(&issuer.config().issuer, &subject, all, Some(token.into()), upstream);
         Verified { identity, until, keys, issuer: position, confirmation }
     }
-}
-
-/// Returns seconds since 1970.
-fn now() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 #[cfg(test)]

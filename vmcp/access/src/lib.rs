@@ -6,6 +6,7 @@ pub mod api_keys;
 pub mod auth_server;
 pub mod authentication;
 pub mod client_certificate;
+mod clock;
 pub mod identity;
 pub mod oidc;
 pub mod outgoing;

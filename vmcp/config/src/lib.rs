@@ -59,7 +59,7 @@ pub use self::sections::incoming_auth::auth_server::{AuthServer, Upstream, Upstr
 pub use self::sections::incoming_auth::authz::{Authz, OnPolicyError, ResourceIds};
 pub use self::sections::incoming_auth::decision_point::{DecisionPoint, OnDecisionFailure};
 pub use self::sections::incoming_auth::introspection::{IntrospectedTokens, Introspection};
-pub use self::sections::incoming_auth::oidc::OidcIssuer;
+pub use self::sections::incoming_auth::oidc::{OidcIssuer, is_scope};
 pub use self::sections::incoming_auth::source_naming::{
     API_KEYS, CLIENT_CERTIFICATES, IdentitySource, IdentitySources, SourceGroups, SourceNaming,
 };

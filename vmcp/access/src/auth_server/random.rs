@@ -1,11 +1,4 @@
-//! Randomness and wall-clock time.
-
-use std::time::{SystemTime, UNIX_EPOCH};
-
-/// Returns the seconds since the Unix epoch; 0 if the clock is before it.
-pub(crate) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
+//! Randomness.
 
 /// Returns random bytes from the operating system's generator.
 pub(crate) fn random<const N: usize>() -> [u8; N] {

@@ -6,7 +6,8 @@ use serde::de::DeserializeOwned;
 use vmcp_config::Secret;
 use vmcp_wire::sealed::{KeyError, KeyRing};
 
-use crate::auth_server::random::{now, random};
+use crate::auth_server::random::random;
+use crate::clock::now;
 
 /// Kinds of sealed values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

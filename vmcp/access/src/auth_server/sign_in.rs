@@ -25,7 +25,8 @@ use super::seals::Purpose;
 use super::sign_in_event::SignInEvent;
 use super::token_endpoint::grant::Person;
 use super::upstream_provider::{Brought, ProviderTokens, SignedIn, UpstreamError, UpstreamProvider};
-use crate::auth_server::random::{now, random};
+use crate::auth_server::random::random;
+use crate::clock::now;
 
 /// Words for a person whose sign-in cannot go on.
 const EXPIRED: &str = "This sign-in has expired, or was begun in another browser. Start again in the client.";

@@ -23,8 +23,8 @@ use url::Url;
 
 use super::*;
 use crate::auth_server::client::authorization_request::challenge_of;
-use crate::auth_server::random::now;
 use crate::authentication::Authentication;
+use crate::clock::now;
 
 const VERIFIER: &str = "a-verifier-of-the-client-that-nobody-else-knows";
 const REDIRECT: &str = "http://127.0.0.1:9999/callback";

@@ -20,7 +20,8 @@ use super::seals::Purpose;
 use super::sign_in::LoginRef;
 use super::sign_in_event::SignInEvent;
 use super::upstream_provider::{ProviderTokens, UpstreamError};
-use crate::auth_server::random::{now, random};
+use crate::auth_server::random::random;
+use crate::clock::now;
 
 /// Name of the sealed claim with the tokens of providers.
 pub(crate) const UPSTREAM_CLAIM: &str = "vmcp_upstream";

@@ -13,7 +13,7 @@ use url::Url;
 use vmcp_config::{AuthServer, OidcIssuer, TokenEndpoint, Upstream, UpstreamKind};
 
 use super::client::authorization_request::challenge_of;
-use crate::auth_server::random::now;
+use crate::clock::now;
 use crate::oidc::guarded_http::{GuardRules, GuardedClient};
 use crate::oidc::issuer::Issuer;
 use crate::oidc::key_source::Timing;

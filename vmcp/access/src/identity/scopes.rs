@@ -1,6 +1,7 @@
 //! OAuth scopes of a client's token, and the scopes that a call needs beside them (step-up).
 
-use serde_json::Value;
+use serde_json::{Map, Value};
+use vmcp_config::is_scope;
 
 use super::Identity;
 
@@ -22,9 +23,13 @@ pub struct ScopeShortfall {
 
 /// Returns the scopes of a client, each once. A client without a token has none.
 pub fn granted(identity: &Identity) -> Vec<&str> {
-    let Some(known) = identity.as_known() else { return Vec::new() };
+    identity.as_known().map_or_else(Vec::new, |known| granted_by(known.claims()))
+}
+
+/// Returns the scopes of a token's claims, each once.
+pub(crate) fn granted_by(claims: &Map<String, Value>) -> Vec<&str> {
     let mut granted: Vec<&str> = Vec::new();
-    let claims = CLAIMS.iter().filter_map(|name| known.claims().get(*name));
+    let claims = CLAIMS.iter().filter_map(|name| claims.get(*name));
     for scope in claims.flat_map(texts) {
         if !granted.contains(&scope) {
             granted.push(scope);
@@ -60,11 +65,6 @@ pub fn shortfall(identity: &Identity, needed: &[&str]) -> Option<ScopeShortfall>
         ask_for = needed.to_vec();
     }
     Some(ScopeShortfall { missing: owned(&missing), ask_for: owned(&ask_for) })
-}
-
-/// True for a scope as RFC 6749 defines it: what a token's issuer wrote goes into a quoted header value.
-fn is_scope(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\')
 }
 
 #[cfg(test)]

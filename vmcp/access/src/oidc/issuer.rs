@@ -11,7 +11,7 @@ use super::key_source::{KeySource, KeyState, Timing};
 use super::keys::KeySet;
 use super::token_type;
 use super::verify::{self, Claims, TokenError};
-use crate::identity::claim_path;
+use crate::identity::{claim_path, scopes};
 use crate::rejection::Rejection;
 
 /// An identity provider whose tokens are accepted. Dropping it ends the task that fetches its keys.
@@ -167,8 +167,8 @@ impl Issuer {
         if !required.all(|(path, accepted)| claim_path::has_one_of(&claims.all, path, accepted)) {
             return Err(TokenError::Condition.into());
         }
-        let lacking = self.required.iter().any(|scope| !verify::grants(&claims.all, scope));
-        if lacking {
+        let granted = scopes::granted_by(&claims.all);
+        if self.required.iter().any(|scope| !granted.contains(&scope.as_str())) {
             Err(Rejection::InsufficientScope { required: Arc::clone(&self.required) })
         } else {
             Ok(())

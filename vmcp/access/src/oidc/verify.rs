@@ -166,14 +166,3 @@ fn refusal(error: &Error) -> TokenError {
         _ => TokenError::Malformed,
     }
 }
-
-/// Returns true if the claims grant `scope`: `scope` is a list in one text (RFC 8693), `scp` a text or an
-/// array (Entra ID, Okta).
-pub(crate) fn grants(claims: &Map<String, Value>, scope: &str) -> bool {
-    let has = |value: &Value| match value {
-        Value::String(text) => text.split_ascii_whitespace().any(|granted| granted == scope),
-        Value::Array(granted) => granted.iter().any(|granted| granted == scope),
-        _ => false,
-    };
-    ["scope", "scp"].iter().any(|name| claims.get(*name).is_some_and(has))
-}

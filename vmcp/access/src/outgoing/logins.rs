@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -18,6 +18,7 @@ use vmcp_config::{Secret, TokenEndpoint};
 use super::OutgoingError;
 use super::cache::FetchedToken;
 use super::provider::{HttpClient, Provider};
+use crate::clock::now;
 use crate::oidc::guarded_http::{FetchError, GuardRules, GuardedClient};
 
 /// Name of the file that names the logins.
@@ -288,11 +289,6 @@ fn fetched(login: &Login) -> FetchedToken {
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(io::Error::other(error)))
-}
-
-/// Seconds since 1970.
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs())
 }
 
 /// Replaces a file by a rename; the new one is readable by its owner only.

@@ -8,7 +8,7 @@ mod message;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use lru::LruCache;
 use parking_lot::Mutex;
@@ -19,6 +19,7 @@ use tokio::time::timeout_at;
 use vmcp_config::DecisionPoint as Settings;
 use vmcp_error_chain::error_chain;
 
+use crate::clock::now;
 use crate::oidc::guarded_http::{FetchError, GuardRules};
 use crate::oidc::renewed_client::RenewedClient;
 pub use message::{AskedItem, PointQuestion};
@@ -28,7 +29,7 @@ const MAX_ANSWER_BYTES: usize = 64 * 1024;
 /// Bytes of a question; a longer one is not asked, and the call is denied.
 const MAX_QUESTION_BYTES: usize = 1024 * 1024;
 /// Answers that are cached (LRU).
-const MAX_CACHED: usize = 4096;
+const MAX_CACHED: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 const JSON: &str = "application/json";
 /// Headers of a signed question.
 const TIMESTAMP: &str = "vmcp-timestamp";
@@ -102,11 +103,10 @@ impl DecisionPoint {
             allow_private: settings.allow_private_addresses,
             private_setting: "allowPrivateIp",
         };
-        let cached = NonZeroUsize::new(MAX_CACHED).unwrap_or(NonZeroUsize::MIN);
         DecisionPoint {
             client: RenewedClient::new(rules, settings.ca_bundle_path.as_deref()),
             places: Semaphore::new(settings.max_concurrent as usize),
-            decisions: Mutex::new(LruCache::new(cached)),
+            decisions: Mutex::new(LruCache::new(MAX_CACHED)),
             settings,
         }
     }
@@ -170,7 +170,7 @@ impl DecisionPoint {
             request = request.bearer_auth(token.expose());
         }
         if let Some(secret) = hmac_secret {
-            let timestamp = seconds_now();
+            let timestamp = now();
             let signature = message::signature(secret.expose(), timestamp, &body);
             request = request.header(TIMESTAMP, timestamp).header(SIGNATURE, signature);
         }
@@ -191,11 +191,6 @@ impl DecisionPoint {
         }
         message::decision(&answer)
     }
-}
-
-/// Returns seconds since 1970.
-fn seconds_now() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 #[cfg(test)]

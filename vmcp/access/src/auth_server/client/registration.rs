@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::redirect_uri;
 use crate::auth_server::oauth_error::{OAuthError, error};
-use crate::auth_server::random::now;
 use crate::auth_server::seals::{Purpose, Seals};
+use crate::clock::now;
 
 /// Most redirect URIs of a client.
 const MAX_REDIRECT_URIS: usize = 8;

@@ -1,10 +1,11 @@
 //! Answers of an introspection endpoint (RFC 7662, 2.2).
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 use vmcp_config::OidcIssuer;
 
+use crate::clock::now;
 use crate::oidc::possession::Confirmation;
 use crate::oidc::token_type;
 use crate::oidc::verify::{Claims, TokenError};
@@ -52,7 +53,7 @@ pub(super) fn read(document: &[u8], issuer: &OidcIssuer, cache_ttl: Duration) ->
         return Err(TokenError::Audience.into());
     }
     token_type::check_answer(&members)?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let now = now();
     let skew = issuer.clock_skew.as_secs();
     let expires = seconds(&members, "exp", "`exp` is no number")?.map(|at| at.saturating_add(skew));
     if expires.is_some_and(|expires| expires <= now) {

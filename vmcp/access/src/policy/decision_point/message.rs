@@ -135,6 +135,5 @@ pub(super) fn signature(secret: &str, timestamp: u64, body: &[u8]) -> String {
     let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()));
     context.update(format!("{timestamp}.").as_bytes());
     context.update(body);
-    let tag = context.sign();
-    tag.as_ref().iter().fold("sha256=".to_owned(), |text, byte| format!("{text}{byte:02x}"))
+    format!("sha256={}", hex::encode(context.sign()))
 }

@@ -274,7 +274,7 @@ async fn an_answer_counts_for_the_same_question_and_for_its_time() {
     ask(&uncached).await.unwrap();
     ask(&uncached).await.unwrap();
     assert_eq!(service.count(), 7);
-    assert_eq!(point.decisions.lock().cap().get(), MAX_CACHED);
+    assert_eq!(point.decisions.lock().cap(), MAX_CACHED);
 }
 
 #[tokio::test]

@@ -188,14 +188,7 @@ impl RawOidc {
         let jwks_url = self.jwks_url.as_ref().map(|url| self.url(url, &at("jwksUrl"), report));
         let resource = self.resource.as_ref().map(|url| http_url::validate(url, &at("resource"), report));
         for (key, scopes) in [("scopes", &self.scopes), ("requiredScopes", &self.required_scopes)] {
-            for (index, scope) in scopes.iter().enumerate() {
-                if !is_scope(scope) {
-                    let path = problems::item(&at(key), index);
-                    let shown = report.shown(&path, scope);
-                    let remedy = "write one scope an entry, of printable ASCII without quotes and spaces";
-                    report.problem(&path, format!("{shown} is not a scope"), remedy);
-                }
-            }
+            check_scopes(scopes, &at(key), report);
         }
         let key_max_age = self.key_max_age.validate(&at("keyMaxAge"), &KEY_MAX_AGE, report);
         let introspection = introspection::validate(self, path, report);
@@ -262,7 +255,17 @@ impl RawOidc {
     }
 }
 
+/// Reports the entries that are not scopes.
+pub(super) fn check_scopes(scopes: &[String], path: &str, report: &mut Report) {
+    for (index, scope) in scopes.iter().enumerate().filter(|(_, scope)| !is_scope(scope)) {
+        let path = problems::item(path, index);
+        let shown = report.shown(&path, scope);
+        let remedy = "write one scope an entry, of printable ASCII without quotes and spaces";
+        report.problem(&path, format!("{shown} is not a scope"), remedy);
+    }
+}
+
 /// Returns true for a scope as RFC 6749 defines it: printable ASCII without space, `"` and `\`.
-pub(super) fn is_scope(text: &str) -> bool {
+pub fn is_scope(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\')
 }

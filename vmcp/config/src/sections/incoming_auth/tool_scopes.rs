@@ -6,7 +6,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::oidc::is_scope;
+use super::oidc::check_scopes;
 use crate::problems::{self, Report};
 use crate::rules::NamePattern;
 use crate::sections::aggregation;
@@ -137,12 +137,7 @@ impl RawToolScope {
         if self.scopes.is_empty() {
             report.problem(&at("scopes"), "missing", "list the scopes that these tools need");
         }
-        for (index, scope) in self.scopes.iter().enumerate().filter(|(_, scope)| !is_scope(scope)) {
-            let path = problems::item(&at("scopes"), index);
-            let shown = report.shown(&path, scope);
-            let remedy = "write one scope an entry, of printable ASCII without quotes and spaces";
-            report.problem(&path, format!("{shown} is not a scope"), remedy);
-        }
+        check_scopes(&self.scopes, &at("scopes"), report);
     }
 }
 
