@@ -2,6 +2,7 @@
 
 pub mod credential;
 pub mod revocations;
+mod token_cache;
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -24,9 +25,9 @@ use crate::oidc::possession::replays::ProofReplays;
 use crate::oidc::ring_provider;
 use crate::oidc::verify::{self, Claims, TokenError};
 use crate::rejection::Rejection;
-use crate::token_cache::{TokenCache, Verified};
 use credential::{Credential, Scheme};
 use revocations::Revocations;
+use token_cache::{TokenCache, Verified};
 
 /// Bytes of a credential; a longer one is refused unread. Tokens with many groups reach some 10 KiB.
 const MAX_CREDENTIAL_BYTES: usize = 32 * 1024;

@@ -13,7 +13,6 @@ pub mod outgoing;
 pub mod policy;
 pub mod rate_limit;
 pub mod rejection;
-mod token_cache;
 
 use vmcp_config::{Config, Finding};
 
