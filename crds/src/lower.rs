@@ -143,8 +143,12 @@ impl Validated {
             return Err(Invalid(vec![Problem::new("spec", "cannot be written as YAML", remedy)]));
         };
         let none = &|_: &str| Err("no stored secrets are read here".to_owned());
-        let sources =
-            ReferenceSources { variables: &|_| None, files: &secret_files::placeholder, secrets: none };
+        let sources = ReferenceSources {
+            variables: &|_| None,
+            settings: &|_| None,
+            files: &secret_files::placeholder,
+            secrets: none,
+        };
         let check = |config: &Config| {
             config.authz.iter().flat_map(|authz| (referenced.policies.0)(authz)).collect::<Vec<_>>()
         };

@@ -85,6 +85,7 @@ pub use self::sections::rate_limiting::{RateLimit, RateLimiting, TokenBucket};
 pub use self::sections::server::Server;
 pub use self::sections::server::tls::Tls;
 pub use self::sections::telemetry::Telemetry;
+use self::sections::telemetry::otel_variables;
 pub use self::values::duration::{
     PATTERN as DURATION_PATTERN, RANGE as RANGE_KEY, format as format_duration, parse as parse_duration,
 };
@@ -147,7 +148,8 @@ pub fn load_with_files(
     files: Files<'_>,
 ) -> Result<Loaded, Problems> {
     let secrets = &|_: &str| Err("no stored secrets are read here".to_owned());
-    load_from(text, source_name, ReferenceSources { variables, files, secrets }, &|_| Vec::new())
+    let sources = ReferenceSources { variables, settings: &|_| None, files, secrets };
+    load_from(text, source_name, sources, &|_| Vec::new())
 }
 
 /// Finding of a [`FurtherCheck`].
@@ -210,10 +212,11 @@ fn read(text: &str, sources: ReferenceSources<'_>, report: &mut problems::Report
     let mut document = document::parse(text, report)?;
     document::translate_legacy_keys(&mut document);
     let root = writing::schema::shared();
-    let value = match document.content {
+    let mut value = match document.content {
         document::Content::Null => serde_json::Value::Object(serde_json::Map::new()),
         _ => Checker { root, text, sources, report }.check(document, root, "")?,
     };
+    otel_variables::fill(&mut value, sources.settings, report);
     RawConfig::deserialize(value)
         .map_err(|error| report.problem("", error.to_string(), "correct this value"))
         .ok()

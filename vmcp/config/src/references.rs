@@ -28,6 +28,8 @@ const SECRET: &str = "secret:";
 pub struct ReferenceSources<'a> {
     /// Environment variables.
     pub variables: Environment<'a>,
+    /// Environment variables that are settings by themselves, without a reference: those of OpenTelemetry.
+    pub settings: Environment<'a>,
     /// Files by their absolute path.
     pub files: Files<'a>,
     /// Secrets that `vmcp secret set` stored.
@@ -237,7 +239,8 @@ mod tests {
             _ => Ok(None),
         };
         let secrets = |name: &str| Ok((name == "TOKEN").then(|| "s3cret".to_owned()));
-        let sources = ReferenceSources { variables: &variables, files: &files, secrets: &secrets };
+        let sources =
+            ReferenceSources { variables: &variables, settings: &|_| None, files: &files, secrets: &secrets };
         substitute(text, sources, &mut Vec::new())
     }
 

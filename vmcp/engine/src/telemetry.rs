@@ -4,6 +4,7 @@ pub mod audit;
 pub mod calls;
 pub mod logs;
 pub mod metrics;
+pub mod operations;
 mod otlp;
 pub mod recent;
 pub mod tool_metrics;
@@ -13,6 +14,11 @@ pub mod traces;
 use tracing_subscriber::layer::{Layer, SubscriberExt as _};
 use tracing_subscriber::registry::Registry;
 use tracing_subscriber::util::SubscriberInitExt as _;
+
+/// `network.transport` of HTTP.
+pub const TCP: &str = "tcp";
+/// `network.transport` of standard input and output.
+pub const PIPE: &str = "pipe";
 
 /// Running telemetry; dropping it writes the log lines that wait.
 #[derive(Debug)]
@@ -96,6 +102,8 @@ mod tests {
             service_name: "vmcp".to_owned(),
             sampling_rate: 1.0,
             headers: HashMap::new(),
+            timeout: std::time::Duration::from_secs(10),
+            resource_attributes: std::collections::BTreeMap::new(),
         };
         let exporter = traces::Exporter::new(&settings).unwrap();
         for (exporter, enabled) in [(None, false), (Some(&exporter), true)] {

@@ -36,6 +36,7 @@ use std::sync::Arc;
 
 use tracing::{Instrument as _, info_span};
 use vmcp_backend::{Backend, CallError, Response, RpcOutcome, Subscriber, Transmission};
+use vmcp_json::object::Object;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::era::Era;
 use vmcp_wire::methods;
@@ -210,6 +211,7 @@ impl<'a> Authorized<'a> {
             answer.map_err(|error| cause::explain(error, self.context.snapshot, self.target.backend));
         let backend = self.context.snapshot.backends.get(self.target.backend);
         self.recorder.record().error = failure_text::of(&answer, backend);
+        self.recorder.record().error_code = error_code(&answer);
         self.recorder.record().pending = answer.as_ref().is_ok_and(is_pending);
         if let Ok(Response { outcome: RpcOutcome::Result(result), .. }) = &answer {
             self.learn_links(result);
@@ -304,6 +306,12 @@ fn outcome(answer: &Result<Response, CallError>) -> Outcome {
         Ok(Response { outcome: RpcOutcome::Error(_), .. }) => Outcome::RpcError,
         Err(error) => Outcome::from(error),
     }
+}
+
+/// Returns the code of a backend's JSON-RPC error.
+fn error_code(answer: &Result<Response, CallError>) -> Option<i64> {
+    let Ok(Response { outcome: RpcOutcome::Error(error), .. }) = answer else { return None };
+    Object::parse(error).ok()?.text("code")?.parse().ok()
 }
 
 /// True if the answer is a question or a task, and no complete result.

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use vmcp_edge::port::admin_routes::ADMIN_ROUTES;
 use vmcp_engine::telemetry::metrics::{
-    BackendLabels, ChangeLabels, ContextLabels, DecisionPointLabels, EmbeddingLabels, IssuerLabels,
-    LimitLabels, Metrics, PolicyFailureLabels, PolicyShadowLabels, RefusalLabels, ReloadLabels, StoreLabels,
+    BackendLabels, ChangeLabels, ClientOperation, ContextLabels, DecisionPointLabels, EmbeddingLabels,
+    IssuerLabels, LimitLabels, Metrics, PolicyFailureLabels, PolicyShadowLabels, RefusalLabels, ReloadLabels,
+    ServerOperation, ServerSession, StoreLabels,
 };
 
 /// Compares a page with the committed one, or writes it if `VMCP_UPDATE_SCHEMA` is set.
@@ -29,6 +30,24 @@ fn metrics_page() {
     let backend = || "time".to_owned();
     // A family shows its labels with its first sample.
     metrics.count_call("time", "ok", Duration::from_millis(1));
+    let server = ServerOperation {
+        mcp_method_name: "tools/call",
+        gen_ai_tool_name: metrics.tool_name("time_now"),
+        error_type: "",
+        network_transport: "tcp",
+        mcp_protocol_version: "2026-07-28",
+    };
+    metrics.count_server_operation(&server, Duration::from_millis(1));
+    let client = ClientOperation {
+        mcp_method_name: "tools/call",
+        gen_ai_tool_name: metrics.tool_name("now"),
+        error_type: "",
+        network_transport: "tcp",
+        backend: backend().into(),
+    };
+    metrics.client_operations.get_or_create(&client).observe(0.001);
+    let session = ServerSession { network_transport: "tcp", mcp_protocol_version: "2025-11-25" };
+    metrics.count_server_session(&session, Duration::from_secs(1));
     metrics.embedding_duration.get_or_create(&EmbeddingLabels { kind: "query" }).observe(0.001);
     metrics.embedding_errors.get_or_create(&EmbeddingLabels { kind: "query" }).inc();
     metrics.backend_up.get_or_create(&BackendLabels { backend: backend() }).set(1);

@@ -28,9 +28,26 @@ pub struct Span {
     pub id: String,
     /// Id of its parent, in hexadecimal; empty without a parent.
     pub parent: String,
+    /// Its kind, as OTLP numbers it: 1 internal, 2 server, 3 client.
+    pub kind: i32,
+    /// Description of its status, if that is an error.
+    pub failure: Option<String>,
+    /// Ids of the spans that it links to, in hexadecimal.
+    pub links: Vec<String>,
     /// Its attributes as `key=value`.
     pub attributes: Vec<String>,
 }
+
+impl Span {
+    /// Returns the value of an attribute.
+    pub fn attribute(&self, key: &str) -> Option<&str> {
+        let mut pairs = self.attributes.iter().filter_map(|pair| pair.split_once('='));
+        pairs.find(|(name, _)| *name == key).map(|(_, value)| value)
+    }
+}
+
+/// Status of a failed span, as OTLP numbers it.
+const ERROR: i32 = 2;
 
 /// A log record that arrived.
 #[derive(Clone, Debug)]
@@ -116,17 +133,23 @@ fn log_record(record: &WireRecord, resource: &[String]) -> LogRecord {
 fn text(value: Option<&AnyValue>) -> String {
     match value.and_then(|value| value.value.as_ref()) {
         Some(WireValue::StringValue(text)) => text.clone(),
+        Some(WireValue::IntValue(number)) => number.to_string(),
         other => format!("{other:?}"),
     }
 }
 
 fn span(span: WireSpan) -> Span {
-    let attributes = span.attributes.iter().map(|entry| format!("{}={:?}", entry.key, entry.value)).collect();
+    let attributes = span.attributes.iter();
+    let attributes =
+        attributes.map(|entry| format!("{}={}", entry.key, text(entry.value.as_ref()))).collect();
     Span {
         name: span.name,
         trace: hex(&span.trace_id),
         id: hex(&span.span_id),
         parent: hex(&span.parent_span_id),
+        kind: span.kind,
+        failure: span.status.filter(|status| status.code == ERROR).map(|status| status.message),
+        links: span.links.iter().map(|link| hex(&link.span_id)).collect(),
         attributes,
     }
 }

@@ -77,12 +77,93 @@ async fn a_call_carries_the_trace_to_the_backend() {
     client.request("tools/call", call).await.result();
     let spans = trace_with(&collector, "optim.call_tool").await;
     let (root, call) = (find(&spans, "tools/call optim.call_tool"), find(&spans, "backend.call"));
-    assert_eq!(root.parent, PARENT);
+    let exchange = find(&spans, "tools/call inspect");
+    assert_eq!((&*root.parent, &exchange.parent), (PARENT, &call.id));
     assert!(is_below(&spans, call, root), "{spans:#?}");
     let seen = echo.stats().await["last_call"].clone();
-    let expected = format!("00-{TRACE}-{}-01", call.id);
+    let expected = format!("00-{TRACE}-{}-01", exchange.id);
     assert_eq!(seen["params"]["_meta"]["traceparent"], expected, "{seen}");
     assert_eq!(seen["headers"]["traceparent"], expected, "{seen}");
+}
+
+/// `mcp.md` of OpenTelemetry's semantic conventions: names, kinds, attributes, status, links.
+#[tokio::test]
+async fn spans_follow_the_conventions_for_mcp() {
+    const AMBIENT: &str = "b7ad6b7169203331";
+    let (collector, _echo, _vmcp, client) = traced().await;
+    let meta = json!({"traceparent": format!("00-{TRACE}-{PARENT}-01")});
+    let call = |name: &str, arguments: Value| {
+        client.stamp(json!({"name": name, "arguments": arguments, "_meta": meta}))
+    };
+    let send = async |method: &str, params: Value| {
+        let body = json!({"jsonrpc": "2.0", "id": "one", "method": method, "params": params}).to_string();
+        let post = client.post(method, &params, &body);
+        post.header("traceparent", format!("00-{TRACE}-{AMBIENT}-01")).send().await.expect("an answer");
+    };
+    send("tools/call", call("echo_echo", json!({"message": "hello"}))).await;
+    send("tools/call", call("echo_no_such_tool", json!({}))).await;
+    let read = json!({"uri": "none://such?secret=1", "_meta": meta});
+    send("resources/read", client.stamp(read)).await;
+    let spans = trace_with(&collector, "resources/read").await;
+    let root = find(&spans, "tools/call echo_echo");
+    let text = |span: &Span, key: &str| span.attribute(key).unwrap_or_default().to_owned();
+    for (key, value) in [
+        ("mcp.method.name", "tools/call"),
+        ("gen_ai.tool.name", "echo_echo"),
+        ("gen_ai.operation.name", "execute_tool"),
+        ("jsonrpc.request.id", "one"),
+        ("mcp.protocol.version", "2026-07-28"),
+        ("network.transport", "tcp"),
+        ("client.address", "127.0.0.1"),
+    ] {
+        assert_eq!(text(root, key), value, "{key} of {root:#?}");
+    }
+    assert_eq!((root.kind, &root.failure, &*root.parent), (2, &None, PARENT));
+    assert_eq!(root.links, [AMBIENT], "the span of the HTTP request");
+    let exchange = find(&spans, "tools/call echo");
+    let exchange = spans.iter().find(|span| span.kind == 3).unwrap_or(exchange);
+    assert_eq!((&*exchange.name, &*text(exchange, "server.address")), ("tools/call echo", "127.0.0.1"));
+
+    let unknown = spans.iter().find(|span| text(span, "gen_ai.tool.name") == "echo_no_such_tool");
+    let unknown = unknown.expect("the call of an unknown tool");
+    assert_eq!(unknown.name, "tools/call", "a client's text is in no name");
+    assert_eq!(text(unknown, "error.type"), "-32602", "{unknown:#?}");
+    assert_eq!(text(unknown, "rpc.response.status_code"), "-32602");
+    assert!(
+        unknown.failure.as_ref().is_some_and(|words| words.contains("echo_no_such_tool")),
+        "{unknown:#?}"
+    );
+
+    let read = find(&spans, "resources/read");
+    assert_eq!((&*read.name, &*text(read, "mcp.resource.uri")), ("resources/read", "none://such?secret=1"));
+}
+
+/// Labels come from the catalog and from fixed words alone.
+#[tokio::test]
+async fn operations_are_counted_in_the_names_of_the_conventions() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let vmcp = Vmcp::new().backend(&echo).start().await;
+    let client = vmcp.with_tool("echo_echo").await;
+    client.call_tool("echo_echo", json!({"message": "hello"})).await;
+    client.call_tool("echo_no_such_tool", json!({})).await;
+    let has = |labels: [&str; 4], text: &str| {
+        let count = |line: &&str| line.contains("_count{") && labels.iter().all(|label| line.contains(label));
+        text.lines().find(count).is_some_and(|line| line.ends_with(" 1"))
+    };
+    eventually("the operations", async || {
+        let text = vmcp.metrics().await;
+        let server = "mcp_server_operation_duration_seconds";
+        let client = "mcp_client_operation_duration_seconds";
+        let method = r#"mcp_method_name="tools/call""#;
+        let ends = [
+            [server, method, r#"gen_ai_tool_name="echo_echo""#, r#"error_type="""#],
+            [client, method, r#"gen_ai_tool_name="echo""#, r#"backend="echo""#],
+            [server, method, r#"gen_ai_tool_name="""#, r#"error_type="-32602""#],
+        ];
+        assert!(!text.contains("no_such_tool"), "a client's text is no label");
+        ends.into_iter().all(|labels| has(labels, &text)).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -181,7 +181,8 @@ mod tests {
     fn with(authz: &str) -> Result<Loaded, Problems> {
         let text = format!("incomingAuth:\n  authz:\n{authz}\n");
         let none = &|_: &str| Ok(None);
-        let sources = ReferenceSources { variables: &|_| None, files: none, secrets: none };
+        let sources =
+            ReferenceSources { variables: &|_| None, settings: &|_| None, files: none, secrets: none };
         load_from(&text, "vmcp.yaml", sources, &crate::findings)
     }
 

@@ -1,6 +1,8 @@
 //! `audit`: one event for each call and each client that is turned away, as a JSON line.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -62,6 +64,10 @@ pub struct OtlpTarget {
     pub service_name: String,
     /// HTTP headers of every export.
     pub headers: Headers,
+    /// Time limit of one export.
+    pub timeout: Duration,
+    /// Attributes of the resource beside `service.name`.
+    pub resource_attributes: BTreeMap<String, String>,
 }
 
 /// A syslog server.
@@ -190,6 +196,8 @@ impl RawAudit {
             endpoint: endpoint.clone(),
             service_name: telemetry.service_name.clone(),
             headers: telemetry.headers.clone(),
+            timeout: telemetry.timeout,
+            resource_attributes: telemetry.resource_attributes.clone(),
         };
         let wanted = known(&self.event_types, "audit.eventTypes", report);
         let unwanted = known(&self.exclude_event_types, "audit.excludeEventTypes", report);

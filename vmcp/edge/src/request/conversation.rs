@@ -39,7 +39,7 @@ use client::{Client, ResumedRequest};
 use vmcp_engine::engine::Snapshot;
 use vmcp_engine::random::now;
 use vmcp_engine::telemetry::calls::Refusal;
-use vmcp_engine::telemetry::traces::TraceContext;
+use vmcp_engine::telemetry::traces::{IncomingTrace, TraceContext};
 use vmcp_route::{Caller, Consent};
 
 /// Events of one request that wait for a slow client; beyond them the backend waits (backpressure).
@@ -83,7 +83,7 @@ impl Conversation {
         edge: &Arc<Edge>,
         snapshot: Arc<Snapshot>,
         peer: Peer,
-        trace: TraceContext,
+        trace: IncomingTrace,
         request: OwnedRequest,
         takes: AcceptedMessages,
     ) -> Self {
@@ -130,7 +130,8 @@ impl Conversation {
             forwarded: peer.forwarded.clone(),
             era: peer.era,
             client: facts,
-            trace,
+            // Set by the dispatch, whose span is between.
+            trace: TraceContext::default(),
             // On stdio a modern client has a session too, for cancellation; to backends a session would mean
             // state.
             session: peer.session.filter(|_| peer.era == Era::Legacy),
@@ -146,7 +147,7 @@ impl Conversation {
         let policy = Some(Arc::clone(&snapshot.policy));
         let work = async move {
             Dispatch { edge: &edge, snapshot: &snapshot, peer: &peer, request: &request }
-                .run(caller, continues)
+                .run(caller, trace, continues)
                 .await
         };
         let call = RunningCall { policy, ..RunningCall::new(Box::pin(work), events, cancel) };

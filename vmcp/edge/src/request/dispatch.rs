@@ -1,10 +1,13 @@
 //! Dispatches a request to its handler by method, and encodes the answer in the terms of the client's era.
 
+pub(crate) mod operation;
+
+use std::borrow::Cow;
 use std::pin::pin;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 use vmcp_json::json_rope::JsonRope;
 use vmcp_json::object::Object;
 use vmcp_json::text;
@@ -32,7 +35,8 @@ use vmcp_engine::engine::Snapshot;
 use vmcp_engine::optim::names::{OwnName, own_name};
 use vmcp_engine::random::{now, random};
 use vmcp_engine::telemetry::calls::{Action, ActionArea, Refusal};
-use vmcp_engine::telemetry::traces;
+use vmcp_engine::telemetry::operations::OperationFailure;
+use vmcp_engine::telemetry::traces::{self, IncomingTrace};
 use vmcp_route::{Answer, CallContext, Caller, Consent, Content, StepUp};
 
 /// Lifetime of a sealed `requestState`, in seconds: the time a client has to answer the backend's questions.
@@ -57,22 +61,34 @@ pub(super) struct Dispatch<'a> {
 
 impl Dispatch<'_> {
     /// Runs the request to its end, in a span of its own and cancellable by `notifications/cancelled`.
-    pub(super) async fn run(self, caller: Caller, continues: Option<RelayedState>) -> EncodedResponse {
-        let Self { edge, peer, request, .. } = self;
-        let name = request.subject().unwrap_or_default();
-        let span = tracing::info_span!(
-            "request",
-            otel.name = %format_args!("{} {name}", request.method()),
-            otel.kind = "server",
-            mcp.method = %request.method(),
-            mcp.protocol_version = peer.revision.as_str(),
-        );
-        traces::continue_trace(&span, &caller.trace);
-        let caller = Caller { trace: traces::outgoing(&span, &caller.trace), ..caller };
+    pub(super) async fn run(
+        self,
+        caller: Caller,
+        trace: IncomingTrace,
+        continues: Option<RelayedState>,
+    ) -> EncodedResponse {
+        let mut operation = operation::begin(self);
+        let span = operation.span().clone();
+        traces::continue_trace(&span, &trace);
+        let caller = Caller { trace: traces::outgoing(&span, &trace.context), ..caller };
+        let mut response = self.run_traced(caller, continues, span).await;
+        operation.settle(response.failure.take());
+        response.rest = response.rest.map(|rest| rest.keep(operation));
+        response
+    }
+
+    /// Runs the request in its span.
+    async fn run_traced(
+        self,
+        caller: Caller,
+        continues: Option<RelayedState>,
+        span: Span,
+    ) -> EncodedResponse {
+        let Self { edge, snapshot, peer, request } = self;
         // A client that closes its connection drops this future; the guard then cancels the call at the
         // backend.
         let cancelled_when_dropped = caller.cancel.clone().drop_guard();
-        let Self { snapshot, .. } = self;
+        let name = request.subject().unwrap_or_default();
         if let Err(limited) = within_rate(snapshot, &caller.principal, request.method(), &name).await {
             refused(edge, peer, request, &limited.message);
             return EncodedResponse { status: TOO_MANY_REQUESTS, ..self.refuse(&limited) };
@@ -147,9 +163,7 @@ impl Dispatch<'_> {
             },
         };
         if let (true, Content::Error(error)) = (needs_subject(request), &answer.content) {
-            let object = Object::parse(error).ok();
-            let message = object.and_then(|error| error.get_str("message").map(std::borrow::Cow::into_owned));
-            refused(edge, peer, request, &message.unwrap_or_default());
+            refused(edge, peer, request, &message(error));
         }
         self.encode(&caller.consent, answer)
     }
@@ -183,10 +197,11 @@ impl Dispatch<'_> {
             Content::Error(error) => {
                 let uri = request.subject();
                 let status = codes::http_status(code(&error), peer.era);
+                let failure = Some(Box::new(failure_of(&error)));
                 return match translate::error(method, &error, answer.era, peer.era, uri.as_deref()) {
                     Ok(error) => {
                         let body = rpc::error(Some(request.id()), error).into();
-                        EncodedResponse { status, body, rest: None, challenge: None }
+                        EncodedResponse { status, body, rest: None, challenge: None, failure }
                     }
                     Err(problem) => self.refuse(&untranslatable(&problem)),
                 };
@@ -210,13 +225,17 @@ impl Dispatch<'_> {
             Err(error) => return self.refuse(&error),
         };
         let plan = ResultPlan { request_state: state.as_deref(), ..plan };
+        let failure = result.is_tool_error().then(|| Box::new(OperationFailure::Tool));
         if let Some(received) = result.received()
             && let Some(result) = translate::forward(method, received, &plan)
         {
-            return EncodedResponse::ok(rpc::response_around(request.id(), result));
+            let body = rpc::response_around(request.id(), result);
+            return EncodedResponse { failure, ..EncodedResponse::ok(body) };
         }
         match translate::result(method, &result, &plan) {
-            Ok(result) => EncodedResponse::ok(rpc::response(request.id(), result)),
+            Ok(result) => {
+                EncodedResponse { failure, ..EncodedResponse::ok(rpc::response(request.id(), result)) }
+            }
             Err(problem) => self.refuse(&untranslatable(&problem)),
         }
     }
@@ -311,6 +330,17 @@ fn missing_capability(peer: &Peer, question: &Object<'_>) -> Option<&'static str
         // A method without a known capability belongs to an extension.
         client_capabilities::required(&method, params).filter(|_| !answerable.allow(&method, params))
     })
+}
+
+/// Returns an error object as telemetry counts it.
+fn failure_of(error: &RawValue) -> OperationFailure {
+    OperationFailure::Rpc { code: code(error), message: message(error) }
+}
+
+/// Returns the message of a JSON-RPC error object.
+fn message(error: &RawValue) -> String {
+    let object = Object::parse(error).unwrap_or_default();
+    object.get_str("message").map(Cow::into_owned).unwrap_or_default()
 }
 
 /// Returns the code of a JSON-RPC error object.

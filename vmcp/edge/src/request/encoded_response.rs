@@ -10,6 +10,7 @@ use vmcp_wire::era::Era;
 use vmcp_wire::rpc::{self, RpcError};
 
 use super::arriving_response::ArrivingResponse;
+use vmcp_engine::telemetry::operations::OperationFailure;
 
 /// A response as it goes to the client; the last form of an answer.
 #[derive(Debug)]
@@ -23,12 +24,14 @@ pub(crate) struct EncodedResponse {
     pub(crate) rest: Option<ArrivingResponse>,
     /// The challenge in the HTTP head, for a client that lacks scopes.
     pub(crate) challenge: Option<Box<ScopeChallenge>>,
+    /// The failure that it tells, if it does; for telemetry.
+    pub(crate) failure: Option<Box<OperationFailure>>,
 }
 
 impl EncodedResponse {
     /// Wraps a complete JSON-RPC message, with HTTP status 200.
     pub(crate) fn ok(body: impl Into<ByteRope>) -> Self {
-        Self { status: 200, body: body.into(), rest: None, challenge: None }
+        Self { status: 200, body: body.into(), rest: None, challenge: None, failure: None }
     }
 
     /// Encodes an error of vmcp itself. The modern era has HTTP statuses for some codes.
@@ -38,6 +41,19 @@ impl EncodedResponse {
             body: rpc::error(Some(id), JsonRope::from(error.to_json())).into(),
             rest: None,
             challenge: None,
+            failure: Some(Box::new(failure_of(error))),
+        }
+    }
+
+    /// Encodes an error without an id: it may be of any request.
+    fn without_id(error: &RpcError) -> Self {
+        let body = rpc::error(None, JsonRope::from(error.to_json()));
+        Self {
+            status: 200,
+            body: body.into(),
+            rest: None,
+            challenge: None,
+            failure: Some(Box::new(failure_of(error))),
         }
     }
 
@@ -50,8 +66,7 @@ impl EncodedResponse {
                 Ok(piece) => self.body.append(piece),
                 Err(error) => {
                     let error = RpcError::new(codes::INTERNAL_ERROR, error.to_string());
-                    self.body = rpc::error(None, JsonRope::from(error.to_json())).into();
-                    break;
+                    return Self::without_id(&error);
                 }
             }
         }
@@ -62,7 +77,11 @@ impl EncodedResponse {
     pub(crate) fn internal_error() -> Self {
         tracing::error!("a request ended without an answer");
         let error = RpcError::new(codes::INTERNAL_ERROR, "internal error; see the server's log");
-        let body = rpc::error(None, JsonRope::from(error.to_json())).into();
-        Self { status: 500, body, rest: None, challenge: None }
+        Self { status: 500, ..Self::without_id(&error) }
     }
+}
+
+/// Returns an error as telemetry counts it.
+fn failure_of(error: &RpcError) -> OperationFailure {
+    OperationFailure::Rpc { code: error.code, message: error.message.clone() }
 }

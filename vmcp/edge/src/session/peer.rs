@@ -15,6 +15,7 @@ use vmcp_wire::owned::OwnedParams;
 use super::sessions::{OpenedSession, SessionLife};
 use vmcp_engine::access::identity::Principal;
 use vmcp_engine::optim::names::NameStyle;
+use vmcp_engine::telemetry;
 
 /// Names of clients that take dotted names: the Inspector and our own command line, which send no name to a
 /// model. Model APIs take `^[a-zA-Z0-9_-]{1,128}$`, and agent frameworks (openai-agents, pydantic-ai,
@@ -38,10 +39,12 @@ pub(crate) struct Peer {
     /// The session; set in the legacy era, and on stdio in both.
     pub(crate) session: Option<SessionId>,
     pub(crate) life: SessionLife,
+    /// The transport, as OpenTelemetry names it: `tcp` or `pipe`.
+    pub(crate) transport: &'static str,
 }
 
 impl Peer {
-    /// Creates the sender of a modern message from the message's own `_meta`.
+    /// Creates the sender of a modern message over HTTP from the message's own `_meta`.
     pub(crate) fn modern(revision: Revision, params: &OwnedParams, style: ToolNameStyle) -> Self {
         let meta = params.meta();
         Self {
@@ -58,10 +61,11 @@ impl Peer {
             },
             session: None,
             life: SessionLife::PROCESS,
+            transport: telemetry::TCP,
         }
     }
 
-    /// Creates the sender of a message in a legacy session, which asked for log messages of `level`.
+    /// Creates the sender of a message over HTTP in a legacy session that asked for log messages of `level`.
     pub(crate) fn legacy(known: &OpenedSession, style: ToolNameStyle, level: Option<Level>) -> Self {
         let log_level = level.map(|level| Arc::from(level.as_str()));
         Self {
@@ -73,6 +77,7 @@ impl Peer {
             client: ClientFacts { log_level, ..known.client.clone() },
             session: Some(known.session.id),
             life: SessionLife::from(&known.session),
+            transport: telemetry::TCP,
         }
     }
 }

@@ -54,7 +54,10 @@ use token_lifetime::{StreamCredential, while_credentials_last};
 use vmcp_engine::access::identity::Principal;
 use vmcp_engine::access::outgoing;
 use vmcp_engine::engine::Snapshot;
+use vmcp_engine::random::now_millis;
+use vmcp_engine::telemetry;
 use vmcp_engine::telemetry::calls::{Action, ActionArea};
+use vmcp_engine::telemetry::metrics::ServerSession;
 
 const SESSION_ID: HeaderName = HeaderName::from_static(headers::SESSION_ID);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -347,7 +350,11 @@ fn end(service: &McpService, principal: &Principal, headers: &HeaderMap) -> Resp
     }
     match session(edge, principal, headers) {
         Ok(session) => {
-            let Session { id, expires, .. } = session.session;
+            let Session { id, expires, began, revision, .. } = session.session;
+            let lived = Duration::from_millis(now_millis().saturating_sub(began));
+            let ended =
+                ServerSession { network_transport: telemetry::TCP, mcp_protocol_version: revision.as_str() };
+            edge.engine.metrics().count_server_session(&ended, lived);
             edge.engine.call_observers().acted(&Action {
                 session: Some(id),
                 ..Action::of_client(ActionArea::Session, "session.end", principal)

@@ -35,7 +35,9 @@ use crate::request::in_flight::{MAX_REQUESTS_PER_SESSION, TooManyRequests};
 use crate::session::peer::Peer;
 use crate::session::sessions::{OpenedSession, SessionLife};
 use vmcp_engine::access::identity::Principal;
+use vmcp_engine::telemetry;
 use vmcp_engine::telemetry::calls::Refusal;
+use vmcp_engine::telemetry::traces::IncomingTrace;
 
 /// Messages that wait for a client that does not read; beyond them their senders wait (backpressure).
 const OUTGOING_QUEUE: usize = 256;
@@ -185,11 +187,13 @@ impl Connection {
         }
         // Both eras cancel by notification on stdio.
         (peer.session, peer.life) = (Some(ONLY_SESSION), SessionLife::PROCESS);
+        peer.transport = telemetry::PIPE;
         let Ok(unanswered) = Arc::clone(&self.unanswered).try_acquire_owned() else {
             let limit = TooManyRequests::OfSession;
             return self.refuse(Some(request.id()), &limit.into()).await;
         };
-        let trace = trace::of_message(request.params().meta());
+        let context = trace::of_message(request.params().meta());
+        let trace = IncomingTrace { context, ambient: None };
         let (id, cancelled) = (Box::<str>::from(request.id().get()), Arc::clone(&self.cancelled));
         cancelled.lock().insert(id.clone(), false);
         let begin = Conversation::begin(&self.edge, snapshot, peer, trace, request, TAKES);

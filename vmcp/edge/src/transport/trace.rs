@@ -6,7 +6,7 @@ use http::HeaderMap;
 use vmcp_wire::meta::{self, Trace};
 use vmcp_wire::owned::OwnedMeta;
 
-use vmcp_engine::telemetry::traces::TraceContext;
+use vmcp_engine::telemetry::traces::{IncomingTrace, TraceContext};
 
 /// Returns the trace in a message's `_meta`.
 pub(super) fn of_message(meta: OwnedMeta<'_>) -> TraceContext {
@@ -16,18 +16,23 @@ pub(super) fn of_message(meta: OwnedMeta<'_>) -> TraceContext {
 }
 
 /// Returns the trace of an HTTP message: `_meta`, the protocol's own carrier, or else the headers that
-/// proxies and other clients set.
-pub(super) fn of_http(meta: OwnedMeta<'_>, headers: &HeaderMap) -> TraceContext {
+/// proxies and other clients set. Headers of another span than that of `_meta` are its ambient one.
+pub(super) fn of_http(meta: OwnedMeta<'_>, headers: &HeaderMap) -> IncomingTrace {
+    let header = |name| -> Option<&str> { headers.get(name)?.to_str().ok() };
+    let traceparent = header(meta::TRACEPARENT).filter(|text| meta::is_traceparent(text));
     let carried = of_message(meta);
-    if carried.traceparent.is_some() {
-        return carried;
+    if let Some(own) = carried.traceparent.as_deref() {
+        let ambient = traceparent.filter(|text| *text != own).map(Box::from);
+        return IncomingTrace { context: carried, ambient };
     }
-    let header =
-        |name| -> Option<Cow<'static, str>> { Some(headers.get(name)?.to_str().ok()?.to_owned().into()) };
-    match header(meta::TRACEPARENT).filter(|text| meta::is_traceparent(text)) {
+    let owned = |text: &str| Cow::Owned(text.to_owned());
+    let context = match traceparent {
         None => TraceContext::default(),
-        traceparent => {
-            TraceContext { traceparent, tracestate: header(meta::TRACESTATE), baggage: header(meta::BAGGAGE) }
-        }
-    }
+        Some(traceparent) => TraceContext {
+            traceparent: Some(owned(traceparent)),
+            tracestate: header(meta::TRACESTATE).map(owned),
+            baggage: header(meta::BAGGAGE).map(owned),
+        },
+    };
+    IncomingTrace { context, ambient: None }
 }

@@ -1,9 +1,11 @@
 //! Every metric of the server, in one place: names, help and labels.
 //!
-//! Cardinality is bounded: backend names come from the configuration, all other label values are fixed words.
-//! No text of a client is ever a label. The encoder appends `_total` to counters.
+//! Cardinality is bounded: backend names come from the configuration, tool names from the catalog and up to a
+//! number, all other label values are fixed words. No text of a client is ever a label. The encoder appends
+//! `_total` to counters.
 
 mod calls;
+mod operations;
 
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
@@ -13,11 +15,15 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use calls::BackendCalls;
+pub use operations::{ClientOperation, ServerOperation, ServerSession, code_label, error_type, method_label};
+use operations::{ToolNames, operation_histogram};
 
-/// Upper bounds of every duration histogram, in seconds. They begin below a millisecond because find_tool and
-/// the relay live there.
-const SECONDS: [f64; 16] =
-    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
+/// Upper bounds of vmcp's own duration histograms, in seconds. They begin at 50 µs because find_tool and the
+/// relay live there.
+const SECONDS: [f64; 19] = [
+    0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
+    5.0, 10.0, 30.0, 60.0,
+];
 /// Upper bounds of the number of tools in an answer; 50 is the largest limit.
 const RESULTS: [f64; 8] = [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 50.0];
 /// Upper bounds of a percentage; most savings lie above 90.
@@ -134,6 +140,7 @@ macro_rules! metrics {
         pub struct Metrics {
             registry: Registry,
             calls: BackendCalls,
+            tool_names: ToolNames,
             $(#[doc = $help] pub $field: $type,)*
         }
 
@@ -149,7 +156,8 @@ macro_rules! metrics {
                     let $field: $type = $make;
                     registry.register($name, $help.trim().trim_end_matches('.'), $field.clone());
                 )*
-                Metrics { registry, calls: BackendCalls::default(), $($field,)* }
+                let (calls, tool_names) = (BackendCalls::default(), ToolNames::default());
+                Metrics { registry, calls, tool_names, $($field,)* }
             }
         }
     };
@@ -218,6 +226,15 @@ metrics! {
     /// Time that a backend took for a call, in seconds.
     backend_duration: Family<BackendLabels, Histogram, fn() -> Histogram> =
         "vmcp_backend_call_duration_seconds", Family::new_with_constructor(|| Histogram::new(SECONDS));
+    /// Duration of a client's request, in seconds (`mcp.server.operation.duration` of OpenTelemetry).
+    server_operations: Family<ServerOperation, Histogram, fn() -> Histogram> =
+        "mcp_server_operation_duration_seconds", Family::new_with_constructor(operation_histogram);
+    /// Duration of a call at its backend, in seconds (`mcp.client.operation.duration` of OpenTelemetry).
+    client_operations: Family<ClientOperation, Histogram, fn() -> Histogram> =
+        "mcp_client_operation_duration_seconds", Family::new_with_constructor(operation_histogram);
+    /// Life of a session that its client ended, in seconds (`mcp.server.session.duration` of OpenTelemetry).
+    server_sessions: Family<ServerSession, Histogram, fn() -> Histogram> =
+        "mcp_server_session_duration_seconds", Family::new_with_constructor(operation_histogram);
     /// 1 if a backend is connected, else 0.
     backend_up: Family<BackendLabels, Gauge> = "vmcp_backend_up", Family::default();
     /// 1 if the last fetch of an identity provider's keys, and the last introspection, succeeded, else 0.

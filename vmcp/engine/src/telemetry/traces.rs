@@ -2,12 +2,13 @@
 //!
 //! Only the exporter enables spans: without one, a span costs an atomic load.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator as _};
-use opentelemetry::trace::TracerProvider as _;
+use opentelemetry::trace::{Status, TraceContextExt as _, TracerProvider as _};
 use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
-use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
 use tracing::{Span, Subscriber};
@@ -20,6 +21,7 @@ use vmcp_wire::meta::Trace;
 use super::TelemetryError;
 use super::calls::{CallObserver, CallRecord, Outcome};
 use super::logs::BACKENDS;
+use super::metrics::error_type;
 use super::otlp;
 
 /// A W3C trace context that owns its parts.
@@ -40,6 +42,10 @@ pub struct TraceSettings {
     pub sampling_rate: f64,
     /// Sent with each export, e.g. an API key.
     pub headers: HashMap<String, String>,
+    /// Time limit of one export.
+    pub timeout: Duration,
+    /// Attributes of the resource beside `service.name`.
+    pub resource_attributes: BTreeMap<String, String>,
 }
 
 /// A running batch exporter.
@@ -54,18 +60,18 @@ impl Exporter {
         let failed = |error: String| TelemetryError::Exporter(error);
         let exporter = opentelemetry_otlp::SpanExporter::builder()
             .with_http()
-            .with_http_client(otlp::client().map_err(failed)?)
+            .with_http_client(otlp::client(settings.timeout).map_err(failed)?)
             .with_protocol(Protocol::HttpBinary)
             .with_endpoint(otlp::signal_url(&settings.endpoint, otlp::TRACES))
             .with_headers(settings.headers.clone())
-            .with_timeout(otlp::EXPORT_TIMEOUT)
+            .with_timeout(settings.timeout)
             .build()
             .map_err(|error| failed(error.to_string()))?;
         let root = Sampler::TraceIdRatioBased(settings.sampling_rate);
         let provider = SdkTracerProvider::builder()
             .with_batch_exporter(exporter)
             .with_sampler(Sampler::ParentBased(Box::new(root)))
-            .with_resource(Resource::builder().with_service_name(settings.service_name.clone()).build())
+            .with_resource(otlp::resource(&settings.service_name, &settings.resource_attributes))
             .build();
         Ok(Self { provider })
     }
@@ -87,13 +93,30 @@ impl Exporter {
     }
 }
 
-/// Makes `span` continue the caller's trace.
-pub fn continue_trace(span: &Span, caller: &TraceContext) {
-    if span.is_disabled() || caller.traceparent.is_none() {
+/// The trace context of a request as it came.
+#[derive(Debug, Clone, Default)]
+pub struct IncomingTrace {
+    /// The context that the request continues: the message's own, else that of its HTTP request.
+    pub context: TraceContext,
+    /// The `traceparent` of the HTTP request, where the message has another one of its own.
+    pub ambient: Option<Box<str>>,
+}
+
+/// Makes `span` continue the caller's trace, and links it to the span of the HTTP request if that is another.
+pub fn continue_trace(span: &Span, caller: &IncomingTrace) {
+    if span.is_disabled() {
         return;
     }
-    // An error means that the span has begun already, which a span made for this request cannot have.
-    let _ = span.set_parent(TraceContextPropagator::new().extract(&IncomingContext(caller)));
+    let extracted = |context| TraceContextPropagator::new().extract(&IncomingContext(context));
+    if caller.context.traceparent.is_some() {
+        // An error means that the span has begun already, which a span made for this request cannot have.
+        let _ = span.set_parent(extracted(&caller.context));
+    }
+    if let Some(ambient) = caller.ambient.as_deref() {
+        let traceparent = Some(Cow::Owned(ambient.to_owned()));
+        let context = TraceContext { traceparent, ..TraceContext::default() };
+        span.add_link(extracted(&context).span().span_context().clone());
+    }
 }
 
 /// Returns the trace context to send on from inside `span`: the span's own when it is exported, else the
@@ -123,8 +146,21 @@ impl CallObserver for CallSpans {
             return;
         }
         record.span.record("outcome", record.outcome.label());
-        if !matches!(record.outcome, Outcome::Ok | Outcome::Cancelled) {
+        let failed = !matches!(record.outcome, Outcome::Ok | Outcome::Cancelled);
+        if failed {
             record.span.record("otel.status_code", "ERROR");
+        }
+        if let Some(kind) = error_type(record) {
+            record.exchange.set_attribute("error.type", kind);
+        }
+        if let Some(code) = record.error_code {
+            record.exchange.set_attribute("rpc.response.status_code", code.to_string());
+        }
+        if failed {
+            // The words of a failed tool may be about its data.
+            let said = record.error.as_deref().filter(|_| record.outcome == Outcome::RpcError);
+            let description = said.unwrap_or(record.outcome.label()).to_owned().into();
+            record.exchange.set_status(Status::Error { description });
         }
     }
 }
@@ -177,6 +213,8 @@ mod tests {
             service_name: "test".to_owned(),
             sampling_rate: 1.0,
             headers: HashMap::from([("x-api-key".to_owned(), "secret".to_owned())]),
+            timeout: Duration::from_secs(10),
+            resource_attributes: BTreeMap::new(),
         };
         let elsewhere = other.local_addr().unwrap();
         let redirecting = std::thread::spawn(move || {

@@ -1,10 +1,12 @@
 //! Sends an authorized request to its backend: parameters, trace context, rounds of input, the task that a
 //! call may become.
 
+mod exchange_span;
+
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
-use tracing::Span;
+use tracing::{Instrument as _, Span};
 use vmcp_access::rate_limit::Limited;
 use vmcp_backend::{Backend, CallError, EventSender, Request, Response, RpcOutcome, Transmission};
 use vmcp_json::duplicates;
@@ -149,6 +151,7 @@ impl Exchange<'_> {
         }
         let backend = backend(snapshot, target)?;
         let caller = context.caller;
+        let exchange = exchange_span::begin(span, target, backend.spec());
         let ClientAtBackend { principal, credentials } = context.at_backend(backend);
         let request = Request {
             method: &target.method,
@@ -157,7 +160,7 @@ impl Exchange<'_> {
             param_headers: self.outgoing.param_headers.clone(),
             deadline: target.deadline,
             hasty: target.deadline < context.snapshot.tool_timeout(target.backend),
-            trace: traces::outgoing(span, &caller.trace),
+            trace: traces::outgoing(&exchange, &caller.trace),
             principal,
             credentials,
             client: question_source::told_client(context, target.backend),
@@ -168,7 +171,10 @@ impl Exchange<'_> {
             stream,
         };
         self.recorder.asks(params.text().len());
-        let answer = backend.request(request).await;
+        let record = self.recorder.record();
+        record.transport = Some(exchange_span::transport(backend.spec()));
+        record.exchange = exchange.clone();
+        let answer = backend.request(request).instrument(exchange).await;
         let answer = match answer {
             Ok(response) if question_source::is_silent(context, target.backend) => {
                 question_source::unasking(response)

@@ -114,6 +114,8 @@ impl GlobalOptions {
             service_name: telemetry.service_name.clone(),
             sampling_rate: f64::from(telemetry.sampling_rate),
             headers: headers().collect(),
+            timeout: telemetry.timeout,
+            resource_attributes: telemetry.resource_attributes.clone(),
         });
         Ok(telemetry::init(&logs, traces.as_ref())?)
     }

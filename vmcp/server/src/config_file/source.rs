@@ -66,6 +66,7 @@ impl ConfigInputs {
         let values = lookup.values(path, &text, read, |path| keep(path, env_file::read(path)));
         let sources = ReferenceSources {
             variables: &|name| values.variable(name),
+            settings: &|name| values.variable(name),
             files: &|path| read(Path::new(path)),
             secrets: &|name| values.secret(name),
         };

@@ -25,6 +25,24 @@ pub const RESOURCE_NOT_FOUND: i64 = -32002;
 /// The user must visit a URL first (`data.elicitations`); revision 2025-11-25 only.
 pub const URL_ELICITATION_REQUIRED: i64 = -32042;
 
+/// Returns a code as text if JSON-RPC or MCP defines it; other codes are a server's own.
+#[must_use]
+pub fn defined(code: i64) -> Option<&'static str> {
+    Some(match code {
+        PARSE_ERROR => "-32700",
+        INVALID_REQUEST => "-32600",
+        METHOD_NOT_FOUND => "-32601",
+        INVALID_PARAMS => "-32602",
+        INTERNAL_ERROR => "-32603",
+        HEADER_MISMATCH => "-32020",
+        MISSING_CLIENT_CAPABILITY => "-32021",
+        UNSUPPORTED_PROTOCOL_VERSION => "-32022",
+        RESOURCE_NOT_FOUND => "-32002",
+        URL_ELICITATION_REQUIRED => "-32042",
+        _ => return None,
+    })
+}
+
 /// Returns the HTTP status that carries an error: the modern revision maps three codes to 400 and an unknown
 /// method to 404; every other error, and every error of a legacy session, travels on 200.
 ///

@@ -93,35 +93,43 @@ pub fn exists(method: &str, era: Era) -> bool {
     only == era
 }
 
+/// Requests that the protocol itself defines, in any revision; the frequent ones first.
+const REQUESTS: [&str; 23] = [
+    TOOLS_CALL,
+    TOOLS_LIST,
+    RESOURCES_READ,
+    PROMPTS_GET,
+    PROMPTS_LIST,
+    RESOURCES_LIST,
+    TEMPLATES_LIST,
+    INITIALIZE,
+    DISCOVER,
+    LISTEN,
+    PING,
+    SET_LEVEL,
+    COMPLETE,
+    SUBSCRIBE,
+    UNSUBSCRIBE,
+    TASKS_GET,
+    TASKS_RESULT,
+    TASKS_LIST,
+    TASKS_UPDATE,
+    TASKS_CANCEL,
+    ELICIT,
+    SAMPLE,
+    ROOTS_LIST,
+];
+
+/// Returns the name of a request that the protocol itself defines, in any revision.
+#[must_use]
+pub fn core_request(method: &str) -> Option<&'static str> {
+    REQUESTS.into_iter().find(|known| *known == method)
+}
+
 /// True if the protocol itself defines the method, in any revision; others belong to extensions and vendors.
 #[must_use]
 pub fn is_core(method: &str) -> bool {
-    matches!(
-        method,
-        INITIALIZE
-            | DISCOVER
-            | LISTEN
-            | PING
-            | SET_LEVEL
-            | COMPLETE
-            | TOOLS_LIST
-            | TOOLS_CALL
-            | PROMPTS_LIST
-            | PROMPTS_GET
-            | RESOURCES_LIST
-            | TEMPLATES_LIST
-            | RESOURCES_READ
-            | SUBSCRIBE
-            | UNSUBSCRIBE
-            | TASKS_GET
-            | TASKS_RESULT
-            | TASKS_LIST
-            | TASKS_UPDATE
-            | TASKS_CANCEL
-            | ELICIT
-            | SAMPLE
-            | ROOTS_LIST
-    ) || method.starts_with("notifications/")
+    core_request(method).is_some() || method.starts_with("notifications/")
 }
 
 /// True if complete results of the method must carry `ttlMs` and `cacheScope` in the modern era.

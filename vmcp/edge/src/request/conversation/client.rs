@@ -132,10 +132,10 @@ impl Client {
             return response;
         }
         let id = self.request.id();
-        let EncodedResponse { status, body, rest, challenge } = response;
+        let EncodedResponse { status, body, rest, challenge, failure } = response;
         if let Some(rest) = rest {
             let (body, rest) = rest.under_id(body, id.get());
-            return EncodedResponse { status, body, rest: Some(rest), challenge };
+            return EncodedResponse { status, body, rest: Some(rest), challenge, failure };
         }
         let body = body.into_bytes();
         let body = match Message::parse(&body) {
@@ -143,6 +143,6 @@ impl Client {
             Ok(Message::Error(error)) => rpc::error(Some(id), error.error),
             _ => return EncodedResponse::internal_error(),
         };
-        EncodedResponse { status, body: body.into(), rest: None, challenge }
+        EncodedResponse { status, body: body.into(), rest: None, challenge, failure }
     }
 }

@@ -70,11 +70,11 @@ impl OtlpLogs {
         let headers = target.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned()));
         let exporter = opentelemetry_otlp::LogExporter::builder()
             .with_http()
-            .with_http_client(otlp::client().map_err(TelemetryError::Exporter)?)
+            .with_http_client(otlp::client(target.timeout).map_err(TelemetryError::Exporter)?)
             .with_protocol(Protocol::HttpBinary)
             .with_endpoint(otlp::signal_url(target.endpoint.as_str(), otlp::LOGS))
             .with_headers(headers.collect())
-            .with_timeout(otlp::EXPORT_TIMEOUT)
+            .with_timeout(target.timeout)
             .build()
             .map_err(|error| TelemetryError::Exporter(error.to_string()))?;
         let waiting = Arc::<AtomicUsize>::default();
@@ -84,7 +84,7 @@ impl OtlpLogs {
             .with_max_export_batch_size(BATCH)
             .with_scheduled_delay(DELAY);
         let processor = BatchLogProcessor::builder(exporter).with_batch_config(queue.build()).build();
-        let resource = Resource::builder().with_service_name(target.service_name.clone()).build();
+        let resource = otlp::resource(&target.service_name, &target.resource_attributes);
         let provider =
             SdkLoggerProvider::builder().with_log_processor(processor).with_resource(resource).build();
         let logger = provider.logger("vmcp.audit");

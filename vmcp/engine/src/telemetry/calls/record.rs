@@ -50,6 +50,10 @@ pub struct CallRecord {
     /// The first words of a failure's text, as the backend wrote it. For metrics of tools only: never logged,
     /// never a label.
     pub error: Option<Box<str>>,
+    /// The code of a backend's JSON-RPC error.
+    pub error_code: Option<i64>,
+    /// The transport to the backend, `tcp` or `pipe`; `None`: nothing was sent to one.
+    pub transport: Option<&'static str>,
     /// The arguments, if an observer asks for them. Never logged, never a label.
     pub arguments: Option<RecordedArguments>,
     /// SHA-256 of the arguments as the policy saw them, if an observer asks for it.
@@ -64,6 +68,8 @@ pub struct CallRecord {
     pub trace: Option<[u8; 16]>,
     /// The span of the call, for observers that add to it.
     pub span: tracing::Span,
+    /// The span of the last exchange with the backend.
+    pub exchange: tracing::Span,
 }
 
 impl CallRecord {
@@ -86,6 +92,8 @@ impl CallRecord {
             transmission: Transmission::NotSent,
             outcome: Outcome::Cancelled,
             error: None,
+            error_code: None,
+            transport: None,
             arguments: None,
             arguments_digest: None,
             pending: false,
@@ -93,6 +101,7 @@ impl CallRecord {
             backend_took: Duration::ZERO,
             trace: None,
             span: tracing::Span::current(),
+            exchange: tracing::Span::none(),
         }
     }
 }

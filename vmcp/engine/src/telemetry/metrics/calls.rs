@@ -48,6 +48,7 @@ impl Metrics {
         if let Some(backend) = &record.backend {
             self.count_call(backend, record.outcome.label(), record.backend_took);
         }
+        self.count_client_operation(record);
     }
 
     /// Counts a call to a backend.

@@ -56,7 +56,8 @@ impl RecentCalls {
 impl CallObserver for RecentCalls {
     fn observe(&self, record: &CallRecord) {
         // The span would live as long as the entry.
-        let record = CallRecord { span: tracing::Span::none(), arguments: None, ..record.clone() };
+        let none = tracing::Span::none;
+        let record = CallRecord { span: none(), exchange: none(), arguments: None, ..record.clone() };
         self.0.push(Arc::new(CallEntry { at: SystemTime::now(), record }));
     }
 }

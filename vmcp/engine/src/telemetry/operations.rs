@@ -1,0 +1,198 @@
+//! [`Operation`]: a client's request as OpenTelemetry's semantic conventions for MCP see it: a span of kind
+//! SERVER and a duration.
+//!
+//! Source: open-telemetry/semantic-conventions-genai, docs/gen-ai/mcp.md (status Development).
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use opentelemetry::trace::Status;
+use tracing::{Span, info_span};
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+use vmcp_backend::SessionId;
+use vmcp_json::text;
+use vmcp_wire::methods;
+
+use super::metrics::{Metrics, ServerOperation, code_label, method_label};
+
+/// Most characters of a client's text in an attribute.
+const MAX_CHARACTERS: usize = 256;
+
+/// The target of a request, by its kind.
+#[derive(Debug, Clone, Copy)]
+pub enum OperationTarget<'a> {
+    /// Nothing by name.
+    None,
+    /// A tool that exists, by its listed name.
+    Tool(&'a str),
+    /// A prompt that exists, by its listed name.
+    Prompt(&'a str),
+    /// A tool that does not exist here. Text of the client: an attribute, never a label.
+    UnknownTool(&'a str),
+    /// A prompt that does not exist here. Text of the client.
+    UnknownPrompt(&'a str),
+    /// A resource. Text of the client.
+    Resource(&'a str),
+}
+
+/// The facts of a request when it begins.
+#[derive(Debug, Clone, Copy)]
+pub struct OperationStart<'a> {
+    /// The method, as the client wrote it.
+    pub method: &'a str,
+    /// The target.
+    pub target: OperationTarget<'a>,
+    /// The JSON-RPC id, as JSON.
+    pub id: &'a str,
+    /// Revision of the protocol.
+    pub revision: &'static str,
+    /// `tcp` or `pipe`.
+    pub transport: &'static str,
+    /// The session, by its id in records; the credential of the client is another one.
+    pub session: Option<SessionId>,
+    /// The client's address.
+    pub address: Option<IpAddr>,
+}
+
+/// The reason for which a request failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OperationFailure {
+    /// A result with `isError`.
+    Tool,
+    /// A JSON-RPC error.
+    Rpc {
+        /// Its code.
+        code: i64,
+        /// Its message.
+        message: String,
+    },
+    /// The client went away.
+    Cancelled,
+}
+
+/// A request under way. Dropped unsettled, it counts as cancelled.
+#[derive(Debug)]
+pub struct Operation {
+    metrics: Arc<Metrics>,
+    labels: ServerOperation,
+    span: Span,
+    started: Instant,
+    failure: Option<Box<OperationFailure>>,
+}
+
+impl Operation {
+    /// Begins a request, in a span of its own that has no parent yet.
+    pub fn begin(metrics: &Arc<Metrics>, start: &OperationStart<'_>) -> Self {
+        let method = method_label(start.method);
+        let named = match start.target {
+            OperationTarget::Tool(name) | OperationTarget::Prompt(name) => name,
+            _ => "",
+        };
+        let gap = if named.is_empty() { "" } else { " " };
+        let span =
+            info_span!("request", otel.name = %format_args!("{method}{gap}{named}"), otel.kind = "server");
+        if !span.is_disabled() {
+            describe(&span, start);
+        }
+        let tool = match start.target {
+            OperationTarget::Tool(name) => metrics.tool_name(name),
+            _ => Arc::default(),
+        };
+        let labels = ServerOperation {
+            mcp_method_name: method,
+            gen_ai_tool_name: tool,
+            error_type: "",
+            network_transport: start.transport,
+            mcp_protocol_version: start.revision,
+        };
+        let failure = Some(Box::new(OperationFailure::Cancelled));
+        Self { metrics: Arc::clone(metrics), labels, span, started: Instant::now(), failure }
+    }
+
+    /// Returns the span.
+    pub fn span(&self) -> &Span {
+        &self.span
+    }
+
+    /// Sets how the request ends; its time ends with this value.
+    pub fn settle(&mut self, failure: Option<Box<OperationFailure>>) {
+        self.failure = failure;
+    }
+}
+
+impl Drop for Operation {
+    fn drop(&mut self) {
+        if let Some(failure) = self.failure.take() {
+            self.labels.error_type = failure.error_type();
+            if !self.span.is_disabled() {
+                failure.mark(&self.span);
+            }
+        }
+        self.metrics.count_server_operation(&self.labels, self.started.elapsed());
+    }
+}
+
+impl OperationFailure {
+    /// Returns `error.type`, one of a fixed set.
+    fn error_type(&self) -> &'static str {
+        match self {
+            Self::Tool => "tool_error",
+            Self::Rpc { code, .. } => code_label(*code),
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Writes the failure into a span.
+    fn mark(&self, span: &Span) {
+        span.set_attribute("error.type", self.error_type());
+        let description = match self {
+            Self::Rpc { code, message } => {
+                span.set_attribute("rpc.response.status_code", code.to_string());
+                Cow::Owned(shortened(message).into_owned())
+            }
+            Self::Tool | Self::Cancelled => Cow::Borrowed(""),
+        };
+        // A client that goes away means no error of this server.
+        if !matches!(self, Self::Cancelled) {
+            span.set_status(Status::Error { description });
+        }
+    }
+}
+
+/// Writes the attributes of a request that has begun.
+fn describe(span: &Span, start: &OperationStart<'_>) {
+    let id = text::unquoted(start.id).unwrap_or(Cow::Borrowed(start.id));
+    span.set_attribute("mcp.method.name", shortened(start.method).into_owned());
+    span.set_attribute("mcp.protocol.version", start.revision);
+    span.set_attribute("jsonrpc.request.id", shortened(&id).into_owned());
+    span.set_attribute("network.transport", start.transport);
+    if start.transport == super::TCP {
+        span.set_attribute("network.protocol.name", "http");
+    }
+    if let Some(session) = start.session {
+        span.set_attribute("mcp.session.id", hex::encode(session));
+    }
+    if let Some(address) = start.address {
+        span.set_attribute("client.address", address.to_string());
+    }
+    if start.method == methods::TOOLS_CALL {
+        span.set_attribute("gen_ai.operation.name", "execute_tool");
+    }
+    let (key, value) = match start.target {
+        OperationTarget::None => return,
+        OperationTarget::Tool(name) | OperationTarget::UnknownTool(name) => ("gen_ai.tool.name", name),
+        OperationTarget::Prompt(name) | OperationTarget::UnknownPrompt(name) => ("gen_ai.prompt.name", name),
+        OperationTarget::Resource(uri) => ("mcp.resource.uri", uri),
+    };
+    span.set_attribute(key, shortened(value).into_owned());
+}
+
+/// Returns the beginning of a text.
+fn shortened(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(MAX_CHARACTERS) {
+        Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
+        None => Cow::Borrowed(text),
+    }
+}

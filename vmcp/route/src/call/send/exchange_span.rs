@@ -1,0 +1,63 @@
+//! The span of one request to a backend, of kind CLIENT.
+//!
+//! Source: open-telemetry/semantic-conventions-genai, docs/gen-ai/mcp.md (status Development).
+
+use tracing::field::Empty;
+use tracing::{Span, info_span};
+use vmcp_config::{Backend, Transport};
+
+use crate::router::BackendTarget;
+use vmcp_engine::access::policy::Item;
+use vmcp_engine::telemetry;
+use vmcp_engine::telemetry::metrics::method_label;
+
+/// Returns `network.transport` of a backend.
+pub(super) fn transport(backend: &Backend) -> &'static str {
+    match backend.transport {
+        Transport::Http { .. } | Transport::Sse { .. } => telemetry::TCP,
+        Transport::Stdio { .. } => telemetry::PIPE,
+    }
+}
+
+/// Begins the span: its name has the method and the tool or prompt, never a URI.
+pub(super) fn begin(parent: &Span, target: &BackendTarget<'_>, backend: &Backend) -> Span {
+    let method = method_label(&target.method);
+    let subject = target.subject().filter(|_| matches!(target.item, Item::Tool(_) | Item::Prompt(_)));
+    let name = subject.unwrap_or_default();
+    let gap = if name.is_empty() { "" } else { " " };
+    let span = info_span!(
+        parent: parent,
+        "exchange",
+        otel.name = %format_args!("{method}{gap}{name}"),
+        otel.kind = "client",
+        mcp.method.name = &*target.method,
+        network.transport = transport(backend),
+        gen_ai.tool.name = Empty,
+        gen_ai.operation.name = Empty,
+        gen_ai.prompt.name = Empty,
+        mcp.resource.uri = Empty,
+        server.address = Empty,
+        server.port = Empty,
+    );
+    if span.is_disabled() {
+        return span;
+    }
+    match target.item {
+        Item::Tool(_) => {
+            span.record("gen_ai.tool.name", name);
+            span.record("gen_ai.operation.name", "execute_tool");
+        }
+        Item::Prompt(_) => {
+            span.record("gen_ai.prompt.name", name);
+        }
+        Item::Resource(uri) => {
+            span.record("mcp.resource.uri", uri);
+        }
+        Item::OwnTool(_) | Item::Task { .. } | Item::Backend => {}
+    }
+    if let Transport::Http { url, .. } | Transport::Sse { url, .. } = &backend.transport {
+        span.record("server.address", url.host_str());
+        span.record("server.port", url.port_or_known_default());
+    }
+    span
+}
