@@ -37,7 +37,7 @@ pub(super) fn compile(operation: &Operation, columns: &[String]) -> Query {
     let mut writer = Writer { columns, values: Vec::new() };
     let filter = operation.filter.as_ref().map(|filter| writer.condition(filter));
     let filter = filter.map_or_else(String::new, |filter| format!(" WHERE {filter}"));
-    let (sql, answer) = if let Some(field) = operation.unique.filter(|_| operation.aggregates.is_empty()) {
+    let (sql, answer) = if let Some(field) = operation.unique {
         let value = writer.field(field);
         let filter = if filter.is_empty() { " WHERE ".to_owned() } else { format!("{filter} AND ") };
         let order = writer.order(&operation.order, &[], "min(rowid)");
@@ -125,18 +125,19 @@ impl Writer<'_> {
         for order in order {
             let direction = if order.descends { " DESC" } else { "" };
             let found = match order.by {
-                OrderKey::Field(field) => aggregates.iter().find(|aggregate| aggregate.field == Some(field)),
-                OrderKey::Aggregate(function) => {
-                    aggregates.iter().find(|aggregate| aggregate.function == function)
+                OrderKey::Field(field) => {
+                    aggregates.iter().find(|aggregate| aggregate.field == Some(field)).copied()
                 }
+                OrderKey::Aggregate(function) => Aggregate::named(aggregates, function),
             };
             match (order.by, found) {
-                (_, Some(aggregate)) => keys.push(format!("{}{direction}", self.aggregate(*aggregate))),
+                (_, Some(aggregate)) => keys.push(format!("{}{direction}", self.aggregate(aggregate))),
                 // Numbers in texts come in the order of numbers; rows without a value come last.
                 (OrderKey::Field(field), None) => {
                     let (value, number) = (self.field(field), self.number(field));
                     keys.push(format!("{value} IS NULL, {number}{direction}, {value}{direction}"));
                 }
+                // The grammar refuses an order by a function that is not asked for.
                 (OrderKey::Aggregate(_), None) => {}
             }
         }

@@ -3,6 +3,7 @@
 //! error, because a guess would be a wrong answer.
 
 mod clauses;
+mod combinations;
 mod conditions;
 mod fields;
 mod overrides;
@@ -68,6 +69,15 @@ pub(super) struct Aggregate {
     pub(super) function: Function,
     /// Its field; `None` counts rows.
     pub(super) field: Option<usize>,
+}
+
+impl Aggregate {
+    /// Returns the number among these that an order by a function means: `count` is also a count of unique
+    /// values.
+    pub(super) fn named(numbers: &[Aggregate], function: Function) -> Option<Aggregate> {
+        let of = |function| numbers.iter().find(|number| number.function == function).copied();
+        of(function).or_else(|| of(Function::CountUnique).filter(|_| function == Function::Count))
+    }
 }
 
 /// Functions of many values.
@@ -171,13 +181,7 @@ pub(super) fn parse(
     if parsed == Operation::default() {
         return Err(misunderstood("it asks for nothing".to_owned()));
     }
-    let is_grouped = |field: &usize| parsed.group.contains(field) || parsed.unique == Some(*field);
-    let has_numbers = !parsed.aggregates.is_empty() || !parsed.group.is_empty() || parsed.unique.is_some();
-    if has_numbers && !parsed.select.iter().all(is_grouped) {
-        let problem =
-            "fields cannot be selected beside numbers or unique values; name them behind `group by`";
-        return Err(misunderstood(problem.to_owned()));
-    }
+    combinations::check(&parsed).map_err(|problem| misunderstood(problem.to_owned()))?;
     let unused = parameters.keys().filter(|name| !used.contains(*name)).cloned().collect();
     Ok((parsed, unused))
 }

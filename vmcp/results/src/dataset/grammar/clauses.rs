@@ -66,7 +66,7 @@ impl<'a> Parser<'a> {
         let word = self.word().to_owned();
         match word.as_str() {
             "sort" | "sorted" | "sorting" | "order" | "ordered" | "rank" | "ranked" => return self.sort(),
-            "group" | "grouped" | "grouping" | "aggregate" | "bucket" => return self.group(1),
+            "group" | "grouped" | "grouping" | "aggregate" | "bucket" => return self.group(),
             "per" => return self.group_fields(),
             "by" if !self.operation.aggregates.is_empty() || !self.pending.is_empty() => {
                 return self.group_fields();
@@ -163,8 +163,8 @@ impl<'a> Parser<'a> {
         Some(descends)
     }
 
-    fn group(&mut self, words: usize) -> Result<(), String> {
-        self.at += words;
+    fn group(&mut self) -> Result<(), String> {
+        self.at += 1;
         self.skip(&["the", "rows", "results", "items", "records", "data", "entries", "them", "by", "on"]);
         self.group_list()
     }
@@ -197,7 +197,9 @@ impl<'a> Parser<'a> {
             self.operation.aggregates.push(Aggregate { function: Function::CountUnique, field: Some(field) });
             return Ok(());
         }
-        self.operation.unique = Some(field);
+        if self.operation.unique.replace(field).is_some_and(|first| first != field) {
+            return Err("unique values of two fields are two operations".to_owned());
+        }
         Ok(())
     }
 
@@ -295,7 +297,16 @@ impl<'a> Parser<'a> {
         }
         let is_top = matches!(word, "top" | "highest" | "largest" | "maximum" | "max");
         let is_bottom = matches!(word, "bottom" | "lowest" | "smallest");
-        self.operation.limit = Some(Limit { count, from_end: word == "last", is_top });
+        let first = self.operation.limit;
+        let limit = Limit {
+            count,
+            from_end: word == "last",
+            is_top: is_top || first.is_some_and(|first| first.is_top),
+        };
+        if first.is_some_and(|first| (first.count, first.from_end) != (limit.count, limit.from_end)) {
+            return Err("it has two limits".to_owned());
+        }
+        self.operation.limit = Some(limit);
         let at = self.at;
         let by = matches!(self.word(), "by" | "with");
         self.skip(&["by", "with", "the"]);
