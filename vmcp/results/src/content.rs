@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::json;
+use crate::preview::quoted;
 
 /// Bytes that one token stands for in estimates.
 const CHARACTERS_PER_TOKEN: u64 = 4;
@@ -41,6 +42,11 @@ impl Content {
         &self.text
     }
 
+    /// True for a JSON value.
+    pub(crate) fn is_json(&self) -> bool {
+        self.is_json
+    }
+
     /// The JSON value; `None` for plain text.
     pub fn json(&self) -> Option<&RawValue> {
         if self.is_json { json::parse(&self.text) } else { None }
@@ -53,8 +59,7 @@ impl Content {
 
     /// Returns the content as a JSON value: a text is a string.
     pub fn to_json(&self) -> Box<RawValue> {
-        let text = || to_raw_value(&self.text).unwrap_or_default();
-        self.json().map_or_else(text, ToOwned::to_owned)
+        self.json().map_or_else(|| quoted(&self.text), ToOwned::to_owned)
     }
 
     /// Returns an estimate of the tokens that it costs a model: a quarter of its characters.
@@ -135,7 +140,8 @@ fn of_blocks(blocks: &[&RawValue]) -> Option<Content> {
     }
 }
 
-fn is_media(block: &RawValue) -> bool {
+/// True for a block that is an image or a recording, also as an embedded resource.
+pub fn is_media(block: &RawValue) -> bool {
     let Ok(block) = serde_json::from_str::<Block<'_>>(block.get()) else { return false };
     let is_played = |kind: &Cow<'_, str>| ["image/", "audio/"].iter().any(|prefix| kind.starts_with(prefix));
     match &*block.r#type {

@@ -19,7 +19,8 @@ use std::time::Duration;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
-use crate::json;
+use crate::json::{self, Kind};
+use memory::Deadline;
 use rows::Rows;
 use table::Table;
 
@@ -30,7 +31,7 @@ pub use table::SqlError;
 pub const MAX_OPERATION_BYTES: usize = 16 * 1024;
 /// Prefix of an operation in SQL.
 const SQL: &str = "sql:";
-/// Prefix of an operation in Python, which runs in code mode alone.
+/// Prefix of an operation in Python, which is refused: code mode runs Python.
 const PYTHON: &str = "python:";
 
 /// The result of an operation.
@@ -38,9 +39,9 @@ const PYTHON: &str = "python:";
 pub struct Processed {
     /// The value.
     pub value: Box<RawValue>,
-    /// Size of the data; see [`size`].
+    /// Size of the data: their rows.
     pub original_size: usize,
-    /// Size of the value.
+    /// Size of the value: the elements of a list, the keys of an object, else 1.
     pub processed_size: usize,
     /// Parameters that the operation did not use.
     pub unused_parameters: Vec<String>,
@@ -57,7 +58,7 @@ pub enum DatasetError {
     Sql(#[from] SqlError),
     /// Python.
     #[error(
-        "operation: `python:` needs code mode (optim.execute_code); use words or `sql: SELECT … FROM data`"
+        "operation: `python:` is not run here; optim.execute_code runs Python where code mode is on; use words or `sql: SELECT … FROM data`"
     )]
     Python,
     /// A long operation.
@@ -66,7 +67,8 @@ pub enum DatasetError {
 }
 
 /// Runs an operation on data, a JSON value; a string is text, whose lines are rows. `parameters` override
-/// literals of words, and are the named parameters of SQL. Blocks for at most about `timeout`.
+/// literals of words, and are the named parameters of SQL. Blocks for at most about `timeout`, and for the
+/// time to read the data once.
 pub fn process(
     data: &RawValue,
     operation: &str,
@@ -84,25 +86,31 @@ pub fn process(
     if prefixed(PYTHON).is_some() {
         return Err(DatasetError::Python);
     }
+    let deadline = Deadline::after(timeout);
     let text = json::string(data);
-    let rows = Rows::of(data, text.as_deref());
+    let rows = Rows::of(data, text.as_deref(), deadline)?;
     let (value, unused_parameters) = if let Some(sql) = prefixed(SQL) {
-        let table = Table::load(&rows, timeout)?;
+        let table = Table::load(&rows, deadline)?;
         let (answer, unused) = table.query_by_hand(sql, parameters)?;
         (answer, unused)
     } else {
         let (plan, unused) = grammar::parse(operation, &rows.columns, parameters)?;
         let query = compile::compile(&plan, &rows.columns);
-        let table = Table::load(&rows, timeout)?;
+        let table = Table::load(&rows, deadline)?;
         (table.run(&query, &rows)?, unused)
     };
     Ok(Processed { original_size: rows.size, processed_size: size(&value), value, unused_parameters })
 }
 
 /// Returns the size of a value: the elements of a list, the keys of an object, else 1.
-pub fn size(value: &RawValue) -> usize {
-    let items = json::items(value).map(|items| items.len());
-    items.or_else(|| json::entries(value).map(|entries| entries.len())).unwrap_or(1)
+fn size(value: &RawValue) -> usize {
+    let mut entries = 0;
+    json::each_entry(value, |_, _| {
+        entries += 1;
+        true
+    });
+    let is_object = json::kind(value) == Kind::Object;
+    json::length(value).or(is_object.then_some(entries)).unwrap_or(1)
 }
 
 /// Returns the part of the data that is gone, in percent, rounded to a tenth.

@@ -9,7 +9,7 @@ use crate::preview::preview;
 use crate::shape::{describe, row_count};
 
 /// Most bytes of a result that is an envelope, without its pictures.
-pub const MAX_ENVELOPE_BYTES: usize = 1_000;
+const MAX_ENVELOPE_BYTES: usize = 1_000;
 /// Prefix of the URIs of kept results; the reference follows.
 pub const URI_PREFIX: &str = "vmcp://results/";
 

@@ -1,11 +1,13 @@
 //! Raw JSON, one level at a time: values stay slices of their text, so that a result of many megabytes never
 //! becomes a tree.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserializer;
-use serde::de::{MapAccess, Visitor};
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
+use vmcp_json::text;
 
 /// Type of a JSON value, by its first byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,16 +70,45 @@ pub(crate) fn entries(raw: &RawValue) -> Option<Vec<(String, &RawValue)>> {
     if kind(raw) != Kind::Object {
         return None;
     }
-    let mut text = serde_json::Deserializer::from_str(raw.get());
-    text.deserialize_map(Entries).ok()
+    let mut entries = Vec::new();
+    each_entry(raw, |key, value| {
+        entries.push((key, value));
+        true
+    });
+    Some(entries)
 }
 
-/// Returns the text of a string; `None` for another type.
-pub(crate) fn string(raw: &RawValue) -> Option<String> {
-    if kind(raw) != Kind::String {
-        return None;
+/// Gives `visit` each element of an array until it returns false: elements beyond a limit cost no memory.
+/// Another type has none.
+pub(crate) fn each_item<'a>(raw: &'a RawValue, visit: impl FnMut(&'a RawValue) -> bool) {
+    if kind(raw) == Kind::Array {
+        // An error is the end that `visit` asked for, because a raw value is valid.
+        let _ = serde_json::Deserializer::from_str(raw.get()).deserialize_seq(Items(visit));
     }
-    serde_json::from_str(raw.get()).ok()
+}
+
+/// As [`each_item`], for the entries of an object in their order, repeated keys included.
+pub(crate) fn each_entry<'a>(raw: &'a RawValue, visit: impl FnMut(String, &'a RawValue) -> bool) {
+    if kind(raw) == Kind::Object {
+        let _ = serde_json::Deserializer::from_str(raw.get()).deserialize_map(Entries(visit));
+    }
+}
+
+/// Returns the number of elements of an array; `None` for another type.
+pub(crate) fn length(raw: &RawValue) -> Option<usize> {
+    let mut length = 0;
+    each_item(raw, |_| {
+        length += 1;
+        true
+    });
+    (kind(raw) == Kind::Array).then_some(length)
+}
+
+/// Returns the text of a string; `None` for another type. Half a surrogate pair, which no Rust string holds,
+/// becomes the replacement character.
+pub(crate) fn string(raw: &RawValue) -> Option<String> {
+    let mended = || Some(text::unquoted(&text::without_half_surrogates(raw.get())?)?.into_owned());
+    text::unquoted(raw.get()).map(Cow::into_owned).or_else(mended)
 }
 
 /// Parses a whole text; `None` for a text that is not JSON.
@@ -85,21 +116,42 @@ pub(crate) fn parse(text: &str) -> Option<&RawValue> {
     serde_json::from_str(text).ok()
 }
 
-struct Entries;
+struct Items<F>(F);
 
-impl<'a> Visitor<'a> for Entries {
-    type Value = Vec<(String, &'a RawValue)>;
+impl<'a, F: FnMut(&'a RawValue) -> bool> Visitor<'a> for Items<F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'a>>(mut self, mut items: A) -> Result<(), A::Error> {
+        while let Some(item) = items.next_element()? {
+            if !(self.0)(item) {
+                return Err(A::Error::custom("ended"));
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Entries<F>(F);
+
+impl<'a, F: FnMut(String, &'a RawValue) -> bool> Visitor<'a> for Entries<F> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut entries = Vec::new();
-        while let Some(entry) = map.next_entry()? {
-            entries.push(entry);
+    fn visit_map<A: MapAccess<'a>>(mut self, mut map: A) -> Result<(), A::Error> {
+        while let Some((key, value)) = map.next_entry::<&RawValue, &RawValue>()? {
+            let key = string(key).ok_or_else(|| A::Error::custom("a key is no string"))?;
+            if !(self.0)(key, value) {
+                return Err(A::Error::custom("ended"));
+            }
         }
-        Ok(entries)
+        Ok(())
     }
 }
 
@@ -116,6 +168,17 @@ mod tests {
         assert_eq!(items(entries[0].1).unwrap().len(), 2);
         let kinds: Vec<_> = entries.iter().map(|(_, value)| kind(value).name()).collect();
         assert_eq!(kinds, ["array", "number", "null"]);
+        assert_eq!((length(entries[0].1), length(raw)), (Some(2), None));
+        let mut seen = 0;
+        each_item(entries[0].1, |_| {
+            seen += 1;
+            false
+        });
+        assert_eq!(seen, 1, "the visitor ends it");
+        let halves = parse(r#"{"\ud83d":"cut \ud83d","b":2}"#).unwrap();
+        let halves = super::entries(halves).unwrap();
+        assert_eq!((halves.len(), halves[0].0.as_str()), (2, "\u{fffd}"));
+        assert_eq!(string(halves[0].1).as_deref(), Some("cut \u{fffd}"));
         assert!(items(raw).is_none() && string(raw).is_none() && parse("{").is_none());
     }
 

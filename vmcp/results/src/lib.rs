@@ -21,9 +21,7 @@ pub mod references;
 mod shape;
 pub mod store;
 
-pub use content::{Content, Split, split};
-pub use path::{Path, PathError, TooMuch};
+pub use content::{Content, Split, is_media, split};
+pub use path::{MAX_PATH_CHARS, Path, PathError, TooMuch};
 pub use pieces::{PieceHit, search};
-pub use preview::preview;
 pub use read::{Part, ReadError, Slice, Unit, read, resolve};
-pub use shape::{describe, row_count};

@@ -8,7 +8,8 @@ use serde_json::value::RawValue;
 
 use crate::json;
 
-pub use parse::PathError;
+pub(crate) use parse::quoted_name;
+pub use parse::{MAX_PATH_CHARS, PathError};
 
 /// Values that one path may visit; beyond it the path is an error.
 const MAX_VISITED: usize = 1_000_000;
@@ -66,7 +67,7 @@ impl Path {
     }
 
     /// True if the path leads to one value at most.
-    pub fn is_singular(&self) -> bool {
+    pub(crate) fn is_singular(&self) -> bool {
         self.0.iter().all(|segment| {
             !segment.descends
                 && matches!(segment.selectors.as_slice(), [Selector::Name(_) | Selector::Index(_)])
@@ -74,7 +75,7 @@ impl Path {
     }
 
     /// Returns the values that the path leads to, in document order of each segment.
-    pub fn find<'a>(&self, root: &'a RawValue) -> Result<Vec<&'a RawValue>, TooMuch> {
+    pub(crate) fn find<'a>(&self, root: &'a RawValue) -> Result<Vec<&'a RawValue>, TooMuch> {
         let mut budget = Budget { visits: MAX_VISITED, bytes: MAX_READ_BYTES };
         let mut found = vec![root];
         for segment in &self.0 {
@@ -104,7 +105,7 @@ impl Segment {
         if depth >= MAX_DEPTH {
             return Ok(());
         }
-        for child in children(value) {
+        for child in children(value, budget.visits) {
             self.descend(child, depth + 1, found, budget)?;
         }
         Ok(())
@@ -118,7 +119,7 @@ impl Segment {
     ) -> Result<(), TooMuch> {
         budget.take(value)?;
         for selector in &self.selectors {
-            for selected in selector.select(value) {
+            for selected in selector.select(value, budget.visits) {
                 budget.visits = budget.visits.checked_sub(1).ok_or(TooMuch)?;
                 found.push(selected);
             }
@@ -128,31 +129,50 @@ impl Segment {
 }
 
 impl Selector {
-    fn select<'a>(&self, value: &'a RawValue) -> Vec<&'a RawValue> {
+    /// Selects children of a value: all, or at least one more than `most`.
+    fn select<'a>(&self, value: &'a RawValue, most: usize) -> Vec<&'a RawValue> {
         match self {
             Selector::Name(name) => {
-                let entries = json::entries(value).unwrap_or_default();
                 // The last of equal keys counts, as for most readers.
-                let found = entries.into_iter().rev().find(|(key, _)| key == name);
-                found.into_iter().map(|(_, value)| value).collect()
+                let mut found = None;
+                json::each_entry(value, |key, value| {
+                    found = Some(value).filter(|_| key == *name).or(found);
+                    true
+                });
+                found.into_iter().collect()
             }
             Selector::Index(index) => {
-                let items = json::items(value).unwrap_or_default();
-                place(*index, items.len()).and_then(|place| items.get(place).copied()).into_iter().collect()
+                let place = json::length(value).and_then(|length| place(*index, length));
+                place.and_then(|place| element(value, place)).into_iter().collect()
             }
-            Selector::Slice { start, end, step } => {
-                slice(&json::items(value).unwrap_or_default(), *start, *end, *step)
-            }
-            Selector::Wildcard => children(value),
+            Selector::Slice { start, end, step } => slice(value, *start, *end, *step, most),
+            Selector::Wildcard => children(value, most),
         }
     }
 }
 
-fn children(value: &RawValue) -> Vec<&RawValue> {
-    match json::items(value) {
-        Some(items) => items,
-        None => json::entries(value).unwrap_or_default().into_iter().map(|(_, value)| value).collect(),
-    }
+/// Returns the children of a value: all, or one more than `most`.
+fn children(value: &RawValue, most: usize) -> Vec<&RawValue> {
+    let mut found = Vec::new();
+    json::each_item(value, |item| {
+        found.push(item);
+        found.len() <= most
+    });
+    json::each_entry(value, |_, value| {
+        found.push(value);
+        found.len() <= most
+    });
+    found
+}
+
+fn element(list: &RawValue, place: usize) -> Option<&RawValue> {
+    let (mut found, mut position) = (None, 0);
+    json::each_item(list, |item| {
+        found = (position == place).then_some(item);
+        position += 1;
+        found.is_none()
+    });
+    found
 }
 
 /// Returns the position that an index means; a negative one counts from the end.
@@ -161,12 +181,11 @@ fn place(index: i64, length: usize) -> Option<usize> {
     usize::try_from(if index < 0 { index.checked_add(length)? } else { index }).ok()
 }
 
-/// Slices as RFC 9535 (2.3.4) does.
-fn slice<'a>(items: &[&'a RawValue], start: Option<i64>, end: Option<i64>, step: i64) -> Vec<&'a RawValue> {
-    let length = i64::try_from(items.len()).unwrap_or(i64::MAX);
+/// Slices as RFC 9535 (2.3.4) does; ends with one more element than `most`.
+fn slice(list: &RawValue, start: Option<i64>, end: Option<i64>, step: i64, most: usize) -> Vec<&RawValue> {
+    let length = json::length(list).and_then(|length| i64::try_from(length).ok()).unwrap_or(0);
     let normal = |index: i64| if index < 0 { index.saturating_add(length) } else { index };
-    let at = |index: i64| usize::try_from(index).ok().and_then(|index| items.get(index).copied());
-    let (mut index, last) = if step > 0 {
+    let (first, end) = if step > 0 {
         (normal(start.unwrap_or(0)).clamp(0, length), normal(end.unwrap_or(length)).clamp(0, length))
     } else {
         (
@@ -174,10 +193,21 @@ fn slice<'a>(items: &[&'a RawValue], start: Option<i64>, end: Option<i64>, step:
             end.map_or(-1, |end| normal(end).clamp(-1, length - 1)),
         )
     };
-    let mut sliced = Vec::new();
-    while step != 0 && if step > 0 { index < last } else { index > last } {
-        sliced.extend(at(index));
-        index = index.saturating_add(step);
+    let is_selected = |position: i64| match step {
+        0 => false,
+        1.. => position >= first && position < end && (position - first) % step == 0,
+        _ => position <= first && position > end && (first - position) % step == 0,
+    };
+    let (mut sliced, mut position) = (Vec::new(), 0);
+    json::each_item(list, |item| {
+        if is_selected(position) {
+            sliced.push(item);
+        }
+        position += 1;
+        sliced.len() <= most
+    });
+    if step < 0 {
+        sliced.reverse();
     }
     sliced
 }
@@ -211,6 +241,9 @@ mod tests {
             ("$.a[9]", ""),
             ("$.a.nope", ""),
             ("$.a[::0]", ""),
+            ("$.a[1::3]", "1 4"),
+            ("$.a[3::-2]", "3 1"),
+            ("$.b[0:1]", ""),
         ] {
             assert_eq!(find(path, text), found, "{path}");
         }
@@ -223,6 +256,10 @@ mod tests {
         let rows = format!("[{}]", vec!["[1,1,1,1,1,1,1,1,1,1]"; 2_000].join(","));
         let path = format!("$[{}][{}]", ["*"; 16].join(","), ["*"; 16].join(","));
         assert_eq!(Path::parse(&path).unwrap().find(json::parse(&rows).unwrap()).unwrap_err(), TooMuch);
+        let long = format!("[{}1]", "1,".repeat(MAX_VISITED));
+        for path in ["$[*]", "$[::-1]"] {
+            assert_eq!(Path::parse(path).unwrap().find(json::parse(&long).unwrap()).unwrap_err(), TooMuch);
+        }
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         let found = Path::parse("$..*").unwrap().find(json::parse(&deep).unwrap()).unwrap();
         assert_eq!(found.len(), MAX_DEPTH + 1);

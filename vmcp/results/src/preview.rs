@@ -2,6 +2,7 @@
 //! end of a line.
 
 use serde_json::value::{RawValue, to_raw_value};
+use vmcp_json::text;
 
 use crate::content::Content;
 use crate::json::{self, Kind};
@@ -14,7 +15,7 @@ const MIN_VALUE_BYTES: usize = 12;
 const MAX_DEPTH: usize = 8;
 
 /// Returns a preview as a JSON value of at most `max_bytes`, which are 5 or more; a text becomes a string.
-pub fn preview(content: &Content, max_bytes: usize) -> Box<RawValue> {
+pub(crate) fn preview(content: &Content, max_bytes: usize) -> Box<RawValue> {
     let cut = match content.json() {
         Some(raw) => cut_json(raw, max_bytes, 0).unwrap_or_else(|| "null".to_owned()),
         None => cut_lines(content.text(), max_bytes),
@@ -34,11 +35,7 @@ pub(crate) fn cut_json(raw: &RawValue, max_bytes: usize, depth: usize) -> Option
         Kind::String => Some(cut_string(&json::string(raw)?, max_bytes)),
         Kind::Array => {
             let mut out = Cut::new('[', ']', max_bytes);
-            for item in json::items(raw)? {
-                if !out.push("", item, usize::MAX, depth) {
-                    break;
-                }
-            }
+            json::each_item(raw, |item| out.push("", item, usize::MAX, depth));
             Some(out.finish())
         }
         Kind::Object => {
@@ -46,7 +43,7 @@ pub(crate) fn cut_json(raw: &RawValue, max_bytes: usize, depth: usize) -> Option
             let mut out = Cut::new('{', '}', max_bytes);
             let count = entries.len();
             for (position, (key, value)) in entries.into_iter().enumerate() {
-                let key = format!("{}:", serde_json::to_string(&key).ok()?);
+                let key = format!("{}:", text::quoted(&key));
                 // Each entry may take its share of the rest, so that a long one leaves room for the others.
                 let share = (out.left() / (count - position).max(1)).max(key.len() + 2 * MIN_VALUE_BYTES);
                 if !out.push(&key, value, share, depth) {
@@ -100,7 +97,7 @@ impl Cut {
 pub(crate) fn cut_string(text: &str, max_bytes: usize) -> String {
     let mut out = String::from('"');
     for character in text.chars() {
-        let written = serde_json::to_string(character.encode_utf8(&mut [0; 4])).unwrap_or_default();
+        let written = text::quoted(character.encode_utf8(&mut [0; 4]));
         let written = written.get(1..written.len().saturating_sub(1)).unwrap_or_default();
         if out.len() + written.len() + CUT.len_utf8() + 1 > max_bytes {
             out.push(CUT);
@@ -117,14 +114,14 @@ fn cut_lines(text: &str, max_bytes: usize) -> String {
     let mut end = 0;
     let mut size = 2;
     for line in text.split_inclusive('\n') {
-        size += serde_json::to_string(line).map_or(0, |line| line.len() - 2);
+        size += text::quoted(line).len() - 2;
         if size > max_bytes {
             break;
         }
         end += line.len();
     }
     match text.get(..end) {
-        Some(lines) if end > 0 => serde_json::to_string(lines).unwrap_or_default(),
+        Some(lines) if end > 0 => text::quoted(lines),
         _ => cut_string(text, max_bytes),
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
+use vmcp_json::text;
 
 use crate::content::Content;
 use crate::json::{self, Kind};
@@ -87,7 +88,7 @@ pub fn read(content: &Content, slice: &Slice<'_>) -> Result<Part, ReadError> {
     match found.as_slice() {
         [] => Err(ReadError::Nothing),
         [only] if path.is_singular() => Ok(value(only, slice)),
-        several => Ok(elements(several, Unit::Matches, slice)),
+        several => Ok(matches(several, slice)),
     }
 }
 
@@ -104,8 +105,8 @@ pub fn resolve(content: &Content, path: Option<&Path>) -> Result<Box<RawValue>, 
 
 fn value(raw: &RawValue, slice: &Slice<'_>) -> Part {
     match json::kind(raw) {
-        Kind::Array => elements(&json::items(raw).unwrap_or_default(), Unit::Elements, slice),
-        Kind::Object => entries(&json::entries(raw).unwrap_or_default(), slice),
+        Kind::Array => elements(raw, slice),
+        Kind::Object => entries(raw, slice),
         Kind::String => characters(&json::string(raw).unwrap_or_default(), slice),
         Kind::Null | Kind::Boolean | Kind::Integer | Kind::Number => {
             let whole = Progress { unit: Unit::Value, total: 1, taken: 1, cut: false };
@@ -130,51 +131,79 @@ impl Progress {
     }
 }
 
-/// Takes texts of JSON while they fit between two brackets; the first one is cut if it does not.
-fn take_fitting<'a>(
-    units: impl Iterator<Item = (Option<&'a str>, &'a RawValue)>,
-    slice: &Slice<'_>,
-    brackets: (char, char),
-) -> (String, usize, bool) {
-    let mut out = String::from(brackets.0);
-    let (mut taken, mut cut) = (0, false);
-    for (key, raw) in units.skip(slice.offset).take(slice.limit.unwrap_or(usize::MAX)) {
-        let key = key.map_or_else(String::new, |key| format!("{}:", quoted(key).get()));
-        let left = slice.max_bytes.saturating_sub(out.len() + key.len() + 2);
-        let fits = raw.get().len() <= left;
-        if !fits && taken > 0 {
-            break;
-        }
-        if taken > 0 {
-            out.push(',');
-        }
-        out.push_str(&key);
-        if fits {
-            out.push_str(raw.get());
-        } else {
-            out.push_str(&cut_json(raw, left, 0).unwrap_or_else(|| "null".to_owned()));
-            cut = true;
-        }
-        taken += 1;
-        if cut {
-            break;
-        }
+/// JSON between two brackets that takes units while they fit, and counts all of them.
+struct Fitting<'a> {
+    slice: &'a Slice<'a>,
+    out: String,
+    total: usize,
+    taken: usize,
+    cut: bool,
+    is_full: bool,
+}
+
+impl<'a> Fitting<'a> {
+    fn new(slice: &'a Slice<'a>, open: char) -> Fitting<'a> {
+        Fitting { slice, out: open.into(), total: 0, taken: 0, cut: false, is_full: false }
     }
-    out.push(brackets.1);
-    (out, taken, cut)
+
+    /// Takes the next unit if the slice begins before it and it fits; the first one is cut if it does not.
+    fn add(&mut self, key: Option<&str>, raw: &RawValue) {
+        self.total += 1;
+        if self.total <= self.slice.offset || self.is_full || self.slice.limit == Some(self.taken) {
+            return;
+        }
+        let key = key.map_or_else(String::new, |key| format!("{}:", text::quoted(key)));
+        let left = self.slice.max_bytes.saturating_sub(self.out.len() + key.len() + 2);
+        let fits = raw.get().len() <= left;
+        self.is_full = !fits;
+        if !fits && self.taken > 0 {
+            return;
+        }
+        if self.taken > 0 {
+            self.out.push(',');
+        }
+        self.out.push_str(&key);
+        if fits {
+            self.out.push_str(raw.get());
+        } else {
+            self.out.push_str(&cut_json(raw, left, 0).unwrap_or_else(|| "null".to_owned()));
+            self.cut = true;
+        }
+        self.taken += 1;
+    }
+
+    fn part(self, unit: Unit, close: char) -> Part {
+        let Fitting { slice, mut out, total, taken, cut, .. } = self;
+        out.push(close);
+        let value = RawValue::from_string(out).unwrap_or_default();
+        Progress { unit, total, taken, cut }.part(slice.offset, value)
+    }
 }
 
-fn elements(items: &[&RawValue], unit: Unit, slice: &Slice<'_>) -> Part {
-    let (text, taken, cut) = take_fitting(items.iter().map(|item| (None, *item)), slice, ('[', ']'));
-    let progress = Progress { unit, total: items.len(), taken, cut };
-    progress.part(slice.offset, RawValue::from_string(text).unwrap_or_default())
+fn elements(list: &RawValue, slice: &Slice<'_>) -> Part {
+    let mut fitting = Fitting::new(slice, '[');
+    json::each_item(list, |item| {
+        fitting.add(None, item);
+        true
+    });
+    fitting.part(Unit::Elements, ']')
 }
 
-fn entries(entries: &[(String, &RawValue)], slice: &Slice<'_>) -> Part {
-    let units = entries.iter().map(|(key, value)| (Some(key.as_str()), *value));
-    let (text, taken, cut) = take_fitting(units, slice, ('{', '}'));
-    let progress = Progress { unit: Unit::Entries, total: entries.len(), taken, cut };
-    progress.part(slice.offset, RawValue::from_string(text).unwrap_or_default())
+fn matches(found: &[&RawValue], slice: &Slice<'_>) -> Part {
+    let mut fitting = Fitting::new(slice, '[');
+    for value in found {
+        fitting.add(None, value);
+    }
+    fitting.part(Unit::Matches, ']')
+}
+
+fn entries(object: &RawValue, slice: &Slice<'_>) -> Part {
+    let mut fitting = Fitting::new(slice, '{');
+    json::each_entry(object, |key, value| {
+        fitting.add(Some(&key), value);
+        true
+    });
+    fitting.part(Unit::Entries, '}')
 }
 
 fn lines(text: &str, slice: &Slice<'_>) -> Part {
@@ -182,7 +211,7 @@ fn lines(text: &str, slice: &Slice<'_>) -> Part {
     let mut out = String::new();
     let (mut taken, mut cut, mut size) = (0, false, 2);
     for line in text.split_inclusive('\n').skip(slice.offset).take(slice.limit.unwrap_or(usize::MAX)) {
-        size += quoted(line).get().len() - 2;
+        size += text::quoted(line).len() - 2;
         if size > slice.max_bytes {
             if taken == 0 {
                 let shortened = RawValue::from_string(cut_string(line, slice.max_bytes)).unwrap_or_default();
@@ -201,7 +230,7 @@ fn characters(text: &str, slice: &Slice<'_>) -> Part {
     let mut out = String::new();
     let (mut taken, mut size) = (0, 2);
     for character in text.chars().skip(slice.offset).take(slice.limit.unwrap_or(usize::MAX)) {
-        size += quoted(character.encode_utf8(&mut [0; 4])).get().len() - 2;
+        size += text::quoted(character.encode_utf8(&mut [0; 4])).len() - 2;
         if size > slice.max_bytes {
             break;
         }

@@ -1,11 +1,12 @@
 //! References in arguments: `{"$result_ref": "res_…", "path": "$.items"}` stands for the value it names.
 
 use serde_json::value::RawValue;
+use vmcp_json::text;
 
 use crate::json;
 
 /// Key of a reference.
-pub const RESULT_REF: &str = "$result_ref";
+const RESULT_REF: &str = "$result_ref";
 /// Key of a reference in the data of a dataset, too.
 const SHORT_REF: &str = "$ref";
 /// Key of the path within the result.
@@ -81,9 +82,8 @@ pub fn replace(value: &RawValue, resolve: &dyn Fn(&ResultRef) -> Option<Box<RawV
 }
 
 fn written(value: &RawValue, resolve: &dyn Fn(&ResultRef) -> Option<Box<RawValue>>, depth: usize) -> String {
-    let text = value.get();
-    if depth >= MAX_DEPTH || !text.contains(RESULT_REF) {
-        return text.to_owned();
+    if depth >= MAX_DEPTH || !value.get().contains(RESULT_REF) {
+        return value.get().to_owned();
     }
     if let Some(found) = ResultRef::read(value).and_then(|reference| resolve(&reference)) {
         return found.get().to_owned();
@@ -92,10 +92,10 @@ fn written(value: &RawValue, resolve: &dyn Fn(&ResultRef) -> Option<Box<RawValue
         let items: Vec<_> = items.into_iter().map(|item| written(item, resolve, depth + 1)).collect();
         return format!("[{}]", items.join(","));
     }
-    let Some(entries) = json::entries(value) else { return text.to_owned() };
-    let entries = entries.into_iter().map(|(key, value)| {
-        format!("{}:{}", serde_json::to_string(&key).unwrap_or_default(), written(value, resolve, depth + 1))
-    });
+    let Some(entries) = json::entries(value) else { return value.get().to_owned() };
+    let entries = entries
+        .into_iter()
+        .map(|(key, value)| format!("{}:{}", text::quoted(&key), written(value, resolve, depth + 1)));
     format!("{{{}}}", entries.collect::<Vec<_>>().join(","))
 }
 

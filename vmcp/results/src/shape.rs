@@ -39,18 +39,23 @@ impl Shape {
         if depth >= MAX_DEPTH {
             return;
         }
-        if let Some(entries) = json::entries(raw) {
-            for (key, value) in entries {
-                self.key(key, depth, value);
-            }
-        } else if let Some(items) = json::items(raw) {
-            let (least, most) = self.lengths.unwrap_or((items.len(), items.len()));
-            self.lengths = Some((least.min(items.len()), most.max(items.len())));
+        json::each_entry(raw, |key, value| {
+            self.key(key, depth, value);
+            true
+        });
+        if let Some(length) = json::length(raw) {
+            let (least, most) = self.lengths.unwrap_or((length, length));
+            self.lengths = Some((least.min(length), most.max(length)));
             let samples = if depth == 0 { SAMPLES } else { SAMPLES / 10 };
-            let step = items.len().div_ceil(samples).max(1);
-            for item in items.into_iter().step_by(step) {
-                self.items.get_or_insert_default().read(item, depth + 1);
-            }
+            let step = length.div_ceil(samples).max(1);
+            let mut position = 0;
+            json::each_item(raw, |item| {
+                if position % step == 0 {
+                    self.items.get_or_insert_default().read(item, depth + 1);
+                }
+                position += 1;
+                true
+            });
         }
     }
 
@@ -115,7 +120,7 @@ impl Shape {
 }
 
 /// Describes content in at most `max_bytes`, which are 16 or more: less detail where more does not fit.
-pub fn describe(content: &Content, max_bytes: usize) -> String {
+pub(crate) fn describe(content: &Content, max_bytes: usize) -> String {
     let Some(raw) = content.json() else {
         return format!("text, {} lines", content.text().lines().count());
     };
@@ -132,18 +137,21 @@ pub fn describe(content: &Content, max_bytes: usize) -> String {
 }
 
 /// Returns the number of rows: elements of an array, or of the only array in an object; lines of a text.
-pub fn row_count(content: &Content) -> Option<usize> {
+pub(crate) fn row_count(content: &Content) -> Option<usize> {
     let Some(raw) = content.json() else { return Some(content.text().lines().count()) };
-    json::items(raw).map(|items| items.len()).or_else(|| only_array(raw).map(|(_, items)| items.len()))
+    json::length(raw).or_else(|| json::length(only_array(raw)?))
 }
 
-/// Returns the only array among the values of an object, with its key: servers wrap lists so.
-pub(crate) fn only_array(raw: &RawValue) -> Option<(String, Vec<&RawValue>)> {
-    let mut arrays = json::entries(raw)?.into_iter().filter(|(_, value)| json::kind(value) == Kind::Array);
-    match (arrays.next(), arrays.next()) {
-        (Some((key, array)), None) => Some((key, json::items(array)?)),
-        _ => None,
-    }
+/// Returns the only array among the values of an object: servers wrap lists so.
+pub(crate) fn only_array(raw: &RawValue) -> Option<&RawValue> {
+    let (mut only, mut has_more) = (None, false);
+    json::each_entry(raw, |_, value| {
+        if json::kind(value) == Kind::Array {
+            has_more = only.replace(value).is_some();
+        }
+        !has_more
+    });
+    only.filter(|_| !has_more)
 }
 
 #[cfg(test)]

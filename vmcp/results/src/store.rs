@@ -24,7 +24,7 @@ pub use reference::{ID_BYTES, Reference};
 pub use table::Usage;
 
 /// Results of one owner; beyond it the least recently used one goes.
-pub const MAX_RESULTS_PER_OWNER: usize = 1_000;
+const MAX_RESULTS_PER_OWNER: usize = 1_000;
 
 /// The owner of results, as a digest of the caller.
 pub type Owner = [u8; 32];

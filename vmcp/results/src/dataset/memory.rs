@@ -1,4 +1,4 @@
-//! Limits on a running query: time, and growth of the process's memory.
+//! Limits on an operation: time, and growth of the process's memory.
 
 use std::time::{Duration, Instant};
 
@@ -20,21 +20,39 @@ pub(super) enum Brake {
     Memory,
 }
 
+/// End of the time of an operation: of reading its rows, loading them and the query.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Deadline {
+    at: Instant,
+    /// Time from the start to the end.
+    pub(super) timeout: Duration,
+}
+
+impl Deadline {
+    pub(super) fn after(timeout: Duration) -> Deadline {
+        Deadline { at: Instant::now() + timeout, timeout }
+    }
+
+    pub(super) fn is_over(self) -> bool {
+        Instant::now() >= self.at
+    }
+}
+
 /// The limits of a query that runs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    deadline: Instant,
+    deadline: Deadline,
     peak: u64,
 }
 
 impl Limits {
-    pub(super) fn start(timeout: Duration) -> Limits {
-        Limits { deadline: Instant::now() + timeout, peak: peak() }
+    pub(super) fn start(deadline: Deadline) -> Limits {
+        Limits { deadline, peak: peak() }
     }
 
     /// Returns the limit that is met.
     pub(super) fn met(&self) -> Option<Brake> {
-        if Instant::now() >= self.deadline {
+        if self.deadline.is_over() {
             return Some(Brake::Time);
         }
         (peak() > self.peak.saturating_add(MAX_GROWTH_BYTES)).then_some(Brake::Memory)

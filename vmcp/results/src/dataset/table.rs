@@ -15,13 +15,13 @@ use rusqlite::types::{Value as SqlValue, ValueRef};
 use rusqlite::{Connection, OpenFlags, Statement, params_from_iter};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Number, Value};
+use vmcp_json::text;
 
 use super::compile::{Answer, Query};
 use super::functions;
-use super::memory::{Brake, Limits, MAX_GROWTH_BYTES};
-use super::rows::{Row, Rows};
+use super::memory::{Brake, Deadline, Limits, MAX_GROWTH_BYTES};
+use super::rows::{ROWS_BETWEEN_CHECKS, Row, Rows};
 use crate::json::{self, Kind};
-use crate::preview::quoted as quoted_json;
 
 /// Name of the table.
 pub(super) const TABLE: &str = "data";
@@ -47,7 +47,7 @@ pub enum SqlError {
     #[error("operation: SQL: {0}")]
     Sql(String),
     /// The time is over.
-    #[error("operation: the query took longer than {0:?} and was ended; ask for less, or raise timeout")]
+    #[error("operation: it took longer than {0:?} and was ended; ask for less, or raise timeout")]
     Time(Duration),
     /// The memory is used up.
     #[error("operation: the query needed more than {} MiB of memory and was ended; ask for less", MAX_GROWTH_BYTES >> 20)]
@@ -65,7 +65,7 @@ pub enum SqlError {
 /// The table, loaded.
 pub(super) struct Table {
     connection: Connection,
-    timeout: Duration,
+    deadline: Deadline,
     /// The limit that ended the query: 1 for time, 2 for memory.
     brake: Arc<AtomicU8>,
     /// The first action that the authorizer refused.
@@ -74,7 +74,7 @@ pub(super) struct Table {
 
 impl Table {
     /// Makes the table of rows. Booleans are 1 and 0, lists and objects are JSON texts.
-    pub(super) fn load(rows: &Rows<'_>, timeout: Duration) -> Result<Table, SqlError> {
+    pub(super) fn load(rows: &Rows<'_>, deadline: Deadline) -> Result<Table, SqlError> {
         let load = |error: rusqlite::Error| SqlError::Load(error.to_string());
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_in_memory_with_flags(flags).map_err(load)?;
@@ -90,7 +90,10 @@ impl Table {
         {
             let mut insert =
                 transaction.prepare(&format!("INSERT INTO {TABLE} VALUES ({places})")).map_err(load)?;
-            for row in &rows.all {
+            for (number, row) in rows.all.iter().enumerate() {
+                if number % ROWS_BETWEEN_CHECKS == 0 && deadline.is_over() {
+                    return Err(SqlError::Time(deadline.timeout));
+                }
                 let mut values = vec![SqlValue::Null; columns.len()];
                 for (column, cell) in &row.cells {
                     longest = longest.max(cell.raw().get().len());
@@ -102,7 +105,7 @@ impl Table {
             }
         }
         transaction.commit().map_err(load)?;
-        let mut table = Table { connection, timeout, brake: Arc::default(), refused: Arc::default() };
+        let mut table = Table { connection, deadline, brake: Arc::default(), refused: Arc::default() };
         table.guard(longest).map_err(load)?;
         Ok(table)
     }
@@ -133,7 +136,7 @@ impl Table {
                 Authorization::Deny
             }
         }))?;
-        let (brake, limits) = (Arc::clone(&self.brake), Limits::start(self.timeout));
+        let (brake, limits) = (Arc::clone(&self.brake), Limits::start(self.deadline));
         let ops = (OPS_BETWEEN_CHECKS * MAX_VALUE_BYTES / longest.max(1)).clamp(4, OPS_BETWEEN_CHECKS);
         connection.progress_handler(
             i32::try_from(ops).unwrap_or(i32::MAX),
@@ -238,7 +241,7 @@ impl Table {
             return SqlError::Forbidden(action);
         }
         match self.brake.load(Ordering::Relaxed) {
-            1 => SqlError::Time(self.timeout),
+            1 => SqlError::Time(self.deadline.timeout),
             2 => SqlError::Memory,
             _ => SqlError::Sql(error.to_string()),
         }
@@ -345,6 +348,6 @@ fn cell<'a>(row: &'a Row<'_>, field: usize) -> &'a RawValue {
 
 /// Writes an object of keys and JSON values.
 fn object(entries: &[(String, String)]) -> Box<RawValue> {
-    let written = entries.iter().map(|(key, value)| format!("{}:{value}", quoted_json(key).get()));
+    let written = entries.iter().map(|(key, value)| format!("{}:{value}", text::quoted(key)));
     RawValue::from_string(format!("{{{}}}", written.collect::<Vec<_>>().join(","))).unwrap_or_default()
 }

@@ -2,8 +2,8 @@
 
 use super::{Segment, Selector};
 
-/// Characters of a path.
-const MAX_PATH_CHARS: usize = 1_000;
+/// Longest path, in characters.
+pub const MAX_PATH_CHARS: usize = 1_000;
 /// Segments of a path.
 const MAX_SEGMENTS: usize = 32;
 /// Selectors in one pair of brackets.
@@ -155,6 +155,11 @@ fn selector(text: &mut Text) -> Result<Selector, PathError> {
         }
         _ => index_or_slice(text),
     }
+}
+
+/// Returns a name as a selector in brackets has it: the reverse of [`quoted`].
+pub(crate) fn quoted_name(name: &str) -> String {
+    format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 /// Reads a quoted name. A backslash stands for the character behind it.

@@ -15,6 +15,10 @@ use crate::content::Content;
 
 /// Files that are found again after a restart; further ones stay until they are asked for or expire.
 const MAX_SCANNED: usize = 100_000;
+/// Extension of a file that is being written.
+const PART: &str = "part";
+/// Age of a part that no process writes any more: an hour, in seconds.
+const LEFT_PART_SECONDS: u64 = 3_600;
 /// Rights of folders and files: the user's alone.
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
@@ -56,7 +60,7 @@ impl Files {
         ring: &KeyRing,
         nonce: &Nonce,
     ) -> io::Result<u64> {
-        let head = Head { origin: stored.origin.clone(), is_json: stored.content.json().is_some() };
+        let head = Head { origin: stored.origin.clone(), is_json: stored.content.is_json() };
         let mut plain = serde_json::to_vec(&head)?;
         plain.push(b'\n');
         plain.extend_from_slice(stored.content.text().as_bytes());
@@ -65,7 +69,7 @@ impl Files {
         if let Some(folder) = path.parent() {
             fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
         }
-        let part = path.with_extension("part");
+        let part = path.with_extension(PART);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&part)?;
         let written = file.write_all(&stored.expires.to_be_bytes()).and_then(|()| file.write_all(&sealed));
         let written = written.and_then(|()| fs::rename(&part, &path));
@@ -99,13 +103,19 @@ impl Files {
         let _ = path.parent().map(fs::remove_dir);
     }
 
-    /// Finds the files, the least recently used one first; removes expired ones.
+    /// Finds the files, the least recently used one first; removes expired ones, and parts that a killed
+    /// process left.
     pub(super) fn scan(&self, now: u64) -> Vec<FoundFile> {
         let mut found: Vec<(SystemTime, FoundFile)> = Vec::new();
         for folder in entries(&self.0) {
             let Some(owner) = digest(&folder) else { continue };
             for path in entries(&folder) {
-                let Some(key) = digest(&path) else { continue };
+                let Some(key) = digest(&path) else {
+                    if is_left_part(&path, now) {
+                        let _ = fs::remove_file(&path).and_then(|()| fs::remove_dir(&folder));
+                    }
+                    continue;
+                };
                 let Ok((expires, bytes, used)) = header(&path) else { continue };
                 if now >= expires {
                     self.remove(&key, &owner);
@@ -131,6 +141,14 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 /// Returns the digest that a path's last part names.
 fn digest(path: &Path) -> Option<[u8; 32]> {
     hex::decode(path.file_name()?.to_str()?).ok()?.try_into().ok()
+}
+
+/// True for a part that was begun long ago.
+fn is_left_part(path: &Path, now: u64) -> bool {
+    let changed = fs::symlink_metadata(path).and_then(|metadata| metadata.modified());
+    let begun = changed.ok().and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
+    path.extension().is_some_and(|extension| extension == PART)
+        && begun.is_some_and(|begun| now.saturating_sub(begun.as_secs()) >= LEFT_PART_SECONDS)
 }
 
 /// Returns expiry, size and last use of a file.

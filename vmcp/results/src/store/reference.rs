@@ -24,7 +24,7 @@ impl Reference {
     }
 
     /// Parses a reference, which has one spelling.
-    pub fn parse(text: &str) -> Option<Reference> {
+    pub(crate) fn parse(text: &str) -> Option<Reference> {
         let id = BASE64_URL_SAFE_NO_PAD.decode(text.strip_prefix(PREFIX)?).ok()?;
         id.try_into().ok().map(Reference)
     }

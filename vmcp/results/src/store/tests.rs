@@ -104,6 +104,18 @@ fn files_outlive_the_process_and_open_with_the_same_keys_only() {
     std::fs::write(&file, &altered).unwrap();
     assert_eq!(get(&again, 1, &reference, 20), None, "altered");
     drop(again);
+    let (part, stranger) = (file.with_extension("part"), owner.join("notes"));
+    for path in [&part, &stranger] {
+        std::fs::write(path, "half a result").unwrap();
+    }
+    let changed = std::fs::metadata(&part).unwrap().modified().unwrap();
+    let begun = changed.duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    open(begun + 3_599);
+    assert!(part.exists(), "perhaps still written");
+    open(begun + 3_600);
+    assert!(!part.exists() && stranger.exists(), "only a part goes");
+    std::fs::remove_file(&stranger).unwrap();
+    std::fs::write(&file, &altered).unwrap();
     assert_eq!(open(1_000).usage().results, 0);
     assert!(!owner.exists(), "expired files are removed");
 }

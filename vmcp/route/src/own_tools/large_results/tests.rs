@@ -237,7 +237,7 @@ async fn mistakes_of_a_model_are_explained() {
             json!({"data": [1], "operation": "make it nicer"}),
             "operation not understood",
         ),
-        ("optim.process_large_dataset", json!({"data": [1], "operation": "python: 1"}), "needs code mode"),
+        ("optim.process_large_dataset", json!({"data": [1], "operation": "python: 1"}), "runs Python"),
         (
             "optim.process_large_dataset",
             json!({"data": [1], "operation": "count", "parameters": 7}),

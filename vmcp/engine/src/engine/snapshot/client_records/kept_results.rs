@@ -28,7 +28,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct KeptResults {
     store: ResultStore,
-    jobs: Semaphore,
+    jobs: Arc<Semaphore>,
     /// One job at a time for each owner: a client that asks much waits for itself.
     turns: Mutex<HashMap<Owner, Weak<Semaphore>>>,
 }
@@ -55,7 +55,7 @@ impl KeptResults {
     pub(in crate::engine) fn open(dir: Option<&Path>) -> KeptResults {
         KeptResults {
             store: ResultStore::open(dir.map(|dir| dir.join(FOLDER)), now()),
-            jobs: Semaphore::new(MAX_JOBS),
+            jobs: Arc::new(Semaphore::new(MAX_JOBS)),
             turns: Mutex::default(),
         }
     }
@@ -99,9 +99,13 @@ impl KeptResults {
         owner: &Owner,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
-        let turn = self.turn(owner);
-        let _turn = turn.acquire().await.ok()?;
-        let _job = self.jobs.acquire().await.ok()?;
+        let turn = self.turn(owner).acquire_owned().await.ok()?;
+        let job = Arc::clone(&self.jobs).acquire_owned().await.ok()?;
+        // The permits end with the work, not with the caller: abandoned jobs must not pile up in memory.
+        let work = move || {
+            let _permits = (turn, job);
+            work()
+        };
         tokio::task::spawn_blocking(work).await.ok()
     }
 
@@ -129,6 +133,9 @@ pub(in crate::engine) async fn sweep(results: Arc<KeptResults>, stop: Cancellati
             () = sleep(SWEEP_INTERVAL) => {}
             () = stop.cancelled() => return,
         }
+        if results.usage().results == 0 {
+            continue;
+        }
         let results = Arc::clone(&results);
         let _ = tokio::task::spawn_blocking(move || results.store.sweep(now())).await;
     }
@@ -147,5 +154,25 @@ mod tests {
         let anonymous = Principal::from(Identity::Anonymous);
         let profiled = Principal { profile: Some("ops".into()), ..anonymous.clone() };
         assert_ne!(owner(&anonymous), owner(&profiled));
+    }
+
+    #[tokio::test]
+    async fn work_of_a_caller_that_left_keeps_its_permits() {
+        let results = KeptResults::open(None);
+        let owner = owner(&Principal::at("10.0.0.1"));
+        let (began, has_begun) = tokio::sync::oneshot::channel();
+        let (end, may_end) = std::sync::mpsc::channel::<()>();
+        let work = results.work(&owner, move || {
+            let _ = began.send(());
+            may_end.recv()
+        });
+        tokio::select! {
+            _ = work => panic!("the work waits"),
+            sent = has_begun => sent.unwrap(),
+        }
+        let turn = results.turn(&owner);
+        assert_eq!((results.jobs.available_permits(), turn.available_permits()), (MAX_JOBS - 1, 0));
+        end.send(()).unwrap();
+        assert_eq!(results.work(&owner, || 7).await, Some(7));
     }
 }
