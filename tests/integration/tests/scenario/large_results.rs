@@ -95,7 +95,7 @@ async fn fifty_thousand_rows_are_an_envelope_in_both_eras_and_their_owners_alone
         let reference = told["result_ref"].as_str().expect("a reference");
         assert_eq!(told["rows"], 50_000);
         let operation = "Filter rows where value > 100 and return top 10";
-        let arguments = json!({"data": reference, "operation": operation});
+        let arguments = json!({"data": reference, "operation": operation, "timeout": 30});
         let processed = client.call_tool("optim_process_large_dataset", arguments.clone()).await;
         assert_eq!(processed.structured()["processed_size"], 10, "{}", processed.text);
         let link = &answer.result()["content"][1]["uri"];

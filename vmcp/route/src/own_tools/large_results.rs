@@ -31,6 +31,8 @@ use crate::caller::CallContext;
 
 /// Names of the field that holds a reference.
 const REFERENCE: [&str; 2] = ["result_ref", "$result_ref"];
+/// Names of the field that holds a path.
+const PATH: [&str; 3] = ["path", "jsonpath", "json_path"];
 /// Longest reference that is looked up, in characters.
 const MAX_REFERENCE_CHARS: usize = 64;
 /// Most bytes of a value in the answer of an own tool, whatever the threshold: 256 KiB.

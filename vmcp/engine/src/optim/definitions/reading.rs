@@ -72,6 +72,7 @@ pub(super) fn process_large_dataset(names: &Names<'_>) -> Value {
             "type": "object",
             "properties": {
                 "data": {"description": "The reference of a result, or the rows themselves."},
+                "path": {"type": "string", "description": "Optional: JSON path to the rows, such as $.items."},
                 "operation": {
                     "type": "string",
                     "description": "Words, such as \"filter amount > 100 and top 10 by amount\" or \"group by city and sum \

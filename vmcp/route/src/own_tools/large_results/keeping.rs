@@ -11,7 +11,8 @@ use vmcp_wire::payload::Payload;
 
 use crate::caller::CallContext;
 
-/// Bytes of a character at most; a shorter result is below the threshold whatever it says.
+/// Characters of a token; a character has at least one byte, so a result of fewer bytes is below the
+/// threshold.
 const BYTES_PER_TOKEN: u64 = 4;
 
 /// True if results of a tool may be kept, so that they must have arrived as a whole. `asked`: the caller

@@ -6,17 +6,14 @@ use vmcp_config::OptimTool;
 
 use vmcp_engine::telemetry::calls::Origin;
 use vmcp_results::store::StoredResult;
-use vmcp_results::{Part, Path, Slice, read};
+use vmcp_results::{MAX_PATH_CHARS, Part, Path, Slice, read};
 
-use super::{MAX_REFERENCE_CHARS, REFERENCE, answer_bytes, failure, on_required};
+use super::{MAX_REFERENCE_CHARS, PATH, REFERENCE, answer_bytes, failure, on_required};
 use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
 use crate::own_tools::listings::own_answer::{self, Refusal};
 use crate::own_tools::tool_result::ErrorType;
-
-/// Longest path, in characters.
-const MAX_PATH_CHARS: usize = 1_000;
 
 #[derive(Serialize)]
 struct Answered {
@@ -37,7 +34,7 @@ pub(in crate::own_tools) async fn run(context: CallContext<'_>, arguments: &RawV
 
 async fn read_part(context: CallContext<'_>, arguments: &OwnArguments<'_>) -> Result<Answered, Refusal> {
     let result_ref = arguments.required(&REFERENCE, MAX_REFERENCE_CHARS)?;
-    let path = arguments.text(&["path", "jsonpath", "json_path"], MAX_PATH_CHARS)?;
+    let path = arguments.text(&PATH, MAX_PATH_CHARS)?;
     let offset = arguments.read::<usize>("offset", "a whole number from 0")?.unwrap_or(0);
     let limit = arguments.count("limit", usize::MAX)?;
     let invalid = |error: String| failure(ErrorType::InvalidInput, error);

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::json;
-use vmcp_backend::{ByteBudget, ByteBudgetExhausted};
+use vmcp_backend::ByteBudget;
 use vmcp_config::OptimTool;
 use vmcp_engine::telemetry::calls::{Origin, Outcome};
 use vmcp_results::envelope::URI_PREFIX;
@@ -48,25 +48,24 @@ pub(crate) async fn read(context: CallContext<'_>, uri: &str, reference: &str) -
     };
     let answer = on_stored(context, reference, work).await;
     recorder.settle(if matches!(answer, Some(Ok(_))) { Outcome::Ok } else { Outcome::ToolError });
-    Some(answer?.unwrap_or_else(|error| {
-        Answer::error(&RpcError::new(codes::INTERNAL_ERROR, format!("{error}; try again")))
-    }))
+    Some(answer?.unwrap_or_else(|error| Answer::error(&error)))
 }
 
 /// Makes the answer of a result whose bytes count in `budget` until the client has them: a slow client would
 /// keep many large ones in memory.
-fn counted(budget: &ByteBudget, result: &str) -> Result<Answer, ByteBudgetExhausted> {
+fn counted(budget: &ByteBudget, result: &str) -> Result<Answer, RpcError> {
+    let internal = |error: String| RpcError::new(codes::INTERNAL_ERROR, error);
     let message = format!(r#"{{"jsonrpc":"2.0","id":0,"result":{result}}}"#);
     let mut held = budget.begin();
-    held.try_add(message.len())?;
+    held.try_add(message.len()).map_err(|error| internal(format!("{error}; try again")))?;
     let bytes = held.attach_to(Bytes::from(message));
     let mut scanner = Scanner::default();
     let found = scanner.push(&bytes).and_then(|()| scanner.finish());
     let reply = found.ok().and_then(|found| payload::reply(bytes.into(), found, "0").ok());
-    Ok(match reply {
+    match reply {
         Some(Reply::Result(result)) => {
-            Answer { content: Content::Result(result), era: Era::Legacy, pending: None }
+            Ok(Answer { content: Content::Result(result), era: Era::Legacy, pending: None })
         }
-        Some(Reply::Error(_)) | None => Answer::own(Box::default()),
-    })
+        Some(Reply::Error(_)) | None => Err(internal("the kept result cannot be sent".to_owned())),
+    }
 }

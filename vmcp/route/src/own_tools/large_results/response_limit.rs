@@ -5,6 +5,8 @@ use std::borrow::Cow;
 
 use serde_json::value::{RawValue, to_raw_value};
 use vmcp_json::object::Object;
+use vmcp_json::text;
+use vmcp_results::is_media;
 
 use crate::own_tools::tool_result::TextBlock;
 
@@ -114,25 +116,8 @@ fn cut_text(object: &Object<'_>, tokens: u64) -> Option<String> {
     let rest = text.get(end..)?.chars().count();
     let text = format!("{}… [cut here: {rest} of {} characters omitted]", text.get(..end)?, kept + rest);
     let mut edit = object.edit();
-    edit.set("text", serde_json::to_string(&text).ok()?);
+    edit.set("text", text::quoted(&text));
     Some(edit.finish().into_raw().ok()?.get().to_owned())
-}
-
-/// True for an image or a recording, also as an embedded resource.
-fn is_media(block: &RawValue) -> bool {
-    let Ok(object) = Object::parse(block) else { return false };
-    let is_played = |object: &Object<'_>| {
-        let media = object.get_str("mimeType");
-        media.is_some_and(|media| ["image/", "audio/"].iter().any(|kind| media.starts_with(kind)))
-    };
-    match object.get_str("type").as_deref() {
-        Some("image" | "audio") => true,
-        Some("resource") => {
-            let resource = object.text("resource").and_then(|text| Object::parse_valid(text).ok());
-            resource.is_some_and(|resource| resource.text("blob").is_some() && is_played(&resource))
-        }
-        _ => false,
-    }
 }
 
 /// Returns the tokens of a block: of its text for a text block, of all its JSON for any other.

@@ -2,13 +2,14 @@
 //! mistake in the arguments into a result that a model reads.
 
 use serde::Serialize;
+use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::input::InputError;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
-use crate::own_tools::tool_result;
+use crate::own_tools::tool_result::{self, ErrorType};
 use vmcp_engine::telemetry::calls::{CallRecorder, Origin, Outcome};
 
 /// The failure that a handler answers with.
@@ -60,12 +61,20 @@ pub(in crate::own_tools) async fn answer_later<T: Serialize>(
 }
 
 fn settled(recorder: CallRecorder, done: Result<impl Serialize, Refusal>) -> Answer {
-    let (result, outcome) = match done {
-        Ok(answer) => (tool_result::structured(&to_raw_value(&answer).unwrap_or_default()), Outcome::Ok),
+    let (result, outcome) = match done.and_then(|answer| written(&answer)) {
+        Ok(answer) => (tool_result::structured(&answer), Outcome::Ok),
         Err(refusal) => (refused(refusal), Outcome::ToolError),
     };
     recorder.settle(outcome);
     Answer::own(result)
+}
+
+/// Writes an answer as JSON; one that cannot be written is a failure, not `null`.
+fn written(answer: &impl Serialize) -> Result<Box<RawValue>, Refusal> {
+    to_raw_value(answer).map_err(|error| {
+        let error = format!("the answer cannot be written as JSON: {error}");
+        Refusal::json(&json!({"success": false, "error": error, "error_type": ErrorType::BackendError}))
+    })
 }
 
 /// Makes the result of a refusal.
@@ -73,5 +82,20 @@ pub(in crate::own_tools) fn refused(refusal: Refusal) -> Box<RawValue> {
     match refusal {
         Refusal::Input(error) => tool_result::error(&error.to_string()),
         Refusal::Failure(json) => tool_result::failure(&json),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_that_cannot_be_written_is_a_failure() {
+        let Err(Refusal::Failure(failure)) = written(&HashMap::from([(vec![1_u8], 1)])) else {
+            panic!("a key is a list");
+        };
+        assert!(failure.get().contains("cannot be written as JSON: key must be a string"), "{failure}");
     }
 }
