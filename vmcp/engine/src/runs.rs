@@ -14,6 +14,7 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use vmcp_config::Config;
+use vmcp_store::HOLDER_PROCESS_BYTES;
 
 use self::report::RunBook;
 use self::store::{RunStore, RunStoreError};
@@ -27,8 +28,8 @@ const MAX_ANSWERS: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
 pub struct Runs {
     /// Storage folder; `None`: nothing outlives the process.
     dir: Option<PathBuf>,
-    /// Random id of this process, which holds leases.
-    process: [u8; 16],
+    /// Random id of this process, the beginning of the holders of its leases.
+    process: [u8; HOLDER_PROCESS_BYTES],
     store: Mutex<Option<Arc<RunStore>>>,
     used: Mutex<LruCache<[u8; 32], ()>>,
     book: RunBook,
@@ -65,8 +66,16 @@ impl Runs {
         used
     }
 
+    /// Returns the holder of a new lease.
+    fn holder(&self) -> [u8; 16] {
+        let mut holder = random();
+        let (process, _) = holder.split_at_mut(HOLDER_PROCESS_BYTES);
+        process.copy_from_slice(&self.process);
+        holder
+    }
+
     /// Returns the store of a configuration: Redis, if the replicas share one, else `state.db`.
-    pub(crate) async fn store(&self, config: &Config) -> Arc<RunStore> {
+    async fn store(&self, config: &Config) -> Arc<RunStore> {
         let wanted = config.rate_limiting.store.as_ref();
         let current = self.store.lock().clone();
         if let Some(store) = current.filter(|store| store.is_of(wanted)) {

@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 use tracing::{Instrument as _, Span, info_span};
 use vmcp_backend::{CallError, Response};
 use vmcp_engine::engine::Snapshot;
+use vmcp_engine::runs::kept::ClaimError;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_model::names::COMPOSITE;
 use vmcp_wire::keys::{INPUT_RESPONSES, REQUEST_STATE};
@@ -61,13 +62,16 @@ pub(crate) async fn run(
             // A repeat without an answer begins nothing; it is asked again.
             if !answers.is_empty() && !is_same_request {
                 let is_new = runs.use_answer(&context.snapshot.config, &state).await;
-                if !is_new.map_err(|error| invalid(&error))? {
+                if !is_new.map_err(|error| CallError::unsent(error.to_string()))? {
                     return Err(invalid(&USED));
                 }
             }
             Begin::Continued { state, answers }
         }
-        None => open.begin(context, tool, params).await.map_err(|error| invalid(&error))?,
+        None => open.begin(context, tool, params).await.map_err(|error| match error {
+            ClaimError::Store(outage) => CallError::unsent(outage.to_string()),
+            error => invalid(&error),
+        })?,
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let span = info_span!("composite.run", name = %tool.name, run = tracing::field::Empty);

@@ -50,7 +50,7 @@ pub use state::call_log::{CallLog, DayMetrics};
 pub use state::drift::{DriftState, ListedTool, ToolDrift};
 pub use state::learned::StoredPair;
 pub use state::reliability::{failing_tools, top_tools};
-pub use state::runs::{KeptRun, RunClaim, RunLease, RunName};
+pub use state::runs::{HOLDER_PROCESS_BYTES, KeptRun, MAX_RUNS_OF_OWNER, RunClaim, RunLease, RunName};
 pub use state::tool_metrics::{CallFact, ToolMetrics};
 pub use vectors::{ContentKey, ToolVector};
 

@@ -121,13 +121,18 @@ pub enum End {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ContinueError {
     /// The state is none of this version.
-    #[error("the state of the run cannot be read; call the tool again")]
+    #[error(
+        "the state of the run cannot be read; check which steps have been carried out before you call again"
+    )]
     Unreadable,
     /// The definition is another one now.
-    #[error("the composite tool has changed since it asked; call it again")]
+    #[error(
+        "the composite tool has changed since the run began; check which steps have been carried out before \
+         you call it again"
+    )]
     Changed,
     /// The time of the run is over.
-    #[error("the run had {0} and is over; call the tool again")]
+    #[error("the run had {0} and is over; check which steps have been carried out before you call again")]
     Late(String),
 }
 

@@ -4,7 +4,6 @@ pub(crate) mod operation;
 
 use std::borrow::Cow;
 use std::pin::pin;
-use std::time::Duration;
 
 use serde_json::value::RawValue;
 use tracing::{Instrument as _, Span};
@@ -18,7 +17,7 @@ use vmcp_wire::lists::pages::List;
 use vmcp_wire::owned::OwnedRequest;
 use vmcp_wire::payload::Payload;
 use vmcp_wire::rpc::{self, RpcError};
-use vmcp_wire::sealed::request_state::Continuation;
+use vmcp_wire::sealed::request_state::{Continuation, STATE_LIFETIME};
 use vmcp_wire::translate::{self, ResultPlan, ResultType, TranslateError};
 use vmcp_wire::{codes, methods};
 
@@ -39,8 +38,6 @@ use vmcp_engine::telemetry::operations::OperationFailure;
 use vmcp_engine::telemetry::traces::{self, IncomingTrace};
 use vmcp_route::{Answer, CallContext, Caller, Consent, Content, StepUp};
 
-/// Lifetime of a sealed `requestState`, in seconds: the time a client has to answer the backend's questions.
-const STATE_LIFETIME_SECS: u64 = 10 * 60;
 /// HTTP status of a request beyond a rate.
 const TOO_MANY_REQUESTS: u16 = 429;
 /// HTTP status of a request whose token lacks scopes.
@@ -256,12 +253,11 @@ impl Dispatch<'_> {
                     return Err(RpcError::missing_client_capability(missing));
                 }
                 let Some(state) = object.get_str(REQUEST_STATE) else { return Ok(None) };
-                let lifetime = Duration::from_secs(STATE_LIFETIME_SECS);
-                let consent = consent.tool().map(|tool| edge.consents.keep(tool, lifetime));
+                let consent = consent.tool().map(|tool| edge.consents.keep(tool, STATE_LIFETIME));
                 let (backend, state) = (backend.to_owned(), state.into_owned());
                 let continuation = Continuation::Relayed { backend, state, consent };
                 let binding = binding(&peer.principal, request);
-                let until = now().saturating_add(STATE_LIFETIME_SECS);
+                let until = now().saturating_add(STATE_LIFETIME.as_secs());
                 let sealed = continuation.seal(&edge.ring(), &random(), &binding, until);
                 sealed.map(Some).map_err(|error| RpcError::new(codes::INTERNAL_ERROR, error.to_string()))
             }

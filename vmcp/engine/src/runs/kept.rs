@@ -1,7 +1,7 @@
 //! [`KeptRun`]: a run of this process that another one can continue after this process has ended.
 //!
 //! The state is sealed with `server.sessionKeys`, written before each call that may not be repeated, and
-//! guarded by a lease: a process that has lost its lease sends nothing more.
+//! guarded by a lease: a driver that has lost its lease sends nothing more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,15 +26,17 @@ use crate::random::{now, random};
 const MAX_STATE: usize = 1024 * 1024;
 /// Time for which a sealed state opens: beyond the longest run. The store forgets the run before.
 const SEALED_FOR: Duration = Duration::from_hours(25);
+/// Attempts to remove a run whose insertion got no answer, one in each third of a lease: a minute.
+const MAX_LATE_REMOVALS: usize = 30;
 /// Purpose of the seal, before the id and the owner of the run.
 const CONTEXT: &[u8] = b"run of a composite tool\0";
 
 /// The run that a call may continue.
 #[derive(Debug, Clone)]
 pub struct RunLookup {
-    owner: [u8; 32],
-    request: [u8; 32],
-    id: Option<String>,
+    pub(super) owner: [u8; 32],
+    pub(super) request: [u8; 32],
+    pub(super) id: Option<String>,
 }
 
 impl RunLookup {
@@ -74,12 +76,13 @@ pub enum ClaimError {
     /// The principal has no run of this id at this tool.
     #[error("no run {0} of this tool waits to be continued; call the tool without it")]
     Absent(String),
-    /// Another process drives the run.
+    /// Another call drives the run.
     #[error("the run {0} is under way; wait for its answer")]
     UnderWay(String),
     /// The state was sealed with a key that is gone.
     #[error(
-        "the state of the run {0} cannot be opened: its key is no longer in server.sessionKeys; call the tool again"
+        "the state of the run {0} cannot be opened: its key is no longer in server.sessionKeys; check which \
+         steps have been carried out before you call again"
     )]
     Sealed(String),
     /// The state outgrew the limit.
@@ -93,7 +96,8 @@ pub enum ClaimError {
 /// A run that outlives this process; the lease ends when this is dropped.
 pub struct KeptRun {
     record: RunRecord,
-    process: [u8; 16],
+    /// Holder of the lease.
+    pub(super) holder: [u8; 16],
     store: Arc<RunStore>,
     ring: Arc<KeyRing>,
     /// Cancelled by the client: then no process continues the run.
@@ -117,7 +121,12 @@ impl Runs {
         cancel: CancellationToken,
     ) -> Option<KeptRun> {
         let store = self.store(&snapshot.config).await;
-        store.keeps().then(|| self.kept(store, snapshot, lookup, id, life, cancel))
+        store.keeps().then(|| {
+            let expires_at = millis().saturating_add(i64::try_from(life.as_millis()).unwrap_or(i64::MAX));
+            let RunLookup { owner, request, .. } = *lookup;
+            let record = RunRecord { id: id.to_owned(), owner, request, expires_at };
+            KeptRun::new(record, self.holder(), store, snapshot, cancel)
+        })
     }
 
     /// Takes over a run whose process has ended, with its state. A run of the same request that another
@@ -129,20 +138,22 @@ impl Runs {
         cancel: CancellationToken,
     ) -> Result<Option<(KeptRun, String)>, ClaimError> {
         let store = self.store(&snapshot.config).await;
-        let RunLookup { owner, request, id } = lookup;
-        let claim = || store.claim(*owner, *request, id.as_deref(), self.process);
-        let mut claimed = claim().await?;
+        let holder = self.holder();
+        let mut claimed = store.claim(lookup, holder).await?;
         if let RunClaim::Held(left) = claimed {
             sleep(Duration::from_millis(u64::try_from(left).unwrap_or_default() + 1).min(LEASE)).await;
-            claimed = claim().await?;
+            claimed = store.claim(lookup, holder).await?;
         }
-        let (id, sealed) = match (claimed, id) {
+        let (id, sealed) = match (claimed, &lookup.id) {
             (RunClaim::Claimed { id, state }, _) => (id, state),
             (RunClaim::Absent | RunClaim::Held(_), None) => return Ok(None),
             (RunClaim::Absent, Some(id)) => return Err(ClaimError::Absent(id.clone())),
             (RunClaim::Held(_), Some(id)) => return Err(ClaimError::UnderWay(id.clone())),
         };
-        let run = self.kept(Arc::clone(&store), snapshot, lookup, &id, Duration::ZERO, cancel);
+        let RunLookup { owner, request, .. } = *lookup;
+        // Only a new run writes its expiry.
+        let record = RunRecord { id: id.clone(), owner, request, expires_at: millis() };
+        let run = KeptRun::new(record, holder, store, snapshot, cancel);
         run.is_stored.store(true, Ordering::Relaxed);
         let Some(state) = run.open(&sealed) else {
             run.end().await;
@@ -151,21 +162,19 @@ impl Runs {
         run.renew();
         Ok(Some((run, state)))
     }
+}
 
-    fn kept(
-        &self,
+impl KeptRun {
+    fn new(
+        record: RunRecord,
+        holder: [u8; 16],
         store: Arc<RunStore>,
         snapshot: &Snapshot,
-        lookup: &RunLookup,
-        id: &str,
-        life: Duration,
         cancel: CancellationToken,
     ) -> KeptRun {
-        let RunLookup { owner, request, .. } = lookup;
-        let expires_at = millis().saturating_add(i64::try_from(life.as_millis()).unwrap_or(i64::MAX));
         KeptRun {
-            record: RunRecord { id: id.to_owned(), owner: *owner, request: *request, expires_at },
-            process: self.process,
+            record,
+            holder,
             store,
             ring: snapshot.ring(),
             cancel,
@@ -175,35 +184,34 @@ impl Runs {
             renewal: Mutex::default(),
         }
     }
-}
 
-impl KeptRun {
     /// Returns the id of the run.
     pub fn id(&self) -> &str {
         &self.record.id
     }
 
-    /// True while the run is kept.
+    /// True while the run is kept, with its state.
     pub fn is_kept(&self) -> bool {
-        !self.is_over.load(Ordering::Relaxed)
+        !self.is_over.load(Ordering::Relaxed) && !self.is_too_large.load(Ordering::Relaxed)
     }
 
     /// Keeps the state. A run that cannot be stored at its begin goes on without; later, an error ends it,
-    /// because another process could repeat what this one does next.
+    /// because another driver could repeat what this one does next.
     pub async fn keep(&self, state: &str) -> Result<(), String> {
         let is_too_large = state.len() > MAX_STATE;
-        if self.is_too_large.fetch_or(is_too_large, Ordering::Relaxed) {
-            return Ok(());
-        }
+        self.is_too_large.store(is_too_large, Ordering::Relaxed);
         let sealed = if is_too_large { String::new() } else { self.seal(state) };
         if self.is_stored.load(Ordering::Relaxed) {
-            return match self.store.update(&self.record.id, sealed, self.process).await {
+            return match self.store.update(&self.record.id, Some(sealed), LEASE, self.holder).await {
                 Ok(true) => Ok(()),
-                Ok(false) => Err("another process has continued this run".to_owned()),
-                Err(error) => Err(error.to_string()),
+                Ok(false) => Err("another call has continued this run".to_owned()),
+                Err(error) => Err(format!(
+                    "the run is cut off: {error}. Check which steps have been carried out before you call \
+                     again"
+                )),
             };
         }
-        match self.store.insert(&self.record, sealed, self.process).await {
+        match self.store.insert(&self.record, sealed, self.holder).await {
             Ok(()) => {
                 self.is_stored.store(true, Ordering::Relaxed);
                 self.renew();
@@ -211,6 +219,8 @@ impl KeptRun {
             Err(error) => {
                 self.is_over.store(true, Ordering::Relaxed);
                 tracing::warn!(run = self.record.id, %error, "a run of a composite tool ends with this process");
+                // A store that answered too late has the run: nothing would end it there.
+                tokio::spawn(remove_late(Arc::clone(&self.store), self.record.clone(), self.holder));
             }
         }
         Ok(())
@@ -222,7 +232,7 @@ impl KeptRun {
         let was_over = self.is_over.swap(true, Ordering::Relaxed);
         if !was_over
             && self.is_stored.load(Ordering::Relaxed)
-            && let Err(error) = self.store.remove(&self.record, self.process).await
+            && let Err(error) = self.store.remove(&self.record, self.holder).await
         {
             tracing::warn!(run = self.record.id, %error, "a run that has ended is still stored");
         }
@@ -230,11 +240,11 @@ impl KeptRun {
 
     /// Renews the lease until this is dropped or the run has ended.
     fn renew(&self) {
-        let (store, process, id) = (Arc::clone(&self.store), self.process, self.record.id.clone());
+        let (store, holder, id) = (Arc::clone(&self.store), self.holder, self.record.id.clone());
         let renewal = tokio::spawn(async move {
             loop {
                 sleep(LEASE / 3).await;
-                if store.renew(&id, true, process).await == Ok(false) {
+                if store.update(&id, None, LEASE, holder).await == Ok(false) {
                     return;
                 }
             }
@@ -263,15 +273,25 @@ impl Drop for KeptRun {
         }
         // Outside of a runtime, the lease ends by itself.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let (store, record, process) = (Arc::clone(&self.store), self.record.clone(), self.process);
+        let (store, record, holder) = (Arc::clone(&self.store), self.record.clone(), self.holder);
         let is_cancelled = self.cancel.is_cancelled();
         runtime.spawn(async move {
             // A failure leaves the run to the end of its lease.
             if is_cancelled {
-                let _ = store.remove(&record, process).await;
+                let _ = store.remove(&record, holder).await;
             } else {
-                let _ = store.renew(&record.id, false, process).await;
+                let _ = store.update(&record.id, None, Duration::ZERO, holder).await;
             }
         });
+    }
+}
+
+/// Removes a run whose insertion got no answer, as soon as the store answers.
+async fn remove_late(store: Arc<RunStore>, record: RunRecord, holder: [u8; 16]) {
+    for _ in 0..MAX_LATE_REMOVALS {
+        if store.remove(&record, holder).await.is_ok() {
+            return;
+        }
+        sleep(LEASE / 3).await;
     }
 }

@@ -9,8 +9,9 @@ use tokio::time::timeout;
 use vmcp_access::rate_limit::redis_connection::{ANSWER_TIMEOUT, connect};
 use vmcp_config::RedisStore;
 use vmcp_error_chain::error_chain;
-use vmcp_store::RunClaim;
+use vmcp_store::{HOLDER_PROCESS_BYTES, MAX_RUNS_OF_OWNER, RunClaim};
 
+use super::kept::RunLookup;
 use super::store::{ANSWER_KNOWN, LEASE, RunRecord, RunStoreError, millis};
 
 /// Sets `now`, the milliseconds of Redis' clock.
@@ -19,7 +20,7 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 ";
 
-/// Keeps a new run. KEYS: the run, the runs of its request, the runs of its owner. ARGV: process, lease,
+/// Keeps a new run. KEYS: the run, the runs of its request, the runs of its owner. ARGV: holder, lease,
 /// life, owner, state, id, most runs of an owner, beginning of the keys of runs. Of an owner's abandoned
 /// runs, the first to expire are forgotten beyond the limit.
 const INSERT: &str = r"
@@ -46,8 +47,8 @@ end
 return 1
 ";
 
-/// Renews a lease, and writes the state if there is one. KEYS: the run. ARGV: process, lease, state or
-/// nothing. Returns 0 if the process has lost the lease.
+/// Renews a lease, and writes the state if there is one. KEYS: the run. ARGV: holder, lease, state or
+/// nothing. Returns 0 if the holder has lost the lease.
 const UPDATE: &str = r"
 if redis.call('HGET', KEYS[1], 'process') ~= ARGV[1] then return 0 end
 redis.call('HSET', KEYS[1], 'until', string.format('%d', now + ARGV[2]))
@@ -55,7 +56,7 @@ if ARGV[3] then redis.call('HSET', KEYS[1], 'state', ARGV[3]) end
 return 1
 ";
 
-/// Forgets a run. KEYS as of [`INSERT`]; ARGV: process, id.
+/// Forgets a run. KEYS as of [`INSERT`]; ARGV: holder, id.
 const REMOVE: &str = r"
 if redis.call('HGET', KEYS[1], 'process') ~= ARGV[1] then return 0 end
 redis.call('DEL', KEYS[1])
@@ -64,11 +65,12 @@ redis.call('ZREM', KEYS[3], ARGV[2])
 return 1
 ";
 
-/// Claims a run whose lease is over. KEYS: the runs of the request. ARGV: process, lease, owner, beginning of
-/// the keys of runs, id or nothing. Returns `claimed`, id and state; or `held` and the milliseconds of the
-/// lease that ends first; or `absent`.
+/// Claims a run whose lease is over. KEYS: the runs of the request. ARGV: holder, lease, owner, beginning of
+/// the keys of runs, bytes of a holder that name its process, id or nothing. Returns `claimed`, id and state;
+/// or `held` and the milliseconds of the lease that ends first; or `absent`.
 const CLAIM: &str = r"
-local ids = ARGV[5] and {ARGV[5]} or redis.call('SMEMBERS', KEYS[1])
+local own = string.sub(ARGV[1], 1, ARGV[5])
+local ids = ARGV[6] and {ARGV[6]} or redis.call('SMEMBERS', KEYS[1])
 local held = 0
 for _, id in ipairs(ids) do
   local key = ARGV[4] .. id
@@ -81,15 +83,13 @@ for _, id in ipairs(ids) do
       redis.call('HSET', key, 'process', ARGV[1], 'until', string.format('%d', now + ARGV[2]))
       return {'claimed', id, run[4]}
     end
-    if (ARGV[5] or run[1] ~= ARGV[1]) and (held == 0 or left < held) then held = left end
+    local is_own = string.sub(run[1], 1, ARGV[5]) == own
+    if (ARGV[6] or not is_own) and (held == 0 or left < held) then held = left end
   end
 end
 if held > 0 then return {'held', string.format('%d', held), ''} end
 return {'absent', '', ''}
 ";
-
-/// Runs of one owner; beyond, abandoned ones are forgotten.
-const MAX_RUNS_OF_OWNER: usize = 100;
 
 /// Runs in Redis.
 pub(crate) struct RedisRuns {
@@ -124,12 +124,12 @@ impl RedisRuns {
         &self,
         run: &RunRecord,
         state: &str,
-        process: [u8; 16],
+        holder: [u8; 16],
     ) -> Result<(), RunStoreError> {
         let [key, of_request, of_owner] = self.keys(run);
         let mut call = self.insert.key(key);
         call.key(of_request).key(of_owner);
-        call.arg(&process[..]).arg(LEASE.as_millis() as u64).arg((run.expires_at - millis()).max(1));
+        call.arg(&holder[..]).arg(LEASE.as_millis() as u64).arg((run.expires_at - millis()).max(1));
         call.arg(&run.owner[..]).arg(state).arg(&run.id).arg(MAX_RUNS_OF_OWNER).arg(self.run_key(""));
         self.ask::<u64>(call).await.map(drop)
     }
@@ -139,32 +139,32 @@ impl RedisRuns {
         id: &str,
         state: Option<&str>,
         lease: Duration,
-        process: [u8; 16],
+        holder: [u8; 16],
     ) -> Result<bool, RunStoreError> {
         let mut call = self.update.key(self.run_key(id));
-        call.arg(&process[..]).arg(lease.as_millis() as u64);
+        call.arg(&holder[..]).arg(lease.as_millis() as u64);
         if let Some(state) = state {
             call.arg(state);
         }
         Ok(self.ask::<u64>(call).await? > 0)
     }
 
-    pub(super) async fn remove(&self, run: &RunRecord, process: [u8; 16]) -> Result<(), RunStoreError> {
+    pub(super) async fn remove(&self, run: &RunRecord, holder: [u8; 16]) -> Result<(), RunStoreError> {
         let [key, of_request, of_owner] = self.keys(run);
         let mut call = self.remove.key(key);
-        call.key(of_request).key(of_owner).arg(&process[..]).arg(&run.id);
+        call.key(of_request).key(of_owner).arg(&holder[..]).arg(&run.id);
         self.ask::<u64>(call).await.map(drop)
     }
 
     pub(super) async fn claim(
         &self,
-        owner: [u8; 32],
-        request: [u8; 32],
-        id: Option<&str>,
-        process: [u8; 16],
+        lookup: &RunLookup,
+        holder: [u8; 16],
     ) -> Result<RunClaim, RunStoreError> {
-        let mut call = self.claim.key(self.request_key(&owner, &request));
-        call.arg(&process[..]).arg(LEASE.as_millis() as u64).arg(&owner[..]).arg(self.run_key(""));
+        let RunLookup { owner, request, id } = lookup;
+        let mut call = self.claim.key(self.request_key(owner, request));
+        call.arg(&holder[..]).arg(LEASE.as_millis() as u64).arg(&owner[..]).arg(self.run_key(""));
+        call.arg(HOLDER_PROCESS_BYTES);
         if let Some(id) = id {
             call.arg(id);
         }

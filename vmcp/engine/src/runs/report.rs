@@ -5,13 +5,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use vmcp_wire::sealed::request_state::STATE_LIFETIME;
 
 /// Runs that are kept; an older run makes room for a new one, ended runs first.
 const MAX_RUNS: usize = 500;
 /// Characters of an error that are kept.
 const MAX_ERROR_CHARS: usize = 300;
-/// Time that a client without a session has to answer: after it, its sealed state is of no use.
-const ANSWER_TIME: Duration = Duration::from_mins(10);
 
 /// State of a run, or of one of its steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,11 +103,12 @@ impl RunBook {
     pub fn begins(&self, id: &str, tool: &str, who: &str, begun: Duration) {
         let mut runs = self.0.lock();
         if let Some(run) = runs.iter_mut().rev().find(|run| run.id == id) {
-            (run.state, run.ended) = (RunState::Running, None);
+            (run.state, run.ended, run.error) = (RunState::Running, None, None);
             return;
         }
         if runs.len() >= MAX_RUNS {
-            let ended = runs.iter().position(|run| !run.state.is_open());
+            let now = SystemTime::now();
+            let ended = runs.iter().position(|run| !run.state.is_open() || run.is_late(now));
             runs.remove(ended.unwrap_or_default());
         }
         runs.push_back(Run {
@@ -161,9 +161,14 @@ impl RunBook {
 }
 
 impl Run {
-    fn shown(&self, now: SystemTime) -> RunReport {
+    /// True if the run waits, and the answer can come no more.
+    fn is_late(&self, now: SystemTime) -> bool {
         let waits_since = self.ended.filter(|_| self.state == RunState::Waiting);
-        let is_late = waits_since.is_some_and(|since| between(since, now) > ANSWER_TIME);
+        waits_since.is_some_and(|since| between(since, now) > STATE_LIFETIME)
+    }
+
+    fn shown(&self, now: SystemTime) -> RunReport {
+        let is_late = self.is_late(now);
         let ended = self.ended.filter(|_| self.state != RunState::Waiting || is_late);
         let state = if is_late { RunState::Unknown } else { self.state };
         let late = || "no answer came in time".to_owned();
@@ -197,4 +202,27 @@ fn milliseconds(duration: Duration) -> u64 {
 
 fn first_words(error: &str) -> String {
     error.chars().take(MAX_ERROR_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_whose_answer_can_come_no_more_makes_room_like_an_ended_one() {
+        let book = RunBook::default();
+        let begin = |id: &str| book.begins(id, "triage", "alice", Duration::from_secs(1_700_000_000));
+        begin("running");
+        for id in ["waiting", "late"] {
+            begin(id);
+            book.ends(id, RunState::Waiting, None);
+        }
+        book.0.lock()[2].ended = Some(SystemTime::now() - STATE_LIFETIME * 2);
+        assert_eq!(book.all()[0].state, RunState::Unknown);
+        (0..MAX_RUNS - 2).for_each(|number| begin(&format!("run {number}")));
+        let ids: Vec<_> = book.all().into_iter().map(|run| run.id).collect();
+        assert_eq!(ids.len(), MAX_RUNS);
+        assert!(!ids.contains(&"late".to_owned()));
+        assert!(["running", "waiting"].iter().all(|id| ids.contains(&(*id).to_owned())));
+    }
 }

@@ -9,17 +9,18 @@ use vmcp_config::RedisStore;
 use vmcp_error_chain::error_chain;
 use vmcp_store::{KeptRun, RunClaim, RunLease, RunName, StateStore, StoreError};
 
+use super::kept::RunLookup;
 use super::redis::RedisRuns;
 use crate::random::now_millis;
 
-/// Time after which a process that has not renewed its lease counts as ended.
+/// Time after which the driver of a run that has not renewed its lease counts as ended.
 pub(super) const LEASE: Duration = Duration::from_secs(6);
 /// Time for which an answer is known as used; its state is good for ten minutes.
 pub(super) const ANSWER_KNOWN: Duration = Duration::from_hours(1);
 
 /// A store that did not answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the store of runs does not answer: {reason}; call again once it does")]
+#[error("the store of runs does not answer: {reason}")]
 pub struct RunStoreError {
     reason: String,
 }
@@ -101,7 +102,7 @@ impl RunStore {
         &self,
         run: &RunRecord,
         state: String,
-        process: [u8; 16],
+        holder: [u8; 16],
     ) -> Result<(), RunStoreError> {
         match self {
             RunStore::Nothing => Ok(()),
@@ -110,86 +111,64 @@ impl RunStore {
                 blocking(store, move |store| {
                     let RunRecord { id, owner, request, expires_at } = &run;
                     let run = KeptRun { id, owner, request, expires_at: *expires_at, state: &state };
-                    store.insert_run(&run, lease(process))
+                    store.insert_run(&run, lease(holder, LEASE))
                 })
                 .await
             }
-            RunStore::Redis(runs) => runs.insert(run, &state, process).await,
+            RunStore::Redis(runs) => runs.insert(run, &state, holder).await,
         }
     }
 
-    /// Writes the state of a run; false if another process has continued it.
+    /// Lets the lease of a run end after `lasts`, and writes its state if there is one; false if the holder
+    /// has lost the lease.
     pub(super) async fn update(
         &self,
         id: &str,
-        state: String,
-        process: [u8; 16],
+        state: Option<String>,
+        lasts: Duration,
+        holder: [u8; 16],
     ) -> Result<bool, RunStoreError> {
         match self {
             RunStore::Nothing => Ok(true),
             RunStore::StateDb(store) => {
                 let id = id.to_owned();
-                blocking(store, move |store| store.update_run(&id, &state, lease(process))).await
+                let update =
+                    move |store: &StateStore| store.update_run(&id, state.as_deref(), lease(holder, lasts));
+                blocking(store, update).await
             }
-            RunStore::Redis(runs) => runs.update(id, Some(&state), LEASE, process).await,
-        }
-    }
-
-    /// Renews the lease of a run, or ends it.
-    pub(super) async fn renew(
-        &self,
-        id: &str,
-        goes_on: bool,
-        process: [u8; 16],
-    ) -> Result<bool, RunStoreError> {
-        match self {
-            RunStore::Nothing => Ok(true),
-            RunStore::StateDb(store) => {
-                let id = id.to_owned();
-                blocking(store, move |store| {
-                    let lease = lease(process);
-                    let until = if goes_on { lease.until } else { lease.now };
-                    store.renew_run(&id, RunLease { until, ..lease })
-                })
-                .await
-            }
-            RunStore::Redis(runs) => {
-                runs.update(id, None, if goes_on { LEASE } else { Duration::ZERO }, process).await
-            }
+            RunStore::Redis(runs) => runs.update(id, state.as_deref(), lasts, holder).await,
         }
     }
 
     /// Forgets a run that has ended.
-    pub(super) async fn remove(&self, run: &RunRecord, process: [u8; 16]) -> Result<(), RunStoreError> {
+    pub(super) async fn remove(&self, run: &RunRecord, holder: [u8; 16]) -> Result<(), RunStoreError> {
         match self {
             RunStore::Nothing => Ok(()),
             RunStore::StateDb(store) => {
                 let id = run.id.clone();
-                blocking(store, move |store| store.remove_run(&id, &process)).await
+                blocking(store, move |store| store.remove_run(&id, &holder)).await
             }
-            RunStore::Redis(runs) => runs.remove(run, process).await,
+            RunStore::Redis(runs) => runs.remove(run, holder).await,
         }
     }
 
-    /// Claims a run whose process has ended: by its id, or by its request.
+    /// Claims a run whose lease is over: by its id, or by its request.
     pub(super) async fn claim(
         &self,
-        owner: [u8; 32],
-        request: [u8; 32],
-        id: Option<&str>,
-        process: [u8; 16],
+        lookup: &RunLookup,
+        holder: [u8; 16],
     ) -> Result<RunClaim, RunStoreError> {
         match self {
             RunStore::Nothing => Ok(RunClaim::Absent),
             RunStore::StateDb(store) => {
-                let id = id.map(str::to_owned);
+                let RunLookup { owner, request, id } = lookup.clone();
                 blocking(store, move |store| {
                     let name = id.as_deref().map_or(RunName::Request(&request), RunName::Id);
-                    store.claim_run(&owner, name, lease(process))
+                    store.claim_run(&owner, name, lease(holder, LEASE))
                 })
                 .await
             }
-            RunStore::Redis(runs) => runs.claim(owner, request, id, process).await,
+            RunStore::Redis(runs) => runs.claim(lookup, holder).await,
         }
     }
 
@@ -214,9 +193,9 @@ pub(super) fn millis() -> i64 {
     i64::try_from(now_millis()).unwrap_or(i64::MAX)
 }
 
-fn lease(process: [u8; 16]) -> RunLease {
+fn lease(holder: [u8; 16], lasts: Duration) -> RunLease {
     let now = millis();
-    RunLease { process, now, until: now + LEASE.as_millis() as i64 }
+    RunLease { holder, now, until: now + lasts.as_millis() as i64 }
 }
 
 async fn blocking<T: Send + 'static>(

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
+use vmcp_store::RunClaim;
 
 use super::kept::{ClaimError, RunLookup};
 use super::report::{RunBook, RunState};
@@ -41,12 +42,37 @@ async fn a_run_of_an_ended_process_is_continued_by_one_other_process() {
     assert!(claim(&other, lookup("{\"a\":1}", None)).await.unwrap().is_none(), "other arguments");
     // The lease ends with the run's request, here without its result.
     drop(run);
-    let (_, state) = loop {
+    let (continued, state) = loop {
         if let Some(claimed) = claim(&other, lookup("{}", None)).await.unwrap() {
             break claimed;
         }
     };
     assert_eq!(state, "state two");
+    // It has a driver again: a second claim, at this process or at another one, gets nothing.
+    assert!(claim(&other, lookup("{}", None)).await.unwrap().is_none());
+    let store = one.runs().store(&snapshot.config).await;
+    let second = store.claim(&lookup("{}", None), one.runs().holder()).await.unwrap();
+    assert!(matches!(second, RunClaim::Held(_)), "{second:?}");
+    continued.keep("state three").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_state_beyond_the_limit_is_not_continued_and_kept_no_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = process(folder.path()).await;
+    let snapshot = engine.snapshot();
+    let life = Duration::from_mins(5);
+    let named = lookup("{}", Some("r1"));
+    let cancel = CancellationToken::new();
+    let run = engine.runs().keeper(&snapshot, &named, "r1", life, cancel.clone()).await.unwrap();
+    run.keep("state").await.unwrap();
+    assert!(run.is_kept());
+    run.keep(&"x".repeat(1024 * 1024 + 1)).await.unwrap();
+    assert!(!run.is_kept());
+    let store = engine.runs().store(&snapshot.config).await;
+    store.update("r1", None, Duration::ZERO, run.holder).await.unwrap();
+    let refused = engine.runs().claim(&snapshot, &named, cancel).await.err();
+    assert_eq!(refused, Some(ClaimError::TooLarge("r1".to_owned())));
 }
 
 #[tokio::test]
@@ -59,18 +85,19 @@ async fn a_process_without_the_lease_writes_nothing_more() {
     let run = one.runs().keeper(&one.snapshot(), &by_request, "r1", life, cancel.clone()).await.unwrap();
     run.keep("state").await.unwrap();
     let store = one.runs().store(&one.snapshot().config).await;
-    store.renew("r1", false, one.runs().process).await.unwrap();
+    store.update("r1", None, Duration::ZERO, run.holder).await.unwrap();
+    let stranger = RunLookup::new(&Principal::at("10.0.0.9"), None, "triage", "{}", Some("r1".to_owned()));
+    let refused = other.runs().claim(&other.snapshot(), &stranger, cancel.clone()).await.err();
+    assert_eq!(refused, Some(ClaimError::Absent("r1".to_owned())));
     let by_id = lookup("other arguments", Some("r1"));
     let (continued, state) =
         other.runs().claim(&other.snapshot(), &by_id, cancel.clone()).await.unwrap().unwrap();
     assert_eq!(state, "state");
-    assert_eq!(run.keep("later").await.unwrap_err(), "another process has continued this run");
+    assert_eq!(run.keep("later").await.unwrap_err(), "another call has continued this run");
     continued.keep("later").await.unwrap();
     continued.end().await;
-    let gone = other.runs().claim(&other.snapshot(), &by_id, cancel.clone()).await.err();
+    let gone = other.runs().claim(&other.snapshot(), &by_id, cancel).await.err();
     assert_eq!(gone, Some(ClaimError::Absent("r1".to_owned())));
-    let stranger = RunLookup::new(&Principal::at("10.0.0.9"), None, "triage", "{}", Some("r1".to_owned()));
-    assert!(other.runs().claim(&other.snapshot(), &stranger, cancel).await.is_err());
 }
 
 #[tokio::test]
@@ -107,9 +134,9 @@ fn the_book_has_the_latest_runs_with_their_steps() {
     assert_eq!(one.steps[1].error.as_ref().map(String::len), Some(300));
     assert_eq!(one.steps[1].took_ms, None, "it has not begun");
     // A continued run keeps its steps.
-    book.ends("two", RunState::Waiting, None);
+    book.ends("two", RunState::Unknown, Some("its request ended"));
     begin("two");
-    assert_eq!(book.all()[0].state, RunState::Running);
+    assert_eq!((book.all()[0].state, book.all()[0].error.as_deref()), (RunState::Running, None));
     (0..600).for_each(|number| begin(&format!("run {number}")));
     assert_eq!(book.all().len(), 500);
     assert!(book.all().iter().all(|run| run.id != "one"), "ended ones go first");

@@ -64,17 +64,25 @@ impl OpenRun {
         let meta = object(params.get("_meta"));
         let named = meta.get(RUN).and_then(Value::as_str).map(str::to_owned);
         let is_kept = caller.era == Era::Legacy && caller.session.is_some() && must_be_kept(context, tool);
+        let id = hex::encode(random::<16>());
+        if !is_kept && named.is_none() {
+            return Ok(Begin::New { id, arguments });
+        }
         let runs = context.engine.runs();
         let text = Value::Object(arguments.clone()).to_string();
         let lookup = RunLookup::new(&caller.principal, caller.session, &tool.name, &text, named);
-        if (is_kept || lookup.has_id())
-            && let Some((kept, state)) = runs.claim(snapshot, &lookup, self.cancel.clone()).await?
-        {
-            tracing::info!(run = kept.id(), name = tool.name, "a run of a composite tool is continued");
-            self.kept = Some(kept);
-            return Ok(Begin::Continued { state, answers: object(None) });
+        match runs.claim(snapshot, &lookup, self.cancel.clone()).await {
+            Ok(Some((kept, state))) => {
+                tracing::info!(run = kept.id(), name = tool.name, "a run of a composite tool is continued");
+                self.kept = Some(kept);
+                return Ok(Begin::Continued { state, answers: object(None) });
+            }
+            Ok(None) => {}
+            Err(ClaimError::Store(error)) if !lookup.has_id() => {
+                tracing::warn!(run = id, %error, "a new run begins; a cut-off run could not be looked for");
+            }
+            Err(error) => return Err(error),
         }
-        let id = hex::encode(random::<16>());
         if is_kept {
             self.kept = runs.keeper(snapshot, &lookup, &id, tool.timeout, self.cancel.clone()).await;
         }

@@ -1,20 +1,23 @@
 //! Runs of composite tools that another process can continue, and answers that were used.
 //!
-//! A process holds the lease of each run that it drives, and renews it. Once the lease is over, another
-//! process claims the run; then the first one can write it no more.
+//! The driver of a run holds its lease and renews it. Once the lease is over, another driver claims the run;
+//! then the first one can write it no more.
 
 use rusqlite::{OptionalExtension as _, Transaction, params};
 
 use crate::{StateStore, StoreError};
 
 /// Runs of one owner whose lease may be over; beyond, the first to expire are forgotten.
-const MAX_RUNS_OF_OWNER: usize = 100;
+pub const MAX_RUNS_OF_OWNER: usize = 100;
 
-/// A process that drives runs, and the end of its lease.
+/// The first bytes of a holder that name its process; the others name the run's driver in it.
+pub const HOLDER_PROCESS_BYTES: usize = 8;
+
+/// A driver of a run, and the end of its lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunLease {
-    /// Random id of the process.
-    pub process: [u8; 16],
+    /// Random id of the driver. The first [`HOLDER_PROCESS_BYTES`] are the same for all drivers of a process.
+    pub holder: [u8; 16],
     /// The present time.
     pub now: i64,
     /// End of the lease.
@@ -50,9 +53,9 @@ pub enum RunName<'a> {
 pub enum RunClaim {
     /// The owner has no such run.
     Absent,
-    /// A process drives it; its lease ends in so many milliseconds, unless it is renewed.
+    /// A driver holds it; the lease ends in so many milliseconds, unless it is renewed.
     Held(i64),
-    /// The claiming process holds the lease now.
+    /// The claiming driver holds the lease now.
     Claimed {
         /// Id of the run.
         id: String,
@@ -75,37 +78,30 @@ impl StateStore {
             transaction.execute(
                 "INSERT INTO runs (id, owner, request, process, lease_until, expires_at, state)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-                params![id, owner, request, lease.process, lease.until, expires_at, state],
+                params![id, owner, request, lease.holder, lease.until, expires_at, state],
             )?;
             Ok(())
         })
     }
 
-    /// Writes the state of a run, and renews the lease; false if the process has lost it.
-    pub fn update_run(&self, id: &str, state: &str, lease: RunLease) -> Result<bool, StoreError> {
+    /// Moves the end of the lease of a run, and writes its state if there is one; false if the holder has
+    /// lost the lease. The lease ends at once with the present time.
+    pub fn update_run(&self, id: &str, state: Option<&str>, lease: RunLease) -> Result<bool, StoreError> {
         self.write(|transaction| {
             let changed = transaction.execute(
-                "UPDATE runs SET state = ?3, lease_until = ?4 WHERE id = ?1 AND process = ?2",
-                params![id, lease.process, state, lease.until],
+                "UPDATE runs SET state = coalesce(?3, state), lease_until = ?4
+                 WHERE id = ?1 AND process = ?2",
+                params![id, lease.holder, state, lease.until],
             )?;
             Ok(changed > 0)
         })
     }
 
-    /// Moves the end of a lease; false if the process has lost it. The lease ends at once with a time in the
-    /// past.
-    pub fn renew_run(&self, id: &str, lease: RunLease) -> Result<bool, StoreError> {
-        self.write(|transaction| {
-            let renewed = "UPDATE runs SET lease_until = ?3 WHERE id = ?1 AND process = ?2";
-            Ok(transaction.execute(renewed, params![id, lease.process, lease.until])? > 0)
-        })
-    }
-
     /// Forgets a run that has ended.
-    pub fn remove_run(&self, id: &str, process: &[u8; 16]) -> Result<(), StoreError> {
+    pub fn remove_run(&self, id: &str, holder: &[u8; 16]) -> Result<(), StoreError> {
         self.write(|transaction| {
             transaction
-                .execute("DELETE FROM runs WHERE id = ?1 AND process = ?2", params![id, process])
+                .execute("DELETE FROM runs WHERE id = ?1 AND process = ?2", params![id, holder])
                 .map(drop)
         })
     }
@@ -126,7 +122,7 @@ impl StateStore {
             }
             transaction.execute(
                 "UPDATE runs SET process = ?2, lease_until = ?3 WHERE id = ?1",
-                params![id, lease.process, lease.until],
+                params![id, lease.holder, lease.until],
             )?;
             Ok(RunClaim::Claimed { id, state })
         })
@@ -161,9 +157,10 @@ fn find(
         RunName::Request(request) => transaction
             .query_row(
                 "SELECT id, lease_until, state FROM runs
-                 WHERE owner = ?1 AND request = ?2 AND expires_at > ?3 AND (process <> ?4 OR lease_until <= ?3)
+                 WHERE owner = ?1 AND request = ?2 AND expires_at > ?3
+                 AND (substr(process, 1, ?5) <> substr(?4, 1, ?5) OR lease_until <= ?3)
                  ORDER BY lease_until LIMIT 1",
-                params![owner, request, lease.now, lease.process],
+                params![owner, request, lease.now, lease.holder, HOLDER_PROCESS_BYTES],
                 row,
             )
             .optional(),
@@ -178,7 +175,7 @@ mod tests {
     const REQUEST: [u8; 32] = [2; 32];
 
     fn lease(process: u8, now: i64) -> RunLease {
-        RunLease { process: [process; 16], now, until: now + 10 }
+        RunLease { holder: [process; 16], now, until: now + 10 }
     }
 
     fn run(id: &str) -> KeptRun<'_> {
@@ -186,23 +183,41 @@ mod tests {
     }
 
     #[test]
-    fn a_run_belongs_to_the_process_with_the_lease() {
+    fn a_run_belongs_to_the_driver_with_the_lease() {
         let store = StateStore::in_memory().unwrap();
         store.insert_run(&run("r"), lease(1, 0)).unwrap();
         let claim =
             |process, now| store.claim_run(&OWNER, RunName::Request(&REQUEST), lease(process, now)).unwrap();
         assert_eq!(claim(2, 4), RunClaim::Held(6));
         assert_eq!(claim(1, 4), RunClaim::Absent, "it is no abandoned run of its own process");
-        assert!(store.update_run("r", "s1", lease(1, 5)).unwrap());
+        assert!(store.update_run("r", Some("s1"), lease(1, 5)).unwrap());
         assert_eq!(claim(2, 14), RunClaim::Held(1), "renewed");
         assert_eq!(claim(2, 15), RunClaim::Claimed { id: "r".to_owned(), state: "s1".to_owned() });
-        assert!(!store.update_run("r", "s2", lease(1, 16)).unwrap(), "the lease is lost");
-        assert!(!store.renew_run("r", lease(1, 16)).unwrap());
+        assert!(!store.update_run("r", Some("s2"), lease(1, 16)).unwrap(), "the lease is lost");
+        assert!(!store.update_run("r", None, lease(1, 16)).unwrap());
         store.remove_run("r", &[1; 16]).unwrap();
         assert_eq!(claim(3, 16), RunClaim::Held(9), "and it is still there");
         store.remove_run("r", &[2; 16]).unwrap();
         assert_eq!(claim(3, 99), RunClaim::Absent);
-        assert!(!store.update_run("r", "s3", lease(1, 99)).unwrap(), "no late writer brings it back");
+        assert!(!store.update_run("r", Some("s3"), lease(1, 99)).unwrap(), "no late writer brings it back");
+    }
+
+    #[test]
+    fn two_drivers_of_one_process_do_not_share_a_run() {
+        let store = StateStore::in_memory().unwrap();
+        let lease = |driver, now| {
+            let mut holder = [1; 16];
+            holder[15] = driver;
+            RunLease { holder, now, until: now + 10 }
+        };
+        store.insert_run(&run("r"), lease(1, 0)).unwrap();
+        let claim = |now| store.claim_run(&OWNER, RunName::Request(&REQUEST), lease(2, now)).unwrap();
+        assert_eq!(claim(9), RunClaim::Absent, "it is no abandoned run of its own process");
+        assert!(matches!(claim(10), RunClaim::Claimed { .. }), "the first driver could not renew its lease");
+        assert!(!store.update_run("r", Some("s1"), lease(1, 11)).unwrap());
+        assert!(store.update_run("r", None, lease(2, 11)).unwrap());
+        let by_id = store.claim_run(&OWNER, RunName::Id("r"), lease(3, 21)).unwrap();
+        assert_eq!(by_id, RunClaim::Claimed { id: "r".to_owned(), state: "s0".to_owned() });
     }
 
     #[test]
@@ -219,7 +234,7 @@ mod tests {
     fn abandoned_runs_of_one_owner_are_bounded_and_live_ones_stay() {
         let store = StateStore::in_memory().unwrap();
         store.insert_run(&run("live"), lease(1, 5000 - 4100)).unwrap();
-        store.renew_run("live", RunLease { until: 900, ..lease(1, 890) }).unwrap();
+        store.update_run("live", None, RunLease { until: 900, ..lease(1, 890) }).unwrap();
         for number in 0..150 {
             let id = format!("r{number:03}");
             let run = KeptRun { id: &id, expires_at: 2000 + number, ..run("") };

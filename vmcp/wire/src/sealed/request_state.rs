@@ -1,6 +1,8 @@
 //! [`Continuation`]: the state that a modern client carries between two rounds of a request, sealed into
 //! `requestState`. It is good for a repeat of the same request by the same identity only, until it expires.
 
+use std::time::Duration;
+
 use sha2::{Digest, Sha256};
 use vmcp_json::duplicates;
 
@@ -10,6 +12,9 @@ use crate::sealed::{KeyRing, Nonce, OpenError};
 
 /// The most bytes that a backend's own state may have; a larger one cannot be sealed.
 pub const MAX_STATE: usize = 256 * 1024;
+
+/// Lifetime of a sealed state: the time that a client has to answer.
+pub const STATE_LIFETIME: Duration = Duration::from_mins(10);
 
 const CONTEXT: &[u8] = b"request state";
 const VERSION: u8 = 2;

@@ -17,8 +17,8 @@ pub trait Journal: Sync {
     /// True if the run is kept, so that another process can continue it.
     fn keeps(&self) -> bool;
 
-    /// Keeps the state of the run, before a call that may not be repeated is sent and after its end. On an
-    /// error nothing more is sent, and the run ends with that text.
+    /// Keeps the state of the run, before a call that may not be repeated is sent, after its end, and when a
+    /// question is opened. On an error nothing more is sent, and the run ends with that text.
     fn keep(&self, state: String) -> impl Future<Output = Result<(), String>> + Send;
 }
 

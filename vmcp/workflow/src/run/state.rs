@@ -1,4 +1,5 @@
-//! State of a run: what has ended and what waits for an answer. It is JSON while the run waits.
+//! State of a run: what has ended and what waits for an answer. It is JSON while the run waits, and where it
+//! is kept.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -119,7 +120,7 @@ impl State {
         }
     }
 
-    /// Reads the state of a run that waited.
+    /// Reads the state of a run that waited or was kept.
     pub(super) fn read(text: &str, tool: &CompositeTool) -> Result<State, ContinueError> {
         let state: State = serde_json::from_str(text).map_err(|_| ContinueError::Unreadable)?;
         if state.version != VERSION {
@@ -128,7 +129,7 @@ impl State {
         if state.definition == tool.hash { Ok(state) } else { Err(ContinueError::Changed) }
     }
 
-    /// Writes the state of a run that waits.
+    /// Writes the state of a run that waits or is kept.
     pub(super) fn write(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }

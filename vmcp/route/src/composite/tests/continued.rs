@@ -155,3 +155,26 @@ async fn a_run_is_continued_by_its_id_and_by_its_principal_only() {
     assert_eq!(result["structuredContent"], json!({ "ok": false }), "{result}");
     assert_eq!(names(&server), ["note", "work"]);
 }
+
+#[tokio::test]
+async fn a_run_goes_on_without_a_store_unless_the_client_names_one() {
+    let server = server().await;
+    let away = "sessionStorage: { provider: redis, address: \"127.0.0.1:1\" }\n";
+    let yaml = backends(&[("fs", &server.url)], &format!("{KEYWORDS}{TOOLS}{away}"));
+    let engine = engine(&yaml).await;
+    let params = json!({ "name": "composite.approve", "arguments": { "q": "bug" } });
+    let (caller, mut asked) = client();
+    let run = begin(&engine, caller, params.clone());
+    let question = question(&mut asked).await;
+    let answer = raw(&json!({ "action": "accept", "content": { "ok": true } }));
+    question.answer.send(RpcOutcome::result(&answer)).unwrap();
+    let result = run.await.unwrap().unwrap();
+    assert_eq!(result["structuredContent"], json!({ "ok": true }), "{result}");
+
+    let mut named = params;
+    named["_meta"] = json!({ "vmcp/run": "r1" });
+    let refused = call_with(&engine, &client().0, named).await.unwrap();
+    let text = refused.to_string();
+    assert!(text.contains("unavailable") && text.contains("the store of runs does not answer"), "{text}");
+    assert_eq!(names(&server), ["note", "work"]);
+}
