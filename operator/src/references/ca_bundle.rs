@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use kube::core::PartialObjectMeta;
 use vmcp_crds::fields::references::{CaBundleReference, ConfigMapKeyReference};
+use vmcp_egress::ca_certificates;
 
 use crate::runtime::{CallError, Change, Context, CustomResource, ResourceStore};
 
@@ -49,7 +50,8 @@ impl CaBundle {
         Ok(match check(&value.0) {
             Ok(pem) => CaBundle::Found(pem),
             Err(reason) => CaBundle::Unusable(format!(
-                "{path}: the key {key} of the ConfigMap {name} holds no certificates: {reason}; store them as PEM"
+                "{path}: the key {key} of the ConfigMap {name} holds no certificates that can be used: {reason}; \
+                 store certificates as PEM"
             )),
         })
     }
@@ -71,10 +73,7 @@ pub(crate) fn users_of_config_map<K: CustomResource>(
 
 /// Reads the certificates as `vmcp` will.
 fn check(pem: &[u8]) -> Result<String, String> {
-    let certificates = reqwest::Certificate::from_pem_bundle(pem).map_err(|error| error.to_string())?;
-    if certificates.is_empty() {
-        return Err("no block `BEGIN CERTIFICATE`".to_owned());
-    }
+    ca_certificates(pem)?;
     String::from_utf8(pem.to_vec()).map_err(|error| error.to_string())
 }
 
@@ -83,8 +82,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_certificate_is_refused() {
+    fn what_vmcp_could_not_use_is_refused() {
+        let signed = rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap();
+        let pem = signed.cert.pem();
+        assert_eq!(check(pem.as_bytes()).unwrap(), pem);
         assert!(check(b"hello").is_err());
-        assert!(check(b"-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n").is_err());
+        for content in ["!", "AAAA"] {
+            let block = format!("{pem}-----BEGIN CERTIFICATE-----\n{content}\n-----END CERTIFICATE-----\n");
+            assert!(check(block.as_bytes()).is_err(), "{content}");
+        }
     }
 }

@@ -12,4 +12,4 @@ mod trust;
 
 pub use crate::connector::{OpenedAt, ProxiedStream, ProxyConnector, ProxyError};
 pub use crate::proxies::Proxies;
-pub use crate::trust::{client_tls, read_ca_bundle};
+pub use crate::trust::{ca_certificates, client_tls, read_ca_bundle};

@@ -9,7 +9,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
 
-/// Largest file of authorities, 4 MiB; a larger one is refused. Those of operating systems have some 250 KiB.
+/// Largest bundle of authorities, 4 MiB; a larger one is refused. Those of operating systems have some
+/// 250 KiB.
 const MAX_BUNDLE_BYTES: u64 = 4 << 20;
 
 /// Returns a TLS configuration that trusts the authorities of the system (`SSL_CERT_FILE` and `SSL_CERT_DIR`
@@ -38,10 +39,15 @@ pub fn read_ca_bundle(path: &Path) -> Result<Vec<CertificateDer<'static>>, Strin
     let mut pem = Vec::new();
     let file = File::open(path).map_err(|error| error.to_string())?;
     file.take(MAX_BUNDLE_BYTES + 1).read_to_end(&mut pem).map_err(|error| error.to_string())?;
+    ca_certificates(&pem)
+}
+
+/// Parses authorities in PEM, at most 4 MiB; the error says why they cannot be used.
+pub fn ca_certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     if pem.len() as u64 > MAX_BUNDLE_BYTES {
         return Err(format!("it is larger than {} MiB", MAX_BUNDLE_BYTES >> 20));
     }
-    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let certificates = certificates.map_err(|error| format!("it is not PEM: {error}"))?;
     let mut roots = RootCertStore::empty();
     for (index, certificate) in certificates.iter().enumerate() {

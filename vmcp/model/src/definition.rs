@@ -1,8 +1,8 @@
 //! Definitions as backends send them: the raw JSON, byte for byte, and the few keys that vmcp reads.
 //!
 //! Names, URIs and input schemas are read strictly: a definition without them is rejected by itself, and the
-//! rest of its backend stays. Decorations such as descriptions and annotations are read as far as they are
-//! readable; [`Fitness`] keeps what clients would refuse out of lists.
+//! rest of its backend stays. Decorations of tools, such as descriptions and annotations, are read as far as
+//! they are readable; [`Fitness`] keeps out of lists what clients would refuse.
 
 use std::fmt;
 

@@ -4,8 +4,7 @@
 use sha2::{Digest, Sha256};
 use vmcp_config::rules::NameLength;
 
-/// The backend of composite tools, and the prefix of their names.
-pub const COMPOSITE: &str = "composite";
+pub use vmcp_workflow::COMPOSITE;
 
 /// Names of vmcp's own tools, without `optim.` or `optim_`: existing and planned ones, so that an upgrade
 /// takes no name from a backend.

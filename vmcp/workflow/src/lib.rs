@@ -20,3 +20,6 @@ mod template;
 
 pub use definition::CompositeTool;
 pub use mistakes::Mistake;
+
+/// The backend of composite tools, and the prefix of their names before a dot; no other backend has it.
+pub const COMPOSITE: &str = "composite";

@@ -1,5 +1,5 @@
-//! Two modern clients of one name at one address, such as two windows of an application, use a server on
-//! someone else's SDK at the same time: each gets what it gets when it is alone.
+//! Two modern clients of one name at one address, such as two windows of an application, use a server that
+//! uses an SDK of other authors, at the same time: each client gets the same answers as alone.
 
 use futures::future::join_all;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! [`PooledOrigin`]: a server behind TLS or behind a proxy, and the pooled connections to it.
 //!
 //! A request that hyper could not begin to write, because the server had closed the idle connection, is sent
-//! again by the pool. One that was written may have been executed, and is not.
+//! again by the pool. A request that was written may have been executed, and is not sent again.
 
 use std::sync::Arc;
 use std::time::Instant;

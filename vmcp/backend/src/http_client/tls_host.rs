@@ -43,7 +43,9 @@ pub(crate) struct TlsHost {
 struct Current {
     /// Content of the file, empty without one.
     certificates: Vec<CertificateDer<'static>>,
+    config: ClientConfig,
     clients: Arc<TlsClients>,
+    /// Time at which the clients were made.
     since: Instant,
 }
 
@@ -67,12 +69,13 @@ impl TlsHost {
             return Ok(Arc::clone(&current.clients));
         }
         let certificates = self.read()?;
-        let clients = Arc::new(match &self.trust {
-            Trust::System(config) => TlsClients::new(config, &self.proxies),
-            Trust::File(_) => TlsClients::new(&client_tls(&certificates), &self.proxies),
-        });
+        let config = match &self.trust {
+            Trust::System(config) => ClientConfig::clone(config),
+            Trust::File(_) => client_tls(&certificates),
+        };
+        let clients = Arc::new(TlsClients::new(&config, &self.proxies));
         let since = Instant::now();
-        *current = Some(Current { certificates, clients: Arc::clone(&clients), since });
+        *current = Some(Current { certificates, config, clients: Arc::clone(&clients), since });
         Ok(clients)
     }
 
@@ -89,14 +92,37 @@ impl TlsHost {
     /// Requests under way keep theirs.
     pub(super) fn drop_connections_before(&self, then: Instant) {
         let mut current = self.current.lock();
-        if current.as_ref().is_some_and(|current| current.since < then) {
+        if let Some(current) = current.as_mut().filter(|current| current.since < then) {
             tracing::debug!("idle connections as old as a silent one are closed");
-            *current = None;
+            current.clients = Arc::new(TlsClients::new(&current.config, &self.proxies));
+            current.since = Instant::now();
         }
     }
 
     fn read(&self) -> Result<Vec<CertificateDer<'static>>, String> {
         let Some(path) = self.ca_bundle() else { return Ok(Vec::new()) };
         read_ca_bundle(path).map_err(|reason| format!("caBundlePath {}: {reason}", path.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn new_connections_do_not_read_the_file_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ca.pem");
+        let signed = rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap();
+        std::fs::write(&path, signed.cert.pem()).unwrap();
+        let host = TlsHost::new(Trust::File(path.clone()), Proxies::none());
+        let before = host.clients().unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let later = Instant::now() + Duration::from_mins(1);
+        host.drop_connections_before(later);
+        let after = host.clients().unwrap();
+        assert!(!Arc::ptr_eq(&before, &after), "connections are new");
     }
 }

@@ -18,6 +18,7 @@ use serde_json::{Map, Value};
 use url::Url;
 use vmcp_config::status::{self, BackendState, BackendStatus, StatusReport};
 use vmcp_config::{Config, Secret};
+use vmcp_edge::port::admin::operator_call::{OperatorAnswer, OperatorCall};
 
 pub(super) use self::call_failure::CallFailure;
 pub(super) use self::claims_file::ClaimsFile;
@@ -290,21 +291,27 @@ impl Connection {
         arguments: Map<String, Value>,
         consent: Consent,
     ) -> Result<Value, CallFailure> {
-        match self {
-            Connection::Server { mcp: Some(url), .. } => {
-                remote_server::call(url, tool, arguments, consent).await
+        if let Connection::Server { mcp: Some(url), .. } = self {
+            return remote_server::call(url, tool, arguments, consent).await;
+        }
+        let confirmed = consent == Consent::Given;
+        let call = OperatorCall { name: tool.to_owned(), arguments, confirmed };
+        let answer = match self {
+            Connection::InProcess(own) => own.call(&call).await?,
+            Connection::Server { admin: Some(admin), .. } if self.is_of_client() => admin.call(&call).await?,
+            Connection::Server { .. } => {
+                return Err(CallFailure::Other(
+                    CommandFailure::new(
+                        "this command asks the MCP endpoint of a server, and only its admin port is known",
+                    )
+                    .exit(Exit::Usage)
+                    .remedy("add --url http://ADDR:PORT/mcp"),
+                ));
             }
-            Connection::Server { admin: Some(admin), .. } if self.is_of_client() => {
-                admin.call(tool, arguments, consent).await
-            }
-            Connection::Server { mcp: None, .. } => Err(CallFailure::Other(
-                CommandFailure::new(
-                    "this command asks the MCP endpoint of a server, and only its admin port is known",
-                )
-                .exit(Exit::Usage)
-                .remedy("add --url http://ADDR:PORT/mcp"),
-            )),
-            Connection::InProcess(own) => own.call(tool, arguments, consent).await,
+        };
+        match answer {
+            OperatorAnswer::Result(result) => Ok(result),
+            OperatorAnswer::Error(error) => Err(CallFailure::of_protocol(&error)),
         }
     }
 }

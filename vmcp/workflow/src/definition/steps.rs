@@ -9,13 +9,12 @@ use super::{
     Action, Arguments, Call, ForEach, MAX_ITERATIONS, MAX_RETRIES, MAX_SCHEMA, MAX_TIMEOUT, Question,
     STEP_TIMEOUT,
 };
+use crate::COMPOSITE;
 use crate::duration;
 use crate::mistakes::Mistakes;
 use crate::raw::{RawErrorAction, RawInnerStep, RawOnError, RawStep, RawStepKind};
 use crate::template::Template;
 
-/// Beginning of the listed names of composite tools; no backend has it.
-const COMPOSITE: &str = "composite.";
 /// Most items in work at once.
 const MAX_PARALLEL_ITEMS: u32 = 50;
 const ITERATIONS: usize = 100;
@@ -134,7 +133,7 @@ fn call(written: &Written<'_>, path: &str, found: &mut Found, mistakes: &mut Mis
         mistakes.add(format!("{path}.tool"), "missing", "add the listed name of a tool, or `backend.tool`");
         return None;
     };
-    if tool.starts_with(COMPOSITE) {
+    if tool.strip_prefix(COMPOSITE).is_some_and(|rest| rest.starts_with('.')) {
         let remedy = "name a tool of a backend, and take over the steps of the composite tool";
         mistakes.add(format!("{path}.tool"), format!("`{tool}` is a composite tool itself"), remedy);
     }

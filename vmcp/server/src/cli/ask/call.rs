@@ -81,7 +81,8 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
     })
 }
 
-/// Calls, with a spinner meanwhile.
+/// Calls through call_tool, which checks the arguments; directly if the optimizer is off or the tool is one
+/// of vmcp's own. A spinner shows meanwhile.
 async fn call(
     connection: &Connection,
     name: &str,
@@ -89,35 +90,26 @@ async fn call(
     timeout: Option<Duration>,
     consent: Consent,
 ) -> Result<Value, CommandFailure> {
+    let mut request = Map::new();
+    request.insert("tool_name".to_owned(), name.into());
+    request.insert("parameters".to_owned(), Value::Object(arguments.clone()));
+    request.extend(timeout.map(|timeout| ("timeout".to_owned(), json!(timeout.as_secs_f64()))));
+    let work = async {
+        if own_name(name).is_none() {
+            let answered = connection.call("optim.call_tool", request, consent).await;
+            if !matches!(answered, Err(CallFailure::UnknownTool)) {
+                return answered;
+            }
+        }
+        connection.call(name, arguments, consent).await
+    };
     let spinner = progress::spinner(format!("calling {name}"));
-    let result = checked_call(connection, name, arguments, timeout, consent).await;
+    let result = work.await;
     spinner.finish_and_clear();
     result.map_err(|failure| match failure {
         CallFailure::UnknownTool => unknown(name),
         CallFailure::Other(failure) => failure,
     })
-}
-
-/// Calls through call_tool, which checks the arguments; directly if the optimizer is off or the tool is one
-/// of vmcp's own.
-async fn checked_call(
-    connection: &Connection,
-    name: &str,
-    arguments: Map<String, Value>,
-    timeout: Option<Duration>,
-    consent: Consent,
-) -> Result<Value, CallFailure> {
-    if own_name(name).is_some() {
-        return connection.call(name, arguments, consent).await;
-    }
-    let mut request = Map::new();
-    request.insert("tool_name".to_owned(), name.into());
-    request.insert("parameters".to_owned(), Value::Object(arguments.clone()));
-    request.extend(timeout.map(|timeout| ("timeout".to_owned(), json!(timeout.as_secs_f64()))));
-    match connection.call("optim.call_tool", request, consent).await {
-        Err(CallFailure::UnknownTool) => connection.call(name, arguments, consent).await,
-        answered => answered,
-    }
 }
 
 /// Returns the input schema of the tool. Null if it cannot be read; values are then typed by their form.

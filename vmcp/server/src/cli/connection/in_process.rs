@@ -9,14 +9,12 @@ use axum::body::Body;
 use futures::FutureExt as _;
 use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
 use tower::ServiceExt as _;
 use vmcp_backend::BackendState;
 use vmcp_config::Config;
 use vmcp_config::status::EmbeddingState;
 
 use super::call_failure::CallFailure;
-use super::consent::Consent;
 use crate::cli::console::failure::CommandFailure;
 use crate::cli::console::{notes, progress};
 use crate::cli::process::orphan_reaper;
@@ -158,19 +156,9 @@ impl InProcessEngine {
         Ok(serde_json::from_slice(&response.into_body().collect().await?.to_bytes())?)
     }
 
-    /// Calls a tool; returns its `CallToolResult`.
-    pub(super) async fn call(
-        &self,
-        tool: &str,
-        arguments: Map<String, Value>,
-        consent: Consent,
-    ) -> Result<Value, CallFailure> {
-        let confirmed = consent == Consent::Given;
-        let call = OperatorCall { name: tool.to_owned(), arguments, confirmed };
-        match operator_call::call(&self.engine, self.identity.clone().into(), &call).await? {
-            OperatorAnswer::Result(result) => Ok(result),
-            OperatorAnswer::Error(error) => Err(CallFailure::of_protocol(&error)),
-        }
+    /// Calls a tool.
+    pub(super) async fn call(&self, call: &OperatorCall) -> Result<OperatorAnswer, CallFailure> {
+        Ok(operator_call::call(&self.engine, self.identity.clone().into(), call).await?)
     }
 
     /// Stops the engine and its backends.

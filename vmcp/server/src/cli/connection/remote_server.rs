@@ -100,21 +100,11 @@ impl AdminPort {
     }
 
     /// Calls a tool, which a local socket alone offers.
-    pub(super) async fn call(
-        &self,
-        tool: &str,
-        arguments: Map<String, Value>,
-        consent: Consent,
-    ) -> Result<Value, CallFailure> {
-        let confirmed = consent == Consent::Given;
-        let call = OperatorCall { name: tool.to_owned(), arguments, confirmed };
+    pub(super) async fn call(&self, call: &OperatorCall) -> Result<OperatorAnswer, CallFailure> {
         let request = self.request(Method::POST, "admin/call", None)?;
-        let answer = request.json(&call).send().await.and_then(Response::error_for_status);
+        let answer = request.json(call).send().await.and_then(Response::error_for_status);
         let answer = answer.map_err(|error| unavailable("its local socket", error))?;
-        match answer.json().await? {
-            OperatorAnswer::Result(result) => Ok(result),
-            OperatorAnswer::Error(error) => Err(CallFailure::of_protocol(&error)),
-        }
+        Ok(answer.json().await?)
     }
 
     /// Gets a report and parses it.
