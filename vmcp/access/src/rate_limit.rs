@@ -2,8 +2,9 @@
 //!
 //! A call takes one token from each of its buckets, or, if one is empty, from none. The buckets of a process
 //! are pure: the time is passed in. [`SharedBuckets`] are buckets of several replicas, in Redis, which
-//! [`redis_connection`] reaches.
+//! [`redis_connection`] reaches. [`LogLimit`] limits log lines.
 
+mod log_limit;
 pub mod redis_connection;
 mod shared_buckets;
 
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+pub use self::log_limit::LogLimit;
 pub use self::shared_buckets::SharedBuckets;
 
 /// Least number of buckets at which full ones are dropped; a full bucket is the same as none.

@@ -9,9 +9,13 @@ mod connection;
 mod connections;
 mod layers;
 mod open_files;
-mod refusal_log;
 pub mod serve;
 mod socket;
 mod stack;
 mod tls;
 mod workers;
+
+use std::time::Duration;
+
+/// Least time between two log lines about refused requests, so that strangers do not fill the log.
+const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(1);

@@ -2,6 +2,7 @@
 
 pub(super) mod auth_server_route;
 pub(super) mod authenticate;
+mod challenge;
 pub(super) mod cors;
 pub(super) mod endpoint;
 pub(super) mod host_rules;

@@ -15,11 +15,12 @@ use axum::response::{IntoResponse, Response};
 use subtle::{Choice, ConstantTimeEq as _};
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
+use vmcp_access::rate_limit::LogLimit;
 use vmcp_config::Secret;
 
 use super::Admin;
+use crate::port::REFUSAL_LOG_INTERVAL;
 use crate::port::layers::host_rules::{GuardRefusal, HostGuard};
-use crate::port::refusal_log::RefusalLog;
 use vmcp_engine::telemetry::metrics::RefusalLabels;
 
 /// Time after which a wrong token is answered.
@@ -45,7 +46,7 @@ pub(super) struct AdminGuard {
     host: Arc<HostGuard>,
     /// Places for answers to wrong tokens, which wait for [`WRONG_TOKEN_DELAY`].
     delayed: Arc<Semaphore>,
-    log: Arc<RefusalLog>,
+    log: Arc<LogLimit>,
 }
 
 impl AdminGuard {
@@ -53,7 +54,8 @@ impl AdminGuard {
     pub(super) fn new(admin: Admin, address: SocketAddr) -> Self {
         let host = Arc::new(HostGuard::new(address, &[], &[]));
         let delayed = Arc::new(Semaphore::new(MAX_DELAYED));
-        Self { admin, loopback: address.ip().is_loopback(), host, delayed, log: Arc::default() }
+        let log = Arc::new(LogLimit::new(REFUSAL_LOG_INTERVAL));
+        Self { admin, loopback: address.ip().is_loopback(), host, delayed, log }
     }
 
     /// Puts a request without a needed token, or with a wrong one, on record. Returns true for a wrong token.
@@ -64,7 +66,7 @@ impl AdminGuard {
         let labels = RefusalLabels { reason: "admin_token" };
         self.admin.0.engine.metrics().client_requests_refused.get_or_create(&labels).inc();
         audit::refused(&self.admin, &principal, path, reason);
-        if let Some(left_out) = self.log.admit(Instant::now()) {
+        if let Some(left_out) = self.log.admit((), Instant::now()) {
             let address = principal.address;
             tracing::warn!(?address, reason, left_out, "request refused at the admin port");
         }

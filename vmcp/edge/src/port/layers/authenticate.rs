@@ -1,7 +1,7 @@
 //! [`Authenticate`]: finds out who sent a request, before its body is read.
 
-pub(crate) mod challenge;
 pub(crate) mod configured;
+mod rejected;
 
 use std::future::Future;
 use std::net::IpAddr;

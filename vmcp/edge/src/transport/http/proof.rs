@@ -66,6 +66,11 @@ async fn identify_by<'a>(
     }
 }
 
+/// Returns the scheme of the credential of a request.
+pub(crate) fn scheme(headers: &HeaderMap) -> Option<Scheme> {
+    credential(headers, true).ok().flatten().map(|(scheme, _)| scheme)
+}
+
 /// Returns the headers of a request that may hold its credential.
 pub(crate) fn headers_of(headers: &HeaderMap) -> HeaderMap {
     let names = [AUTHORIZATION, API_KEY];

@@ -7,10 +7,11 @@ use std::time::Instant;
 
 use http::request::Parts;
 use vmcp_access::authentication::Authentication;
+use vmcp_access::rate_limit::LogLimit;
 use vmcp_access::rejection::Rejection;
 
-use super::{Authenticator, challenge};
-use crate::port::refusal_log::RefusalLog;
+use super::{Authenticator, rejected};
+use crate::port::REFUSAL_LOG_INTERVAL;
 use crate::transport::http::exchange::Response;
 use crate::transport::http::proof;
 use vmcp_engine::access::identity::Identity;
@@ -19,13 +20,13 @@ use vmcp_engine::telemetry::metrics::{Metrics, RefusalLabels};
 /// Asks the [`Authentication`] of the snapshot that serves the request.
 pub(crate) struct ConfiguredAuthenticator {
     metrics: Arc<Metrics>,
-    log: RefusalLog,
+    log: LogLimit,
 }
 
 impl ConfiguredAuthenticator {
     /// Counts rejections in `metrics`.
     pub(crate) fn new(metrics: Arc<Metrics>) -> Self {
-        Self { metrics, log: RefusalLog::default() }
+        Self { metrics, log: LogLimit::new(REFUSAL_LOG_INTERVAL) }
     }
 
     /// Counts a rejection; logs those of clients that presented something.
@@ -41,7 +42,7 @@ impl ConfiguredAuthenticator {
         if *rejection == Rejection::Missing {
             return;
         }
-        if let Some(left_out) = self.log.admit(Instant::now()) {
+        if let Some(left_out) = self.log.admit((), Instant::now()) {
             tracing::warn!(address = %from, reason = %rejection, left_out, "client rejected");
         }
     }
@@ -56,7 +57,7 @@ impl Authenticator for ConfiguredAuthenticator {
     ) -> Result<Identity, Box<Response>> {
         proof::identify(head, authentication).await.map_err(|rejection| {
             self.record(&rejection, from);
-            Box::new(challenge::response(&rejection, head, authentication))
+            Box::new(rejected::response(&rejection, head, authentication))
         })
     }
 }
