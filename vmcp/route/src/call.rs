@@ -3,7 +3,7 @@
 //! ```text
 //! router       name or URI → target, within the caller's view; unknown ends here
 //! authorize    (principal, target, arguments) → Authorized, or Denied: answered like unknown
-//! rights       scopes of the token, decision point: a refusal that says so
+//! admission    scopes of the token, rate limit, decision point: a refusal that says so
 //! call         Authorized → backend: breaker, deadline, retry, lease, transport
 //! record       one CallRecord, when the answer has ended or was dropped → its observers
 //! ```
@@ -198,8 +198,11 @@ impl<'a> Authorized<'a> {
             otel.status_code = tracing::field::Empty,
         );
         self.recorder.record().span = span.clone();
-        if let Err(refused) = self.check_rights(params.get("arguments")).await {
-            return (Err(refused), self.recorder);
+        let admitted = pin!(self.admit(params)).instrument(span.clone()).await;
+        if let Err(refused) = admitted {
+            let refused = Err(refused);
+            self.recorder.record().error = failure_text::of(&refused, None);
+            return (refused, self.recorder);
         }
         if !self.recorder.begins().await {
             return (Err(unrecorded()), self.recorder);
@@ -219,10 +222,17 @@ impl<'a> Authorized<'a> {
         (answer, self.recorder)
     }
 
-    /// Asks for the rights that the policy does not know of.
-    async fn check_rights(&mut self, arguments: Option<&str>) -> Result<(), CallError> {
+    /// Checks rights that the policy does not know of, and the rate. The decision point is asked last: a call
+    /// beyond the rate costs it nothing.
+    async fn admit(&mut self, params: &OwnedParams) -> Result<(), CallError> {
+        rights::check_scopes(self.context, &self.target)?;
+        send::check(self.context, &self.target, params).await?;
+        self.ask_decision_point(params.get("arguments")).await
+    }
+
+    /// Asks the decision point, if there is one.
+    async fn ask_decision_point(&mut self, arguments: Option<&str>) -> Result<(), CallError> {
         let context = self.context;
-        rights::check_scopes(context, &self.target)?;
         let Some(point) = &context.snapshot.decision_point else { return Ok(()) };
         // Boxed: most servers have no decision point.
         Box::pin(rights::ask(point, context, &self.target, arguments, self.recorder.record())).await
@@ -252,7 +262,8 @@ impl<'a> Authorized<'a> {
         let answer = async {
             let backend = send::backend(self.context.snapshot, &self.target)?;
             let uri = self.target.subject().unwrap_or_default();
-            self.check_rights(None).await?;
+            rights::check_scopes(self.context, &self.target)?;
+            self.ask_decision_point(None).await?;
             if !self.recorder.begins().await {
                 return Err(unrecorded());
             }

@@ -22,6 +22,7 @@ use vmcp_error_chain::error_chain;
 use crate::clock::now;
 use crate::oidc::guarded_http::{FetchError, GuardRules};
 use crate::oidc::renewed_client::RenewedClient;
+use crate::rate_limit::LogLimit;
 pub use message::{AskedItem, PointQuestion};
 
 /// Bytes of an answer; a longer one decides nothing.
@@ -30,6 +31,9 @@ const MAX_ANSWER_BYTES: usize = 64 * 1024;
 const MAX_QUESTION_BYTES: usize = 1024 * 1024;
 /// Answers that are cached (LRU).
 const MAX_CACHED: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
+/// Least time between two log lines about missing decisions for one reason: while the service is down, each
+/// call has one.
+const LOG_INTERVAL: Duration = Duration::from_mins(1);
 const JSON: &str = "application/json";
 /// Headers of a signed question.
 const TIMESTAMP: &str = "vmcp-timestamp";
@@ -87,6 +91,8 @@ pub struct DecisionPoint {
     places: Semaphore,
     /// Decisions by the digest of their question, with the time until which they count.
     decisions: Mutex<LruCache<[u8; 32], (PointDecision, Instant)>>,
+    /// Log lines about missing decisions, by the reason's word.
+    failure_lines: LogLimit<&'static str>,
 }
 
 impl std::fmt::Debug for DecisionPoint {
@@ -107,6 +113,7 @@ impl DecisionPoint {
             client: RenewedClient::new(rules, settings.ca_bundle_path.as_deref()),
             places: Semaphore::new(settings.max_concurrent as usize),
             decisions: Mutex::new(LruCache::new(MAX_CACHED)),
+            failure_lines: LogLimit::new(LOG_INTERVAL),
             settings,
         }
     }
@@ -129,6 +136,12 @@ impl DecisionPoint {
         let decision = answer.map_err(|_| PointFailure::Timeout(limit))??;
         self.keep(key, &decision, Instant::now());
         Ok(decision)
+    }
+
+    /// Returns the number of missing decisions without a log line since the last line for this reason, if a
+    /// line is due: one a minute.
+    pub fn log_line(&self, failure: &PointFailure) -> Option<u64> {
+        self.failure_lines.admit(failure.word(), Instant::now())
     }
 
     /// Returns the decision about the same question, if it still counts.

@@ -64,10 +64,21 @@ impl Kind {
         }
     }
 
+    /// Returns the name of the action, such as `call_tool`.
+    pub(super) fn action_name(self) -> &'static str {
+        let [_, action, ..] = self.words();
+        action
+    }
+
+    /// Returns the word for the kind, such as `tool`.
+    pub(super) fn feature(self) -> &'static str {
+        let [.., feature] = self.words();
+        feature
+    }
+
     /// Returns the action, `Action::"call_tool"`.
     pub(super) fn action(self) -> Result<EntityUid, Unevaluated> {
-        let [_, action, ..] = self.words();
-        uid("Action", action)
+        uid("Action", self.action_name())
     }
 }
 

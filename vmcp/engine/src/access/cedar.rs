@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use vmcp_access::policy::{Attribute, CedarPolicy, ClaimsKey, FailureKind, Kind, Question, Subject, Verdict};
+use vmcp_access::policy::{Attribute, CedarPolicy, ClaimsKey, FailureKind, Question, Subject, Verdict};
+use vmcp_model::catalog::CatalogTool;
 use vmcp_model::definition::Annotations;
 
 use super::identity::Principal;
@@ -123,22 +124,25 @@ impl ListedRights for ListedByCedar<'_> {
 
 /// Returns the question about an item.
 fn question<'a>(item: Item<'a>, backend: &'a str) -> Question<'a> {
-    let question = |kind, name| Question { kind, name, backend: Some(backend), ..Question::default() };
-    match item {
-        Item::Tool(tool) | Item::Task { tool, .. } => {
-            let texts = [
-                ("original_name", tool.definition.name.as_str().into()),
-                ("schema_hash", tool.hash.to_string().into()),
-            ];
-            let texts = texts.map(|(name, text)| (name, Attribute::Text(text)));
-            let hints = hints(&tool.annotations).map(|(name, flag)| (name, Attribute::Flag(flag)));
-            Question { attributes: hints.chain(texts).collect(), ..question(Kind::Tool, &tool.name) }
-        }
-        Item::OwnTool(name) => Question { name, ..Question::default() },
-        Item::Prompt(prompt) => question(Kind::Prompt, &prompt.name),
-        Item::Resource(uri) => question(Kind::Resource, uri),
-        Item::Backend => question(Kind::Backend, backend),
+    let is_own = matches!(item, Item::OwnTool(_));
+    Question {
+        kind: item.kind(),
+        name: item.name(backend),
+        backend: (!is_own).then_some(backend),
+        attributes: item.tool().map(|tool| attributes(tool)).unwrap_or_default(),
+        arguments: None,
     }
+}
+
+/// Returns the attributes of a tool: its hints, its own name at the backend, the hash of its schema.
+fn attributes(tool: &CatalogTool) -> Vec<(&'static str, Attribute<'_>)> {
+    let texts = [
+        ("original_name", tool.definition.name.as_str().into()),
+        ("schema_hash", tool.hash.to_string().into()),
+    ];
+    let texts = texts.map(|(name, text)| (name, Attribute::Text(text)));
+    let hints = hints(&tool.annotations).map(|(name, flag)| (name, Attribute::Flag(flag)));
+    hints.chain(texts).collect()
 }
 
 /// Returns the hints that a tool has, after overrides.

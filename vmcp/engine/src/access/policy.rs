@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::Serialize;
-use vmcp_access::policy::{CedarPolicy, ClaimsKey, DEFAULT_DENY};
+use vmcp_access::policy::{CedarPolicy, ClaimsKey, DEFAULT_DENY, Kind};
 use vmcp_config::Config;
 use vmcp_model::catalog::{CatalogPrompt, CatalogTool};
 
@@ -57,6 +57,36 @@ impl<'a> Item<'a> {
         match self {
             Item::Tool(tool) | Item::Task { tool, .. } => Some(tool),
             _ => None,
+        }
+    }
+
+    /// Returns the kind, as policies name it; a task has that of its tool.
+    pub fn kind(self) -> Kind {
+        match self {
+            Item::Tool(_) | Item::Task { .. } | Item::OwnTool(_) => Kind::Tool,
+            Item::Prompt(_) => Kind::Prompt,
+            Item::Resource(_) => Kind::Resource,
+            Item::Backend => Kind::Backend,
+        }
+    }
+
+    /// Returns the name, as policies know it: the listed name of a tool or prompt, the URI of a resource, or
+    /// the name of `backend`.
+    pub fn name(self, backend: &'a str) -> &'a str {
+        match self {
+            Item::Tool(tool) | Item::Task { tool, .. } => &tool.name,
+            Item::Prompt(prompt) => &prompt.name,
+            Item::OwnTool(name) | Item::Resource(name) => name,
+            Item::Backend => backend,
+        }
+    }
+
+    /// Returns the backend's own name of a tool or prompt.
+    pub fn original_name(self) -> Option<&'a str> {
+        match self {
+            Item::Tool(tool) | Item::Task { tool, .. } => Some(&tool.definition.name),
+            Item::Prompt(prompt) => Some(&prompt.definition.name),
+            Item::OwnTool(_) | Item::Resource(_) | Item::Backend => None,
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Rights that are asked for behind the policy, before anything is sent: the scopes of the client's token,
-//! then the decision point. Both concern items that the client sees, so that their refusals say what they
-//! are.
+//! and behind the rate limit the decision point. Both concern items that the client sees, so that their
+//! refusals say what they are.
 
 use vmcp_access::identity::scopes::{self, ScopeShortfall};
 use vmcp_access::policy::decision_point::{AskedItem, DecisionPoint, PointFailure, PointQuestion};
 use vmcp_backend::CallError;
 use vmcp_config::OnDecisionFailure;
-use vmcp_engine::access::policy::{Item, PolicyId};
+use vmcp_engine::access::policy::PolicyId;
 use vmcp_engine::telemetry::calls::CallRecord;
 use vmcp_engine::telemetry::metrics::DecisionPointLabels;
 
@@ -39,9 +39,13 @@ pub(super) async fn ask(
     let question = PointQuestion {
         identity: &principal.identity,
         profile: principal.profile.as_deref(),
-        action: action(target.item),
         method: &target.method,
-        item: asked_item(target),
+        item: AskedItem {
+            kind: target.item.kind(),
+            name: target.item.name(target.backend),
+            backend: target.backend,
+            original_name: target.item.original_name(),
+        },
         arguments,
     };
     let (allowed, source, reason) = match point.ask(&question).await {
@@ -52,8 +56,10 @@ pub(super) async fn ask(
         Err(failure) => {
             let is_askable = !matches!(failure, PointFailure::Unaskable(_));
             let allowed = is_askable && point.settings().on_failure == OnDecisionFailure::Allow;
-            let (subject, name) = (principal.identity.subject(), question.item.name);
-            tracing::warn!(target: "vmcp::policy", subject, name, allowed, reason = %failure, "the decision point did not decide about a call");
+            if let Some(left_out) = point.log_line(&failure) {
+                let (subject, name) = (principal.identity.subject(), question.item.name);
+                tracing::warn!(target: "vmcp::policy", subject, name, allowed, left_out, reason = %failure, "the decision point did not decide about a call");
+            }
             (allowed, failure.word(), None)
         }
     };
@@ -69,29 +75,4 @@ pub(super) async fn ask(
         None => PolicyId::new(DECISION_POINT),
     });
     Err(CallError::Denied { reason: reason.filter(|_| point.settings().tell_reason) })
-}
-
-/// Returns the action as policies name it.
-fn action(item: Item<'_>) -> &'static str {
-    match item {
-        Item::Tool(_) | Item::Task { .. } | Item::OwnTool(_) => "call_tool",
-        Item::Prompt(_) => "get_prompt",
-        Item::Resource(_) => "read_resource",
-        Item::Backend => "use_backend",
-    }
-}
-
-/// Returns the item as the decision point knows it.
-fn asked_item<'a>(target: &BackendTarget<'a>) -> AskedItem<'a> {
-    let backend: &str = target.backend;
-    let (kind, name, original_name) = match target.item {
-        Item::Tool(tool) | Item::Task { tool, .. } => {
-            ("tool", tool.name.as_str(), Some(tool.definition.name.as_str()))
-        }
-        Item::OwnTool(name) => ("tool", name, None),
-        Item::Prompt(prompt) => ("prompt", prompt.name.as_str(), Some(prompt.definition.name.as_str())),
-        Item::Resource(uri) => ("resource", uri, None),
-        Item::Backend => ("backend", backend, None),
-    };
-    AskedItem { kind, name, backend, original_name }
 }

@@ -42,13 +42,12 @@ pub(super) struct Way<'a> {
     pub(super) stream: bool,
 }
 
-/// Sends a request, and repeats it with the client's input while a modern backend asks a legacy client.
-pub(super) async fn run(
-    way: Way<'_>,
+/// Checks the form of a request, then takes the tokens that it costs.
+pub(super) async fn check(
+    context: CallContext<'_>,
+    target: &BackendTarget<'_>,
     params: &OwnedParams,
-    recorder: &mut CallRecorder,
-) -> Result<Response, CallError> {
-    let Way { context, target, .. } = way;
+) -> Result<(), CallError> {
     if context.caller.continues.as_ref().is_some_and(|backend| backend != target.backend) {
         let reason = "`requestState` belongs to another backend; repeat the request without it".to_owned();
         return Err(CallError::InvalidRequest { reason });
@@ -57,12 +56,24 @@ pub(super) async fn run(
         let reason = format!("the arguments name the key `{}` twice", subject::shown(&key));
         return Err(CallError::InvalidRequest { reason });
     }
-    if let Item::Tool(tool) = target.item {
-        rate_limit(context, &tool.name).await?;
-        if confirmation::is_needed(context, tool) {
-            // Boxed, as the rounds of input: most calls carry the state of neither.
-            Box::pin(confirmation::obtain(context, tool, params)).await?;
-        }
+    match target.item {
+        Item::Tool(tool) => rate_limit(context, &tool.name).await,
+        _ => Ok(()),
+    }
+}
+
+/// Sends a request, and repeats it with the client's input while a modern backend asks a legacy client.
+pub(super) async fn run(
+    way: Way<'_>,
+    params: &OwnedParams,
+    recorder: &mut CallRecorder,
+) -> Result<Response, CallError> {
+    let Way { context, target, .. } = way;
+    if let Item::Tool(tool) = target.item
+        && confirmation::is_needed(context, tool)
+    {
+        // Boxed, as the rounds of input: most calls carry the state of neither.
+        Box::pin(confirmation::obtain(context, tool, params)).await?;
     }
     let outgoing = Outgoing::new(context, target, params)?;
     let continues = context.caller.continues.is_some();
@@ -107,7 +118,7 @@ fn duplicate_key(target: &BackendTarget<'_>, params: &OwnedParams) -> Option<Str
 }
 
 /// Takes the tokens that a call of a tool costs; its rounds of input cost nothing more.
-pub(crate) async fn rate_limit(context: CallContext<'_>, tool: &str) -> Result<(), CallError> {
+async fn rate_limit(context: CallContext<'_>, tool: &str) -> Result<(), CallError> {
     let taken = context.snapshot.rate_limiter.take(&context.caller.principal.key(), tool).await;
     taken.map_err(|Limited { scope, retry_after }| CallError::RateLimited {
         scope: scope.words(),

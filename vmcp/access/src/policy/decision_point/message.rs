@@ -11,6 +11,7 @@ use vmcp_config::{DecisionPoint as Settings, sanitize};
 use super::{MAX_QUESTION_BYTES, PointDecision, PointFailure};
 use crate::identity::Identity;
 use crate::identity::claim_path::lookup;
+use crate::policy::Kind;
 use crate::policy::principal::groups;
 
 /// Version of the format.
@@ -25,8 +26,6 @@ pub struct PointQuestion<'a> {
     pub identity: &'a Identity,
     /// The profile whose path the client calls.
     pub profile: Option<&'a str>,
-    /// The action as policies name it, such as `call_tool`.
-    pub action: &'a str,
     /// The MCP method, such as `tools/call`.
     pub method: &'a str,
     /// The item that the client wants to use.
@@ -36,18 +35,15 @@ pub struct PointQuestion<'a> {
 }
 
 /// An item of a backend.
-#[derive(Debug, Clone, Copy, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Copy)]
 pub struct AskedItem<'a> {
-    /// `tool`, `prompt`, `resource` or `backend`.
-    #[serde(rename = "type")]
-    pub kind: &'a str,
+    /// Kind of the item; the action follows from it.
+    pub kind: Kind,
     /// Listed name of a tool or prompt, URI of a resource, name of a backend.
     pub name: &'a str,
     /// The backend.
     pub backend: &'a str,
     /// The backend's own name of a tool or prompt.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub original_name: Option<&'a str>,
 }
 
@@ -57,9 +53,19 @@ struct Question<'a> {
     principal: Principal<'a>,
     action: &'a str,
     method: &'a str,
-    resource: AskedItem<'a>,
+    resource: Resource<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     arguments: Option<&'a RawValue>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Resource<'a> {
+    r#type: &'a str,
+    name: &'a str,
+    backend: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    original_name: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -96,6 +102,7 @@ pub(super) fn question(settings: &Settings, asked: &PointQuestion<'_>) -> Result
     let claims = settings.claims.iter().filter_map(|name| Some((name.clone(), lookup(all, name)?.clone())));
     let arguments = asked.arguments.filter(|_| settings.include_arguments);
     let arguments = arguments.map(serde_json::from_str::<&RawValue>).transpose();
+    let AskedItem { kind, name, backend, original_name } = asked.item;
     let question = Question {
         version: VERSION,
         principal: Principal {
@@ -105,9 +112,9 @@ pub(super) fn question(settings: &Settings, asked: &PointQuestion<'_>) -> Result
             claims: claims.collect(),
             profile: asked.profile,
         },
-        action: asked.action,
+        action: kind.action_name(),
         method: asked.method,
-        resource: asked.item,
+        resource: Resource { r#type: kind.feature(), name, backend, original_name },
         arguments: arguments.map_err(|_| unaskable("the arguments are no JSON"))?,
     };
     let text = serde_json::to_vec(&question).map_err(|error| PointFailure::Unaskable(error.to_string()))?;

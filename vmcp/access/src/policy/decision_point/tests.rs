@@ -10,6 +10,7 @@ use vmcp_config::load;
 
 use super::*;
 use crate::identity::Identity;
+use crate::policy::Kind;
 
 /// A service on loopback that gives each question the same bytes; no bytes: it never answers.
 struct Service {
@@ -109,9 +110,8 @@ fn client(claims: Value) -> Identity {
 }
 
 fn about<'a>(identity: &'a Identity, name: &'a str, arguments: Option<&'a str>) -> PointQuestion<'a> {
-    let item = AskedItem { kind: "tool", name, backend: "bank", original_name: Some("pay") };
-    let (action, method) = ("call_tool", "tools/call");
-    PointQuestion { identity, profile: None, action, method, item, arguments }
+    let item = AskedItem { kind: Kind::Tool, name, backend: "bank", original_name: Some("pay") };
+    PointQuestion { identity, profile: None, method: "tools/call", item, arguments }
 }
 
 async fn ask(point: &DecisionPoint) -> Result<PointDecision, PointFailure> {

@@ -224,6 +224,19 @@ async fn a_point_is_not_asked_about_what_a_policy_denies() {
 }
 
 #[tokio::test]
+async fn a_point_is_not_asked_about_calls_beyond_the_rate() {
+    let point = Point::answering("200 OK", r#"{"allow":true}"#).await;
+    let limits =
+        "rateLimiting: { tools: [{ name: one_work, perUser: { maxTokens: 1, refillPeriod: 1h } }] }\n";
+    let settings = format!("{}{limits}", point.settings("cacheFor: 0"));
+    let Setup { engine, backends, .. } = setup_with(Options::default(), &settings).await;
+    for _ in 0..3 {
+        call(&engine, "one_work", json!({})).await.unwrap();
+    }
+    assert_eq!((point.take().len(), backends[0].calls().len()), (1, 1));
+}
+
+#[tokio::test]
 async fn a_point_without_a_decision_denies_unless_calls_may_go_on() {
     for (status, body) in [
         ("500 Internal Server Error", r#"{"allow":true}"#),
