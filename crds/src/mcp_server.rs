@@ -141,6 +141,10 @@ pub struct MCPServerSpec {
     /// Era in which a server that speaks both is spoken to. Default: `auto`, that of the client that calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol_era: Option<ProtocolEra>,
+    /// `false`: the server may not ask clients (elicitation, sampling, roots). It is told that clients answer
+    /// nothing, and a call that needs an answer fails. Default: `true`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub questions: Option<bool>,
     /// MCPExternalAuthConfig with the credentials for the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external_auth_config_ref: Option<LocalReference>,

@@ -33,7 +33,9 @@ pub use self::exposure::{
     HttpRouteFilterType, HttpRouteTimeouts, NetworkPolicy, ParentReference, PathRewrite, PathRewriteType,
     PodDisruptionBudget, UrlRewrite,
 };
-pub use self::incoming_auth::{ApiKey, IncomingAuth, IncomingAuthType, OidcConfigReference};
+pub use self::incoming_auth::{
+    ApiKey, DecisionPoint, IncomingAuth, IncomingAuthType, OidcConfigReference, RequiredBinding,
+};
 pub use self::optimizer::{Llm, Optimizer, Storage};
 pub use self::outgoing_auth::{BackendAuth, BackendAuthType, OutgoingAuth, OutgoingAuthSource};
 pub use self::service_monitor::{RelabelAction, RelabelConfig, ServiceMonitor};

@@ -3,10 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use vmcp_config::{
-    Authz, EmbeddingProvider, Exposure, Finding, Isolation, Problem, ProtocolEra, ResourceIds,
+    Authz, EmbeddingProvider, Exposure, Finding, IntrospectedTokens, Isolation, OnDecisionFailure, Problem,
+    ProtocolEra, ResourceIds, TokenBinding,
 };
 use vmcp_crds::fields::references::SecretKeyReference;
 use vmcp_crds::lower::{
@@ -14,7 +16,10 @@ use vmcp_crds::lower::{
 };
 use vmcp_crds::mcp_server_entry::RemoteTransport;
 use vmcp_crds::virtual_mcp_server::{EmbeddingSource, TeiService};
-use vmcp_crds::{EmbeddingServerSpec, Invalid, MCPAuthzConfigSpec, MCPTelemetryConfigSpec, VirtualMCPServer};
+use vmcp_crds::{
+    EmbeddingServerSpec, Invalid, MCPAuthzConfigSpec, MCPOIDCConfigSpec, MCPTelemetryConfigSpec,
+    VirtualMCPServer,
+};
 
 const RFC: &str = include_str!("../../deploy/examples/rfc.yaml");
 
@@ -42,6 +47,7 @@ fn backend(name: &str) -> Backend {
         tool_config: None,
         isolation: None,
         protocol_era: None,
+        questions: true,
         enabled: true,
     }
 }
@@ -72,16 +78,19 @@ fn the_optimizer_is_off_unless_it_is_turned_on() {
 }
 
 #[test]
-fn isolation_and_era_of_a_backend_arrive() {
+fn isolation_era_and_questions_of_a_backend_arrive() {
     let mut own = backend("own");
     own.isolation = Some(Isolation::Principal);
     own.protocol_era = Some(ProtocolEra::Legacy);
+    own.questions = false;
     let backends = [own, backend("usual")];
     let referenced = ReferencedObjects { backends: &backends, ..ReferencedObjects::default() };
     let lowered = lower(&json!({}), &referenced).unwrap();
     let all = lowered.config.backends.iter().map(|backend| (backend.isolation, backend.protocol_era));
     let all: Vec<_> = all.collect();
     assert_eq!(all, [(Some(Isolation::Principal), ProtocolEra::Legacy), (None, ProtocolEra::Auto)]);
+    let silent: Vec<&str> = lowered.config.silent_backends.iter().map(AsRef::as_ref).collect();
+    assert_eq!(silent, ["own"]);
 }
 
 #[test]
@@ -370,6 +379,75 @@ fn the_store_of_rate_limits_arrives_with_a_reference_to_its_password() {
 }
 
 #[test]
+fn introspection_of_an_issuer_is_lowered_with_its_secret_as_a_file() {
+    let inline = json!({
+        "issuer": "https://idp.example", "keyMaxAge": "1h", "introspectionUrl": "https://idp.example/t",
+        "clientId": "pay$${me}", "clientSecretRef": { "name": "idp", "key": "secret" }, "introspect": "all",
+        "introspectionCacheTtl": "30s",
+    });
+    let oidc = |inline: &Value| -> MCPOIDCConfigSpec {
+        serde_json::from_value(json!({ "type": "inline", "inline": inline })).unwrap()
+    };
+    let reference = json!({
+        "name": "idp", "audience": "a", "resourceUrl": "https://tools.example/mcp", "requiredBinding": "dpop",
+    });
+    let spec = json!({ "incomingAuth": { "type": "oidc", "oidcConfigRef": reference } });
+    let config = oidc(&inline);
+    let referenced = ReferencedObjects { oidc: Some(&config), ..ReferencedObjects::default() };
+    let lowered = lower(&spec, &referenced).unwrap();
+    let issuer = &lowered.config.incoming_auth.issuers[0];
+    let introspection = issuer.introspection.as_ref().unwrap();
+    assert_eq!(introspection.client_id, "pay$${me}");
+    assert_eq!(
+        (introspection.url.as_str(), introspection.cache_ttl),
+        ("https://idp.example/t", Duration::from_secs(30))
+    );
+    assert_eq!(introspection.tokens, IntrospectedTokens::All);
+    assert_eq!((issuer.key_max_age, issuer.required_binding), (Duration::from_hours(1), TokenBinding::Dpop));
+    let files: Vec<_> = lowered.secrets.values().cloned().collect();
+    assert_eq!(files, [secret("idp", "secret")]);
+    assert!(lowered.text.contains("${file:"), "{}", lowered.text);
+    // Without the secret, the endpoint would answer nothing.
+    let mut without = inline.clone();
+    without.as_object_mut().unwrap().remove("clientSecretRef");
+    let config = oidc(&without);
+    let referenced = ReferencedObjects { oidc: Some(&config), ..ReferencedObjects::default() };
+    assert!(lower(&spec, &referenced).unwrap_err().to_string().contains("asks for it"));
+}
+
+#[test]
+fn a_decision_point_is_lowered_with_its_secrets_as_files() {
+    let point = json!({
+        "url": "https://pdp.example/decide", "timeout": "1s", "onFailure": "deny", "claims": ["a${b}"],
+        "bearerTokenSecretRef": { "name": "pdp", "key": "token" },
+        "hmacSecretRef": { "name": "pdp", "key": "hmac" },
+        "includeArguments": true, "cacheFor": "0s", "maxConcurrent": 4, "allowPrivateIP": true,
+    });
+    let spec = |point: &Value| json!({ "incomingAuth": { "type": "anonymous", "decisionPoint": point } });
+    let lowered = lower(&spec(&point), &ReferencedObjects::default()).unwrap();
+    let lowered_point = lowered.config.decision_point.as_deref().unwrap();
+    assert_eq!(lowered_point.url.as_str(), "https://pdp.example/decide");
+    assert_eq!((lowered_point.timeout, lowered_point.cache_for), (Duration::from_secs(1), Duration::ZERO));
+    assert_eq!(lowered_point.on_failure, OnDecisionFailure::Deny);
+    assert_eq!(
+        (lowered_point.claims.as_slice(), lowered_point.max_concurrent),
+        (&["a${b}".to_owned()][..], 4)
+    );
+    assert!(lowered_point.include_arguments && lowered_point.allow_private_addresses);
+    assert!(!lowered_point.tell_reason && !lowered_point.insecure_allow_http);
+    let files: Vec<_> = lowered.secrets.values().cloned().collect();
+    assert_eq!(files, [secret("pdp", "hmac"), secret("pdp", "token")]);
+
+    let mut wrong = point.clone();
+    wrong["url"] = "http://pdp.example/decide".into();
+    let refused = lower(&spec(&wrong), &ReferencedObjects::default()).unwrap_err().to_string();
+    assert!(
+        refused.contains("incomingAuth.decisionPoint.url: decisions that come over plain HTTP"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn an_authorization_server_is_lowered_with_its_secrets_as_files_and_its_primary_provider_first() {
     let provider = |name: &str| {
         json!({ "name": name, "type": "oidc", "oidcConfig": {
@@ -392,7 +470,7 @@ fn an_authorization_server_is_lowered_with_its_secrets_as_files_and_its_primary_
     let names: Vec<_> = server.upstreams.iter().map(|upstream| upstream.name.as_str()).collect();
     assert_eq!(names, ["corp", "forge"], "the primary provider tells who the person is");
     assert!(server.upstreams[0].allow_private_addresses);
-    assert_eq!(server.access_life, std::time::Duration::from_mins(30));
+    assert_eq!(server.access_life, Duration::from_mins(30));
     assert!(server.access_tokens_of.contains("forge"));
     let files: Vec<_> = lowered.secrets.values().cloned().collect();
     assert_eq!(files, [secret("corp", "secret"), secret("forge", "secret"), secret("keys", "seal")]);

@@ -95,6 +95,7 @@ impl Document<'_> {
             tool_config: _,
             isolation,
             protocol_era,
+            questions,
             enabled,
         } = backend;
         let mut entry = Block::new();
@@ -109,6 +110,9 @@ impl Document<'_> {
         }
         if let Some(era) = protocol_era {
             entry.insert("protocolEra".to_owned(), json!(era));
+        }
+        if !questions {
+            entry.insert("questions".to_owned(), false.into());
         }
         let mut sent = Block::new();
         for (header, value) in headers {

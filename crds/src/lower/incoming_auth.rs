@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::secret_files::SecretFiles;
 use crate::fields::yaml_block::{Block, escape};
 use crate::shared_settings::mcp_oidc_config::{InlineOidcConfig, MCPOIDCConfigSpec};
-use crate::virtual_mcp_server::{ApiKey, IncomingAuth, OidcConfigReference};
+use crate::virtual_mcp_server::{ApiKey, DecisionPoint, IncomingAuth, OidcConfigReference};
 
 /// Returns the block with the referenced settings in place of the references. If its MCPOIDCConfig is
 /// missing, or its form is unknown, the validator refuses the returned block: a broken reference never opens
@@ -16,38 +16,114 @@ pub(super) fn render(
     oidc_certificates: Option<&str>,
     secrets: &mut SecretFiles,
 ) -> Value {
-    let Some(IncomingAuth { oidc_config_ref, api_keys, .. }) = IncomingAuth::from_block(&block) else {
+    let Some(IncomingAuth { oidc_config_ref, api_keys, decision_point, .. }) =
+        IncomingAuth::from_block(&block)
+    else {
         return escape(block.into());
     };
-    for key in ["oidcConfigRef", "apiKeys"] {
+    for key in ["oidcConfigRef", "apiKeys", "decisionPoint"] {
         block.shift_remove(key);
     }
     let Value::Object(mut rendered) = escape(block.into()) else { return Value::Null };
     let provider = oidc.and_then(|config| config.inline.as_ref());
     if let (Some(reference), Some(provider)) = (&oidc_config_ref, provider) {
         let mut issuer = issuer(reference, provider);
+        let secret = provider.client_secret_ref.as_ref().map(|secret| secrets.refer(secret));
         if let Some(pem) = oidc_certificates {
             issuer.insert("caBundlePath".to_owned(), secrets.certificates(pem).into());
         }
-        rendered.insert("oidc".to_owned(), escape(issuer.into()));
+        let Value::Object(mut issuer) = escape(issuer.into()) else { return Value::Null };
+        if let Some(secret) = secret {
+            issuer.insert("clientSecret".to_owned(), secret);
+        }
+        rendered.insert("oidc".to_owned(), issuer.into());
     }
     if !api_keys.is_empty() {
         rendered.insert("apiKeys".to_owned(), api_keys.iter().map(|key| api_key(key, secrets)).collect());
     }
+    if let Some(point) = &decision_point {
+        rendered.insert("decisionPoint".to_owned(), render_decision_point(point, secrets));
+    }
     rendered.into()
 }
 
+fn render_decision_point(point: &DecisionPoint, secrets: &mut SecretFiles) -> Value {
+    let DecisionPoint {
+        url,
+        timeout,
+        on_failure,
+        bearer_token_secret_ref,
+        hmac_secret_ref,
+        claims,
+        include_arguments,
+        tell_reason,
+        cache_for,
+        max_concurrent,
+        insecure_allow_http,
+        allow_private_ip,
+    } = point;
+    let settings = [
+        ("url", json!(url)),
+        ("timeout", json!(timeout)),
+        ("onFailure", json!(on_failure)),
+        ("claims", json!(claims)),
+        ("includeArguments", json!(include_arguments)),
+        ("tellReason", json!(tell_reason)),
+        ("cacheFor", json!(cache_for)),
+        ("maxConcurrent", json!(max_concurrent)),
+        ("insecureAllowHttp", json!(insecure_allow_http)),
+        ("allowPrivateIp", json!(allow_private_ip)),
+    ];
+    let is_given = |value: &Value| !matches!(value, Value::Null | Value::Bool(false));
+    let mut block: Block = settings
+        .into_iter()
+        .filter(|(_, value)| is_given(value))
+        .map(|(key, value)| (key.to_owned(), escape(value)))
+        .collect();
+    for (key, secret) in [("bearerToken", bearer_token_secret_ref), ("hmacSecret", hmac_secret_ref)] {
+        if let Some(secret) = secret {
+            block.insert(key.to_owned(), secrets.refer(secret));
+        }
+    }
+    block.into()
+}
+
 fn issuer(reference: &OidcConfigReference, provider: &InlineOidcConfig) -> Block {
-    let InlineOidcConfig { issuer, jwks_url, insecure_allow_http, jwks_allow_private_ip, ca_bundle_ref: _ } =
-        provider;
-    let OidcConfigReference { name: _, audience, scopes, required_scopes, resource_url } = reference;
+    let InlineOidcConfig {
+        issuer,
+        jwks_url,
+        key_max_age,
+        introspection_url,
+        client_id,
+        client_secret_ref: _,
+        introspect,
+        introspection_cache_ttl,
+        insecure_allow_http,
+        jwks_allow_private_ip,
+        ca_bundle_ref: _,
+    } = provider;
+    let OidcConfigReference { name: _, audience, scopes, required_scopes, resource_url, required_binding } =
+        reference;
     let mut block = Block::new();
     block.insert("issuer".to_owned(), json!(issuer));
     block.insert("audience".to_owned(), json!(audience));
-    for (key, value) in [("jwksUrl", jwks_url), ("resource", resource_url)] {
+    for (key, value) in [
+        ("jwksUrl", jwks_url),
+        ("resource", resource_url),
+        ("keyMaxAge", key_max_age),
+        ("introspectionUrl", introspection_url),
+        ("clientId", client_id),
+        ("introspectionCacheTtl", introspection_cache_ttl),
+    ] {
         if let Some(value) = value {
             block.insert(key.to_owned(), json!(value));
         }
+    }
+    if let Some(tokens) = introspect {
+        block.insert("introspect".to_owned(), json!(tokens));
+    }
+    if let Some(binding) = required_binding {
+        block.insert("requiredBinding".to_owned(), json!(binding));
     }
     for (key, value) in [("scopes", scopes), ("requiredScopes", required_scopes)] {
         if !value.is_empty() {

@@ -35,6 +35,8 @@ pub struct Backend {
     pub isolation: Option<Isolation>,
     /// Era in which it is spoken to; `None`: that of the client.
     pub protocol_era: Option<ProtocolEra>,
+    /// `false`: it may not ask clients anything.
+    pub questions: bool,
     /// `false`: the backend is listed, but neither connected nor searched nor called, and its secret headers
     /// and credentials are left out. Used for a backend whose Secret does not exist.
     pub enabled: bool,

@@ -4,9 +4,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use vmcp_config::IntrospectedTokens;
 
 use crate::fields::cel_rules::rules;
-use crate::fields::references::CaBundleReference;
+use crate::fields::references::{CaBundleReference, SecretKeyReference};
 
 /// An identity provider whose tokens VirtualMCPServers accept that name it in `incomingAuth.oidcConfigRef`.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -64,6 +65,31 @@ pub struct InlineOidcConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
     pub jwks_url: Option<String>,
+    /// Time for which keys stay in use while the provider cannot be reached, such as `24h`; then its tokens
+    /// are refused until it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 32))]
+    pub key_max_age: Option<String>,
+    /// URL of the introspection endpoint (RFC 7662), which says whether an opaque token is good. Needs
+    /// `clientId` and `clientSecretRef`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 2048))]
+    pub introspection_url: Option<String>,
+    /// Client identifier of the server at `introspectionUrl`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 2048))]
+    pub client_id: Option<String>,
+    /// Secret of that client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_secret_ref: Option<SecretKeyReference>,
+    /// Tokens that `introspectionUrl` is asked about. Default: `opaque`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub introspect: Option<IntrospectedTokens>,
+    /// Longest time for which an answer of `introspectionUrl` counts, such as `1m`: a withdrawn token ends
+    /// after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 32))]
+    pub introspection_cache_ttl: Option<String>,
     /// Fetches metadata and keys over plain HTTP too. For development: an attacker in the
     /// network can forge keys.
     #[serde(default, rename = "insecureAllowHTTP")]
@@ -74,6 +100,13 @@ pub struct InlineOidcConfig {
     /// Certificate authorities that are trusted for the provider besides those of the system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_bundle_ref: Option<CaBundleReference>,
+}
+
+impl MCPOIDCConfigSpec {
+    /// Returns the Secret that the settings refer to.
+    pub fn secret_reference(&self) -> Option<&SecretKeyReference> {
+        self.inline.as_ref()?.client_secret_ref.as_ref()
+    }
 }
 
 /// Observed state of an MCPOIDCConfig.

@@ -1,8 +1,11 @@
 //! Authentication of clients.
 
+mod decision_point;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use self::decision_point::DecisionPoint;
 use crate::fields::cel_rules::rules;
 use crate::fields::references::SecretKeyReference;
 use crate::fields::yaml_block::Block;
@@ -31,6 +34,9 @@ pub struct IncomingAuth {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 256))]
     pub api_keys: Vec<ApiKey>,
+    /// HTTP service that is asked about each call that the policies permit; both must allow it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decision_point: Option<DecisionPoint>,
 }
 
 impl IncomingAuth {
@@ -38,6 +44,13 @@ impl IncomingAuth {
     /// reports.
     pub fn from_block(block: &Block) -> Option<IncomingAuth> {
         serde_json::from_value(block.clone().into()).ok()
+    }
+
+    /// Returns the Secrets that keys of clients and the decision point refer to.
+    pub fn secret_references(&self) -> Vec<SecretKeyReference> {
+        let keys = self.api_keys.iter().map(|key| &key.secret_key_ref);
+        let decisions = self.decision_point.iter().flat_map(DecisionPoint::secret_references);
+        keys.chain(decisions).cloned().collect()
     }
 }
 
@@ -77,6 +90,20 @@ pub struct OidcConfigReference {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
     pub resource_url: Option<String>,
+    /// Proof of possession that tokens must have; `dpop` needs `resourceUrl`. Default: `none`, with which
+    /// bound tokens are verified, and bearer tokens are accepted too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub required_binding: Option<RequiredBinding>,
+}
+
+/// Proof of possession that tokens must have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum RequiredBinding {
+    /// None.
+    None,
+    /// A key that signs a proof for each request (DPoP, RFC 9449).
+    Dpop,
 }
 
 /// A key, and the client it stands for.

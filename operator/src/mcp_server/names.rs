@@ -50,6 +50,7 @@ pub(crate) fn backend(server: &MCPServer, cluster_domain: &str) -> Backend {
         tool_config: None,
         isolation: spec.isolation,
         protocol_era: spec.protocol_era,
+        questions: spec.questions.unwrap_or(true),
         enabled: true,
     }
 }

@@ -54,6 +54,7 @@ pub(crate) fn validate(
             tool_config: None,
             isolation: spec.isolation,
             protocol_era: spec.protocol_era,
+            questions: spec.questions.unwrap_or(true),
             enabled: true,
         },
         address_problems: Vec::new(),

@@ -303,8 +303,8 @@ fn selected(server: &VirtualMCPServer, labels: &BTreeMap<String, String>) -> boo
         .is_ok_and(|selector| kube::core::SelectorExt::matches(&selector, labels))
 }
 
-/// Returns all Secrets that the server, its clients' keys, its store, its telemetry settings or its entries
-/// refer to.
+/// Returns all Secrets that the server, its clients' keys, its decision point, its store, its identity
+/// provider, its telemetry settings or its entries refer to.
 fn secrets_of(server: &VirtualMCPServer, references: &References) -> Vec<SecretKeyReference> {
     let embeddings = server.spec.optimizer.as_ref().and_then(|optimizer| optimizer.embeddings.as_ref());
     let tei = embeddings.and_then(|embeddings| embeddings.tei.as_ref());
@@ -323,8 +323,9 @@ fn secrets_of(server: &VirtualMCPServer, references: &References) -> Vec<SecretK
         llm.and_then(|llm| llm.api_key_secret_ref.clone()),
     ];
     let of_entries = references.entries.iter().flat_map(|entry| mcp_server_entry::secret_references(entry));
-    let keys = IncomingAuth::from_block(&server.spec.incoming_auth).unwrap_or_default().api_keys;
-    let of_clients = keys.into_iter().map(|key| key.secret_key_ref);
+    let incoming = IncomingAuth::from_block(&server.spec.incoming_auth).unwrap_or_default();
+    let of_clients = incoming.secret_references();
+    let of_issuer = references.oidc.as_ref().and_then(|config| config.spec.secret_reference().cloned());
     let of_auth = references.auth_configs.values().flat_map(|config| config.spec.secret_references());
     let auth_server = server.spec.auth_server_config.as_ref();
     let of_auth_server = auth_server.into_iter().flat_map(AuthServerConfig::secret_references);
@@ -334,6 +335,7 @@ fn secrets_of(server: &VirtualMCPServer, references: &References) -> Vec<SecretK
         .chain(storage)
         .chain(of_entries)
         .chain(of_clients)
+        .chain(of_issuer)
         .chain(of_auth)
         .chain(of_auth_server)
         .collect()
@@ -366,7 +368,8 @@ mod tests {
     #[test]
     fn every_secret_that_is_named_is_read() {
         let server = server(
-            "metadata: {name: x}\nspec: {sessionStorage: {provider: redis, address: 'r:1', passwordRef: {name: store, key: k}},
+            "metadata: {name: x}\nspec: {incomingAuth: {type: anonymous, decisionPoint: {url: 'https://p', hmacSecretRef: \
+             {name: pdp, key: k}}}, sessionStorage: {provider: redis, address: 'r:1', passwordRef: {name: store, key: k}},
              optimizer: {enabled: true, embeddings: {provider: openai, openai: {endpoint: 'https://e',
              apiKeySecretRef: {name: key, key: k}, sensitiveHeaders: [{name: X, secretKeyRef: {name: header, key: k}}]}},
              llm: {model: m, apiKeySecretRef: {name: llm, key: k}}}}",
@@ -376,9 +379,15 @@ mod tests {
              valueSecretRef: {name: entry, key: k}}]}}",
         )
         .expect("an entry");
-        let references = References { entries: vec![Arc::new(entry)], ..References::default() };
+        let oidc: MCPOIDCConfig = serde_saphyr::from_str(
+            "metadata: {name: o}\nspec: {type: inline, inline: {issuer: 'https://i', introspectionUrl: 'https://i/t', \
+             clientId: vmcp, clientSecretRef: {name: issuer, key: k}}}",
+        )
+        .expect("an issuer");
+        let (entries, oidc) = (vec![Arc::new(entry)], Some(Arc::new(oidc)));
+        let references = References { entries, oidc, ..References::default() };
         let names: Vec<_> =
             secrets_of(&server, &references).into_iter().map(|reference| reference.name).collect();
-        assert_eq!(names, ["header", "key", "llm", "store", "entry"]);
+        assert_eq!(names, ["header", "key", "llm", "store", "entry", "pdp", "issuer"]);
     }
 }

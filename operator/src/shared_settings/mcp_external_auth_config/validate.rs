@@ -43,6 +43,7 @@ pub(crate) fn validate(
         tool_config: None,
         isolation: None,
         protocol_era: None,
+        questions: true,
         enabled: true,
     };
     let around = ReferencedObjects { backends: &[backend], ..ReferencedObjects::default() };

@@ -33,7 +33,8 @@ pub(super) fn unusable(server: &Validated, references: &References) -> Option<Co
             return Some(ConfigurationRefusal { reason: "OIDCConfigRefNotValid", message });
         }
     }
-    let wanted: Vec<_> = auth.api_keys.iter().map(|key| key.secret_key_ref.clone()).collect();
+    let of_issuer = references.oidc.iter().filter_map(|config| config.spec.secret_reference());
+    let wanted: Vec<_> = auth.secret_references().into_iter().chain(of_issuer.cloned()).collect();
     let message = references.secrets.missing(&server.namespace, &wanted)?;
     Some(ConfigurationRefusal { reason: "SecretNotFound", message })
 }
