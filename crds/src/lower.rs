@@ -4,6 +4,7 @@
 //! text is checked by the validator of the server itself, so that pods accept every mounted text.
 
 mod document;
+mod identity;
 mod incoming_auth;
 mod pod_layout;
 mod prune_missing_backends;
@@ -18,6 +19,7 @@ use std::time::Duration;
 use vmcp_config::{Config, ReferenceSources, SETTINGS_AT_START};
 
 use self::document::Document;
+pub use self::identity::Identity;
 pub use self::pod_layout::{
     ADMIN_PORT, ADMIN_TOKEN, CACHE_DIR, CLIENT_PORT, METRICS_TOKEN, POD_IP_VARIABLE, SECRETS_DIR, SESSION_KEY,
 };

@@ -43,7 +43,8 @@ pub use self::session_storage::SessionStorage;
 pub use self::status::{BackendState, CircuitBreakerState, DiscoveredBackend, Phase, VirtualMCPServerStatus};
 pub(crate) use self::validated::WrittenAs;
 pub use self::validated::{
-    Disruption, EmbeddingSource, MAX_NAME, Pods, Scale, TeiService, ValidOptimizer, Validated, YamlBlocks,
+    Disruption, EmbeddingSource, HTTP_ROUTE, MAX_NAME, Pods, SERVICE_TYPE, Scale, TeiService, ValidOptimizer,
+    Validated, YamlBlocks,
 };
 use crate::fields::cel_rules::{Rule, rules};
 use crate::fields::references::LocalReference;

@@ -54,8 +54,9 @@
 //! - **Writes** have a timeout, are counted, and are refused once the lease is lost.
 //!
 //! Rooms, from the ground up: `failure`, `metrics`, `pod_schema` and `policy_checker`; `watch` and `lead`;
-//! `context`, which holds them together; `write`; `tell`; `controller`.
+//! `context`, which holds them together; `author_rights`; `write`; `tell`; `controller`.
 
+mod author_rights;
 mod context;
 mod controller;
 mod failure;
@@ -67,6 +68,10 @@ mod tell;
 mod watch;
 mod write;
 
+pub(crate) use self::author_rights::unchecked;
+pub use self::author_rights::{
+    AUTHOR_RIGHTS, AuthorRight, Right, Trigger, author_rights_page, author_rights_policy,
+};
 pub use self::context::{BuildSettings, Context};
 pub(crate) use self::controller::Requeue;
 pub use self::controller::{Triggers, run_controller};

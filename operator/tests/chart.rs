@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::CommandFactory as _;
 use serde_json::Value;
 use vmcp_operator::cli::Cli;
-use vmcp_operator::runtime::rights;
+use vmcp_operator::runtime::{author_rights_page, author_rights_policy, rights};
 
 fn chart(file: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/vmcp-operator")).join(file)
@@ -82,6 +82,28 @@ fn the_operator_may_do_what_it_does_and_no_more() {
     let needed: BTreeMap<_, _> =
         rights().into_iter().map(|(resource, verbs)| (resource, owned(verbs))).collect();
     assert_eq!(granted, needed);
+}
+
+#[test]
+fn the_rights_of_authors_are_those_of_the_table() {
+    for (file, text) in [
+        ("templates/_author_rights.tpl", author_rights_policy()),
+        ("../../docs/reference/author-rights.md", author_rights_page()),
+    ] {
+        if std::env::var_os("VMCP_UPDATE_SCHEMA").is_some() {
+            fs::write(chart(file), &text).unwrap();
+        }
+        let committed = fs::read_to_string(chart(file)).unwrap();
+        assert!(committed == text, "charts/vmcp-operator/{file} is out of date; regenerate it: make schema");
+    }
+    let definitions = chart("files/crds");
+    let policy = author_rights_policy();
+    let (_, plurals) = policy.split_once(" -}}\n[").unwrap();
+    let (plurals, _) = plurals.split_once(']').unwrap();
+    for plural in plurals.split(", ") {
+        let file = definitions.join(format!("{plural}.toolhive.stacklok.com.yaml"));
+        assert!(file.exists(), "the policy names the unknown kind {plural}");
+    }
 }
 
 #[test]

@@ -9,7 +9,8 @@ use super::VirtualMCPServerSpec;
 use crate::problem::Problem;
 
 /// Type of a Service.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+// In the order of their reach: a greater one is reachable from further away.
 pub enum ServiceType {
     /// Reachable inside the cluster.
     #[default]

@@ -70,9 +70,22 @@ pub struct Validated {
     pub metrics_token: bool,
     /// HTTPRoute to make.
     pub http_route: Option<HttpRoute>,
-    /// Fields that would expose the server outside of the cluster without asking anybody who they are, and
-    /// are not followed.
+    /// True if the server may be exposed outside of the cluster while it serves anonymous clients.
+    pub allow_anonymous_exposure: bool,
+    /// Fields that would expose the server outside of the cluster to anonymous clients, and are not followed.
     pub withheld: Vec<&'static str>,
+}
+
+impl Validated {
+    /// Keeps the server inside the cluster: fields that lead out of it join `withheld`.
+    pub fn withhold(&mut self) {
+        if std::mem::take(&mut self.service_type) != ServiceType::ClusterIP {
+            self.withheld.push(SERVICE_TYPE);
+        }
+        if self.http_route.take().is_some() {
+            self.withheld.push(HTTP_ROUTE);
+        }
+    }
 }
 
 /// Blocks that go into `vmcp.yaml` as written.
@@ -195,9 +208,8 @@ impl VirtualMCPServer {
         spec.http_route.iter().for_each(|route| route.check(&mut problems));
         spec.service_monitor.iter().for_each(|monitor| monitor.check(&mut problems));
         let config = spec.config.clone().unwrap_or_default();
-        let withheld = withheld(spec);
         let scale = scale(spec, &mut problems);
-        let validated = Validated {
+        let mut validated = Validated {
             namespace: self.namespace().unwrap_or_default(),
             group: spec
                 .group_ref
@@ -229,11 +241,7 @@ impl VirtualMCPServer {
                 None => scale.has_several().then_some(Disruption::MaxUnavailable(IntOrString::Int(1))),
             },
             scale,
-            service_type: if withheld.contains(&SERVICE_TYPE) {
-                ServiceType::ClusterIP
-            } else {
-                spec.service_type
-            },
+            service_type: spec.service_type,
             service: spec.service.clone(),
             session_affinity: spec.session_affinity,
             overrides: spec.resource_overrides.clone(),
@@ -244,34 +252,27 @@ impl VirtualMCPServer {
                 .map(|policy| policy.ingress_from.clone()),
             metrics_token: spec.service_monitor.as_ref().is_some_and(|monitor| monitor.require_token),
             service_monitor: spec.service_monitor.clone().filter(|monitor| monitor.enabled),
-            http_route: spec.http_route.clone().filter(|_| !withheld.contains(&HTTP_ROUTE)),
-            withheld,
+            http_route: spec.http_route.clone(),
+            allow_anonymous_exposure: spec.allow_anonymous_exposure,
+            withheld: Vec::new(),
             name,
         };
+        if !spec.allow_anonymous_exposure && !asks_for_credentials(spec) {
+            validated.withhold();
+        }
         Invalid::unless_none(Some(validated), problems)
     }
 }
 
 /// Path of the field that may expose the Service.
-const SERVICE_TYPE: &str = "spec.serviceType";
+pub const SERVICE_TYPE: &str = "spec.serviceType";
 /// Path of the field that exposes the server through a gateway.
-const HTTP_ROUTE: &str = "spec.httpRoute";
+pub const HTTP_ROUTE: &str = "spec.httpRoute";
 
-/// Returns the fields that expose an anonymous endpoint outside of the cluster without the explicit word.
-fn withheld(spec: &VirtualMCPServerSpec) -> Vec<&'static str> {
+/// Returns true if the resource, as written, asks clients for credentials.
+fn asks_for_credentials(spec: &VirtualMCPServerSpec) -> bool {
     let kind = spec.incoming_auth.get("type").and_then(serde_json::Value::as_str);
-    let asks_for_tokens = spec.auth_server_config.is_some();
-    if spec.allow_anonymous_exposure || asks_for_tokens || kind.is_some_and(|kind| kind != "anonymous") {
-        return Vec::new();
-    }
-    let mut withheld = Vec::new();
-    if spec.service_type != ServiceType::ClusterIP {
-        withheld.push(SERVICE_TYPE);
-    }
-    if spec.http_route.is_some() {
-        withheld.push(HTTP_ROUTE);
-    }
-    withheld
+    spec.auth_server_config.is_some() || kind.is_some_and(|kind| kind != "anonymous")
 }
 
 fn primary_provider(spec: &VirtualMCPServerSpec, problems: &mut Vec<Problem>) {

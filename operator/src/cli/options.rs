@@ -45,6 +45,10 @@ pub(crate) struct Options {
     /// Make ServiceMonitors for `spec.serviceMonitor`; takes the right to write them.
     #[arg(long, env = "ENABLE_SERVICE_MONITORS", default_value_t = false, action = clap::ArgAction::Set, global = true)]
     pub(crate) service_monitors: bool,
+    /// Follow every field of a resource: the admission policies check that its author has the rights that the
+    /// field takes, or every author is trusted. Without it, fields that ask for more than pods are refused.
+    #[arg(long, env = "AUTHORS_CHECKED", default_value_t = false, action = clap::ArgAction::Set, global = true)]
+    pub(crate) authors_checked: bool,
     /// Ask the registry what the image of a stdio server without `command` starts.
     #[arg(long, env = "LOOK_UP_IMAGES", default_value_t = true, action = clap::ArgAction::Set, global = true)]
     pub(crate) look_up_images: bool,
@@ -99,6 +103,7 @@ impl Options {
             cluster_domain: self.cluster_domain.clone(),
             http_routes: self.http_routes,
             service_monitors: self.service_monitors,
+            authors_checked: self.authors_checked,
             fixed_user: self.fixed_user,
             operator_namespace: self.lease_namespace.clone(),
             look_up_images: self.look_up_images,

@@ -8,7 +8,7 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::ResourceExt as _;
 use kube::runtime::controller::Action;
-use vmcp_crds::EmbeddingServer;
+use vmcp_crds::{EmbeddingServer, Invalid};
 
 use super::build::build;
 use super::dereference::{dereference, secret_references};
@@ -17,7 +17,8 @@ use super::status::{self, ObservedEmbeddingServer};
 use super::validate::validate;
 use crate::references::{self, ReferencedSecrets};
 use crate::runtime::{
-    ApplyError, ChildKind, Context, Desired, PodSchema, Triggers, report, run_controller, workload_labels,
+    ApplyError, ChildKind, Context, Desired, PodSchema, Triggers, report, run_controller, unchecked,
+    workload_labels,
 };
 use crate::workload::cluster_events;
 use crate::workload::health::PodCounts;
@@ -38,7 +39,12 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
 async fn reconcile(server: Arc<EmbeddingServer>, context: Arc<Context>) -> Result<Action, ApplyError> {
     let (namespace, name) = (server.namespace().unwrap_or_default(), server.name_any());
     let secrets = dereference(&server, &context).await?;
-    let (desired, refusal) = match plan(&server, &secrets, &context.settings.pod_schema) {
+    let unchecked = unchecked("EmbeddingServer", &server.spec, &context.settings);
+    let planned = match unchecked {
+        Some(problem) => Err(SpecRefusal::Invalid(Invalid(vec![problem]))),
+        None => plan(&server, &secrets, &context.settings.pod_schema),
+    };
+    let (desired, refusal) = match planned {
         Ok(desired) => (desired, None),
         Err(refusal) => (keep(&name), Some(refusal)),
     };

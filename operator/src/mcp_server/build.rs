@@ -72,7 +72,9 @@ pub(super) fn build(
             annotations.insert(IMAGE_PROGRAM.to_owned(), image_program::note(&server.image, program));
         }
     }
-    let mut children = Vec::new();
+    // The NetworkPolicy first: the pods that follow are closed from the beginning.
+    let policy = network_policy(server, settings).map(|policy| Child::from_object(&policy));
+    let mut children: Vec<Child> = policy.into_iter().collect();
     if matches!(server.start, ProgramStart::ByBridge(_)) || server.secrets.is_some() {
         children.push(Child::from_object(&secret(server, &references.bridge_token)));
     }
@@ -80,7 +82,6 @@ pub(super) fn build(
         Child::from_object(&deployment).with_pod_template(template),
         Child::from_object(&service(server)),
     ]);
-    children.extend(network_policy(server, settings).map(|policy| Child::from_object(&policy)));
     Ok(Desired { children, keep: Vec::new() })
 }
 

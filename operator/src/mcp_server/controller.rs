@@ -7,8 +7,8 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt as _;
 use kube::runtime::controller::Action;
-use vmcp_crds::MCPServer;
 use vmcp_crds::mcp_server::MCPServerTransport;
+use vmcp_crds::{Invalid, MCPServer};
 
 use super::bridge_report;
 use super::build::{CONTAINER, build};
@@ -22,7 +22,7 @@ use crate::references;
 use crate::registry::FAILURE_TTL;
 use crate::runtime::{
     ApplyError, BuildSettings, CallError, ChildKind, Context, Desired, Failure, Retry, Triggers, report,
-    run_controller, workload_labels,
+    run_controller, unchecked, workload_labels,
 };
 use crate::workload::admin_poller::AdminPoller;
 use crate::workload::cluster_events;
@@ -150,6 +150,9 @@ pub(super) fn plan(
     references: &References,
     settings: &BuildSettings,
 ) -> Result<Desired, SpecRefusal> {
+    if let Some(problem) = unchecked("MCPServer", &server.spec, settings) {
+        return Err(SpecRefusal::Invalid(Invalid(vec![problem])));
+    }
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
     if let Some(missing) = references.secrets.missing(namespace, &secret_references(server)) {
         return Err(SpecRefusal::SecretNotFound(missing));

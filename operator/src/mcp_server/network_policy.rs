@@ -14,7 +14,7 @@ use super::permission_profile::Egress;
 use super::running_bridge::BRIDGE_PORT;
 use super::validate::{ProgramStart, ValidMCPServer};
 use crate::runtime::{BuildSettings, OPERATOR_NAME, workload_labels};
-use crate::workload::GROUP_LABEL;
+use crate::workload::{GROUP_LABEL, group_label};
 
 /// The port of the DNS.
 const DNS_PORT: u16 = 53;
@@ -44,7 +44,7 @@ pub(super) fn network_policy(server: &ValidMCPServer, settings: &BuildSettings) 
 /// server, and the operator may ask a bridge for its status.
 fn ingress(server: &ValidMCPServer, settings: &BuildSettings) -> Vec<NetworkPolicyIngressRule> {
     // A VirtualMCPServer without a group serves all servers of its namespace.
-    let groups = server.group.iter().cloned().chain([String::new()]).collect();
+    let groups = server.group.iter().map(|group| group_label(group)).chain([String::new()]).collect();
     let vmcp = NetworkPolicyPeer {
         pod_selector: Some(LabelSelector {
             match_labels: Some([("app.kubernetes.io/name".to_owned(), "vmcp".to_owned())].into()),

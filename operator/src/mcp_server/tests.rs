@@ -380,3 +380,29 @@ fn pods_connect_to_what_their_profile_allows() {
         "{refused}"
     );
 }
+
+#[test]
+fn a_server_that_names_a_check_of_its_callers_is_not_opened_to_every_pod() {
+    let open = "networkPolicy: {enabled: false}, args:";
+    for guard in ["oidcConfigRef: {name: a}", "authzConfig: {type: inline}", "webhookConfigRef: {name: a}"] {
+        let refused = refused(&STDIO.replace("args:", &format!("{guard}, {open}")));
+        assert!(refused.starts_with("spec.networkPolicy.enabled: `spec."), "{refused}");
+        let closed = STDIO.replace("args:", &format!("{guard}, args:"));
+        let desired = plan(&server(&closed), &references(ReferencedSecrets::default()), &settings()).unwrap();
+        let first = desired.children.first().map(|child| child.kind());
+        assert_eq!(first, Some(ChildKind::NetworkPolicy), "before the pods");
+    }
+}
+
+#[test]
+fn a_field_that_takes_a_right_is_refused_where_nothing_checks_authors() {
+    let settings = BuildSettings { authors_checked: false, ..settings() };
+    let ingress = "networkPolicy: {ingressFrom: [{ipBlock: {cidr: 0.0.0.0/0}}]}, args:";
+    let refusal =
+        plan(&server(&STDIO.replace("args:", ingress)), &references(ReferencedSecrets::default()), &settings)
+            .unwrap_err()
+            .to_string();
+    assert!(refusal.starts_with("spec.networkPolicy.ingressFrom: adds callers"), "{refusal}");
+    let plain = plan(&server(STDIO), &references(ReferencedSecrets::default()), &settings);
+    assert!(plain.is_ok(), "{plain:?}");
+}

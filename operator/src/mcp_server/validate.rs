@@ -19,6 +19,9 @@ use crate::workload::pod;
 /// The longest name in bytes: `mcp-NAME` is the name of a Service, which has at most 63 characters.
 const MAX_NAME_LENGTH: usize = 59;
 
+/// Fields of ToolHive that check callers, and that are accepted and not followed.
+const CALLER_CHECKS: [&str; 4] = ["oidcConfigRef", "authzConfig", "authzConfigRef", "webhookConfigRef"];
+
 /// A valid MCPServer, the only input of [`build`](super::build).
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ValidMCPServer {
@@ -74,6 +77,7 @@ pub(super) fn validate(server: &MCPServer, references: &References) -> Result<Va
         problems.push(Problem::new("metadata.name", "not usable as a name", remedy));
     }
     spec.resource_overrides.check(&mut problems);
+    guarded(server, &mut problems);
     let secrets = secret_references(server);
     let image_program = match &references.image_program {
         ImageProgramState::Known(program) => Some(program),
@@ -102,6 +106,18 @@ pub(super) fn validate(server: &MCPServer, references: &References) -> Result<Va
         name,
     };
     if problems.is_empty() { Ok(server) } else { Err(Invalid(problems)) }
+}
+
+/// Refuses a server that is open to every pod although it names a check of its callers: such checks are
+/// accepted and not followed, and the NetworkPolicy stands in for them.
+fn guarded(server: &MCPServer, problems: &mut Vec<Problem>) {
+    let is_closed = server.spec.network_policy.as_ref().is_none_or(|policy| policy.enabled);
+    let guard = CALLER_CHECKS.iter().find(|field| server.spec.pending.contains_key(**field));
+    if let (false, Some(guard)) = (is_closed, guard) {
+        let message = format!("`spec.{guard}` is not followed yet, so that every pod could call the server");
+        let remedy = format!("remove `networkPolicy.enabled: false`, or remove `{guard}`");
+        problems.push(Problem::new("spec.networkPolicy.enabled", message, remedy));
+    }
 }
 
 /// Decides who starts the program; a stdio server has a command, of its own or of its image, and neither port

@@ -11,7 +11,7 @@ use super::dereference::{dereference, secret_references};
 use super::status;
 use super::validate::validate;
 use crate::references;
-use crate::runtime::{CallError, Context, Triggers, report, run_controller};
+use crate::runtime::{CallError, Context, Triggers, report, run_controller, unchecked};
 
 /// Reconciles MCPServerEntries until the process is to end.
 pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
@@ -33,7 +33,8 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
 
 async fn reconcile(entry: Arc<MCPServerEntry>, context: Arc<Context>) -> Result<Action, CallError> {
     let references = dereference(&entry, &context).await?;
-    let validated = validate(&entry, &references.secrets, &references.ca_bundle);
+    let mut validated = validate(&entry, &references.secrets, &references.ca_bundle);
+    validated.header_problems.extend(unchecked("MCPServerEntry", &entry.spec, &context.settings));
     let status = status::compute(&entry, &validated, references.group_exists);
     let before = entry.status.as_ref().map_or(&[][..], |status| &status.conditions);
     report(&context, entry.as_ref(), before, &status.conditions, &status).await?;

@@ -39,6 +39,8 @@ pub struct BuildSettings {
     pub http_routes: bool,
     /// True if ServiceMonitors may be made.
     pub service_monitors: bool,
+    /// True if an admission policy checks the rights of authors, or authors are trusted.
+    pub authors_checked: bool,
     /// True if pods run as a user that the operator names; false where the platform names one (OpenShift).
     pub fixed_user: bool,
     /// The operator's own namespace, if it runs in a cluster.
@@ -73,6 +75,7 @@ impl Default for BuildSettings {
             cluster_domain: "cluster.local".to_owned(),
             http_routes: false,
             service_monitors: false,
+            authors_checked: true,
             fixed_user: true,
             operator_namespace: None,
             look_up_images: true,

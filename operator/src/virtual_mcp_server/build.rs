@@ -2,30 +2,31 @@
 //! Deployment, Service, ConfigMap and Secret. Pure: it asks no API.
 
 use vmcp_crds::lower;
-use vmcp_crds::virtual_mcp_server::Validated;
 
 use super::dereference::References;
+use super::exposure_order::ExposureOrder;
 use super::validate::Plan;
 use super::{names, objects, start_settings};
 use crate::runtime::{BuildSettings, Child, ChildKind, Desired};
 
 /// Returns every object that should exist: with the last good configuration while the new one is refused. An
-/// object that cannot be built now is kept as it is.
+/// object that cannot be built now, or whose turn has not come, is kept as it is.
 pub(super) fn build(
-    server: &Validated,
+    order: &ExposureOrder,
     plan: &Plan,
     references: &References,
     settings: &BuildSettings,
 ) -> Desired {
-    let mut desired = Desired::default();
+    let server = &order.server;
+    let mut desired = Desired { keep: order.keep.clone(), ..Desired::default() };
     if server.pods.service_account.is_none() {
         desired.children.push(Child::from_object(&objects::service_account(server)));
     }
     let mounted = match &plan.configuration {
-        Ok(configuration) => {
+        Ok(configuration) if !order.holds_configuration => {
             Some((&configuration.mounted, Some(configuration.lowered.termination_grace_period())))
         }
-        Err(_) => references
+        _ => references
             .mounted
             .as_ref()
             .map(|mounted| (mounted, lower::termination_grace_period(&mounted.text))),

@@ -1,6 +1,7 @@
-//! Reconciles a VirtualMCPServer: dereference -> validate -> build -> apply -> observe -> nudge -> status.
+//! Reconciles a VirtualMCPServer: dereference -> validate -> observe -> build -> apply -> nudge -> status.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -17,6 +18,7 @@ use super::dereference::{
     DereferenceError, composite_tool_refs_of, dereference, embedding_server_of, group_of, oidc_config_of,
     refers_to_config_map, refers_to_secret,
 };
+use super::exposure_order::{ConfigurationWrites, CurrentExposure, Uptake, order, uptake};
 use super::kubelet_nudge::nudge;
 use super::last_good::LastGood;
 use super::names;
@@ -24,8 +26,8 @@ use super::observe::{hasten, observe};
 use super::status::ObservedVirtualMCPServer;
 use super::validate::validate;
 use crate::runtime::{
-    Applied, ApplyError, CallError, Change, Context, Failure, Retry, Triggers, WatchedResource, report,
-    run_controller,
+    Applied, ApplyError, CallError, Change, ChildKind, Context, Failure, Retry, Triggers, WatchedResource,
+    report, run_controller,
 };
 use crate::workload::admin_poller::AdminPoller;
 use crate::workload::cluster_events;
@@ -68,7 +70,11 @@ impl Failure for ReconcileError {
 /// Reconciles VirtualMCPServers until the process is to end.
 pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
     let poller = AdminPoller::new();
-    let memory = Arc::new(ControllerMemory { poller: poller.clone(), last_good: LastGood::default() });
+    let memory = Arc::new(ControllerMemory {
+        poller: poller.clone(),
+        last_good: LastGood::default(),
+        writes: ConfigurationWrites::default(),
+    });
     let reconcile = move |server, context| reconcile(server, context, memory.clone());
     let triggers = triggers(context);
     let (context, requeue) = (context.clone(), triggers.requeue());
@@ -171,34 +177,52 @@ fn servers<K: WatchedResource>(
 struct ControllerMemory {
     poller: Arc<AdminPoller>,
     last_good: LastGood,
+    writes: ConfigurationWrites,
 }
+
+/// The interval after which a server is looked at again whose ConfigMap was written: its exposure may follow.
+const MOUNT_INTERVAL: Duration = Duration::from_secs(1);
+/// The interval while a pod has not reported the configuration that the exposure waits for. A report with
+/// news triggers a reconcile by itself.
+const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 async fn reconcile(
     server: Arc<VirtualMCPServer>,
     context: Arc<Context>,
     memory: Arc<ControllerMemory>,
 ) -> Result<Action, ReconcileError> {
-    let ControllerMemory { poller, last_good } = memory.as_ref();
+    let ControllerMemory { poller, last_good, writes } = memory.as_ref();
     let references = dereference(&server, &context, last_good).await?;
     let validated = |policies: PolicyCheck<'_>| validate(&server, &references, policies, &context.settings);
     let plan = context.policies.settle(validated).await;
     let before = plan.configuration.as_ref().err().and(references.mounted.as_ref());
     // Before apply, so that an edit by hand of the mounted configuration is repaired from memory.
     last_good.remember(&server, before, &context);
-    let mut applied = match &plan.server {
-        Ok(valid) => {
-            let desired = build(valid, &plan, &references, &context.settings);
+    let (uid, name) = (server.uid().unwrap_or_default(), server.name_any());
+    let pods = context.pods(&server.namespace().unwrap_or_default(), &names::selector(&name));
+    let pods = of_deployment(pods, &name);
+    let token = &references.generated.admin_token;
+    // Before apply: the exposure follows what the pods have in force.
+    let observed_pods = observe(poller, &server, pods.clone(), token);
+    let mounted = references.mounted.as_ref();
+    let order = plan.server.as_ref().ok().map(|valid| {
+        let uptake = uptake(&plan, mounted, &observed_pods, writes.last(&uid));
+        order(valid, &plan, mounted, uptake, &CurrentExposure::read(&context, &uid, &name))
+    });
+    let mut applied = match &order {
+        Some(order) => {
+            let desired = build(order, &plan, &references, &context.settings);
             context.apply(server.as_ref(), desired).await
         }
-        Err(_) => Applied::default(),
+        None => Applied::default(),
     };
+    if applied.wrote(ChildKind::ConfigMap, &names::config_map(&name)) {
+        writes.note(&uid);
+    }
     // Permanent errors are reported in the status below; transient ones only retry.
     if let Some(error) = applied.failed.take_if(|error| !error.needs_person()) {
         return Err(error.into());
     }
-    let (uid, name) = (server.uid().unwrap_or_default(), server.name_any());
-    let pods = context.pods(&server.namespace().unwrap_or_default(), &names::selector(&name));
-    let pods = of_deployment(pods, &name);
     let deployment = context.children.typed::<Deployment>(&uid, &name);
     let counts = match &deployment {
         Some(deployment) => {
@@ -208,14 +232,14 @@ async fn reconcile(
         None => None,
     };
     let waits_for_events = cluster_events::need_polls(&pods);
-    let token = &references.generated.admin_token;
-    let pods = observe(poller, &server, pods, token);
+    let pods = observed_pods;
     nudge(&server, &plan, &applied, &pods, &context).await?;
 
     let observed = ObservedVirtualMCPServer {
         server: &server,
         plan: &plan,
         references: &references,
+        order: order.as_ref(),
         applied: &applied,
         counts: counts.as_ref(),
         pods: &pods,
@@ -230,5 +254,11 @@ async fn reconcile(
     applied.entirely()?;
     let again =
         if waits_for_events { cluster_events::POLL_INTERVAL } else { context.settings.resync_interval };
+    let waiting = order.filter(|order| order.is_under_way());
+    let wait = waiting.map(|order| match order.uptake {
+        Uptake::Unmounted => MOUNT_INTERVAL,
+        _ => REPORT_INTERVAL,
+    });
+    let again = wait.map_or(again, |wait| again.min(wait));
     Ok(Action::requeue(again))
 }

@@ -4,7 +4,7 @@
 //! reconcile when there is news.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -27,6 +27,8 @@ pub(super) struct ObservedPod {
     pub ready: bool,
     /// The last report of a ready pod, unless it is too old.
     pub report: Option<Arc<StatusReport>>,
+    /// The time at which that report came.
+    pub reported_at: Option<Instant>,
     /// The failure, if the pod did not answer several times in a row; an older report may stand in.
     pub failure: Option<PollFailure>,
 }
@@ -42,9 +44,9 @@ pub(super) fn observe(
     pods.into_iter()
         .map(|pod| {
             let ready = is_ready(&pod);
-            let PolledPod { report, failure } =
+            let PolledPod { report, reported_at, failure } =
                 if ready { reports.next().unwrap_or_default() } else { PolledPod::default() };
-            ObservedPod { pod, ready, report, failure }
+            ObservedPod { pod, ready, report, reported_at, failure }
         })
         .collect()
 }

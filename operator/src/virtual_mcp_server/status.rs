@@ -12,6 +12,7 @@ use vmcp_crds::{VirtualMCPServer, VirtualMCPServerStatus};
 
 pub(crate) use self::conditions::{TOOL_NOT_FOUND, missing_tools};
 use super::dereference::References;
+use super::exposure_order::ExposureOrder;
 use super::names::{self, CONTAINER};
 use super::observe::ObservedPod;
 use super::validate::{ConfigurationRefusal, Plan};
@@ -26,6 +27,8 @@ pub(super) struct ObservedVirtualMCPServer<'a> {
     pub server: &'a VirtualMCPServer,
     /// The result of the validation.
     pub plan: &'a Plan,
+    /// The exposure that was made; `None` if the resource is invalid as a whole.
+    pub order: Option<&'a ExposureOrder>,
     /// Everything that the resource refers to.
     pub references: &'a References,
     /// The children that were written, and the first that could not be.

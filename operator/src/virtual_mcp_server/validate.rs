@@ -26,7 +26,7 @@ use self::composite_tools::CompositeToolProblem;
 use self::tool_configs::ToolConfigProblem;
 use super::dereference::References;
 use super::last_good::MountedConfiguration;
-use crate::runtime::{BuildSettings, PodSchema};
+use crate::runtime::{BuildSettings, PodSchema, unchecked};
 use crate::shared_settings::mcp_telemetry_config;
 use crate::workload::pod_template;
 use crate::{mcp_server, mcp_server_entry};
@@ -96,8 +96,12 @@ pub(super) fn validate(
     settings: &BuildSettings,
 ) -> Plan {
     let (checked, template) = check(server, &settings.pod_schema);
+    let checked = match unchecked("VirtualMCPServer", &server.spec, settings) {
+        Some(problem) => Err(Invalid(vec![problem])),
+        None => checked,
+    };
     let (mut backends, mut unusable, duplicates) = backends(references, settings);
-    credentials::add(server, references, &mut backends, &mut unusable);
+    credentials::add(server, references, settings, &mut backends, &mut unusable);
     let tool_configs = tool_configs::add(server, references, &mut backends, &mut unusable);
     let (composite_tools, composite_problems) = composite_tools::resolve(server, references);
     let members = Members { backends, composite_tools };
@@ -174,13 +178,18 @@ fn configure(
     }
     let mut telemetry = references.telemetry.as_ref().map(|telemetry| telemetry.spec.clone());
     left_out.telemetry = references.telemetry.as_ref().and_then(|config| {
-        let refusal = mcp_telemetry_config::validate(config, &references.secrets).err()?;
-        Some(ConfigurationRefusal { reason: refusal.reason, message: refusal.message })
+        let unchecked =
+            unchecked("MCPTelemetryConfig", &config.spec, settings).map(|problem| problem.to_string());
+        let refusal = || {
+            let refusal = mcp_telemetry_config::validate(config, &references.secrets).err()?;
+            Some(ConfigurationRefusal { reason: refusal.reason, message: refusal.message })
+        };
+        unchecked.map(|message| ConfigurationRefusal { reason: "ConfigInvalid", message }).or_else(refusal)
     });
     if let (Some(_), Some(telemetry)) = (&left_out.telemetry, &mut telemetry) {
         telemetry.open_telemetry = None;
     }
-    if let Some(refusal) = authentication::unusable(&server, references) {
+    if let Some(refusal) = authentication::unusable(&server, references, settings) {
         return Err(refusal);
     }
     let embedding_service = embeddings::service(&server, references, settings);
@@ -248,7 +257,8 @@ fn backends(
             continue;
         }
         let bundle = references.entry_ca_bundles.get(&name).cloned().unwrap_or_default();
-        let validated = mcp_server_entry::validate(entry, &references.secrets, &bundle);
+        let mut validated = mcp_server_entry::validate(entry, &references.secrets, &bundle);
+        validated.header_problems.extend(unchecked("MCPServerEntry", &entry.spec, settings));
         let problem = validated.address_problems.first().or(validated.header_problems.first());
         let lacking = validated.missing_secrets.or(validated.unusable_ca_bundle);
         if let Some(reason) = problem.map(ToString::to_string).or(lacking) {

@@ -42,6 +42,8 @@ pub(crate) struct AdminPoller {
 pub(crate) struct PolledPod {
     /// The last report, unless it is too old.
     pub(crate) report: Option<Arc<StatusReport>>,
+    /// The time at which that report came.
+    pub(crate) reported_at: Option<Instant>,
     /// The failure, if the pod did not answer several times in a row.
     pub(crate) failure: Option<PollFailure>,
 }

@@ -72,6 +72,8 @@ impl Operator {
             .env("LOG_FORMAT", "text")
             // So that a test sees soon whether reconciles without a change write.
             .env("RESYNC_SECONDS", "10")
+            // Scenarios of the policies apply them.
+            .env("AUTHORS_CHECKED", "true")
             // The control plane runs no pods: the image only has to be named.
             .env("VMCP_IMAGE", "vmcp:none")
             .envs(variables.iter().copied());

@@ -10,7 +10,7 @@ use vmcp_crds::MCPRemoteProxy;
 use super::status;
 use crate::mcp_server_entry::{dereference, secret_references, validate};
 use crate::references;
-use crate::runtime::{CallError, Context, Triggers, report, run_controller};
+use crate::runtime::{CallError, Context, Triggers, report, run_controller, unchecked};
 
 /// Reconciles MCPRemoteProxies until the process is to end.
 pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
@@ -39,7 +39,8 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
 async fn reconcile(proxy: Arc<MCPRemoteProxy>, context: Arc<Context>) -> Result<Action, CallError> {
     let entry = proxy.as_entry();
     let references = dereference(&entry, &context).await?;
-    let validated = validate(&entry, &references.secrets, &references.ca_bundle);
+    let mut validated = validate(&entry, &references.secrets, &references.ca_bundle);
+    validated.header_problems.extend(unchecked("MCPRemoteProxy", &entry.spec, &context.settings));
     let status = status::compute(&proxy, &validated, references.group_exists);
     let before = proxy.status.as_ref().map_or(&[][..], |status| &status.conditions);
     report(&context, proxy.as_ref(), before, &status.conditions, &status).await?;

@@ -13,7 +13,7 @@ use super::status;
 use super::validate::validate;
 use super::{CA_BUNDLE_PATH, ca_bundle_of};
 use crate::references::{self, CaBundle, ReferencedSecrets};
-use crate::runtime::{CallError, Context, Triggers, report, run_controller};
+use crate::runtime::{CallError, Context, Triggers, report, run_controller, unchecked};
 
 /// Reconciles MCPOIDCConfigs until the process is to end.
 pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
@@ -37,6 +37,8 @@ async fn reconcile(config: Arc<MCPOIDCConfig>, context: Arc<Context>) -> Result<
         CaBundle::Unusable(message) => Some(message),
         CaBundle::OfTheSystem | CaBundle::Found(_) => secrets.missing(&namespace, &wanted),
     };
+    let unchecked = unchecked("MCPOIDCConfig", &config.spec, &context.settings);
+    let unusable = unchecked.map(|problem| problem.to_string()).or(unusable);
     let validated = validate(&config.spec).and(unusable.map_or(Ok(()), Err));
     let status = status::compute(&config, validated);
     let before = config.status.as_ref().map_or(&[][..], |status| &status.conditions);

@@ -20,7 +20,7 @@ use super::{meta, replicas};
 use crate::runtime::{BuildSettings, Child};
 use crate::virtual_mcp_server::names::{self, CONFIG_FILE, CONTAINER};
 use crate::virtual_mcp_server::start_settings;
-use crate::workload::{GROUP_LABEL, pod, pod_template};
+use crate::workload::{GROUP_LABEL, group_label, pod, pod_template};
 
 /// The directory at which the ConfigMap is mounted.
 const CONFIG_DIR: &str = "/etc/vmcp/config";
@@ -101,7 +101,7 @@ fn template(
                 ..TopologySpreadConstraint::default()
             }]),
             containers: vec![container(server, settings)],
-            volumes: Some(volumes(server)),
+            volumes: Some(volumes(server, settings)),
             ..base
         }),
     }
@@ -111,7 +111,7 @@ fn template(
 /// who serves them.
 fn pod_labels(server: &Validated) -> BTreeMap<String, String> {
     let mut labels = names::selector(&server.name);
-    labels.insert(GROUP_LABEL.to_owned(), server.group.clone().unwrap_or_default());
+    labels.insert(GROUP_LABEL.to_owned(), server.group.as_deref().map(group_label).unwrap_or_default());
     labels
 }
 
@@ -153,7 +153,7 @@ fn pod_ip() -> EnvVar {
     }
 }
 
-fn volumes(server: &Validated) -> Vec<Volume> {
+fn volumes(server: &Validated, settings: &BuildSettings) -> Vec<Volume> {
     vec![
         Volume {
             name: "config".to_owned(),
@@ -167,8 +167,9 @@ fn volumes(server: &Validated) -> Vec<Volume> {
             name: "secrets".to_owned(),
             secret: Some(SecretVolumeSource {
                 secret_name: Some(names::secret(&server.name)),
-                // Readable for the pod's group alone.
-                default_mode: Some(0o440),
+                // Readable for the pod's group alone, where the pod has one (`fsGroup`). Without it the files
+                // belong to root, and only `vmcp` and the pod's own sidecars see the volume.
+                default_mode: Some(if settings.fixed_user { 0o440 } else { 0o444 }),
                 ..SecretVolumeSource::default()
             }),
             ..Volume::default()

@@ -36,10 +36,15 @@ pub(in crate::virtual_mcp_server) fn optional(server: &Validated) -> impl Iterat
         server.disruption.as_ref().map(|disruption| Child::from_object(&budget(server, disruption))),
         server.ingress_from.as_ref().map(|peers| Child::from_object(&policy(server, peers))),
         server.service_monitor.as_ref().map(|monitor| service_monitor(server, monitor)),
-        server.http_route.as_ref().map(|route| http_route(server, route)),
+        route(server),
     ]
     .into_iter()
     .flatten()
+}
+
+/// Returns the HTTPRoute that the resource asks for.
+pub(in crate::virtual_mcp_server) fn route(server: &Validated) -> Option<Child> {
+    server.http_route.as_ref().map(|route| http_route(server, route))
 }
 
 fn pods(server: &Validated) -> LabelSelector {

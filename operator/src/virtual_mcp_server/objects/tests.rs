@@ -1,16 +1,28 @@
 //! Tests of the objects as `build` returns them, by the spec that asks for them.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
-use crate::runtime::{Child, ChildKind};
+use crate::runtime::{Child, ChildKind, Desired};
 use crate::virtual_mcp_server::build::build;
 use crate::virtual_mcp_server::dereference::{GeneratedValues, References};
-use crate::virtual_mcp_server::testing::{plan, references, settings, with_server};
+use crate::virtual_mcp_server::exposure_order::{CurrentExposure, Uptake, order};
+use crate::virtual_mcp_server::testing::{plan, references, settings, with_server, yaml};
+use crate::virtual_mcp_server::validate::Plan;
+
+/// Returns the desired objects, with the configuration in force.
+fn desired(plan: &Plan, references: &References) -> Desired {
+    let server = plan.server.as_ref().expect("valid");
+    let order = order(server, plan, None, Uptake::InForce, &CurrentExposure::default());
+    build(&order, plan, references, &settings())
+}
 
 fn built(spec: &str) -> Vec<(String, Value)> {
-    let references = with_server(references(), "a");
+    let login = "{metadata: {name: login}, spec: {type: inline, inline: {issuer: 'https://login.example'}}}";
+    let references = References { oidc: Some(Arc::new(yaml(login))), ..with_server(references(), "a") };
     let plan = plan(spec, &references);
-    let desired = build(plan.server.as_ref().expect("valid"), &plan, &references, &settings());
+    let desired = desired(&plan, &references);
     let named = |child: &Child| {
         let object = serde_json::to_value(child.object()).expect("JSON");
         (format!("{}/{}", child.kind().as_str(), child.name()), object)
@@ -261,7 +273,7 @@ fn metrics_that_want_a_token_are_scraped_with_it() {
         ..references()
     };
     let plan = plan(spec, &references);
-    let desired = build(plan.server.as_ref().expect("valid"), &plan, &references, &settings());
+    let desired = desired(&plan, &references);
     let object = |kind: ChildKind| {
         let child = desired.children.iter().find(|child| child.kind() == kind).expect("a child");
         serde_json::to_value(child.object()).expect("JSON")
@@ -293,7 +305,7 @@ fn a_managed_embedding_service_is_made() {
 fn what_cannot_be_configured_stays_as_it_is() {
     let references = references();
     let plan = plan("{optimizer: {enabled: true, search: {maxTools: 1000}}}", &references);
-    let desired = build(plan.server.as_ref().expect("valid"), &plan, &references, &settings());
+    let desired = desired(&plan, &references);
     let kept: Vec<_> = desired.keep.iter().map(|(kind, _)| *kind).collect();
     assert_eq!(kept, [ChildKind::ConfigMap, ChildKind::Secret, ChildKind::Deployment]);
     assert_eq!(desired.children.len(), 3, "an account and two Services");
@@ -305,7 +317,7 @@ fn the_last_good_configuration_stays_and_everything_else_follows() {
     let mounted = good.configuration.expect("valid").mounted;
     let references = References { mounted: Some(mounted.clone()), ..references() };
     let plan = plan("{replicas: 3, optimizer: {enabled: true, search: {maxTools: 1000}}}", &references);
-    let desired = build(plan.server.as_ref().expect("valid"), &plan, &references, &settings());
+    let desired = desired(&plan, &references);
     assert!(desired.keep.is_empty());
     let object = |kind: ChildKind| {
         let child = desired.children.iter().find(|child| child.kind() == kind).expect("a child");

@@ -7,11 +7,12 @@ mod composite_tools;
 mod configuration;
 mod definitions;
 mod embeddings;
+mod exposure;
 mod references;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
-use vmcp_crds::virtual_mcp_server::{BackendState, DiscoveredBackend, ServiceType};
+use vmcp_crds::virtual_mcp_server::{BackendState, DiscoveredBackend};
 
 pub(crate) use self::composite_tools::{TOOL_NOT_FOUND, missing_tools};
 use super::{ObservedVirtualMCPServer, is_callable, refusal};
@@ -48,7 +49,7 @@ pub(super) fn all(
     embeddings::embeddings(observed, &mut conditions, &mut degradations);
     references::language_model(observed, &mut conditions, &mut degradations);
     pods_reachable(observed, &mut conditions, &mut degradations);
-    exposure(observed, &mut conditions, &mut degradations);
+    exposure::exposure(observed, &mut conditions, &mut degradations);
     missing_kinds(observed, &mut degradations);
     set_progress(&mut conditions, &progress(observed, health));
     set_pending(&mut conditions, observed.server);
@@ -179,27 +180,6 @@ fn backends(
             more => format!(", and {more} more"),
         };
         degradations.push(("BackendsUnavailable", format!("backend {}{more}: {why}", backend.name)));
-    }
-}
-
-/// Sets `ExposureAllowed` if the resource asks for an exposure outside of the cluster.
-fn exposure(
-    observed: &ObservedVirtualMCPServer<'_>,
-    conditions: &mut Conditions,
-    degradations: &mut Degradations,
-) {
-    const KIND: &str = "ExposureAllowed";
-    let Ok(server) = &observed.plan.server else { return conditions.keep(KIND) };
-    if !server.withheld.is_empty() {
-        let message = format!(
-            "{} would offer all backends, with their credentials, to anybody outside of the cluster who reaches it; put \
-             a proxy that authenticates before it and set spec.allowAnonymousExposure: true, or keep it inside",
-            server.withheld.join(" and ")
-        );
-        conditions.set(KIND, false, "AnonymousExposure", message.clone());
-        degradations.push(("AnonymousExposure", message));
-    } else if server.http_route.is_some() || server.service_type != ServiceType::ClusterIP {
-        conditions.set(KIND, true, "ExposureAllowed", "spec.allowAnonymousExposure allows it");
     }
 }
 

@@ -8,6 +8,7 @@ use vmcp_crds::lower::PolicyCheck;
 
 use super::*;
 use crate::runtime::{ApplyError, ChildKind};
+use crate::virtual_mcp_server::exposure_order::{CurrentExposure, order, uptake};
 use crate::virtual_mcp_server::testing::{
     plan, references, server, settings, with_secret, with_server, yaml,
 };
@@ -20,12 +21,19 @@ struct World {
     references: References,
     applied: Applied,
     pods: Vec<ObservedPod>,
+    exposure: CurrentExposure,
 }
 
 impl World {
     fn new(spec: &str) -> Self {
         let references = with_server(with_server(references(), "a"), "b");
-        Self { server: server(spec), references, applied: Applied::default(), pods: Vec::new() }
+        Self {
+            server: server(spec),
+            references,
+            applied: Applied::default(),
+            pods: Vec::new(),
+            exposure: CurrentExposure::default(),
+        }
     }
 
     /// Adds a ready pod with this report; the digest is the right one unless the report has another.
@@ -41,6 +49,7 @@ impl World {
             pod: Arc::new(pod),
             ready: true,
             report: Some(Arc::new(report)),
+            reported_at: None,
             failure: None,
         });
         self
@@ -50,10 +59,17 @@ impl World {
         let ready = i32::try_from(self.pods.len()).expect("a few");
         let counts = PodCounts { desired: ready, existing: ready, ready, ..PodCounts::default() };
         let plan = validate(&self.server, &self.references, PolicyCheck::default(), &settings());
+        let wanted = plan.configuration.as_ref().ok().map(|configuration| &configuration.mounted);
+        let mounted = self.references.mounted.as_ref().or(wanted);
+        let order = plan.server.as_ref().ok().map(|valid| {
+            let uptake = uptake(&plan, mounted, &self.pods, None);
+            order(valid, &plan, mounted, uptake, &self.exposure)
+        });
         ObservedVirtualMCPServer {
             server: &self.server,
             plan: &plan,
             references: &self.references,
+            order: order.as_ref(),
             applied: &self.applied,
             counts: Some(&counts),
             pods: &self.pods,
@@ -367,7 +383,13 @@ status:
   - {name: vmcp, image: 'vmcp:typo', imageID: '', ready: false, restartCount: 0,
      state: {waiting: {reason: ImagePullBackOff, message: 'Back-off pulling image'}}}",
     );
-    world.pods.push(ObservedPod { pod: Arc::new(new), ready: false, report: None, failure: None });
+    world.pods.push(ObservedPod {
+        pod: Arc::new(new),
+        ready: false,
+        report: None,
+        reported_at: None,
+        failure: None,
+    });
     let status = world.status();
     assert_eq!(condition(&status, "Ready").status, "True", "the old pod serves");
     assert_eq!(condition(&status, "Stalled").reason, "ImagePullFailed");

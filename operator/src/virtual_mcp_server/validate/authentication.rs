@@ -4,11 +4,16 @@ use vmcp_crds::virtual_mcp_server::{IncomingAuth, OidcConfigReference, Validated
 
 use super::{ConfigurationRefusal, References};
 use crate::references::CaBundle;
+use crate::runtime::{BuildSettings, unchecked};
 use crate::shared_settings::mcp_oidc_config;
 
 /// Returns why clients cannot be authenticated as the resource says. Never left out: an endpoint without its
 /// authentication would be open.
-pub(super) fn unusable(server: &Validated, references: &References) -> Option<ConfigurationRefusal> {
+pub(super) fn unusable(
+    server: &Validated,
+    references: &References,
+    settings: &BuildSettings,
+) -> Option<ConfigurationRefusal> {
     if let Some(auth_server) = &server.auth_server {
         // A server without its keys would give tokens that no other pod knows.
         let wanted = auth_server.secret_references();
@@ -24,7 +29,8 @@ pub(super) fn unusable(server: &Validated, references: &References) -> Option<Co
             );
             return Some(ConfigurationRefusal { reason: "OIDCConfigRefNotFound", message });
         };
-        if let Err(message) = mcp_oidc_config::validate(&config.spec) {
+        let unchecked = unchecked("MCPOIDCConfig", &config.spec, settings).map(|problem| problem.to_string());
+        if let Err(message) = unchecked.map_or_else(|| mcp_oidc_config::validate(&config.spec), Err) {
             let message = format!("the MCPOIDCConfig {name} is not valid: {message}");
             return Some(ConfigurationRefusal { reason: "OIDCConfigRefNotValid", message });
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use vmcp_crds::lower::Backend;
 use vmcp_crds::{MCPExternalAuthConfig, VirtualMCPServer};
 
+use crate::runtime::{BuildSettings, unchecked};
 use crate::shared_settings::mcp_external_auth_config;
 use crate::virtual_mcp_server::dereference::{References, auth_configs_of};
 
@@ -12,6 +13,7 @@ use crate::virtual_mcp_server::dereference::{References, auth_configs_of};
 pub(super) fn add(
     server: &VirtualMCPServer,
     references: &References,
+    settings: &BuildSettings,
     backends: &mut [Backend],
     unusable: &mut BTreeMap<String, String>,
 ) {
@@ -24,9 +26,13 @@ pub(super) fn add(
             )),
             Some(config) => {
                 backend.auth = Some(config.spec.clone());
-                mcp_external_auth_config::validate(config, &references.secrets)
-                    .err()
-                    .map(|refusal| refusal.message)
+                unchecked("MCPExternalAuthConfig", &config.spec, settings)
+                    .map(|problem| problem.to_string())
+                    .or_else(|| {
+                        let refusal =
+                            mcp_external_auth_config::validate(config, &references.secrets).err()?;
+                        Some(refusal.message)
+                    })
                     .or_else(|| missing_provider(server, config))
                     .map(|message| format!("MCPExternalAuthConfig {name}: {message}"))
             }

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::references::ReferencedSecrets;
-use crate::virtual_mcp_server::testing::{plan, references, with_entry, with_secret, with_server, yaml};
+use crate::virtual_mcp_server::testing::{
+    plan, references, server, settings, with_entry, with_secret, with_server, yaml,
+};
 use std::sync::Arc;
 
 #[test]
@@ -335,4 +337,17 @@ fn an_embedding_service_that_is_not_there_yet_has_an_address() {
     let plan = plan("{embeddingServerRef: {name: e}}", &references());
     let text = plan.configuration.expect("valid").lowered.text;
     assert!(text.contains("http://e-tei.n.svc.cluster.local:8080"), "{text}");
+}
+
+#[test]
+fn no_secret_goes_to_an_entry_where_nothing_checks_authors() {
+    let references = with_secret(with_entry(with_server(references(), "a"), "b"));
+    let settings = BuildSettings { authors_checked: false, ..settings() };
+    let plan = validate(&server("{}"), &references, PolicyCheck::default(), &settings);
+    assert!(plan.unusable["b"].contains("may get Secrets"), "{:?}", plan.unusable);
+    let backends = plan.configuration.expect("valid").backends;
+    assert_eq!(backends.iter().map(|backend| backend.name.as_str()).collect::<Vec<_>>(), ["a"]);
+    let exposed = server("{serviceType: LoadBalancer, allowAnonymousExposure: true}");
+    let refused = validate(&exposed, &references, PolicyCheck::default(), &settings).server.unwrap_err();
+    assert!(refused.to_string().starts_with("spec.serviceType: makes a Service that leads out"), "{refused}");
 }

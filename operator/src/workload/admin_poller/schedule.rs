@@ -115,8 +115,8 @@ impl Schedule {
                 }
                 self.due.insert((due, uid.clone()));
             }
-            let report = entry.report.as_ref().map(|(_, report)| report.clone());
-            polled.push(PolledPod { report, failure: entry.failure.clone() });
+            let (reported_at, report) = entry.report.clone().unzip();
+            polled.push(PolledPod { report, reported_at, failure: entry.failure.clone() });
         }
         if !uids.is_empty() {
             self.of_owner.insert(owner.clone(), uids);

@@ -99,6 +99,16 @@ pub(super) fn attempts() -> Vec<Attempt> {
         "remoteUrl": "https://a.example/mcp", "headerForward": { "addHeadersFromSecret": [header] },
     });
     let bearer = json!({ "type": "bearerToken", "bearerToken": { "tokenSecretRef": key } });
+    let authority = json!({ "configMapRef": { "name": "c", "key": "k" } });
+    let borrowed = json!({ "remoteUrl": "https://a.example/mcp", "externalAuthConfigRef": { "name": "a" } });
+    let private = json!({ "remoteUrl": "https://a.example/mcp", "caBundleRef": authority });
+    let private_provider =
+        json!({ "type": "inline", "inline": { "issuer": "https://a.example", "caBundleRef": authority } });
+    let introspected = json!({ "type": "inline", "inline": {
+        "issuer": "https://a.example", "introspectionUrl": "https://a.example/t", "clientId": "v", "clientSecretRef": key,
+    } });
+    let (autoscalers, budgets) = ("create HorizontalPodAutoscalers", "create PodDisruptionBudgets");
+    let policies = "create NetworkPolicies";
     let (secrets, deployments) = ("get Secrets", "create Deployments");
     let note = json!({ "annotations": { "a": "b" } });
     let managed = json!({ "provider": "tei", "tei": { "managed": {} } });
@@ -138,8 +148,29 @@ pub(super) fn attempts() -> Vec<Attempt> {
             json!({ "resourceOverrides": { "serviceAccount": note } }),
             "create ServiceAccounts",
         ),
+        ("tenant", "VirtualMCPServer", json!({ "autoscaling": { "maxReplicas": 2 } }), autoscalers),
+        ("tenant", "VirtualMCPServer", json!({ "podDisruptionBudget": { "maxUnavailable": 0 } }), budgets),
+        ("tenant", "VirtualMCPServer", json!({ "networkPolicy": {} }), policies),
+        (
+            "tenant",
+            "MCPServer",
+            json!({ "image": "i", "networkPolicy": { "ingressFrom": [{ "ipBlock": { "cidr": "0.0.0.0/0" } }] } }),
+            policies,
+        ),
+        (
+            "tenant",
+            "MCPServer",
+            json!({ "image": "i", "permissionProfile": { "type": "configmap", "name": "p", "key": "k" } }),
+            policies,
+        ),
         ("tenant", "MCPServerEntry", entry.clone(), secrets),
         ("tenant", "MCPRemoteProxy", entry, secrets),
+        ("writer", "MCPServerEntry", borrowed.clone(), secrets),
+        ("writer", "MCPRemoteProxy", borrowed, secrets),
+        ("writer", "MCPServerEntry", private.clone(), "get ConfigMaps"),
+        ("writer", "MCPRemoteProxy", private, "get ConfigMaps"),
+        ("writer", "MCPOIDCConfig", introspected, secrets),
+        ("writer", "MCPOIDCConfig", private_provider, "get ConfigMaps"),
         ("tenant", "MCPExternalAuthConfig", bearer, secrets),
         ("tenant", "MCPTelemetryConfig", json!({ "openTelemetry": collector }), secrets),
     ]

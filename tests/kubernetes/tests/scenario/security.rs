@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use vmcp_crds::VirtualMCPServer;
+use vmcp_crds::{MCPOIDCConfig, MCPServerEntry, VirtualMCPServer};
 use vmcp_kubernetes_tests::{Cluster, ControlPlane, Namespace, Operator, repository};
 
 use super::backends::{apply, await_condition};
@@ -29,6 +29,18 @@ async fn a_tenant_has_nothing_made_that_the_tenant_may_not_make() {
     for attempt in attempts() {
         refused(&place, &attempt).await;
     }
+    // Also by an edit of an entry that was allowed to its author.
+    place
+        .apply(
+            "{apiVersion: toolhive.stacklok.com/v1alpha1, kind: MCPServerEntry, metadata: {name: tickets}, \
+             spec: {remoteUrl: 'https://tickets.example/mcp', externalAuthConfigRef: {name: a}}}",
+        )
+        .await;
+    let entries: Api<MCPServerEntry> = Api::namespaced(client_as(&cluster, "writer").await, &place.name);
+    let elsewhere = Patch::Merge(json!({ "spec": { "remoteUrl": "https://thief.example/mcp" } }));
+    let refused =
+        entries.patch("tickets", &PatchParams::default(), &elsewhere).await.unwrap_err().to_string();
+    assert!(refused.contains("get Secrets"), "{refused}");
     let allowed = json!({ "serviceType": "ClusterIP" });
     assert_eq!(refusal(&tenant, &place, "VirtualMCPServer", "x", &allowed).await, None);
     assert_eq!(
@@ -84,5 +96,55 @@ async fn an_anonymous_endpoint_is_exposed_by_an_explicit_word_only() {
     place.edit::<VirtualMCPServer>("x", json!({ "spec": { "allowAnonymousExposure": true } })).await;
     await_condition::<VirtualMCPServer>(&place, "x", kind, "True", "ExposureAllowed").await;
     assert_eq!(service().await, "NodePort");
+    place.remove().await;
+}
+
+/// One edit that asks for a load balancer and for an identity whose provider does not exist.
+#[tokio::test]
+async fn an_exposure_waits_for_the_identity_that_it_is_meant_for() {
+    let place = ControlPlane::shared().await.namespace("order").await;
+    let _operator = Operator::start(&place).await;
+    apply(&place, "VirtualMCPServer", "x", "{}").await;
+    let service = async || place.json("service/vmcp-x").await["spec"]["type"].take();
+    place.eventually("the Service", async || (service().await == "ClusterIP").then_some(())).await;
+
+    let edit = json!({ "spec": {
+        "serviceType": "LoadBalancer",
+        "incomingAuth": { "type": "oidc", "oidcConfigRef": { "name": "login", "audience": "a" } },
+    } });
+    place.edit::<VirtualMCPServer>("x", edit).await;
+    let kind = "ExposureAllowed";
+    await_condition::<VirtualMCPServer>(&place, "x", kind, "False", "AnonymousExposure").await;
+    assert_eq!(service().await, "ClusterIP");
+
+    let login = "{type: inline, inline: {issuer: 'https://login.example.com'}}";
+    apply(&place, "MCPOIDCConfig", "login", login).await;
+    await_condition::<VirtualMCPServer>(&place, "x", kind, "True", "ExposureAllowed").await;
+    assert_eq!(service().await, "LoadBalancer");
+    let text = place.json("configmap/x-vmcp-config").await["data"]["vmcp.yaml"].take();
+    assert!(text.as_str().is_some_and(|text| text.contains("login.example.com")), "{text}");
+
+    // The last good configuration asks for tokens too.
+    place.delete::<MCPOIDCConfig>("login").await;
+    await_condition::<VirtualMCPServer>(&place, "x", "ConfigValid", "False", "OIDCConfigRefNotFound").await;
+    assert_eq!(service().await, "LoadBalancer");
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn without_policies_no_field_is_followed_that_takes_a_right() {
+    let place = ControlPlane::shared().await.namespace("unchecked").await;
+    let variables = [("LEADER_ELECT", "false"), ("AUTHORS_CHECKED", "false")];
+    let _operator = Operator::with(&place, "one", &variables).await;
+    apply(&place, "VirtualMCPServer", "x", "{}").await;
+    let service = async || place.json("service/vmcp-x").await["spec"]["type"].take();
+    place.eventually("the Service", async || (service().await == "ClusterIP").then_some(())).await;
+    let edit = json!({ "spec": { "serviceType": "NodePort", "allowAnonymousExposure": true } });
+    place.edit::<VirtualMCPServer>("x", edit).await;
+    await_condition::<VirtualMCPServer>(&place, "x", "ConfigValid", "False", "InvalidSpec").await;
+    assert_eq!(service().await, "ClusterIP");
+    let entry = "{remoteUrl: 'https://a.example/mcp', externalAuthConfigRef: {name: a}}";
+    apply(&place, "MCPServerEntry", "thief", entry).await;
+    await_condition::<MCPServerEntry>(&place, "thief", "Valid", "False", "ConfigInvalid").await;
     place.remove().await;
 }

@@ -1,0 +1,124 @@
+{{- /* Written by `make schema` from operator/src/runtime/author_rights/table.rs. */}}
+{{- define "vmcp-operator.authorKinds" -}}
+[embeddingservers, mcpexternalauthconfigs, mcpoidcconfigs, mcpremoteproxies, mcpservers, mcpserverentries, mcptelemetryconfigs, virtualmcpservers]
+{{- end }}
+{{- define "vmcp-operator.authorRights" -}}
+- expression: >-
+    !(request.kind.kind in ['VirtualMCPServer', 'MCPServer']) ||
+    authorizer.group('apps').resource('deployments').namespace(request.namespace).check('create').allowed()
+  message: a resource of the kind VirtualMCPServer or MCPServer runs pods, which may mount every Secret, use every image pull secret and run as every ServiceAccount of the namespace; this takes the right to create Deployments in the namespace
+  reason: Forbidden
+- expression: >-
+    !(request.kind.kind in ['EmbeddingServer']) ||
+    authorizer.group('apps').resource('statefulsets').namespace(request.namespace).check('create').allowed()
+  message: a resource of the kind EmbeddingServer runs pods, which may mount every Secret of the namespace; this takes the right to create StatefulSets in the namespace
+  reason: Forbidden
+- expression: >-
+    !(request.kind.kind in ['VirtualMCPServer']) ||
+    !(object.spec.?optimizer.?embeddings.?tei.?managed.hasValue()) ||
+    authorizer.group('apps').resource('statefulsets').namespace(request.namespace).check('create').allowed()
+  message: spec.optimizer.embeddings.tei.managed runs the pods of an EmbeddingServer; this takes the right to create StatefulSets in the namespace
+  reason: Forbidden
+- expression: >-
+    !(request.kind.kind in ['VirtualMCPServer']) ||
+    !(object.spec.?serviceType.orValue('ClusterIP') != 'ClusterIP') ||
+    authorizer.group('').resource('services').namespace(request.namespace).check('create').allowed()
+  message: spec.serviceType makes a Service that leads out of the cluster; this takes the right to create Services in the namespace
+  reason: Forbidden
+- expression: >-
+    !(request.kind.kind in ['VirtualMCPServer', 'MCPServer', 'EmbeddingServer']) ||
+    !(object.spec.?resourceOverrides.?service.hasValue() || object.spec.?resourceOverrides.?proxyService.hasValue() || object.spec.?optimizer.?embeddings.?tei.?managed.?resourceOverrides.?service.hasValue()) ||
+    authorizer.group('').resource('services').namespace(request.namespace).check('create').allowed()
+  message: spec.resourceOverrides.service annotates a Service; this takes the right to create Services in the namespace
+  reason: Forbidden
+- expression: >-
+    !(request.kind.kind in ['VirtualMCPServer']) ||
+    !(object.spec.?resourceOverrides.?serviceAccount.hasValue()) ||
+    authorizer.group('').resource('serviceaccounts').namespace(request.namespace).check('create').allowed()
+  message: spec.resourceOverrides.serviceAccount annotates a ServiceAccount; this takes the right to create ServiceAccounts in the namespace
+  reason: Forbidden
+- expression: >-
+    !(request.kind.kind in ['VirtualMCPServer']) ||
+    !(object.spec.?httpRoute.hasValue()) ||
+    authorizer.group('gateway.networking.k8s.io').resource('httproutes').namespace(request.namespace).check('create').allowed()
+  message: spec.httpRoute makes an HTTPRoute; this takes the right to create HTTPRoutes in the namespace
+  reason: Forbidden
+- expression: >-
+    !(request.kind.kind in ['VirtualMCPServer']) ||
+    !(object.spec.?serviceMonitor.hasValue()) ||
+    authorizer.group('monitoring.coreos.com').resource('servicemonitors').namespace(request.namespace).check('create').allowed()
+  message: spec.serviceMonitor makes a ServiceMonitor; this takes the right to create ServiceMonitors in the namespace
+  reason: Forbidden
+- expression: >-
+    !(request.kind.kind in ['VirtualMCPServer']) ||
+    !(object.spec.?autoscaling.hasValue()) ||
+    authorizer.group('autoscaling').resource('horizontalpodautoscalers').namespace(request.namespace).check('create').allowed()
+  message: spec.autoscaling makes a HorizontalPodAutoscaler; this takes the right to create HorizontalPodAutoscalers in the namespace
+  reason: Forbidden
+- expression: >-
+    !(request.kind.kind in ['VirtualMCPServer']) ||
+    !(object.spec.?podDisruptionBudget.hasValue()) ||
+    authorizer.group('policy').resource('poddisruptionbudgets').namespace(request.namespace).check('create').allowed()
+  message: spec.podDisruptionBudget makes a PodDisruptionBudget, which can hold up drains of nodes; this takes the right to create PodDisruptionBudgets in the namespace
+  reason: Forbidden
+- expression: >-
+    !(request.kind.kind in ['VirtualMCPServer']) ||
+    !(object.spec.?networkPolicy.hasValue()) ||
+    authorizer.group('networking.k8s.io').resource('networkpolicies').namespace(request.namespace).check('create').allowed()
+  message: spec.networkPolicy makes a NetworkPolicy, which opens what other policies close; this takes the right to create NetworkPolicies in the namespace
+  reason: Forbidden
+- expression: >-
+    !(request.kind.kind in ['MCPServer']) ||
+    !(object.spec.?networkPolicy.?ingressFrom.hasValue()) ||
+    authorizer.group('networking.k8s.io').resource('networkpolicies').namespace(request.namespace).check('create').allowed()
+  message: spec.networkPolicy.ingressFrom adds callers to a NetworkPolicy, which opens what other policies close; this takes the right to create NetworkPolicies in the namespace
+  reason: Forbidden
+- expression: >-
+    !(request.kind.kind in ['MCPServer']) ||
+    !(object.spec.?permissionProfile.?type.orValue('') == 'configmap') ||
+    authorizer.group('networking.k8s.io').resource('networkpolicies').namespace(request.namespace).check('create').allowed()
+  message: spec.permissionProfile.type adds outgoing connections to a NetworkPolicy, which opens what other policies close; this takes the right to create NetworkPolicies in the namespace
+  reason: Forbidden
+- expression: >-
+    !(request.kind.kind in ['MCPServerEntry', 'MCPRemoteProxy']) ||
+    !(object.spec.?headerForward.?addHeadersFromSecret.hasValue()) ||
+    authorizer.group('').resource('secrets').namespace(request.namespace).check('get').allowed()
+  message: spec.headerForward.addHeadersFromSecret sends values of Secrets to the URL of the server; this takes the right to get Secrets in the namespace
+  reason: Forbidden
+- expression: >-
+    !(request.kind.kind in ['MCPServerEntry', 'MCPRemoteProxy']) ||
+    !(object.spec.?externalAuthConfigRef.hasValue()) ||
+    authorizer.group('').resource('secrets').namespace(request.namespace).check('get').allowed()
+  message: spec.externalAuthConfigRef sends the credentials of a configuration to the URL of the server; this takes the right to get Secrets in the namespace
+  reason: Forbidden
+- expression: >-
+    !(request.kind.kind in ['MCPExternalAuthConfig']) ||
+    !(object.spec.?type.orValue('unauthenticated') != 'unauthenticated') ||
+    authorizer.group('').resource('secrets').namespace(request.namespace).check('get').allowed()
+  message: spec.type sends values of Secrets to the URLs that are named here, and to every server that refers to it; this takes the right to get Secrets in the namespace
+  reason: Forbidden
+- expression: >-
+    !(request.kind.kind in ['MCPOIDCConfig']) ||
+    !(object.spec.?inline.?clientSecretRef.hasValue()) ||
+    authorizer.group('').resource('secrets').namespace(request.namespace).check('get').allowed()
+  message: spec.inline.clientSecretRef sends the value of a Secret to the introspection endpoint that is named here; this takes the right to get Secrets in the namespace
+  reason: Forbidden
+- expression: >-
+    !(request.kind.kind in ['MCPTelemetryConfig']) ||
+    !(object.spec.?openTelemetry.?sensitiveHeaders.hasValue()) ||
+    authorizer.group('').resource('secrets').namespace(request.namespace).check('get').allowed()
+  message: spec.openTelemetry.sensitiveHeaders sends values of Secrets to the collector that is named here; this takes the right to get Secrets in the namespace
+  reason: Forbidden
+- expression: >-
+    !(request.kind.kind in ['MCPServerEntry', 'MCPRemoteProxy']) ||
+    !(object.spec.?caBundleRef.hasValue()) ||
+    authorizer.group('').resource('configmaps').namespace(request.namespace).check('get').allowed()
+  message: spec.caBundleRef has pods mount a ConfigMap; this takes the right to get ConfigMaps in the namespace
+  reason: Forbidden
+- expression: >-
+    !(request.kind.kind in ['MCPOIDCConfig']) ||
+    !(object.spec.?inline.?caBundleRef.hasValue()) ||
+    authorizer.group('').resource('configmaps').namespace(request.namespace).check('get').allowed()
+  message: spec.inline.caBundleRef has pods mount a ConfigMap; this takes the right to get ConfigMaps in the namespace
+  reason: Forbidden
+{{- end }}

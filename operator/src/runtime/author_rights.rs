@@ -1,0 +1,116 @@
+//! Rights that authors of resources need, since the operator makes objects and hands on Secrets with rights
+//! of its own (confused deputy).
+//!
+//! One table decides. The chart's admission policy is generated from it, and so is the page of reference; the
+//! API server then refuses an author who lacks a right. Without the policy, no later step knows the author.
+//! The operator then refuses every field that asks for more than pods, unless
+//! [`BuildSettings::authors_checked`] says that authors are checked or trusted. Running pods is what write
+//! access to a VirtualMCPServer, MCPServer or EmbeddingServer means, and a pod may mount every Secret of its
+//! namespace.
+
+mod page;
+mod policy;
+mod table;
+
+use serde::Serialize;
+use serde_json::Value;
+use vmcp_crds::Problem;
+
+pub use self::page::author_rights_page;
+pub use self::policy::author_rights_policy;
+pub use self::table::{AUTHOR_RIGHTS, AuthorRight, Right, Trigger};
+use super::context::BuildSettings;
+
+impl Trigger {
+    /// Returns the path, below `spec`, of the part of a spec that asks for the right.
+    fn asked_by(self, spec: &Value) -> Option<&'static str> {
+        let given = |path: &str| {
+            let found = path.split('.').try_fold(spec, |block, key| block.get(key));
+            found.filter(|value| !is_empty(value))
+        };
+        match self {
+            Self::Always => Some(""),
+            Self::Given(paths) => paths.iter().copied().find(|path| given(path).is_some()),
+            Self::Is(path, value) => given(path).is_some_and(|found| found == value).then_some(path),
+            Self::Unless(path, value) => given(path).is_some_and(|found| found != value).then_some(path),
+        }
+    }
+}
+
+/// Returns true for a value that asks for nothing. An empty block asks: `serviceMonitor: {}` makes one.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
+/// Returns the first field of a resource that takes a right which nobody has checked; `None` if authors are
+/// checked.
+pub(crate) fn unchecked(kind: &str, spec: &impl Serialize, settings: &BuildSettings) -> Option<Problem> {
+    if settings.authors_checked {
+        return None;
+    }
+    // A spec that was parsed from JSON always serializes.
+    let spec = serde_json::to_value(spec).unwrap_or_default();
+    let rows = AUTHOR_RIGHTS.iter().filter(|row| row.kinds.contains(&kind) && !row.right.is_to_run_pods());
+    let (row, path) = rows.filter_map(|row| Some((row, row.trigger.asked_by(&spec)?))).next()?;
+    let message = format!("{}, and nothing checks that its author may {}", row.gives, row.right.words());
+    let remedy = "install the admission policies and set `AUTHORS_CHECKED: \"true\"` of the operator, or remove the field";
+    Some(Problem::new(format!("spec.{path}"), message, remedy))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Returns a spec in which a trigger asks for its right, with each of its paths in turn.
+    fn asking(trigger: Trigger) -> Vec<Value> {
+        let with =
+            |path: &str, value: Value| path.rsplit('.').fold(value, |inner, key| json!({ key: inner }));
+        match trigger {
+            Trigger::Always => vec![json!({})],
+            Trigger::Given(paths) => paths.iter().map(|path| with(path, json!({ "a": "b" }))).collect(),
+            Trigger::Is(path, value) => vec![with(path, json!(value))],
+            Trigger::Unless(path, value) => vec![with(path, json!(format!("not-{value}")))],
+        }
+    }
+
+    #[test]
+    fn every_line_of_the_table_holds_without_a_policy_but_those_about_pods() {
+        let unsafe_settings = BuildSettings { authors_checked: false, ..BuildSettings::default() };
+        for row in AUTHOR_RIGHTS {
+            for spec in asking(row.trigger) {
+                for kind in row.kinds {
+                    let problem = unchecked(kind, &spec, &unsafe_settings);
+                    assert_eq!(problem.is_none(), row.right.is_to_run_pods(), "{kind} {spec}: {problem:?}");
+                    assert_eq!(unchecked(kind, &spec, &BuildSettings::default()), None, "{kind} {spec}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn fields_that_ask_for_nothing_are_free() {
+        let settings = BuildSettings { authors_checked: false, ..BuildSettings::default() };
+        for (kind, spec) in [
+            ("VirtualMCPServer", json!({ "serviceType": "ClusterIP", "replicas": 3, "httpRoute": null })),
+            (
+                "MCPServer",
+                json!({ "image": "i", "permissionProfile": { "type": "builtin", "name": "none" } }),
+            ),
+            ("MCPServerEntry", json!({ "remoteUrl": "https://a.example/mcp", "headerForward": {} })),
+            ("MCPExternalAuthConfig", json!({ "type": "unauthenticated" })),
+            ("MCPGroup", json!({})),
+        ] {
+            assert_eq!(unchecked(kind, &spec, &settings), None, "{kind} {spec}");
+        }
+        let asked = json!({ "remoteUrl": "https://a.example/mcp", "externalAuthConfigRef": { "name": "a" } });
+        let problem = unchecked("MCPServerEntry", &asked, &settings).unwrap().to_string();
+        assert!(problem.starts_with("spec.externalAuthConfigRef: sends the credentials"), "{problem}");
+        assert!(problem.contains("may get Secrets; install the admission policies"), "{problem}");
+    }
+}

@@ -1,0 +1,43 @@
+//! The table as a page of the reference.
+
+use std::fmt::Write as _;
+
+use super::table::{AUTHOR_RIGHTS, Trigger};
+
+/// Returns `docs/reference/author-rights.md`.
+pub fn author_rights_page() -> String {
+    let mut page = "# Rights of authors
+
+<!-- Written by `make schema` from operator/src/runtime/author_rights/table.rs. -->
+
+The operator makes objects and hands on Secrets with rights of its own. An author of a resource needs the right in the last
+column, in the namespace of the resource. [Two checks](../operator/kubernetes.md#rights) hold every line: the admission policy
+`…-authors`, and the operator itself where `AUTHORS_CHECKED` is not set. The lines about Deployments and StatefulSets are held by
+the policy alone.
+
+| kind | field of `spec` | it | right |
+|---|---|---|---|
+"
+    .to_owned();
+    for row in AUTHOR_RIGHTS {
+        let field = match row.trigger {
+            Trigger::Always => "any".to_owned(),
+            Trigger::Given(paths) => {
+                paths.iter().map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ")
+            }
+            Trigger::Is(path, value) => format!("`{path}: {value}`"),
+            Trigger::Unless(path, value) => format!("`{path}`, unless `{value}`"),
+        };
+        // Writing to a String does not fail.
+        let _ =
+            writeln!(page, "| {} | {field} | {} | {} |", row.kinds.join(", "), row.gives, row.right.words());
+    }
+    page.push_str(
+        "
+Without a right, whatever the author: a Service inside of the cluster, a ServiceAccount without rights, the ConfigMap and the
+Secret of a server, a PodDisruptionBudget that lets one pod go at a time, and a NetworkPolicy that admits the VirtualMCPServers of
+the group to an MCPServer.
+",
+    );
+    page
+}

@@ -1,0 +1,136 @@
+//! The exposure of a server as its objects are stored, and its comparison with a wanted one.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::networking::v1::{NetworkPolicy, NetworkPolicyPeer};
+use serde_json::Value;
+use vmcp_crds::virtual_mcp_server::{ServiceType, Validated};
+
+use super::is_within;
+use crate::runtime::{Child, ChildKind, Context};
+use crate::virtual_mcp_server::names;
+
+/// The exposure of a server as its objects are stored.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(in crate::virtual_mcp_server) struct CurrentExposure {
+    /// Type of the Service; `ClusterIP` without a Service.
+    pub service_type: ServiceType,
+    /// Addresses that the load balancer lets in; empty: all.
+    pub source_ranges: Vec<String>,
+    /// True if a load balancer has an address.
+    pub is_balanced: bool,
+    /// Peers of the NetworkPolicy; empty: all; `None` without a NetworkPolicy.
+    pub ingress_from: Option<Vec<NetworkPolicyPeer>>,
+    /// The `spec` of the HTTPRoute.
+    pub route: Option<Value>,
+    /// True if the cluster or the installation has no HTTPRoutes.
+    pub lacks_routes: bool,
+}
+
+impl CurrentExposure {
+    /// Reads the stored objects of a server.
+    pub(in crate::virtual_mcp_server) fn read(context: &Context, uid: &str, name: &str) -> Self {
+        let children = &context.children;
+        let auxiliary = names::auxiliary(name);
+        let route = children.get(uid, ChildKind::HTTPRoute, &auxiliary);
+        Self {
+            ingress_from: children
+                .typed::<NetworkPolicy>(uid, &auxiliary)
+                .map(|policy| peers(policy, &names::selector(name))),
+            route: route.map(|mut route| route.data.get_mut("spec").map(Value::take).unwrap_or_default()),
+            lacks_routes: children.is_missing(ChildKind::HTTPRoute),
+            ..children.typed::<Service>(uid, &names::service(name)).map(of_service).unwrap_or_default()
+        }
+    }
+
+    /// Returns true if the stored Service and NetworkPolicy admit nothing that the server does not want.
+    pub(super) fn is_within(&self, wanted: &Validated) -> bool {
+        let balanced = wanted.service_type == ServiceType::LoadBalancer;
+        let service = self.service_type <= wanted.service_type
+            && (balanced || !self.is_balanced)
+            && (self.service_type != ServiceType::LoadBalancer
+                || is_within(&self.source_ranges, &wanted.service.load_balancer_source_ranges));
+        let policy = match (&self.ingress_from, &wanted.ingress_from) {
+            (_, None) => true,
+            (None, Some(_)) => false,
+            (Some(current), Some(wanted)) => is_within(current, wanted),
+        };
+        service && policy
+    }
+
+    /// Returns true if the stored route has everything that the wanted one has.
+    pub(super) fn has_route(&self, wanted: &Child) -> bool {
+        let wanted = wanted.object().data.get("spec").unwrap_or(&Value::Null);
+        self.route.as_ref().is_some_and(|route| has(route, wanted))
+    }
+}
+
+fn of_service(service: Service) -> CurrentExposure {
+    let spec = service.spec.unwrap_or_default();
+    let service_type = match spec.type_.as_deref() {
+        Some("LoadBalancer") => ServiceType::LoadBalancer,
+        Some("NodePort") => ServiceType::NodePort,
+        _ => ServiceType::ClusterIP,
+    };
+    let balancer = service.status.and_then(|status| status.load_balancer?.ingress).unwrap_or_default();
+    CurrentExposure {
+        service_type,
+        source_ranges: spec.load_balancer_source_ranges.unwrap_or_default(),
+        is_balanced: !balancer.is_empty(),
+        ..CurrentExposure::default()
+    }
+}
+
+/// Returns the peers of the first rule, that of the client port, without the pods of the server itself.
+fn peers(policy: NetworkPolicy, own: &BTreeMap<String, String>) -> Vec<NetworkPolicyPeer> {
+    let is_own = |peer: &NetworkPolicyPeer| {
+        let labels = peer.pod_selector.as_ref().and_then(|selector| selector.match_labels.as_ref());
+        labels == Some(own) && peer.namespace_selector.is_none()
+    };
+    let rules = policy.spec.and_then(|spec| spec.ingress).unwrap_or_default();
+    let mut peers = rules.into_iter().next().and_then(|rule| rule.from).unwrap_or_default();
+    peers.retain(|peer| !is_own(peer));
+    peers
+}
+
+/// Returns true if a stored value has everything that a wanted one has; the API server adds defaults.
+fn has(stored: &Value, wanted: &Value) -> bool {
+    match (stored, wanted) {
+        (Value::Object(stored), Value::Object(wanted)) => {
+            wanted.iter().all(|(key, wanted)| stored.get(key).is_some_and(|stored| has(stored, wanted)))
+        }
+        (Value::Array(stored), Value::Array(wanted)) => {
+            stored.len() == wanted.len()
+                && stored.iter().zip(wanted).all(|(stored, wanted)| has(stored, wanted))
+        }
+        _ => stored == wanted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn defaults_of_the_api_server_are_no_difference() {
+        let wanted = json!({ "parentRefs": [{ "name": "gw" }], "hostnames": ["a.example"] });
+        let stored =
+            json!({ "parentRefs": [{ "name": "gw", "kind": "Gateway" }], "hostnames": ["a.example"] });
+        assert!(has(&stored, &wanted));
+        let other = json!({ "parentRefs": [{ "name": "gw" }], "hostnames": ["a.example", "b.example"] });
+        assert!(!has(&stored, &other));
+    }
+
+    #[test]
+    fn a_service_tells_whether_a_load_balancer_still_has_an_address() {
+        let service: Service = serde_json::from_value(json!({
+            "spec": { "type": "ClusterIP" }, "status": { "loadBalancer": { "ingress": [{ "ip": "192.0.2.1" }] } },
+        }))
+        .unwrap();
+        let current = of_service(service);
+        assert_eq!((current.service_type, current.is_balanced), (ServiceType::ClusterIP, true));
+    }
+}
