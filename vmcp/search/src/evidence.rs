@@ -1,6 +1,6 @@
 //! Evidence: the scores of both arms for one text, which is the whole query or one clause of it.
 
-use crate::fusion::{blend, compress, normalize};
+use crate::fusion::{blend, compress, estimate, known_weight, normalize};
 use crate::query::{Explanation, QueryTerm};
 
 /// Scores of one text, each by position in the list of visible documents.
@@ -18,8 +18,8 @@ pub(crate) struct Evidence {
 }
 
 impl Evidence {
-    /// Normalizes and blends the arms; `ratio` is the cosine's weight. Without any cosine the keywords have
-    /// all the weight.
+    /// Normalizes and blends the arms; `ratio` is the cosine's weight, lower as long as documents lack a
+    /// cosine. Without any cosine the keywords have all the weight.
     pub(crate) fn new(
         terms: Vec<QueryTerm>,
         cosine: Vec<Option<f32>>,
@@ -27,8 +27,9 @@ impl Evidence {
         ratio: f32,
     ) -> Self {
         let ratio = if cosine.iter().any(Option::is_some) { ratio } else { 0.0 };
-        let (cosine_normalized, bm25_normalized) = (normalize(&cosine), compress(normalize(&bm25)));
-        let fused = blend(&cosine_normalized, &bm25_normalized, ratio);
+        let (mut cosine_normalized, bm25_normalized) = (normalize(&cosine), compress(normalize(&bm25)));
+        estimate(&cosine, &mut cosine_normalized, &bm25_normalized);
+        let fused = blend(&cosine_normalized, &bm25_normalized, known_weight(ratio, &cosine));
         Evidence { terms, cosine, bm25, cosine_normalized, bm25_normalized, fused }
     }
 

@@ -4,11 +4,14 @@
 //! fused = ratio · normalize(cosine) + (1 − ratio) · compress(normalize(BM25F))
 //! normalize(x) = (x − mean) / standard deviation      over all visible documents (z-score)
 //!              = (x − min) / (max − min)              in a small set (min-max)
+//!              ≈ a + b · compress(normalize(BM25F))   of a document without a cosine: least squares
 //! compress(z)  = s · ln(1 + z / s)                    for z > 0 of a z-score, s = max(4, documents / 128)
 //! ```
 
+mod missing;
 mod short_text;
 
+pub(crate) use missing::{estimate, known_weight};
 pub(crate) use short_text::cosine_weight;
 
 /// Sets of fewer visible documents than this have no meaningful spread: they are scaled by min-max instead of

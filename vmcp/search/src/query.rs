@@ -89,7 +89,7 @@ pub struct Ranking {
     pub mode: SearchMode,
     /// Documents that the caller may see.
     pub visible: usize,
-    /// Visible documents that have no vector (yet). The cosine arm takes them for average.
+    /// Visible documents that have no vector (yet). Their cosine is estimated from their words.
     pub without_vector: usize,
     /// Visible documents that share a term with the query.
     pub keyword_matches: usize,
@@ -128,7 +128,7 @@ pub struct Explanation {
     pub cosine: Option<f32>,
     /// Rank by cosine among the visible tools, from 1.
     pub cosine_rank: Option<usize>,
-    /// The cosine, normalized.
+    /// The cosine, normalized; an estimate if the tool has no vector.
     pub cosine_normalized: f32,
     /// BM25F of query and tool, 0 when they share no term.
     pub bm25: f32,

@@ -101,7 +101,7 @@ fn an_unfit_query_vector_is_no_vector() {
 }
 
 #[test]
-fn a_tool_not_embedded_yet_is_average_not_absent() {
+fn a_tool_not_embedded_yet_is_found_by_its_words() {
     let mut rows = mock_rows();
     rows[3] = None;
     let index = Index::new(&mock_documents()).with_vectors(Vectors::from_rows(4, rows));
@@ -109,9 +109,28 @@ fn a_tool_not_embedded_yet_is_average_not_absent() {
     let ranking = index.search(&query, None);
     assert_eq!((ranking.mode, ranking.without_vector), (SearchMode::Hybrid, 1));
     let order: Vec<usize> = ranking.hits.iter().map(|hit| hit.document).collect();
-    // echo .6 · 1; db_query .4 · 1 + .6 · mean of the others.
-    assert_eq!(order[..2], [4, 3]);
+    // Four of five have vectors: db_query .52 · 1 + .48 · mean of the others; echo .48 · 1.
+    assert_eq!(order[..2], [3, 4]);
     assert_eq!(order.len(), 5);
+}
+
+#[test]
+fn tools_with_vectors_do_not_bury_a_better_one_without() {
+    // The first of 64 tools has every word of the query and no vector. Others have one word each, or none, and
+    // a few of the embedded ones are near in meaning.
+    let name = |at: usize| match at {
+        0 => "rename remote branch".to_owned(),
+        at if at % 8 == 1 => format!("branch office {at}"),
+        at => format!("unrelated thing {at}"),
+    };
+    let documents: Vec<_> = (0..64).map(|at| tool(&name(at), "")).collect();
+    let row =
+        |at: usize| (at >= 48).then(|| vec![if at % 8 == 1 { 0.9 } else { 0.1 + at as f32 / 640.0 }, 1.0]);
+    let index = Index::new(&documents).with_vectors(Vectors::from_rows(2, (0..64).map(row)));
+    let query = Query { text: "rename remote branch", vector: Some(&[1.0, 0.0]), ..Query::default() };
+    let ranking = index.search(&query, None);
+    assert_eq!((ranking.mode, ranking.without_vector), (SearchMode::Hybrid, 48));
+    assert_eq!(ranking.hits.first().map(|hit| hit.document), Some(0));
 }
 
 #[test]
