@@ -27,6 +27,7 @@
 //! # Ok::<(), vmcp_store::StoreError>(())
 //! ```
 
+mod canaries;
 mod database;
 mod definitions;
 mod error;
@@ -42,6 +43,7 @@ use rusqlite::{Connection, Transaction};
 
 use database::Database;
 
+pub use canaries::StoredCanary;
 pub use definitions::SavedDefinitions;
 pub use error::StoreError;
 pub use hashes::{ChangeKind, DefinitionKind, DefinitionName, RecordedChange, StoredHash};

@@ -77,6 +77,35 @@ pub(crate) const CACHE: Layout = Layout {
      DROP TABLE tool_schema_hashes_before;
      ALTER TABLE tool_changes ADD COLUMN definition TEXT NOT NULL DEFAULT 'tool';
      CREATE INDEX idx_tool_changes_definition ON tool_changes (definition, id);",
+        // A row for each tool and model, so that two processes with different models keep both; and the
+        // canaries, which tell models of one name apart.
+        "ALTER TABLE tool_embeddings RENAME TO tool_embeddings_before;
+     DROP INDEX IF EXISTS idx_tool_embeddings_backend;
+     DROP INDEX IF EXISTS idx_tool_embeddings_hash;
+     CREATE TABLE tool_embeddings (
+       id INTEGER PRIMARY KEY,
+       backend_id TEXT NOT NULL,
+       tool_name TEXT NOT NULL,
+       tool_description TEXT NOT NULL,
+       description_hash BLOB NOT NULL,
+       embedding BLOB NOT NULL,
+       dimensions INTEGER NOT NULL,
+       model_id TEXT NOT NULL,
+       created_at INTEGER NOT NULL,
+       updated_at INTEGER NOT NULL,
+       UNIQUE (backend_id, tool_name, model_id)
+     );
+     INSERT INTO tool_embeddings SELECT * FROM tool_embeddings_before;
+     DROP TABLE tool_embeddings_before;
+     CREATE INDEX idx_tool_embeddings_backend ON tool_embeddings (backend_id);
+     CREATE INDEX idx_tool_embeddings_hash ON tool_embeddings (description_hash);
+     CREATE TABLE embedding_canaries (
+       model_id TEXT NOT NULL,
+       revision TEXT NOT NULL,
+       vector BLOB NOT NULL,
+       dimensions INTEGER NOT NULL,
+       UNIQUE (model_id, revision)
+     );",
     ],
     tables: &[
         "backend_id, tool_name, tool_description, description_hash, embedding, dimensions, model_id, created_at,
@@ -84,6 +113,7 @@ pub(crate) const CACHE: Layout = Layout {
         "server_name, definition, tool_name, schema_hash, last_checked_at FROM tool_schema_hashes",
         "server_name, definition, tool_name, kind, old_hash, new_hash, changed_at FROM tool_changes",
         "server_name, fingerprint, definitions, saved_at FROM tool_schemas",
+        "model_id, revision, vector, dimensions FROM embedding_canaries",
     ],
 };
 

@@ -9,6 +9,9 @@ use sha2::{Digest, Sha256};
 
 use crate::{DefinitionKind, Store, StoreError};
 
+/// Models whose vectors are kept for one tool.
+const MAX_MODELS: usize = 4;
+
 /// The key of a vector: SHA-256 over text version, model id and text, each with its length before it, so that
 /// no two different triples give the same bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -66,23 +69,31 @@ impl Store {
         })
     }
 
-    /// Stores vectors, all or none. A tool has one row, so its vector of an earlier text is replaced.
+    /// Stores vectors, all or none. A tool has one row for each model, so its vector of an earlier text is
+    /// replaced, and processes with different models share the file. Of one tool, the four
+    /// newest rows stay.
     pub fn put_vectors(&self, vectors: &[ToolVector<'_>], now: i64) -> Result<(), StoreError> {
         self.write(|transaction| {
             let mut upsert = transaction.prepare_cached(
                 "INSERT INTO tool_embeddings (backend_id, tool_name, tool_description, description_hash, embedding,
                                               dimensions, model_id, created_at, updated_at)
                  VALUES (:backend, :tool, :description, :key, :embedding, :dimensions, :model, :now, :now)
-                 ON CONFLICT (backend_id, tool_name) DO UPDATE SET
+                 ON CONFLICT (backend_id, tool_name, model_id) DO UPDATE SET
                    tool_description = excluded.tool_description, description_hash = excluded.description_hash,
-                   embedding = excluded.embedding, dimensions = excluded.dimensions, model_id = excluded.model_id,
+                   embedding = excluded.embedding, dimensions = excluded.dimensions,
                    updated_at = excluded.updated_at",
+            )?;
+            let mut forget = transaction.prepare_cached(
+                "DELETE FROM tool_embeddings WHERE backend_id = ?1 AND tool_name = ?2 AND id NOT IN
+                   (SELECT id FROM tool_embeddings WHERE backend_id = ?1 AND tool_name = ?2
+                    ORDER BY updated_at DESC, id DESC LIMIT ?3)",
             )?;
             for ToolVector { key, backend, tool, description, model_id, vector } in vectors {
                 upsert.execute(named_params! {
                     ":backend": backend, ":tool": tool, ":description": description, ":key": key.0,
                     ":embedding": encode(vector), ":dimensions": vector.len(), ":model": model_id, ":now": now,
                 })?;
+                forget.execute(params![backend, tool, MAX_MODELS])?;
             }
             Ok(())
         })
@@ -160,12 +171,12 @@ fn array(values: impl Iterator<Item = Value>) -> Rc<Vec<Value>> {
 }
 
 /// Encodes a vector as little-endian `f32`s.
-fn encode(vector: &[f32]) -> Vec<u8> {
+pub(crate) fn encode(vector: &[f32]) -> Vec<u8> {
     vector.iter().flat_map(|x| x.to_le_bytes()).collect()
 }
 
 /// Decodes a vector; `None` if the blob has not exactly `dimensions` elements.
-fn decode(blob: &[u8], dimensions: usize) -> Option<Vec<f32>> {
+pub(crate) fn decode(blob: &[u8], dimensions: usize) -> Option<Vec<f32>> {
     let (elements, rest) = blob.as_chunks::<4>();
     let complete = rest.is_empty() && !elements.is_empty() && elements.len() == dimensions;
     complete.then(|| elements.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())

@@ -57,6 +57,28 @@ fn a_changed_text_replaces_the_tools_row() {
 }
 
 #[test]
+fn processes_with_different_models_keep_their_vectors_side_by_side() {
+    both(|store| {
+        let key = |model: &str| ContentKey::new(1, model, "text");
+        let models = ["a", "b", "c", "d", "e"];
+        let put = |model: &str, now: i64| {
+            let row = ToolVector { key: key(model), model_id: model, ..tool("s", "t", "text", &[1.0]) };
+            store.put_vectors(&[row], now).unwrap();
+        };
+        put("a", 1);
+        put("b", 2);
+        assert_eq!(store.vectors(&models.map(key)).unwrap().len(), 2, "b does not take the place of a");
+        put("a", 3);
+        for (at, model) in models.iter().enumerate().skip(2) {
+            put(model, 2 + i64::try_from(at).unwrap());
+        }
+        let found = store.vectors(&models.map(key)).unwrap();
+        assert_eq!(found.len(), 4);
+        assert!(!found.contains_key(&key("b")), "the model with the oldest row gives way");
+    });
+}
+
+#[test]
 fn many_keys_are_answered_in_one_go() {
     both(|store| {
         let names: Vec<String> = (0..5000).map(|n| format!("tool{n}")).collect();

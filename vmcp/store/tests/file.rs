@@ -141,6 +141,7 @@ fn hashes_and_changes_of_an_earlier_version_are_those_of_tools() {
          CREATE TABLE tool_schemas (server_name TEXT PRIMARY KEY, fingerprint TEXT, definitions TEXT,
            saved_at INTEGER);
          INSERT INTO tool_schema_hashes VALUES ('s', 't', 'aa', 1);
+         INSERT INTO tool_embeddings VALUES (1, 's', 't', 'd', x'00', x'0000803f', 1, 'm', 1, 1);
          INSERT INTO tool_changes VALUES (1, 's', 'gone', 'removed', 'bb', NULL, 1);
          PRAGMA user_version = 1;",
     )
@@ -151,6 +152,7 @@ fn hashes_and_changes_of_an_earlier_version_are_those_of_tools() {
     assert_eq!(store.schema_hash("s", "t").unwrap().unwrap().hash, "aa");
     let removed = store.removed_hashes("s").unwrap();
     assert_eq!(removed[&(vmcp_store::DefinitionKind::Tool, "gone".to_owned())], "bb");
+    assert_eq!(store.forget_backends(&["s"]).unwrap(), 1, "its vector was kept too");
 }
 
 #[test]
