@@ -42,6 +42,9 @@ pub struct StatusReport {
     pub baseline_tokens: u64,
     /// State of the embedding of tools.
     pub embeddings: EmbeddingStatus,
+    /// State of the re-ranking service; absent without `optimizer.rerank`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rerank: Option<RerankStatus>,
     /// Identity providers whose tokens are accepted, in the order of the configuration.
     pub identity_providers: Vec<IdentityProviderStatus>,
     /// Definitions that were renamed or left out, each with its reason; a cache that cannot be used.
@@ -252,6 +255,18 @@ pub struct EmbeddingStatus {
     pub retry_in_seconds: Option<u64>,
     /// Remedy, in one line.
     pub hint: Option<String>,
+}
+
+/// State of the re-ranking service.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct RerankStatus {
+    /// Hits that the service orders in time: `optimizer.rerank.candidates`, or fewer after time-outs.
+    pub candidates: usize,
+    /// Its last error, until it answers again. It may name an address: for operators.
+    pub reason: Option<String>,
+    /// Seconds until it is tried again, while searches keep their own order.
+    pub retry_in_seconds: Option<u64>,
 }
 
 /// State of the embedding provider.

@@ -34,7 +34,7 @@ async fn queries(embedder: &LocalEmbedder, count: usize) -> Result<Vec<Duration>
             "find the open pull requests of my colleague number {n} and tell me who should review them"
         );
         let start = Instant::now();
-        embedder.embed(&[query]).await?;
+        embedder.embed_queries(&[query]).await?;
         times.push(start.elapsed());
     }
     times.sort_unstable();

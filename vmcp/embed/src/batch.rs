@@ -5,7 +5,9 @@ use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt};
 use tokio::sync::Semaphore;
 
-use crate::{EmbedError, MAX_QUERY_TEXTS, vectors};
+use crate::http::Patience;
+use crate::traffic::QueryTraffic;
+use crate::{EmbedError, vectors};
 
 /// Bytes of one request body, below TEI's payload limit of 2,000,000.
 const MAX_BODY_BYTES: usize = 1_900_000;
@@ -21,22 +23,36 @@ pub(crate) const MAX_BULK_REQUESTS: usize = 2;
 /// The protocol of one kind of service.
 #[async_trait]
 pub(crate) trait EmbeddingService: Sync {
-    /// Sends one request and returns its vectors as they came. A passing failure is retried up to `retries`
-    /// times.
-    async fn request(&self, texts: &[&str], retries: usize) -> Result<Vec<Vec<f32>>, EmbedError>;
+    /// Sends one request and returns its vectors as they came.
+    async fn request(&self, texts: &[&str], patience: Patience) -> Result<Vec<Vec<f32>>, EmbedError>;
     /// Returns an [`EmbedError::Answer`] that names the service.
     fn bad_answer(&self, reason: String) -> EmbedError;
 }
 
-/// Two lanes to one service (bulkhead): bulk work takes turns, queries need none, so bulk work never crowds
-/// them out.
+/// The lane of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// A caller waits.
+    Query,
+    /// Background work.
+    Bulk,
+}
+
+/// Two lanes to one service (bulkhead): bulk work takes turns and lets queries pass, queries need no turn, so
+/// bulk work never crowds them out.
 pub(crate) struct RequestLanes {
     bulk: Semaphore,
+    queries: QueryTraffic,
 }
 
 impl RequestLanes {
     pub(crate) fn new() -> Self {
-        Self { bulk: Semaphore::new(MAX_BULK_REQUESTS) }
+        Self { bulk: Semaphore::new(MAX_BULK_REQUESTS), queries: QueryTraffic::new() }
+    }
+
+    /// Returns the number of texts of a bulk request now, to a service that takes `full`.
+    pub(crate) fn bulk_batch(&self, full: usize) -> usize {
+        self.queries.bulk_batch(full)
     }
 
     /// Returns the vectors of all `texts`, checked and normalized, with at most `batch` texts a request.
@@ -45,16 +61,22 @@ impl RequestLanes {
         service: &impl EmbeddingService,
         texts: &[String],
         batch: usize,
+        lane: Lane,
     ) -> Result<Vec<Vec<f32>>, EmbedError> {
         let texts: Vec<&str> = texts.iter().map(|text| sendable(text)).collect();
-        let is_query = texts.len() <= MAX_QUERY_TEXTS;
+        let _query = (lane == Lane::Query).then(|| self.queries.enter());
+        let batch = if lane == Lane::Bulk { self.bulk_batch(batch) } else { batch };
         let mut requests = Vec::new();
         for texts in batches(&texts, batch) {
             requests.push(async move {
                 // A client waits for a query, so it takes no turn and is retried once only: search goes on
                 // without a vector.
-                let _turn = if is_query { None } else { self.bulk.acquire().await.ok() };
-                request_or_halve(service, texts, if is_query { 1 } else { usize::MAX }).await
+                if lane == Lane::Query {
+                    return request_or_halve(service, texts, Patience::Query).await;
+                }
+                let _turn = self.bulk.acquire().await.ok();
+                self.queries.let_queries_pass().await;
+                request_or_halve(service, texts, Patience::Bulk).await
             });
         }
         let answers: Vec<_> =
@@ -70,9 +92,9 @@ impl RequestLanes {
 async fn request_or_halve<S: EmbeddingService>(
     service: &S,
     texts: &[&str],
-    retries: usize,
+    patience: Patience,
 ) -> Result<Vec<Vec<f32>>, EmbedError> {
-    match (service.request(texts, retries).await, texts) {
+    match (service.request(texts, patience).await, texts) {
         (Ok(vectors), _) if vectors.len() == texts.len() => Ok(vectors),
         (Ok(vectors), _) => {
             Err(service.bad_answer(format!("{} vectors for {} texts", vectors.len(), texts.len())))
@@ -81,12 +103,12 @@ async fn request_or_halve<S: EmbeddingService>(
             if text.len() > MIN_HALVED_BYTES =>
         {
             let half = text.get(..text.floor_char_boundary(text.len() / 2)).unwrap_or(text);
-            Box::pin(request_or_halve(service, &[half], retries)).await
+            Box::pin(request_or_halve(service, &[half], patience)).await
         }
         (Err(EmbedError::Status { status: 400 | 413 | 422, .. }), [_, _, ..]) => {
             let (left, right) = texts.split_at(texts.len() / 2);
-            let mut vectors = Box::pin(request_or_halve(service, left, retries)).await?;
-            vectors.extend(Box::pin(request_or_halve(service, right, retries)).await?);
+            let mut vectors = Box::pin(request_or_halve(service, left, patience)).await?;
+            vectors.extend(Box::pin(request_or_halve(service, right, patience)).await?);
             Ok(vectors)
         }
         (Err(error), _) => Err(error),

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::EmbedError;
-use crate::http::HttpService;
+use crate::http::{HttpService, Patience};
 
 /// The settings of a chat service. No `Debug`: they hold a credential.
 #[derive(Clone)]
@@ -77,7 +77,7 @@ impl ChatModel {
         let messages = [message("system", system), message("user", prompt)];
         let body = ChatRequest { model: &self.model, messages, temperature: 0.0 };
         let body = serde_json::to_vec(&body).map_err(|error| EmbedError::Settings(error.to_string()))?;
-        let answer = self.service.post(&self.path, Bytes::from(body), 0).await?;
+        let answer = self.service.post(&self.path, Bytes::from(body), Patience::Once).await?;
         let answer: ChatAnswer =
             serde_json::from_slice(&answer).map_err(|error| self.service.bad_answer(error.to_string()))?;
         let first = answer.choices.into_iter().next();

@@ -34,6 +34,8 @@ pub enum EmbedError {
         status: u16,
         /// The first line of the service's own message, at most 300 characters.
         message: String,
+        /// Wait that the service asks for (`Retry-After`), at most an hour.
+        retry_after: Option<Duration>,
     },
     /// A success status without the vectors that were asked for.
     #[error("embedding service {endpoint} gave an unusable answer: {reason}")]
@@ -42,6 +44,12 @@ pub enum EmbedError {
         endpoint: String,
         /// The defect of the answer.
         reason: String,
+    },
+    /// The service has another model than the one that embedded the tools.
+    #[error("the embedding service has another model than before: {model}")]
+    ModelChanged {
+        /// Its name for the model.
+        model: String,
     },
     /// The files of the local model are not there.
     #[error(
@@ -76,9 +84,17 @@ impl EmbedError {
             Self::Status { status: 429 | 503, .. } => "overloaded",
             Self::Status { .. } => "status",
             Self::Answer { .. } => "answer",
+            Self::ModelChanged { .. } => "model_changed",
             Self::ModelMissing { .. } => "model_missing",
             Self::ModelCorrupt { .. } => "model_corrupt",
             Self::Model(_) => "model",
+        }
+    }
+    /// Returns the wait that an overloaded service asks for.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Status { retry_after, .. } => *retry_after,
+            _ => None,
         }
     }
 }

@@ -5,7 +5,9 @@ use std::future::Future;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHORIZATION};
+use http::header::{
+    AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHORIZATION, RETRY_AFTER,
+};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
@@ -28,6 +30,46 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// half, so that clients of a recovering service do not return together.
 const RETRY_DELAYS: [Duration; 3] =
     [Duration::from_millis(250), Duration::from_millis(750), Duration::from_secs(2)];
+
+/// Longest wait that a service can ask for by `Retry-After`.
+const MAX_RETRY_AFTER: Duration = Duration::from_hours(1);
+
+/// Patience of a caller: the number of retries, and the longest wait that a service may ask for between them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// One attempt: the caller goes on without an answer.
+    Once,
+    /// A search waits: one retry, soon.
+    Query,
+    /// Nobody waits: every retry.
+    Bulk,
+}
+
+impl Patience {
+    fn retries(self) -> usize {
+        match self {
+            Self::Once => 0,
+            Self::Query => 1,
+            Self::Bulk => RETRY_DELAYS.len(),
+        }
+    }
+
+    fn max_wait(self) -> Duration {
+        match self {
+            Self::Once | Self::Query => Duration::from_secs(1),
+            Self::Bulk => Duration::from_secs(30),
+        }
+    }
+
+    /// Returns the time to wait before the next attempt: the wait that the service asks for, or exponential
+    /// backoff with jitter. `None`: the caller has no patience for the wait.
+    fn wait(self, backoff: Duration, asked: Option<Duration>) -> Option<Duration> {
+        match asked {
+            Some(asked) => Some(asked).filter(|asked| *asked <= self.max_wait()),
+            None => Some(backoff.mul_f64(0.5 + fastrand::f64() / 2.0)),
+        }
+    }
+}
 
 /// A pooled HTTP client, with and without TLS, through the proxies of the environment.
 #[derive(Clone)]
@@ -117,15 +159,20 @@ impl HttpService {
         self.send(Method::GET, path, Bytes::new()).await
     }
 
-    /// Sends a JSON `body` to the absolute `path`. 429, 5xx and broken connections are retried up to
-    /// `retries` times, at most as often as [`RETRY_DELAYS`] has waits; an embedding has no side effects, so
-    /// repeating it is safe.
-    pub(crate) async fn post(&self, path: &str, body: Bytes, retries: usize) -> Result<Bytes, EmbedError> {
-        for wait in RETRY_DELAYS.into_iter().take(retries) {
+    /// Sends a JSON `body` to the absolute `path`. 429, 5xx and broken connections are retried as far as the
+    /// caller has [`Patience`]; an embedding has no side effects, so repeating it is safe.
+    pub(crate) async fn post(
+        &self,
+        path: &str,
+        body: Bytes,
+        patience: Patience,
+    ) -> Result<Bytes, EmbedError> {
+        for backoff in RETRY_DELAYS.into_iter().take(patience.retries()) {
             match self.send(Method::POST, path, body.clone()).await {
                 Err(error) if is_transient(&error) => {
+                    let Some(wait) = patience.wait(backoff, error.retry_after()) else { return Err(error) };
                     tracing::debug!(%error, "embedding request failed; it is retried");
-                    tokio::time::sleep(wait.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+                    tokio::time::sleep(wait).await;
                 }
                 settled => return settled,
             }
@@ -148,20 +195,22 @@ impl HttpService {
             EmbedError::Settings(format!("endpoint does not make a request target: {error}"))
         })?;
         *request.headers_mut() = self.headers.clone();
-        let (status, body) = self.within(self.exchange(request)).await?;
+        let Exchanged { status, retry_after, body } = self.within(self.exchange(request)).await?;
         if status.is_success() {
             return Ok(body);
         }
         let endpoint = self.endpoint.clone();
-        Err(EmbedError::Status { endpoint, status: status.as_u16(), message: error_message(&body) })
+        let message = error_message(&body);
+        Err(EmbedError::Status { endpoint, status: status.as_u16(), message, retry_after })
     }
 
     /// Sends one request and reads its answer, whatever its status.
-    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), EmbedError> {
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Exchanged, EmbedError> {
         let unreachable = |reason| EmbedError::Unreachable { endpoint: self.endpoint.clone(), reason };
         let response =
             self.connections.request(request).await.map_err(|error| unreachable(error_chain(&error)))?;
         let status = response.status();
+        let retry_after = retry_after(response.headers());
         let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect().await;
         let body = body.map_err(|error| {
             if error.is::<http_body_util::LengthLimitError>() {
@@ -169,7 +218,7 @@ impl HttpService {
             }
             unreachable(error_chain(error.as_ref()))
         })?;
-        Ok((status, body.to_bytes()))
+        Ok(Exchanged { status, retry_after, body: body.to_bytes() })
     }
 
     /// Limits an exchange to the timeout of the service.
@@ -181,6 +230,19 @@ impl HttpService {
             Err(EmbedError::Timeout { endpoint: self.endpoint.clone(), after: self.timeout })
         })
     }
+}
+
+/// An answer, whatever its status.
+struct Exchanged {
+    status: StatusCode,
+    retry_after: Option<Duration>,
+    body: Bytes,
+}
+
+/// Returns the wait of a `Retry-After` in seconds; a date there counts as absent.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds).min(MAX_RETRY_AFTER))
 }
 
 /// Returns true if a retry may succeed. 424 (wrong kind of model) and the other 4xx do not change.
@@ -201,7 +263,21 @@ fn error_message(body: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::error_message;
+    use super::*;
+
+    #[test]
+    fn the_wait_that_a_service_asks_for_is_kept_as_far_as_the_caller_can_wait() {
+        let headers =
+            |value: &str| HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::try_from(value).unwrap())]);
+        let seconds = Duration::from_secs;
+        assert_eq!(retry_after(&headers("20")), Some(seconds(20)));
+        assert_eq!(retry_after(&headers("90000")), Some(MAX_RETRY_AFTER));
+        assert_eq!(retry_after(&headers("Wed, 21 Oct 2026 07:28:00 GMT")), None);
+        assert_eq!(retry_after(&HeaderMap::new()), None);
+        assert_eq!(Patience::Bulk.wait(seconds(1), Some(seconds(20))), Some(seconds(20)));
+        assert_eq!(Patience::Query.wait(seconds(1), Some(seconds(20))), None);
+        assert!(Patience::Query.wait(seconds(1), None).unwrap() <= seconds(1));
+    }
 
     #[test]
     fn every_shape_of_error_body_yields_its_message() {

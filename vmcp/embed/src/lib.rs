@@ -5,6 +5,7 @@
 //! finite, or an error.
 
 mod batch;
+pub mod canary;
 mod chat;
 mod error;
 mod http;
@@ -14,6 +15,7 @@ mod rerank;
 pub mod tei;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod traffic;
 mod vectors;
 
 use std::sync::Arc;
@@ -24,7 +26,7 @@ pub use chat::{ChatModel, ChatSettings};
 pub use error::EmbedError;
 pub use local::{LocalEmbedder, LocalSettings};
 pub use openai::{OpenAiEmbedder, OpenAiSettings};
-pub use rerank::Reranker;
+pub use rerank::{Reranker, RerankerSettings};
 pub use tei::{TeiEmbedder, TeiSettings};
 
 /// Turns texts into vectors.
@@ -63,13 +65,14 @@ pub use tei::{TeiEmbedder, TeiSettings};
 /// ```
 #[async_trait]
 pub trait Embedder: Send + Sync {
-    /// Returns one L2-normalized vector for each text, in the order of the texts. Any number of texts:
-    /// batching, retries and limits are the provider's business. A call of a few texts (a query) does not
-    /// queue behind long ones.
+    /// Returns one L2-normalized vector for each text to be found, in the order of the texts. Any number of
+    /// texts: batching, retries and limits are the provider's business. This is bulk work, which gives way to
+    /// queries.
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError>;
 
-    /// Returns one vector for each query, as [`embed`](Self::embed) does for texts to be found: some models
-    /// want queries with an instruction before them.
+    /// Returns one vector for each text of a query, as [`embed`](Self::embed) does for texts to be found. A
+    /// caller waits for it, so it queues behind no bulk work and gives up soon; and some models want queries
+    /// with an instruction before them.
     async fn embed_queries(&self, queries: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
         self.embed(queries).await
     }
@@ -79,9 +82,19 @@ pub trait Embedder: Send + Sync {
     /// is noticed.
     async fn model_id(&self) -> Result<String, EmbedError>;
 
-    /// Returns the number of texts that one request carries. Callers that show progress, or store results as
-    /// they go, hand over multiples of it.
+    /// Returns the number of texts that one request carries now: fewer while somebody searches. Callers that
+    /// show progress, or store results as they go, hand over multiples of it.
     fn batch_size(&self) -> usize;
+
+    /// Loads what the first text needs, if anything; a failure shows in the next call. A caller's time limit
+    /// for its vectors begins afterwards.
+    async fn prepare(&self) {}
+
+    /// True if one name always means the same weights. Otherwise callers compare the vector of the
+    /// [canary] before they mix vectors of two requests.
+    fn is_pinned(&self) -> bool {
+        false
+    }
 }
 
 /// The provider and its address. The server maps its configuration to this.
@@ -105,6 +118,3 @@ impl EmbedderSettings {
         })
     }
 }
-
-/// Texts of one call that still count as a query (the description and its clauses) and take the fast lane.
-const MAX_QUERY_TEXTS: usize = 9;

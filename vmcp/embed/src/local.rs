@@ -18,7 +18,7 @@ pub use files::{ModelStatus, model_status};
 pub use models::{DIMENSIONS, LocalModel, MODELS};
 pub use pull::{ModelSource, OnProgress, PullError, PullPhase, PullProgress, pull};
 
-use crate::{EmbedError, Embedder, MAX_QUERY_TEXTS, vectors};
+use crate::{EmbedError, Embedder, vectors};
 use loaded_model::{Lane, LoadedModel, Tokens};
 
 /// The settings of a local model.
@@ -98,14 +98,12 @@ impl LocalEmbedder {
     }
 }
 
-#[async_trait]
-impl Embedder for LocalEmbedder {
-    async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+impl LocalEmbedder {
+    async fn embed_in(&self, lane: Lane, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
         if texts.is_empty() {
             return Ok(Vec::new());
         }
         let model = self.model().await?;
-        let lane = if texts.len() <= MAX_QUERY_TEXTS { Lane::Query } else { Lane::Bulk };
         let tokens = {
             let (model, texts) = (Arc::clone(&model), texts.to_vec());
             blocking(move || model.tokenize(&texts)).await?
@@ -121,14 +119,21 @@ impl Embedder for LocalEmbedder {
         vectors::checked(vectors, texts.len(), Some(DIMENSIONS))
             .map_err(|reason| EmbedError::Answer { endpoint: self.settings.model.name.to_owned(), reason })
     }
+}
+
+#[async_trait]
+impl Embedder for LocalEmbedder {
+    async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        self.embed_in(Lane::Bulk, texts).await
+    }
 
     async fn embed_queries(&self, queries: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
         let instruction = self.settings.model.query_instruction;
         if instruction.is_empty() {
-            return self.embed(queries).await;
+            return self.embed_in(Lane::Query, queries).await;
         }
         let instructed: Vec<_> = queries.iter().map(|query| format!("{instruction}{query}")).collect();
-        self.embed(&instructed).await
+        self.embed_in(Lane::Query, &instructed).await
     }
 
     async fn model_id(&self) -> Result<String, EmbedError> {
@@ -138,6 +143,16 @@ impl Embedder for LocalEmbedder {
 
     fn batch_size(&self) -> usize {
         MAX_BATCH_TEXTS
+    }
+
+    async fn prepare(&self) {
+        // The error comes again with the next text.
+        let _loaded = self.model().await;
+    }
+
+    /// The files are the pinned ones, or the model is not loaded.
+    fn is_pinned(&self) -> bool {
+        true
     }
 }
 

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::batch::{EmbeddingService, RequestLanes};
-use crate::http::HttpService;
+use crate::batch::{EmbeddingService, Lane, RequestLanes};
+use crate::http::{HttpService, Patience};
 use crate::{EmbedError, Embedder};
 
 /// The settings of an OpenAI-compatible service. No `Debug`: they hold a credential.
@@ -98,12 +98,12 @@ impl OpenAiEmbedder {
 
 #[async_trait]
 impl EmbeddingService for OpenAiEmbedder {
-    async fn request(&self, texts: &[&str], retries: usize) -> Result<Vec<Vec<f32>>, EmbedError> {
+    async fn request(&self, texts: &[&str], patience: Patience) -> Result<Vec<Vec<f32>>, EmbedError> {
         let Self { model, dimensions, .. } = self;
         let body =
             EmbeddingsRequest { model, input: texts, encoding_format: "float", dimensions: *dimensions };
         let body = serde_json::to_vec(&body).map_err(|error| EmbedError::Settings(error.to_string()))?;
-        let answer = self.service.post(&self.path, Bytes::from(body), retries).await?;
+        let answer = self.service.post(&self.path, Bytes::from(body), patience).await?;
         let EmbeddingsAnswer { mut data } =
             serde_json::from_slice(&answer).map_err(|error| self.bad_answer(error.to_string()))?;
         // The protocol allows any order; `index` tells which text a vector belongs to.
@@ -128,7 +128,11 @@ impl EmbeddingService for OpenAiEmbedder {
 #[async_trait]
 impl Embedder for OpenAiEmbedder {
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
-        self.lanes.embed(self, texts, self.batch).await
+        self.lanes.embed(self, texts, self.batch, Lane::Bulk).await
+    }
+
+    async fn embed_queries(&self, queries: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        self.lanes.embed(self, queries, self.batch, Lane::Query).await
     }
 
     /// The id includes the endpoint: `default` or `embed` on two servers need not be one model, and embedding
@@ -140,7 +144,7 @@ impl Embedder for OpenAiEmbedder {
     }
 
     fn batch_size(&self) -> usize {
-        self.batch
+        self.lanes.bulk_batch(self.batch)
     }
 }
 

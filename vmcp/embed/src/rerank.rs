@@ -1,17 +1,40 @@
 //! [`Reranker`]: a cross-encoder behind HuggingFace text-embeddings-inference, which reads a query and a text
 //! together. Slower and more exact than comparing their vectors.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
+use tokio::sync::OnceCell;
 
 use crate::EmbedError;
-use crate::http::HttpService;
+use crate::http::{HttpService, Patience};
+use crate::tei::TeiInfo;
+
+/// Requests in flight of one ordering. A service works on them in order of arrival; the second is on its way
+/// while the first is worked on.
+const MAX_REQUESTS: usize = 2;
 
 /// A service with TEI's `POST /rerank`.
 pub struct Reranker {
     service: HttpService,
+    /// Set once `GET /info` has told the batch size, or has failed.
+    asked: OnceCell<()>,
+    /// Texts of one request.
+    batch: AtomicUsize,
+}
+
+/// Settings of a re-ranking service. No `Debug`: headers may carry credentials.
+#[derive(Clone)]
+pub struct RerankerSettings {
+    /// Base URL, for example `http://reranker:8080`.
+    pub endpoint: String,
+    /// Headers sent with every request, for example an `Authorization`.
+    pub headers: Vec<(String, String)>,
+    /// Timeout of one request.
+    pub timeout: Duration,
 }
 
 #[derive(Serialize)]
@@ -29,21 +52,46 @@ struct RankedText {
 }
 
 impl Reranker {
-    /// Checks the settings; contacts nothing. `timeout` is that of one request.
-    pub fn new(endpoint: &str, timeout: Duration) -> Result<Self, EmbedError> {
-        Ok(Self { service: HttpService::new(endpoint, &[], None, timeout)? })
+    /// Checks the settings; contacts nothing.
+    pub fn new(settings: &RerankerSettings) -> Result<Self, EmbedError> {
+        let RerankerSettings { endpoint, headers, timeout } = settings;
+        Ok(Self {
+            service: HttpService::new(endpoint, headers, None, *timeout)?,
+            asked: OnceCell::new(),
+            batch: TeiInfo::default().batch().into(),
+        })
     }
 
-    /// Returns how well each text answers the query, 0 to 1, in the order of the texts. Asks once: a search
-    /// that waits has an order already.
+    /// Returns how well each text answers the query, 0 to 1, in the order of the texts. More texts than the
+    /// service takes at once go in several requests. Asks once: a search that waits has an order already.
     pub async fn scores(&self, query: &str, texts: &[&str]) -> Result<Vec<f32>, EmbedError> {
         if texts.is_empty() {
             return Ok(Vec::new());
         }
+        self.asked.get_or_init(|| self.learn_batch()).await;
+        let batch = self.batch.load(Ordering::Relaxed).max(1);
+        let requests: Vec<_> = texts.chunks(batch).map(|texts| self.request(query, texts)).collect();
+        let scored: Result<Vec<Vec<f32>>, _> =
+            futures::stream::iter(requests).buffered(MAX_REQUESTS).try_collect().await;
+        if let Err(EmbedError::Status { status: 413 | 422 | 429, .. }) = &scored {
+            // The service takes less than it said, or than its default: the next search sends less.
+            self.batch.store((batch / 2).max(1), Ordering::Relaxed);
+        }
+        Ok(scored?.into_iter().flatten().collect())
+    }
+
+    /// Asks the service for its batch size; TEI's default stays without an answer.
+    async fn learn_batch(&self) {
+        let answer = self.service.get(&format!("{}/info", self.service.path())).await;
+        let info = answer.ok().and_then(|body| serde_json::from_slice::<TeiInfo>(&body).ok());
+        self.batch.store(info.unwrap_or_default().batch(), Ordering::Relaxed);
+    }
+
+    async fn request(&self, query: &str, texts: &[&str]) -> Result<Vec<f32>, EmbedError> {
         let body = serde_json::to_vec(&RerankRequest { query, texts, truncate: true })
             .map_err(|error| EmbedError::Settings(error.to_string()))?;
         let path = format!("{}/rerank", self.service.path());
-        let answer = self.service.post(&path, Bytes::from(body), 0).await?;
+        let answer = self.service.post(&path, Bytes::from(body), Patience::Once).await?;
         let ranked: Vec<RankedText> = serde_json::from_slice(&answer)
             .map_err(|error| self.service.bad_answer(format!("/rerank: {error}")))?;
         let mut scores = vec![None; texts.len()];
@@ -64,10 +112,15 @@ mod tests {
 
     const TEXTS: [&str; 3] = ["sends a mail", "reads the weather forecast", "weather"];
 
+    fn reranker(service: &FakeService, timeout: Duration) -> Reranker {
+        let settings = RerankerSettings { endpoint: service.url(), headers: Vec::new(), timeout };
+        Reranker::new(&settings).unwrap()
+    }
+
     #[tokio::test]
     async fn scores_come_back_in_the_order_of_the_texts() {
         let service = FakeService::start().await.unwrap();
-        let reranker = Reranker::new(&service.url(), Duration::from_secs(30)).unwrap();
+        let reranker = reranker(&service, Duration::from_secs(30));
         let scores = reranker.scores("weather forecast", &TEXTS).await.unwrap();
         assert!(scores[1] > scores[2] && scores[2] > scores[0], "{scores:?}");
         assert!(scores.iter().all(|score| (0.0..=1.0).contains(score)));
@@ -75,9 +128,41 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn more_texts_than_the_service_takes_go_in_several_requests() {
+        let service = FakeService::start().await.unwrap();
+        service.set(|behavior| behavior.max_batch = 4);
+        let many: Vec<String> = (0..10).map(|n| format!("text {n}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let reranker = reranker(&service, Duration::from_secs(30));
+        let scores = reranker.scores("text 9", &many).await.unwrap();
+        assert_eq!(scores.iter().position(|score| *score > 0.9), Some(9), "{scores:?}");
+        let mut sent: Vec<usize> = service.reranked().iter().map(Vec::len).collect();
+        sent.sort_unstable();
+        assert_eq!(sent, [2, 4, 4]);
+        // A restart with other flags: one refusal, then smaller requests.
+        service.set(|behavior| behavior.max_batch = 2);
+        assert_eq!(reranker.scores("text", &many).await.unwrap_err().category(), "status");
+        assert_eq!(reranker.scores("text", &many).await.unwrap().len(), 10);
+    }
+
+    #[tokio::test]
+    async fn configured_headers_are_sent() {
+        let service = FakeService::start().await.unwrap();
+        service.set(|behavior| behavior.bearer = Some("secret".to_owned()));
+        let without = reranker(&service, Duration::from_secs(30));
+        assert_eq!(without.scores("weather", &TEXTS).await.unwrap_err().category(), "unauthorized");
+        let settings = RerankerSettings {
+            endpoint: service.url(),
+            headers: vec![("Authorization".to_owned(), "Bearer secret".to_owned())],
+            timeout: Duration::from_secs(30),
+        };
+        assert_eq!(Reranker::new(&settings).unwrap().scores("weather", &TEXTS).await.unwrap().len(), 3);
+    }
+
+    #[tokio::test]
     async fn a_text_without_a_score_is_a_bad_answer_and_nothing_is_retried() {
         let service = FakeService::start().await.unwrap();
-        let reranker = Reranker::new(&service.url(), Duration::from_secs(30)).unwrap();
+        let reranker = reranker(&service, Duration::from_secs(30));
         service.set(|behavior| behavior.lose_a_vector = true);
         let error = reranker.scores("weather", &TEXTS).await.unwrap_err();
         assert_eq!(error.category(), "answer", "{error}");
@@ -90,7 +175,7 @@ mod tests {
     async fn a_service_that_hangs_is_waited_for_no_longer_than_the_timeout() {
         let service = FakeService::start().await.unwrap();
         service.set(|behavior| behavior.delay = Duration::from_mins(2));
-        let reranker = Reranker::new(&service.url(), Duration::from_millis(50)).unwrap();
+        let reranker = reranker(&service, Duration::from_millis(50));
         assert_eq!(reranker.scores("weather", &TEXTS).await.unwrap_err().category(), "timeout");
     }
 }

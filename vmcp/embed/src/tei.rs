@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::sync::Mutex;
 
-use crate::batch::{EmbeddingService, RequestLanes};
-use crate::http::HttpService;
+use crate::batch::{EmbeddingService, Lane, RequestLanes};
+use crate::http::{HttpService, Patience};
 use crate::{EmbedError, Embedder};
 
 /// The settings of a TEI service. No `Debug`: headers may carry credentials.
@@ -51,27 +52,55 @@ pub struct TeiEmbedder {
     service: HttpService,
     expected_model: Option<String>,
     info_ttl: Duration,
-    /// The last description of the service and the time it came. An async mutex: it is held while the service
-    /// is asked, which makes concurrent callers wait for one answer (single flight).
-    info: Mutex<Option<(Instant, TeiInfo)>>,
+    /// The last description of the service. An async mutex: it is held while the service is asked, which
+    /// makes concurrent callers wait for one answer (single flight).
+    info: Mutex<Option<CachedInfo>>,
     /// The last known batch size, readable without the lock.
     batch: AtomicUsize,
     lanes: RequestLanes,
 }
 
+/// A description, and the time of the last question for it; `None`: the next caller asks.
+struct CachedInfo {
+    info: TeiInfo,
+    asked: Option<Instant>,
+}
+
 /// The parts of `/info` that matter here. An old or imitated service may lack any of them.
 #[derive(Debug, Clone, Default, Deserialize)]
-struct TeiInfo {
+pub(crate) struct TeiInfo {
     model_id: Option<String>,
     model_sha: Option<String>,
+    model_dtype: Option<String>,
+    /// `{"embedding": {"pooling": …}}`, or another kind of model.
+    #[serde(default)]
+    model_type: Value,
     max_client_batch_size: Option<usize>,
     max_concurrent_requests: Option<usize>,
 }
 
 impl TeiInfo {
+    /// Returns the name of the model with everything by which the service tells two of that name apart:
+    /// `model@revision#dtype,pooling`. `model_sha` is no more than the argument `--revision`, null by
+    /// default.
+    fn model(&self) -> Option<String> {
+        let mut model = self.model_id.clone()?;
+        if let Some(sha) = &self.model_sha {
+            model.push('@');
+            model.push_str(sha);
+        }
+        let pooling = self.model_type.pointer("/embedding/pooling").and_then(Value::as_str);
+        let details: Vec<_> = [self.model_dtype.as_deref(), pooling].into_iter().flatten().collect();
+        if !details.is_empty() {
+            model.push('#');
+            model.push_str(&details.join(","));
+        }
+        Some(model)
+    }
+
     /// Returns the batch size to use. TEI counts permits per text, not per request: a batch larger than
     /// `max_concurrent_requests` can never succeed, and a quarter of it leaves room for others.
-    fn batch(&self) -> usize {
+    pub(crate) fn batch(&self) -> usize {
         let concurrent = self.max_concurrent_requests.unwrap_or(DEFAULT_CONCURRENT);
         self.max_client_batch_size.unwrap_or(DEFAULT_BATCH).min(concurrent / 4).max(1)
     }
@@ -97,12 +126,13 @@ impl TeiEmbedder {
         })
     }
 
-    /// Returns the service's description of itself, at most `info_ttl` old. Concurrent callers ask once
-    /// (single flight).
+    /// Returns the service's description of itself, at most `info_ttl` old; the last one while the service
+    /// does not answer, because the request for vectors shows soon enough whether it works. Concurrent
+    /// callers ask once (single flight).
     async fn info(&self) -> Result<TeiInfo, EmbedError> {
         let mut cached = self.info.lock().await;
-        if let Some((at, info)) = cached.as_ref()
-            && at.elapsed() < self.info_ttl
+        if let Some(CachedInfo { info, asked: Some(asked) }) = cached.as_ref()
+            && asked.elapsed() < self.info_ttl
         {
             return Ok(info.clone());
         }
@@ -110,14 +140,35 @@ impl TeiEmbedder {
             Ok(body) => serde_json::from_slice(&body)
                 .map_err(|error| self.service.bad_answer(format!("/info: {error}")))?,
             Err(EmbedError::Status { status: 404 | 405, .. }) => TeiInfo::default(),
-            Err(error) => return Err(error),
+            Err(error) => {
+                let Some(known) = cached.as_mut() else { return Err(error) };
+                tracing::debug!(%error, "GET /info failed; the last description is used");
+                known.asked = Some(Instant::now());
+                return Ok(known.info.clone());
+            }
         };
-        if cached.as_ref().is_none_or(|(_, before)| before.model_id != info.model_id) {
+        if cached.as_ref().is_none_or(|before| before.info.model() != info.model()) {
             self.log_model(&info);
         }
         self.batch.store(info.batch(), Ordering::Relaxed);
-        *cached = Some((Instant::now(), info.clone()));
+        *cached = Some(CachedInfo { info: info.clone(), asked: Some(Instant::now()) });
         Ok(info)
+    }
+
+    async fn embed_in(&self, lane: Lane, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        if texts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let batch = self.info().await?.batch();
+        let vectors = self.lanes.embed(self, texts, batch, lane).await;
+        if vectors.is_err()
+            && let Some(known) = self.info.lock().await.as_mut()
+        {
+            // A service that comes back may have another model: it is asked again before the next texts are
+            // sent.
+            known.asked = None;
+        }
+        vectors
     }
 
     /// Logs the model of the service, and warns if it is not the configured one.
@@ -135,11 +186,11 @@ impl TeiEmbedder {
 
 #[async_trait]
 impl EmbeddingService for TeiEmbedder {
-    async fn request(&self, texts: &[&str], retries: usize) -> Result<Vec<Vec<f32>>, EmbedError> {
+    async fn request(&self, texts: &[&str], patience: Patience) -> Result<Vec<Vec<f32>>, EmbedError> {
         let body = serde_json::to_vec(&EmbedRequest { inputs: texts, truncate: true })
             .map_err(|error| EmbedError::Settings(error.to_string()))?;
         let path = format!("{}/embed", self.service.path());
-        let answer = self.service.post(&path, Bytes::from(body), retries).await?;
+        let answer = self.service.post(&path, Bytes::from(body), patience).await?;
         serde_json::from_slice(&answer).map_err(|error| self.bad_answer(format!("/embed: {error}")))
     }
 
@@ -151,30 +202,20 @@ impl EmbeddingService for TeiEmbedder {
 #[async_trait]
 impl Embedder for TeiEmbedder {
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
-        if texts.is_empty() {
-            return Ok(Vec::new());
-        }
-        let batch = self.info().await?.batch();
-        let vectors = self.lanes.embed(self, texts, batch).await;
-        if vectors.is_err() {
-            // A service that comes back may have another model: it is asked again before the next texts are
-            // sent.
-            *self.info.lock().await = None;
-        }
-        vectors
+        self.embed_in(Lane::Bulk, texts).await
+    }
+
+    async fn embed_queries(&self, queries: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        self.embed_in(Lane::Query, queries).await
     }
 
     async fn model_id(&self) -> Result<String, EmbedError> {
-        let TeiInfo { model_id, model_sha, .. } = self.info().await?;
-        let model = model_id.or_else(|| self.expected_model.clone()).unwrap_or_else(|| "unnamed".to_owned());
-        Ok(match model_sha {
-            Some(sha) => format!("tei/{model}@{sha}"),
-            None => format!("tei/{model}"),
-        })
+        let model = self.info().await?.model().or_else(|| self.expected_model.clone());
+        Ok(format!("tei/{}", model.as_deref().unwrap_or("unnamed")))
     }
 
     fn batch_size(&self) -> usize {
-        self.batch.load(Ordering::Relaxed)
+        self.lanes.bulk_batch(self.batch.load(Ordering::Relaxed))
     }
 }
 

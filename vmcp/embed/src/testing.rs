@@ -19,6 +19,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::canary::CANARY;
 use crate::local::{self, LocalModel, ModelSource};
 
 /// The behavior of the fake service; change it at any time with [`FakeService::set`].
@@ -26,6 +27,14 @@ use crate::local::{self, LocalModel, ModelSource};
 pub struct Behavior {
     /// `model_id` of `/info`. Vectors depend on it.
     pub model: String,
+    /// Weights behind the name, which `/info` does not tell. Vectors depend on them.
+    pub weights: String,
+    /// Weights of the next answers, before those of `weights` again: the replicas of a service.
+    pub next_weights: VecDeque<String>,
+    /// Requests for `/info` are answered with 503.
+    pub hide_info: bool,
+    /// `Retry-After` of refusals, in seconds.
+    pub retry_after: Option<u64>,
     /// Width of the vectors.
     pub dimensions: usize,
     /// `max_client_batch_size`: larger batches are answered with `batch_status`.
@@ -40,7 +49,7 @@ pub struct Behavior {
     pub failures: VecDeque<u16>,
     /// Delay of each answer with vectors.
     pub delay: Duration,
-    /// Answers lack the last vector, or the last score.
+    /// Answers with several vectors or scores lack the last.
     pub lose_a_vector: bool,
 }
 
@@ -48,6 +57,10 @@ impl Default for Behavior {
     fn default() -> Self {
         Self {
             model: "fake/model".to_owned(),
+            weights: String::new(),
+            next_weights: VecDeque::new(),
+            hide_info: false,
+            retry_after: None,
             dimensions: 128,
             max_batch: 32,
             batch_status: 422,
@@ -189,15 +202,21 @@ pub async fn second_local_model() -> Result<(&'static LocalModel, PathBuf), Stri
 
 type Shared = Arc<Mutex<Fake>>;
 
-async fn info(State(fake): State<Shared>) -> Json<Value> {
+async fn info(State(fake): State<Shared>) -> Response {
     let behavior = fake.lock().behavior.clone();
-    Json(json!({
+    if behavior.hide_info {
+        return refuse(503, "told to hide");
+    }
+    let info = json!({
         "model_id": behavior.model,
         "model_sha": null,
+        "model_dtype": "float32",
+        "model_type": {"embedding": {"pooling": "mean"}},
         "max_concurrent_requests": behavior.max_concurrent,
         "max_client_batch_size": behavior.max_batch,
         "auto_truncate": true,
-    }))
+    });
+    Json(info).into_response()
 }
 
 /// Credentials, commanded failures and delay.
@@ -213,7 +232,11 @@ async fn gate(State(fake): State<Shared>, request: Request, next: Next) -> Respo
         return StatusCode::UNAUTHORIZED.into_response();
     }
     if let Some(status) = failure {
-        return refuse(status, "told to fail");
+        let mut refusal = refuse(status, "told to fail");
+        if let Some(seconds) = fake.lock().behavior.retry_after {
+            refusal.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
+        return refusal;
     }
     tokio::time::sleep(delay).await;
     next.run(request).await
@@ -237,6 +260,13 @@ async fn rerank(State(fake): State<Shared>, Json(body): Json<Value>) -> Response
     let texts: Vec<&str> = texts.filter_map(Value::as_str).collect();
     if texts.is_empty() || texts.iter().any(|text| text.is_empty()) {
         return refuse(400, "Input validation error: `inputs` cannot be empty");
+    }
+    let Behavior { max_batch, batch_status, .. } = fake.lock().behavior.clone();
+    if texts.len() > max_batch {
+        return refuse(
+            batch_status,
+            &format!("batch size {} > maximum allowed batch size {max_batch}", texts.len()),
+        );
     }
     let score = |text: &str| query.intersection(&words(text)).count() as f64 / query.len().max(1) as f64;
     let mut scores: Vec<(usize, f64)> = texts.iter().map(|text| score(text)).enumerate().collect();
@@ -269,8 +299,9 @@ fn embed(fake: &Shared, inputs: Option<&Value>) -> Result<Vec<Vec<f32>>, Box<Res
     let texts = inputs.and_then(Value::as_array).into_iter().flatten();
     let texts: Vec<String> = texts.filter_map(|text| text.as_str().map(str::to_owned)).collect();
     let mut fake = fake.lock();
-    let Behavior { model, dimensions, max_batch, batch_status, max_concurrent, lose_a_vector, .. } =
-        fake.behavior.clone();
+    let Behavior {
+        model, weights, dimensions, max_batch, batch_status, max_concurrent, lose_a_vector, ..
+    } = fake.behavior.clone();
     if texts.len() > max_concurrent {
         return Err(refuse(429, "Model is overloaded").into());
     }
@@ -281,9 +312,14 @@ fn embed(fake: &Shared, inputs: Option<&Value>) -> Result<Vec<Vec<f32>>, Box<Res
     if texts.is_empty() || texts.iter().any(String::is_empty) {
         return Err(refuse(400, "Input validation error: `inputs` cannot be empty").into());
     }
+    let model = model + &fake.behavior.next_weights.pop_front().unwrap_or(weights);
     let mut vectors: Vec<_> = texts.iter().map(|text| fake_vector(&model, text, dimensions)).collect();
-    fake.batches.push(texts);
-    if lose_a_vector {
+    // The canary is no text of a tool or a query, which tests count.
+    let texts: Vec<_> = texts.into_iter().filter(|text| text != CANARY).collect();
+    if !texts.is_empty() {
+        fake.batches.push(texts);
+    }
+    if lose_a_vector && vectors.len() > 1 {
         vectors.pop();
     }
     Ok(vectors)

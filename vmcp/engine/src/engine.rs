@@ -405,11 +405,18 @@ impl Engine {
         }
     }
 
-    /// Reports that a query could not be embedded. Until the provider answers the background task again,
-    /// searches do not wait for it.
-    pub fn query_failed(&self, error: vmcp_embed::EmbedError) {
+    /// Reports that a query could not be embedded, after `took`. If the provider counts as down, searches do
+    /// not wait for it until it answers the background task again.
+    pub fn query_failed(&self, error: &vmcp_embed::EmbedError, took: Duration) {
         if let Some(provider) = self.0.shared.provider.load_full() {
-            provider.query_failed(error);
+            provider.query_failed(error, took);
+        }
+    }
+
+    /// Reports that a query was embedded by another model than the tools.
+    pub fn query_of_other_model(&self) {
+        if let Some(provider) = self.0.shared.provider.load_full() {
+            provider.suspect();
         }
     }
 }

@@ -19,10 +19,12 @@ use vmcp_model::catalog::Catalog;
 use vmcp_search::{Clause, Index, Query, Ranking, Reliability, SearchMode, Visible, rerank, split_clauses};
 
 use context::{Learned, QueryEmbedding, ToolKey};
-use reranking::Reranking;
+use reranking::{Reordering, Reranking};
 
 /// Time that a search waits for the embedding of its query; then keywords answer alone.
 const QUERY_EMBEDDING_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time that a search waits for the local model to be loaded, before [`QUERY_EMBEDDING_TIMEOUT`] begins.
+const MODEL_LOAD_TIMEOUT: Duration = Duration::from_secs(20);
 /// From this many tools on, a scan runs on a blocking thread: it takes long enough to delay the connections
 /// of an async thread.
 const MIN_OFFLOADED_TOOLS: usize = 1000;
@@ -135,6 +137,8 @@ pub struct SearchResult {
     pub degraded: Option<Degraded>,
     /// Time that the provider took for the query's vectors, if it was asked.
     pub embedding_took: Option<Duration>,
+    /// How the first hits were reordered; `None` without a re-ranking service.
+    pub reordering: Option<Reordering>,
 }
 
 /// Reasons for a degraded search.
@@ -205,7 +209,7 @@ pub async fn search(searcher: &Searcher, request: SearchRequest<'_>) -> SearchRe
         // The task fails only when the runtime is going down; then this thread answers.
         tokio::task::spawn_blocking(move || scanner.run()).await.unwrap_or_else(|_| scan.run())
     };
-    let not_reranked = order_anew(searcher, &scan, &mut ranking).await.err();
+    let reordering = order_anew(searcher, &scan, &mut ranking).await;
     ranking.hits.truncate(limit);
     let without_vectors = match unembedded {
         _ if !searcher.wants_vectors() => None,
@@ -216,22 +220,28 @@ pub async fn search(searcher: &Searcher, request: SearchRequest<'_>) -> SearchRe
         }
         None => None,
     };
+    let not_reranked = reordering.as_ref().and_then(|reordering| reordering.error.clone());
     let degraded = without_vectors.or(not_reranked.map(Degraded::NotReranked));
-    SearchResult { ranking, degraded, embedding_took }
+    SearchResult { ranking, degraded, embedding_took, reordering }
 }
 
-/// Orders the first hits by the re-ranking service, if there is one and there is anything to order; an error
-/// in words leaves them as they are.
-async fn order_anew(searcher: &Searcher, scan: &Scan, ranking: &mut Ranking) -> Result<(), String> {
-    let Some(Reranking { service, texts, candidates }) = &searcher.reranking else { return Ok(()) };
-    let query = scan.texts.first().filter(|query| !query.is_empty());
-    let Some(query) = query.filter(|_| ranking.hits.len() > 1) else { return Ok(()) };
+/// Orders the first hits by the re-ranking service; an error leaves them as they are. `None`: there is no
+/// service, or nothing to order.
+async fn order_anew(searcher: &Searcher, scan: &Scan, ranking: &mut Ranking) -> Option<Reordering> {
+    let Reranking { service, texts, candidates } = searcher.reranking.as_ref()?;
+    let query = scan.texts.first().filter(|query| !query.is_empty() && ranking.hits.len() > 1)?;
     let text = |document: usize| texts.get(document).map_or("", String::as_str);
-    let read: Vec<&str> = ranking.hits.iter().take(*candidates).map(|hit| text(hit.document)).collect();
-    let traced = info_span!("search.rerank", tools = read.len());
-    let scores = service.scores(query, &read).instrument(traced).await?;
-    rerank(ranking, &scores, &Query { explain: scan.explain, ..scan.experience() });
-    Ok(())
+    let candidates = service.candidates().min(*candidates);
+    let read: Vec<&str> = ranking.hits.iter().take(candidates).map(|hit| text(hit.document)).collect();
+    let span = info_span!("search.rerank", tools = read.len(), error = Empty, otel.status_code = Empty);
+    let (scores, reordering) = service.scores(query, &read).instrument(span.clone()).await;
+    if let Some(error) = &reordering.error {
+        span.record("error", error).record("otel.status_code", "ERROR");
+    }
+    if let Some(scores) = scores {
+        rerank(ranking, &scores, &Query { explain: scan.explain, ..scan.experience() });
+    }
+    Some(reordering)
 }
 
 /// Returns the text of a query for both arms: description and keywords.
@@ -246,6 +256,7 @@ pub async fn embed_query(searcher: &Searcher, text: &str) -> Result<QueryEmbeddi
         QueryVectors::Down(error) => return Err(Degraded::Provider(error.clone())),
         QueryVectors::From(embedder) => embedder,
     };
+    let _loaded = timeout(MODEL_LOAD_TIMEOUT, embedder.prepare()).await;
     let deadline = searcher.settings.query_deadline;
     let texts = [text.to_owned()];
     let asked = async { Ok((embedder.embed(&texts).await?, embedder.model_id().await?)) };
@@ -292,13 +303,21 @@ async fn embed(searcher: &Searcher, texts: &[String]) -> Result<Vec<Vec<f32>>, D
         QueryVectors::From(_) if searcher.index.vectors().count() == 0 => return Err(Degraded::NoVectors),
         QueryVectors::From(embedder) => embedder,
     };
+    // A model in this process is loaded by the first search after a start, which takes a second or more.
+    let _loaded = timeout(MODEL_LOAD_TIMEOUT, embedder.prepare()).await;
     let deadline = searcher.settings.query_deadline;
-    let span = info_span!("embedding.query", texts = texts.len());
-    match timeout(deadline, embedder.embed(texts)).instrument(span).await {
-        Ok(Ok(vectors)) => Ok(vectors),
-        Ok(Err(error)) => Err(Degraded::Provider(error)),
-        Err(_) => Err(Degraded::Slow(deadline)),
-    }
+    let span = info_span!("embedding.query", texts = texts.len(), error = Empty, otel.status_code = Empty);
+    let failed = match timeout(deadline, embedder.embed(texts)).instrument(span.clone()).await {
+        Ok(Ok(vectors)) => {
+            span.record("otel.status_code", "OK");
+            return Ok(vectors);
+        }
+        Ok(Err(EmbedError::ModelChanged { .. })) => Degraded::OtherModel,
+        Ok(Err(error)) => Degraded::Provider(error),
+        Err(_) => Degraded::Slow(deadline),
+    };
+    span.record("error", failed.to_string()).record("otel.status_code", "ERROR");
+    Err(failed)
 }
 
 /// The computing part of a search, which does not wait.

@@ -6,3 +6,4 @@ mod reranking;
 mod snapshots;
 mod tool_drift;
 mod tool_metrics;
+mod vectors;

@@ -27,7 +27,12 @@ impl ModelFile {
     /// Returns true if `path` holds exactly this file. Reads it in pieces, so that it need not fit in
     /// memory.
     pub(super) fn verify(&self, path: &Path) -> io::Result<bool> {
-        let mut file = File::open(path)?;
+        self.matches_file(&File::open(path)?)
+    }
+
+    /// Returns true if an open file is exactly this one, as [`verify`](ModelFile::verify) does. Leaves the
+    /// position at its end.
+    pub(super) fn matches_file(&self, mut file: &File) -> io::Result<bool> {
         if file.metadata()?.len() != self.bytes {
             return Ok(false);
         }

@@ -5,6 +5,8 @@
 //! is written here when the model is loaded. No second copy of the weights on disk has to be made, verified
 //! or kept in step with this code.
 
+use std::fs::File;
+
 use rten::{Model, ModelOptions};
 use rten_onnx::onnx;
 use rten_onnx::protobuf::{EncodeMessage, ValueWriter};
@@ -27,28 +29,27 @@ pub(super) const OUTPUT: &str = "states";
 /// Domain of the fused operators that ONNX itself does not define.
 const CONTRIBUTED: &str = "com.microsoft";
 
-/// Builds and loads the model from the bytes of its weights.
-pub(super) fn load(model: &LocalModel, weights: Vec<u8>) -> Result<Model, String> {
-    let source = Weights::read(model.format, &weights)?;
+/// Builds and loads the model from the file of its weights.
+pub(super) fn load(model: &LocalModel, weights: File) -> Result<Model, String> {
+    let source = Weights::read(model.format, weights)?;
     let mut options = ModelOptions::with_all_ops();
     // Matrices are rearranged once instead of at each call, for as much memory again as they have.
     options.prepack_weights(true);
     let mut graph = Graph { source, proto: onnx::GraphProto::default(), options };
     graph.bert(model.layers)?;
+    // The source is dropped here: weights of an ONNX file are in memory until then.
     let Graph { proto, options, .. } = graph;
-    // The tensors are copied by now; freeing the file saves its size while the model is prepared.
-    drop(weights);
     prepare(proto, &options)
 }
 
 /// A graph in the making, and the weights it refers to.
-struct Graph<'a> {
-    source: Weights<'a>,
+struct Graph {
+    source: Weights,
     proto: onnx::GraphProto,
     options: ModelOptions,
 }
 
-impl Graph<'_> {
+impl Graph {
     /// Writes the whole encoder: embeddings, layers, output.
     fn bert(&mut self, layers: usize) -> Result<(), String> {
         let width = DIMENSIONS;

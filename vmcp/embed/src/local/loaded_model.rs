@@ -1,5 +1,7 @@
 //! [`LoadedModel`]: tokenizer and weights in memory; texts in, pooled token vectors out. All calls block.
 
+use std::fs::File;
+use std::io::{self, Seek as _};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -47,7 +49,7 @@ impl LoadedModel {
         // A file may ask for truncation and for padding to 128 tokens; no model needs either.
         let truncation = TruncationParams { max_length: MAX_TOKENS, ..Default::default() };
         tokenizer.with_padding(None).with_truncation(Some(truncation)).map_err(failed)?;
-        let model = graph::load(local, read(&local.weights)?).map_err(failed)?;
+        let model = graph::load(local, open(local, dir, &local.weights)?).map_err(failed)?;
         let [tokens, positions, mask] = [graph::TOKENS, graph::TOKEN_POSITIONS, graph::MASK];
         let node = |name| model.node_id(name).map_err(failed);
         Ok(Self {
@@ -119,11 +121,28 @@ fn mean(states: &[f32], tokens: usize) -> Vec<f32> {
 /// model's name.
 fn read(local: &'static LocalModel, dir: &Path, file: &ModelFile) -> Result<Vec<u8>, EmbedError> {
     let path = dir.join(file.name);
-    let bytes = std::fs::read(&path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => EmbedError::ModelMissing { model: local.name, dir: dir.to_owned() },
-        _ => EmbedError::Model(format!("{}: {error}", path.display())),
-    })?;
+    let bytes = std::fs::read(&path).map_err(|error| unreadable(local, dir, &path, &error))?;
     if file.matches(&bytes) { Ok(bytes) } else { Err(EmbedError::ModelCorrupt { file: path }) }
+}
+
+/// Opens a model file whose contents are the pinned ones, at its beginning. Hashes it in pieces: the weights
+/// are never in memory as a whole beside the model that is made of them.
+fn open(local: &'static LocalModel, dir: &Path, file: &ModelFile) -> Result<File, EmbedError> {
+    let path = dir.join(file.name);
+    let unreadable = |error: io::Error| unreadable(local, dir, &path, &error);
+    let mut opened = File::open(&path).map_err(unreadable)?;
+    if !file.matches_file(&opened).map_err(unreadable)? {
+        return Err(EmbedError::ModelCorrupt { file: path });
+    }
+    opened.rewind().map_err(unreadable)?;
+    Ok(opened)
+}
+
+fn unreadable(local: &'static LocalModel, dir: &Path, path: &Path, error: &io::Error) -> EmbedError {
+    match error.kind() {
+        io::ErrorKind::NotFound => EmbedError::ModelMissing { model: local.name, dir: dir.to_owned() },
+        _ => EmbedError::Model(format!("{}: {error}", path.display())),
+    }
 }
 
 fn failed(error: impl std::fmt::Display) -> EmbedError {

@@ -2,16 +2,30 @@
 //! initializers of an ONNX file.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 
 use rten_onnx::onnx;
-use safetensors::SafeTensors;
+use safetensors::tensor::{Metadata, TensorInfo};
 
 use super::models::WeightsFormat;
 
+/// Longest header of a safetensors file; that of a BERT encoder has some 10 KB.
+const MAX_HEADER_BYTES: u64 = 1 << 20;
+
 /// Weights in a file of either format.
-pub(super) enum Weights<'a> {
-    Safetensors(SafeTensors<'a>),
+pub(super) enum Weights {
+    Safetensors(SafetensorsFile),
     Onnx(OnnxWeights),
+}
+
+/// A safetensors file by its header. Each tensor is read when it is asked for, so that the file is never in
+/// memory as a whole.
+pub(super) struct SafetensorsFile {
+    file: File,
+    metadata: Metadata,
+    /// Position of the first tensor.
+    data: u64,
 }
 
 /// Weights in an ONNX file, which names vectors and tables as the model does, and matrices by number only: a
@@ -22,16 +36,15 @@ pub(super) struct OnnxWeights {
     matrices: HashMap<String, String>,
 }
 
-impl<'a> Weights<'a> {
-    /// Reads the file `bytes`.
-    pub(super) fn read(format: WeightsFormat, bytes: &'a [u8]) -> Result<Weights<'a>, String> {
+impl Weights {
+    /// Reads a file from its beginning.
+    pub(super) fn read(format: WeightsFormat, mut file: File) -> Result<Weights, String> {
         match format {
-            WeightsFormat::Safetensors => {
-                let tensors = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
-                Ok(Weights::Safetensors(tensors))
-            }
+            WeightsFormat::Safetensors => SafetensorsFile::open(file).map(Weights::Safetensors),
             WeightsFormat::Onnx => {
-                let model = onnx::ModelProto::parse_buf(bytes).map_err(|error| error.to_string())?;
+                let mut bytes = Vec::new();
+                file.read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+                let model = onnx::ModelProto::parse_buf(&bytes).map_err(|error| error.to_string())?;
                 let graph = model.graph.ok_or("the file has no graph")?;
                 Ok(Weights::Onnx(OnnxWeights::from_graph(graph)))
             }
@@ -42,9 +55,9 @@ impl<'a> Weights<'a> {
     pub(super) fn tensor(&self, name: &str, shape: &[usize]) -> Result<Vec<u8>, String> {
         match self {
             Weights::Safetensors(tensors) => {
-                let tensor = tensors.tensor(name).map_err(|error| error.to_string())?;
-                let is_float = tensor.dtype() == safetensors::Dtype::F32;
-                checked(name, shape, is_float && tensor.shape() == shape, tensor.data().to_vec())
+                let info = tensors.metadata.info(name).ok_or_else(|| format!("there is no {name}"))?;
+                let fits = info.dtype == safetensors::Dtype::F32 && info.shape == shape;
+                checked(name, shape, fits, tensors.bytes(info).map_err(|error| error.to_string())?)
             }
             Weights::Onnx(weights) => weights.tensor(name, name, shape),
         }
@@ -67,6 +80,31 @@ impl<'a> Weights<'a> {
                 weights.tensor(dense, initializer, &[inputs, outputs])
             }
         }
+    }
+}
+
+impl SafetensorsFile {
+    /// Reads the header: its length in 8 bytes, little-endian, and JSON.
+    fn open(mut file: File) -> Result<SafetensorsFile, String> {
+        let mut length = [0; 8];
+        file.read_exact(&mut length).map_err(|error| error.to_string())?;
+        let length = u64::from_le_bytes(length);
+        if length > MAX_HEADER_BYTES {
+            return Err(format!("a header of {length} bytes; at most {MAX_HEADER_BYTES} are read"));
+        }
+        let mut header = Vec::new();
+        (&file).take(length).read_to_end(&mut header).map_err(|error| error.to_string())?;
+        let metadata = serde_json::from_slice(&header).map_err(|error| error.to_string())?;
+        Ok(SafetensorsFile { file, metadata, data: 8 + length })
+    }
+
+    fn bytes(&self, info: &TensorInfo) -> io::Result<Vec<u8>> {
+        let (start, end) = info.data_offsets;
+        let mut file = &self.file;
+        file.seek(SeekFrom::Start(self.data + start as u64))?;
+        let mut bytes = vec![0; end.saturating_sub(start)];
+        file.read_exact(&mut bytes)?;
+        Ok(bytes)
     }
 }
 

@@ -90,7 +90,7 @@ async fn queries_are_not_held_up_by_bulk_work() {
 
     service.set(|behavior| behavior.delay = Duration::ZERO);
     let query = ["query".to_owned()];
-    timeout(Duration::from_secs(20), openai.embed(&query))
+    timeout(Duration::from_secs(20), openai.embed_queries(&query))
         .await
         .expect("a query needs no turn of bulk work")
         .unwrap();

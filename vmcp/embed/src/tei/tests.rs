@@ -54,9 +54,42 @@ async fn overload_and_crashes_are_tried_again_but_not_a_wrong_model() {
 async fn a_query_gives_up_after_one_more_try() {
     let (service, tei) = started().await;
     service.set(|behavior| behavior.failures = [503, 503, 503].into());
-    let error = tei.embed(&texts(1)).await.unwrap_err();
+    let error = tei.embed_queries(&texts(1)).await.unwrap_err();
     assert_eq!(error.category(), "overloaded");
     assert_eq!(service.requests(), 2);
+}
+
+#[tokio::test]
+async fn a_query_does_not_wait_as_long_as_an_overloaded_service_asks() {
+    let (service, tei) = started().await;
+    service.set(|behavior| (behavior.failures, behavior.retry_after) = ([429, 429].into(), Some(20)));
+    let error = tei.embed_queries(&texts(1)).await.unwrap_err();
+    assert_eq!(error.retry_after(), Some(Duration::from_secs(20)));
+    assert_eq!(service.requests(), 1);
+}
+
+#[tokio::test]
+async fn bulk_requests_are_small_after_a_query() {
+    let (service, tei) = started().await;
+    tei.embed(&texts(32)).await.unwrap();
+    tei.embed_queries(&texts(1)).await.unwrap();
+    assert_eq!(tei.batch_size(), 8);
+    tei.embed(&texts(20)).await.unwrap();
+    let mut batches = service.batches();
+    batches.sort_unstable();
+    assert_eq!(batches, [1, 4, 8, 8, 32]);
+}
+
+#[tokio::test]
+async fn a_service_that_hides_its_description_is_known_from_before() {
+    let (service, tei) = started().await;
+    service.set(|behavior| behavior.hide_info = true);
+    assert_eq!(tei.embed_queries(&texts(1)).await.unwrap_err().category(), "overloaded");
+    service.set(|behavior| behavior.hide_info = false);
+    let model = tei.model_id().await.unwrap();
+    service.set(|behavior| behavior.hide_info = true);
+    assert_eq!(tei.embed_queries(&texts(1)).await.unwrap().len(), 1);
+    assert_eq!(tei.model_id().await.unwrap(), model);
 }
 
 #[tokio::test]
@@ -103,12 +136,12 @@ async fn empty_texts_do_not_fail_their_batch() {
 async fn a_swapped_model_shows_in_the_id_and_may_have_another_width() {
     let (service, tei) = started().await;
     let before = (tei.model_id().await.unwrap(), tei.embed(&texts(1)).await.unwrap());
-    assert_eq!(before.0, "tei/fake/model");
+    assert_eq!(before.0, "tei/fake/model#float32,mean");
     service.set(|behavior| {
         behavior.model = "other/model".to_owned();
         behavior.dimensions = 64;
     });
-    assert_eq!(tei.model_id().await.unwrap(), "tei/other/model");
+    assert_eq!(tei.model_id().await.unwrap(), "tei/other/model#float32,mean");
     assert_eq!(tei.embed(&texts(1)).await.unwrap()[0].len(), 64);
 }
 

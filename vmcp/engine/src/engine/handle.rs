@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use vmcp_backend::SessionId;
+use vmcp_config::status::RerankStatus;
 use vmcp_embed::{ChatModel, EmbedError};
 
 use super::embedding::regeneration::{Regenerated, regenerate};
@@ -37,6 +38,12 @@ impl Engine {
         let service = self.0.shared.ranking_services.reranker(&snapshot.config)?;
         let candidates = snapshot.config.optimizer.rerank.as_ref()?.candidates;
         Some(Reranking { service, texts: Arc::clone(&snapshot.texts), candidates })
+    }
+
+    /// Returns the state of the re-ranking service; `None` if none is configured.
+    pub fn rerank_status(&self) -> Option<RerankStatus> {
+        let config = Arc::clone(&self.0.shared.snapshot.load().config);
+        self.0.shared.ranking_services.reranker(&config).map(|reranker| reranker.status())
     }
 
     /// Returns the snapshot for requests of a client session: the shared one, unless a server lists

@@ -107,7 +107,7 @@ pub struct ContextLabels {
 /// Labels of a piece of embedding work.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct EmbeddingLabels {
-    /// `query` while a client waits, `tools` in the background.
+    /// `query` while a client waits, `tools` in the background; of errors also `model`, asking for its name.
     pub kind: &'static str,
 }
 
@@ -215,6 +215,10 @@ metrics! {
         "vmcp_embedding_duration_seconds", Family::new_with_constructor(|| Histogram::new(SECONDS));
     /// Requests to the embedding provider that failed.
     embedding_errors: Family<EmbeddingLabels, Counter> = "vmcp_embedding_errors", Family::default();
+    /// Duration of one request to the re-ranking service, in seconds.
+    rerank_duration: Histogram = "vmcp_rerank_duration_seconds", Histogram::new(SECONDS);
+    /// Requests to the re-ranking service that failed.
+    rerank_errors: Counter = "vmcp_rerank_errors", Counter::default();
     /// Tool texts whose vector was cached.
     embedding_cache_hits: Counter = "vmcp_embedding_cache_hits", Counter::default();
     /// Tool texts that had to be embedded.

@@ -9,6 +9,7 @@ pub(super) mod signatures;
 pub(super) mod visible_schema;
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -28,6 +29,7 @@ use crate::caller::CallContext;
 use crate::own_tools::arguments::find_arguments::{Detail, FindArguments};
 pub(crate) use vmcp_engine::engine::snapshot::contextual::tool_key;
 use vmcp_engine::engine::{Engine, View};
+use vmcp_engine::search::reranking::Reordering;
 pub(crate) use vmcp_engine::search::{Degraded, SearchRequest, SearchResult, search};
 use vmcp_engine::telemetry::calls::{Origin, Outcome};
 use vmcp_engine::telemetry::metrics::{EmbeddingLabels, Metrics};
@@ -41,6 +43,7 @@ pub(super) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answe
     let span = info_span!(
         "optimizer.find_tool",
         outcome = tracing::field::Empty,
+        degraded = tracing::field::Empty,
         otel.status_code = tracing::field::Empty
     );
     recorder.record().span = span.clone();
@@ -70,13 +73,18 @@ async fn find(context: CallContext<'_>, arguments: &RawValue) -> Result<Box<RawV
     if let Some(took) = found.embedding_took {
         let duration = metrics.embedding_duration.get_or_create(&EmbeddingLabels { kind: "query" });
         duration.observe(took.as_secs_f64());
-        if !matches!(found.degraded, Some(Degraded::Provider(_) | Degraded::Slow(_))) {
-            engine.query_answered();
+        match &found.degraded {
+            Some(degraded) => report(engine, degraded, took),
+            None => engine.query_answered(),
         }
     }
+    if let Some(Reordering { took: Some(took), error }) = &found.reordering {
+        metrics.rerank_duration.observe(took.as_secs_f64());
+        metrics.rerank_errors.inc_by(u64::from(error.is_some()));
+    }
     if let Some(degraded) = &found.degraded {
+        tracing::Span::current().record("degraded", degraded.to_string());
         metrics.degraded_searches.inc();
-        report(engine, degraded);
         if config.embeddings.on_unavailable == OnUnavailable::Fail && degraded.lacks_vectors() {
             return Err(format!("the search is not available: {degraded}"));
         }
@@ -89,23 +97,23 @@ async fn find(context: CallContext<'_>, arguments: &RawValue) -> Result<Box<RawV
     answer(&config.search, view, &found, &arguments, unavailable, metrics).map_err(|error| error.to_string())
 }
 
-/// Reports a failed query embedding to the engine, so that the next searches do not wait for the same
-/// failure.
-fn report(engine: &Engine, degraded: &Degraded) {
+/// Reports to the engine how a request for the query's vector ended, so that the next searches do not wait
+/// for the same failure. A search that asked for none, during an outage, reports nothing.
+fn report(engine: &Engine, degraded: &Degraded, took: Duration) {
     let failed = || engine.metrics().embedding_errors.get_or_create(&EmbeddingLabels { kind: "query" }).inc();
     match degraded {
         Degraded::Provider(error) => {
             failed();
-            engine.query_failed(error.clone());
+            engine.query_failed(error, took);
         }
         Degraded::Slow(after) => {
             failed();
             engine.query_slow(*after);
         }
-        Degraded::NoVectors
-        | Degraded::SomeVectors { .. }
-        | Degraded::OtherModel
-        | Degraded::NotReranked(_) => {}
+        Degraded::OtherModel => engine.query_of_other_model(),
+        Degraded::NoVectors | Degraded::SomeVectors { .. } | Degraded::NotReranked(_) => {
+            engine.query_answered();
+        }
     }
 }
 

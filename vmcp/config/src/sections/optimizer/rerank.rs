@@ -1,5 +1,6 @@
 //! `optimizer.rerank`: the cross-encoder that orders the first hits of a search anew.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -9,7 +10,9 @@ use url::Url;
 use crate::problems::Report;
 use crate::sections::proxy::TIMEOUT;
 use crate::values::duration::{self, RawDuration};
+use crate::values::headers::{self, Headers};
 use crate::values::http_url;
+use crate::values::secret::Secret;
 
 /// Validated settings of the re-ranking service.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,8 +21,10 @@ pub struct Rerank {
     pub endpoint: Url,
     /// Time that a search waits for it.
     pub timeout: Duration,
-    /// Hits that are ordered anew.
+    /// Most hits that are ordered anew.
     pub candidates: usize,
+    /// HTTP headers of every request.
+    pub headers: Headers,
 }
 
 /// A cross-encoder, served by HuggingFace Text Embeddings Inference, that orders the first hits of a search
@@ -34,14 +39,16 @@ pub struct RawRerank {
     /// Time that a search waits for it; beyond it, the search keeps its own order.
     #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub timeout: RawDuration,
-    /// Hits that are ordered anew. The service takes longer for more.
+    /// Most hits that are ordered anew; a slow service gets fewer.
     #[schemars(range(min = 2, max = 100))]
     pub candidates: usize,
+    /// HTTP headers of every request, such as `Authorization`.
+    pub headers: BTreeMap<String, Secret>,
 }
 
 impl Default for RawRerank {
     fn default() -> Self {
-        Self { endpoint: String::new(), timeout: "2s".into(), candidates: 30 }
+        Self { endpoint: String::new(), timeout: "2s".into(), candidates: 30, headers: BTreeMap::new() }
     }
 }
 
@@ -50,12 +57,13 @@ impl RawRerank {
         let path = "optimizer.rerank";
         let at = format!("{path}.endpoint");
         let timeout = self.timeout.validate(&format!("{path}.timeout"), &TIMEOUT, report);
+        let headers = headers::validate(&self.headers, &format!("{path}.headers"), report);
         if self.endpoint.is_empty() {
             let remedy = "add the base URL of the service, such as `http://localhost:8080`";
             report.problem(&at, "missing", remedy);
             return None;
         }
         let endpoint = http_url::validate(&self.endpoint, &at, report)?;
-        Some(Rerank { endpoint, timeout, candidates: self.candidates })
+        Some(Rerank { endpoint, timeout, candidates: self.candidates, headers })
     }
 }

@@ -48,6 +48,7 @@ pub(super) async fn show(State(Admin(inner)): State<Admin>) -> impl IntoResponse
         listed_tools: view.list(List::Tools, NameStyle::Dotted).entries().len(),
         baseline_tokens: view.baseline_tokens,
         embeddings: engine.embedding_status(),
+        rerank: engine.rerank_status(),
         identity_providers: snapshot.authentication.status().into_iter().map(identity_provider).collect(),
         issues: issues(engine, &snapshot),
     })

@@ -10,19 +10,10 @@ use vmcp_config::status::{EmbeddingState, EmbeddingStatus};
 use vmcp_embed::{EmbedError, Embedder};
 
 use super::configured::LOCAL;
+use super::health::{Outage, ProviderHealth, is_overload};
+use super::known_model::KnownModel;
 use super::query_cache::QueryCache;
 use crate::engine::snapshot::Snapshot;
-
-/// Longest pause between two attempts. The operator looks at its pods every 10 s, and tells within a minute
-/// that a service is back.
-const MAX_RETRY_PAUSE: Duration = Duration::from_secs(40);
-/// Pause while the local model is missing: the user is probably fetching it, and a look opens one file.
-const MISSING_MODEL_PAUSE: Duration = Duration::from_millis(250);
-/// Longest pause while the local model is damaged; a look reads all of it.
-const MAX_MODEL_RETRY_PAUSE: Duration = Duration::from_secs(3);
-
-/// Queries in a row that a service does not embed in time before it counts as failed.
-const MAX_SLOW_QUERIES: u32 = 3;
 
 /// An embedding provider and its health. Another configuration makes another one.
 pub(in crate::engine) struct MonitoredProvider {
@@ -37,19 +28,11 @@ pub(in crate::engine) struct MonitoredProvider {
 
 #[derive(Default)]
 struct ProviderState {
-    /// Id of the model that made the vectors of the present snapshot.
-    model: Option<String>,
-    outage: Option<Outage>,
-    failures: u32,
-    /// Queries in a row that were not embedded in time.
-    slow_queries: u32,
-}
-
-/// A failure of the provider, and the time of the next attempt.
-#[derive(Clone)]
-pub(in crate::engine) struct Outage {
-    pub(in crate::engine) error: EmbedError,
-    pub(in crate::engine) retry_at: Instant,
+    /// Model that made the vectors of the present snapshot.
+    model: Option<Arc<KnownModel>>,
+    /// True if the model must be identified before it embeds more tools.
+    suspect: bool,
+    health: ProviderHealth,
 }
 
 impl MonitoredProvider {
@@ -58,8 +41,13 @@ impl MonitoredProvider {
         MonitoredProvider { name, embedder, queries, state: Mutex::default(), wake: Notify::new() }
     }
 
-    /// Returns the model's id, once known.
+    /// Returns the model's part of the key of each stored vector, once known.
     pub(in crate::engine) fn model(&self) -> Option<String> {
+        self.known_model().map(|model| model.key.clone())
+    }
+
+    /// Returns the model, once known.
+    pub(in crate::engine) fn known_model(&self) -> Option<Arc<KnownModel>> {
         self.lock().model.clone()
     }
 
@@ -68,18 +56,34 @@ impl MonitoredProvider {
         Arc::clone(&self.queries) as _
     }
 
-    /// Stores the model's id; returns true if it is another one than before.
-    pub(in crate::engine) fn learn_model(&self, model: &str) -> bool {
-        let changed = self.lock().model.replace(model.to_owned()).as_deref() != Some(model);
+    /// Stores the model, which has just been identified; returns true if it is another one than before.
+    pub(in crate::engine) fn learn_model(&self, model: &Arc<KnownModel>) -> bool {
+        let mut state = self.lock();
+        state.suspect = false;
+        let before = state.model.replace(Arc::clone(model));
+        drop(state);
+        let changed = before.is_none_or(|before| before.key != model.key);
         if changed {
-            self.queries.clear();
+            self.queries.use_model(Arc::clone(model));
         }
         changed
     }
 
+    /// True if the model must be identified before it embeds more tools: after each failure, because a
+    /// service that comes back may have another model.
+    pub(in crate::engine) fn is_suspect(&self) -> bool {
+        self.lock().suspect
+    }
+
+    /// Makes the background task identify the model at once.
+    pub(in crate::engine) fn suspect(&self) {
+        self.lock().suspect = true;
+        self.wake();
+    }
+
     /// Returns the outage, while the provider should not be asked.
     pub(in crate::engine) fn outage(&self) -> Option<Outage> {
-        self.lock().outage.clone()
+        self.lock().health.outage().cloned()
     }
 
     /// Wakes the background task to look for something to embed.
@@ -92,53 +96,69 @@ impl MonitoredProvider {
         self.wake.notified().await;
     }
 
-    /// Reports a failed query. Searches skip the provider until the background task has had an answer from
-    /// it. Each search of an ongoing outage reports the known failure; it must not put the next attempt off.
-    pub(in crate::engine) fn query_failed(&self, error: EmbedError) {
-        if self.outage().is_none() {
-            self.failed(error);
+    /// Reports a query that failed after `took`. During an outage, searches skip the provider until the
+    /// background task has had an answer from it.
+    pub(in crate::engine) fn query_failed(&self, error: &EmbedError, took: Duration) {
+        let now = Instant::now();
+        let began = now.checked_sub(took).unwrap_or(now);
+        let mut state = self.lock();
+        let is_down = state.health.query_failed(error, began, now);
+        let is_changed = matches!(error, EmbedError::ModelChanged { .. });
+        state.suspect |= is_down || is_changed;
+        drop(state);
+        if is_down {
+            self.log(error);
+        }
+        if is_down || is_changed {
             self.wake();
         }
     }
 
     /// Reports a query that was embedded in time.
     pub(in crate::engine) fn query_answered(&self) {
-        self.lock().slow_queries = 0;
+        self.lock().health.query_answered();
     }
 
-    /// Reports a query that was not embedded within `after`. The model in this process is merely busy, and so
-    /// may a service be; [`MAX_SLOW_QUERIES`] in a row mean that it failed.
+    /// Reports a query that was not embedded within `after`. The model in this process is merely busy; a
+    /// service may have failed.
     pub(in crate::engine) fn query_slow(&self, after: Duration) {
-        let in_a_row = {
-            let mut state = self.lock();
-            state.slow_queries += 1;
-            state.slow_queries
-        };
-        if self.name != LOCAL && in_a_row >= MAX_SLOW_QUERIES {
-            self.query_failed(EmbedError::Timeout { endpoint: "of the configuration".to_owned(), after });
+        if self.name != LOCAL {
+            let endpoint = "of the configuration".to_owned();
+            self.query_failed(&EmbedError::Timeout { endpoint, after }, after);
         }
     }
 
-    pub(in crate::engine) fn failed(&self, error: EmbedError) -> Outage {
+    /// Reports a failure of the background task; returns the time of its next attempt. A service without
+    /// room is no outage: searches still ask it.
+    pub(in crate::engine) fn failed(&self, error: EmbedError) -> Instant {
         let mut state = self.lock();
+        state.suspect = true;
+        let is_first = state.health.outage().is_none();
+        if is_first && is_overload(&error) {
+            let pause = state.health.refused(&error);
+            drop(state);
+            tracing::warn!(provider = self.name, reason = %error, ?pause, "embedding tools is put off");
+            return Instant::now() + pause;
+        }
+        let retry_at = state.health.failed(error.clone(), Instant::now()).retry_at;
+        drop(state);
         // Logged once per outage, not with every attempt.
-        if state.outage.is_none() {
-            let hint = hint(&error).unwrap_or_default();
-            tracing::warn!(provider = self.name, reason = %error, hint, "embeddings degraded");
+        if is_first {
+            self.log(&error);
         }
-        let pause = pause(&error, state.failures);
-        state.failures = state.failures.saturating_add(1);
-        let down = Outage { error, retry_at: Instant::now() + pause };
-        state.outage = Some(down.clone());
-        down
+        retry_at
     }
 
+    /// Reports an answer to the background task.
     pub(in crate::engine) fn recovered(&self) {
-        let mut state = self.lock();
-        (state.failures, state.slow_queries) = (0, 0);
-        if state.outage.take().is_some() {
+        if self.lock().health.recovered() {
             tracing::info!(provider = self.name, "embedding provider answers again");
         }
+    }
+
+    fn log(&self, error: &EmbedError) {
+        let hint = hint(error).unwrap_or_default();
+        tracing::warn!(provider = self.name, reason = %error, hint, "embeddings degraded");
     }
 
     fn lock(&self) -> parking_lot::MutexGuard<'_, ProviderState> {
@@ -147,7 +167,7 @@ impl MonitoredProvider {
 
     pub(in crate::engine) fn status(&self, snapshot: &Snapshot) -> EmbeddingStatus {
         let (wanted, embedded) = progress(snapshot);
-        let (model, down) = (self.model(), self.outage());
+        let (model, down) = (self.known_model().map(|model| model.id.clone()), self.outage());
         let hint = down.as_ref().and_then(|down| hint(&down.error));
         let state = match down {
             Some(_) => EmbeddingState::Degraded,
@@ -186,15 +206,6 @@ fn hint(error: &EmbedError) -> Option<String> {
     }
 }
 
-fn pause(error: &EmbedError, failures: u32) -> Duration {
-    let longest = match error {
-        EmbedError::ModelMissing { .. } => return MISSING_MODEL_PAUSE,
-        EmbedError::ModelCorrupt { .. } => MAX_MODEL_RETRY_PAUSE,
-        _ => MAX_RETRY_PAUSE,
-    };
-    Duration::from_secs(1_u64 << failures.min(6)).min(longest)
-}
-
 #[cfg(test)]
 mod tests {
     use async_trait::async_trait;
@@ -220,28 +231,31 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_is_fetched_is_noticed_at_once_and_a_service_is_spared() {
-        let missing = EmbedError::ModelMissing { model: "m", dir: "x".into() };
-        let down = EmbedError::Unreachable { endpoint: "x".to_owned(), reason: "y".to_owned() };
-        for failures in [0, 5, 1000] {
-            assert_eq!(pause(&missing, failures), MISSING_MODEL_PAUSE);
-        }
-        let pauses = [0, 1, 2, 3, 4, 5, 6, 1000].map(|failures| pause(&down, failures).as_secs());
-        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 40, 40]);
+    fn a_busy_process_does_not_declare_its_own_model_down() {
+        let local = MonitoredProvider::new("local", Arc::new(Unused));
+        (0..10).for_each(|_| local.query_slow(Duration::ZERO));
+        assert!(local.outage().is_none());
+        let service = MonitoredProvider::new("tei", Arc::new(Unused));
+        (0..10).for_each(|_| service.query_slow(Duration::ZERO));
+        assert!(service.outage().is_some() && service.is_suspect());
     }
 
     #[test]
-    fn a_busy_process_does_not_declare_its_own_model_down() {
-        let provider = |name| MonitoredProvider::new(name, Arc::new(Unused));
-        let (local, service) = (provider("local"), provider("tei"));
-        let slow = |times| (0..times).for_each(|_| service.query_slow(Duration::from_secs(2)));
-        (0..10).for_each(|_| local.query_slow(Duration::from_secs(2)));
-        assert!(local.outage().is_none());
-        slow(MAX_SLOW_QUERIES - 1);
-        service.query_answered();
-        slow(MAX_SLOW_QUERIES - 1);
-        assert!(service.outage().is_none(), "one answer in between");
-        slow(1);
+    fn a_service_without_room_for_tools_is_still_asked_by_searches() {
+        let service = MonitoredProvider::new("tei", Arc::new(Unused));
+        let full = EmbedError::Status {
+            endpoint: "x".to_owned(),
+            status: 429,
+            message: "Model is overloaded".to_owned(),
+            retry_after: None,
+        };
+        service.failed(full.clone());
+        assert!(service.outage().is_none());
+        service.query_failed(&full, Duration::ZERO);
+        assert!(service.outage().is_none());
+        service.failed(EmbedError::Unreachable { endpoint: "x".to_owned(), reason: "y".to_owned() });
         assert!(service.outage().is_some());
+        service.recovered();
+        assert!(service.outage().is_none() && service.is_suspect(), "another model may have come back");
     }
 }

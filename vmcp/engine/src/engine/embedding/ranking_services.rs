@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use vmcp_config::{Config, Llm, Rerank};
-use vmcp_embed::{ChatModel, ChatSettings, EmbedError, Reranker};
+use vmcp_embed::{ChatModel, ChatSettings, EmbedError, Reranker, RerankerSettings};
 
 use crate::search::reranking::GuardedReranker;
 
@@ -64,5 +64,12 @@ impl RankingServices {
 
 /// Makes the service of these settings; contacts nothing.
 pub fn reranker(wanted: &Rerank) -> Result<GuardedReranker, EmbedError> {
-    Reranker::new(wanted.endpoint.as_str(), wanted.timeout).map(GuardedReranker::new)
+    let headers = wanted.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned()));
+    let settings = RerankerSettings {
+        endpoint: wanted.endpoint.to_string(),
+        headers: headers.collect(),
+        timeout: wanted.timeout,
+    };
+    let guard = |reranker| GuardedReranker::new(reranker, wanted.timeout, wanted.candidates);
+    Reranker::new(&settings).map(guard)
 }

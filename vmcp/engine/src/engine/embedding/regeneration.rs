@@ -30,7 +30,6 @@ pub(in crate::engine) async fn regenerate(
 ) -> Result<Regenerated, EmbedError> {
     let started = Instant::now();
     let Some(provider) = shared.provider.load_full() else { return Ok(Regenerated::default()) };
-    let model = provider.embedder.model_id().await?;
     let snapshot = shared.snapshot.load_full();
     let of_backend = |at: &usize| {
         let tool = snapshot.catalog.tools.get(*at);
@@ -38,10 +37,11 @@ pub(in crate::engine) async fn regenerate(
     };
     let findable = snapshot.texts.iter().enumerate().filter(|(_, text)| !text.is_empty());
     let positions: Vec<usize> = findable.map(|(at, _)| at).filter(of_backend).collect();
-    let batch_size = provider.embedder.batch_size().max(1);
     let worker = EmbeddingWorker { provider, shared: Arc::clone(shared), conductor: conductor.clone() };
+    let model = worker.identify().await?;
+    worker.provider.learn_model(&model);
     let mut failed = 0;
-    for batch in positions.chunks(batch_size) {
+    for batch in positions.chunks(worker.batch_size()) {
         if let Err(error) = worker.embed(&snapshot, &model, batch).await {
             tracing::warn!(%error, tools = batch.len(), "tools could not be embedded again");
             failed += batch.len();

@@ -1,17 +1,19 @@
 //! The background embedding task, one per process: embeds the tools of the newest snapshot that have no
 //! vector, stores their vectors, and asks the conductor for a snapshot with them.
 //!
-//! While the provider fails, the task retries with exponential backoff (1, 2, 4, … 60 seconds), and searches
-//! skip the provider. A remote service is asked every [`MODEL_CHECK_INTERVAL`] for its model; another model
-//! embeds every tool again.
+//! While the provider fails, the task retries with exponential backoff (1, 2, 4, … 40 seconds), and searches
+//! skip the provider. A remote service is asked every [`MODEL_CHECK_INTERVAL`] for its model, and embeds the
+//! [canary](vmcp_embed::canary) with each batch; another model embeds every tool again.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use vmcp_embed::EmbedError;
+use vmcp_embed::canary::CANARY;
 use vmcp_search::TEXT_VERSION;
 use vmcp_store::{ContentKey, ToolVector};
 
+use super::known_model::{KnownModel, recognize};
 use super::provider::{MonitoredProvider, progress};
 use crate::engine::conductor::commands::ConductorHandle;
 use crate::engine::recorder::definition_changes::milliseconds;
@@ -21,6 +23,11 @@ use crate::telemetry::metrics::EmbeddingLabels;
 
 /// Interval at which a remote service is asked for its present model.
 const MODEL_CHECK_INTERVAL: Duration = Duration::from_secs(15);
+/// Interval at which an idle service embeds the canary: other weights under one name make no error.
+const CANARY_INTERVAL: Duration = Duration::from_mins(10);
+/// Pause before a service that has just changed its model is asked again; replicas may change one after the
+/// other.
+const CHANGE_PAUSE: Duration = Duration::from_secs(1);
 /// Interval at which a long run publishes the vectors it has so far.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
@@ -36,7 +43,14 @@ impl EmbeddingWorker {
     pub(in crate::engine) async fn run(self) {
         let mut cold_start = Some(Instant::now());
         let mut seen = Arc::default();
+        let mut identified = Instant::now();
         loop {
+            if identified.elapsed() > CANARY_INTERVAL {
+                self.provider.suspect();
+            }
+            if self.provider.is_suspect() {
+                identified = Instant::now();
+            }
             match self.pass(&mut seen).await {
                 Ok(()) => {
                     self.provider.recovered();
@@ -54,9 +68,14 @@ impl EmbeddingWorker {
                         () = tokio::time::sleep(MODEL_CHECK_INTERVAL) => {}
                     }
                 }
+                Err(error @ EmbedError::ModelChanged { .. }) => {
+                    tracing::warn!(%error, "no vector of the last request is kept");
+                    self.provider.suspect();
+                    tokio::time::sleep(CHANGE_PAUSE).await;
+                }
                 Err(error) => {
-                    let down = self.provider.failed(error);
-                    tokio::time::sleep_until(down.retry_at.into()).await;
+                    let retry_at = self.provider.failed(error);
+                    tokio::time::sleep_until(retry_at.into()).await;
                 }
             }
         }
@@ -68,14 +87,11 @@ impl EmbeddingWorker {
         if let Some(down) = self.provider.outage() {
             tokio::time::sleep_until(down.retry_at.into()).await;
         }
-        let model = self.provider.embedder.model_id().await?;
-        if self.provider.learn_model(&model) {
-            self.conductor.load_vectors().await;
-        }
+        let model = self.model().await?;
         let snapshot = self.shared.snapshot.load_full();
         let vectors = snapshot.index.vectors();
         let wanting = snapshot.texts.iter().enumerate().filter(|(_, text)| !text.is_empty());
-        let missing: Vec<usize> = wanting.map(|(at, _)| at).filter(|at| !vectors.has(*at)).collect();
+        let mut missing: Vec<usize> = wanting.map(|(at, _)| at).filter(|at| !vectors.has(*at)).collect();
         if !Arc::ptr_eq(seen, &snapshot.texts) {
             *seen = Arc::clone(&snapshot.texts);
             self.shared.metrics.embedding_cache_hits.inc_by(vectors.count() as u64);
@@ -87,11 +103,22 @@ impl EmbeddingWorker {
         }
         // During an outage every retry comes here; the outage itself was logged.
         if self.provider.outage().is_none() {
-            tracing::info!(tools = missing.len(), of = snapshot.texts.len(), model, "embedding tools");
+            let tools = missing.len();
+            tracing::info!(tools, of = snapshot.texts.len(), model = model.id, "embedding tools");
         }
         let mut shown = Instant::now();
-        for batch in missing.chunks(self.provider.embedder.batch_size().max(1)) {
-            self.embed(&snapshot, &model, batch).await?;
+        start_apart(&mut missing, std::process::id());
+        let mut rest = missing.as_slice();
+        while !rest.is_empty() {
+            let (batch, others) = rest.split_at(self.batch_size().min(rest.len()));
+            rest = others;
+            let batch = self.without_vector(&snapshot, &model, batch).await;
+            if batch.is_empty() {
+                continue;
+            }
+            self.embed(&snapshot, &model, &batch).await?;
+            // An outage that a query has reported is over, long before this pass is.
+            self.provider.recovered();
             if shown.elapsed() > PROGRESS_INTERVAL {
                 self.conductor.load_vectors().await;
                 shown = Instant::now();
@@ -101,26 +128,101 @@ impl EmbeddingWorker {
         Ok(())
     }
 
+    /// Returns the model that embeds from now on. It is identified at first contact, after each failure, when
+    /// the service names another, and when something suggests another; then the snapshot gets its vectors.
+    async fn model(&self) -> Result<Arc<KnownModel>, EmbedError> {
+        let known = self.provider.known_model().filter(|_| !self.provider.is_suspect());
+        if let Some(known) = known
+            && self.model_id().await? == known.id
+        {
+            return Ok(known);
+        }
+        let model = self.identify().await?;
+        if self.provider.learn_model(&model) {
+            self.conductor.load_vectors().await;
+        }
+        Ok(model)
+    }
+
+    async fn model_id(&self) -> Result<String, EmbedError> {
+        let named = self.provider.embedder.model_id().await;
+        named.inspect_err(|_| self.count_error("model"))
+    }
+
+    /// Asks the provider for its model, and the canary for the one behind that name.
+    pub(super) async fn identify(&self) -> Result<Arc<KnownModel>, EmbedError> {
+        let id = self.model_id().await?;
+        if self.provider.embedder.is_pinned() {
+            return Ok(Arc::new(KnownModel::pinned(id)));
+        }
+        let answered = self.request(&[CANARY.to_owned()]).await?.pop().unwrap_or_default();
+        let name = id.clone();
+        let stored = self.shared.store(move |store| store.canaries(&name)).await.unwrap_or_default();
+        let canary = recognize(stored, answered);
+        let (name, kept) = (id.clone(), canary.clone());
+        self.shared.store(move |store| store.put_canary(&name, &kept)).await;
+        Ok(Arc::new(KnownModel::with_canary(id, canary)))
+    }
+
+    /// Returns the number of tools of the next request, which has room for the canary.
+    pub(super) fn batch_size(&self) -> usize {
+        let texts = self.provider.embedder.batch_size();
+        let tools = if self.provider.embedder.is_pinned() { texts } else { texts.saturating_sub(1) };
+        tools.max(1)
+    }
+
+    /// Embeds texts of tools. The canary goes with them, so that the answer of another model, such as that of
+    /// one replica of several, is an error.
+    async fn vectors(&self, model: &KnownModel, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        if self.provider.embedder.is_pinned() {
+            return self.request(texts).await;
+        }
+        let with_canary: Vec<String> = texts.iter().cloned().chain([CANARY.to_owned()]).collect();
+        let mut vectors = self.request(&with_canary).await?;
+        let canary = vectors.pop();
+        model.check(canary.as_deref())?;
+        Ok(vectors)
+    }
+
+    async fn request(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        let started = Instant::now();
+        let embedded = self.provider.embedder.embed(texts).await;
+        let duration =
+            self.shared.metrics.embedding_duration.get_or_create(&EmbeddingLabels { kind: "tools" });
+        duration.observe(started.elapsed().as_secs_f64());
+        embedded.inspect_err(|_| self.count_error("tools"))
+    }
+
+    fn count_error(&self, kind: &'static str) {
+        self.shared.metrics.embedding_errors.get_or_create(&EmbeddingLabels { kind }).inc();
+    }
+
+    /// Returns the positions whose text has no stored vector: another process that shares the cache may have
+    /// embedded it meanwhile.
+    async fn without_vector(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        model: &KnownModel,
+        positions: &[usize],
+    ) -> Vec<usize> {
+        let key =
+            |at: &usize| Some((*at, ContentKey::new(TEXT_VERSION, &model.key, snapshot.texts.get(*at)?)));
+        let wanted: Vec<_> = positions.iter().filter_map(key).collect();
+        let keys: Vec<_> = wanted.iter().map(|(_, key)| *key).collect();
+        let stored = self.shared.store(move |store| store.vectors(&keys)).await.unwrap_or_default();
+        wanted.into_iter().filter(|(_, key)| !stored.contains_key(key)).map(|(at, _)| at).collect()
+    }
+
     /// Embeds the tools at these positions and stores their vectors.
     pub(super) async fn embed(
         &self,
         snapshot: &Arc<Snapshot>,
-        model: &str,
+        model: &KnownModel,
         positions: &[usize],
     ) -> Result<(), EmbedError> {
         let texts: Vec<String> = positions.iter().filter_map(|at| snapshot.texts.get(*at)).cloned().collect();
-        let labels = EmbeddingLabels { kind: "tools" };
-        let started = Instant::now();
-        let embedded = self.provider.embedder.embed(&texts).await;
-        self.shared
-            .metrics
-            .embedding_duration
-            .get_or_create(&labels)
-            .observe(started.elapsed().as_secs_f64());
-        let vectors = embedded.inspect_err(|_| {
-            self.shared.metrics.embedding_errors.get_or_create(&labels).inc();
-        })?;
-        let (snapshot, model, positions) = (Arc::clone(snapshot), model.to_owned(), positions.to_owned());
+        let vectors = self.vectors(model, &texts).await?;
+        let (snapshot, model, positions) = (Arc::clone(snapshot), model.key.clone(), positions.to_owned());
         self.shared
             .store(move |store| {
                 let tools = positions.iter().filter_map(|at| snapshot.catalog.tools.get(*at));
@@ -139,12 +241,12 @@ impl EmbeddingWorker {
     }
 
     /// Embeds the tools that only some sessions have; returns true if there were any without a vector.
-    async fn embed_of_sessions(&self, shared: &Snapshot, model: &str) -> Result<bool, EmbedError> {
+    async fn embed_of_sessions(&self, shared: &Snapshot, model: &KnownModel) -> Result<bool, EmbedError> {
         let sessions = &self.shared.session_snapshots;
-        let texts = sessions.unembedded(shared, model);
-        for batch in texts.chunks(self.provider.embedder.batch_size().max(1)) {
-            let vectors = self.provider.embedder.embed(batch).await?;
-            sessions.add_vectors(model, batch, vectors);
+        let texts = sessions.unembedded(shared, &model.key);
+        for batch in texts.chunks(self.batch_size()) {
+            let vectors = self.vectors(model, batch).await?;
+            sessions.add_vectors(&model.key, batch, vectors);
         }
         Ok(!texts.is_empty())
     }
@@ -155,8 +257,39 @@ impl EmbeddingWorker {
             return Ok(());
         }
         match snapshot.texts.iter().find(|text| !text.is_empty()) {
-            Some(text) => self.provider.embedder.embed(std::slice::from_ref(text)).await.map(|_| ()),
+            Some(text) => self.request(std::slice::from_ref(text)).await.map(|_| ()),
             None => Ok(()),
         }
+    }
+}
+
+/// Rotates the work to a start of the process's own, so that processes that share a cache and start together
+/// divide the tools instead of embedding each twice.
+fn start_apart(positions: &mut [usize], process: u32) {
+    // Neighboring process ids end far apart (Fibonacci hashing).
+    let start = u64::from(process.wrapping_mul(2_654_435_769)) * positions.len() as u64;
+    let start = start >> 32;
+    positions.rotate_left(usize::try_from(start).unwrap_or_default());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_start_apart_and_leave_nothing_out() {
+        let start = |process: u32| {
+            let mut positions: Vec<usize> = (0..100).collect();
+            start_apart(&mut positions, process);
+            let first = positions[0];
+            positions.sort_unstable();
+            assert!(positions.iter().copied().eq(0..100));
+            first
+        };
+        for process in [1, 4_711, u32::MAX - 1] {
+            let apart = start(process).abs_diff(start(process + 1));
+            assert!((20..=80).contains(&apart), "{process}: {apart}");
+        }
+        start_apart(&mut [], 7);
     }
 }

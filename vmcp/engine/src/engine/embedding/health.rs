@@ -1,0 +1,207 @@
+//! [`ProviderHealth`]: decides, by failed queries and background work, whether a provider is down. It computes
+//! only; the time is the caller's.
+
+use std::time::{Duration, Instant};
+
+use vmcp_embed::EmbedError;
+
+/// Longest pause between two attempts. The operator looks at its pods every 10 s, and tells within a minute
+/// that a service is back.
+const MAX_RETRY_PAUSE: Duration = Duration::from_secs(40);
+/// Longest pause that an overloaded service gets if it asks for one.
+const MAX_ASKED_PAUSE: Duration = Duration::from_mins(5);
+/// Pause while the local model is missing: the user is probably fetching it, and a look opens one file.
+const MISSING_MODEL_PAUSE: Duration = Duration::from_millis(250);
+/// Longest pause while the local model is damaged; a look reads all of it.
+const MAX_MODEL_RETRY_PAUSE: Duration = Duration::from_secs(3);
+/// Queries in a row that fail before a provider that can be reached counts as down. Queries at one time count
+/// as one: a slow moment fails all of them.
+const MAX_FAILED_QUERIES: u32 = 3;
+
+/// A failure of the provider, and the time of the next attempt.
+#[derive(Debug, Clone)]
+pub(in crate::engine) struct Outage {
+    pub(in crate::engine) error: EmbedError,
+    pub(in crate::engine) retry_at: Instant,
+}
+
+/// Failures since the last answers.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct ProviderHealth {
+    outage: Option<Outage>,
+    /// Failed attempts of the background task in a row.
+    attempts: u32,
+    /// Failed queries in a row.
+    failed_queries: u32,
+    /// Time at which the last of them failed.
+    counted_at: Option<Instant>,
+}
+
+/// Weight of a failed query.
+#[derive(Debug, PartialEq, Eq)]
+enum Weight {
+    /// Other queries fail too: there is no connection, no permission or no model.
+    Decides,
+    /// Several in a row make an outage.
+    Counts,
+    /// Says nothing about other queries: the service is full for a moment, refuses this text or has just
+    /// changed.
+    Passes,
+}
+
+impl ProviderHealth {
+    /// Returns the outage, while the provider should not be asked.
+    pub(in crate::engine) fn outage(&self) -> Option<&Outage> {
+        self.outage.as_ref()
+    }
+
+    /// Records a query that was sent at `began` and failed; returns true if the provider counts as down from
+    /// now on. During an outage nothing changes: a search must not put the next attempt off.
+    pub(in crate::engine) fn query_failed(
+        &mut self,
+        error: &EmbedError,
+        began: Instant,
+        now: Instant,
+    ) -> bool {
+        let is_down = match weight(error) {
+            _ if self.outage.is_some() => return false,
+            Weight::Decides => true,
+            Weight::Counts => {
+                if self.counted_at.is_none_or(|counted| began >= counted) {
+                    self.failed_queries = self.failed_queries.saturating_add(1);
+                    self.counted_at = Some(now);
+                }
+                self.failed_queries >= MAX_FAILED_QUERIES
+            }
+            Weight::Passes => false,
+        };
+        if is_down {
+            self.failed(error.clone(), now);
+        }
+        is_down
+    }
+
+    /// Records a query that was answered.
+    pub(in crate::engine) fn query_answered(&mut self) {
+        self.failed_queries = 0;
+    }
+
+    /// Records a failed attempt of the background task; returns the outage.
+    pub(in crate::engine) fn failed(&mut self, error: EmbedError, now: Instant) -> Outage {
+        let down = Outage { retry_at: now + self.pause(&error), error };
+        self.outage = Some(down.clone());
+        down
+    }
+
+    /// Records an attempt of the background task that the service had no room for; returns the pause before
+    /// the next one. Searches go on: each finds room or not.
+    pub(in crate::engine) fn refused(&mut self, error: &EmbedError) -> Duration {
+        self.pause(error)
+    }
+
+    /// Records an answer to the background task; returns true if it ends an outage.
+    pub(in crate::engine) fn recovered(&mut self) -> bool {
+        (self.attempts, self.failed_queries) = (0, 0);
+        self.outage.take().is_some()
+    }
+
+    /// Exponential backoff from 1 s, or the longer pause that the service asks for.
+    fn pause(&mut self, error: &EmbedError) -> Duration {
+        let attempts = self.attempts;
+        self.attempts = attempts.saturating_add(1);
+        let longest = match error {
+            EmbedError::ModelMissing { .. } => return MISSING_MODEL_PAUSE,
+            EmbedError::ModelCorrupt { .. } => MAX_MODEL_RETRY_PAUSE,
+            _ => MAX_RETRY_PAUSE,
+        };
+        let backoff = Duration::from_secs(1_u64 << attempts.min(6)).min(longest);
+        backoff.max(error.retry_after().unwrap_or_default().min(MAX_ASKED_PAUSE))
+    }
+}
+
+/// True if the service is there and has no room for one more request.
+pub(in crate::engine) fn is_overload(error: &EmbedError) -> bool {
+    matches!(error, EmbedError::Status { status: 429, .. })
+}
+
+fn weight(error: &EmbedError) -> Weight {
+    match error {
+        EmbedError::Status { status: 400 | 413 | 422 | 429, .. } | EmbedError::ModelChanged { .. } => {
+            Weight::Passes
+        }
+        EmbedError::Timeout { .. } | EmbedError::Answer { .. } | EmbedError::Status { status: 500.., .. } => {
+            Weight::Counts
+        }
+        EmbedError::Settings(_)
+        | EmbedError::Unreachable { .. }
+        | EmbedError::Status { .. }
+        | EmbedError::ModelMissing { .. }
+        | EmbedError::ModelCorrupt { .. }
+        | EmbedError::Model(_) => Weight::Decides,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(status: u16) -> EmbedError {
+        let (endpoint, message) = ("x".to_owned(), "m".to_owned());
+        EmbedError::Status { endpoint, status, message, retry_after: None }
+    }
+
+    fn slow() -> EmbedError {
+        EmbedError::Timeout { endpoint: "x".to_owned(), after: Duration::from_secs(2) }
+    }
+
+    fn unreachable() -> EmbedError {
+        EmbedError::Unreachable { endpoint: "x".to_owned(), reason: "y".to_owned() }
+    }
+
+    #[test]
+    fn a_model_that_is_fetched_is_noticed_at_once_and_a_service_is_spared() {
+        let pauses = |error: EmbedError, attempts: u32| {
+            let mut health = ProviderHealth::default();
+            (0..attempts).map(|_| health.refused(&error).as_secs_f32()).collect::<Vec<_>>()
+        };
+        let missing = EmbedError::ModelMissing { model: "m", dir: "x".into() };
+        assert_eq!(pauses(missing, 2), [0.25, 0.25]);
+        assert_eq!(pauses(unreachable(), 8), [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 40.0]);
+        let asked = |seconds| EmbedError::Status {
+            endpoint: "x".to_owned(),
+            status: 429,
+            message: String::new(),
+            retry_after: Some(Duration::from_secs(seconds)),
+        };
+        assert_eq!(pauses(asked(3), 4), [3.0, 3.0, 4.0, 8.0], "as long as the service says, at least");
+        assert_eq!(pauses(asked(3_600), 1), [300.0]);
+    }
+
+    #[test]
+    fn a_refused_query_takes_vectors_from_no_other() {
+        let (mut health, now) = (ProviderHealth::default(), Instant::now());
+        for error in [status(429), status(422), EmbedError::ModelChanged { model: "m".to_owned() }] {
+            (0..10).for_each(|_| assert!(!health.query_failed(&error, now, now), "{error}"));
+        }
+        assert!(health.query_failed(&unreachable(), now, now), "no connection is an outage at once");
+        for error in [status(401), status(404), status(424)] {
+            assert!(ProviderHealth::default().query_failed(&error, now, now), "{error}");
+        }
+    }
+
+    #[test]
+    fn slow_queries_at_one_time_are_one_and_several_in_a_row_an_outage() {
+        let (mut health, start) = (ProviderHealth::default(), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        for _ in 0..8 {
+            assert!(!health.query_failed(&slow(), at(0), at(2)), "eight at once are one moment");
+        }
+        assert!(!health.query_failed(&slow(), at(2), at(4)));
+        health.query_answered();
+        assert!(!health.query_failed(&slow(), at(5), at(7)), "an answer in between starts anew");
+        assert!(!health.query_failed(&status(503), at(7), at(8)));
+        assert!(health.query_failed(&slow(), at(9), at(11)));
+        assert!(!health.query_failed(&unreachable(), at(11), at(11)), "it is down already");
+        assert!(health.recovered() && !health.recovered());
+    }
+}
