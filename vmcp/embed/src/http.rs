@@ -41,7 +41,7 @@ pub(crate) enum Patience {
     Once,
     /// A search waits: one retry, soon.
     Query,
-    /// Nobody waits: every retry.
+    /// Background work: every retry.
     Bulk,
 }
 

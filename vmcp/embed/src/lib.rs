@@ -82,7 +82,7 @@ pub trait Embedder: Send + Sync {
     /// is noticed.
     async fn model_id(&self) -> Result<String, EmbedError>;
 
-    /// Returns the number of texts that one request carries now: fewer while somebody searches. Callers that
+    /// Returns the number of texts that one request carries now: fewer beside searches. Callers that
     /// show progress, or store results as they go, hand over multiples of it.
     fn batch_size(&self) -> usize;
 

@@ -81,8 +81,7 @@ pub(crate) struct TeiInfo {
 
 impl TeiInfo {
     /// Returns the name of the model with everything by which the service tells two of that name apart:
-    /// `model@revision#dtype,pooling`. `model_sha` is no more than the argument `--revision`, null by
-    /// default.
+    /// `model@revision#dtype,pooling`. `model_sha` repeats the argument `--revision`, null by default.
     fn model(&self) -> Option<String> {
         let mut model = self.model_id.clone()?;
         if let Some(sha) = &self.model_sha {

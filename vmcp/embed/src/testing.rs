@@ -314,7 +314,7 @@ fn embed(fake: &Shared, inputs: Option<&Value>) -> Result<Vec<Vec<f32>>, Box<Res
     }
     let model = model + &fake.behavior.next_weights.pop_front().unwrap_or(weights);
     let mut vectors: Vec<_> = texts.iter().map(|text| fake_vector(&model, text, dimensions)).collect();
-    // The canary is no text of a tool or a query, which tests count.
+    // Tests count texts of tools and queries, without the canary.
     let texts: Vec<_> = texts.into_iter().filter(|text| text != CANARY).collect();
     if !texts.is_empty() {
         fake.batches.push(texts);

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 /// Time after a query in which bulk requests stay small: people search several times in a row.
 const RECENT: Duration = Duration::from_secs(5);
-/// Texts of a bulk request while somebody searches. A service on a CPU needs a quarter of the time for it
+/// Texts of a bulk request beside searches. A service on a CPU needs a quarter of the time for it
 /// that a batch of 32 takes; measured with TEI, the median query beside bulk work falls from 628 to 278 ms,
 /// and a cold start takes as long as before.
 pub(crate) const MAX_YIELDING_BATCH: usize = 8;
@@ -34,7 +34,7 @@ impl QueryTraffic {
         QueryInFlight(self)
     }
 
-    /// Returns the number of texts of the next bulk request; a service that nobody searches takes `full`.
+    /// Returns the number of texts of the next bulk request: `full` without recent queries.
     pub(crate) fn bulk_batch(&self, full: usize) -> usize {
         let since_last = self.last.lock().map(|last| last.elapsed());
         let is_searched = *self.in_flight.borrow() > 0 || since_last.is_some_and(|since| since < RECENT);
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bulk_requests_are_small_while_somebody_searches() {
+    fn bulk_requests_are_small_beside_searches() {
         let traffic = QueryTraffic::new();
         assert_eq!(traffic.bulk_batch(32), 32);
         let query = traffic.enter();

@@ -137,7 +137,7 @@ pub struct SearchResult {
     pub degraded: Option<Degraded>,
     /// Time that the provider took for the query's vectors, if it was asked.
     pub embedding_took: Option<Duration>,
-    /// How the first hits were reordered; `None` without a re-ranking service.
+    /// Reordering of the first hits; `None` without a re-ranking service.
     pub reordering: Option<Reordering>,
 }
 
@@ -225,8 +225,8 @@ pub async fn search(searcher: &Searcher, request: SearchRequest<'_>) -> SearchRe
     SearchResult { ranking, degraded, embedding_took, reordering }
 }
 
-/// Orders the first hits by the re-ranking service; an error leaves them as they are. `None`: there is no
-/// service, or nothing to order.
+/// Orders the first hits by the re-ranking service; an error leaves them as they are. `None` without a
+/// service, or without hits to order.
 async fn order_anew(searcher: &Searcher, scan: &Scan, ranking: &mut Ranking) -> Option<Reordering> {
     let Reranking { service, texts, candidates } = searcher.reranking.as_ref()?;
     let query = scan.texts.first().filter(|query| !query.is_empty() && ranking.hits.len() > 1)?;

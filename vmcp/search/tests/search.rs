@@ -116,8 +116,8 @@ fn a_tool_not_embedded_yet_is_found_by_its_words() {
 
 #[test]
 fn tools_with_vectors_do_not_bury_a_better_one_without() {
-    // The first of 64 tools has every word of the query and no vector. Others have one word each, or none, and
-    // a few of the embedded ones are near in meaning.
+    // The first of 64 tools has every word of the query and lacks a vector. Others have one word or none,
+    // and a few of the embedded ones are near in meaning.
     let name = |at: usize| match at {
         0 => "rename remote branch".to_owned(),
         at if at % 8 == 1 => format!("branch office {at}"),

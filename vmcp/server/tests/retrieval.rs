@@ -11,6 +11,7 @@ use std::process::Command;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use vmcp_embed::testing::FakeService;
 
 /// A set of queries, and the figures that it must reach: slightly under those when the floor was set.
 struct QuerySet {
@@ -54,6 +55,14 @@ struct Change {
     before: f64,
     after: f64,
     low: f64,
+}
+
+/// A part of `vmcp eval --partial`.
+#[derive(Debug, Deserialize)]
+struct Part {
+    share: f64,
+    recall_at_8: f64,
+    ndcg_at_10: f64,
 }
 
 /// Runs `vmcp eval`; `log` is the name of a log to learn success rates from.
@@ -106,4 +115,33 @@ fn of_the_same_tool_on_two_servers_the_one_that_works_comes_first() {
             assert!(difference < 1e-9, "{set}: where nothing fails, nothing changes: {change:?}");
         }
     }
+}
+
+/// Change of a measure by one query of the set.
+const ONE_QUERY: f64 = 0.011;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_part_of_the_vectors_makes_search_worse_than_words_and_than_all_vectors() {
+    // Bags of words serve as vectors: the same on every machine, and weaker than words alone.
+    let service = FakeService::start().await.expect("a port");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/retrieval");
+    let cache = tempfile::tempdir().expect("a folder");
+    let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_vmcp"))
+        .args(["eval", "--partial", "--provider", "tei", "--output", "json", "--endpoint", &service.url()])
+        .args(["--tools", "livemcp.tools.jsonl.gz", "--queries", "livemcp-llm.queries.jsonl.gz"])
+        .env("XDG_CACHE_HOME", cache.path())
+        .current_dir(folder)
+        .output()
+        .await
+        .expect("vmcp runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let parts: Vec<Part> = serde_json::from_slice(&output.stdout).expect("the report is JSON");
+    assert_eq!(parts.len(), 14);
+    let (words, all) = (&parts[0], &parts[6]);
+    assert!(words.share < all.share, "{words:?} {all:?}");
+    let recall = words.recall_at_8.min(all.recall_at_8) - ONE_QUERY;
+    let ndcg = words.ndcg_at_10.min(all.ndcg_at_10) - ONE_QUERY;
+    let worse: Vec<_> =
+        parts.iter().filter(|part| part.recall_at_8 < recall || part.ndcg_at_10 < ndcg).collect();
+    assert!(worse.is_empty(), "{worse:?}, by words {words:?}, with all {all:?}");
 }

@@ -46,7 +46,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         inputs = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["inputs"]
         texts = [inputs] if isinstance(inputs, str) else inputs
-        # The canary is no text of a tool or a query.
+        # Texts of tools and queries; the canary is neither.
         given.extend(text for text in texts if not text.startswith("canary: "))
         self.answer(200, [vector(text) for text in texts])
 

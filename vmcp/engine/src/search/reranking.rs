@@ -49,7 +49,7 @@ struct Breaker {
     retry_at: Option<Instant>,
 }
 
-/// How a search was reordered, or was not.
+/// Reordering of one search, or the reason why it keeps its own order.
 #[derive(Debug, Clone)]
 pub struct Reordering {
     /// Time that the service took; `None`: the service was not asked, because it has failed.

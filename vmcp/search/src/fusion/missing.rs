@@ -1,10 +1,9 @@
 //! Missing vectors: while tools are embedded, and after a server was added, only a part of the catalog has a
 //! cosine.
 //!
-//! A tool without a vector cannot compete with the z-score of 3 to 4 that a fitting tool with a vector gets,
-//! if its own counts as average. Its cosine is estimated from its words instead, and the arm weighs as much as
-//! it knows. Measured (`vmcp eval --partial`), no share of embedded tools then finds less than words alone;
-//! figures: `docs/contributor/search-quality.md`.
+//! A fitting tool with a vector gets a z-score of 3 to 4; a tool without one loses against it if its own
+//! counts as average. Its cosine is estimated from its words instead, and the arm weighs as much as it knows.
+//! Figures for each share of embedded tools (`vmcp eval --partial`): `docs/contributor/search-quality.md`.
 
 /// Fewest known cosines from which others are estimated; a line through fewer points says nothing.
 const MIN_KNOWN: usize = 6;

@@ -1,5 +1,5 @@
-//! [`ProviderHealth`]: decides, by failed queries and background work, whether a provider is down. It computes
-//! only; the time is the caller's.
+//! [`ProviderHealth`]: decides, by failed queries and background work, whether a provider is down. Pure; the
+//! time comes from the caller.
 
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,7 @@ pub(in crate::engine) struct ProviderHealth {
 /// Weight of a failed query.
 #[derive(Debug, PartialEq, Eq)]
 enum Weight {
-    /// Other queries fail too: there is no connection, no permission or no model.
+    /// Other queries fail too, without a connection, a permission or a model.
     Decides,
     /// Several in a row make an outage.
     Counts,

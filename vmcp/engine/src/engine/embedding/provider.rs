@@ -128,8 +128,8 @@ impl MonitoredProvider {
         }
     }
 
-    /// Reports a failure of the background task; returns the time of its next attempt. A service without
-    /// room is no outage: searches still ask it.
+    /// Reports a failure of the background task; returns the time of its next attempt. Searches
+    /// still ask a service without room for tools.
     pub(in crate::engine) fn failed(&self, error: EmbedError) -> Instant {
         let mut state = self.lock();
         state.suspect = true;

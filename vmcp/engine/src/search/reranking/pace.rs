@@ -53,7 +53,7 @@ mod tests {
         let fewer = [(); 4].map(|()| (pace.timed_out(), pace.candidates()));
         assert_eq!(fewer, [(true, 15), (true, 7), (true, 4), (false, 4)]);
         pace.answered(slow, deadline);
-        assert_eq!(pace.candidates(), 4, "half of the deadline is no room for more");
+        assert_eq!(pace.candidates(), 4, "half of the deadline leaves no room for more");
         (0..20).for_each(|_| pace.answered(quick, deadline));
         assert_eq!(pace.candidates(), 30);
         let mut few = RerankPace::new(2);

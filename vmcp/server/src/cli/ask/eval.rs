@@ -5,6 +5,7 @@ mod corpus;
 mod embedding;
 mod experience;
 mod files;
+mod partial;
 mod replay;
 mod report;
 
@@ -37,7 +38,7 @@ use vmcp_engine::engine::embedding::configured;
 use vmcp_engine::engine::embedding::ranking_services;
 use vmcp_engine::search::context::Learned;
 use vmcp_engine::search::reranking::Reranking;
-use vmcp_engine::search::{QueryVectors, SearchRequest, SearchSettings, Searcher, search};
+use vmcp_engine::search::{Degraded, QueryVectors, SearchRequest, SearchSettings, Searcher, search};
 
 /// Hits that the measures look at, even if the limit is lower.
 const MEASURED_HITS: usize = 10;
@@ -65,6 +66,7 @@ Examples:
   vmcp eval --tools tools.jsonl --queries queries.jsonl --provider none --explain-misses 5
   vmcp eval --tools tools.jsonl --queries queries.jsonl --keywords meta.server_hint -o json
   vmcp eval --tools tools.jsonl --queries queries.jsonl --learned
+  vmcp eval --tools tools.jsonl --queries queries.jsonl --partial
   vmcp eval --tools tools.jsonl --queries queries.jsonl --compare reranked.yaml
   vmcp eval --tools t.jsonl --queries q.jsonl --provider tei --endpoint http://localhost:8081")]
 pub(in crate::cli) struct Arguments {
@@ -113,6 +115,12 @@ pub(in crate::cli) struct Arguments {
     /// Measure the recipe of this configuration file too, and the differences; may be given several times
     #[arg(long, value_name = "FILE", conflicts_with_all = ["learned", "reliability", "log", "explain_misses"])]
     compare: Vec<PathBuf>,
+    /// Measure the search while only a part of the tools has vectors, from none to all
+    ///
+    /// Shows what a cold start and a newly added server cost: once with the vectors of the first tools, once
+    /// with those of tools of every server.
+    #[arg(long, conflicts_with_all = ["learned", "reliability", "log", "explain_misses", "compare"])]
+    partial: bool,
     /// Format of the result
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: OutputFormat,
@@ -161,6 +169,7 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
         reliability,
         log,
         compare,
+        partial,
         output: format,
     } = arguments;
     global.start_logs()?;
@@ -203,7 +212,7 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
                 .map(|(name, config)| (name.clone(), config, config.optimizer.search.hybrid_semantic_ratio));
             for (name, config, ratio) in std::iter::once((BASELINE.to_owned(), &config, ratio)).chain(named) {
                 let (searcher, timed) = searcher(&corpus, config, ratio, limit).await?;
-                let report = evaluate(&corpus, &queries, &searcher, timed.as_deref(), false).await?;
+                let report = evaluate(&corpus, &queries, &searcher, timed.as_deref(), Measured::Hits).await?;
                 recipes.push(Recipe { name, report });
             }
             Ok(recipes)
@@ -214,13 +223,21 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
         })?;
         return Ok(Exit::Done);
     }
+    if partial {
+        let parts = block_on(async {
+            partial::measure(&corpus, &queries, &searcher(&corpus, &config, ratio, limit).await?.0).await
+        })?;
+        output::print(format, &parts, || partial::human_text(&parts, queries.len(), corpus.len()))?;
+        return Ok(Exit::Done);
+    }
     let (report, replay) = block_on(async {
         let (searcher, timed) = searcher(&corpus, &config, ratio, limit).await?;
         if let Some((log, experience)) = log.as_ref().zip(experience) {
             let replay = replay::replay(&corpus, log, &queries, &searcher, experience).await?;
             return Ok((Report::default(), Some(replay)));
         }
-        let report = evaluate(&corpus, &queries, &searcher, timed.as_deref(), explain_misses > 0).await?;
+        let measured = if explain_misses > 0 { Measured::Misses } else { Measured::Hits };
+        let report = evaluate(&corpus, &queries, &searcher, timed.as_deref(), measured).await?;
         Ok((report, None))
     })?;
     if let Some(replay) = replay {
@@ -301,16 +318,27 @@ async fn searcher(
     Ok((searcher, timed))
 }
 
+/// Extent of an evaluation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Measured {
+    /// The hits of an answer.
+    Hits,
+    /// Also the place of tools that are not among them.
+    Misses,
+    /// The hits of a search that lacks vectors, which would be an error otherwise.
+    Part,
+}
+
 async fn evaluate(
     corpus: &Corpus,
     queries: &[Query],
     searcher: &Searcher,
     timed: Option<&TimedEmbedder>,
-    look_far: bool,
+    looked_at: Measured,
 ) -> Result<Report, CommandFailure> {
     let limit = searcher.settings.limit;
     let measured = limit.max(MEASURED_HITS);
-    let wanted = if look_far { measured.max(MISS_SEARCH_DEPTH) } else { measured };
+    let wanted = if looked_at == Measured::Misses { measured.max(MISS_SEARCH_DEPTH) } else { measured };
     let bar = progress::counter(queries.len(), "searching");
     let mut report = Report::default();
     for query in queries {
@@ -324,7 +352,8 @@ async fn evaluate(
         };
         let found = search(searcher, request).await;
         let took = started.elapsed();
-        if let Some(reason) = found.degraded {
+        let is_part = matches!(found.degraded, Some(Degraded::NoVectors | Degraded::SomeVectors { .. }));
+        if let Some(reason) = found.degraded.filter(|_| !(is_part && looked_at == Measured::Part)) {
             return Err(CommandFailure::new(format!("query {}: {reason}", query.id))
                 .remedy("--provider none measures the keyword search alone"));
         }

@@ -8,10 +8,10 @@ use serde::Serialize;
 use vmcp_search::measures::{Judgment, mean, paired_interval};
 
 use super::corpus::Corpus;
-use super::evaluate;
 use super::experience::Experience;
 use super::files::Query;
 use super::report::Report;
+use super::{Measured, evaluate};
 use crate::cli::console::failure::CommandFailure;
 use crate::cli::console::{output, progress};
 use vmcp_engine::search::Searcher;
@@ -74,8 +74,12 @@ pub(super) async fn replay(
         if at < FIRST_QUERIES {
             let one = std::slice::from_ref(query);
             let knowing = experience.applied(corpus, searcher);
-            first_before.judgments.extend(evaluate(corpus, one, searcher, None, false).await?.judgments);
-            first_after.judgments.extend(evaluate(corpus, one, &knowing, None, false).await?.judgments);
+            first_before
+                .judgments
+                .extend(evaluate(corpus, one, searcher, None, Measured::Hits).await?.judgments);
+            first_after
+                .judgments
+                .extend(evaluate(corpus, one, &knowing, None, Measured::Hits).await?.judgments);
         }
         experience.learn(query, corpus, searcher).await?;
         bar.inc(1);
@@ -85,8 +89,8 @@ pub(super) async fn replay(
     Ok(Replay {
         facts: experience.len(),
         noun: experience.noun(),
-        before: evaluate(corpus, queries, searcher, None, false).await?,
-        after: evaluate(corpus, queries, &knowing, None, false).await?,
+        before: evaluate(corpus, queries, searcher, None, Measured::Hits).await?,
+        after: evaluate(corpus, queries, &knowing, None, Measured::Hits).await?,
         first_before,
         first_after,
     })
