@@ -130,6 +130,7 @@ impl JsonSchema for ServerSettingsSchema {
             "drainTimeout",
             "shutdownDelay",
             "trustedProxies",
+            "registry",
         ];
         let mut schema = yaml_block::schema_only::<RawServer>(generator, &keys);
         if let Some(delay) = schema.pointer_mut("/properties/shutdownDelay/default") {

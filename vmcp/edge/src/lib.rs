@@ -3,7 +3,8 @@
 //! ```text
 //! port        sockets of both ports, connections, the layers of a request (`port::stack`), graceful shutdown
 //!   │
-//! tools_api   tools by topic, over plain HTTP
+//! tools_api     tools by topic, over plain HTTP
+//! registry_api  profiles as servers of a registry, for IDEs
 //!   │
 //! transport   http ─┐  bytes become a message and a `Peer`, its sender
 //!             stdio ┘
@@ -25,6 +26,7 @@
 
 pub mod port;
 mod push;
+mod registry_api;
 mod request;
 mod session;
 mod tools_api;

@@ -1,6 +1,7 @@
 //! `server`: listening addresses, limits on clients, graceful shutdown, and the secrets and hosts that
 //! protect the ports.
 
+pub(crate) mod registry;
 pub(crate) mod tls;
 
 use std::net::{IpAddr, SocketAddr};
@@ -8,6 +9,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use registry::{RawServedRegistry, ServedRegistry};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tls::{RawTls, Tls};
@@ -75,6 +77,8 @@ pub struct Server {
     pub admin_tokens: Vec<Secret>,
     /// Bearer tokens for `/metrics`, besides `admin_tokens`. Empty: `/metrics` wants none.
     pub metrics_tokens: Vec<Secret>,
+    /// The registry API on the client port; `None`: it is not served.
+    pub registry: Option<ServedRegistry>,
 }
 
 /// Listening addresses, limits on clients, graceful shutdown.
@@ -149,6 +153,9 @@ pub struct RawServer {
     /// Bearer tokens of at least 16 characters for `/metrics`, any of which is accepted, as is each of
     /// `adminTokens`. Empty: `/metrics` wants no token.
     pub metrics_tokens: Vec<Secret>,
+    /// `GET /v0.1/servers`: the profiles of this server, for IDEs that allow the servers of a registry alone.
+    /// Off by default.
+    pub registry: RawServedRegistry,
 }
 
 impl Default for RawServer {
@@ -174,6 +181,7 @@ impl Default for RawServer {
             peers: Vec::new(),
             admin_tokens: Vec::new(),
             metrics_tokens: Vec::new(),
+            registry: RawServedRegistry::default(),
         }
     }
 }
@@ -228,6 +236,7 @@ impl RawServer {
             peers: self.peers.iter().enumerate().map(|(i, peer)| validate_peer(peer, i, report)).collect(),
             admin_tokens: self.admin_tokens.clone(),
             metrics_tokens: self.metrics_tokens.clone(),
+            registry: self.registry.validate(report),
         }
     }
 }

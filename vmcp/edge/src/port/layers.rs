@@ -9,6 +9,7 @@ pub(super) mod host_rules;
 pub(super) mod principal_limits;
 pub(super) mod read_body;
 pub(super) mod record_refusals;
+pub(super) mod registry_route;
 mod resource_metadata;
 pub(super) mod step_up;
 pub(super) mod tools_route;

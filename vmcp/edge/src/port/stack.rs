@@ -10,6 +10,7 @@
 //! Authenticate          the principal: identity and address                         400, 401, 403, 503
 //! PrincipalLimits       requests and bytes of one principal                         429
 //! AuthServerRoute       sign-in and tokens, where `authServer` is configured         200, 201, 303, 400, 401
+//! RegistryRoute         profiles as servers of a registry, for IDEs                 200, 400, 404, 405
 //! ToolsRoute            tools by topic, for programs that are no MCP clients        200, 400, 403, 405
 //! ReadBody              media types, size, time, the byte budget of the process     406, 408, 413, 415, 503
 //! StepUp                the challenge of a call whose token lacks scopes            403
@@ -37,8 +38,10 @@ use super::layers::host_rules::{HostGuard, HostRules};
 use super::layers::principal_limits::PrincipalLimits;
 use super::layers::read_body::ReadBody;
 use super::layers::record_refusals::RecordRefusals;
+use super::layers::registry_route::RegistryRoute;
 use super::layers::step_up::StepUp;
 use super::layers::tools_route::ToolsRoute;
+use crate::registry_api::RegistryApi;
 use crate::request::Edge;
 use crate::tools_api::ToolsApi;
 use crate::transport::http::McpService;
@@ -61,7 +64,12 @@ pub(super) fn client_stack(
         Arc::clone(edge.engine.call_observers()),
         read_body,
     );
-    let sign_in = AuthServerRoute::new(Arc::clone(edge), edge.engine.byte_budget().clone(), tools);
+    let registry = RegistryRoute::new(
+        RegistryApi::new(edge.engine.clone()),
+        Arc::clone(edge.engine.call_observers()),
+        tools,
+    );
+    let sign_in = AuthServerRoute::new(Arc::clone(edge), edge.engine.byte_budget().clone(), registry);
     let limits = PrincipalLimits::new(Arc::clone(&metrics), sign_in);
     let authenticate = Authenticate::new(ConfiguredAuthenticator::new(Arc::clone(&metrics)), limits);
     let endpoint = Endpoint::new(authenticate);

@@ -12,6 +12,7 @@ use vmcp_access::authentication::Authentication;
 use super::auth_server_route::server_of;
 use super::endpoint;
 use super::read_body::refuse_unread;
+use crate::registry_api;
 use crate::transport::http::exchange::{Arrival, Authenticated, Response, Service};
 use crate::transport::http::refuse::RefusalReason;
 use vmcp_engine::access::identity::{Identity, Principal};
@@ -42,8 +43,12 @@ impl<A, S> Authenticate<A, S> {
 
 impl<A: Authenticator, S: Service<Authenticated>> Service<Arrival> for Authenticate<A, S> {
     async fn call(&self, arrival: Arrival) -> Response {
-        // Paths of the authorization server, at which clients without a token get one.
-        if server_of(&arrival.snapshot.authentication, arrival.head.uri.path()).is_some() {
+        let path = arrival.head.uri.path();
+        // Paths of the authorization server, at which clients without a token get one, and a public registry,
+        // which IDEs read without a token.
+        if server_of(&arrival.snapshot.authentication, path).is_some()
+            || registry_api::is_public(&arrival.snapshot.config, path)
+        {
             let principal = Principal { address: Some(arrival.from), ..Principal::default() };
             return self.inner.call(Authenticated { arrival, principal }).await;
         }

@@ -2,7 +2,8 @@
 //!
 //! A browser asks first (preflight, `OPTIONS`), because every MCP request has headers of its own, and it
 //! shows a page the answer only if the answer names the page's origin. [`HostRules`](super::host_rules) has
-//! refused all other origins before. No credentials are shared: MCP uses no cookies.
+//! refused all other origins before. No credentials are shared: MCP uses no cookies. The registry is open
+//! to every page that [`HostRules`](super::host_rules) lets through.
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -12,6 +13,7 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 
+use crate::registry_api;
 use crate::transport::http::exchange::{Arrival, Response, Service};
 use crate::transport::http::respond;
 
@@ -38,6 +40,14 @@ impl<S> Cors<S> {
 
 impl<S: Service<Arrival>> Service<Arrival> for Cors<S> {
     async fn call(&self, arrival: Arrival) -> Response {
+        if registry_api::serves(&arrival.snapshot.config, arrival.head.uri.path()) {
+            let mut response = match arrival.head.method {
+                Method::OPTIONS => respond::empty(StatusCode::NO_CONTENT),
+                _ => self.0.call(arrival).await,
+            };
+            registry_api::open_to_pages(&mut response);
+            return response;
+        }
         let Some(origin) = arrival.head.headers.get(ORIGIN).cloned() else {
             return self.0.call(arrival).await;
         };

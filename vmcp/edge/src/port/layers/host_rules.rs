@@ -16,6 +16,7 @@ use http::{HeaderMap, HeaderName, StatusCode, Uri, Version};
 use vmcp_wire::codes;
 
 use super::read_body::refuse_unread;
+use crate::registry_api;
 use crate::transport::http::exchange::{Arrival, Response, Service};
 use crate::transport::http::refuse::error_response;
 use vmcp_engine::telemetry::metrics::{Metrics, RefusalLabels};
@@ -73,6 +74,16 @@ impl HostGuard {
                 Err(GuardRefusal::Origin(origin))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Returns true if the registry is open to `origin`, in lower case. IDEs read it from origins of their
+    /// own, such as `vscode-file://vscode-app`, which no page of the web has. On a network, pages of the web
+    /// read it too; on loopback they would read their visitor's machine.
+    fn may_read_registry(&self, origin: &str) -> bool {
+        match origin.split_once("://") {
+            Some(("http" | "https", _)) | None => !self.loopback,
+            Some(_) => true,
         }
     }
 
@@ -148,8 +159,15 @@ impl<S> HostRules<S> {
 impl<S: Service<Arrival>> Service<Arrival> for HostRules<S> {
     async fn call(&self, arrival: Arrival) -> Response {
         let Parts { version, uri, headers, .. } = &*arrival.head;
-        let Err(refusal) = self.guard.check(*version, uri, headers) else {
-            return self.inner.call(arrival).await;
+        let refusal = match self.guard.check(*version, uri, headers) {
+            Ok(()) => return self.inner.call(arrival).await,
+            Err(GuardRefusal::Origin(origin))
+                if registry_api::serves(&arrival.snapshot.config, uri.path())
+                    && self.guard.may_read_registry(&origin) =>
+            {
+                return self.inner.call(arrival).await;
+            }
+            Err(refusal) => refusal,
         };
         let reason = match refusal {
             GuardRefusal::Malformed | GuardRefusal::Host(_) => "host",
@@ -204,6 +222,18 @@ mod tests {
         let strict = HostGuard::new("0.0.0.0:8080".parse().unwrap(), &["vmcp.example".into()], &[]);
         assert_eq!(check(&strict, "vmcp.example:443", None), Ok(()));
         assert!(check(&strict, "other.example", None).is_err());
+    }
+
+    #[test]
+    fn an_ide_reads_the_registry_and_a_page_not_on_its_visitors_machine() {
+        let loopback = HostGuard::new("127.0.0.1:8080".parse().unwrap(), &[], &[]);
+        let network = HostGuard::new("0.0.0.0:8080".parse().unwrap(), &[], &[]);
+        for (origin, on_loopback) in
+            [("vscode-file://vscode-app", true), ("https://evil.example", false), ("null", false)]
+        {
+            assert_eq!(loopback.may_read_registry(origin), on_loopback, "{origin}");
+            assert!(network.may_read_registry(origin), "{origin}");
+        }
     }
 
     #[test]
