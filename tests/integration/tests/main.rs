@@ -55,6 +55,7 @@ mod scenario {
     mod rate_limits;
     mod real_servers;
     mod recommendations;
+    mod registry;
     mod replicas;
     mod resumed_calls;
     mod running_server;

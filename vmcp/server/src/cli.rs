@@ -3,7 +3,7 @@
 //! | folder | commands |
 //! |---|---|
 //! | `run` | serve, bridge, try, service |
-//! | `setup` | init, add, remove (enable, disable), validate, secret, model, schema; the same in a cluster |
+//! | `setup` | init, add, registry, remove…, validate, secret, model, schema; the same in a cluster |
 //! | `ask` | tools, find, call, backends, authz, eval: a running server, or an engine in this process |
 //! | `operate` | status, stop, restart, logs, calls, runs, metrics, doctor, sessions, audit |
 //! | `clients` | connect, login, logout |
@@ -73,6 +73,7 @@ enum Command {
     Enable(setup::remove::Arguments),
     /// Switch a backend off and keep it in the configuration file
     Disable(setup::remove::Arguments),
+    Registry(setup::registry::Arguments),
     Try(run::try_server::Arguments),
     Connect(clients::connect::Arguments),
     Validate(setup::validate::Arguments),
@@ -128,6 +129,7 @@ pub fn main() -> ExitCode {
         Command::Remove(arguments) => setup::remove::remove(&arguments, &global),
         Command::Enable(arguments) => setup::remove::run(Change::Enable, &arguments, &global),
         Command::Disable(arguments) => setup::remove::run(Change::Disable, &arguments, &global),
+        Command::Registry(arguments) => setup::registry::run(arguments, &global),
         Command::Try(arguments) => run::try_server::run(arguments, &global),
         Command::Connect(arguments) => clients::connect::run(&arguments, &global),
         Command::Validate(arguments) => setup::validate::run(arguments, &global),

@@ -78,7 +78,9 @@ fn help(words: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vmcp"));
     command.args(words).arg("--help").env("COLUMNS", "100").stdin(Stdio::null());
     // Help shows the value of a variable that is set.
-    for name in ["CONFIG", "LOG_LEVEL", "LOG_FORMAT", "LISTEN", "ADMIN_LISTEN", "URL", "ADMIN_URL"] {
+    for name in
+        ["CONFIG", "REGISTRY", "LOG_LEVEL", "LOG_FORMAT", "LISTEN", "ADMIN_LISTEN", "URL", "ADMIN_URL"]
+    {
         command.env_remove(format!("VMCP_{name}"));
     }
     let output = command.output().unwrap();

@@ -8,7 +8,7 @@ use clap::Command;
 /// Headings, each with its commands in the order of use.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Run servers", &["serve", "bridge", "try", "service"]),
-    ("Set up", &["init", "add", "remove", "enable", "disable", "validate", "secret", "model"]),
+    ("Set up", &["init", "add", "registry", "remove", "enable", "disable", "validate", "secret", "model"]),
     ("Find and call tools", &["tools", "find", "call", "backends"]),
     (
         "Operate a running server",

@@ -5,6 +5,7 @@ pub(super) mod config_edit;
 pub(super) mod init;
 pub(super) mod kubernetes;
 pub(super) mod model;
+pub(super) mod registry;
 pub(super) mod remove;
 pub(super) mod schema;
 pub(super) mod secret;
