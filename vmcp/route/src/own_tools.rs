@@ -50,7 +50,7 @@ pub(super) async fn run(context: CallContext<'_>, tool: OptimTool, params: &Owne
         OptimTool::ProcessLargeDataset => {
             Box::pin(large_results::process_large_dataset::run(context, arguments)).await
         }
-        OptimTool::ExecuteCode => call_tool::execute_code::run(context, arguments).await,
+        OptimTool::ExecuteCode => call_tool::execute_code::run(context, params, arguments).await,
     }
 }
 

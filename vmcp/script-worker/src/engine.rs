@@ -4,9 +4,12 @@ mod arguments;
 mod monty;
 mod output;
 mod parallel;
+mod snapshot;
 mod values;
 
-use vmcp_script::protocol::{CallEnd, Finished, HostCall, StartScript};
+use vmcp_script::protocol::{
+    CallEnd, Failure, Finished, HostCall, ResumeScript, StartScript, SuspendedScript,
+};
 
 pub use monty::MontyEngine;
 
@@ -14,12 +17,19 @@ pub use monty::MontyEngine;
 pub trait Engine {
     /// Runs a script to its first call, or its end.
     fn start(&self, script: StartScript) -> Step;
+
+    /// Loads a script that [`PausedScript::suspend`] has written. Fails for the state of another interpreter,
+    /// or of another version.
+    fn resume(&self, script: ResumeScript) -> Result<Box<dyn PausedScript>, Failure>;
 }
 
 /// A script that waits for its calls.
 pub trait PausedScript {
     /// Goes on with the ends of the calls, in their order.
     fn resume(self: Box<Self>, ends: Vec<CallEnd>) -> Step;
+
+    /// Writes the state of the script, for another process. Fails beyond the limit of its size.
+    fn suspend(self: Box<Self>) -> Result<SuspendedScript, Failure>;
 }
 
 /// Place at which a script has stopped.

@@ -5,8 +5,8 @@ mod confine;
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
-use crate::engine::{Engine, MontyEngine, Step};
-use vmcp_script::protocol::{self, Confinement, FromWorker, ToWorker};
+use crate::engine::{Engine, MontyEngine, PausedScript, Step};
+use vmcp_script::protocol::{self, Confinement, Finished, FromWorker, ToWorker};
 
 use vmcp_script::ResourceBounds;
 
@@ -38,9 +38,20 @@ pub fn serve(
     output: &mut impl Write,
 ) -> io::Result<()> {
     protocol::write_blocking(output, &FromWorker::Ready(confined))?;
-    let unexpected = || io::Error::new(io::ErrorKind::InvalidData, "an unexpected frame");
-    let ToWorker::Start(script) = protocol::read_blocking(input)? else { return Err(unexpected()) };
-    let mut step = engine.start(*script);
+    let mut step = match protocol::read_blocking(input)? {
+        ToWorker::Start(script) => engine.start(*script),
+        ToWorker::Resume(script) => match engine.resume(*script) {
+            Ok(script) => {
+                protocol::write_blocking(output, &FromWorker::Resumed)?;
+                match answered(script, input)? {
+                    Answered::Step(step) => step,
+                    Answered::Suspended(frame) => return protocol::write_blocking(output, &frame),
+                }
+            }
+            Err(failure) => Step::Finished(Finished { end: Err(failure), output: String::new() }),
+        },
+        _ => return Err(unexpected()),
+    };
     loop {
         match step {
             Step::Finished(finished) => {
@@ -48,11 +59,31 @@ pub fn serve(
             }
             Step::Calls(calls, script) => {
                 protocol::write_blocking(output, &FromWorker::Calls(calls))?;
-                let ToWorker::Results(ends) = protocol::read_blocking(input)? else {
-                    return Err(unexpected());
+                step = match answered(script, input)? {
+                    Answered::Step(step) => step,
+                    Answered::Suspended(frame) => return protocol::write_blocking(output, &frame),
                 };
-                step = script.resume(ends);
             }
         }
     }
+}
+
+/// The way of a script after the server's answer to its calls.
+enum Answered {
+    Step(Step),
+    /// It leaves this worker with this frame.
+    Suspended(FromWorker),
+}
+
+/// Waits for the ends of the calls, or for the demand to suspend the script.
+fn answered(script: Box<dyn PausedScript>, input: &mut impl Read) -> io::Result<Answered> {
+    match protocol::read_blocking(input)? {
+        ToWorker::Results(ends) => Ok(Answered::Step(script.resume(ends))),
+        ToWorker::Suspend => Ok(Answered::Suspended(FromWorker::Suspended(script.suspend().map(Box::new)))),
+        ToWorker::Start(_) | ToWorker::Resume(_) => Err(unexpected()),
+    }
+}
+
+fn unexpected() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "an unexpected frame")
 }

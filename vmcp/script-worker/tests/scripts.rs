@@ -2,24 +2,50 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use vmcp_script::pool::{PoolSettings, Ran, ToolHost, WorkerPool, WorkerProgram};
+use vmcp_script::pool::{
+    Called, PoolSettings, Ran, Script, ScriptEnd, ToolHost, WaitingScript, WorkerPool, WorkerProgram,
+};
 use vmcp_script::protocol::{CallEnd, HostCall, Raised, StartScript};
 use vmcp_script::{ResourceBounds, ScriptLimits};
 
-/// A host whose tools echo, fail, wait or do not exist.
+/// A host whose tools echo, fail, wait, ask or do not exist.
 #[derive(Default)]
 struct Host {
     at_once: AtomicUsize,
     most_at_once: AtomicUsize,
+    /// Names of the tools that were called.
+    called: Mutex<Vec<String>>,
 }
 
 impl ToolHost for Host {
-    async fn call(&self, call: HostCall) -> CallEnd {
+    /// The question of the tool `ask`.
+    type Asking = String;
+
+    async fn call(&self, call: HostCall) -> Called<String> {
+        if let HostCall::Tool { tool, arguments, .. } = &call {
+            self.called.lock().unwrap().push(tool.clone());
+            if tool == "ask" {
+                return Called::Asks(arguments["question"].as_str().unwrap().to_owned());
+            }
+        }
+        Called::Ended(self.end(call).await)
+    }
+
+    async fn go_on(&self, asking: String) -> Called<String> {
+        match asking.strip_suffix('!') {
+            Some(again) => Called::Asks(again.to_owned()),
+            None => Called::Ended(CallEnd::Value(json!(format!("yes, {asking}")))),
+        }
+    }
+}
+
+impl Host {
+    async fn end(&self, call: HostCall) -> CallEnd {
         let raised = |kind, message: &str| CallEnd::Raised { kind, message: message.to_owned() };
         let HostCall::Tool { server, tool, arguments } = call else {
             return CallEnd::Value(json!([serde_json::to_value(&call).unwrap()]));
@@ -63,7 +89,14 @@ fn script(code: &str) -> StartScript {
 }
 
 async fn run(pool: &Arc<Pool>, code: &str) -> Ran {
-    pool.run(&"me", settings(), script(code), &Host::default()).await
+    ended(pool.run(&"me", settings(), Script::New(script(code)), &Host::default()).await)
+}
+
+fn ended(end: ScriptEnd<String>) -> Ran {
+    match end {
+        ScriptEnd::Ended(ran) => ran,
+        ScriptEnd::Waits(waiting) => panic!("{waiting:?}"),
+    }
 }
 
 async fn value(pool: &Arc<Pool>, code: &str) -> Value {
@@ -144,7 +177,7 @@ async fn parallel_calls_run_at_the_same_time_within_the_limit() {
     let pool = pool();
     let host = Host::default();
     let code = "parallel([(lambda n=n: fs.wait(n=n)) for n in range(25)]) + parallel([(fs.wait, {'n': 99})]) + parallel([])";
-    let ran = pool.run(&"me", settings(), script(code), &host).await;
+    let ran = ended(pool.run(&"me", settings(), Script::New(script(code)), &host).await);
     let mut expected: Vec<_> = (0..25).collect();
     expected.push(99);
     assert_eq!(ran.finished.end.unwrap(), json!(expected));
@@ -182,9 +215,95 @@ async fn each_limit_has_its_own_error() {
     );
     let host = Host::default();
     let few = PoolSettings { running_per_principal: 1, ..settings() };
-    let (one, two) = tokio::join!(pool.run(&"me", few, one, &host), pool.run(&"me", few, two, &host));
+    let (one, two) = tokio::join!(
+        pool.run(&"me", few, Script::New(one), &host),
+        pool.run(&"me", few, Script::New(two), &host)
+    );
+    let (one, two) = (ended(one), ended(two));
     assert_eq!(one.finished.end.unwrap_err().error, "Code execution timed out after 1 seconds");
     assert_eq!(two.finished.end.unwrap_err().error_type, "BusyError");
+}
+
+/// Runs a script until it waits, as another process reads its state: from JSON.
+async fn waiting(pool: &Arc<Pool>, task: Script<String>, host: &Host) -> WaitingScript<String> {
+    match pool.run(&"me", settings(), task, host).await {
+        ScriptEnd::Waits(waiting) => serde_json::from_str(&serde_json::to_string(&waiting).unwrap()).unwrap(),
+        ScriptEnd::Ended(ran) => panic!("{ran:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_script_whose_tool_asks_goes_on_in_another_process_and_repeats_nothing() {
+    let code = "class Point:\n    def __init__(self, x):\n        self.x = x\n\
+                print('before')\nseen = {'rows': [1, 2.5, 10**30, 'ü'], 'pair': (1, 2)}\npoint = Point(3)\n\
+                def ask(question):\n    return fs.ask(question=question)\n\
+                first = github.echo(n=1)['args']['n']\n\
+                answer = [ask('Go on?!') for _ in range(1)][0]\nprint('after')\n\
+                [answer, first, seen['rows'][2] == 10**30, point.x, CONTEXT['who'], fs.echo(n=2)['args']['n']]";
+    let host = Host::default();
+    let mut script = Script::New(script(code));
+    for _ in 0..2 {
+        // Each pool has worker processes of its own; its last worker has ended with the question.
+        let waiting = waiting(&pool(), script, &host).await;
+        assert_eq!((waiting.made, waiting.script.output.as_str()), (2, "before\n"));
+        assert!(waiting.script.state.len() < 16 << 10, "{} bytes", waiting.script.state.len());
+        script = Script::Waiting(waiting, ScriptLimits::default());
+    }
+    let ran = ended(pool().run(&"me", settings(), script, &host).await);
+    assert_eq!(ran.finished.end.unwrap(), json!(["yes, Go on?", 1, true, 3, "me", 2]));
+    assert_eq!((ran.finished.output.as_str(), ran.calls), ("before\nafter\n", 3));
+    assert_eq!(*host.called.lock().unwrap(), ["echo", "ask", "echo"]);
+}
+
+#[tokio::test]
+async fn the_calls_of_parallel_that_have_ended_are_kept_while_others_ask() {
+    let host = Host::default();
+    let code = "total = parallel([lambda: fs.wait(n=1), lambda: fs.ask(question='A'), (fs.ask, {'question': 'B!'})])\n\
+                try:\n    parallel([lambda: fs.ask(question='C'), lambda: fs.fail()])\n\
+                except RuntimeError as error:\n    total.append(str(error))\ntotal";
+    let mut script = Script::New(script(code));
+    for asking in [vec!["A", "B!"], vec!["B"], vec!["C"]] {
+        let waiting = waiting(&pool(), script, &host).await;
+        let asks = |called: &Called<String>| match called {
+            Called::Asks(question) => Some(question.clone()),
+            Called::Ended(_) => None,
+        };
+        assert_eq!(waiting.calls.iter().filter_map(asks).collect::<Vec<_>>(), asking);
+        script = Script::Waiting(waiting, ScriptLimits::default());
+    }
+    let ran = ended(pool().run(&"me", settings(), script, &host).await);
+    assert_eq!(ran.finished.end.unwrap(), json!([1, "yes, A", "yes, B", "it is broken"]));
+    assert_eq!(*host.called.lock().unwrap(), ["wait", "ask", "ask", "ask", "fail"]);
+}
+
+#[tokio::test]
+async fn a_suspended_script_is_refused_by_another_engine_and_beyond_its_size() {
+    let (pool, host) = (pool(), Host::default());
+    let asks = "fs.ask(question='A')";
+    let mut old = waiting(&pool, Script::New(script(asks)), &host).await;
+    old.script.engine = "monty 0.0.22 (snapshot 1.7)".to_owned();
+    let mut damaged = waiting(&pool, Script::New(script(asks)), &host).await;
+    damaged.script.state.truncate(400);
+    for (waiting, text) in [(old, "was suspended by monty 0.0.22"), (damaged, "is damaged")] {
+        let refused = Script::Waiting(waiting, ScriptLimits::default());
+        let refused = ended(pool.run(&"me", settings(), refused, &host).await);
+        let failure = refused.finished.end.unwrap_err();
+        assert!(failure.error_type == "SuspendError" && failure.error.contains(text), "{failure:?}");
+    }
+    let large = "import base64\nheld = [str(hash(str(n))) for n in range(40000)]\nfs.ask(question='A')";
+    let failure = run(&pool, large).await.finished.end.unwrap_err();
+    assert_eq!((failure.error_type.as_str(), failure.limit), ("SuspendLimitError", Some(160 << 10)));
+}
+
+#[tokio::test]
+async fn a_script_has_one_time_limit_over_all_its_processes() {
+    let (pool, host) = (pool(), Host::default());
+    let mut spent = waiting(&pool, Script::New(script("fs.ask(question='A')\nfs.hang()")), &host).await;
+    spent.took = Duration::from_millis(19_500);
+    let limits = ScriptLimits { timeout: Duration::from_secs(20), ..ScriptLimits::default() };
+    let ran = ended(pool.run(&"me", settings(), Script::Waiting(spent, limits), &host).await);
+    let failure = ran.finished.end.unwrap_err();
+    assert_eq!(failure.error, "Code execution timed out after 20 seconds");
 }
 
 /// Scripts that try to escape, or to take what they should not have. None may succeed, outlast its deadline,
@@ -229,7 +348,7 @@ async fn hostile_scripts_end_in_an_error_in_time_and_the_next_script_works() {
         let timeout = Duration::from_secs(3);
         let hostile =
             StartScript { limits: ScriptLimits { timeout, ..ScriptLimits::default() }, ..script(code) };
-        let ran = pool.run(&"me", settings(), hostile, &Host::default()).await;
+        let ran = ended(pool.run(&"me", settings(), Script::New(hostile), &Host::default()).await);
         let failure = ran.finished.end.expect_err(code);
         assert!(!failure.error.is_empty() || failure.error_type == "SystemExit", "{code}: {failure:?}");
         assert!(ran.took <= timeout + Duration::from_millis(500), "{code}: {:?}", ran.took);

@@ -26,6 +26,8 @@ pub struct ScriptLimits {
     pub output_bytes: usize,
     /// Bytes of the result as JSON.
     pub result_bytes: usize,
+    /// Bytes of the state of a script that waits for an answer, compressed.
+    pub suspended_bytes: usize,
     /// Depth of calls of Python functions; one more raises `RecursionError`.
     pub recursion: usize,
 }
@@ -38,6 +40,8 @@ impl Default for ScriptLimits {
             parallel: 10,
             output_bytes: 64 << 10,
             result_bytes: 256 << 10,
+            // With base64 around it, within the bound of a sealed state (256 KiB).
+            suspended_bytes: 160 << 10,
             recursion: 500,
         }
     }

@@ -2,6 +2,7 @@
 
 mod death;
 mod running;
+mod script_end;
 mod worker;
 
 use std::collections::HashMap;
@@ -15,7 +16,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::limits::ResourceBounds;
-use crate::protocol::{CallEnd, Failure, Finished, HostCall, StartScript};
+use crate::protocol::{Failure, HostCall};
+pub use script_end::{Called, Ran, Script, ScriptEnd, WaitingScript};
 use worker::Worker;
 
 /// The program of a worker: an executable file, and the arguments before the bounds.
@@ -40,21 +42,21 @@ pub struct PoolSettings {
     pub bounds: ResourceBounds,
 }
 
-/// Makes the calls of a script.
+/// Makes the calls of a script, under the identity of the caller of the script.
 pub trait ToolHost: Sync {
-    /// Makes a call, under the identity of the caller of the script.
-    fn call(&self, call: HostCall) -> impl Future<Output = CallEnd> + Send;
-}
+    /// A call whose tool asks the user.
+    type Asking: Send;
 
-/// A script that has ended.
-#[derive(Debug)]
-pub struct Ran {
-    /// Its end, and what it printed; without output where its worker died.
-    pub finished: Finished,
-    /// Calls that it made.
-    pub calls: usize,
-    /// Time that it took.
-    pub took: Duration,
+    /// Makes a call.
+    fn call(&self, call: HostCall) -> impl Future<Output = Called<Self::Asking>> + Send;
+
+    /// Goes on with a call whose tool has asked.
+    fn go_on(&self, asking: Self::Asking) -> impl Future<Output = Called<Self::Asking>> + Send;
+
+    /// Returns the time for which calls have waited for a person so far; it counts for no time limit.
+    fn user_time(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// Workers of a server. `P` is the key by which scripts of one principal are counted.
@@ -78,24 +80,24 @@ impl<P: Clone + Eq + Hash + Send + 'static> WorkerPool<P> {
         WorkerPool { program, state: Mutex::new(state) }
     }
 
-    /// Runs a script for a principal. A limit, a death of the worker and a refusal are failures in the
-    /// returned value. Dropped, it ends the worker.
-    pub async fn run(
+    /// Runs a script for a principal until it ends, or a tool asks the user. A limit, a death of the worker
+    /// and a refusal are failures in the returned value. Dropped, it ends the worker.
+    pub async fn run<H: ToolHost>(
         self: &Arc<Self>,
         principal: &P,
         settings: PoolSettings,
-        script: StartScript,
-        host: &impl ToolHost,
-    ) -> Ran {
+        script: Script<H::Asking>,
+        host: &H,
+    ) -> ScriptEnd<H::Asking> {
         let _place = match Place::take(self, principal, settings) {
             Ok(place) => place,
-            Err(failure) => return Ran::failed(failure),
+            Err(failure) => return ScriptEnd::failed(failure),
         };
         let worker = match self.warm_worker(settings) {
             Some(worker) => worker,
             None => match Worker::start(&self.program, settings.bounds).await {
                 Ok(worker) => worker,
-                Err(error) => return Ran::failed(died(&format!("could not be started: {error}"))),
+                Err(error) => return ScriptEnd::failed(died(&format!("could not be started: {error}"))),
             },
         };
         self.replace(settings);
@@ -174,11 +176,4 @@ impl<P: Eq + Hash> Drop for Place<'_, P> {
 /// The failure of a script whose worker is gone.
 fn died(how: &str) -> Failure {
     Failure::new("WorkerError", format!("the worker process {how}; the next script gets a new one"))
-}
-
-impl Ran {
-    fn failed(failure: Failure) -> Ran {
-        let finished = Finished { end: Err(failure), output: String::new() };
-        Ran { finished, calls: 0, took: Duration::ZERO }
-    }
 }

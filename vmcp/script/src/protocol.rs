@@ -7,6 +7,16 @@
 //! server → worker   results, in the order of the calls      repeated
 //! worker → server   finished; the worker ends
 //! ```
+//!
+//! A script whose tool asks the user leaves its worker, and goes on in another one:
+//!
+//! ```text
+//! server → worker   suspend, in place of results
+//! worker → server   suspended (state of the interpreter); the worker ends
+//!
+//! server → worker   resume (that state), in place of start
+//! worker → server   resumed: it waits for the results of its calls
+//! ```
 
 use std::io::{self, Read, Write};
 
@@ -25,8 +35,12 @@ pub const MAX_FRAME: usize = 64 << 20;
 pub enum ToWorker {
     /// The script to run. A worker gets one.
     Start(Box<StartScript>),
+    /// The script to go on with, in place of [`ToWorker::Start`].
+    Resume(Box<ResumeScript>),
     /// Ends of the calls of the last frame, in their order.
     Results(Vec<CallEnd>),
+    /// Asks for the state of the script, in place of [`ToWorker::Results`].
+    Suspend,
 }
 
 /// A script.
@@ -42,6 +56,32 @@ pub struct StartScript {
     pub limits: ScriptLimits,
 }
 
+/// A script that goes on in this worker.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ResumeScript {
+    /// The script, as another worker wrote it.
+    pub script: SuspendedScript,
+    /// Bounds of the script.
+    pub limits: ScriptLimits,
+}
+
+/// A script that waits for the results of its calls outside of a worker. Workers alone read its `state`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SuspendedScript {
+    /// The interpreter and the form of `state`; a worker refuses another one's.
+    pub engine: String,
+    /// State of the interpreter, compressed, in base64.
+    pub state: String,
+    /// Python names of the servers, which values of the script refer to by their places.
+    pub namespaces: Vec<String>,
+    /// Text that the script has printed.
+    pub output: String,
+    /// True if the script tried to print more than it may.
+    pub is_output_over: bool,
+    /// Calls that the script has made.
+    pub calls: usize,
+}
+
 /// A frame from a worker.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -50,6 +90,10 @@ pub enum FromWorker {
     Ready(Confinement),
     /// The script waits for these calls.
     Calls(Vec<HostCall>),
+    /// The script of [`ToWorker::Resume`] waits for the results of its calls.
+    Resumed,
+    /// The answer to [`ToWorker::Suspend`].
+    Suspended(Result<Box<SuspendedScript>, Failure>),
     /// The script has ended.
     Finished(Finished),
 }

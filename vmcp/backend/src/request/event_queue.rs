@@ -56,10 +56,14 @@ impl State {
 }
 
 impl EventSender {
-    /// Returns a sender to the same queue whose events pass through `map`.
+    /// Returns a sender to the same queue whose events pass through `map`, and then through this sender's own.
     #[must_use]
     pub fn mapped(&self, map: EventMap) -> EventSender {
         self.queue.state.lock().senders += 1;
+        let map: EventMap = match self.map.clone() {
+            Some(own) => Arc::new(move |event| own(map(event)?)),
+            None => map,
+        };
         EventSender { queue: Arc::clone(&self.queue), map: Some(map) }
     }
 

@@ -34,7 +34,7 @@ const MAX_QUESTIONS: usize = 32;
 const STATE_ONLY_PAUSE: Duration = Duration::from_millis(100);
 
 /// The rounds of one request.
-pub(super) struct InputRounds<'a> {
+pub(crate) struct InputRounds<'a> {
     caller: &'a Caller,
     params: &'a OwnedParams,
     answer_timeout: Duration,
@@ -43,7 +43,7 @@ pub(super) struct InputRounds<'a> {
 
 /// The step that follows a response.
 #[derive(Debug)]
-pub(super) enum Next {
+pub(crate) enum Next {
     /// The request is repeated with these parameters.
     Repeat(OwnedParams),
     /// The response asks for nothing: it is the answer.
@@ -54,12 +54,12 @@ pub(super) enum Next {
 
 impl<'a> InputRounds<'a> {
     /// Begins with the parameters of the first request. The client has `answer_timeout` for each round.
-    pub(super) fn new(caller: &'a Caller, params: &'a OwnedParams, answer_timeout: Duration) -> Self {
+    pub(crate) fn new(caller: &'a Caller, params: &'a OwnedParams, answer_timeout: Duration) -> Self {
         InputRounds { caller, params, answer_timeout, round: 0 }
     }
 
     /// Puts the questions of `response` to the client, if it has any.
-    pub(super) async fn next(&mut self, response: &Response) -> Result<Next, CallError> {
+    pub(crate) async fn next(&mut self, response: &Response) -> Result<Next, CallError> {
         let Some(question) = question(response) else { return Ok(Next::Complete) };
         if self.round == MAX_ROUNDS {
             let ended =

@@ -10,10 +10,12 @@ use serde_json::Value;
 use super::arguments::Given;
 use super::output::Output;
 use super::parallel::{self, Collected};
-use super::values;
 use super::{Engine, PausedScript, Step};
+use super::{snapshot, values};
 use vmcp_script::ScriptLimits;
-use vmcp_script::protocol::{CallEnd, Failure, Finished, HostCall, Raised, StartScript};
+use vmcp_script::protocol::{
+    CallEnd, Failure, Finished, HostCall, Raised, ResumeScript, StartScript, SuspendedScript,
+};
 
 /// Name under which the interpreter runs the snippet after the prelude, as it stands in tracebacks.
 const SCRIPT: &str = "script";
@@ -69,15 +71,7 @@ impl Engine for MontyEngine {
         let tracker = ResourceTracker::new(resources);
         let mut repl = MontyRepl::new(SCRIPT, tracker, CompileOptions::default());
         let prelude = repl.feed_run(parallel::PRELUDE, Vec::new(), PrintWriter::Disabled);
-        let mut running = Running {
-            namespaces,
-            limits,
-            output,
-            collected: Collected::default(),
-            joined: None,
-            calls: 0,
-            stopped: None,
-        };
+        let mut running = Running::new(namespaces, limits, output);
         if let Err(error) = prelude {
             return running.failed(&error);
         }
@@ -85,6 +79,18 @@ impl Engine for MontyEngine {
         let inputs = vec![("CONTEXT".to_owned(), context)];
         let progress = repl.feed_start(&code, inputs, PrintWriter::Callback(&mut running.output));
         running.drive(progress)
+    }
+
+    fn resume(&self, script: ResumeScript) -> Result<Box<dyn PausedScript>, Failure> {
+        let ResumeScript { script, limits } = script;
+        let call = snapshot::read(&script.engine, &script.state)?;
+        let output = Output::continued(script.output, script.is_output_over, limits.output_bytes);
+        let mut running = Running::new(script.namespaces, limits, output);
+        running.calls = script.calls;
+        if is_end_of_parallel(&call) {
+            running.joined = Some(items(&call.args));
+        }
+        Ok(Box::new(Paused { call, running }))
     }
 }
 
@@ -95,9 +101,27 @@ impl PausedScript for Paused {
         let progress = call.resume(result, PrintWriter::Callback(&mut running.output));
         running.drive(progress)
     }
+
+    fn suspend(self: Box<Self>) -> Result<SuspendedScript, Failure> {
+        let Paused { call, running } = *self;
+        let Running { namespaces, limits, output, calls, .. } = running;
+        Ok(SuspendedScript {
+            engine: snapshot::engine(),
+            state: snapshot::write(SCRIPT, call, limits.suspended_bytes)?,
+            namespaces,
+            output: output.text,
+            is_output_over: output.is_over,
+            calls,
+        })
+    }
 }
 
 impl Running {
+    fn new(namespaces: Vec<String>, limits: ScriptLimits, output: Output) -> Running {
+        let collected = Collected::default();
+        Running { namespaces, limits, output, collected, joined: None, calls: 0, stopped: None }
+    }
+
     /// Runs until the script waits for calls, or ends.
     fn drive(mut self, mut progress: Progress) -> Step {
         loop {
@@ -216,14 +240,7 @@ impl Running {
     /// Makes the collected calls; `positional` is the list of placeholders.
     fn join(&mut self, positional: &[MontyObject]) -> Begin {
         let calls = self.collected.calls.take().unwrap_or_default();
-        let items = match positional {
-            [MontyObject::List(items)] => items.as_slice(),
-            _ => &[],
-        };
-        let item = |item: &MontyObject| {
-            parallel::place(item).map_or_else(|| Item::Value(item.clone()), Item::Pending)
-        };
-        let items: Vec<_> = items.iter().map(item).collect();
+        let items = items(positional);
         if calls.is_empty() {
             let values = items.into_iter().map(|item| match item {
                 Item::Value(value) => value,
@@ -301,6 +318,22 @@ impl Running {
         let failure = Failure { line, ..failure };
         Step::Finished(Finished { end: Err(failure), output: self.output.text })
     }
+}
+
+/// True if the call makes the calls that `parallel` has collected.
+fn is_end_of_parallel(call: &ReplFunctionCall) -> bool {
+    call.function_name == parallel::END && call.object_id.is_none()
+}
+
+/// Reads the list of placeholders and values that `parallel` has collected.
+fn items(positional: &[MontyObject]) -> Vec<Item> {
+    let items = match positional {
+        [MontyObject::List(items)] => items.as_slice(),
+        _ => &[],
+    };
+    let item =
+        |item: &MontyObject| parallel::place(item).map_or_else(|| Item::Value(item.clone()), Item::Pending);
+    items.iter().map(item).collect()
 }
 
 /// True for a file of the script itself, and not of the prelude, which is the interpreter's first input.

@@ -19,6 +19,11 @@ impl Output {
         Output { text: String::new(), most, is_over: false }
     }
 
+    /// The output of a script that has printed before, in another process.
+    pub(super) fn continued(text: String, is_over: bool, most: usize) -> Output {
+        Output { text, most, is_over }
+    }
+
     fn push(&mut self, text: &str) -> Result<(), MontyException> {
         if self.is_over || self.text.len().saturating_add(text.len()) > self.most {
             if !self.is_over {

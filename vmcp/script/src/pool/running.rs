@@ -2,86 +2,186 @@
 
 use std::io;
 use std::pin::pin;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt as _};
-use tokio::time::timeout;
+use tokio::time::sleep;
 
 use super::worker::Worker;
-use super::{Ran, ToolHost, death, died};
+use super::{Called, Ran, Script, ScriptEnd, ToolHost, WaitingScript, death, died};
 use crate::limits::{ResourceBounds, ScriptLimits};
-use crate::protocol::{CallEnd, Failure, Finished, FromWorker, MAX_FRAME, StartScript, ToWorker};
+use crate::protocol::{
+    CallEnd, Failure, Finished, FromWorker, HostCall, MAX_FRAME, ResumeScript, SuspendedScript, ToWorker,
+};
 
 /// Bytes of all results of one `parallel`, which go to the worker in one frame. One call alone is bounded by
 /// its host.
 const MAX_RESULTS: usize = MAX_FRAME / 2;
+/// Shortest time between two looks at the clock of a script, which stands still while a person is asked.
+const CLOCK_TICK: Duration = Duration::from_millis(10);
 
-/// Runs a script to its end, or to its deadline, at which the worker is killed.
-pub(super) async fn run(
+/// Runs a script to its end, to a question, or to its deadline, at which the worker is killed.
+pub(super) async fn run<H: ToolHost>(
     mut worker: Worker,
-    script: StartScript,
+    script: Script<H::Asking>,
     bounds: ResourceBounds,
-    host: &impl ToolHost,
-) -> Ran {
-    let begun = Instant::now();
-    let limits = script.limits.clone();
-    let mut calls = 0;
-    let ran = timeout(limits.timeout, converse(&mut worker, script, &limits, host, &mut calls)).await;
+    host: &H,
+) -> ScriptEnd<H::Asking> {
+    let clock = Clock { begun: Instant::now(), host };
+    let limits = script.limits().clone();
+    let (mut made, before) = script.spent();
+    let left = limits.timeout.saturating_sub(before);
+    let ran = tokio::select! {
+        biased;
+        ran = converse(&mut worker, script, &limits, host, &mut made) => Some(ran),
+        () = clock.reaches(left) => None,
+    };
+    let took = before.saturating_add(clock.time());
     let failed = |failure| Finished { end: Err(failure), output: String::new() };
     let finished = match ran {
-        Ok(Ok(finished)) => finished,
-        Ok(Err(_)) if bounds.cpu_seconds <= begun.elapsed().as_secs() => failed(Failure::timed_out(&limits)),
-        Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
+        Some(Ok(Stop::Finished(finished))) => finished,
+        Some(Ok(Stop::Waits(script, calls))) => {
+            return ScriptEnd::Waits(Box::new(WaitingScript { script: *script, calls, made, took }));
+        }
+        Some(Err(_)) if bounds.cpu_seconds <= clock.time().as_secs() => failed(Failure::timed_out(&limits)),
+        Some(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
             failed(died(&format!("failed: {error}")))
         }
-        Ok(Err(_)) => failed(death::explain(worker).await),
+        Some(Err(_)) => failed(death::explain(worker).await),
         // Dropped here, the worker is killed.
-        Err(_) => failed(Failure::timed_out(&limits)),
+        None => failed(Failure::timed_out(&limits)),
     };
-    Ran { finished, calls, took: begun.elapsed() }
+    ScriptEnd::Ended(Ran { finished, calls: made, took })
 }
 
-async fn converse(
-    worker: &mut Worker,
-    script: StartScript,
-    limits: &ScriptLimits,
-    host: &impl ToolHost,
-    made: &mut usize,
-) -> io::Result<Finished> {
-    worker.write(&ToWorker::Start(Box::new(script))).await?;
-    loop {
-        match worker.read().await? {
-            FromWorker::Finished(finished) => return Ok(finished),
-            FromWorker::Ready(_) => {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "an unexpected frame"));
+/// The clock of a script: wall-clock time without the time of the user.
+struct Clock<'a, H> {
+    begun: Instant,
+    host: &'a H,
+}
+
+impl<H: ToolHost> Clock<'_, H> {
+    fn time(&self) -> Duration {
+        self.begun.elapsed().saturating_sub(self.host.user_time())
+    }
+
+    async fn reaches(&self, end: Duration) {
+        loop {
+            let left = end.saturating_sub(self.time());
+            if left.is_zero() {
+                return;
             }
-            FromWorker::Calls(calls) => {
+            sleep(left.max(CLOCK_TICK)).await;
+        }
+    }
+}
+
+/// Place at which a script has left its worker.
+enum Stop<A> {
+    Finished(Finished),
+    Waits(Box<SuspendedScript>, Vec<Called<A>>),
+}
+
+/// A call that the script waits for.
+enum Awaited<A> {
+    New(HostCall),
+    Earlier(Called<A>),
+}
+
+async fn converse<H: ToolHost>(
+    worker: &mut Worker,
+    script: Script<H::Asking>,
+    limits: &ScriptLimits,
+    host: &H,
+    made: &mut usize,
+) -> io::Result<Stop<H::Asking>> {
+    let failed = |failure| Ok(Stop::Finished(Finished { end: Err(failure), output: String::new() }));
+    let mut earlier = None;
+    match script {
+        Script::New(script) => worker.write(&ToWorker::Start(Box::new(script))).await?,
+        Script::Waiting(waiting, limits) => {
+            let WaitingScript { script, calls, .. } = waiting;
+            worker.write(&ToWorker::Resume(Box::new(ResumeScript { script, limits }))).await?;
+            earlier = Some(calls);
+        }
+    }
+    loop {
+        let calls = match (worker.read().await?, earlier.take()) {
+            (FromWorker::Finished(finished), _) => return Ok(Stop::Finished(finished)),
+            (FromWorker::Resumed, Some(calls)) => calls.into_iter().map(Awaited::Earlier).collect(),
+            (FromWorker::Calls(calls), None) => {
                 *made += calls.len();
                 // The worker counts, too; it is not trusted to.
                 if *made > limits.calls {
                     let error = format!("the script made more than {} calls", limits.calls);
-                    let failure = Failure::new("CallLimitError", error).with_limit(limits.calls);
-                    return Ok(Finished { end: Err(failure), output: String::new() });
+                    return failed(Failure::new("CallLimitError", error).with_limit(limits.calls));
                 }
-                let several = calls.len() > 1;
-                let calls = calls.into_iter().map(|call| host.call(call));
-                let mut results = pin!(stream::iter(calls).buffered(limits.parallel.max(1)));
-                let (mut ends, mut bytes) = (Vec::new(), 0);
-                while let Some(end) = results.next().await {
-                    bytes = if several { size(&end).saturating_add(bytes) } else { bytes };
-                    if bytes > MAX_RESULTS {
-                        let error = format!(
-                            "the results of one `parallel` have more than {MAX_RESULTS} bytes; make fewer calls at a time"
-                        );
-                        let failure = Failure::new("ResultLimitError", error).with_limit(MAX_RESULTS);
-                        return Ok(Finished { end: Err(failure), output: String::new() });
-                    }
-                    ends.push(end);
-                }
-                worker.write(&ToWorker::Results(ends)).await?;
+                calls.into_iter().map(Awaited::New).collect()
+            }
+            _ => return Err(unexpected()),
+        };
+        let called = match make(calls, limits, host).await {
+            Ok(called) => called,
+            Err(failure) => return failed(failure),
+        };
+        let ends: Result<Vec<CallEnd>, Vec<Called<H::Asking>>> = all_ended(called);
+        match ends {
+            Ok(ends) => worker.write(&ToWorker::Results(ends)).await?,
+            Err(called) => {
+                worker.write(&ToWorker::Suspend).await?;
+                return match worker.read().await? {
+                    FromWorker::Suspended(Ok(script)) => Ok(Stop::Waits(script, called)),
+                    FromWorker::Suspended(Err(failure)) => failed(failure),
+                    _ => Err(unexpected()),
+                };
             }
         }
     }
+}
+
+fn unexpected() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "an unexpected frame")
+}
+
+/// Makes calls, as many at a time as the script may; their order is kept.
+async fn make<H: ToolHost>(
+    calls: Vec<Awaited<H::Asking>>,
+    limits: &ScriptLimits,
+    host: &H,
+) -> Result<Vec<Called<H::Asking>>, Failure> {
+    let several = calls.len() > 1;
+    let calls = calls.into_iter().map(async |call| match call {
+        Awaited::New(call) => host.call(call).await,
+        Awaited::Earlier(Called::Asks(asking)) => host.go_on(asking).await,
+        Awaited::Earlier(ended @ Called::Ended(_)) => ended,
+    });
+    let mut results = pin!(stream::iter(calls).buffered(limits.parallel.max(1)));
+    let (mut made, mut bytes) = (Vec::new(), 0);
+    while let Some(called) = results.next().await {
+        if let (Called::Ended(end), true) = (&called, several) {
+            bytes = size(end).saturating_add(bytes);
+        }
+        if bytes > MAX_RESULTS {
+            let error = format!(
+                "the results of one `parallel` have more than {MAX_RESULTS} bytes; make fewer calls at a time"
+            );
+            return Err(Failure::new("ResultLimitError", error).with_limit(MAX_RESULTS));
+        }
+        made.push(called);
+    }
+    Ok(made)
+}
+
+/// Returns the ends of all calls, or the calls as they are if one asks.
+fn all_ended<A>(called: Vec<Called<A>>) -> Result<Vec<CallEnd>, Vec<Called<A>>> {
+    if called.iter().any(|called| matches!(called, Called::Asks(_))) {
+        return Err(called);
+    }
+    let end = |called| match called {
+        Called::Ended(end) => Some(end),
+        Called::Asks(_) => None,
+    };
+    Ok(called.into_iter().filter_map(end).collect())
 }
 
 /// Returns the bytes of a result as JSON.

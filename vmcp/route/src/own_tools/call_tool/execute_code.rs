@@ -1,30 +1,65 @@
 //! The handler of execute_code: runs a script in a worker process. Its calls of tools come back here, and
 //! each takes the way of a client's own call, under the caller's identity.
+//!
+//! A script whose tool asks the user leaves its worker. A modern client gets the questions as the answer, and
+//! carries the script sealed; a legacy client is asked while its call is held, and its script is kept in the
+//! store of runs meanwhile. Any process goes on with either, behind the calls that the script has made.
 
+mod asking_call;
 mod call_arguments;
 mod host;
 mod inner_call;
+mod kept;
 mod report;
+mod user_time;
+mod waiting;
 
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+use vmcp_backend::{Response, RpcOutcome};
 use vmcp_config::Config;
 use vmcp_script::names::python_name;
-use vmcp_script::pool::{PoolSettings, Ran};
-use vmcp_script::protocol::StartScript;
+use vmcp_script::pool::{PoolSettings, Ran, Script, ScriptEnd};
+use vmcp_script::protocol::{Finished, StartScript};
 use vmcp_script::{ResourceBounds, ScriptLimits};
+use vmcp_wire::era::Era;
+use vmcp_wire::keys::{INPUT_REQUESTS, INPUT_RESPONSES, REQUEST_STATE};
+use vmcp_wire::owned::OwnedParams;
 
-use serde_json::value::RawValue;
-use tracing::{Instrument as _, info_span};
+use serde_json::json;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
+use tracing::{Instrument as _, Span, info_span};
 
 use self::call_arguments::CodeArguments;
 use self::host::Host;
-use crate::answer::Answer;
+use self::kept::KeptScript;
+use self::waiting::Waiting;
+use crate::answer::{Answer, Content};
+use crate::call::input_rounds::{InputRounds, Next};
 use crate::caller::CallContext;
 use crate::own_tools::tool_result;
 use vmcp_engine::optim::names::OptimTool;
 use vmcp_engine::telemetry::calls::{Origin, Outcome};
 
-/// Runs the script, and answers with its result.
-pub(in crate::own_tools) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answer {
+/// Name in place of a backend's for the state of a script; no backend can have it.
+const STATE_OWNER: &str = "optim";
+/// Time that a script with an answer waits for its place among those that run; then it ends with `BusyError`.
+const PLACE_TIME: Duration = Duration::from_secs(30);
+/// Pause between two tries.
+const PLACE_PAUSE: Duration = Duration::from_millis(50);
+/// The answer to an answer that came twice.
+const USED: &str =
+    "this answer has been used: what follows it is not done twice; call the tool again without it";
+
+/// Runs the script, or goes on with it, and answers with its result or its questions. `params` are those of
+/// the call.
+pub(in crate::own_tools) async fn run(
+    context: CallContext<'_>,
+    params: &OwnedParams,
+    arguments: &RawValue,
+) -> Answer {
     let mut recorder = context.start_own_record(Origin::Own(OptimTool::ExecuteCode), arguments);
     let span = info_span!(
         "optimizer.execute_code",
@@ -33,41 +68,189 @@ pub(in crate::own_tools) async fn run(context: CallContext<'_>, arguments: &RawV
         otel.status_code = tracing::field::Empty
     );
     recorder.record().span = span.clone();
-    let (result, outcome) = match execute(context, arguments).instrument(span.clone()).await {
-        Ok((arguments, ran)) => {
-            span.record("calls", ran.calls);
-            let outcome = if ran.finished.end.is_ok() { Outcome::Ok } else { Outcome::ToolError };
-            (report::result(ran, &arguments), outcome)
+    let (answer, outcome) = match execute(context, params, arguments).instrument(span).await {
+        Ok(End::Ended(result, outcome)) => (Answer::own(result), outcome),
+        Ok(End::Asks(result)) => {
+            recorder.record().pending = true;
+            let content = Content::Result(result.into());
+            (Answer { content, era: Era::Modern, pending: Some(STATE_OWNER.into()) }, Outcome::Ok)
         }
-        Err(refused) => (refused, Outcome::ToolError),
+        Err(refused) => (Answer::own(tool_result::error(&refused)), Outcome::ToolError),
     };
     recorder.settle(outcome);
-    Answer::own(result)
+    answer
+}
+
+/// The end of a call.
+enum End {
+    Ended(Box<RawValue>, Outcome),
+    /// An `input_required` result for a modern client.
+    Asks(Box<RawValue>),
+}
+
+/// The next part of a script.
+enum Part {
+    New,
+    /// One that waited, with the answers to its questions.
+    Waiting(String, Map<String, Value>),
 }
 
 async fn execute(
     context: CallContext<'_>,
+    params: &OwnedParams,
     arguments: &RawValue,
-) -> Result<(CodeArguments, Ran), Box<RawValue>> {
+) -> Result<End, String> {
+    let CallContext { snapshot, caller, .. } = context;
+    let config = &snapshot.config;
+    let arguments = match CodeArguments::parse(arguments, &config.code) {
+        Ok(arguments) => arguments,
+        Err(refused) => return Ok(End::Ended(refused, Outcome::ToolError)),
+    };
+    let ended = |ran: Ran| {
+        Span::current().record("calls", ran.calls);
+        let outcome = if ran.finished.end.is_ok() { Outcome::Ok } else { Outcome::ToolError };
+        End::Ended(report::result(ran, &arguments), outcome)
+    };
+    let mut kept = KeptScript::new(context, params);
+    let mut rounds = InputRounds::new(caller, params, config.proxy.max_tool_timeout);
+    let mut part = begin(context, params, &mut kept).await?;
+    loop {
+        let run = run_part(context, &arguments, part);
+        let part_end = tokio::select! {
+            end = run => end?,
+            () = caller.cancel.cancelled() => return Err("the call was cancelled".to_owned()),
+        };
+        let (questions, state) = match part_end {
+            PartEnd::Ended(ran) => return Ok(ended(ran)),
+            PartEnd::Waits(waiting) => {
+                let (questions, made, took) = (waiting::questions(&waiting), waiting.made, waiting.took);
+                match waiting::write(*waiting) {
+                    Ok(state) => (questions, state),
+                    Err(failure) => {
+                        let finished = Finished { end: Err(failure), output: String::new() };
+                        return Ok(ended(Ran { finished, calls: made, took }));
+                    }
+                }
+            }
+        };
+        let asked =
+            json!({ "resultType": "input_required", INPUT_REQUESTS: questions, REQUEST_STATE: state });
+        let asked = to_raw_value(&asked).unwrap_or_default();
+        if caller.era == Era::Modern {
+            return Ok(End::Asks(asked));
+        }
+        kept.keep(&state).await?;
+        let response = Response { outcome: RpcOutcome::result(&asked), era: Era::Modern };
+        // Boxed: most scripts ask nothing.
+        match Box::pin(rounds.next(&response)).await.map_err(|error| error.to_string())? {
+            Next::Repeat(answered) => {
+                // Fails if another process has taken the script over meanwhile.
+                kept.keep(&state).await?;
+                kept.forget().await;
+                part = Part::Waiting(state, object(answered.get(INPUT_RESPONSES)));
+            }
+            Next::Error(error) => return Err(message(&error)),
+            Next::Complete => return Err("the question of a tool cannot be read".to_owned()),
+        }
+    }
+}
+
+/// Returns the part to begin with: the script from its begin, or a script that waited for its client.
+async fn begin(
+    context: CallContext<'_>,
+    params: &OwnedParams,
+    kept: &mut KeptScript<'_>,
+) -> Result<Part, String> {
+    let CallContext { engine, snapshot, caller, .. } = context;
+    match caller.continues.as_deref() {
+        Some(STATE_OWNER) => {
+            let state: String = params
+                .get(REQUEST_STATE)
+                .and_then(|state| serde_json::from_str(state).ok())
+                .unwrap_or_default();
+            let answers = object(params.get(INPUT_RESPONSES));
+            // A repeat without an answer begins nothing; it is asked again.
+            if !answers.is_empty() {
+                let is_new = engine.runs().use_answer(&snapshot.config, &state).await;
+                if !is_new.map_err(|error| error.to_string())? {
+                    return Err(USED.to_owned());
+                }
+            }
+            Ok(Part::Waiting(state, answers))
+        }
+        Some(_) => Err("`requestState` belongs to another tool; repeat the request without it".to_owned()),
+        None => {
+            let claimed = kept.claim().await.map_err(|error| error.to_string())?;
+            Ok(claimed.map_or(Part::New, |state| Part::Waiting(state, Map::new())))
+        }
+    }
+}
+
+/// The end of a part.
+enum PartEnd {
+    Ended(Ran),
+    Waits(Box<Waiting>),
+}
+
+/// Runs a script to its end or its next question.
+async fn run_part(
+    context: CallContext<'_>,
+    arguments: &CodeArguments,
+    part: Part,
+) -> Result<PartEnd, String> {
     let config = &context.snapshot.config;
-    let arguments = CodeArguments::parse(arguments, &config.code)?;
     let Some(workers) = context.engine.script_workers() else {
-        return Err(tool_result::error("this process cannot start workers for scripts"));
+        return Err("this process cannot start workers for scripts".to_owned());
     };
-    let script = StartScript {
-        code: arguments.code.clone(),
-        context: arguments.context.clone(),
-        namespaces: namespaces(context),
-        limits: limits(config, &arguments),
-    };
+    let limits = limits(config, arguments);
     let principal = context.caller.principal.key();
     let host = Host::new(context);
-    let ran = workers.run(&principal, settings(config), script, &host);
-    let ran = tokio::select! {
-        ran = ran => ran,
-        () = context.caller.cancel.cancelled() => return Err(tool_result::error("the call was cancelled")),
-    };
-    Ok((arguments, ran))
+    let begun = Instant::now();
+    loop {
+        let script = match &part {
+            Part::New => Script::New(StartScript {
+                code: arguments.code.clone(),
+                context: arguments.context.clone(),
+                namespaces: namespaces(context),
+                limits: limits.clone(),
+            }),
+            Part::Waiting(state, answers) => {
+                let mut waiting = waiting::read(state)?;
+                if !waiting::answer(&mut waiting, answers) {
+                    return Ok(PartEnd::Waits(Box::new(waiting)));
+                }
+                Script::Waiting(waiting, limits.clone())
+            }
+        };
+        match workers.run(&principal, settings(config), script, &host).await {
+            // An answer counts once, so a script that goes on waits for its place.
+            ScriptEnd::Ended(ran) if is_busy(&ran) && is_patient(&part, begun) => sleep(PLACE_PAUSE).await,
+            ScriptEnd::Ended(ran) => return Ok(PartEnd::Ended(ran)),
+            ScriptEnd::Waits(waiting) => return Ok(PartEnd::Waits(waiting)),
+        }
+    }
+}
+
+/// True if the script did not run, because others do.
+fn is_busy(ran: &Ran) -> bool {
+    ran.finished.end.as_ref().is_err_and(|failure| failure.error_type == "BusyError")
+}
+
+/// True if a part may wait longer for its place.
+fn is_patient(part: &Part, begun: Instant) -> bool {
+    matches!(part, Part::Waiting(..)) && begun.elapsed() < PLACE_TIME
+}
+
+/// Reads an object; nothing else counts.
+fn object(json: Option<&str>) -> Map<String, Value> {
+    json.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default()
+}
+
+/// Returns the message of a JSON-RPC error.
+fn message(error: &RawValue) -> String {
+    let error: Value = serde_json::from_str(error.get()).unwrap_or_default();
+    let message = error.get("message").and_then(Value::as_str);
+    message.unwrap_or("the client could not ask its user").to_owned()
 }
 
 /// Python names of the servers whose tools the caller may call.

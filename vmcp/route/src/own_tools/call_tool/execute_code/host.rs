@@ -1,16 +1,19 @@
 //! [`Host`]: calls that a script makes, within the caller's view.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use vmcp_model::catalog::CatalogTool;
 use vmcp_script::names::python_name;
-use vmcp_script::pool::ToolHost;
+use vmcp_script::pool::{Called, ToolHost};
 use vmcp_script::protocol::{CallEnd, HostCall, Raised};
+use vmcp_wire::era::Era;
 use vmcp_wire::methods;
 
+use super::asking_call::AskingCall;
 use super::inner_call;
+use super::user_time::UserTime;
 use crate::Consent;
 use crate::call::hidden;
 use crate::caller::{CallContext, Caller};
@@ -30,21 +33,30 @@ const MAX_QUERY_CHARS: usize = 2_000;
 pub(super) struct Host<'a> {
     context: CallContext<'a>,
     caller: Caller,
+    /// True if the client can be asked.
+    can_ask: bool,
+    user_time: UserTime,
 }
 
 impl<'a> Host<'a> {
     pub(super) fn new(context: CallContext<'a>) -> Host<'a> {
+        let caller = context.caller;
+        let user_time = UserTime::default();
+        let can_ask = caller.era == Era::Modern || caller.events.is_some();
         let caller = Caller {
+            // A tool that asks suspends the script, also for a legacy client, which is asked meanwhile.
+            era: Era::Modern,
+            events: caller.events.as_ref().map(|events| events.mapped(user_time.of_events())),
             continues: None,
             // The user has consented to no call that a script makes.
             consent: Consent::default(),
             takes_arriving: false,
-            ..context.caller.clone()
+            ..caller.clone()
         };
-        Host { context, caller }
+        Host { context, caller, can_ask, user_time }
     }
 
-    async fn make(&self, call: HostCall) -> CallEnd {
+    async fn make(&self, call: HostCall) -> Called<AskingCall> {
         let begun = Instant::now();
         let engine = self.context.engine;
         let snapshot = engine.snapshot();
@@ -54,9 +66,10 @@ impl<'a> Host<'a> {
         match call {
             HostCall::Tool { server, tool, arguments } => match find(&view, server.as_deref(), &tool) {
                 Ok(found) => {
-                    let called = inner_call::call(context, found, &arguments).await;
-                    if let Some(end) = called {
-                        end
+                    let call = AskingCall::new(found, arguments);
+                    let called = inner_call::call(context, found, call, self.can_ask).await;
+                    if let Some(called) = called {
+                        called
                     } else {
                         hidden::hold(context, begun).await;
                         unknown(not_found(server.as_deref(), &tool))
@@ -68,20 +81,60 @@ impl<'a> Host<'a> {
                     unknown(message)
                 }
             },
-            HostCall::Search { query, limit } => CallEnd::Value(found(context, &query, limit).await),
+            HostCall::Search { query, limit } => {
+                Called::Ended(CallEnd::Value(found(context, &query, limit).await))
+            }
             HostCall::Describe { name } => match find(&view, None, &name) {
-                Ok(tool) => CallEnd::Value(json!(signature(tool))),
+                Ok(tool) => Called::Ended(CallEnd::Value(json!(signature(tool)))),
                 Err(message) => unknown(message),
             },
+        }
+    }
+
+    /// Goes on with a call after its questions were answered. The tool must be the one that asked.
+    async fn repeat(&self, asking: AskingCall) -> Called<AskingCall> {
+        let begun = Instant::now();
+        let engine = self.context.engine;
+        let snapshot = engine.snapshot();
+        engine.prepare(&snapshot, &self.caller.principal).await;
+        let view = snapshot.view(&self.caller.principal);
+        let context = CallContext { engine, snapshot: &snapshot, view: &view, caller: &self.caller };
+        let name = asking.tool.clone();
+        let Some(tool) = view.tool(&name) else {
+            record_unknown(context, None, &name);
+            hidden::hold(context, begun).await;
+            return unknown(not_found(None, &name));
+        };
+        if !asking.is_of(tool) {
+            let message = format!("{name} has changed since it asked the user; call it again");
+            return Called::Ended(CallEnd::Raised { kind: Raised::Asks, message });
+        }
+        match inner_call::call(context, tool, asking, self.can_ask).await {
+            Some(called) => called,
+            None => {
+                hidden::hold(context, begun).await;
+                unknown(not_found(None, &name))
+            }
         }
     }
 }
 
 impl ToolHost for Host<'_> {
-    async fn call(&self, call: HostCall) -> CallEnd {
+    type Asking = AskingCall;
+
+    async fn call(&self, call: HostCall) -> Called<AskingCall> {
         // Boxed: a call of a tool carries much state, and several wait at the same time.
-        let made: futures::future::BoxFuture<'_, CallEnd> = Box::pin(self.make(call));
+        let made: futures::future::BoxFuture<'_, Called<AskingCall>> = Box::pin(self.make(call));
         made.await
+    }
+
+    async fn go_on(&self, asking: AskingCall) -> Called<AskingCall> {
+        let repeated: futures::future::BoxFuture<'_, Called<AskingCall>> = Box::pin(self.repeat(asking));
+        repeated.await
+    }
+
+    fn user_time(&self) -> Duration {
+        self.user_time.total()
     }
 }
 
@@ -120,8 +173,8 @@ fn not_found(server: Option<&str>, name: &str) -> String {
     format!("no tool {}; search_tools(\"what it should do\") finds tools", shown(server, name))
 }
 
-fn unknown(message: String) -> CallEnd {
-    CallEnd::Raised { kind: Raised::Unknown, message }
+fn unknown(message: String) -> Called<AskingCall> {
+    Called::Ended(CallEnd::Raised { kind: Raised::Unknown, message })
 }
 
 /// Records a call of a tool that does not exist, or that the caller may not see.

@@ -1,39 +1,96 @@
-//! A script's call of a tool, through the call seam, and its end as a value or an exception.
+//! A script's call of a tool, through the call seam, and its end as a value, an exception or a question.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
+use serde_json::value::to_raw_value;
+use tokio::time::sleep;
 use vmcp_backend::{CallError, Response};
 use vmcp_engine::schema::CheckedArguments;
 use vmcp_engine::telemetry::calls::{Origin, Outcome};
-use vmcp_json::text;
 use vmcp_model::catalog::CatalogTool;
+use vmcp_script::pool::Called;
 use vmcp_script::protocol::{CallEnd, Raised};
-use vmcp_wire::owned::OwnedParams;
+use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
 use vmcp_wire::payload::Payload;
 use vmcp_wire::translate::{ResultType, payload_type};
 
+use super::asking_call::AskingCall;
+use crate::Consent;
 use crate::call::{self, first_text};
-use crate::caller::CallContext;
+use crate::caller::{CallContext, Caller};
 use crate::router::BackendTarget;
 use crate::tools;
 
 /// Largest result of a tool that a script gets, in bytes; a larger one is an exception.
 const MAX_RESULT: usize = 32 << 20;
+/// Most repetitions of a call whose tool asks nothing and wants its state back; then it is an exception.
+const MAX_STATE_ROUNDS: u32 = 10;
+/// Pause before such a repetition. Doubles with each one, up to 64 times.
+const STATE_ONLY_PAUSE: Duration = Duration::from_millis(100);
 
-/// Calls a tool; `None` if a policy denies the call.
+/// Calls a tool, or goes on with a call of it; `None` if a policy denies the call. `can_ask`: the client takes
+/// questions.
 pub(super) async fn call(
     context: CallContext<'_>,
     tool: &Arc<CatalogTool>,
-    arguments: &Map<String, Value>,
-) -> Option<CallEnd> {
-    let written = serde_json::value::to_raw_value(arguments).unwrap_or_default();
+    mut asking: AskingCall,
+    can_ask: bool,
+) -> Option<Called<AskingCall>> {
+    for round in 0..MAX_STATE_ROUNDS {
+        match call_once(context, tool, &asking).await? {
+            Called::Asks(next) if next.questions.is_empty() && next.state.is_some() => {
+                sleep(STATE_ONLY_PAUSE * (1 << round.min(6))).await;
+                asking = next;
+            }
+            Called::Asks(next) => {
+                let refusal = refusal(context.caller, &next, can_ask);
+                return Some(refusal.map_or(Called::Asks(next), |text| raised(Raised::Asks, text)));
+            }
+            ended @ Called::Ended(_) => return Some(ended),
+        }
+    }
+    let message = format!("the tool wanted its state back {MAX_STATE_ROUNDS} times and came to no end");
+    Some(raised(Raised::Unanswered, message))
+}
+
+/// Returns why the client cannot be asked.
+fn refusal(caller: &Caller, asking: &AskingCall, can_ask: bool) -> Option<String> {
+    if asking.questions.is_empty() {
+        return Some("the tool asks the user in a way that cannot be read".to_owned());
+    }
+    if !can_ask {
+        return Some("the tool asks the user, and the client takes no stream of events".to_owned());
+    }
+    let answerable = AnswerableQuestions::read(caller.client.capabilities.as_deref());
+    asking.asked().find_map(|(method, params)| {
+        let params = params.and_then(|params| to_raw_value(params).ok());
+        let why = answerable.refusal(method, params.as_deref())?;
+        let method: String = method.chars().take(64).collect();
+        Some(format!("the tool asks the user ({method}), and {why}"))
+    })
+}
+
+async fn call_once(
+    context: CallContext<'_>,
+    tool: &Arc<CatalogTool>,
+    asking: &AskingCall,
+) -> Option<Called<AskingCall>> {
+    let written = to_raw_value(&asking.arguments).unwrap_or_default();
     // Mended before the policy is asked: it must judge the arguments that the backend will get.
     let checked = context.snapshot.check(tool).mend(tool, &written).await;
     let arguments = match &checked {
         CheckedArguments::Mended(mended) => mended,
         _ => &written,
     };
+    // A yes of the user is for one call: the next call of the same tool may have other arguments.
+    let caller = Caller {
+        continues: asking.goes_on().then(|| Arc::clone(&tool.backend)),
+        consent: Consent::to(asking.is_confirmed.then(|| tool.name.as_str().into())),
+        ..context.caller.clone()
+    };
+    let context = CallContext { caller: &caller, ..context };
     let target = BackendTarget::tool(context.snapshot, tool);
     let record = context.start_record(Origin::Script);
     let authorized = call::authorize(context, record, target, Some(arguments.get())).ok()?;
@@ -43,20 +100,18 @@ pub(super) async fn call(
         _ if authorized.judges_arguments() => tools::check_arguments(context, tool, arguments).await,
         _ => Ok(()),
     };
-    if let Err(message) = strict {
-        authorized.settle(Outcome::ToolError);
-        return Some(raised(Raised::Arguments, message));
-    }
-    let params = format!(r#"{{"name":{},"arguments":{}}}"#, text::quoted(&tool.name), arguments.get());
-    let params = match OwnedParams::from_text(params) {
+    let params = match strict.and_then(|()| asking.params(arguments)) {
         Ok(params) => params,
-        Err(error) => {
+        Err(message) => {
             authorized.settle(Outcome::ToolError);
-            return Some(raised(Raised::Arguments, error.to_string()));
+            return Some(raised(Raised::Arguments, message));
         }
     };
     Some(match authorized.call(&params).await {
-        Ok(response) => end(response),
+        Ok(response) => {
+            let is_confirmed = caller.consent.covers(&tool.name);
+            end(response, asking, is_confirmed)
+        }
         Err(
             error @ (CallError::NotConfirmed { .. }
             | CallError::Denied { .. }
@@ -66,26 +121,22 @@ pub(super) async fn call(
     })
 }
 
-fn end(response: Response) -> CallEnd {
+fn end(response: Response, asking: &AskingCall, is_confirmed: bool) -> Called<AskingCall> {
     let pending = call::is_pending(&response);
     match response.outcome.settled() {
-        Ok(result) if pending => {
-            let message = match payload_type(&result) {
-                ResultType::InputRequired => {
-                    "the tool asks the user, for which a script cannot wait; call this tool outside of a script"
-                }
-                _ => {
-                    "the tool became a task, for which a script cannot wait; call this tool outside of a script"
-                }
-            };
-            raised(Raised::Asks, message.to_owned())
-        }
+        Ok(result) if pending => match payload_type(&result) {
+            ResultType::InputRequired => Called::Asks(asking.asking(&result, is_confirmed)),
+            _ => {
+                let message = "the tool became a task, for which a script cannot wait; call this tool outside of a script";
+                raised(Raised::Asks, message.to_owned())
+            }
+        },
         Ok(result) if result.is_tool_error() => {
             let message =
                 first_text(&result).unwrap_or_else(|| "the tool failed without a message".to_owned());
             raised(Raised::Failed, message)
         }
-        Ok(result) => value(&result),
+        Ok(result) => Called::Ended(value(&result)),
         Err(error) => {
             let error: Value = serde_json::from_str(error.get()).unwrap_or_default();
             let message = error.get("message").and_then(Value::as_str);
@@ -99,10 +150,11 @@ fn end(response: Response) -> CallEnd {
 fn value(result: &Payload) -> CallEnd {
     if result.get().len() > MAX_RESULT {
         let message = format!("the result has {} bytes, the limit is {MAX_RESULT}", result.get().len());
-        return raised(Raised::Failed, message);
+        return CallEnd::Raised { kind: Raised::Failed, message };
     }
     let Ok(mut result) = serde_json::from_str::<Value>(result.get()) else {
-        return raised(Raised::Failed, "the result is nested too deep for a script".to_owned());
+        let message = "the result is nested too deep for a script".to_owned();
+        return CallEnd::Raised { kind: Raised::Failed, message };
     };
     let mut take = |key: &str| result.get_mut(key).map(Value::take).filter(|value| !value.is_null());
     if let Some(structured) = take("structuredContent") {
@@ -125,8 +177,8 @@ fn parsed(text: &str) -> Value {
     parsed.unwrap_or_else(|| Value::String(text.to_owned()))
 }
 
-fn raised(kind: Raised, message: String) -> CallEnd {
-    CallEnd::Raised { kind, message }
+fn raised(kind: Raised, message: String) -> Called<AskingCall> {
+    Called::Ended(CallEnd::Raised { kind, message })
 }
 
 /// Returns the text of a block of text.

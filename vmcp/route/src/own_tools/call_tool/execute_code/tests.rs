@@ -2,7 +2,7 @@
 //! themselves, and their workers, are tested in `vmcp-script`.
 
 use serde_json::{Map, Value, json};
-use vmcp_script::pool::ToolHost as _;
+use vmcp_script::pool::{Called, ToolHost as _};
 use vmcp_script::protocol::{CallEnd, HostCall, Raised};
 
 use super::*;
@@ -25,7 +25,10 @@ async fn made(engine: &Engine, made: HostCall) -> CallEnd {
     let caller = Caller::default();
     let view = snapshot.view(&caller.principal);
     let context = CallContext { engine, snapshot: &snapshot, view: &view, caller: &caller };
-    Host::new(context).call(made).await
+    match Host::new(context).call(made).await {
+        Called::Ended(end) => end,
+        Called::Asks(asking) => panic!("{asking:?}"),
+    }
 }
 
 fn tool(server: Option<&str>, tool: &str, arguments: &Value) -> HostCall {
@@ -112,3 +115,5 @@ async fn find_tool_answers_with_signatures() {
     assert!(tool["signature"].as_str().unwrap().starts_with("def fs.work("), "{tool}");
     assert_eq!(tool.get("parameters"), None);
 }
+
+mod questions;
