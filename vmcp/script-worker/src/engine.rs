@@ -5,16 +5,22 @@ mod monty;
 mod output;
 mod parallel;
 mod snapshot;
+mod source;
+mod statistics;
+mod tool_uses;
 mod values;
 
 use vmcp_script::protocol::{
-    CallEnd, Failure, Finished, HostCall, ResumeScript, StartScript, SuspendedScript,
+    CallEnd, Failure, Finished, HostCall, ResumeScript, StartScript, SuspendedScript, ToolUse,
 };
 
 pub use monty::MontyEngine;
 
 /// Runs scripts.
 pub trait Engine {
+    /// Returns the tools that the text of a script names, as far as they can be seen without running it.
+    fn uses(&self, script: &StartScript) -> Vec<ToolUse>;
+
     /// Runs a script to its first call, or its end.
     fn start(&self, script: StartScript) -> Step;
 

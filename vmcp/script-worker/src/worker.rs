@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
 use crate::engine::{Engine, MontyEngine, PausedScript, Step};
-use vmcp_script::protocol::{self, Confinement, Finished, FromWorker, ToWorker};
+use vmcp_script::protocol::{self, Confinement, Failure, Finished, FromWorker, StartScript, ToWorker};
 
 use vmcp_script::ResourceBounds;
 
@@ -39,7 +39,10 @@ pub fn serve(
 ) -> io::Result<()> {
     protocol::write_blocking(output, &FromWorker::Ready(confined))?;
     let mut step = match protocol::read_blocking(input)? {
-        ToWorker::Start(script) => engine.start(*script),
+        ToWorker::Start(script) => match mistakes(engine, &script, input, output)? {
+            Some(failure) => Step::Finished(Finished { end: Err(failure), output: String::new() }),
+            None => engine.start(*script),
+        },
         ToWorker::Resume(script) => match engine.resume(*script) {
             Ok(script) => {
                 protocol::write_blocking(output, &FromWorker::Resumed)?;
@@ -68,6 +71,33 @@ pub fn serve(
     }
 }
 
+/// Asks the server about the tools that the script names; returns the failure of a script that names one
+/// which its caller cannot call.
+fn mistakes(
+    engine: &dyn Engine,
+    script: &StartScript,
+    input: &mut impl Read,
+    output: &mut impl Write,
+) -> io::Result<Option<Failure>> {
+    let uses = engine.uses(script);
+    if uses.is_empty() {
+        return Ok(None);
+    }
+    let lines: Vec<u32> = uses.iter().map(|tool| tool.line).collect();
+    protocol::write_blocking(output, &FromWorker::Uses(uses))?;
+    let ToWorker::Checked(checked) = protocol::read_blocking(input)? else { return Err(unexpected()) };
+    let wrong = |(line, mistake): (u32, Option<String>)| Some((line, mistake?));
+    let wrong: Vec<(u32, String)> = lines.into_iter().zip(checked).filter_map(wrong).collect();
+    let Some((first, _)) = wrong.first() else { return Ok(None) };
+    let line = Some(*first);
+    let texts: Vec<String> = match wrong.as_slice() {
+        [(_, mistake)] => vec![mistake.clone()],
+        several => several.iter().map(|(line, mistake)| format!("line {line}: {mistake}")).collect(),
+    };
+    let error = format!("{} (nothing has been called)", texts.join("; "));
+    Ok(Some(Failure { line, ..Failure::new("LookupError", error) }))
+}
+
 /// The way of a script after the server's answer to its calls.
 enum Answered {
     Step(Step),
@@ -80,7 +110,7 @@ fn answered(script: Box<dyn PausedScript>, input: &mut impl Read) -> io::Result<
     match protocol::read_blocking(input)? {
         ToWorker::Results(ends) => Ok(Answered::Step(script.resume(ends))),
         ToWorker::Suspend => Ok(Answered::Suspended(FromWorker::Suspended(script.suspend().map(Box::new)))),
-        ToWorker::Start(_) | ToWorker::Resume(_) => Err(unexpected()),
+        ToWorker::Start(_) | ToWorker::Resume(_) | ToWorker::Checked(_) => Err(unexpected()),
     }
 }
 

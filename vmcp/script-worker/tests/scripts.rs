@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use vmcp_script::pool::{
     Called, PoolSettings, Ran, Script, ScriptEnd, ToolHost, WaitingScript, WorkerPool, WorkerProgram,
 };
-use vmcp_script::protocol::{CallEnd, HostCall, Raised, StartScript};
+use vmcp_script::protocol::{CallEnd, HostCall, Raised, StartScript, ToolUse};
 use vmcp_script::{ResourceBounds, ScriptLimits};
 
 /// A host whose tools echo, fail, wait, ask or do not exist.
@@ -34,6 +34,11 @@ impl ToolHost for Host {
             }
         }
         Called::Ended(self.end(call).await)
+    }
+
+    async fn check(&self, uses: Vec<ToolUse>) -> Vec<Option<String>> {
+        let mistake = |named: ToolUse| (named.tool == "missing").then(|| "no tool fs.missing".to_owned());
+        uses.into_iter().map(mistake).collect()
     }
 
     async fn go_on(&self, asking: String) -> Called<String> {
@@ -170,6 +175,20 @@ async fn failures_of_tools_are_exceptions_with_their_words() {
     let (kind, _, line) = failure(&pool, "x = 1\nx +").await;
     assert_eq!((kind.as_str(), line), ("SyntaxError", Some(2)));
     assert_eq!(failure(&pool, "nothing_here").await.0, "NameError");
+}
+
+#[tokio::test]
+async fn a_script_that_names_a_missing_tool_calls_nothing() {
+    let (pool, host) = (pool(), Host::default());
+    let code = "fs.echo()\ndef later():\n    return fs.missing(n=1)\nfs.echo()";
+    let ran = ended(pool.run(&"me", settings(), Script::New(script(code)), &host).await);
+    let failure = ran.finished.end.unwrap_err();
+    assert_eq!((failure.error_type.as_str(), failure.line, ran.calls), ("LookupError", Some(3), 0));
+    assert_eq!(failure.error, "no tool fs.missing (nothing has been called)");
+    assert!(host.called.lock().unwrap().is_empty());
+    let probed = "try:\n    fs.missing()\nexcept LookupError:\n    r = fs.echo(n=2)['args']['n']\nr";
+    let ran = ended(pool.run(&"me", settings(), Script::New(script(probed)), &host).await);
+    assert_eq!((ran.finished.end.unwrap(), ran.calls), (json!(2), 2));
 }
 
 #[tokio::test]

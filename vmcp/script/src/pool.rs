@@ -16,7 +16,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::limits::ResourceBounds;
-use crate::protocol::{Failure, HostCall};
+use crate::protocol::{Failure, HostCall, ToolUse};
 pub use script_end::{Called, Ran, Script, ScriptEnd, WaitingScript};
 use worker::Worker;
 
@@ -52,6 +52,12 @@ pub trait ToolHost: Sync {
 
     /// Goes on with a call whose tool has asked.
     fn go_on(&self, asking: Self::Asking) -> impl Future<Output = Called<Self::Asking>> + Send;
+
+    /// Returns the mistake of each tool that the text of a script names, in their order; `None`: the caller
+    /// may call it.
+    fn check(&self, uses: Vec<ToolUse>) -> impl Future<Output = Vec<Option<String>>> + Send {
+        std::future::ready(vec![None; uses.len()])
+    }
 
     /// Returns the time for which calls have waited for a person so far; it counts for no time limit.
     fn user_time(&self) -> Duration {

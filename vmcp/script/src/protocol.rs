@@ -3,6 +3,8 @@
 //! ```text
 //! worker → server   ready
 //! server → worker   start (code, context, names of servers, limits)
+//! worker → server   uses (tools that the text names), if there are any
+//! server → worker   checked
 //! worker → server   calls (one, or many of `parallel`)      repeated
 //! server → worker   results, in the order of the calls      repeated
 //! worker → server   finished; the worker ends
@@ -37,6 +39,8 @@ pub enum ToWorker {
     Start(Box<StartScript>),
     /// The script to go on with, in place of [`ToWorker::Start`].
     Resume(Box<ResumeScript>),
+    /// The mistake of each tool of [`FromWorker::Uses`], in their order; `None`: the caller may call it.
+    Checked(Vec<Option<String>>),
     /// Ends of the calls of the last frame, in their order.
     Results(Vec<CallEnd>),
     /// Asks for the state of the script, in place of [`ToWorker::Results`].
@@ -88,6 +92,8 @@ pub struct SuspendedScript {
 pub enum FromWorker {
     /// The worker is confined and waits for its script.
     Ready(Confinement),
+    /// The text of the script names these tools; asked once, before its first call.
+    Uses(Vec<ToolUse>),
     /// The script waits for these calls.
     Calls(Vec<HostCall>),
     /// The script of [`ToWorker::Resume`] waits for the results of its calls.
@@ -132,6 +138,17 @@ pub enum HostCall {
         /// The tool, as `server.tool` or by its listed name.
         name: String,
     },
+}
+
+/// A tool that the text of a script names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolUse {
+    /// Python name of the server.
+    pub server: String,
+    /// Python name of the tool.
+    pub tool: String,
+    /// Line of the script, from 1.
+    pub line: u32,
 }
 
 /// The end of a [`HostCall`].

@@ -1,5 +1,7 @@
 //! [`MontyEngine`]: Python in `monty`, an interpreter without files, sockets and processes.
 
+use std::borrow::Cow;
+
 use monty::{MontyRepl, ReplFunctionCall, ReplProgress, ReplStartError};
 use monty_types::{
     CompileOptions, ExcType, ExtFunctionResult, MontyException, MontyObject, MontyUuid, NameLookupResult,
@@ -11,17 +13,24 @@ use super::arguments::Given;
 use super::output::Output;
 use super::parallel::{self, Collected};
 use super::{Engine, PausedScript, Step};
-use super::{snapshot, values};
+use super::{snapshot, source, statistics, tool_uses, values};
 use vmcp_script::ScriptLimits;
 use vmcp_script::protocol::{
-    CallEnd, Failure, Finished, HostCall, Raised, ResumeScript, StartScript, SuspendedScript,
+    CallEnd, Failure, Finished, HostCall, Raised, ResumeScript, StartScript, SuspendedScript, ToolUse,
 };
 
 /// Name under which the interpreter runs the snippet after the prelude, as it stands in tracebacks.
 const SCRIPT: &str = "script";
 /// Functions of the host that a script finds by their names.
-const FUNCTIONS: [&str; 6] =
-    ["call_tool", "search_tools", "describe", parallel::BEGIN, parallel::CANCEL, parallel::END];
+const FUNCTIONS: [&str; 7] = [
+    "call_tool",
+    "search_tools",
+    "describe",
+    parallel::BEGIN,
+    parallel::CANCEL,
+    parallel::END,
+    statistics::EXACT,
+];
 
 /// Runs scripts in `monty`.
 #[derive(Debug, Default)]
@@ -61,6 +70,11 @@ struct Paused {
 }
 
 impl Engine for MontyEngine {
+    fn uses(&self, script: &StartScript) -> Vec<ToolUse> {
+        let module = source::parse(&script.code);
+        module.map_or_else(Vec::new, |it| tool_uses::find(&it, &script.code, &script.namespaces))
+    }
+
     fn start(&self, script: StartScript) -> Step {
         let StartScript { code, context, namespaces, limits } = script;
         let resources = ResourceLimits::default()
@@ -70,7 +84,14 @@ impl Engine for MontyEngine {
         let output = Output::new(limits.output_bytes);
         let tracker = ResourceTracker::new(resources);
         let mut repl = MontyRepl::new(SCRIPT, tracker, CompileOptions::default());
-        let prelude = repl.feed_run(parallel::PRELUDE, Vec::new(), PrintWriter::Disabled);
+        let with_modules = source::parse(&code).and_then(|module| source::with_own_modules(&module, &code));
+        // One text, so that the script is the second input with and without it.
+        let prelude = match with_modules {
+            Some(_) => Cow::from([parallel::PRELUDE, statistics::PRELUDE].concat()),
+            None => Cow::from(parallel::PRELUDE),
+        };
+        let code = with_modules.unwrap_or(code);
+        let prelude = repl.feed_run(&prelude, Vec::new(), PrintWriter::Disabled);
         let mut running = Running::new(namespaces, limits, output);
         if let Err(error) = prelude {
             return running.failed(&error);
@@ -207,6 +228,12 @@ impl Running {
                 return Begin::Answer(MontyObject::None.into());
             }
             (parallel::END, None) => return self.join(given.positional),
+            (statistics::EXACT, None) => {
+                return Begin::Answer(match statistics::exact(given.positional) {
+                    Ok(value) => value.into(),
+                    Err(error) => error.into(),
+                });
+            }
             ("call_tool", None) => given.of_call_tool(),
             ("search_tools", None) => given.of_search(),
             ("describe", None) => given.of_describe(),

@@ -17,6 +17,8 @@ use crate::protocol::{
 /// Bytes of all results of one `parallel`, which go to the worker in one frame. One call alone is bounded by
 /// its host.
 const MAX_RESULTS: usize = MAX_FRAME / 2;
+/// Most tools that a worker may ask about.
+const MAX_USES: usize = 200;
 /// Shortest time between two looks at the clock of a script, which stands still while a person is asked.
 const CLOCK_TICK: Duration = Duration::from_millis(10);
 
@@ -96,7 +98,7 @@ async fn converse<H: ToolHost>(
     made: &mut usize,
 ) -> io::Result<Stop<H::Asking>> {
     let failed = |failure| Ok(Stop::Finished(Finished { end: Err(failure), output: String::new() }));
-    let mut earlier = None;
+    let (mut earlier, mut is_checked) = (None, false);
     match script {
         Script::New(script) => worker.write(&ToWorker::Start(Box::new(script))).await?,
         Script::Waiting(waiting, limits) => {
@@ -108,6 +110,11 @@ async fn converse<H: ToolHost>(
     loop {
         let calls = match (worker.read().await?, earlier.take()) {
             (FromWorker::Finished(finished), _) => return Ok(Stop::Finished(finished)),
+            (FromWorker::Uses(uses), None) if !is_checked && uses.len() <= MAX_USES => {
+                is_checked = true;
+                worker.write(&ToWorker::Checked(host.check(uses).await)).await?;
+                continue;
+            }
             (FromWorker::Resumed, Some(calls)) => calls.into_iter().map(Awaited::Earlier).collect(),
             (FromWorker::Calls(calls), None) => {
                 *made += calls.len();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use vmcp_model::catalog::CatalogTool;
 use vmcp_script::names::python_name;
 use vmcp_script::pool::{Called, ToolHost};
-use vmcp_script::protocol::{CallEnd, HostCall, Raised};
+use vmcp_script::protocol::{CallEnd, HostCall, Raised, ToolUse};
 use vmcp_wire::era::Era;
 use vmcp_wire::methods;
 
@@ -131,6 +131,27 @@ impl ToolHost for Host<'_> {
     async fn go_on(&self, asking: AskingCall) -> Called<AskingCall> {
         let repeated: futures::future::BoxFuture<'_, Called<AskingCall>> = Box::pin(self.repeat(asking));
         repeated.await
+    }
+
+    async fn check(&self, uses: Vec<ToolUse>) -> Vec<Option<String>> {
+        let begun = Instant::now();
+        let engine = self.context.engine;
+        let snapshot = engine.snapshot();
+        engine.prepare(&snapshot, &self.caller.principal).await;
+        let view = snapshot.view(&self.caller.principal);
+        let context = CallContext { engine, snapshot: &snapshot, view: &view, caller: &self.caller };
+        let mistakes: Vec<_> = uses
+            .iter()
+            .map(|named| {
+                let mistake = find(&view, Some(&named.server), &named.tool).err()?;
+                record_unknown(context, Some(&named.server), &named.tool);
+                Some(mistake)
+            })
+            .collect();
+        if mistakes.iter().any(Option::is_some) {
+            hidden::hold(context, begun).await;
+        }
+        mistakes
     }
 
     fn user_time(&self) -> Duration {

@@ -96,9 +96,8 @@ async fn call_once(
     let authorized = call::authorize(context, record, target, Some(arguments.get())).ok()?;
     let strict = match &checked {
         CheckedArguments::Refused(violations) => Err(tools::misfit(context, tool, violations)),
-        // Scalars of another type are left to the server, unless a policy has judged them.
-        _ if authorized.judges_arguments() => tools::check_arguments(context, tool, arguments).await,
-        _ => Ok(()),
+        // Stricter than call_tool: a script's values have types, and an exception names its line.
+        _ => tools::check_arguments(context, tool, arguments).await,
     };
     let params = match strict.and_then(|()| asking.params(arguments)) {
         Ok(params) => params,

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 use vmcp_script::pool::{Called, ToolHost as _};
-use vmcp_script::protocol::{CallEnd, HostCall, Raised};
+use vmcp_script::protocol::{CallEnd, HostCall, Raised, ToolUse};
 
 use super::*;
 use crate::Caller;
@@ -63,6 +63,12 @@ async fn calls_of_a_script_reach_the_tool_that_they_name() {
     let calls = server.calls().len();
     let (kind, message) = raised(made(&engine, tool(Some("my_fs"), "work", &json!({ "n": [] }))).await);
     assert!(kind == Raised::Arguments && message.contains("do not fit the schema"), "{message}");
+    for (wrong, named) in
+        [(json!({ "n": "many" }), "n"), (json!({ "m": 1 }), "n"), (json!({ "n": 1.5 }), "n")]
+    {
+        let (kind, message) = raised(made(&engine, tool(Some("my_fs"), "work", &wrong)).await);
+        assert!(kind == Raised::Arguments && message.contains(named), "{wrong}: {message}");
+    }
     assert_eq!(server.calls().len(), calls, "arguments that do not fit are not sent");
     let found = made(&engine, HostCall::Search { query: "work hard".to_owned(), limit: Some(1) }).await;
     let CallEnd::Value(found) = found else { panic!("{found:?}") };
@@ -84,6 +90,31 @@ async fn a_denied_tool_is_like_a_missing_one() {
     assert!(server.calls().is_empty());
     let own = raised(made(&engine, tool(None, "optim.call_tool", &json!({ "tool_name": "fs_do-it" }))).await);
     assert_eq!(own.0, Raised::Unknown, "scripts reach no tool by an own one");
+}
+
+#[tokio::test]
+async fn tools_that_a_script_names_are_checked_in_the_view_of_its_caller() {
+    let server = server().await;
+    let policies = r#"
+incomingAuth:
+  type: anonymous
+  authz:
+    policies:
+      - 'permit(principal, action, resource);'
+      - 'forbid(principal, action, resource == Tool::"my-fs_fail");'
+"#;
+    let engine = engine(&backends(&[("my-fs", &server.url)], &format!("{OFFERED}{policies}"))).await;
+    let (snapshot, caller) = (engine.snapshot(), Caller::default());
+    let view = snapshot.view(&caller.principal);
+    let context = CallContext { engine: &engine, snapshot: &snapshot, view: &view, caller: &caller };
+    let names = ["do_it", "fail", "gone"];
+    let named = |tool: &str| ToolUse { server: "my_fs".to_owned(), tool: tool.to_owned(), line: 1 };
+    let checked = Host::new(context).check(names.map(named).into()).await;
+    assert_eq!(checked[0], None);
+    let denied = checked[1].clone().unwrap();
+    assert!(denied.starts_with("no tool my_fs.fail"), "{denied}");
+    assert_eq!(Some(denied.replace("fail", "gone")), checked[2]);
+    assert!(server.calls().is_empty());
 }
 
 #[tokio::test]
