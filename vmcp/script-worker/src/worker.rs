@@ -71,8 +71,8 @@ pub fn serve(
     }
 }
 
-/// Asks the server about the tools that the script names; returns the failure of a script that names one
-/// which its caller cannot call.
+/// Asks the server about the tools that the script names; returns the failure of a script that names a
+/// tool out of its caller's reach.
 fn mistakes(
     engine: &dyn Engine,
     script: &StartScript,

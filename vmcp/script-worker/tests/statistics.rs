@@ -1,5 +1,5 @@
 //! `import statistics` in scripts, beside the results of CPython (`statistics/cases.py` writes them).
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::panic, reason = "a test fails by panicking")]
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use vmcp_script::pool::{Called, PoolSettings, Script, ScriptEnd, ToolHost, WorkerPool, WorkerProgram};
-use vmcp_script::protocol::{CallEnd, Finished, HostCall, StartScript};
+use vmcp_script::protocol::{Finished, HostCall, StartScript};
 use vmcp_script::{ResourceBounds, ScriptLimits};
 
 /// A host without tools.
@@ -47,14 +47,14 @@ async fn results_are_those_of_cpython_to_the_last_bit() {
     let cases: Vec<(String, String, Value)> =
         serde_json::from_str(include_str!("statistics/cases.json")).unwrap();
     assert!(cases.len() > 200);
-    let mut code = "import json, statistics\nresults = []\n".to_owned();
-    for (call, ..) in &cases {
-        code += &format!(
+    let guarded = |(call, ..): &(String, String, Value)| {
+        format!(
             "try:\n    x = statistics.{call}\n    results.append([type(x).__name__, x])\n\
              except statistics.StatisticsError as error:\n    results.append(['error', str(error)])\n"
-        );
-    }
-    let finished = run(code + "results").await;
+        )
+    };
+    let calls: String = cases.iter().map(guarded).collect();
+    let finished = run(format!("import json, statistics\nresults = []\n{calls}results")).await;
     let results: Vec<(String, Value)> = serde_json::from_value(finished.end.unwrap()).unwrap();
     for ((call, kind, expected), result) in cases.into_iter().zip(results) {
         assert_eq!(result, (kind, expected), "{call}");

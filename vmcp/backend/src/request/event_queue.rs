@@ -56,7 +56,7 @@ impl State {
 }
 
 impl EventSender {
-    /// Returns a sender to the same queue whose events pass through `map`, and then through this sender's own.
+    /// Returns a sender to the same queue; its events pass through `map`, then through this sender's own map.
     #[must_use]
     pub fn mapped(&self, map: EventMap) -> EventSender {
         self.queue.state.lock().senders += 1;

@@ -1,7 +1,7 @@
 //! State of a paused interpreter as text: monty's dump, compressed (deflate), in base64.
 //!
-//! monty trusts what it loads: a dump of other bytes than its own may panic or loop. The server hands a worker
-//! only states that it has sealed itself, and the worker is confined.
+//! monty trusts a dump: bytes of another origin may make it panic or loop. The server hands a worker only
+//! states that it has sealed itself, and the worker is confined.
 
 use std::io::{self, Read as _, Write as _};
 

@@ -33,7 +33,7 @@ pub(super) const FUNCTIONS: [&str; 13] = [
 ];
 
 /// Defines the module. Classes of the interpreter cannot inherit, so that `StatisticsError` is `ValueError`.
-pub(super) const PRELUDE: &str = r#"
+pub(super) const PRELUDE: &str = r"
 class __Statistics:
     pass
 
@@ -156,7 +156,7 @@ def __statistics_module():
     return module
 
 __statistics__ = __statistics_module()
-"#;
+";
 
 /// Answers `__statistics_exact(what, data, count)`: the sum of the data, or of their squared distances from
 /// the mean, through `count`; or its root.
@@ -181,8 +181,7 @@ pub(super) fn exact(given: &[MontyObject]) -> Result<MontyObject, MontyException
     Ok(value(&quotient, all_whole))
 }
 
-/// Returns the sum of infinite floats and of those that are no numbers, which decide the result; `None`
-/// without one.
+/// Returns the sum of floats that are infinite or NaN, which decides the result; `None` without such a float.
 fn sum_of_infinite(data: &[MontyObject]) -> Option<f64> {
     let infinite = data.iter().filter_map(|item| match item {
         MontyObject::Float(value) => Some(*value).filter(|value| !value.is_finite()),

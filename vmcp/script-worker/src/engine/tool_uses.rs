@@ -70,8 +70,8 @@ impl<'a> Visitor<'a> for Found<'a> {
     }
 
     fn visit_except_handler(&mut self, handler: &'a ruff_python_ast::ExceptHandler) {
-        let ruff_python_ast::ExceptHandler::ExceptHandler(handled) = handler;
-        self.bound.extend(handled.name.as_ref().map(|name| name.as_str()));
+        let ruff_python_ast::ExceptHandler::ExceptHandler(clause) = handler;
+        self.bound.extend(clause.name.as_ref().map(ruff_python_ast::Identifier::as_str));
         visitor::walk_except_handler(self, handler);
     }
 
@@ -86,7 +86,7 @@ impl<'a> Visitor<'a> for Found<'a> {
             Expr::Attribute(attribute) => {
                 if let Expr::Name(server) = &*attribute.value
                     && self.servers.iter().any(|known| known == server.id.as_str())
-                    // Every object has these; they are no tools.
+                    // Every object has these attributes.
                     && !attribute.attr.starts_with("__")
                 {
                     self.named.push((server.id.as_str(), attribute.attr.as_str(), attribute.start()));

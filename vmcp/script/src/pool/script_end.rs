@@ -10,9 +10,9 @@ use crate::protocol::{CallEnd, Failure, Finished, StartScript, SuspendedScript};
 /// A script for a worker. `A`: a call whose tool asks the user.
 #[derive(Debug)]
 pub enum Script<A> {
-    /// One that begins.
+    /// A script from its begin.
     New(StartScript),
-    /// One that has waited for answers, under the limits of today.
+    /// A script with answers to its questions, under the limits of today.
     Waiting(WaitingScript<A>, ScriptLimits),
 }
 

@@ -45,7 +45,7 @@ use vmcp_engine::telemetry::calls::{Origin, Outcome};
 
 /// Name in place of a backend's for the state of a script; no backend can have it.
 const STATE_OWNER: &str = "optim";
-/// Time that a script with an answer waits for its place among those that run; then it ends with `BusyError`.
+/// Time that a script with an answer waits for its place among running scripts; then it ends in `BusyError`.
 const PLACE_TIME: Duration = Duration::from_secs(30);
 /// Pause between two tries.
 const PLACE_PAUSE: Duration = Duration::from_millis(50);
@@ -91,7 +91,7 @@ enum End {
 /// The next part of a script.
 enum Part {
     New,
-    /// One that waited, with the answers to its questions.
+    /// A script that waited, with the answers to its questions.
     Waiting(String, Map<String, Value>),
 }
 

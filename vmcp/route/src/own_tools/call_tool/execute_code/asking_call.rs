@@ -49,7 +49,7 @@ impl AskingCall {
         }
     }
 
-    /// True if the tool is the one that the call was made for.
+    /// True if the call was made for this tool.
     pub(super) fn is_of(&self, tool: &Arc<CatalogTool>) -> bool {
         self.definition == tool.hash.to_string()
     }

@@ -91,7 +91,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Goes on with a call after its questions were answered. The tool must be the one that asked.
+    /// Goes on with a call after its questions were answered. The tool must be the same as when it asked.
     async fn repeat(&self, asking: AskingCall) -> Called<AskingCall> {
         let begun = Instant::now();
         let engine = self.context.engine;

@@ -30,8 +30,8 @@ const MAX_STATE_ROUNDS: u32 = 10;
 /// Pause before such a repetition. Doubles with each one, up to 64 times.
 const STATE_ONLY_PAUSE: Duration = Duration::from_millis(100);
 
-/// Calls a tool, or goes on with a call of it; `None` if a policy denies the call. `can_ask`: the client takes
-/// questions.
+/// Calls a tool, or goes on with a call of it; `None` if a policy denies the call. `can_ask`: the client
+/// takes questions.
 pub(super) async fn call(
     context: CallContext<'_>,
     tool: &Arc<CatalogTool>,

@@ -1,6 +1,6 @@
-//! [`KeptScript`]: a legacy client's script that waits, in the store of runs. A modern client carries its state
-//! itself; a legacy client is asked while its call is held, and a process may end meanwhile. The same call of
-//! the same session, at any process with the same store, then goes on with it.
+//! [`KeptScript`]: a legacy client's script that waits, in the store of runs. A modern client carries its
+//! state itself; a legacy client is asked while its call is held, and a process may end meanwhile. The same
+//! call of the same session, at any process with the same store, then goes on with the script.
 
 use std::time::Duration;
 

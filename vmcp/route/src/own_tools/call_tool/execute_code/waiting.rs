@@ -1,5 +1,6 @@
-//! A waiting script as text: the state that a client carries sealed (`requestState`), or that the store of runs
-//! keeps. The seal binds it to principal, profile and request; here it is bound to the form of this version.
+//! A waiting script as text: the state that a client carries sealed (`requestState`), or that the store of
+//! runs keeps. The seal binds it to principal, profile and request; here it is bound to the form of this
+//! version.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -57,8 +58,8 @@ pub(super) fn read(state: &str) -> Result<Waiting, &'static str> {
     Ok(state.script)
 }
 
-/// Returns the questions of all calls; a key is `PLACE/KEY`, with the place of the call among those that the
-/// script waits for.
+/// Returns the questions of all calls; a key is `PLACE/KEY`, with the place of the call in the script's list
+/// of awaited calls.
 pub(super) fn questions(script: &Waiting) -> Map<String, Value> {
     let mut questions = Map::new();
     for (place, call) in asking(script) {

@@ -1,4 +1,4 @@
-//! Tools that ask the user in the middle of a script. A composite tool asks as a server of the modern era does.
+//! Tools that ask the user in the middle of a script. A composite tool asks as a modern server does.
 
 use std::sync::Arc;
 
