@@ -36,11 +36,18 @@ impl<'a> KeptScript<'a> {
         KeptScript { context, lookup, kept: None }
     }
 
-    /// Takes over the state of a script whose process has ended.
+    /// Takes over the state of a script whose process has ended. While the store does not answer, the script
+    /// begins again.
     pub(super) async fn claim(&mut self) -> Result<Option<String>, ClaimError> {
         let CallContext { engine, snapshot, caller, .. } = self.context;
         let Some(lookup) = &self.lookup else { return Ok(None) };
-        let claimed = engine.runs().claim(snapshot, lookup, caller.cancel.clone()).await?;
+        let claimed = match engine.runs().claim(snapshot, lookup, caller.cancel.clone()).await {
+            Err(ClaimError::Store(error)) => {
+                tracing::warn!(%error, "a script begins; one that waited could not be looked for");
+                None
+            }
+            claimed => claimed?,
+        };
         Ok(claimed.map(|(kept, state)| {
             tracing::info!(run = kept.id(), "a script that waited is continued");
             self.kept = Some(kept);
