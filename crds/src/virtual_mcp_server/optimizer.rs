@@ -33,7 +33,8 @@ pub struct Optimizer {
     pub settings: Block,
 }
 
-/// Schema of the settings that have no field of their own here.
+/// Schema of the settings that have no field of their own here. `admin` has no use in a cluster: resources
+/// are the source of its servers.
 struct OptimizerSettingsSchema;
 
 impl JsonSchema for OptimizerSettingsSchema {
@@ -41,7 +42,10 @@ impl JsonSchema for OptimizerSettingsSchema {
         "OptimizerSettings".into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        yaml_block::schema_without::<RawOptimizer>(generator, &["enabled", "storage", "embeddings", "llm"])
+        yaml_block::schema_without::<RawOptimizer>(
+            generator,
+            &["enabled", "storage", "embeddings", "llm", "admin"],
+        )
     }
 }
 

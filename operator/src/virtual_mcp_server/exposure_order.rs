@@ -138,7 +138,7 @@ impl ExposureOrder {
     }
 }
 
-/// Reduces a list of admitted sources to those that are admitted already; returns true if some are left out.
+/// Keeps the sources that are admitted already; returns true if some are left out.
 /// An empty list admits all. Two lists without a common source are replaced at once while a guard is dropped:
 /// the new sources then reach the server while it still asks for more. Otherwise the stored one stays.
 fn narrow<T: Clone + PartialEq>(wanted: &mut Vec<T>, current: &[T], drops_a_guard: bool) -> bool {
@@ -153,7 +153,7 @@ fn narrow<T: Clone + PartialEq>(wanted: &mut Vec<T>, current: &[T], drops_a_guar
     true
 }
 
-/// Returns true if a list of admitted sources admits none that the other does not; an empty list admits all.
+/// Returns true if a list of sources admits only sources that the other admits; an empty list admits all.
 fn is_within<T: PartialEq>(inner: &[T], outer: &[T]) -> bool {
     outer.is_empty() || (!inner.is_empty() && inner.iter().all(|source| outer.contains(source)))
 }

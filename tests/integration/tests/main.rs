@@ -62,6 +62,7 @@ mod scenario {
     mod same_as_direct;
     mod same_name;
     mod secrets;
+    mod server_changes;
     mod session_tools;
     mod shared_counts;
     mod slow_clients;

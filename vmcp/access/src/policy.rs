@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! principal  Client::"<subject>" in THVGroup::"<group>", Issuer::"<issuer>"; claim_<name>, scopes
-//! action     Action::"call_tool" | "get_prompt" | "read_resource" | "use_backend"
+//! action     Action::"call_tool" | "get_prompt" | "read_resource" | "use_backend" | "admin"
 //! resource   Tool::"<listed name>" in MCP::"<server>", Backend::"<backend>"; name, hints, arg_<name>
 //! context    claim_<name>, scopes, arg_<name>, arguments; numbers also with _long and _text
 //! ```

@@ -45,7 +45,7 @@ pub enum EmbedError {
         /// The defect of the answer.
         reason: String,
     },
-    /// The service has another model than the one that embedded the tools.
+    /// The service has another model than the model that embedded the tools.
     #[error("the embedding service has another model than before: {model}")]
     ModelChanged {
         /// Its name for the model.

@@ -53,6 +53,7 @@ use crate::folders;
 use crate::runs::Runs;
 use crate::search::context::{Contexts, Learner};
 use crate::search::{LearnedTools, QueryVectors, Searcher};
+use crate::server_registrar::ServerRegistrar;
 use crate::telemetry::calls::CallObservers;
 use crate::telemetry::logs;
 use crate::telemetry::metrics::{BackendLabels, IssuerLabels, Metrics, StoreLabels};
@@ -88,6 +89,7 @@ struct Inner {
     /// Runs of composite tools.
     runs: Runs,
     scripts: Option<Arc<WorkerPool<PrincipalKey>>>,
+    registrar: Option<Arc<dyn ServerRegistrar>>,
     _stop: DropGuard,
 }
 
@@ -156,6 +158,7 @@ impl Engine {
             withdrawn,
             runs: Runs::new(dir.as_deref()),
             scripts: options.script_worker.map(|program| Arc::new(WorkerPool::new(program))),
+            registrar: options.registrar,
             _stop: stop.clone().drop_guard(),
         }));
         tokio::spawn(kept_results::sweep(results, stop.clone()));
@@ -166,6 +169,11 @@ impl Engine {
     /// Returns the workers for scripts; `None` if this process runs none.
     pub fn script_workers(&self) -> Option<&Arc<WorkerPool<PrincipalKey>>> {
         self.0.scripts.as_ref()
+    }
+
+    /// Returns the keeper of the configured servers; `None` if clients cannot change them.
+    pub fn registrar(&self) -> Option<&Arc<dyn ServerRegistrar>> {
+        self.0.registrar.as_ref()
     }
 
     /// Puts another configuration in force. Backends whose configuration is unchanged keep running; the

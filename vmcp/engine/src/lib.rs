@@ -10,6 +10,7 @@
 //!
 //! context_key: names of clients' contexts
 //! folders: places of files on this machine; random: randomness and the clock; runs: runs of composite tools
+//! server_registrar: where changes of servers are written
 //! ```
 
 pub mod access;
@@ -21,6 +22,7 @@ pub mod random;
 pub mod runs;
 pub mod schema;
 pub mod search;
+pub mod server_registrar;
 pub mod telemetry;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

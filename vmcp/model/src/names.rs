@@ -8,12 +8,14 @@ pub use vmcp_workflow::COMPOSITE;
 
 /// Names of vmcp's own tools, without `optim.` or `optim_`: existing and planned ones, so that an upgrade
 /// takes no name from a backend.
-pub const OPTIM_TOOLS: [&str; 28] = [
+pub const OPTIM_TOOLS: [&str; 30] = [
     "add_mcp_server",
     "call_hook",
     "call_tool",
     "codex",
     "codex_list_threads",
+    "disable_mcp_server",
+    "enable_mcp_server",
     "execute_code",
     "find_tool",
     "get_tool_alternatives",

@@ -45,9 +45,12 @@ use vmcp_wire::payload::Payload;
 use vmcp_wire::translate::{ResultType, payload_type};
 
 pub use confirmation::CONFIRMATION_PREFIX;
+pub(crate) use confirmation::ask_user;
+pub(crate) use shown_arguments::escaped as shown_text;
 
 use super::answer::{Answer, ArrivingAnswer, Content};
 use super::caller::CallContext;
+use super::own_tools::administration::servers::secrets;
 use super::relay::question_source;
 use super::router::BackendTarget;
 pub(crate) use vmcp_engine::access::outgoing::ClientAtBackend;
@@ -145,7 +148,7 @@ pub(crate) fn authorize_own(
         other => Origin::Own(other),
     };
     let mut recorder = context.start_record(origin);
-    recorder.keep_arguments(arguments);
+    recorder.keep_arguments(arguments.and_then(|text| secrets::recorded(tool, text)).as_deref());
     recorder.record().policy = Some(policy);
     recorder.settle(Outcome::Denied);
     Err(Denied)

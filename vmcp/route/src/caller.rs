@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use vmcp_backend::{Backend, ClientFacts, EventSender, SessionId};
 use vmcp_wire::era::Era;
 
+use super::own_tools::administration::servers::secrets;
 pub use consent::Consent;
 use vmcp_engine::access::identity::Principal;
 pub(crate) use vmcp_engine::access::outgoing::ClientAtBackend;
@@ -115,7 +116,11 @@ impl CallContext<'_> {
     /// Starts the record of a call of one of vmcp's own tools.
     pub(super) fn start_own_record(self, origin: Origin, arguments: &RawValue) -> CallRecorder {
         let mut recorder = self.start_record(origin);
-        recorder.keep_arguments(Some(arguments.get()));
+        let recorded = match recorder.record().origin {
+            Origin::Own(tool) => secrets::recorded(tool, arguments.get()),
+            _ => Some(arguments.get().into()),
+        };
+        recorder.keep_arguments(recorded.as_deref());
         recorder
     }
 

@@ -2,9 +2,9 @@
 //! Here are their arguments and handlers; the engine lists them. Each call leaves one record: call_tool
 //! leaves the record of the tool that it called.
 
+pub(crate) mod administration;
 pub(super) mod arguments;
 mod call_tool;
-mod catalog_upkeep;
 mod fallback;
 mod find_tool;
 pub(crate) mod large_results;
@@ -43,14 +43,20 @@ pub(super) async fn run(context: CallContext<'_>, tool: OptimTool, params: &Owne
         OptimTool::SetContext => set_context::run(context, arguments).await,
         OptimTool::SearchAvailableTools => listings::search_available_tools::run(context, arguments).await,
         OptimTool::ResetToolMetrics => listings::tool_metrics::reset(context, arguments).await,
-        OptimTool::RefreshTools => catalog_upkeep::refresh_tools(context, arguments).await,
-        OptimTool::RegenerateEmbeddings => catalog_upkeep::regenerate_embeddings(context, arguments).await,
+        OptimTool::RefreshTools => administration::catalog_upkeep::refresh_tools(context, arguments).await,
+        OptimTool::RegenerateEmbeddings => {
+            administration::catalog_upkeep::regenerate_embeddings(context, arguments).await
+        }
         OptimTool::ReadResult => large_results::read_result::run(context, arguments).await,
         OptimTool::SearchResult => large_results::search_result::run(context, arguments).await,
         OptimTool::ProcessLargeDataset => {
             Box::pin(large_results::process_large_dataset::run(context, arguments)).await
         }
         OptimTool::ExecuteCode => call_tool::execute_code::run(context, params, arguments).await,
+        OptimTool::AddMcpServer
+        | OptimTool::RemoveMcpServer
+        | OptimTool::EnableMcpServer
+        | OptimTool::DisableMcpServer => administration::servers::run(context, tool, arguments).await,
     }
 }
 

@@ -1,6 +1,8 @@
-//! The configuration file on disk: reading it with the files it refers to, and hot reload.
+//! The configuration file on disk: reading it with the files it refers to, hot reload,
+//! and changes of servers by clients.
 
 pub mod env_file;
+pub mod file_registrar;
 pub(crate) mod keyring;
 pub mod reference_lookup;
 pub mod secret_store;

@@ -106,6 +106,7 @@ impl Case {
         });
         let name =
             if is_own { &name.replacen('_', ".", usize::from(name.starts_with("optim_"))) } else { name };
+        let kind = if is_own { Kind::of_own_tool(name) } else { kind };
         let question = Question { kind, name, backend, attributes, arguments: arguments.as_deref() };
         let subject = policy.subject(&self.identity()?);
         let verdict = policy.decide(&subject, &question);

@@ -12,7 +12,7 @@ const PATH: &str = "incomingAuth.authz";
 /// Entity type of clients.
 const CLIENT_TYPE: &str = "Client";
 /// Actions that calls ask about: entities `Action::"…"`.
-const ACTIONS: [&str; 4] = ["call_tool", "get_prompt", "read_resource", "use_backend"];
+const ACTIONS: [&str; 5] = ["call_tool", "get_prompt", "read_resource", "use_backend", "admin"];
 
 /// Policies and entities, parsed, with their settings.
 #[derive(Debug)]

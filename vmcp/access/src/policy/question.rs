@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use cedar_policy::{Entity, EntityId, EntityTypeName, EntityUid, ResourceConstraint, RestrictedExpression};
+use vmcp_config::OptimTool;
 
 use super::Unevaluated;
 use super::values::Attributes;
@@ -48,11 +49,18 @@ pub enum Kind {
     Resource,
     /// `Backend`, `use_backend`: methods of extensions.
     Backend,
+    /// `Tool`, `admin`: an own tool of this server that changes its backends. Denied unless a policy permits.
+    Admin,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 4] = [Kind::Tool, Kind::Prompt, Kind::Resource, Kind::Backend];
+    pub const ALL: [Kind; 5] = [Kind::Tool, Kind::Prompt, Kind::Resource, Kind::Backend, Kind::Admin];
+
+    /// Returns the kind of an own tool of this server, by its dotted name.
+    pub fn of_own_tool(name: &str) -> Kind {
+        if OptimTool::names_admin(name) { Kind::Admin } else { Kind::Tool }
+    }
 
     /// Entity type, name of the action, attributes `operation` and `feature`.
     fn words(self) -> [&'static str; 4] {
@@ -61,6 +69,7 @@ impl Kind {
             Kind::Prompt => ["Prompt", "get_prompt", "get", "prompt"],
             Kind::Resource => ["Resource", "read_resource", "read", "resource"],
             Kind::Backend => ["Backend", "use_backend", "use", "backend"],
+            Kind::Admin => ["Tool", "admin", "admin", "tool"],
         }
     }
 
@@ -89,9 +98,14 @@ pub(super) fn uid(kind: &str, id: &str) -> Result<EntityUid, Unevaluated> {
 }
 
 impl Question<'_> {
-    /// True for a tool of this server itself.
+    /// True for a tool of this server itself that all clients may call unless a policy forbids it.
     pub(super) fn is_own_tool(&self) -> bool {
         self.kind == Kind::Tool && self.backend.is_none()
+    }
+
+    /// True for any tool of this server itself.
+    fn is_of_server(&self) -> bool {
+        self.is_own_tool() || self.kind == Kind::Admin
     }
 
     /// Returns the arguments; `None` unless they are an object without repeated keys.
@@ -139,14 +153,14 @@ impl Question<'_> {
     pub(super) fn ids(&self) -> Vec<Cow<'_, str>> {
         let name = Cow::Borrowed(self.name);
         match self.kind {
-            Kind::Tool if self.is_own_tool() => {
+            Kind::Tool | Kind::Admin if self.is_of_server() => {
                 let bare = self.name.split_once(['.', '_']).map_or(self.name, |(_, bare)| bare);
                 vec![name, self.name.replacen('.', "_", 1).into(), bare.into()]
             }
             Kind::Resource if self.name.contains(REPLACED) => {
                 vec![name, self.name.replace(REPLACED, "_").into()]
             }
-            Kind::Tool | Kind::Prompt | Kind::Resource | Kind::Backend => vec![name],
+            Kind::Tool | Kind::Prompt | Kind::Resource | Kind::Backend | Kind::Admin => vec![name],
         }
     }
 
@@ -168,7 +182,7 @@ impl Question<'_> {
             };
             attributes.insert((*name).to_owned(), value);
         }
-        let name = if self.is_own_tool() { id } else { self.name };
+        let name = if self.is_of_server() { id } else { self.name };
         let fixed = [("name", name), ("operation", operation), ("feature", feature)];
         let uri = (self.kind == Kind::Resource).then_some(("uri", self.name));
         let backend = self.backend.map(|backend| ("backend", backend));

@@ -1,6 +1,7 @@
 //! `optimizer`: find_tool, call_tool and the other tools of vmcp's own, in place of hundreds of definitions,
 //! and the exposure of tools in `tools/list`.
 
+pub(crate) mod admin;
 pub(crate) mod code;
 pub(crate) mod contextual;
 pub(crate) mod discovery;
@@ -12,6 +13,7 @@ pub(crate) mod llm;
 pub(crate) mod optim_tool;
 pub(crate) mod rerank;
 pub(crate) mod search;
+mod url_pattern;
 
 use std::path::PathBuf;
 
@@ -19,6 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::problems::{self, Report};
+use admin::{Admin, RawAdmin};
 use contextual::{Contextual, RawContextual};
 use discovery::Discovery;
 use embeddings::{Embeddings, RawEmbeddings};
@@ -38,6 +41,8 @@ pub struct Optimizer {
     pub enabled: bool,
     /// Tools of vmcp's own that are listed and may be called.
     pub tools: Vec<OptimTool>,
+    /// Servers that the tools for servers may change.
+    pub admin: Admin,
     /// Tools that `tools/list` shows.
     pub exposure: Exposure,
     /// Most tokens that the whole list may cost under [`Exposure::Auto`]; above, only the optimizer's tools
@@ -126,6 +131,8 @@ pub struct RawOptimizer {
     /// adds `set_context` and `search_available_tools`; `largeResults` adds `read_result`, `search_result`
     /// and `process_large_dataset`.
     pub tools: Vec<OptimTool>,
+    /// Servers that the tools for servers may add, enable, disable and remove.
+    pub admin: RawAdmin,
     /// Tools that `tools/list` shows.
     pub exposure: Exposure,
     /// Most tokens that the whole list may cost under `exposure: Auto`; above, only the optimizer's tools and
@@ -173,6 +180,7 @@ impl Default for RawOptimizer {
         Self {
             enabled: true,
             tools: optim_tool::default_tools(),
+            admin: RawAdmin::default(),
             exposure: Exposure::Auto,
             auto_token_budget: 10_000,
             pinned_tools: Vec::new(),
@@ -238,6 +246,7 @@ impl RawOptimizer {
         Optimizer {
             enabled: self.enabled,
             tools: optim_tool::validate(&self.tools, has_contextual, self.large_results.enabled, report),
+            admin: self.admin.validate(report),
             exposure: self.exposure,
             auto_token_budget: self.auto_token_budget,
             pinned_tools: self.pinned_tools.clone(),

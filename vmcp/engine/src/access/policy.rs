@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use vmcp_access::policy::{CedarPolicy, ClaimsKey, DEFAULT_DENY, Kind};
-use vmcp_config::Config;
+use vmcp_config::{Config, OptimTool};
 use vmcp_model::catalog::{CatalogPrompt, CatalogTool};
 
 use super::cedar::MeasuredPolicy;
@@ -63,7 +63,8 @@ impl<'a> Item<'a> {
     /// Returns the kind, as policies name it; a task has that of its tool.
     pub fn kind(self) -> Kind {
         match self {
-            Item::Tool(_) | Item::Task { .. } | Item::OwnTool(_) => Kind::Tool,
+            Item::Tool(_) | Item::Task { .. } => Kind::Tool,
+            Item::OwnTool(name) => Kind::of_own_tool(name),
             Item::Prompt(_) => Kind::Prompt,
             Item::Resource(_) => Kind::Resource,
             Item::Backend => Kind::Backend,
@@ -225,6 +226,7 @@ pub(crate) fn configured(config: &Config, metrics: &Metrics) -> Arc<dyn Policy> 
                 Arc::new(DenyAll)
             }
         }
+        None if knows_clients_of_admin(config) => Arc::new(WithoutAdmin::default()),
         None => Arc::new(AllowAll::default()),
     };
     if config.profiles.is_empty() { policy } else { Arc::new(ProfilePolicy::new(&config.profiles, policy)) }
@@ -244,6 +246,45 @@ impl Policy for AllowAll {
     fn decide(&self, _: &AccessRequest<'_>) -> Decision {
         Decision::Allow { policy: self.0.clone() }
     }
+}
+
+/// True if clients have identities, and tools that change servers are on offer: these need a policy then.
+fn knows_clients_of_admin(config: &Config) -> bool {
+    !config.incoming_auth.is_anonymous() && config.optimizer.tools.iter().any(|tool| tool.is_of_admin())
+}
+
+/// Allows every call but changes of servers.
+#[derive(Debug, Default)]
+struct WithoutAdmin(AllowAll);
+
+impl Policy for WithoutAdmin {
+    fn decide(&self, request: &AccessRequest<'_>) -> Decision {
+        if is_admin(request.item) {
+            return Decision::Deny { policy: PolicyId::new(DEFAULT_DENY) };
+        }
+        self.0.decide(request)
+    }
+
+    fn restricts_some(&self) -> bool {
+        true
+    }
+
+    fn listed_rights<'a>(&'a self, _: &Principal) -> Box<dyn ListedRights + 'a> {
+        Box::new(EverythingButAdmin)
+    }
+}
+
+/// Rights to everything but changes of servers.
+struct EverythingButAdmin;
+
+impl ListedRights for EverythingButAdmin {
+    fn could_allow(&self, item: Item<'_>, _: &str) -> bool {
+        !is_admin(item)
+    }
+}
+
+fn is_admin(item: Item<'_>) -> bool {
+    matches!(item, Item::OwnTool(name) if OptimTool::names_admin(name))
 }
 
 /// Denies every call: the policy in place of policies with mistakes, which the check of a configuration
@@ -277,6 +318,46 @@ impl ListedRights for Nothing {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Decides about a call of add_mcp_server; also returns whether lists show it.
+    fn may_add(yaml: &str, principal: &Principal) -> (bool, bool) {
+        let config = crate::testing::config(yaml);
+        let policy = configured(&config, &Metrics::default());
+        let item = Item::OwnTool("optim.add_mcp_server");
+        let request = AccessRequest { principal, action: "tools/call", backend: "", item, arguments: None };
+        let allowed = matches!(policy.decide(&request), Decision::Allow { .. });
+        (allowed, policy.listed_rights(principal).could_allow(item, ""))
+    }
+
+    #[test]
+    fn changes_of_servers_need_a_policy_once_clients_have_identities() {
+        let tools = "optimizer: { tools: [find_tool, add_mcp_server] }\n";
+        let keys = "type: apiKeys, apiKeys: [{ subject: ci, key: 'k-0123456789abcdef0123456789abcdef' }]";
+        let anyone = Principal::default();
+        assert_eq!(may_add(tools, &anyone), (true, true));
+        assert_eq!(may_add(&format!("{tools}incomingAuth: {{ {keys} }}"), &anyone), (false, false));
+        for (policy, allowed) in [
+            ("permit(principal, action == Action::\"call_tool\", resource);", false),
+            (
+                "permit(principal, action == Action::\"admin\", resource == Tool::\"optim.remove_mcp_server\");",
+                false,
+            ),
+            ("permit(principal, action == Action::\"admin\", resource == Tool::\"add_mcp_server\");", true),
+            ("permit(principal, action == Action::\"admin\", resource);", true),
+        ] {
+            let authz = format!("{tools}incomingAuth: {{ authz: {{ policies: ['{policy}'] }} }}");
+            assert_eq!(may_add(&authz, &anyone), (allowed, allowed), "{policy}");
+        }
+    }
+
+    #[test]
+    fn a_client_of_a_profile_changes_no_server() {
+        let yaml =
+            "optimizer: { tools: [find_tool, add_mcp_server] }\nprofiles: { reader: { readOnly: true } }";
+        let reader = Principal { profile: Some("reader".into()), ..Principal::default() };
+        assert_eq!(may_add(yaml, &reader), (false, false));
+        assert_eq!(may_add(yaml, &Principal::default()), (true, true));
+    }
 
     #[test]
     fn policies_with_mistakes_deny_everything() {

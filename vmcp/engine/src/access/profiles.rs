@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use vmcp_access::policy::ClaimsKey;
-use vmcp_config::Profile;
+use vmcp_config::{OptimTool, Profile};
 use vmcp_model::names::COMPOSITE;
 
 use super::identity::Principal;
@@ -29,7 +29,8 @@ impl ProfilePolicy {
         let Some(profile) = self.profiles.get(profile) else { return false };
         let has_server = || profile.servers.as_ref().is_none_or(|servers| servers.contains(backend));
         match item {
-            Item::OwnTool(_) => true,
+            // A client of a part of the catalog does not change the whole.
+            Item::OwnTool(name) => !OptimTool::names_admin(name),
             Item::Tool(tool) | Item::Task { tool, .. } => {
                 let named =
                     || profile.tools.is_empty() || profile.tools.iter().any(|p| p.matches(&tool.name));

@@ -10,6 +10,7 @@ use vmcp_store::StoreError;
 use vmcp_wire::sealed::KeyError;
 
 use crate::access::policy::Policy;
+use crate::server_registrar::ServerRegistrar;
 use crate::telemetry::calls::CallObserver;
 use crate::telemetry::metrics::Metrics;
 
@@ -43,6 +44,8 @@ pub struct Options {
     pub orphan_guard: Option<Arc<OrphanGuard>>,
     /// The program of workers for scripts; `None`: none are run.
     pub script_worker: Option<WorkerProgram>,
+    /// Keeper of the configured servers; `None`: clients cannot change them.
+    pub registrar: Option<Arc<dyn ServerRegistrar>>,
 }
 
 impl Default for Options {
@@ -60,6 +63,7 @@ impl Default for Options {
             served: None,
             orphan_guard: None,
             script_worker: None,
+            registrar: None,
         }
     }
 }

@@ -96,6 +96,10 @@ pub fn definitions(style: NameStyle, config: &Config) -> Vec<Definition> {
             OptimTool::SearchResult => reading::search_result(&names),
             OptimTool::ProcessLargeDataset => reading::process_large_dataset(&names),
             OptimTool::ExecuteCode => call_tool::execute_code::definition(&names, config),
+            OptimTool::AddMcpServer => upkeep::servers::add(&names),
+            OptimTool::RemoveMcpServer => upkeep::servers::remove(&names),
+            OptimTool::EnableMcpServer => upkeep::servers::enable(&names),
+            OptimTool::DisableMcpServer => upkeep::servers::disable(&names),
         };
         definition(&names.listed(*tool), value, &mark)
     };

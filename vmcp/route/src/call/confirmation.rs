@@ -34,11 +34,16 @@ pub(super) async fn obtain(
     tool: &CatalogTool,
     params: &OwnedParams,
 ) -> Result<(), CallError> {
+    let question = question(tool, params).map_err(|reason| CallError::NotConfirmed { reason })?;
+    ask_user(context, &tool.name, &question).await
+}
+
+/// Waits for the user's consent to a call of the tool `name`, an own one or a backend's.
+pub(crate) async fn ask_user(context: CallContext<'_>, name: &str, message: &str) -> Result<(), CallError> {
     let caller = context.caller;
     let config = &context.snapshot.config;
     let refused = |reason: String| CallError::NotConfirmed { reason };
-    let question = question(tool, params).map_err(refused)?;
-    let question = ask_client::ask(caller, methods::ELICIT, question).await;
+    let question = ask_client::ask(caller, methods::ELICIT, form(message)).await;
     let question = question.map_err(|why| refused(format!("the client {why} (elicitation of a form)")))?;
     let within: Duration = config.proxy.max_tool_timeout;
     let answer = tokio::select! {
@@ -49,7 +54,7 @@ pub(super) async fn obtain(
     };
     match answer {
         Ok(Ok(RpcOutcome::Result(result))) if accepts(&result) => {
-            caller.consent.give(&tool.name);
+            caller.consent.give(name);
             Ok(())
         }
         Ok(Ok(RpcOutcome::Result(_))) => Err(refused("the user declined".to_owned())),
@@ -62,9 +67,14 @@ fn accepts(result: &RawValue) -> bool {
     Object::parse(result).is_ok_and(|result| result.get_str("action").is_some_and(|it| it == "accept"))
 }
 
-/// Makes the parameters of `elicitation/create`: a form without fields, to accept or decline. Fails for
-/// arguments that cannot be shown whole.
-fn question(tool: &CatalogTool, params: &OwnedParams) -> Result<Option<Box<RawValue>>, String> {
+/// Makes the parameters of `elicitation/create`: a form without fields, to accept or decline.
+fn form(message: &str) -> Option<Box<RawValue>> {
+    let form = json!({ "message": message, "requestedSchema": { "type": "object", "properties": {} } });
+    to_raw_value(&form).ok()
+}
+
+/// Makes the question about a call. Fails for arguments that cannot be shown whole.
+fn question(tool: &CatalogTool, params: &OwnedParams) -> Result<String, String> {
     let shown = shown_arguments::lines(params.get("arguments").unwrap_or("{}"))?;
     let mut message = format!("{CONFIRMATION_PREFIX}{} (server {})", tool.name, tool.backend);
     if shown.is_empty() {
@@ -76,6 +86,5 @@ fn question(tool: &CatalogTool, params: &OwnedParams) -> Result<Option<Box<RawVa
             let _ = write!(message, "\n{line}");
         }
     }
-    let form = json!({ "message": message, "requestedSchema": { "type": "object", "properties": {} } });
-    Ok(to_raw_value(&form).ok())
+    Ok(message)
 }

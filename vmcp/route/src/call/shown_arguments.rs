@@ -87,7 +87,7 @@ fn shown(value: &str) -> String {
 
 /// Writes control, invisible and direction-changing characters, and spaces other than the plain one, as
 /// `\u{…}`.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if c == ' ' || !(c.is_whitespace() || vmcp_config::sanitize::is_invisible(c)) {

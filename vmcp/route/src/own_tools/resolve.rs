@@ -53,11 +53,14 @@ pub(super) fn resolve<'a>(
 /// Returns the server of this name that the caller sees, whatever the case of its letters.
 pub(super) fn visible_server<'a>(context: CallContext<'a>, wanted: &str) -> Result<&'a Arc<str>, Refusal> {
     let visible = context.snapshot.backends.keys().filter(|backend| context.view.has_backend(backend));
-    visible.clone().find(|name| name.eq_ignore_ascii_case(wanted)).ok_or_else(|| {
-        let error = format!("server not found: {wanted}");
-        let available_servers = visible.map(AsRef::as_ref).collect();
-        Refusal::json(&UnknownServer { success: false, error, available_servers })
-    })
+    let found = visible.clone().find(|name| name.eq_ignore_ascii_case(wanted));
+    found.ok_or_else(|| unknown_server(wanted, visible.map(AsRef::as_ref)))
+}
+
+/// Makes the failure for an unknown server.
+pub(super) fn unknown_server<'a>(wanted: &str, available: impl Iterator<Item = &'a str>) -> Refusal {
+    let error = format!("server not found: {wanted}");
+    Refusal::json(&UnknownServer { success: false, error, available_servers: available.collect() })
 }
 
 /// The answer for a server that the caller does not see.

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use vmcp_config::{Loaded, MAX_FILE_BYTES, Problems, ReferenceSources};
+use vmcp_config::{Loaded, MAX_FILE_BYTES, Problems, ReferenceSources, Secret};
 
 use super::env_file;
 use super::reference_lookup::{ReferenceLookup, Unreadable};
@@ -56,7 +56,17 @@ impl ConfigInputs {
         path: &Path,
         lookup: &ReferenceLookup,
     ) -> io::Result<(ConfigInputs, Result<Loaded, Problems>)> {
-        let text = read_config(path)?;
+        Ok(ConfigInputs::of_text(read_config(path)?, path, lookup, &BTreeMap::new()))
+    }
+
+    /// As [`ConfigInputs::read`], of a text in place of the file's, with `further` variables that no file has
+    /// yet.
+    pub(crate) fn of_text(
+        text: String,
+        path: &Path,
+        lookup: &ReferenceLookup,
+        further: &BTreeMap<String, Secret>,
+    ) -> (ConfigInputs, Result<Loaded, Problems>) {
         let files = RefCell::new(BTreeMap::new());
         let keep = |path: &Path, content: FileContent| {
             files.borrow_mut().insert(path.to_owned(), content.clone());
@@ -65,7 +75,9 @@ impl ConfigInputs {
         let read = |path: &Path| keep(path, read_file(path));
         let values = lookup.values(path, &text, read, |path| keep(path, env_file::read(path)));
         let sources = ReferenceSources {
-            variables: &|name| values.variable(name),
+            variables: &|name| {
+                further.get(name).map(|value| value.expose().to_owned()).or_else(|| values.variable(name))
+            },
             settings: &|name| values.variable(name),
             files: &|path| read(Path::new(path)),
             secrets: &|name| values.secret(name),
@@ -76,7 +88,7 @@ impl ConfigInputs {
             lookup.sign_in(&mut loaded.config, read);
             loaded.warnings.extend(values.unreadable.iter().map(Unreadable::warning));
         }
-        Ok((ConfigInputs { text, files: files.into_inner() }, loaded))
+        (ConfigInputs { text, files: files.into_inner() }, loaded)
     }
 
     /// Returns the folders to watch for changes of these files. For a folder that does not exist, the nearest
@@ -88,7 +100,7 @@ impl ConfigInputs {
 }
 
 /// Reads the text of a configuration file. A device or a pipe could fill the memory or block for ever.
-fn read_config(path: &Path) -> io::Result<String> {
+pub(super) fn read_config(path: &Path) -> io::Result<String> {
     if !path.metadata()?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::task::AbortOnDropHandle;
 use vmcp_config::status::{ConfigurationStatus, RefusedConfiguration, digest};
 use vmcp_config::{Config, Loaded, Problem, Problems};
@@ -36,12 +36,13 @@ pub struct ConfigWatch {
 
 impl ConfigWatch {
     /// Starts to follow `path`, whose content `source` is in force. `lookup` is asked again at every
-    /// reload.
+    /// reload. `written` tells of writes by this process, which may come without an event.
     pub fn start(
         path: PathBuf,
         source: ConfigInputs,
         lookup: ReferenceLookup,
         engine: Engine,
+        written: Arc<Notify>,
     ) -> ConfigWatch {
         let (events, changes) = mpsc::channel(1);
         let (report, status) = watch::channel(ConfigurationStatus {
@@ -53,7 +54,7 @@ impl ConfigWatch {
         let folders = FolderWatcher::new(events);
         let follower =
             ConfigFollower { path, source, lookup, folders, engine, at_start, unreadable: None, report };
-        ConfigWatch { status, _task: AbortOnDropHandle::new(tokio::spawn(follower.run(changes))) }
+        ConfigWatch { status, _task: AbortOnDropHandle::new(tokio::spawn(follower.run(changes, written))) }
     }
 
     /// Returns a receiver of the outcome of all reloads since the start.
@@ -122,7 +123,7 @@ struct ConfigFollower {
 }
 
 impl ConfigFollower {
-    async fn run(mut self, mut changes: mpsc::Receiver<()>) {
+    async fn run(mut self, mut changes: mpsc::Receiver<()>, written: Arc<Notify>) {
         loop {
             // The read below covers a trigger that is already waiting.
             let _ = changes.try_recv();
@@ -130,6 +131,7 @@ impl ConfigFollower {
             tokio::select! {
                 // Without a watcher the channel is closed; only the poll is left.
                 Some(()) = changes.recv() => tokio::time::sleep(DEBOUNCE).await,
+                () = written.notified() => {}
                 () = tokio::time::sleep(POLL_INTERVAL) => {}
             }
         }
@@ -294,7 +296,13 @@ mod tests {
         let engine = engine(KEYWORDS).await;
         let (source, loaded) = load(&path, &ReferenceLookup::new(|_| None)).unwrap();
         engine.apply(loaded.config).await;
-        let watch = ConfigWatch::start(path.clone(), source, ReferenceLookup::new(|_| None), engine.clone());
+        let watch = ConfigWatch::start(
+            path.clone(),
+            source,
+            ReferenceLookup::new(|_| None),
+            engine.clone(),
+            Arc::default(),
+        );
 
         save(&yaml("two"));
         eventually("the second text is in force", || names(&engine) == ["two"]).await;
@@ -343,8 +351,13 @@ mod tests {
         symlink("..data/vmcp.yaml", at("vmcp.yaml")).unwrap();
         let engine = engine(KEYWORDS).await;
         let (source, _) = load(&at("vmcp.yaml"), &ReferenceLookup::new(|_| None)).unwrap();
-        let _watch =
-            ConfigWatch::start(at("vmcp.yaml"), source, ReferenceLookup::new(|_| None), engine.clone());
+        let _watch = ConfigWatch::start(
+            at("vmcp.yaml"),
+            source,
+            ReferenceLookup::new(|_| None),
+            engine.clone(),
+            Arc::default(),
+        );
         version("..2", "two");
         eventually("the second version is in force", || names(&engine) == ["two"]).await;
     }
@@ -376,7 +389,13 @@ mod tests {
         let (source, loaded) = load(&path, &ReferenceLookup::new(|_| None)).unwrap();
         let engine = engine(KEYWORDS).await;
         engine.apply(loaded.config).await;
-        let watch = ConfigWatch::start(path.clone(), source, ReferenceLookup::new(|_| None), engine.clone());
+        let watch = ConfigWatch::start(
+            path.clone(),
+            source,
+            ReferenceLookup::new(|_| None),
+            engine.clone(),
+            Arc::default(),
+        );
         let host = || match &engine.snapshot().config.backends.first().unwrap().transport {
             Transport::Http { url, .. } => url.authority().to_owned(),
             other => panic!("{other:?}"),

@@ -1,4 +1,4 @@
-//! The condition `ExposureAllowed`: the exposure that runs, and the part of the wanted one that waits.
+//! The condition `ExposureAllowed`: the exposure that runs, and the part of the wanted exposure that waits.
 
 use super::Degradations;
 use crate::runtime::Conditions;
@@ -45,7 +45,7 @@ pub(super) fn exposure(
     }
 }
 
-/// Returns what waits, and for what.
+/// Returns the parts that wait, with their reasons.
 fn waiting(order: &ExposureOrder) -> Option<String> {
     if order.holds_configuration {
         let message = "the new configuration takes effect once the narrower exposure of the same edit is stored, and \

@@ -47,11 +47,19 @@ pub enum OptimTool {
     ProcessLargeDataset,
     /// Runs a script in Python that calls tools (code mode).
     ExecuteCode,
+    /// Adds a server, within `optimizer.admin`.
+    AddMcpServer,
+    /// Removes a server, within `optimizer.admin`.
+    RemoveMcpServer,
+    /// Switches a server on, within `optimizer.admin`.
+    EnableMcpServer,
+    /// Switches a server off, within `optimizer.admin`.
+    DisableMcpServer,
 }
 
 impl OptimTool {
     /// All of them.
-    pub const ALL: [OptimTool; 19] = [
+    pub const ALL: [OptimTool; 23] = [
         OptimTool::FindTool,
         OptimTool::CallTool,
         OptimTool::ListTools,
@@ -71,11 +79,33 @@ impl OptimTool {
         OptimTool::SearchResult,
         OptimTool::ProcessLargeDataset,
         OptimTool::ExecuteCode,
+        OptimTool::AddMcpServer,
+        OptimTool::RemoveMcpServer,
+        OptimTool::EnableMcpServer,
+        OptimTool::DisableMcpServer,
     ];
 
     /// The tools that work on large results.
     pub const OF_RESULTS: [OptimTool; 3] =
         [OptimTool::ReadResult, OptimTool::SearchResult, OptimTool::ProcessLargeDataset];
+
+    /// The tools that change servers. With identities, only a policy about the action `admin` permits them.
+    pub const OF_ADMIN: [OptimTool; 4] = [
+        OptimTool::AddMcpServer,
+        OptimTool::RemoveMcpServer,
+        OptimTool::EnableMcpServer,
+        OptimTool::DisableMcpServer,
+    ];
+
+    /// True for a tool that changes servers.
+    pub fn is_of_admin(self) -> bool {
+        OptimTool::OF_ADMIN.contains(&self)
+    }
+
+    /// True for the dotted name of a tool that changes servers.
+    pub fn names_admin(dotted: &str) -> bool {
+        OptimTool::OF_ADMIN.iter().any(|tool| tool.dotted() == dotted)
+    }
 
     /// Returns the name without a prefix, as it is written in the file.
     pub fn bare(self) -> &'static str {
@@ -99,6 +129,10 @@ impl OptimTool {
             OptimTool::SearchResult => "search_result",
             OptimTool::ProcessLargeDataset => "process_large_dataset",
             OptimTool::ExecuteCode => "execute_code",
+            OptimTool::AddMcpServer => "add_mcp_server",
+            OptimTool::RemoveMcpServer => "remove_mcp_server",
+            OptimTool::EnableMcpServer => "enable_mcp_server",
+            OptimTool::DisableMcpServer => "disable_mcp_server",
         }
     }
 
@@ -124,6 +158,10 @@ impl OptimTool {
             OptimTool::SearchResult => "optim.search_result",
             OptimTool::ProcessLargeDataset => "optim.process_large_dataset",
             OptimTool::ExecuteCode => "optim.execute_code",
+            OptimTool::AddMcpServer => "optim.add_mcp_server",
+            OptimTool::RemoveMcpServer => "optim.remove_mcp_server",
+            OptimTool::EnableMcpServer => "optim.enable_mcp_server",
+            OptimTool::DisableMcpServer => "optim.disable_mcp_server",
         }
     }
 }

@@ -1,4 +1,7 @@
 //! Definitions of the tools for operators' clients: refresh_tools, regenerate_embeddings, reset_tool_metrics.
+//! Those that change servers are in [`servers`].
+
+pub(super) mod servers;
 
 use serde_json::{Value, json};
 

@@ -68,6 +68,21 @@ impl<'a> OwnArguments<'a> {
         value.map(|value| lenient(name, value, expected)).transpose()
     }
 
+    /// Returns a value that is `expected`, read as it is written; `None` if it is absent.
+    pub(crate) fn exactly<T: DeserializeOwned>(
+        &self,
+        name: &'static str,
+        expected: &str,
+    ) -> Result<Option<T>, InputError> {
+        let read = |value: &RawValue| serde_json::from_str(value.get());
+        self.value(name).map(read).transpose().map_err(|_| InputError::invalid(name, expected))
+    }
+
+    /// True if there is a value that says something.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.value(name).is_some()
+    }
+
     /// Returns a value that says something.
     fn value(&self, name: &str) -> Option<&'a RawValue> {
         given(self.0.get(name))

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 use vmcp_backend::BackendState;
-use vmcp_config::OptimTool;
+use vmcp_config::{Backend, OptimTool};
 use vmcp_search::first_sentence;
 
 use super::own_answer;
@@ -37,6 +37,7 @@ pub(in crate::own_tools) fn run(context: CallContext<'_>, arguments: &RawValue) 
             let description = snapshot.instructions_of(name).map(first_sentence).unwrap_or_default();
             ListedServer {
                 name: name.to_string(),
+                enabled: None,
                 description: description.chars().take(MAX_DESCRIPTION_CHARS).collect(),
                 connected: status.state == BackendState::Connected,
                 state: status.state.as_str(),
@@ -52,6 +53,11 @@ pub(in crate::own_tools) fn run(context: CallContext<'_>, arguments: &RawValue) 
                 ),
             }
         });
+        let config = &snapshot.config;
+        let is_off = |backend: &&Backend| !backend.enabled && !config.unavailable.contains_key(&backend.name);
+        let switched_off = config.backends.iter().filter(is_off);
+        let switched_off = switched_off.filter(|backend| view.has_backend(&backend.name));
+        let servers = servers.chain(switched_off.map(ListedServer::switched_off));
         Ok(Servers { success: true, servers: servers.collect() })
     })
 }
@@ -71,6 +77,9 @@ struct Servers {
 #[derive(Serialize)]
 struct ListedServer {
     name: String,
+    /// `false` for a server that is switched off; absent for all others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    enabled: Option<bool>,
     #[serde(skip_serializing_if = "String::is_empty")]
     description: String,
     connected: bool,
@@ -80,6 +89,21 @@ struct ListedServer {
     /// Difference between the last changed listing and the one before.
     #[serde(skip_serializing_if = "Option::is_none")]
     changes: Option<ListedChanges>,
+}
+
+impl ListedServer {
+    fn switched_off(backend: &Backend) -> ListedServer {
+        ListedServer {
+            name: backend.name.to_string(),
+            enabled: Some(false),
+            description: String::new(),
+            connected: false,
+            state: "disabled",
+            transport: backend.transport.kind().to_owned(),
+            tool_count: 0,
+            changes: None,
+        }
+    }
 }
 
 #[derive(Serialize)]

@@ -22,6 +22,7 @@ use crate::cli::process::{StopSignals, orphan_reaper, pid1_reaper};
 use crate::cli::run::exec_worker;
 use crate::cli::running_server::local_socket::{self, LocalSocket};
 use crate::cli::running_server::{RunningServer, StateFile};
+use crate::config_file::file_registrar::FileRegistrar;
 use crate::config_file::reference_lookup::ReferenceLookup;
 use crate::config_file::watch::ConfigWatch;
 use vmcp_edge::port::admin::port::AdminPort;
@@ -134,10 +135,12 @@ async fn serve(
     let console = if stdio { ConsoleStream::Stderr } else { ConsoleStream::Stdout };
     let audit = Arc::new(AuditTrail::new(console, Arc::clone(&metrics)));
     audit.apply(config.audit.as_ref());
+    let registrar = FileRegistrar::new(path.clone(), lookup.clone());
     let observers: Vec<Arc<dyn CallObserver>> = vec![Arc::clone(&calls) as _, Arc::clone(&audit) as _];
     let mut options = Options {
         orphan_guard: orphan_reaper::guard(),
         script_worker: exec_worker::program(),
+        registrar: (!is_in_cluster()).then(|| Arc::new(registrar.clone()) as _),
         served: Some(own_digest.into()),
         observers,
         metrics,
@@ -154,7 +157,7 @@ async fn serve(
         ..Action::of_process("server.start", &process)
     });
     let edge = Edge::new(engine.clone(), router);
-    let watch = ConfigWatch::start(path.clone(), source, lookup, engine.clone());
+    let watch = ConfigWatch::start(path.clone(), source, lookup, engine.clone(), registrar.written());
     let admin = Admin::with_calls(engine.clone(), Some(watch.status()), calls);
     let _audit =
         AbortOnDropHandle::new(tokio::spawn(follow_audit_settings(engine.clone(), Arc::clone(&audit))));
@@ -190,6 +193,11 @@ async fn serve(
     audit.apply(None);
     tracing::info!("stopped");
     outcome
+}
+
+/// True in a pod, where resources are the source of the configuration.
+fn is_in_cluster() -> bool {
+    std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
 }
 
 /// Returns the name of a profile of the configuration.

@@ -43,7 +43,7 @@ impl<'a> KeptScript<'a> {
         let Some(lookup) = &self.lookup else { return Ok(None) };
         let claimed = match engine.runs().claim(snapshot, lookup, caller.cancel.clone()).await {
             Err(ClaimError::Store(error)) => {
-                tracing::warn!(%error, "a script begins; one that waited could not be looked for");
+                tracing::warn!(%error, "a script begins; a script that waited could not be looked for");
                 None
             }
             claimed => claimed?,

@@ -8,17 +8,17 @@ use serde_json::value::RawValue;
 use vmcp_config::OptimTool;
 use vmcp_model::catalog::CatalogTool;
 
-use super::listings::own_answer::{self, Refusal};
-use super::resolve::visible_server;
 use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::{OwnArguments, SERVER};
+use crate::own_tools::listings::own_answer::{self, Refusal};
+use crate::own_tools::resolve::visible_server;
 use vmcp_engine::engine::View;
 pub(crate) use vmcp_engine::engine::recorder::refresh::{RefreshOutcome, Refreshed};
 use vmcp_engine::telemetry::calls::Origin;
 
 /// Lists servers again, and answers with the counts of changes.
-pub(super) async fn refresh_tools(context: CallContext<'_>, arguments: &RawValue) -> Answer {
+pub(in crate::own_tools) async fn refresh_tools(context: CallContext<'_>, arguments: &RawValue) -> Answer {
     let origin = Origin::Own(OptimTool::RefreshTools);
     let work = async |arguments: &OwnArguments<'_>| {
         let force = arguments.read("force_refresh", "true or false")?.unwrap_or(false);
@@ -66,7 +66,10 @@ fn changes(before: &View, after: &View, server: &str, force: bool) -> RefreshOut
 }
 
 /// Embeds tools again, and answers with their number.
-pub(super) async fn regenerate_embeddings(context: CallContext<'_>, arguments: &RawValue) -> Answer {
+pub(in crate::own_tools) async fn regenerate_embeddings(
+    context: CallContext<'_>,
+    arguments: &RawValue,
+) -> Answer {
     let origin = Origin::Own(OptimTool::RegenerateEmbeddings);
     let work = async |arguments: &OwnArguments<'_>| {
         let (servers, is_one) = chosen(context, arguments)?;

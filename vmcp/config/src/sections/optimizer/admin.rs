@@ -1,0 +1,211 @@
+//! `optimizer.admin`: servers that clients may add, enable, disable and remove by tools of vmcp's own.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use super::url_pattern::UrlPattern;
+use crate::problems::{self, Report};
+use crate::rules::NamePattern;
+use crate::sections::backend::Transport;
+
+/// Most rules; more are a mistake.
+const MAX_RULES: usize = 100;
+const ALLOW: &str = "optimizer.admin.allow";
+
+/// Validated settings of the tools that change servers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Admin {
+    /// Servers that clients may manage; empty: each change needs the user's yes.
+    pub allow: Vec<ServerRule>,
+}
+
+/// A kind of servers that clients may manage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServerRule {
+    /// Programs with this command line.
+    Program {
+        /// Patterns of the program and its arguments, one for each.
+        words: Vec<WordPattern>,
+        /// Names of variables that a client may set.
+        env: Vec<NamePattern>,
+    },
+    /// Servers at these addresses.
+    Remote {
+        /// Pattern of the address.
+        url: UrlPattern,
+        /// Names of headers that a client may set, in lower case.
+        headers: Vec<String>,
+    },
+}
+
+/// Word of a command line, with at most one `*`, which stands for letters, digits, `-`, `_` and `.` only: it
+/// reaches no other registry, version, folder or option.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WordPattern(String);
+
+impl WordPattern {
+    fn matches(&self, word: &str) -> bool {
+        let Some((head, tail)) = self.0.split_once('*') else { return self.0 == word };
+        let middle = word.strip_prefix(head).and_then(|rest| rest.strip_suffix(tail));
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        middle.is_some_and(|middle| {
+            !middle.is_empty()
+                && middle.chars().all(plain)
+                && !word.contains("..")
+                && !(head.is_empty() && middle.starts_with('-'))
+        })
+    }
+}
+
+/// Address or command line of a server, with the names of the values that it gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServerSource<'a> {
+    /// A program that is started here.
+    Program {
+        /// The program and its arguments.
+        words: Vec<&'a str>,
+        /// Names of its variables.
+        env: Vec<&'a str>,
+    },
+    /// A server at an address.
+    Remote {
+        /// The address.
+        url: &'a Url,
+        /// Names of the headers of every request.
+        headers: Vec<&'a str>,
+    },
+}
+
+impl<'a> From<&'a Transport> for ServerSource<'a> {
+    fn from(transport: &'a Transport) -> ServerSource<'a> {
+        match transport {
+            Transport::Stdio { command, args, env, .. } => ServerSource::Program {
+                words: std::iter::once(command).chain(args).map(String::as_str).collect(),
+                env: env.keys().map(String::as_str).collect(),
+            },
+            Transport::Http { url, headers } | Transport::Sse { url, headers } => {
+                ServerSource::Remote { url, headers: headers.keys().map(String::as_str).collect() }
+            }
+        }
+    }
+}
+
+impl Admin {
+    /// True if a rule names the server, and each value that it gets.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use vmcp_config::ServerSource;
+    ///
+    /// let text = "optimizer: { admin: { allow: [{ command: [npx, -y, '@acme/mcp-*'] }] } }";
+    /// let admin = vmcp_config::load(text, "vmcp.yaml", &|_| None)?.config.optimizer.admin;
+    /// let runs = |package| ServerSource::Program { words: vec!["npx", "-y", package], env: vec![] };
+    /// assert!(admin.names(&runs("@acme/mcp-time")));
+    /// assert!(!admin.names(&runs("@acme/mcp-time@npm:other")));
+    /// # Ok::<(), vmcp_config::Problems>(())
+    /// ```
+    pub fn names(&self, server: &ServerSource<'_>) -> bool {
+        self.allow.iter().any(|rule| match (rule, server) {
+            (ServerRule::Program { words, env }, ServerSource::Program { words: given, env: set }) => {
+                words.len() == given.len()
+                    && words.iter().zip(given).all(|(pattern, word)| pattern.matches(word))
+                    && set.iter().all(|name| env.iter().any(|pattern| pattern.matches(name)))
+            }
+            (ServerRule::Remote { url, headers }, ServerSource::Remote { url: given, headers: set }) => {
+                let may_set = |name: &&str| headers.iter().any(|header| header.eq_ignore_ascii_case(name));
+                url.matches(given) && set.iter().all(may_set)
+            }
+            _ => false,
+        })
+    }
+}
+
+/// Servers that clients may manage by `add_mcp_server`, `enable_mcp_server`, `disable_mcp_server` and
+/// `remove_mcp_server` of `optimizer.tools`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "ServerAdmin")]
+pub struct RawAdmin {
+    /// Servers that clients may manage; all others are refused. Empty: any, each with the user's yes. A user
+    /// is asked wherever the client can ask; a client that cannot needs a rule.
+    pub allow: Vec<RawServerRule>,
+}
+
+/// A kind of servers: programs by `command`, or addresses by `url`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "ServerRule")]
+pub struct RawServerRule {
+    /// Program and arguments, all of them, in order. A word may have one `*`, which stands for letters,
+    /// digits, `-`, `_` and `.`; the program may have none. Excludes `url`.
+    pub command: Vec<String>,
+    /// Names of variables that a client may set for these programs; `*` stands for any characters.
+    pub env: Vec<String>,
+    /// Address with scheme and host. A host may begin with `*.`, a path may end with `*`. Excludes `command`.
+    pub url: Option<String>,
+    /// Names of headers that a client may set for these addresses.
+    pub headers: Vec<String>,
+}
+
+impl RawAdmin {
+    pub(crate) fn validate(&self, report: &mut Report) -> Admin {
+        if self.allow.len() > MAX_RULES {
+            let message = format!("{} rules", self.allow.len());
+            report.problem(ALLOW, message, format!("keep to at most {MAX_RULES}"));
+        }
+        let rules = self.allow.iter().enumerate();
+        let rules = rules.filter_map(|(index, rule)| rule.validate(&problems::item(ALLOW, index), report));
+        Admin { allow: rules.collect() }
+    }
+}
+
+impl RawServerRule {
+    fn validate(&self, path: &str, report: &mut Report) -> Option<ServerRule> {
+        match (&self.url, self.command.split_first()) {
+            (None, Some((program, arguments))) => {
+                if program.is_empty() || program.contains('*') {
+                    let path = problems::item(&problems::key(path, "command"), 0);
+                    report.problem(&path, "no single program", "name the program in full, such as `npx`");
+                }
+                for (index, word) in arguments.iter().enumerate() {
+                    if word.matches('*').count() > 1 {
+                        let path = problems::item(&problems::key(path, "command"), index + 1);
+                        report.problem(&path, "more than one `*`", "keep one");
+                    }
+                }
+                check_absent(&self.headers, "headers", "env", path, report);
+                Some(ServerRule::Program {
+                    words: self.command.iter().cloned().map(WordPattern).collect(),
+                    env: self.env.iter().map(NamePattern::new).collect(),
+                })
+            }
+            (Some(url), None) => {
+                check_absent(&self.env, "env", "headers", path, report);
+                let url = UrlPattern::validate(url, &problems::key(path, "url"), report)?;
+                let headers = self.headers.iter().map(|name| name.to_ascii_lowercase()).collect();
+                Some(ServerRule::Remote { url, headers })
+            }
+            (_, command) => {
+                let message = match command {
+                    None => "neither `command` nor `url`",
+                    Some(_) => "both `command` and `url`",
+                };
+                report.problem(path, message, "name the programs by `command`, or the addresses by `url`");
+                None
+            }
+        }
+    }
+}
+
+/// Reports values that this kind of servers does not get.
+fn check_absent(values: &[String], field: &str, other: &str, path: &str, report: &mut Report) {
+    if !values.is_empty() {
+        let remedy = format!("write the names into `{other}`, or remove them");
+        report.problem(&problems::key(path, field), "this server gets none", remedy);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+use super::*;
+
+fn admin(rules: &str) -> Admin {
+    let text = format!("optimizer: {{ admin: {{ allow: [{rules}] }} }}");
+    crate::load(&text, "vmcp.yaml", &|_| None).unwrap().config.optimizer.admin
+}
+
+#[test]
+fn a_rule_for_programs_names_each_word_and_each_variable() {
+    let admin = admin("{ command: [npx, -y, '@acme/mcp-*'], env: [API_KEY, 'ACME_*'] }");
+    let names = |line: &str, env: &[&str]| {
+        admin.names(&ServerSource::Program { words: line.split(' ').collect(), env: env.to_vec() })
+    };
+    assert!(names("npx -y @acme/mcp-time", &[]) && names("npx -y @acme/mcp-a.b_c", &["ACME_X", "API_KEY"]));
+    for line in [
+        "npx -y @acme/other",
+        "npx -y @acme/mcp-",
+        "npx -y @acme/mcp-time more",
+        "npx @acme/mcp-time",
+        "/tmp/npx -y @acme/mcp-time",
+        "npx -y @acme/mcp-time@npm:evil",
+        "npx -y @acme/mcp-/../../tmp/evil",
+        "npx -y @acme/mcp-..",
+    ] {
+        assert!(!names(line, &[]), "{line}");
+    }
+    assert!(!names("npx -y @acme/mcp-time", &["NODE_OPTIONS"]));
+    let url = Url::parse("https://npx/").unwrap();
+    assert!(!admin.names(&ServerSource::Remote { url: &url, headers: vec![] }));
+}
+
+#[test]
+fn a_wildcard_is_no_option() {
+    let admin = admin("{ command: [run, '*'] }");
+    let names = |word| admin.names(&ServerSource::Program { words: vec!["run", word], env: vec![] });
+    assert!(names("server.py") && !names("--eval") && !names("-c") && !names("a/b"));
+}
+
+#[test]
+fn a_rule_for_addresses_names_the_headers() {
+    let admin = admin("{ url: 'https://*.example.com/mcp', headers: [Authorization] }");
+    let url = Url::parse("https://a.example.com/mcp").unwrap();
+    let names =
+        |headers: &[&str]| admin.names(&ServerSource::Remote { url: &url, headers: headers.to_vec() });
+    assert!(names(&[]) && names(&["authorization"]) && !names(&["cookie"]));
+}
+
+#[test]
+fn without_a_rule_no_server_is_named() {
+    let words = vec!["npx"];
+    assert!(!Admin::default().names(&ServerSource::Program { words, env: vec![] }));
+}
+
+#[test]
+fn rules_that_name_no_server_are_mistakes() {
+    for (rule, expected) in [
+        ("{}", "neither `command` nor `url`"),
+        ("{ command: [a], url: 'https://a' }", "both `command` and `url`"),
+        ("{ command: ['*'] }", "admin.allow[0].command[0]: no single program"),
+        ("{ command: [a, '*-*'] }", "admin.allow[0].command[1]: more than one `*`"),
+        ("{ command: [a], headers: [b] }", "admin.allow[0].headers: this server gets none"),
+        ("{ url: 'https://a', env: [b] }", "admin.allow[0].env: this server gets none"),
+    ] {
+        let text = format!("optimizer: {{ admin: {{ allow: [{rule}] }} }}");
+        let problems = crate::load(&text, "vmcp.yaml", &|_| None).unwrap_err().to_string();
+        assert!(problems.contains(expected), "{rule}: {problems}");
+    }
+}

@@ -1,0 +1,62 @@
+//! Definitions of the tools that change servers: add_mcp_server, remove_mcp_server, enable_mcp_server,
+//! disable_mcp_server.
+
+use serde_json::{Value, json};
+
+use super::super::{Names, OptimTool};
+
+/// Returns the definition of add_mcp_server.
+pub(in crate::optim::definitions) fn add(names: &Names<'_>) -> Value {
+    json!({
+        "name": names.listed(OptimTool::AddMcpServer),
+        "title": "Add a server",
+        "description": "Adds an MCP server and connects to it; its tools can be found at once. The user may be asked first.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "description": "New name; lower-case letters, digits, - and _."},
+                "transport": {"type": "string", "enum": ["http", "stdio"]},
+                "url": {"type": "string", "description": "Address, for http."},
+                "headers": {"type": "object", "additionalProperties": {"type": "string"}, "description": "HTTP headers, for http."},
+                "command": {"type": "string", "description": "Program, for stdio; no shell."},
+                "args": {"type": "array", "items": {"type": "string"}, "description": "Its arguments."},
+                "env": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Its environment variables, with secrets."},
+                "enabled": {"type": "boolean", "default": true}
+            },
+            "required": ["name", "transport"]
+        },
+        "annotations": {"readOnlyHint": false, "destructiveHint": false, "idempotentHint": false, "openWorldHint": true}
+    })
+}
+
+/// Returns the definition of remove_mcp_server.
+pub(in crate::optim::definitions) fn remove(names: &Names<'_>) -> Value {
+    let tool = OptimTool::RemoveMcpServer;
+    of_one(names, tool, "Remove a server", "Removes an MCP server and its tools.", true)
+}
+
+/// Returns the definition of enable_mcp_server.
+pub(in crate::optim::definitions) fn enable(names: &Names<'_>) -> Value {
+    let description = "Switches an MCP server on and connects to it.";
+    of_one(names, OptimTool::EnableMcpServer, "Enable a server", description, false)
+}
+
+/// Returns the definition of disable_mcp_server.
+pub(in crate::optim::definitions) fn disable(names: &Names<'_>) -> Value {
+    let description = "Switches an MCP server off: its tools can be neither found nor called until it is on.";
+    of_one(names, OptimTool::DisableMcpServer, "Disable a server", description, false)
+}
+
+fn of_one(names: &Names<'_>, tool: OptimTool, title: &str, description: &str, destructive: bool) -> Value {
+    json!({
+        "name": names.listed(tool),
+        "title": title,
+        "description": description,
+        "inputSchema": {
+            "type": "object",
+            "properties": {"name": {"type": "string", "description": "Name of the server."}},
+            "required": ["name"]
+        },
+        "annotations": {"readOnlyHint": false, "destructiveHint": destructive, "idempotentHint": true, "openWorldHint": true}
+    })
+}

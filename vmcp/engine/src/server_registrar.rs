@@ -1,0 +1,95 @@
+//! [`ServerRegistrar`]: writes changes of servers to where their configuration is kept. The command line
+//! implements it over the configuration file; a process whose configuration others write has none.
+
+use std::collections::BTreeMap;
+
+use futures::future::BoxFuture;
+use url::Url;
+use vmcp_config::{Secret, ServerSource};
+
+/// A change of the configured servers.
+#[derive(Debug, Clone)]
+pub enum ServerChange {
+    /// Adds a server.
+    Add(NewServer),
+    /// Removes a server.
+    Remove {
+        /// Its name.
+        name: String,
+    },
+    /// Switches a server on or off.
+    SetEnabled {
+        /// Its name.
+        name: String,
+        /// True for on.
+        enabled: bool,
+    },
+}
+
+/// A server to be added.
+#[derive(Debug, Clone)]
+pub struct NewServer {
+    /// Its name, a legal one.
+    pub name: String,
+    /// Its address or command line.
+    pub place: ServerPlace,
+    /// False to add it switched off.
+    pub enabled: bool,
+}
+
+/// Address or command line of a new server. All texts are literal: none refers to a variable or a file.
+#[derive(Debug, Clone)]
+pub enum ServerPlace {
+    /// A program that vmcp starts.
+    Program {
+        /// The program and its arguments; at least one word.
+        words: Vec<String>,
+        /// Variables of the program, by name.
+        env: BTreeMap<String, Secret>,
+    },
+    /// A server over streamable HTTP.
+    Remote {
+        /// Its address, without credentials.
+        url: Url,
+        /// Headers of every request, by name.
+        headers: BTreeMap<String, Secret>,
+    },
+}
+
+impl<'a> From<&'a ServerPlace> for ServerSource<'a> {
+    fn from(place: &'a ServerPlace) -> ServerSource<'a> {
+        match place {
+            ServerPlace::Program { words, env } => ServerSource::Program {
+                words: words.iter().map(String::as_str).collect(),
+                env: env.keys().map(String::as_str).collect(),
+            },
+            ServerPlace::Remote { url, headers } => {
+                ServerSource::Remote { url, headers: headers.keys().map(String::as_str).collect() }
+            }
+        }
+    }
+}
+
+/// Reason why a change was not made. Nothing is written then. Shows no secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RegistrarError {
+    /// There is a server of this name already.
+    #[error("a server `{0}` already exists; remove it first, or choose another name")]
+    Taken(String),
+    /// The name is unknown.
+    #[error("server not found: {0}")]
+    Unknown(String),
+    /// The configuration with the change would have mistakes.
+    #[error("{0}")]
+    Invalid(String),
+    /// The configuration cannot be read or written.
+    #[error("{0}")]
+    Unwritable(String),
+}
+
+/// Keeper of the configured servers.
+pub trait ServerRegistrar: Send + Sync {
+    /// Makes a change, whole or not at all. The engine applies it soon after. Of two additions of one name at
+    /// the same moment, one is [`RegistrarError::Taken`].
+    fn change(&self, change: ServerChange) -> BoxFuture<'_, Result<(), RegistrarError>>;
+}

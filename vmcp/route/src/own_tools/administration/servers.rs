@@ -1,0 +1,148 @@
+//! The handlers of add_mcp_server, remove_mcp_server, enable_mcp_server and disable_mcp_server.
+//!
+//! A change takes these steps: its `arguments` are checked, its `permission` is decided, the user is asked,
+//! the [`ServerRegistrar`](vmcp_engine::server_registrar::ServerRegistrar) writes it, its `effect` is waited
+//! for. A policy was asked before, at the call seam. `secrets` keeps values out of records.
+
+mod answer;
+mod arguments;
+mod effect;
+mod permission;
+pub(crate) mod secrets;
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use vmcp_config::{Backend, ServerSource};
+use vmcp_engine::optim::names::OptimTool;
+use vmcp_engine::server_registrar::{NewServer, RegistrarError, ServerChange, ServerRegistrar};
+use vmcp_engine::telemetry::calls::{Action, ActionArea, Origin};
+
+use self::answer::{Changed, refused};
+use crate::answer::Answer;
+use crate::caller::CallContext;
+use crate::own_tools::arguments::own_arguments::OwnArguments;
+use crate::own_tools::listings::own_answer::{self, Refusal};
+use crate::own_tools::resolve;
+
+/// Makes the change that `tool` stands for, and answers once it is in force.
+pub(in crate::own_tools) async fn run(
+    context: CallContext<'_>,
+    tool: OptimTool,
+    arguments: &RawValue,
+) -> Answer {
+    let work = async |arguments: &OwnArguments<'_>| {
+        let registrar = registrar(context)?;
+        match tool {
+            OptimTool::AddMcpServer => add(context, registrar, arguments).await,
+            OptimTool::RemoveMcpServer => remove(context, registrar, arguments).await,
+            OptimTool::EnableMcpServer => switch(context, registrar, arguments, true).await,
+            _ => switch(context, registrar, arguments, false).await,
+        }
+    };
+    own_answer::answer_later(context, Origin::Own(tool), arguments, work).await
+}
+
+/// Returns the keeper of the servers, unless this process or this client has none.
+fn registrar<'a>(context: CallContext<'a>) -> Result<&'a Arc<dyn ServerRegistrar>, Refusal> {
+    let registrar = context.engine.registrar().ok_or_else(|| {
+        refused(
+            "this process does not change its servers: in Kubernetes, the resources MCPServer and \
+             MCPServerEntry are their source (`kubectl apply`); elsewhere, `vmcp add` writes the \
+             configuration file",
+        )
+    })?;
+    let principal = &context.caller.principal;
+    let is_stranger = principal.identity.as_known().is_none()
+        && context.snapshot.config.authz.is_none()
+        && principal.address.is_some_and(|address| !address.to_canonical().is_loopback());
+    if is_stranger {
+        return Err(refused(
+            "servers are changed by clients on this machine, or by clients with an identity: configure \
+             `incomingAuth`, and a policy that permits the action `admin`",
+        ));
+    }
+    Ok(registrar)
+}
+
+async fn add(
+    context: CallContext<'_>,
+    registrar: &Arc<dyn ServerRegistrar>,
+    arguments: &OwnArguments<'_>,
+) -> Result<Changed, Refusal> {
+    let server = arguments::new_server(arguments).map_err(refused)?;
+    let NewServer { name, place, enabled } = &server;
+    if context.snapshot.config.backends.iter().any(|backend| *backend.name == **name) {
+        return Err(refused(RegistrarError::Taken(name.clone())));
+    }
+    let lines = permission::lines_of(&server);
+    permission::obtain(context, OptimTool::AddMcpServer, &ServerSource::from(place), lines).await?;
+    let (name, enabled) = (name.clone(), *enabled);
+    make(context, registrar, "server.add", &name, ServerChange::Add(server)).await?;
+    effect::added(context, name, enabled).await
+}
+
+async fn remove(
+    context: CallContext<'_>,
+    registrar: &Arc<dyn ServerRegistrar>,
+    arguments: &OwnArguments<'_>,
+) -> Result<Changed, Refusal> {
+    let server = named(context, arguments)?;
+    let name = server.name.to_string();
+    let lines = permission::lines_of_known(server);
+    let source = ServerSource::from(&server.transport);
+    permission::obtain(context, OptimTool::RemoveMcpServer, &source, lines).await?;
+    make(context, registrar, "server.remove", &name, ServerChange::Remove { name: name.clone() }).await?;
+    effect::removed(context, name).await
+}
+
+async fn switch(
+    context: CallContext<'_>,
+    registrar: &Arc<dyn ServerRegistrar>,
+    arguments: &OwnArguments<'_>,
+    enabled: bool,
+) -> Result<Changed, Refusal> {
+    let server = named(context, arguments)?;
+    let name = server.name.to_string();
+    let (tool, action) = if enabled {
+        (OptimTool::EnableMcpServer, "server.enable")
+    } else {
+        (OptimTool::DisableMcpServer, "server.disable")
+    };
+    let lines = permission::lines_of_known(server);
+    permission::obtain(context, tool, &ServerSource::from(&server.transport), lines).await?;
+    make(context, registrar, action, &name, ServerChange::SetEnabled { name: name.clone(), enabled }).await?;
+    if enabled { effect::enabled(context, name).await } else { effect::disabled(context, name).await }
+}
+
+/// Returns the configured server that the arguments name, switched off ones included.
+fn named<'a>(context: CallContext<'a>, arguments: &OwnArguments<'_>) -> Result<&'a Backend, Refusal> {
+    let wanted = arguments::name(arguments).map_err(refused)?;
+    let all = context.snapshot.config.backends.iter();
+    let visible = all.filter(|backend| context.view.has_backend(&backend.name));
+    let found = visible.clone().find(|backend| backend.name.eq_ignore_ascii_case(&wanted));
+    found.ok_or_else(|| resolve::unknown_server(&wanted, visible.map(|backend| &*backend.name)))
+}
+
+/// Has a change written, and puts it on record.
+async fn make(
+    context: CallContext<'_>,
+    registrar: &Arc<dyn ServerRegistrar>,
+    action: &str,
+    name: &str,
+    change: ServerChange,
+) -> Result<(), Refusal> {
+    let made = registrar.change(change).await;
+    let result = made.as_ref().err().map(ToString::to_string);
+    context.engine.call_observers().acted(&Action {
+        target: Some(name),
+        result: result.as_deref().unwrap_or("ok"),
+        is_refused: made.is_err(),
+        session: context.caller.session,
+        ..Action::of_client(ActionArea::Server, action, &context.caller.principal)
+    });
+    made.map_err(refused)
+}
+
+#[cfg(test)]
+mod tests;

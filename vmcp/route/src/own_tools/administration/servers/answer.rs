@@ -1,0 +1,45 @@
+//! Answers of the tools that change servers.
+
+use std::fmt::Display;
+
+use serde::Serialize;
+
+use crate::own_tools::listings::own_answer::Refusal;
+
+/// The answer to a change that was made.
+#[derive(Debug, Serialize)]
+pub(super) struct Changed {
+    pub(super) success: bool,
+    /// Name of the server.
+    pub(super) server: String,
+    /// False for a server that is switched off, and for a removed one.
+    pub(super) enabled: bool,
+    /// True if the server has answered.
+    pub(super) connected: bool,
+    /// Its tools that the caller may call.
+    pub(super) tool_count: usize,
+    /// Sentence for the model.
+    pub(super) message: String,
+    /// Reason why it is not connected, for clients on this machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) last_error: Option<String>,
+}
+
+impl Changed {
+    /// A change of a server that is not connected.
+    pub(super) fn offline(server: String, enabled: bool, message: impl Into<String>) -> Changed {
+        let message = message.into();
+        Changed { success: true, server, enabled, connected: false, tool_count: 0, message, last_error: None }
+    }
+}
+
+#[derive(Serialize)]
+struct Failure {
+    success: bool,
+    error: String,
+}
+
+/// Makes the answer to a change that was not made.
+pub(super) fn refused(error: impl Display) -> Refusal {
+    Refusal::json(&Failure { success: false, error: error.to_string() })
+}

@@ -1,0 +1,211 @@
+//! Arguments of the tools that change servers. Every text is taken literally: references to variables and
+//! files of vmcp are refused, because a client could have any secret sent to a server of its own.
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use url::Url;
+use vmcp_config::{
+    MAX_BACKEND_NAME, RESERVED_NAMES, Secret, is_reserved_header, is_token_char, is_variable_name,
+    normalize_name,
+};
+use vmcp_engine::server_registrar::{NewServer, ServerPlace};
+
+use super::secrets;
+use crate::own_tools::arguments::own_arguments::OwnArguments;
+
+/// Most arguments of a program, and most variables or headers.
+const MAX_ENTRIES: usize = 64;
+/// Longest argument of a program, and longest name of a variable or header, in characters.
+const MAX_WORD_CHARS: usize = 1000;
+/// Longest value of a variable or header, in characters.
+const MAX_VALUE_CHARS: usize = 8192;
+/// Longest address, in characters.
+const MAX_URL_CHARS: usize = 2048;
+/// Longest word of a transport that is quoted in an error, in characters.
+const MAX_TRANSPORT_CHARS: usize = 32;
+/// Programs that run any command: a rule about them would be a rule about nothing.
+const SHELLS: [&str; 14] = [
+    "ash",
+    "bash",
+    "busybox",
+    "cmd",
+    "csh",
+    "dash",
+    "elvish",
+    "fish",
+    "ksh",
+    "nu",
+    "powershell",
+    "pwsh",
+    "sh",
+    "zsh",
+];
+/// Characters that a shell would read as syntax, in the name of a program.
+const SHELL_CHARACTERS: &str = "|&;<>(){}[]$`\"'*?!~#";
+/// Words that a shell would read as syntax, among the arguments.
+const SHELL_WORDS: [&str; 9] = ["|", "||", "&", "&&", ";", "<", ">", ">>", "2>&1"];
+
+/// Reads the server that is to be added.
+pub(super) fn new_server(arguments: &OwnArguments<'_>) -> Result<NewServer, String> {
+    let text = |name, limit| arguments.text(&[name], limit).map_err(|error| error.to_string());
+    let transport = text("transport", MAX_TRANSPORT_CHARS)?.ok_or("transport is required: http or stdio")?;
+    let (url, command) = (text("url", MAX_URL_CHARS)?, text("command", MAX_WORD_CHARS)?);
+    let transport = transport.trim().to_ascii_lowercase();
+    let place = match transport.as_str() {
+        "http" | "streamable-http" | "streamable_http" => {
+            let url = url.ok_or_else(|| format!("transport `{transport}` requires 'url'"))?;
+            refuse_given(arguments, &transport, &["command", "args", "env"])?;
+            ServerPlace::Remote { url: address(&url)?, headers: headers(arguments)? }
+        }
+        "stdio" => {
+            let command = command.ok_or("transport `stdio` requires 'command'")?;
+            refuse_given(arguments, &transport, &["url", "headers"])?;
+            program(arguments, command)?
+        }
+        other => return Err(format!("transport `{other}` is not supported; use http or stdio")),
+    };
+    let enabled = arguments.read("enabled", "true or false").map_err(|error| error.to_string())?;
+    Ok(NewServer { name: new_name(arguments)?, place, enabled: enabled.unwrap_or(true) })
+}
+
+/// Reads the name of a server.
+pub(super) fn name(arguments: &OwnArguments<'_>) -> Result<String, String> {
+    let names = ["name", "server_name", "server"];
+    let name = arguments.required(&names, MAX_BACKEND_NAME).map_err(|error| error.to_string())?;
+    Ok(name.trim().to_owned())
+}
+
+/// Reads the name of a new server, in its legal form.
+fn new_name(arguments: &OwnArguments<'_>) -> Result<String, String> {
+    let name = normalize_name(&name(arguments)?).ok_or("name needs a letter or a digit")?;
+    if RESERVED_NAMES.contains(&name.as_str()) {
+        return Err(format!("name `{name}` is reserved; choose another one"));
+    }
+    Ok(name)
+}
+
+/// Refuses fields that the transport has no use for.
+fn refuse_given(arguments: &OwnArguments<'_>, transport: &str, fields: &[&str]) -> Result<(), String> {
+    match fields.iter().find(|field| arguments.has(field)) {
+        Some(field) => Err(format!("transport `{transport}` takes no '{field}'")),
+        None => Ok(()),
+    }
+}
+
+fn address(text: &str) -> Result<Url, String> {
+    let text = text.trim();
+    literal("url", text)?;
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    let url = url.ok_or("url must be an absolute http:// or https:// address")?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("url must not carry credentials; give them in 'headers'".to_owned());
+    }
+    if url.query_pairs().any(|(name, value)| secrets::is_secret(&name, &value)) {
+        return Err("url must not carry a secret in its query; give it in 'headers'".to_owned());
+    }
+    if url.fragment().is_some() {
+        return Err("url must not have a #fragment".to_owned());
+    }
+    Ok(url)
+}
+
+fn program(arguments: &OwnArguments<'_>, command: String) -> Result<ServerPlace, String> {
+    let command = command.trim().to_owned();
+    if command.contains(char::is_whitespace) {
+        return Err("command must be the program alone; give its arguments in 'args'".to_owned());
+    }
+    if let Some(character) = command.chars().find(|c| SHELL_CHARACTERS.contains(*c)) {
+        return Err(format!("command must have no shell syntax (`{character}`): vmcp runs no shell"));
+    }
+    let file = command.rsplit(['/', '\\']).next().unwrap_or_default().to_ascii_lowercase();
+    if SHELLS.contains(&file.strip_suffix(".exe").unwrap_or(&file)) {
+        return Err(format!("command must be the server itself, not the shell `{command}`"));
+    }
+    let args: Vec<String> = exactly(arguments, "args", "a list of strings")?;
+    at_most("args", args.len())?;
+    let mut before = "";
+    for (index, arg) in args.iter().enumerate() {
+        let field = format!("args[{index}]");
+        short(&field, arg, MAX_WORD_CHARS)?;
+        literal(&field, arg)?;
+        if SHELL_WORDS.contains(&arg.as_str()) || arg.contains("$(") || arg.contains('`') {
+            return Err(format!("{field} must have no shell syntax: vmcp runs no shell"));
+        }
+        if secrets::is_secret_argument(before, arg) {
+            return Err(format!("{field} must not be a secret; give it in 'env'"));
+        }
+        before = arg;
+    }
+    literal("command", &command)?;
+    let env = values(arguments, "env", is_variable_name)?;
+    Ok(ServerPlace::Program { words: std::iter::once(command).chain(args).collect(), env })
+}
+
+fn headers(arguments: &OwnArguments<'_>) -> Result<BTreeMap<String, Secret>, String> {
+    let is_name = |name: &str| !name.is_empty() && name.chars().all(is_token_char);
+    let headers = values(arguments, "headers", is_name)?;
+    match headers.keys().find(|name| is_reserved_header(&name.to_ascii_lowercase())) {
+        Some(name) => Err(format!("headers.{name} is set by vmcp itself; leave it out")),
+        None => Ok(headers),
+    }
+}
+
+/// Reads an object of texts whose keys are names.
+fn values(
+    arguments: &OwnArguments<'_>,
+    field: &'static str,
+    is_name: impl Fn(&str) -> bool,
+) -> Result<BTreeMap<String, Secret>, String> {
+    let values: BTreeMap<String, String> = exactly(arguments, field, "an object of strings")?;
+    at_most(field, values.len())?;
+    for (name, value) in &values {
+        short(field, name, MAX_WORD_CHARS)?;
+        if !is_name(name) {
+            return Err(format!("{field} has an unusable key: {name:?}"));
+        }
+        let path = format!("{field}.{name}");
+        short(&path, value, MAX_VALUE_CHARS)?;
+        literal(&path, value)?;
+    }
+    Ok(values.into_iter().map(|(name, value)| (name, Secret::from(value))).collect())
+}
+
+/// Reads a field as it is written; an absent one is empty.
+fn exactly<T: DeserializeOwned + Default>(
+    arguments: &OwnArguments<'_>,
+    field: &'static str,
+    expected: &str,
+) -> Result<T, String> {
+    let value = arguments.exactly(field, expected).map_err(|error| error.to_string())?;
+    Ok(value.unwrap_or_default())
+}
+
+fn at_most(field: &str, count: usize) -> Result<(), String> {
+    if count > MAX_ENTRIES {
+        return Err(format!("{field} has too many entries: {count}, the limit is {MAX_ENTRIES}"));
+    }
+    Ok(())
+}
+
+fn short(field: &str, text: &str, limit: usize) -> Result<(), String> {
+    let characters = text.chars().count();
+    if characters > limit {
+        return Err(format!("{field} is too long: {characters} characters, the limit is {limit}"));
+    }
+    Ok(())
+}
+
+/// Refuses control characters, and references that the configuration file would resolve.
+fn literal(field: &str, text: &str) -> Result<(), String> {
+    if text.chars().any(char::is_control) {
+        return Err(format!("{field} must not have control characters"));
+    }
+    if text.contains("${") {
+        return Err(format!("{field} must not refer to variables or files of vmcp (`${{`); give the value"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

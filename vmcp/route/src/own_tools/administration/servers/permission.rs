@@ -1,0 +1,151 @@
+//! Permission to change a server: rules of `optimizer.admin.allow`, and the user's yes.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use vmcp_config::secret_signs::is_secret_name;
+use vmcp_config::{Backend, MASK, Secret, ServerSource, Transport};
+use vmcp_engine::optim::names::OptimTool;
+use vmcp_engine::server_registrar::{NewServer, ServerPlace};
+use vmcp_json::text;
+use vmcp_wire::methods;
+
+use super::answer::refused;
+use crate::call::{self, ask_client};
+use crate::caller::CallContext;
+use crate::own_tools::listings::own_answer::Refusal;
+
+/// Facts that decide about a change.
+#[derive(Debug, Clone, Copy)]
+struct Facts {
+    /// There are rules about the servers that clients may manage.
+    has_rules: bool,
+    /// A rule names this server.
+    is_named: bool,
+    /// The user has agreed already.
+    has_consent: bool,
+    /// The client can ask its user.
+    can_ask: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Permission {
+    Given,
+    /// The user has to agree.
+    Asked,
+    /// No rule names the server.
+    NotNamed,
+    /// Rules are absent, and the client cannot ask its user.
+    NotAskable,
+}
+
+/// Decides about a change.
+fn decide(facts: Facts) -> Permission {
+    let Facts { has_rules, is_named, has_consent, can_ask } = facts;
+    if has_rules && !is_named {
+        Permission::NotNamed
+    } else if has_consent {
+        Permission::Given
+    } else if can_ask {
+        Permission::Asked
+    } else if is_named {
+        Permission::Given
+    } else {
+        Permission::NotAskable
+    }
+}
+
+/// Obtains the permission to call `tool` about a server, which `lines` describe to the user.
+pub(super) async fn obtain(
+    context: CallContext<'_>,
+    tool: OptimTool,
+    server: &ServerSource<'_>,
+    lines: Vec<String>,
+) -> Result<(), Refusal> {
+    let (caller, admin) = (context.caller, &context.snapshot.config.optimizer.admin);
+    let facts = Facts {
+        has_rules: !admin.allow.is_empty(),
+        is_named: admin.names(server),
+        has_consent: caller.confirmed || caller.consent.covers(tool.dotted()),
+        can_ask: ask_client::can_ask(caller, methods::ELICIT),
+    };
+    match decide(facts) {
+        Permission::Given => Ok(()),
+        Permission::Asked => {
+            let mut question = format!("{}{}?", call::CONFIRMATION_PREFIX, tool.dotted());
+            for line in lines {
+                // Writing to a string cannot fail.
+                let _ = write!(question, "\n{}", call::shown_text(&line));
+            }
+            call::ask_user(context, tool.dotted(), &question).await.map_err(refused)
+        }
+        Permission::NotNamed => Err(refused(
+            "no rule of `optimizer.admin.allow` names this server with these values; its administrator can \
+             add a rule, or the server itself with `vmcp add`",
+        )),
+        Permission::NotAskable => Err(refused(
+            "the user has to agree, and this client cannot ask (it declares no elicitation): use another \
+             client, `vmcp add` on the command line, or a rule in `optimizer.admin.allow`",
+        )),
+    }
+}
+
+/// Describes a new server: every word, every address, and every value whose name does not say that it is a
+/// secret.
+pub(super) fn lines_of(server: &NewServer) -> Vec<String> {
+    let mut lines = vec![format!("server: {}", server.name)];
+    let values = |field: &str, values: &BTreeMap<String, Secret>| {
+        let shown = |(name, value): (&String, &Secret)| {
+            let value = if is_secret_name(name) { MASK.to_owned() } else { text::quoted(value.expose()) };
+            format!("{field}.{name}: {value}")
+        };
+        values.iter().map(shown).collect::<Vec<_>>()
+    };
+    let place = match &server.place {
+        ServerPlace::Program { words, env } => {
+            let program = "vmcp starts this program with the rights of its user:".to_owned();
+            let words = words.iter().map(|word| text::quoted(word));
+            std::iter::once(program).chain(words).chain(values("env", env)).collect::<Vec<_>>()
+        }
+        ServerPlace::Remote { url, headers } => {
+            let address = format!("vmcp connects to this address: {url}");
+            std::iter::once(address).chain(values("headers", headers)).collect()
+        }
+    };
+    lines.extend(place);
+    lines
+}
+
+/// Describes a configured server by its program or host: the rest may hold secrets of its administrator.
+pub(super) fn lines_of_known(server: &Backend) -> Vec<String> {
+    let place = match &server.transport {
+        Transport::Stdio { command, .. } => format!("program: {command}"),
+        Transport::Http { url, .. } | Transport::Sse { url, .. } => {
+            format!("host: {}", url.host_str().unwrap_or_default())
+        }
+    };
+    vec![format!("server: {}", server.name), place]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_come_first_then_the_user_then_a_rule_alone() {
+        let all = [false, true];
+        for has_consent in all {
+            for can_ask in all {
+                let facts = |has_rules, is_named| Facts { has_rules, is_named, has_consent, can_ask };
+                let asked = match (has_consent, can_ask) {
+                    (true, _) => Some(Permission::Given),
+                    (false, true) => Some(Permission::Asked),
+                    (false, false) => None,
+                };
+                assert_eq!(decide(facts(true, false)), Permission::NotNamed);
+                assert_eq!(decide(facts(true, true)), asked.unwrap_or(Permission::Given));
+                assert_eq!(decide(facts(false, false)), asked.unwrap_or(Permission::NotAskable));
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Secrets among the arguments of add_mcp_server: recognized where they may not be, kept out of records.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+use vmcp_config::MASK;
+use vmcp_config::secret_signs::{is_option, is_secret_name, looks_secret, password_of_url};
+use vmcp_engine::optim::names::OptimTool;
+
+/// Fields whose values may be secrets.
+const VALUES: [&str; 2] = ["env", "headers"];
+
+/// True if a setting of this name with this value is a secret.
+pub(super) fn is_secret(name: &str, value: &str) -> bool {
+    !value.is_empty() && (is_secret_name(name) || looks_secret(value) || password_of_url(value).is_some())
+}
+
+/// True if an argument of a program is a secret, or has one: `--token=x`, or `x` after `--token`.
+pub(super) fn is_secret_argument(before: &str, argument: &str) -> bool {
+    match argument.split_once('=').filter(|(name, _)| is_option(name)) {
+        Some((name, value)) => is_secret(name.trim_start_matches('-'), value),
+        None if argument.starts_with('-') => false,
+        None => {
+            let option = before.strip_prefix('-').filter(|_| !before.contains('='));
+            is_secret(option.unwrap_or_default().trim_start_matches('-'), argument)
+        }
+    }
+}
+
+/// Returns the arguments of a call of `tool` for records: values of variables and headers, and whatever else
+/// may be a secret, are masked. `None` for arguments that cannot be read.
+pub(crate) fn recorded(tool: OptimTool, arguments: &str) -> Option<Cow<'_, str>> {
+    if tool != OptimTool::AddMcpServer {
+        return Some(Cow::Borrowed(arguments));
+    }
+    let Ok(Value::Object(mut fields)) = serde_json::from_str(arguments) else { return None };
+    for (name, field) in &mut fields {
+        match field {
+            Value::Object(values) if VALUES.contains(&name.as_str()) => {
+                values.values_mut().for_each(|value| *value = MASK.into());
+            }
+            Value::Array(words) if name == "args" => {
+                let mut before = String::new();
+                for word in words {
+                    let text = word.as_str().map_or_else(|| word.to_string(), str::to_owned);
+                    if is_secret_argument(&before, &text) {
+                        *word = MASK.into();
+                    }
+                    before = text;
+                }
+            }
+            Value::String(text) if !VALUES.contains(&name.as_str()) && !may_hold_secret(text) => {}
+            Value::Bool(_) | Value::Null => {}
+            other => *other = MASK.into(),
+        }
+    }
+    Some(Cow::Owned(Value::Object(fields).to_string()))
+}
+
+/// True for a URL with credentials or a query, and for a text that looks like a secret.
+fn may_hold_secret(text: &str) -> bool {
+    looks_secret(text) || (text.contains("://") && text.contains(['@', '?']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_of_an_added_server_hold_none_of_its_secrets() {
+        let arguments = r#"{"name":"a","env":{"X":"hunter2"},"headers":{"Y":"hunter2"},"enabled":true,
+            "args":["run","--token","hunter2","--key=hunter2"],"url":"https://me:hunter2@a.example/"}"#;
+        let recorded = recorded(OptimTool::AddMcpServer, arguments).unwrap();
+        assert!(!recorded.contains("hunter2"), "{recorded}");
+        assert!(recorded.contains(r#""name":"a""#) && recorded.contains(r#""X":"***""#), "{recorded}");
+        assert!(recorded.contains(r#"["run","--token","***","***"]"#), "{recorded}");
+        for odd in [r#"{"env":"hunter2"}"#, r#"{"headers":["hunter2"]}"#, r#"{"args":{"a":"hunter2"}}"#, "x"]
+        {
+            let recorded = super::recorded(OptimTool::AddMcpServer, odd).unwrap_or_default();
+            assert!(!recorded.contains("hunter2"), "{recorded}");
+        }
+    }
+
+    #[test]
+    fn arguments_of_other_tools_are_recorded_as_they_are() {
+        let arguments = r#"{"env":{"X":"1"}}"#;
+        assert_eq!(recorded(OptimTool::FindTool, arguments).as_deref(), Some(arguments));
+    }
+}

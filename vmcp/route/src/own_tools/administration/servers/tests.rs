@@ -1,0 +1,275 @@
+//! Tests of the tools that change servers, over a registrar in memory.
+
+use std::sync::{Arc, OnceLock};
+
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use vmcp_backend::{ClientFacts, Event, RpcOutcome, event_queue};
+use vmcp_config::edit;
+use vmcp_engine::access::identity::Principal;
+use vmcp_engine::engine::{Engine, Options, Storage};
+use vmcp_engine::server_registrar::ServerPlace;
+
+use super::*;
+use crate::Caller;
+use crate::testing::{KEYWORDS, Scripted, SeenCalls, call_with, config, engine_with};
+
+const TOOLS: &str = "find_tool, call_tool, list_mcp_servers, add_mcp_server, remove_mcp_server, enable_mcp_server, \
+                     disable_mcp_server";
+
+/// A registrar that keeps the configuration in memory and applies each change at once.
+struct InMemory {
+    engine: OnceLock<Engine>,
+    text: Mutex<String>,
+    changes: Mutex<Vec<ServerChange>>,
+}
+
+impl ServerRegistrar for InMemory {
+    fn change(&self, change: ServerChange) -> BoxFuture<'_, Result<(), RegistrarError>> {
+        Box::pin(async move {
+            let text = self.text.lock().clone();
+            let edited = match &change {
+                ServerChange::Add(NewServer { name, place: ServerPlace::Remote { url, .. }, .. }) => {
+                    edit::append(
+                        &text,
+                        &format!("- name: {name}\n  url: {url}\n"),
+                        std::slice::from_ref(name),
+                    )
+                }
+                ServerChange::Add(NewServer { name, .. }) => {
+                    let entry = format!("- name: {name}\n  command: [none]\n  enabled: false\n");
+                    edit::append(&text, &entry, std::slice::from_ref(name))
+                }
+                ServerChange::Remove { name } => edit::remove(&text, name),
+                ServerChange::SetEnabled { name, enabled } => edit::set_enabled(&text, name, *enabled),
+            };
+            let edited = edited.map_err(|error| RegistrarError::Invalid(error.to_string()))?;
+            self.text.lock().clone_from(&edited);
+            self.changes.lock().push(change);
+            self.engine.get().unwrap().apply(config(&edited)).await;
+            Ok(())
+        })
+    }
+}
+
+struct Setup {
+    engine: Engine,
+    registrar: Arc<InMemory>,
+    calls: Arc<SeenCalls>,
+}
+
+/// An engine with the server `jira` at `url`, and with settings of `optimizer.admin`.
+async fn setup(url: &str, admin: &str) -> Setup {
+    let optimizer = format!("optimizer: {{ embeddings: {{ provider: none }}, tools: [{TOOLS}]{admin} }}\n");
+    let text = format!("{optimizer}backends:\n- name: jira\n  url: {url}\n");
+    let registrar = Arc::new(InMemory {
+        engine: OnceLock::new(),
+        text: Mutex::new(text.clone()),
+        changes: Mutex::default(),
+    });
+    let calls = Arc::<SeenCalls>::default();
+    let options = Options {
+        registrar: Some(Arc::clone(&registrar) as _),
+        observers: vec![Arc::clone(&calls) as _],
+        storage: Storage::Memory,
+        ..Options::default()
+    };
+    let engine = engine_with(&text, options).await;
+    assert!(registrar.engine.set(engine.clone()).is_ok());
+    Setup { engine, registrar, calls }
+}
+
+async fn server(tool: &str) -> Scripted {
+    Scripted::start(&[(tool, "Creates an invoice for a customer.", json!({}))]).await
+}
+
+fn of(result: Result<Value, Value>) -> Value {
+    result.unwrap()["structuredContent"].clone()
+}
+
+impl Setup {
+    /// Calls a tool for a client that cannot ask its user.
+    async fn call(&self, tool: &str, arguments: Value) -> Value {
+        of(call_with(&self.engine, &Caller::default(), json!({"name": tool, "arguments": arguments})).await)
+    }
+
+    /// Calls a tool for a client whose user answers each question with `action`; returns the questions too.
+    async fn ask(&self, action: &'static str, tool: &str, arguments: Value) -> (Value, Vec<String>) {
+        let (events, mut asked) = event_queue(8);
+        let capabilities = RawValue::from_string(r#"{"elicitation":{}}"#.to_owned()).unwrap();
+        let client = ClientFacts { capabilities: Some(Arc::from(capabilities)), ..ClientFacts::default() };
+        let caller = Caller { client, events: Some(events), ..Caller::default() };
+        let user = tokio::spawn(async move {
+            let mut questions = Vec::new();
+            while let Some(Event::Question(question)) = asked.recv().await {
+                let params: Value = serde_json::from_str(question.params.unwrap().get()).unwrap();
+                questions.push(params["message"].as_str().unwrap().to_owned());
+                let said = RawValue::from_string(json!({"action": action}).to_string()).unwrap();
+                drop(question.answer.send(RpcOutcome::result(&said)));
+            }
+            questions
+        });
+        let answer =
+            of(call_with(&self.engine, &caller, json!({"name": tool, "arguments": arguments})).await);
+        drop(caller);
+        (answer, user.await.unwrap())
+    }
+
+    fn changes(&self) -> usize {
+        self.registrar.changes.lock().len()
+    }
+}
+
+fn http(name: &str, url: &str) -> Value {
+    json!({"name": name, "transport": "http", "url": url})
+}
+
+fn error(answer: &Value) -> &str {
+    assert_eq!(answer["success"], false, "{answer}");
+    answer["error"].as_str().unwrap()
+}
+
+#[tokio::test]
+async fn a_server_is_added_found_switched_and_removed() {
+    let (jira, billing) = (server("get_issue").await, server("create_invoice").await);
+    let setup = setup(&jira.url, "").await;
+    let (added, asked) = setup.ask("accept", "optim.add_mcp_server", http("Billing", &billing.url)).await;
+    let expected = json!({"success": true, "server": "billing", "enabled": true, "connected": true,
+        "tool_count": 1, "message": "Server added and connected"});
+    assert_eq!(added, expected);
+    assert_eq!(asked.len(), 1);
+    assert!(asked[0].starts_with("Allow the call of optim.add_mcp_server?\nserver: billing\n"), "{asked:?}");
+    let names = async || {
+        let found = setup.call("optim.find_tool", json!({"tool_description": "create an invoice"})).await;
+        found["tools"].to_string()
+    };
+    assert!(names().await.contains("billing_create_invoice"));
+    let billing = json!({"name": "billing"});
+    let (off, _) = setup.ask("accept", "optim.disable_mcp_server", billing.clone()).await;
+    assert_eq!((&off["enabled"], &off["connected"]), (&json!(false), &json!(false)), "{off}");
+    assert!(!names().await.contains("billing_create_invoice"));
+    let listed = setup.call("optim.list_mcp_servers", json!({})).await;
+    let billing_listed = &listed["servers"][1];
+    assert_eq!((&billing_listed["enabled"], &billing_listed["connected"]), (&json!(false), &json!(false)));
+    let (on, _) = setup.ask("accept", "optim.enable_mcp_server", billing.clone()).await;
+    assert_eq!(on["message"], "Server enabled and connected", "{on}");
+    assert!(names().await.contains("billing_create_invoice"));
+    let (removed, _) = setup.ask("accept", "optim.remove_mcp_server", billing.clone()).await;
+    assert_eq!(removed["message"], "Server 'billing' removed", "{removed}");
+    assert!(!names().await.contains("billing_create_invoice"));
+    let (unknown, _) = setup.ask("accept", "optim.remove_mcp_server", billing).await;
+    assert_eq!(error(&unknown), "server not found: billing");
+    assert_eq!(unknown["available_servers"], json!(["jira"]));
+}
+
+#[tokio::test]
+async fn a_client_that_cannot_ask_and_a_user_who_declines_change_nothing() {
+    let jira = server("get_issue").await;
+    let setup = setup(&jira.url, "").await;
+    for (tool, arguments) in [
+        ("optim.add_mcp_server", http("new", "http://127.0.0.1:9/")),
+        ("optim.remove_mcp_server", json!({"name": "jira"})),
+        ("optim.enable_mcp_server", json!({"name": "jira"})),
+        ("optim.disable_mcp_server", json!({"name": "jira"})),
+    ] {
+        let refused = setup.call(tool, arguments.clone()).await;
+        assert!(error(&refused).contains("`vmcp add` on the command line"), "{tool}: {refused}");
+        for action in ["decline", "cancel"] {
+            let (refused, asked) = setup.ask(action, tool, arguments.clone()).await;
+            assert!(error(&refused).contains("the user declined"), "{tool}: {refused}");
+            assert_eq!(asked.len(), 1);
+        }
+    }
+    assert_eq!(setup.changes(), 0);
+}
+
+#[tokio::test]
+async fn rules_bound_what_a_user_can_agree_to_and_stand_for_a_user_who_cannot_be_asked() {
+    let (jira, billing) = (server("get_issue").await, server("create_invoice").await);
+    let rules =
+        format!(", admin: {{ allow: [{{ url: '{}' }}, {{ command: [uv, run, 'a-*.py'] }}] }}", billing.url);
+    let setup = setup(&jira.url, &rules).await;
+    let program = |script: &str, env: Value| json!({"name": "p", "transport": "stdio", "command": "uv", "args": ["run", script], "env": env});
+    for (tool, arguments) in [
+        ("optim.add_mcp_server", http("new", "http://127.0.0.1:9/")),
+        ("optim.add_mcp_server", program("b.py", json!({}))),
+        ("optim.add_mcp_server", program("a-b.py", json!({"LD_PRELOAD": "/tmp/x.so"}))),
+        ("optim.remove_mcp_server", json!({"name": "jira"})),
+        ("optim.enable_mcp_server", json!({"name": "jira"})),
+    ] {
+        let (refused, asked) = setup.ask("accept", tool, arguments).await;
+        assert!(error(&refused).contains("no rule of `optimizer.admin.allow`"), "{tool}: {refused}");
+        assert!(asked.is_empty());
+    }
+    assert_eq!(setup.changes(), 0);
+    let added = setup.call("optim.add_mcp_server", http("billing", &billing.url)).await;
+    assert_eq!(added["connected"], true, "{added}");
+    let (_, asked) = setup.ask("accept", "optim.remove_mcp_server", json!({"name": "billing"})).await;
+    assert_eq!(asked.len(), 1, "a user who can be asked is asked");
+}
+
+#[tokio::test]
+async fn the_question_shows_every_word_and_hides_the_secrets() {
+    let jira = server("get_issue").await;
+    let setup = setup(&jira.url, "").await;
+    let arguments = json!({"name": "weather", "transport": "stdio", "command": "uv",
+        "args": ["run", "a\u{202e}b.py"], "enabled": false,
+        "env": {"API_KEY": "hunter2", "NODE_OPTIONS": "--require=/tmp/x.js"}});
+    let (added, asked) = setup.ask("accept", "optim.add_mcp_server", arguments).await;
+    assert_eq!((&added["success"], &added["enabled"]), (&json!(true), &json!(false)), "{added}");
+    let shown =
+        "\n\"uv\"\n\"run\"\n\"a\\u{202e}b.py\"\nenv.API_KEY: ***\nenv.NODE_OPTIONS: \"--require=/tmp/x.js\"";
+    assert!(asked[0].ends_with(shown), "{}", asked[0]);
+    assert!(!added.to_string().contains("hunter2"));
+    let records = setup.calls.take();
+    assert!(!format!("{records:?}").contains("hunter2"), "{records:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_is_kept_and_said_to_be() {
+    let jira = server("get_issue").await;
+    let setup = setup(&jira.url, "").await;
+    let (added, _) =
+        setup.ask("accept", "optim.add_mcp_server", http("away", "http://127.0.0.1:9/mcp")).await;
+    assert_eq!((&added["success"], &added["connected"]), (&json!(true), &json!(false)), "{added}");
+    assert!(added["last_error"].as_str().is_some_and(|error| !error.is_empty()), "{added}");
+    let (again, asked) = setup.ask("accept", "optim.add_mcp_server", http("AWAY", "http://a/")).await;
+    assert!(error(&again).contains("`away` already exists"), "{again}");
+    assert!(asked.is_empty());
+}
+
+#[tokio::test]
+async fn strangers_and_processes_without_a_registrar_are_told_why() {
+    let jira = server("get_issue").await;
+    let with_registrar = setup(&jira.url, "").await;
+    let stranger = Caller { principal: Principal::at("192.0.2.1"), ..Caller::default() };
+    let params = json!({"name": "optim.add_mcp_server", "arguments": http("new", "http://127.0.0.1:9/")});
+    let refused = of(call_with(&with_registrar.engine, &stranger, params.clone()).await);
+    assert!(error(&refused).contains("`incomingAuth`"), "{refused}");
+    let optimizer = format!("optimizer: {{ embeddings: {{ provider: none }}, tools: [{TOOLS}] }}\n");
+    let engine = engine_with(&optimizer, Options { storage: Storage::Memory, ..Options::default() }).await;
+    let refused = of(call_with(&engine, &Caller::default(), params).await);
+    assert!(error(&refused).contains("MCPServerEntry"), "{refused}");
+}
+
+#[tokio::test]
+async fn call_tool_does_not_reach_the_tools_that_change_servers() {
+    let jira = server("get_issue").await;
+    let setup = setup(&jira.url, "").await;
+    let arguments = json!({"tool_name": "optim.add_mcp_server", "parameters": http("n", "http://a/")});
+    let (refused, asked) = setup.ask("accept", "optim.call_tool", arguments).await;
+    assert!(refused["error"].as_str().unwrap().contains("cannot be invoked through"), "{refused}");
+    assert!(asked.is_empty() && setup.changes() == 0);
+}
+
+#[tokio::test]
+async fn without_being_configured_the_tools_do_not_exist() {
+    let options = Options { storage: Storage::Memory, ..Options::default() };
+    let engine = engine_with(KEYWORDS, options).await;
+    for tool in OptimTool::OF_ADMIN {
+        let answer = call_with(&engine, &Caller::default(), json!({"name": tool.dotted()})).await;
+        assert!(answer.unwrap_err().to_string().contains("Unknown tool"), "{tool:?}");
+    }
+}

@@ -1,0 +1,150 @@
+use std::fs;
+
+use vmcp_config::{Config, Transport};
+use vmcp_engine::server_registrar::{NewServer, ServerPlace};
+
+use super::*;
+
+const BEFORE: &str = "# mine\nbackends:\n# the first\n- name: one\n  url: https://one.example/mcp\n";
+
+struct Folder {
+    dir: tempfile::TempDir,
+    registrar: FileRegistrar,
+}
+
+impl Folder {
+    fn new(text: &str) -> Folder {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("vmcp.yaml"), text).unwrap();
+        let registrar = FileRegistrar::new(dir.path().join("vmcp.yaml"), Folder::lookup());
+        Folder { dir, registrar }
+    }
+
+    fn lookup() -> ReferenceLookup {
+        let environment =
+            |name: &str| (name == "VMCP_ADDED_A_TOKEN").then(|| "of the administrator".to_owned());
+        ReferenceLookup::new(environment)
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        fs::read_to_string(self.dir.path().join(name)).ok()
+    }
+
+    fn config(&self) -> Config {
+        let (_, loaded) = ConfigInputs::read(&self.dir.path().join("vmcp.yaml"), &Folder::lookup()).unwrap();
+        loaded.unwrap().config
+    }
+
+    async fn add(&self, name: &str, place: ServerPlace) -> Result<(), RegistrarError> {
+        let server = NewServer { name: name.to_owned(), place, enabled: true };
+        self.registrar.change(ServerChange::Add(server)).await
+    }
+}
+
+fn values(of: &[(&str, &str)]) -> BTreeMap<String, Secret> {
+    of.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect()
+}
+
+fn program(words: &[&str], env: &[(&str, &str)]) -> ServerPlace {
+    ServerPlace::Program { words: words.iter().map(ToString::to_string).collect(), env: values(env) }
+}
+
+fn remote(url: &str, headers: &[(&str, &str)]) -> ServerPlace {
+    ServerPlace::Remote { url: url.parse().unwrap(), headers: values(headers) }
+}
+
+#[tokio::test]
+async fn comments_stay_and_values_come_back_as_they_were_given() {
+    let folder = Folder::new(BEFORE);
+    let words = ["run", "it's $$5: #1", "- x", "é\"\\", "[a]", "${no", "null"];
+    let env = [("TOKEN", "p$w#\"\n${HOME}"), ("EMPTY", ""), ("PORT", "8080")];
+    folder.add("a", program(&words, &env)).await.unwrap();
+    let text = folder.text("vmcp.yaml").unwrap();
+    assert!(text.starts_with(BEFORE), "{text}");
+    assert!(!text.contains("p$w") && !text.contains("8080"), "{text}");
+    let config = folder.config();
+    let Transport::Stdio { command, args, env: read, .. } = &config.backends[1].transport else { panic!() };
+    assert_eq!(command, words[0]);
+    assert_eq!(args[..], words[1..]);
+    assert_eq!(read.iter().map(|(n, v)| (n.as_str(), v.expose())).collect::<Vec<_>>(), {
+        let mut env = env.to_vec();
+        env.sort_unstable();
+        env
+    });
+}
+
+#[tokio::test]
+async fn a_client_does_not_get_the_value_of_a_variable_that_exists() {
+    let folder = Folder::new(BEFORE);
+    folder.add("a", remote("https://evil.example/", &[("token", "x")])).await.unwrap();
+    let config = folder.config();
+    let headers = config.backends[1].transport.headers().unwrap();
+    assert_eq!(headers.values().next().unwrap().expose(), "x");
+}
+
+#[tokio::test]
+async fn a_removed_server_leaves_neither_entry_nor_secret() {
+    let folder = Folder::new(BEFORE);
+    fs::write(folder.dir.path().join(".env"), "MINE=1\n").unwrap();
+    folder.add("b", remote("https://b.example/", &[("Authorization", "Bearer hunter2")])).await.unwrap();
+    assert!(folder.text(".env").unwrap().contains("hunter2"));
+    folder.registrar.change(ServerChange::Remove { name: "b".to_owned() }).await.unwrap();
+    assert_eq!(folder.text("vmcp.yaml").unwrap(), BEFORE);
+    assert_eq!(folder.text(".env").unwrap(), "MINE=1\n");
+    let unknown = folder.registrar.change(ServerChange::Remove { name: "b".to_owned() }).await;
+    assert_eq!(unknown, Err(RegistrarError::Unknown("b".to_owned())));
+}
+
+#[tokio::test]
+async fn a_switch_changes_one_line() {
+    let folder = Folder::new(BEFORE);
+    let set = |enabled| ServerChange::SetEnabled { name: "one".to_owned(), enabled };
+    folder.registrar.change(set(false)).await.unwrap();
+    assert!(!folder.config().backends[0].enabled);
+    folder.registrar.change(set(true)).await.unwrap();
+    assert_eq!(folder.text("vmcp.yaml").unwrap(), BEFORE);
+}
+
+#[tokio::test]
+async fn of_two_additions_at_once_one_is_made() {
+    let folder = Folder::new(BEFORE);
+    let add = || folder.add("two", remote("https://two.example/", &[("X", "y")]));
+    let (first, second) = futures::join!(add(), add());
+    let taken = Err(RegistrarError::Taken("two".to_owned()));
+    assert!(
+        (first == Ok(()) && second == taken) || (first == taken && second == Ok(())),
+        "{first:?} {second:?}"
+    );
+    assert_eq!(folder.config().backends.len(), 2);
+}
+
+#[tokio::test]
+async fn a_change_that_is_refused_writes_nothing() {
+    for (before, place, expected) in [
+        (
+            "backends: [{ name: one, url: 'https://one.example/' }]\n",
+            remote("https://a/", &[("X", "y")]),
+            "not a list",
+        ),
+        ("foo: bar\nbackends: []\n", remote("https://a/", &[("X", "y")]), "has mistakes already"),
+        (BEFORE, remote("ftp://a/", &[("X", "y")]), "scheme"),
+    ] {
+        let folder = Folder::new(before);
+        let error = folder.add("a", place).await.unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+        assert_eq!(folder.text("vmcp.yaml").as_deref(), Some(before));
+        assert_eq!(folder.text(".env"), None);
+    }
+}
+
+#[tokio::test]
+async fn secrets_of_an_entry_that_cannot_be_written_are_taken_back() {
+    let folder = Folder::new(BEFORE);
+    fs::write(folder.dir.path().join(".env"), "MINE=1\n").unwrap();
+    // The file is replaced by way of this name.
+    fs::create_dir(folder.dir.path().join("vmcp.new")).unwrap();
+    let error = folder.add("a", remote("https://a/", &[("X", "hunter2")])).await.unwrap_err();
+    assert!(error.to_string().contains("vmcp.yaml cannot be changed"), "{error}");
+    assert_eq!(folder.text("vmcp.yaml").as_deref(), Some(BEFORE));
+    assert_eq!(folder.text(".env").as_deref(), Some("MINE=1\n"));
+}
