@@ -65,6 +65,7 @@ mod scenario {
     mod server_changes;
     mod session_tools;
     mod shared_counts;
+    mod shared_server;
     mod slow_clients;
     mod stdio_edge;
     mod storms;

@@ -3,6 +3,6 @@
 //! [`Conversation`](super::request::conversation::Conversation) yields.
 
 pub(crate) mod http;
-mod line_reader;
+pub mod line_reader;
 pub mod stdio;
 mod trace;

@@ -2,10 +2,11 @@
 //!
 //! | folder | commands |
 //! |---|---|
-//! | `run` | serve, bridge, try, service |
+//! | `run` | serve, mcp-server, bridge, try, service |
 //! | `setup` | init, add, registry, remove…, validate, secret, model, schema; the same in a cluster |
 //! | `ask` | tools, find, call, backends, authz, eval: a running server, or an engine in this process |
-//! | `operate` | status, stop, restart, logs, calls, runs, metrics, doctor, sessions, audit |
+//! | `lifecycle` | start, stop, restart, status |
+//! | `operate` | logs, calls, runs, metrics, doctor, sessions, audit |
 //! | `clients` | connect, login, logout |
 //!
 //! | module | holds |
@@ -23,6 +24,7 @@ mod completions;
 mod connection;
 mod console;
 mod help;
+mod lifecycle;
 mod operate;
 mod options;
 mod process;
@@ -54,7 +56,7 @@ const FIRST_STEPS: &str = "\
 First steps:
   vmcp init                             a commented vmcp.yaml; --from claude imports yours
   vmcp model pull                       once, to search by meaning; without it, by keywords
-  vmcp serve                            http://127.0.0.1:8080/mcp
+  vmcp start                            http://127.0.0.1:8080/mcp
   vmcp find \"who follows this ticket\"   search the tools of all servers
   vmcp call time_get_current_time timezone=Asia/Tokyo
 
@@ -64,6 +66,7 @@ Exit codes: 0 done, 1 failed, or the tool reported an error, 2 wrong usage, 3 no
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(run::serve::Arguments),
+    McpServer(run::mcp_server::Arguments),
     Bridge(run::bridge::Arguments),
     Init(setup::init::Arguments),
     Add(setup::add::Arguments),
@@ -82,9 +85,10 @@ enum Command {
     Call(ask::call::Arguments),
     Backends(ask::backends::Arguments),
     Doctor(operate::doctor::Arguments),
-    Status(operate::running::StatusArguments),
-    Stop(operate::running::StopArguments),
-    Restart(operate::running::RestartArguments),
+    Start(lifecycle::start::Arguments),
+    Status(lifecycle::status::Arguments),
+    Stop(lifecycle::stop::Arguments),
+    Restart(lifecycle::restart::Arguments),
     /// Show the latest log lines of the running server
     Logs(operate::follow::Arguments),
     /// Show the latest calls: time, outcome, duration, size, tool
@@ -123,6 +127,7 @@ pub fn main() -> ExitCode {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let outcome = match command {
         Command::Serve(arguments) => run::serve::run(arguments, &global),
+        Command::McpServer(arguments) => run::mcp_server::run(arguments, &global),
         Command::Bridge(arguments) => run::bridge::run(arguments, &global),
         Command::Init(arguments) => setup::init::run(arguments, &global),
         Command::Add(arguments) => setup::add::run(arguments, &global),
@@ -138,9 +143,10 @@ pub fn main() -> ExitCode {
         Command::Call(arguments) => ask::call::run(arguments, &global),
         Command::Backends(arguments) => ask::backends::run(arguments, &global),
         Command::Doctor(arguments) => operate::doctor::run(arguments, &global),
-        Command::Status(arguments) => operate::running::status(arguments, &global),
-        Command::Stop(arguments) => operate::running::stop(arguments, &global),
-        Command::Restart(arguments) => operate::running::restart(arguments, &global),
+        Command::Start(arguments) => lifecycle::start::run(arguments, &global),
+        Command::Status(arguments) => lifecycle::status::run(arguments, &global),
+        Command::Stop(arguments) => lifecycle::stop::run(arguments, &global),
+        Command::Restart(arguments) => lifecycle::restart::run(arguments, &global),
         Command::Logs(arguments) => operate::follow::logs(arguments, &global),
         Command::Calls(arguments) => operate::follow::calls(arguments, &global),
         Command::Runs(arguments) => operate::runs::run(arguments, &global),

@@ -29,7 +29,8 @@ async fn a_client_is_connected_and_disconnected_again() {
     let entry = &file["mcpServers"]["vmcp"];
     let args = entry["args"].as_array().expect("arguments");
     assert!(
-        args.contains(&json!("--stdio")) && entry["command"].as_str().expect("a program").ends_with("vmcp")
+        args.contains(&json!("mcp-server"))
+            && entry["command"].as_str().expect("a program").ends_with("vmcp")
     );
     // The entry leads back to vmcp, so an import does not take it.
     let imported = laptop.run(&["init", "--from", "claude", "other.yaml"]).await;
@@ -59,6 +60,9 @@ async fn what_connect_writes_serves_a_client() {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}});
     let answer = laptop.run_with_input(&words, &format!("{initialize}\n")).await;
     assert!(answer.stdout.contains("\"serverInfo\""), "{}{}", answer.stdout, answer.stderr);
+    assert_eq!(laptop.run(&["stop"]).await.code, Some(0), "the client left the server that it started");
+    let path = desktop["mcpServers"]["vmcp"]["env"]["PATH"].as_str();
+    assert_eq!(path, std::env::var("PATH").ok().as_deref());
     assert_eq!(laptop.run(&["connect", "claude-desktop", "--http"]).await.code, Some(1));
     let of_profile = async |arguments: &[&str]| {
         let words = [&["connect", "cursor", "--file", "cursor.json", "--profile"], arguments].concat();

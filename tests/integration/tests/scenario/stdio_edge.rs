@@ -42,7 +42,8 @@ impl Pipe {
         assert!(status.expect("a status").success());
     }
 
-    async fn send(&mut self, message: &Value) {
+    /// Sends a message.
+    pub(super) async fn send(&mut self, message: &Value) {
         self.input.write_all(format!("{message}\n").as_bytes()).await.expect("an open pipe");
     }
 
@@ -53,7 +54,7 @@ impl Pipe {
     }
 
     /// Lists tools until `tool` is among them; ids are `first_id` and those behind it.
-    async fn until_listed(&mut self, tool: &str, first_id: u64) {
+    pub(super) async fn until_listed(&mut self, tool: &str, first_id: u64) {
         let deadline = tokio::time::Instant::now() + WAIT_TIMEOUT;
         for id in first_id.. {
             let listed = self.ask(id, "tools/list", json!({})).await;
@@ -67,7 +68,7 @@ impl Pipe {
     }
 
     /// Returns the next message that is `wanted`; others are dropped.
-    async fn until(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
+    pub(super) async fn until(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
         loop {
             let line = tokio::time::timeout(WAIT_TIMEOUT, self.lines.next_line()).await;
             let line = line.expect("a message in time").expect("an open pipe").expect("a line");

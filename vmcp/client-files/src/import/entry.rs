@@ -157,7 +157,7 @@ fn leads_to_vmcp(name: &str, server: &Server) -> bool {
         let file = word.rsplit(['/', '\\']).next().unwrap_or_default();
         matches!(file, "vmcp" | "vmcp.exe")
     };
-    if words.iter().any(program) && words.contains(&"serve") {
+    if words.iter().any(program) && ["serve", "mcp-server"].iter().any(|command| words.contains(command)) {
         return true;
     }
     let own_address = |text: &str| {

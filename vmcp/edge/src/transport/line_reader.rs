@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
 
 /// A reader of lines.
-pub(super) struct LineReader<R> {
+pub struct LineReader<R> {
     input: R,
     /// Most bytes of a line, without its line break.
     limit: usize,
@@ -17,7 +17,7 @@ pub(super) struct LineReader<R> {
 
 /// The next line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub enum Line {
     /// A line, without its line break.
     Whole(Bytes),
     /// A line beyond the limit, read to its end and dropped.
@@ -28,12 +28,12 @@ pub(super) enum Line {
 
 impl<R: AsyncBufRead + Unpin> LineReader<R> {
     /// Reads lines of at most `limit` bytes.
-    pub(super) fn new(input: R, limit: usize) -> Self {
+    pub fn new(input: R, limit: usize) -> Self {
         Self { input, limit, line: Vec::new(), skipping: false }
     }
 
     /// Reads the next line. Cancel safe: what was read stays for the next call.
-    pub(super) async fn next(&mut self) -> io::Result<Line> {
+    pub async fn next(&mut self) -> io::Result<Line> {
         loop {
             let available = self.input.fill_buf().await?;
             if available.is_empty() {

@@ -1,7 +1,8 @@
-//! MCP on standard input and output, for clients that start vmcp as a command: one message a line, both eras.
+//! MCP as lines, one message a line, both eras: on standard input and output, for clients that start vmcp as
+//! a command, and on a local socket, for clients whose proxies (`vmcp mcp-server`) share one server.
 //!
-//! There is one client and at most one legacy session. Requests run concurrently; a single writer task
-//! serializes their messages.
+//! A connection has one client and at most one legacy session. Requests run concurrently; a single writer
+//! task serializes their messages.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use vmcp_backend::RpcOutcome;
+use vmcp_backend::{RpcOutcome, SessionId};
 use vmcp_json::json_rope::JsonRope;
 
 use vmcp_wire::era::Era;
@@ -35,6 +36,7 @@ use crate::request::in_flight::{MAX_REQUESTS_PER_SESSION, TooManyRequests};
 use crate::session::peer::Peer;
 use crate::session::sessions::{OpenedSession, SessionLife};
 use vmcp_engine::access::identity::Principal;
+use vmcp_engine::random::random;
 use vmcp_engine::telemetry;
 use vmcp_engine::telemetry::calls::Refusal;
 use vmcp_engine::telemetry::traces::IncomingTrace;
@@ -43,12 +45,41 @@ use vmcp_engine::telemetry::traces::IncomingTrace;
 const OUTGOING_QUEUE: usize = 256;
 /// Other messages may not come between the bytes of a line, so an answer is written when all of it is there.
 const TAKES: AcceptedMessages = AcceptedMessages { messages: true, arriving: false };
-/// Session id of the only client, where other transports have one for each. Not zero: at backends, zero is
-/// the session of vmcp itself.
-const ONLY_SESSION: [u8; 16] = [1; 16];
 
-/// Serves one client, `principal`, until its input ends, then waits for the requests in flight.
-pub async fn serve<R, W>(edge: Arc<Edge>, principal: Principal, input: R, mut output: W) -> io::Result<()>
+/// Serves the only client of this process until its input ends, then closes the edge and waits for the
+/// requests in flight.
+pub async fn serve<R, W>(edge: Arc<Edge>, principal: Principal, input: R, output: W) -> io::Result<()>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let closing = edge.closing.clone();
+    serve_until(edge, principal, input, output, closing).await
+}
+
+/// Serves one of many clients until its input ends, waits for its requests in flight, and ends its session.
+pub async fn serve_one_of_many<R, W>(
+    edge: Arc<Edge>,
+    principal: Principal,
+    input: R,
+    output: W,
+) -> io::Result<()>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let closing = edge.closing.child_token();
+    serve_until(edge, principal, input, output, closing).await
+}
+
+/// Serves one client until its input ends or `closing` is cancelled; the end of the input cancels `closing`.
+async fn serve_until<R, W>(
+    edge: Arc<Edge>,
+    principal: Principal,
+    input: R,
+    mut output: W,
+    closing: CancellationToken,
+) -> io::Result<()>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin + Send + 'static,
@@ -71,7 +102,9 @@ where
     let mut connection = Connection {
         edge: Arc::clone(&edge),
         principal,
+        id: random(),
         session: None,
+        closing: closing.clone(),
         sender,
         unanswered: Arc::new(Semaphore::new(MAX_REQUESTS_PER_SESSION)),
         cancelled: Arc::default(),
@@ -79,8 +112,9 @@ where
     };
     loop {
         let line = tokio::select! {
-            () = edge.closing.cancelled() => break,
-            line = lines.next() => line?,
+            () = closing.cancelled() => break,
+            // A failure to read is the end of the client, whose session must be ended all the same.
+            line = lines.next() => line.unwrap_or(Line::End),
         };
         match line {
             Line::End => break,
@@ -93,9 +127,10 @@ where
             }
         }
     }
-    edge.close();
+    closing.cancel();
     connection.tasks.close();
     connection.tasks.wait().await;
+    edge.push.end_session(connection.id);
     drop(connection);
     writer.await.map_err(io::Error::other)?
 }
@@ -103,10 +138,14 @@ where
 /// The one connection and its session.
 struct Connection {
     edge: Arc<Edge>,
-    /// The only client.
+    /// The client.
     principal: Principal,
+    /// Id of its session at backends, in both eras. Random: zero is the session of vmcp itself.
+    id: SessionId,
     /// The session, since `initialize`.
     session: Option<OpenedSession>,
+    /// Cancelled at the end of the input; ends what the client did not ask an answer for.
+    closing: CancellationToken,
     sender: mpsc::Sender<Vec<u8>>,
     /// Places for requests whose answer is not written yet. A client that sends and never reads gets no more.
     unanswered: Arc<Semaphore>,
@@ -149,13 +188,13 @@ impl Connection {
         {
             *cancelled = true;
         }
-        self.edge.notified(ONLY_SESSION, notification);
+        self.edge.notified(self.id, notification);
     }
 
     /// Hands the client's answer to the question it belongs to. On stdio there is no way to tell the client
     /// of a mistake.
     fn answered(&self, id: Option<&RawValue>, outcome: RpcOutcome) {
-        let answered = id.map(|id| self.edge.questions.answer(ONLY_SESSION, id, outcome));
+        let answered = id.map(|id| self.edge.questions.answer(self.id, id, outcome));
         if let Some(Err(problem)) = answered {
             tracing::debug!(%problem, "a response of the client was ignored");
         }
@@ -164,7 +203,7 @@ impl Connection {
     /// Begins a request; a task writes its messages and its answer.
     async fn request(&mut self, request: OwnedRequest, era: RequestEra) {
         let engine = &self.edge.engine;
-        let snapshot = engine.for_session(engine.snapshot(), Some(ONLY_SESSION)).await;
+        let snapshot = engine.for_session(engine.snapshot(), Some(self.id)).await;
         engine.prepare(&snapshot, &self.principal).await;
         let style = snapshot.config.optimizer.tool_name_style;
         let mut peer = match era {
@@ -178,7 +217,7 @@ impl Connection {
                         RpcError::new(codes::INVALID_REQUEST, "begin with initialize, or speak 2026-07-28");
                     return self.refuse(Some(request.id()), &error).await;
                 };
-                Peer::legacy(session, style, self.edge.push.router.level(ONLY_SESSION))
+                Peer::legacy(session, style, self.edge.push.router.level(self.id))
             }
         };
         peer.principal = self.principal.clone();
@@ -186,7 +225,7 @@ impl Connection {
             return self.subscribe(&request, &peer).await;
         }
         // Both eras cancel by notification on stdio.
-        (peer.session, peer.life) = (Some(ONLY_SESSION), SessionLife::PROCESS);
+        (peer.session, peer.life) = (Some(self.id), SessionLife::PROCESS);
         peer.transport = telemetry::PIPE;
         let Ok(unanswered) = Arc::clone(&self.unanswered).try_acquire_owned() else {
             let limit = TooManyRequests::OfSession;
@@ -237,14 +276,13 @@ impl Connection {
     /// Spawns a task that writes the messages of the push stream.
     fn listen(&self) {
         let (edge, sender) = (Arc::clone(&self.edge), self.sender.clone());
-        let principal = self.principal.clone();
+        let (principal, id, closing) = (self.principal.clone(), self.id, self.closing.clone());
         self.tasks.spawn(async move {
             // A stream that was ended because the client did not read is opened again: there is no other way
             // to push on stdio.
-            while !edge.closing.is_cancelled() {
-                let stream =
-                    streams::session_stream(&edge.push, ONLY_SESSION, &principal, SessionLife::PROCESS);
-                write(stream, &sender).await;
+            while !closing.is_cancelled() {
+                let stream = streams::session_stream(&edge.push, id, &principal, SessionLife::PROCESS);
+                write_until_gone(stream, &sender, &closing, &edge).await;
             }
         });
     }
@@ -252,7 +290,7 @@ impl Connection {
     /// Handles `subscriptions/listen`; a task writes its messages.
     async fn subscribe(&self, request: &OwnedRequest, peer: &Peer) {
         let cancel = CancellationToken::new();
-        let entered = match self.edge.in_flight.enter(ONLY_SESSION, request.id(), &cancel) {
+        let entered = match self.edge.in_flight.enter(self.id, request.id(), &cancel) {
             Ok(entered) => entered,
             Err(limit) => {
                 return self.refuse(Some(request.id()), &limit.into()).await;
@@ -260,9 +298,9 @@ impl Connection {
         };
         let push = &self.edge.push;
         let messages = streams::listen_stream(push, peer, request.params(), request.id(), cancel);
-        let sender = self.sender.clone();
+        let (sender, closing, edge) = (self.sender.clone(), self.closing.clone(), Arc::clone(&self.edge));
         self.tasks.spawn(async move {
-            write(messages, &sender).await;
+            write_until_gone(messages, &sender, &closing, &edge).await;
             drop(entered);
         });
     }
@@ -278,6 +316,26 @@ impl Connection {
             trace: None,
         });
         let _ = self.sender.send(rpc::error(id, JsonRope::from(error.to_json()))).await;
+    }
+}
+
+/// Writes a stream of messages until it ends, or until the client is gone.
+async fn write_until_gone(
+    messages: impl futures::Stream<Item = Bytes>,
+    sender: &mpsc::Sender<Vec<u8>>,
+    closing: &CancellationToken,
+    edge: &Edge,
+) {
+    let gone = async {
+        closing.cancelled().await;
+        // At shutdown the stream ends by itself, behind its last message.
+        if edge.closing.is_cancelled() {
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        () = write(messages, sender) => {}
+        () = gone => {}
     }
 }
 

@@ -10,7 +10,7 @@ use vmcp_engine::telemetry::metrics::EmbeddingLabels;
 
 use crate::testing::{Scripted, backends, call, config, engine, eventually};
 
-/// Labels of the times that a client waits.
+/// Labels of requests to the provider while a client waits.
 const QUERY: EmbeddingLabels = EmbeddingLabels { kind: "query" };
 
 async fn two_tools() -> Scripted {

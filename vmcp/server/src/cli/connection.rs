@@ -98,7 +98,7 @@ pub(super) fn with_server<T>(
         Some(connection) => work(connection).await,
         None => Err(CommandFailure::new("no vmcp runs with this configuration")
             .exit(Exit::Unreachable)
-            .remedy("start one: `vmcp serve`, or in the background `vmcp serve --detach`")),
+            .remedy("start one: `vmcp start`, or in this terminal `vmcp serve`")),
     })
 }
 
@@ -144,14 +144,18 @@ impl Connection {
                 admin_url.clone().map(|url| AdminPort { url, token: admin_token.clone(), socket: None });
             return Ok(Some(Connection::Server { mcp: url.clone(), admin }));
         }
-        Ok(Connection::recorded(global, admin_token.as_ref(), &global.config_path()?).await)
+        Ok(Connection::recorded(global, admin_token.as_ref(), &global.config_or_running()?).await)
     }
 
     /// Returns the server that recorded itself for the configuration file `config`: one with ports, else one
     /// that a client started. It knows its backends' secrets; this command needs none of them.
-    async fn recorded(global: &GlobalOptions, token: Option<&Secret>, config: &Path) -> Option<Connection> {
+    pub(super) async fn recorded(
+        global: &GlobalOptions,
+        token: Option<&Secret>,
+        config: &Path,
+    ) -> Option<Connection> {
         for running in RunningServer::all_of(config) {
-            let of_file = || Some(global.load().ok()?.config.server.admin_tokens.first()?.clone());
+            let of_file = || Some(global.load_file(config).ok()?.config.server.admin_tokens.first()?.clone());
             let token = token.cloned().or_else(of_file);
             let found = probe_server((running.mcp, running.tls), running.admin, token).await;
             if let Some((server, _)) = found.filter(|(_, status)| status.pid == running.pid) {
@@ -216,7 +220,7 @@ impl Connection {
             return Ok(Connection::Server { mcp: url.clone(), admin });
         }
         if !local
-            && let Ok(path) = global.config_path()
+            && let Ok(path) = global.config_or_running()
             && let Some(server) = Connection::recorded(global, admin_token.as_ref(), &path).await
         {
             return Ok(server);

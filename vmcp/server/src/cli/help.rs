@@ -7,12 +7,15 @@ use clap::Command;
 
 /// Headings, each with its commands in the order of use.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Run servers", &["serve", "bridge", "try", "service"]),
+    ("Run servers", &["serve", "mcp-server", "bridge", "try", "service"]),
     ("Set up", &["init", "add", "registry", "remove", "enable", "disable", "validate", "secret", "model"]),
     ("Find and call tools", &["tools", "find", "call", "backends"]),
     (
         "Operate a running server",
-        &["status", "doctor", "logs", "calls", "runs", "metrics", "sessions", "audit", "restart", "stop"],
+        &[
+            "start", "status", "doctor", "logs", "calls", "runs", "metrics", "sessions", "audit", "restart",
+            "stop",
+        ],
     ),
     ("Clients and sign-in", &["connect", "login", "logout"]),
     ("Policies, measures, editors and shells", &["authz", "eval", "schema", "completions", "help"]),

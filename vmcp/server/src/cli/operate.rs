@@ -1,9 +1,8 @@
-//! Commands for a running server: status, logs, calls, runs, metrics, diagnosis.
+//! Commands for a running server: logs, calls, runs, metrics, diagnosis.
 
 pub(super) mod audit;
 pub(super) mod doctor;
 pub(super) mod follow;
 pub(super) mod metrics;
-pub(super) mod running;
 pub(super) mod runs;
 pub(super) mod sessions;

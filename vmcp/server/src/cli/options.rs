@@ -9,6 +9,8 @@ use vmcp_config::{Config, Loaded, Problem};
 
 use crate::cli::console::failure::CommandFailure;
 use crate::cli::console::notes;
+use crate::cli::running_server::RunningServer;
+use crate::cli::running_server::serve_options::ServeOptions;
 use crate::config_file::reference_lookup::ReferenceLookup;
 use crate::config_file::secret_store;
 use crate::config_file::source::{self, ConfigInputs, LoadError};
@@ -75,6 +77,24 @@ impl GlobalOptions {
             return Ok(path.clone());
         }
         usual_files().into_iter().find(|path| path.is_file()).ok_or_else(no_file)
+    }
+
+    /// Returns the path of the configuration file, as [`GlobalOptions::config_path`] does; without one here,
+    /// the file of the only running server.
+    pub(super) fn config_or_running(&self) -> Result<PathBuf, CommandFailure> {
+        self.config_path().or_else(|absent| RunningServer::only_config().ok_or(absent))
+    }
+
+    /// Returns the options that a server in the background takes over from this command.
+    pub(super) fn serve_options(&self) -> Result<ServeOptions, CommandFailure> {
+        let env_files = self.env_file.iter().map(std::path::absolute).collect::<Result<_, _>>()?;
+        let log_format = match self.log_format {
+            LogFormat::Auto => None,
+            LogFormat::Text | LogFormat::Json => self.log_format.to_possible_value(),
+        };
+        let log_format = log_format.map(|value| value.get_name().to_owned());
+        let log_level = self.log_level.clone();
+        Ok(ServeOptions { env_files, log_level, log_format, ..ServeOptions::default() })
     }
 
     /// Reads and validates the configuration file.

@@ -1,9 +1,19 @@
 //! State file of a running server: the addresses at which `vmcp serve` listens with a configuration file, for
 //! commands that ask it. With `--listen`, or while values are missing, the configuration alone does not say.
 //! Each process has a file of its own, so that a second server leaves the first one found.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `client_socket` | the socket at which a server takes clients of this user |
+//! | `local_socket` | the socket of a server that a client started, for commands |
+//! | `serve_options` | options of `vmcp serve` that a restart repeats |
+//! | `start_lock` | one start at a time, and the mark of a server that was stopped |
 
+pub(super) mod client_socket;
 pub(super) mod local_socket;
 mod process_files;
+pub(super) mod serve_options;
+pub(super) mod start_lock;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -11,6 +21,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use vmcp_config::status::digest;
 
+use self::serve_options::ServeOptions;
 use crate::config_file::secret_store::write_private;
 use vmcp_engine::folders;
 
@@ -29,6 +40,12 @@ pub(super) struct RunningServer {
     pub(super) tls: bool,
     /// Address of the admin port.
     pub(super) admin: SocketAddr,
+    /// Absolute path of its configuration file; empty in files of older versions.
+    #[serde(default)]
+    pub(super) config: PathBuf,
+    /// Options that it was started with.
+    #[serde(default)]
+    pub(super) options: ServeOptions,
 }
 
 impl RunningServer {
@@ -48,9 +65,22 @@ impl RunningServer {
         RunningServer::all_below(&folders::cache_dir(), config)
     }
 
+    /// Returns the configuration file of the running servers, if all of them run with the same one: commands
+    /// in other folders mean that one.
+    pub(super) fn only_config() -> Option<PathBuf> {
+        RunningServer::only_config_below(&folders::cache_dir())
+    }
+
+    fn only_config_below(cache: &Path) -> Option<PathBuf> {
+        let files = process_files::of_living(&folder(cache), None, STATE_SUFFIX);
+        let mut configs = files.iter().filter_map(|path| Some(RunningServer::read(path)?.config));
+        let first = configs.next().filter(|config| config.is_file())?;
+        configs.all(|other| other == first).then_some(first)
+    }
+
     fn all_below(cache: &Path, config: &Path) -> Vec<RunningServer> {
         let Some(prefix) = file_prefix(config) else { return Vec::new() };
-        let files = process_files::of_living(&folder(cache), &prefix, STATE_SUFFIX);
+        let files = process_files::of_living(&folder(cache), Some(&prefix), STATE_SUFFIX);
         files.iter().filter_map(|path| RunningServer::read(path)).collect()
     }
 
@@ -69,8 +99,8 @@ pub(super) fn mcp_url(address: SocketAddr, tls: bool) -> String {
 pub(super) struct StateFile(PathBuf);
 
 impl StateFile {
-    /// Writes the state file for `config`. Without a writable cache folder there is none, and commands look
-    /// at the configured addresses.
+    /// Writes the state file for `config`. Without a writable cache folder, commands look at the
+    /// configured addresses.
     pub(super) fn write(config: &Path, server: &RunningServer) -> Option<StateFile> {
         StateFile::write_below(&folders::cache_dir(), config, server)
     }
@@ -122,7 +152,14 @@ mod tests {
         let config = dir.path().join("vmcp.yaml");
         std::fs::write(&config, "backends: []").unwrap();
         let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        let server = |pid| RunningServer { pid, mcp: at(1), tls: true, admin: at(2) };
+        let server = |pid| RunningServer {
+            pid,
+            mcp: at(1),
+            tls: true,
+            admin: at(2),
+            config: config.clone(),
+            options: ServeOptions::default(),
+        };
         assert_eq!(server(1).url(), "https://127.0.0.1:1/mcp");
         let found = || RunningServer::all_below(dir.path(), &config);
         let (own, parent) = (std::process::id(), std::os::unix::process::parent_id());
@@ -137,6 +174,13 @@ mod tests {
         // A killed server leaves its file behind.
         std::mem::forget(StateFile::write_below(dir.path(), &config, &server(i32::MAX.cast_unsigned())));
         assert_eq!(found(), [server(own)]);
+        assert_eq!(RunningServer::only_config_below(dir.path()), Some(config.clone()));
+        let other = dir.path().join("other.yaml");
+        std::fs::write(&other, "backends: []").unwrap();
+        let of_other = RunningServer { config: other.clone(), ..server(parent) };
+        let of_other = StateFile::write_below(dir.path(), &other, &of_other);
+        assert_eq!(RunningServer::only_config_below(dir.path()), None, "two files, and no way to choose");
+        drop(of_other);
         assert_eq!(std::fs::read_dir(folder(dir.path())).unwrap().count(), 1);
         drop(first);
         assert!(found().is_empty());

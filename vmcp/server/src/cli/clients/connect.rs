@@ -11,7 +11,7 @@ use clap_complete::ArgValueCandidates;
 use vmcp_client_files::client_file::{self, Connected};
 use vmcp_config::{edit, normalize_name};
 
-use self::client_entry::{ClientShape, Endpoint};
+use self::client_entry::{ClientShape, Endpoint, StartedProgram};
 use self::record::ConnectedClient;
 use super::known_clients;
 use crate::cli::completions::candidates;
@@ -28,12 +28,14 @@ const NAME: &str = "vmcp";
 /// Make another client use vmcp, or undo that
 ///
 /// Writes vmcp into the client's own file, where comments stay, and takes out the servers that the
-/// configuration file has too. They are kept, and --undo puts them back.
+/// configuration file has too. They are kept, and --undo puts them back. All clients share one running
+/// server, which the first of them starts (`vmcp mcp-server`), with the PATH of this shell.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   vmcp init --from claude && vmcp connect claude    # all servers of Claude Code behind vmcp
-  vmcp connect cursor --http                        # a running `vmcp serve` instead of a program
+  vmcp connect cursor --own-server                  # a server of its own instead of the shared one
+  vmcp connect cursor --http                        # the URL of a running `vmcp serve`
   vmcp connect cursor --profile work                # one of `profiles` instead of everything
   vmcp connect claude --undo")]
 pub(in crate::cli) struct Arguments {
@@ -43,6 +45,9 @@ pub(in crate::cli) struct Arguments {
     /// Write the URL of `vmcp serve`, which you start, instead of a command that the client starts
     #[arg(long)]
     http: bool,
+    /// Write a command that starts a server for this client alone (`vmcp serve --stdio`)
+    #[arg(long, conflicts_with = "http")]
+    own_server: bool,
     /// Show the client only this part, one of `profiles` of the configuration file
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::profiles))]
     profile: Option<String>,
@@ -50,7 +55,7 @@ pub(in crate::cli) struct Arguments {
     #[arg(long)]
     keep: bool,
     /// Put the client's file back: vmcp leaves it, the servers that were taken out return
-    #[arg(long, conflicts_with_all = ["http", "keep", "profile"])]
+    #[arg(long, conflicts_with_all = ["http", "own_server", "keep", "profile"])]
     undo: bool,
     /// File of the client [default: the one of this user]
     #[arg(long, value_name = "FILE")]
@@ -74,7 +79,7 @@ fn connect(
     shape: &ClientShape,
     global: &GlobalOptions,
 ) -> Result<Exit, CommandFailure> {
-    let Arguments { client, http, profile, keep, undo: _, file } = arguments;
+    let Arguments { client, http, own_server, profile, keep, undo: _, file } = arguments;
     let config = global.config_path()?;
     let path = file.clone().or_else(|| known_clients::user_file(client)).ok_or_else(no_home)?;
     if let Some(name) = profile {
@@ -85,7 +90,13 @@ fn connect(
         let below = profile.as_ref().map(|name| format!("/{name}")).unwrap_or_default();
         Endpoint::Url(mcp_url(server.listen, server.tls.is_some()) + &below)
     } else {
-        Endpoint::Command(std::env::current_exe()?, std::path::absolute(&config)?, profile.clone())
+        Endpoint::Command(StartedProgram {
+            program: std::env::current_exe()?,
+            config: std::path::absolute(&config)?,
+            profile: profile.clone(),
+            own_server: *own_server,
+            path: std::env::var("PATH").ok().filter(|path| !path.is_empty()),
+        })
     };
     let entry = shape.entry(&endpoint).map_err(CommandFailure::new)?;
     let served = if *keep { Vec::new() } else { edit::names(&read(&config)?)? };

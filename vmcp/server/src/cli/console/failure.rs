@@ -54,6 +54,16 @@ impl CommandFailure {
         &self.message
     }
 
+    /// Returns what to do about it.
+    pub(in crate::cli) fn remedy_text(&self) -> Option<&str> {
+        self.remedy.as_deref()
+    }
+
+    /// Returns the exit code.
+    pub(in crate::cli) fn exit_code(&self) -> Exit {
+        self.exit
+    }
+
     /// Adds what to do about it.
     pub(in crate::cli) fn remedy(mut self, remedy: impl Into<String>) -> CommandFailure {
         self.remedy = Some(remedy.into());

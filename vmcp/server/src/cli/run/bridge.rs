@@ -197,7 +197,7 @@ async fn serve(arguments: Arguments, config: Config) -> Result<(), CommandFailur
         let (mcp, admin) = (format!("http://{}/mcp", ports.client), format!("http://{}", ports.admin));
         tracing::info!(mcp, admin, version = env!("CARGO_PKG_VERSION"), "serving");
     };
-    let outcome = serve_ports(edge, &admin, &server, StopSignals::listen()?, announce).await;
+    let outcome = serve_ports(edge, &admin, &server, StopSignals::listen()?.wait(), announce).await;
     engine.shutdown(BACKEND_GRACE).await;
     tracing::info!("stopped");
     outcome

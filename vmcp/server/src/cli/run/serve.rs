@@ -1,7 +1,7 @@
 //! `vmcp serve`: runs the server until a signal, or until standard input ends.
 
-mod detach;
-mod served;
+mod local_clients;
+pub(super) mod served;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -15,12 +15,16 @@ use vmcp_config::status::digest;
 use vmcp_config::{Config, Server};
 use vmcp_egress::Proxies;
 
+use self::local_clients::LocalClients;
+use crate::cli::connection::duration;
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::{notes, output};
+use crate::cli::lifecycle::{background, start};
 use crate::cli::options::{ConfigFile, GlobalOptions, listen_address};
 use crate::cli::process::{StopSignals, orphan_reaper, pid1_reaper};
 use crate::cli::run::exec_worker;
 use crate::cli::running_server::local_socket::{self, LocalSocket};
+use crate::cli::running_server::serve_options::ServeOptions;
 use crate::cli::running_server::{RunningServer, StateFile};
 use crate::config_file::file_registrar::FileRegistrar;
 use crate::config_file::reference_lookup::ReferenceLookup;
@@ -64,7 +68,10 @@ pub(in crate::cli) struct Arguments {
     /// Serve only this part of the configuration, one of `profiles`, to the client on standard input
     #[arg(long, value_name = "NAME", requires = "stdio")]
     profile: Option<String>,
-    /// Serve in the background; the log goes to a file. `vmcp status`, `logs` and `stop` are for it
+    /// End once there has been no client for this long: no connection, no `vmcp mcp-server`
+    #[arg(long, value_name = "DURATION", conflicts_with = "stdio", value_parser = duration)]
+    end_after_idle: Option<Duration>,
+    /// Serve in the background, as `vmcp start` does; the log goes to a file
     #[arg(long, conflicts_with_all = ["stdio", "print_config"])]
     detach: bool,
     /// Print the configuration in force, with defaults filled in and secrets masked, and exit
@@ -82,11 +89,12 @@ Examples:
 /// Runs the command.
 pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
     pid1_reaper::run_as_child()?;
-    let file = global.load()?;
+    let own_options = arguments.options(global)?;
     if arguments.detach {
-        return detach::start(&file.path);
+        return start::run_detached(global, own_options);
     }
-    detach::leave_terminal();
+    let file = global.load()?;
+    background::leave_terminal();
     if arguments.print_config {
         output::result(file.config.effective_yaml())?;
         return Ok(Exit::Done);
@@ -94,11 +102,19 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
     let telemetry = global.start_telemetry(&file.config)?;
     let runtime = tokio::runtime::Runtime::new()?;
     let lookup = global.reference_lookup();
-    let outcome = runtime.block_on(serve(arguments, file, lookup, global.person_reads_logs()));
+    let outcome = runtime.block_on(serve(arguments, own_options, file, lookup, global.person_reads_logs()));
     // A thread that is blocked on standard input would keep the process alive.
     runtime.shutdown_timeout(THREAD_GRACE);
     telemetry.flush();
     outcome.map(|()| Exit::Done)
+}
+
+impl Arguments {
+    /// Returns the options that a restart repeats.
+    fn options(&self, global: &GlobalOptions) -> Result<ServeOptions, CommandFailure> {
+        let Arguments { listen, admin_listen, end_after_idle, .. } = *self;
+        Ok(ServeOptions { listen, admin_listen, end_after_idle, ..global.serve_options()? })
+    }
 }
 
 /// Logs the proxies of outgoing requests, without credentials.
@@ -113,11 +129,13 @@ fn log_proxies(proxies: &Proxies) {
 
 async fn serve(
     arguments: Arguments,
+    options_of_start: ServeOptions,
     file: ConfigFile,
     lookup: ReferenceLookup,
     people: bool,
 ) -> Result<(), CommandFailure> {
-    let Arguments { listen, admin_listen, stdio, profile, detach: _, print_config: _ } = arguments;
+    let Arguments { listen, admin_listen, stdio, profile, end_after_idle, detach: _, print_config: _ } =
+        arguments;
     let ConfigFile { path, source, config, warnings } = file;
     for warning in warnings {
         tracing::warn!("{}", warning.render(&path.display().to_string()));
@@ -170,14 +188,28 @@ async fn serve(
         serve_stdio(&edge, client, &admin, admin_listen, stop).await
     } else {
         let mut state = None;
+        let locals = LocalClients::start(&path, &edge);
+        let config = std::path::absolute(&path)?;
         let announce = |ports: &Ports| {
             let tls = server.tls.is_some();
-            let running =
-                RunningServer { pid: std::process::id(), mcp: ports.client, tls, admin: ports.admin };
+            let (mcp, admin, options) = (ports.client, ports.admin, options_of_start);
+            let running = RunningServer { pid: std::process::id(), mcp, tls, admin, config, options };
             state = StateFile::write(&path, &running);
             announce_ports(&running, &path.display().to_string(), people);
         };
-        let outcome = serve_ports(edge, &admin, &server, stop, announce).await;
+        let metrics = Arc::clone(engine.metrics());
+        let over_http = move || usize::try_from(metrics.client_connections.get()).unwrap_or_default();
+        let until = async {
+            tokio::select! {
+                () = stop.wait() => {}
+                () = locals.until_idle(end_after_idle, over_http) => {}
+            }
+            locals.refuse_more();
+        };
+        let outcome = serve_ports(edge, &admin, &server, until, announce).await;
+        if outcome.is_ok() {
+            locals.drain(drain_timeout(&engine)).await;
+        }
         drop(state);
         let holds_port = |it: &RunningServer| it.mcp == server.listen || it.admin == server.admin_listen;
         outcome.map_err(|failure| match RunningServer::find(&path).filter(holds_port) {
@@ -225,12 +257,12 @@ async fn follow_audit_settings(engine: Engine, audit: Arc<AuditTrail>) {
     }
 }
 
-/// Serves until a signal; then drains: requests in flight have `server.drainTimeout` to end.
+/// Serves until `stop` is over; then drains: requests in flight have `server.drainTimeout` to end.
 pub(in crate::cli) async fn serve_ports(
     edge: Arc<Edge>,
     admin: &Admin,
     server: &Server,
-    stop: StopSignals,
+    stop: impl Future<Output = ()>,
     announce: impl FnOnce(&Ports),
 ) -> Result<(), CommandFailure> {
     let engine = edge.engine().clone();
@@ -239,7 +271,7 @@ pub(in crate::cli) async fn serve_ports(
             .remedy("stop whatever listens there, or choose another port with --listen and --admin-listen")
     })?;
     announce(&ports);
-    stop.wait().await;
+    stop.await;
     admin.draining();
     // For `shutdownDelay`, new connections are still served: load balancers notice later than this process
     // that it is not ready any more.

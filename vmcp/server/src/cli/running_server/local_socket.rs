@@ -23,12 +23,12 @@ impl Drop for LocalSocket {
     }
 }
 
-/// Opens the socket of this process, which serves `config`. Without a writable cache folder, or if its path
-/// is too long for a socket, there is none.
+/// Opens the socket of this process, which serves `config`. `None` without a writable cache folder, or if the
+/// path is too long for a socket.
 pub(in crate::cli) fn listen(config: &Path) -> Option<(UnixListener, LocalSocket)> {
     let prefix = super::file_prefix(config)?;
     let folder = folder(&folders::cache_dir());
-    match bind(&folder, &prefix, std::process::id()) {
+    match bind(&folder, &prefix, std::process::id(), "") {
         Ok(opened) => Some(opened),
         Err(error) => {
             tracing::debug!(%error, folder = %folder.display(), "no local socket; commands do not find this server");
@@ -37,13 +37,19 @@ pub(in crate::cli) fn listen(config: &Path) -> Option<(UnixListener, LocalSocket
     }
 }
 
-fn folder(cache: &Path) -> PathBuf {
+pub(super) fn folder(cache: &Path) -> PathBuf {
     cache.join("run").join("local")
 }
 
-fn bind(folder: &Path, prefix: &str, pid: u32) -> io::Result<(UnixListener, LocalSocket)> {
+/// Binds the socket of a process in `folder`, which is made if missing.
+pub(super) fn bind(
+    folder: &Path,
+    prefix: &str,
+    pid: u32,
+    suffix: &str,
+) -> io::Result<(UnixListener, LocalSocket)> {
     DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
-    let path = process_files::path(folder, prefix, pid, "");
+    let path = process_files::path(folder, prefix, pid, suffix);
     // A former process of this id left it behind.
     let _ = fs::remove_file(&path);
     let listener = UnixListener::bind(&path)?;
@@ -54,7 +60,7 @@ fn bind(folder: &Path, prefix: &str, pid: u32) -> io::Result<(UnixListener, Loca
 pub(in crate::cli) fn sockets_for(config: &Path) -> Vec<PathBuf> {
     let prefix = super::file_prefix(config);
     prefix
-        .map(|prefix| process_files::of_living(&folder(&folders::cache_dir()), &prefix, ""))
+        .map(|prefix| process_files::of_living(&folder(&folders::cache_dir()), Some(&prefix), ""))
         .unwrap_or_default()
 }
 
@@ -67,12 +73,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = folder(dir.path());
         let own = std::process::id();
-        let (_listener, socket) = bind(&folder, "abc", own).unwrap();
-        let (_other, _of_another_file) = bind(&folder, "abd", own).unwrap();
+        let (_listener, socket) = bind(&folder, "abc", own, "").unwrap();
+        let (_other, _of_another_file) = bind(&folder, "abd", own, "").unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&folder).unwrap().permissions());
+        assert_eq!(mode & 0o777, FOLDER_MODE, "no other user reaches the sockets");
         fs::write(folder.join(format!("abc-{}", i32::MAX)), "").unwrap();
-        assert_eq!(process_files::of_living(&folder, "abc", ""), [folder.join(format!("abc-{own}"))]);
+        assert_eq!(process_files::of_living(&folder, Some("abc"), ""), [folder.join(format!("abc-{own}"))]);
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
         drop(socket);
-        assert!(process_files::of_living(&folder, "abc", "").is_empty());
+        assert!(process_files::of_living(&folder, Some("abc"), "").is_empty());
     }
 }

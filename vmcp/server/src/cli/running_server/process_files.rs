@@ -12,14 +12,15 @@ pub(super) fn path(folder: &Path, prefix: &str, pid: u32, suffix: &str) -> PathB
     folder.join(format!("{prefix}-{pid}{suffix}"))
 }
 
-/// Returns the files of living processes, the newest first, and removes those of dead ones. A file that is
-/// returned may be of a dead process, too, if another program has got its id.
-pub(super) fn of_living(folder: &Path, prefix: &str, suffix: &str) -> Vec<PathBuf> {
+/// Returns the files of living processes, the newest first, and removes those of dead ones; without a prefix,
+/// the files of all prefixes. A file that is returned may be of a dead process, too, if another program has
+/// got its id.
+pub(super) fn of_living(folder: &Path, prefix: Option<&str>, suffix: &str) -> Vec<PathBuf> {
     let mut found: Vec<(SystemTime, PathBuf)> = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let (name, path) = (entry.file_name(), entry.path());
-        let pid =
-            name.to_str().and_then(|name| name.strip_prefix(prefix)?.strip_prefix('-')?.strip_suffix(suffix));
+        let parts = name.to_str().and_then(|name| name.strip_suffix(suffix)?.rsplit_once('-'));
+        let pid = parts.filter(|(of, _)| prefix.is_none_or(|prefix| prefix == *of)).map(|(_, pid)| pid);
         let Some(pid) = pid.and_then(|pid| pid.parse().ok()).map(Pid::from_raw) else { continue };
         if kill(pid, None).is_err() {
             let _ = fs::remove_file(path);

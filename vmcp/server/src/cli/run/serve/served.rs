@@ -8,13 +8,13 @@ use vmcp_config::status::digest;
 use crate::cli::console::failure::CommandFailure;
 
 /// Returns the digest of the path of a configuration file, whatever name leads to it.
-pub(super) fn digest_of(config: &Path) -> String {
+pub(in crate::cli::run) fn digest_of(config: &Path) -> String {
     let config = config.canonicalize().unwrap_or_else(|_| config.to_owned());
     digest(&config.to_string_lossy())
 }
 
 /// Fails if `served` is among `list`, the configurations whose servers started this process.
-pub(super) fn refuse_loop(served: &str, list: Option<&str>) -> Result<(), CommandFailure> {
+pub(in crate::cli::run) fn refuse_loop(served: &str, list: Option<&str>) -> Result<(), CommandFailure> {
     if list.is_some_and(|list| list.split(':').any(|one| one == served)) {
         return Err(CommandFailure::new(
             "this configuration leads back to this vmcp: one of its backends starts it",

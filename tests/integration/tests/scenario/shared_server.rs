@@ -1,0 +1,273 @@
+//! `vmcp mcp-server`: the clients of one configuration share a running server, which the first one starts.
+
+use serde_json::{Value, json};
+use tokio::process::Command;
+use vmcp_integration::{Fixture, MODERN, binary, eventually, free_port, installed, node, run_script};
+
+use super::laptop::{Laptop, settings};
+use super::stdio_edge::Pipe;
+
+const OWN: [&str; 5] = ["start", "stop", "restart", "status", "init_project"];
+
+/// A home whose configuration has one server, at ports of its own.
+fn laptop(echo: &Fixture) -> Laptop {
+    let mut config = settings(std::slice::from_ref(&echo.backend));
+    let ports = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
+    config["server"] = json!({"listen": ports[0], "adminListen": ports[1]});
+    Laptop::new(&config)
+}
+
+fn proxy(laptop: &Laptop) -> Command {
+    let mut command = laptop.command(&["mcp-server"]);
+    command.env_remove("VMCP_LISTEN").env_remove("VMCP_URL");
+    command
+}
+
+fn open(laptop: &Laptop) -> Pipe {
+    Pipe::start(proxy(laptop), tempfile::tempdir().expect("a folder"))
+}
+
+async fn initialize(pipe: &mut Pipe) -> Value {
+    let client = json!({"name": "x", "version": "1"});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+    let opened = pipe.ask(0, "initialize", params).await;
+    pipe.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+    opened
+}
+
+/// Calls a tool, and returns the structured content.
+async fn call(pipe: &mut Pipe, id: u64, name: &str, arguments: Value) -> Value {
+    let answer = pipe.ask(id, "tools/call", json!({"name": name, "arguments": arguments})).await;
+    let result = &answer["result"];
+    if result["structuredContent"].is_object() { result["structuredContent"].clone() } else { answer }
+}
+
+async fn names(pipe: &mut Pipe, id: u64) -> Vec<String> {
+    let listed = pipe.ask(id, "tools/list", json!({})).await;
+    let tools = listed["result"]["tools"].as_array().expect("tools").iter();
+    tools.filter_map(|tool| Some(tool["name"].as_str()?.to_owned())).collect()
+}
+
+async fn add(pipe: &mut Pipe, id: u64) -> String {
+    let call = json!({"name": "echo_add", "arguments": {"a": 2, "b": 3}});
+    pipe.ask(id, "tools/call", call).await.to_string()
+}
+
+async fn status(laptop: &Laptop) -> Value {
+    let shown = laptop.run(&["status", "-o", "json"]).await;
+    assert_eq!(shown.code, Some(0), "{}", shown.stderr);
+    serde_json::from_str(&shown.stdout).expect("JSON")
+}
+
+#[tokio::test]
+async fn clients_that_start_together_share_one_server() {
+    let echo = Fixture::stdio("echo", "echo").start().await;
+    let laptop = laptop(&echo);
+    let (mut first, mut second, mut modern) = (open(&laptop), open(&laptop), open(&laptop));
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}});
+    let params = json!({"_meta": meta});
+    let (opened, _, discovered) = tokio::join!(
+        initialize(&mut first),
+        initialize(&mut second),
+        modern.ask(0, "server/discover", params.clone())
+    );
+    assert_eq!(opened["result"]["protocolVersion"], "2025-11-25", "{opened}");
+    assert_eq!(discovered["result"]["supportedVersions"][0], MODERN, "{discovered}");
+    let files = std::fs::read_dir(laptop.path(".cache/vmcp/run")).expect("state files").flatten();
+    let servers = files.filter(|file| file.file_name().to_string_lossy().ends_with(".json")).count();
+    assert_eq!(servers, 1, "one server for three clients");
+
+    first.until_listed("echo_add", 100).await;
+    assert!(add(&mut second, 1).await.contains('5'));
+    let listed = modern.ask(1, "tools/list", params.clone()).await;
+    assert_eq!(listed["result"]["resultType"], "complete", "{listed}");
+    let of_modern = listed["result"]["tools"].to_string();
+    let reported = call(&mut first, 2, "status", json!({})).await;
+    let state = status(&laptop).await;
+    for report in [&reported, &state] {
+        assert_eq!((&report["running"], &report["healthy"]), (&json!(true), &json!(true)), "{report}");
+        assert_eq!(report["pid"], state["pid"]);
+        let banner = report["formatted_message"].as_str().expect("a banner");
+        let port = format!("HTTP Port: {}\n", report["http_port"]);
+        assert!(banner.contains("Status: Running\n") && banner.contains(&port), "{banner}");
+    }
+
+    // The port offers none of the tools that belong to a local program.
+    let over_http =
+        vmcp_integration::Client::legacy(state["url"].as_str().expect("a URL"), "2025-11-25", "raw");
+    let mut expected: Vec<_> = over_http.await.tools().await.into_iter().map(|(name, _)| name).collect();
+    assert!(!expected.iter().any(|name| OWN.contains(&name.as_str())), "{expected:?}");
+    expected.extend(OWN.map(str::to_owned));
+    assert_eq!(names(&mut first, 3).await, expected);
+    assert!(OWN.iter().all(|own| of_modern.contains(&format!("\"name\":\"{own}\""))), "{of_modern}");
+
+    // Any folder is good enough for commands: one server runs.
+    std::fs::create_dir(laptop.path("elsewhere")).expect("a folder");
+    let mut elsewhere = laptop.command(&["status"]);
+    let shown = elsewhere.current_dir(laptop.path("elsewhere")).output().await.expect("vmcp");
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("1 connected"), "{shown:?}");
+    assert_eq!(laptop.run(&["stop"]).await.code, Some(0));
+    for pipe in [first, second, modern] {
+        pipe.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_stops_starts_and_restarts_the_server() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let laptop = laptop(&echo);
+    let mut pipe = open(&laptop);
+    initialize(&mut pipe).await;
+    pipe.until_listed("echo_add", 100).await;
+    let first = status(&laptop).await["pid"].clone();
+    let again = call(&mut pipe, 1, "start", json!({})).await;
+    assert_eq!((&again["success"], &again["already_running"]), (&json!(false), &json!(true)), "{again}");
+
+    let stopped = call(&mut pipe, 2, "stop", json!({})).await;
+    assert_eq!(
+        (&stopped["success"], &stopped["message"]),
+        (&json!(true), &json!("Daemon stopped successfully")),
+        "{stopped}"
+    );
+    let expected = json!({"success": false, "error": "Daemon is not running. Start it with start() first."});
+    assert_eq!(call(&mut pipe, 3, "optim_call_tool", json!({"tool_name": "echo_add"})).await, expected);
+    assert_eq!(names(&mut pipe, 4).await, OWN);
+    let reported = call(&mut pipe, 5, "status", json!({})).await;
+    assert_eq!((&reported["running"], &reported["pid"]), (&json!(false), &Value::Null), "{reported}");
+    assert_eq!(call(&mut pipe, 6, "stop", json!({})).await["not_running"], true);
+
+    let started = call(&mut pipe, 7, "start", json!({})).await;
+    assert_eq!(
+        (&started["success"], &started["healthy"], &started["message"]),
+        (&json!(true), &json!(true), &json!("Daemon started successfully")),
+        "{started}"
+    );
+    assert_ne!(started["pid"], first);
+    pipe.until(|message| message["method"] == "notifications/tools/list_changed").await;
+    pipe.until_listed("echo_add", 200).await;
+    let restarted = call(&mut pipe, 8, "restart", json!({})).await;
+    assert_eq!(
+        (&restarted["success"], &restarted["message"]),
+        (&json!(true), &json!("Daemon restarted successfully")),
+        "{restarted}"
+    );
+    assert_ne!(restarted["pid"], started["pid"]);
+    pipe.until_listed("echo_add", 300).await;
+    assert!(add(&mut pipe, 9).await.contains('5'), "the session went on");
+
+    let project = call(&mut pipe, 10, "init_project", json!({"name": "demo"})).await;
+    assert_eq!(project["message"], "Project 'demo' initialized successfully", "{project}");
+    assert_eq!(call(&mut pipe, 11, "init_project", json!({})).await["project"], project["project"]);
+    assert!(laptop.path(".vmcp/project.json").is_file());
+    assert_eq!(laptop.run(&["stop"]).await.code, Some(0));
+    pipe.end().await;
+}
+
+#[tokio::test]
+async fn a_session_goes_on_after_its_server_was_killed() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let laptop = laptop(&echo);
+    let (mut first, mut second) = (open(&laptop), open(&laptop));
+    initialize(&mut first).await;
+    initialize(&mut second).await;
+    first.until_listed("echo_add", 100).await;
+    let before = status(&laptop).await["pid"].to_string();
+    let killed = Command::new("kill").args(["-9", &before]).status().await.expect("kill");
+    assert!(killed.success());
+    // Neither client begins again.
+    first.until_listed("echo_add", 200).await;
+    second.until_listed("echo_add", 200).await;
+    assert!(add(&mut first, 1).await.contains('5') && add(&mut second, 1).await.contains('5'));
+    assert_ne!(status(&laptop).await["pid"].to_string(), before);
+    assert_eq!(laptop.run(&["stop"]).await.code, Some(0));
+    first.end().await;
+    second.end().await;
+}
+
+#[tokio::test]
+async fn a_server_without_clients_ends_unless_a_person_started_it() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let laptop = laptop(&echo);
+    let mut command = laptop.command(&["mcp-server", "--end-after-idle", "3s"]);
+    command.env_remove("VMCP_URL");
+    let mut pipe = Pipe::start(command, tempfile::tempdir().expect("a folder"));
+    initialize(&mut pipe).await;
+    assert_eq!(status(&laptop).await["running"], true);
+    pipe.end().await;
+    eventually("the end of the server", async || (status(&laptop).await["running"] == false).then_some(()))
+        .await;
+    let started = laptop.run(&["start", "-o", "json"]).await;
+    let started: Value = serde_json::from_str(&started.stdout).expect("JSON");
+    assert_eq!(started["healthy"], true, "{started}");
+    let state = std::fs::read_dir(laptop.path(".cache/vmcp/run")).expect("files").flatten();
+    let state = state.map(|file| file.path()).find(|path| path.extension().is_some_and(|end| end == "json"));
+    let state = std::fs::read_to_string(state.expect("the state file")).expect("text");
+    let state: Value = serde_json::from_str(&state).expect("JSON");
+    assert_eq!(state["options"]["end_after_idle"], Value::Null, "{state}");
+    assert_eq!(laptop.run(&["stop"]).await.code, Some(0));
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_start_says_why() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let laptop = laptop(&echo);
+    let config = std::fs::read_to_string(laptop.path("vmcp.yaml")).expect("the file");
+    let config: Value = serde_json::from_str(&config).expect("JSON");
+    let address = config["server"]["listen"].as_str().expect("an address");
+    let holder = std::net::TcpListener::bind(address).expect("the port");
+    let taken = laptop.run(&["start"]).await;
+    assert_eq!(taken.code, Some(1), "{}", taken.stderr);
+    assert!(taken.stderr.contains(&format!("cannot listen on {address}")), "{}", taken.stderr);
+    // A client needs no certain port.
+    let mut pipe = open(&laptop);
+    initialize(&mut pipe).await;
+    pipe.until_listed("echo_add", 100).await;
+    assert_ne!(status(&laptop).await["http_port"].to_string(), address.rsplit(':').next().expect("a port"));
+    assert_eq!(laptop.run(&["stop"]).await.code, Some(0));
+    pipe.end().await;
+    drop(holder);
+
+    laptop.write("vmcp.yaml", "backends: [");
+    let mut pipe = open(&laptop);
+    let opened = initialize(&mut pipe).await;
+    let words = opened["result"]["instructions"].as_str().expect("instructions");
+    assert!(words.contains("the configuration has mistakes"), "{opened}");
+    let failed = call(&mut pipe, 1, "start", json!({})).await;
+    assert_eq!(failed["success"], false, "{failed}");
+    assert!(failed["error"].to_string().contains("the configuration has mistakes"), "{failed}");
+    laptop.write("vmcp.yaml", &config.to_string());
+    let started = call(&mut pipe, 2, "start", json!({})).await;
+    assert_eq!(started["success"], true, "{started}");
+    pipe.until_listed("echo_add", 200).await;
+    assert_eq!(laptop.run(&["stop"]).await.code, Some(0));
+    pipe.end().await;
+}
+
+#[tokio::test]
+async fn client_libraries_use_the_shared_server() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let laptop = laptop(&echo);
+    let (program, file) =
+        (binary("vmcp").display().to_string(), laptop.path("vmcp.yaml").display().to_string());
+    let target = [program.as_str(), "mcp-server", "--end-after-idle", "10s", "--config", &file];
+    for (library, place) in [("python-sdk-1", "agents"), ("fastmcp", "python")] {
+        let interpreter = installed(&format!("{place}/bin/python"));
+        let args = [&["-", library][..], &target].concat();
+        let script = include_str!("../../clients/library.py");
+        let seen = run_script(&interpreter, &args, script, &installed(place)).await;
+        has_called(library, &seen);
+    }
+    let args = [&["--input-type=module", "-"][..], &target].concat();
+    let script = include_str!("../../clients/library.mjs");
+    has_called("typescript-sdk-1", &run_script(&node("node"), &args, script, &installed("node")).await);
+    let stop = Command::new(&program).args(["stop", "--config", &file]).status().await.expect("vmcp");
+    assert!(stop.success(), "the libraries' clients left one server");
+}
+
+fn has_called(library: &str, seen: &Value) {
+    let tools = seen["tools"].as_array().expect("tools");
+    for tool in ["optim_find_tool", "start", "status"] {
+        assert!(tools.contains(&json!(tool)), "{library}: {seen}");
+    }
+    assert_eq!((&seen["found"], &seen["called"]), (&json!("echo_add"), &json!("5")), "{library}: {seen}");
+}

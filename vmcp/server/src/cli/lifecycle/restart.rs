@@ -1,0 +1,74 @@
+//! `vmcp restart`: ends the server and starts it again with the same options; with a name, one backend of it.
+
+use std::time::Duration;
+
+use clap::Args;
+use clap_complete::ArgValueCandidates;
+use serde_json::Value;
+
+use super::{report, restart_backend, start, stop};
+use crate::cli::completions::candidates;
+use crate::cli::connection::{Connection, ServerOptions, duration};
+use crate::cli::console::failure::{CommandFailure, Exit};
+use crate::cli::console::notes;
+use crate::cli::console::output::OutputFormat;
+use crate::cli::options::GlobalOptions;
+use crate::cli::process::block_on;
+use crate::cli::running_server::RunningServer;
+use crate::cli::running_server::start_lock::StartLock;
+
+/// Restart the server, or one backend of it
+///
+/// Without a name, the server ends gracefully and starts again in the background, with the options that it
+/// had. With a name, the program of that backend is started again; calls under way at it fail.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  vmcp restart             # the server
+  vmcp restart github      # one backend")]
+pub(in crate::cli) struct Arguments {
+    /// Name of a backend
+    #[arg(add = ArgValueCandidates::new(candidates::backends))]
+    backend: Option<String>,
+    /// Time to wait for the end of the server
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration, conflicts_with = "backend")]
+    timeout: Duration,
+    /// Format of the result for the server
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", conflicts_with = "backend")]
+    output: OutputFormat,
+    #[command(flatten)]
+    server_options: ServerOptions,
+}
+
+/// Runs the command.
+pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
+    let Arguments { backend, timeout, output, server_options } = arguments;
+    match backend {
+        Some(backend) => restart_backend::run(&backend, &server_options, global),
+        None => report::print(output, restart(global, timeout), |report: &Value| {
+            notes::note(&format!("vmcp runs again (process {})", report["pid"]));
+        }),
+    }
+}
+
+/// Restarts the server, or starts one if none runs.
+fn restart(global: &GlobalOptions, timeout: Duration) -> Result<(Value, Exit), CommandFailure> {
+    // A file with mistakes would end the server and start none.
+    let file = global.load_file(&global.config_or_running()?)?;
+    let config = std::path::absolute(&file.path)?;
+    global.start_logs()?;
+    let lock = StartLock::wait(&config)?;
+    lock.unmark();
+    let options = match RunningServer::find(&config) {
+        Some(running) => running.options,
+        None => global.serve_options()?,
+    };
+    block_on(async {
+        match Connection::recorded(global, None, &config).await.filter(|found| !found.is_of_client()) {
+            Some(connection) => stop::end(&connection, timeout).await.map(drop),
+            None => Ok(()),
+        }
+    })?;
+    let state = start::bring_up(global, &config, &options)?;
+    Ok((start::started(&config, &state, "Daemon restarted successfully"), Exit::Done))
+}

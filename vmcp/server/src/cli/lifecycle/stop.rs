@@ -1,0 +1,91 @@
+//! `vmcp stop`: ends the server that runs with the configuration file.
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use super::report;
+use crate::cli::connection::{self, Connection, ServerOptions, duration};
+use crate::cli::console::failure::{CommandFailure, Exit};
+use crate::cli::console::output::OutputFormat;
+use crate::cli::console::{notes, progress};
+use crate::cli::options::GlobalOptions;
+use crate::cli::running_server::start_lock::StartLock;
+
+/// Interval at which an ending process is looked at.
+const END_POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Stop the running server gracefully: calls in flight may end
+///
+/// Clients that share it (`vmcp mcp-server`) do not start it again; `vmcp start`, their tool `start`, or the
+/// next client does.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Arguments {
+    /// Time to wait for its end
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration)]
+    timeout: Duration,
+    /// Format of the result
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: OutputFormat,
+    #[command(flatten)]
+    server_options: ServerOptions,
+}
+
+/// Runs the command.
+pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
+    let Arguments { timeout, output, server_options } = arguments;
+    let lock = lock(global)?;
+    let outcome = connection::with_server_if_any(global, &server_options, async |connection| {
+        let Some(connection) = connection else {
+            let report = json!({ "success": false, "not_running": true, "message": "Daemon is not running" });
+            return Ok((report, Exit::Unreachable));
+        };
+        if let Some(lock) = &lock {
+            lock.mark_stopped()?;
+        }
+        let pid = end(connection, timeout).await?;
+        let report = json!({ "success": true, "message": "Daemon stopped successfully", "pid": pid });
+        Ok((report, Exit::Done))
+    });
+    report::print(output, outcome, describe)
+}
+
+fn describe(report: &Value) {
+    if report["not_running"] == true {
+        notes::note("no vmcp runs with this configuration");
+    } else {
+        notes::note(&format!("stopped (process {})", report["pid"]));
+    }
+}
+
+/// Waits for the lock of the configuration file; `None` without a file, for a server named by its address.
+fn lock(global: &GlobalOptions) -> Result<Option<StartLock>, CommandFailure> {
+    let config = global.config_or_running().ok().filter(|config| config.exists());
+    config.map(|config| StartLock::wait(&config)).transpose()
+}
+
+/// Ends a server and waits until its process is gone. Returns its process id.
+pub(super) async fn end(connection: &Connection, timeout: Duration) -> Result<u32, CommandFailure> {
+    let pid = connection.status().await?.pid;
+    if connection.is_of_client() {
+        return Err(CommandFailure::new(format!("a client started this server (process {pid})"))
+            .remedy("quit the client, or disconnect vmcp in it"));
+    }
+    let process = i32::try_from(pid).map(Pid::from_raw).map_err(|_| CommandFailure::new("no process id"))?;
+    kill(process, Signal::SIGTERM)
+        .map_err(|error| CommandFailure::new(format!("cannot signal process {pid}: {error}")))?;
+    let spinner = progress::spinner("waiting for calls in flight");
+    let started = Instant::now();
+    while kill(process, None).is_ok() && started.elapsed() < timeout {
+        tokio::time::sleep(END_POLL_INTERVAL).await;
+    }
+    spinner.finish_and_clear();
+    if kill(process, None).is_ok() {
+        return Err(CommandFailure::new(format!("process {pid} is still ending"))
+            .remedy(format!("wait, or end it at once: kill {pid}")));
+    }
+    Ok(pid)
+}

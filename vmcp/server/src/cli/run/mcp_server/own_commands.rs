@@ -1,0 +1,63 @@
+//! [`OwnCommands`]: runs `vmcp start`, `stop`, `restart` and `status` as processes, whose JSON reports are
+//! the results of the tools. Such a command ends before its server does, which becomes a child of
+//! PID 1: a client that ends this process with all its children leaves the server to the other clients.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use crate::cli::running_server::serve_options::ServeOptions;
+
+/// Variables that would lead a command to another server.
+const OTHER_SERVERS: [&str; 2] = ["VMCP_URL", "VMCP_ADMIN_URL"];
+
+/// Commands of this program for one configuration file.
+#[derive(Debug, Clone)]
+pub(super) struct OwnCommands {
+    program: PathBuf,
+    /// Options of all commands.
+    global: Vec<OsString>,
+    /// Time without a client after which a server that is started here ends.
+    end_after_idle: Duration,
+}
+
+impl OwnCommands {
+    /// Prepares the commands for `config`, an absolute path.
+    pub(super) fn new(
+        program: PathBuf,
+        config: &Path,
+        options: ServeOptions,
+        end_after_idle: Duration,
+    ) -> OwnCommands {
+        // Without the first word, the arguments of `serve` are options of every command.
+        let options = ServeOptions { listen: None, admin_listen: None, end_after_idle: None, ..options };
+        OwnCommands { program, global: options.arguments(config).split_off(1), end_after_idle }
+    }
+
+    /// Runs a command, and returns its report.
+    pub(super) async fn run(&self, name: &str) -> Value {
+        let mut command = Command::new(&self.program);
+        command.arg(name).args(["--output", "json"]).args(&self.global).stdin(Stdio::null());
+        if name == "start" {
+            let idle = format!("{}ms", self.end_after_idle.as_millis());
+            command.args(["--any-port", "--end-after-idle", &idle]);
+        }
+        for variable in OTHER_SERVERS {
+            command.env_remove(variable);
+        }
+        let output = match command.output().await {
+            Ok(output) => output,
+            Err(error) => return failed(&format!("cannot run {}: {error}", self.program.display())),
+        };
+        serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|_| failed(String::from_utf8_lossy(&output.stderr).trim()))
+    }
+}
+
+fn failed(reason: &str) -> Value {
+    json!({ "success": false, "error": reason, "message": reason })
+}
