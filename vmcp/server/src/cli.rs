@@ -143,7 +143,7 @@ pub fn main() -> ExitCode {
         Command::Call(arguments) => ask::call::run(arguments, &global),
         Command::Backends(arguments) => ask::backends::run(arguments, &global),
         Command::Doctor(arguments) => operate::doctor::run(arguments, &global),
-        Command::Start(arguments) => lifecycle::start::run(arguments, &global),
+        Command::Start(arguments) => lifecycle::start::run(&arguments, &global),
         Command::Status(arguments) => lifecycle::status::run(arguments, &global),
         Command::Stop(arguments) => lifecycle::stop::run(arguments, &global),
         Command::Restart(arguments) => lifecycle::restart::run(arguments, &global),

@@ -30,6 +30,7 @@ const NAME: &str = "vmcp";
 /// Writes vmcp into the client's own file, where comments stay, and takes out the servers that the
 /// configuration file has too. They are kept, and --undo puts them back. All clients share one running
 /// server, which the first of them starts (`vmcp mcp-server`), with the PATH of this shell.
+#[expect(clippy::struct_excessive_bools, reason = "one field for each flag")]
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -55,8 +55,8 @@ pub(in crate::cli) struct Arguments {
 }
 
 /// Runs the command.
-pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
-    let Arguments { listen, admin_listen, any_port, end_after_idle, output } = arguments;
+pub(in crate::cli) fn run(arguments: &Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
+    let Arguments { listen, admin_listen, any_port, end_after_idle, output } = *arguments;
     let options = ServeOptions { listen, admin_listen, end_after_idle, ..global.serve_options()? };
     report::print(output, start(global, options, any_port), describe)
 }
@@ -67,8 +67,9 @@ pub(in crate::cli) fn run_detached(
     options: ServeOptions,
 ) -> Result<Exit, CommandFailure> {
     let (report, exit) = start(global, options, false)?;
-    if report["already_running"] == true {
-        let message = format!("process {} serves this configuration already", report["pid"]);
+    if report.get("already_running").is_some() {
+        let pid = report.get("pid").unwrap_or(&Value::Null);
+        let message = format!("process {pid} serves this configuration already");
         return Err(CommandFailure::new(message).remedy("`vmcp status` shows it, `vmcp stop` ends it"));
     }
     describe(&report);

@@ -105,7 +105,7 @@ impl Relay {
             tokio::select! {
                 line = next_line(&mut lines, to_server), if is_open => match line? {
                     (Line::Whole(line), _) if line.trim_ascii().is_empty() => {}
-                    (Line::Whole(line), place) => self.from_client(line, place).await,
+                    (Line::Whole(line), place) => self.client_line(line, place).await,
                     (Line::TooLong, _) => {
                         let message = format!("the message is larger than {MAX_LINE} bytes");
                         self.say_error(None, codes::INVALID_REQUEST, &message).await;
@@ -119,7 +119,7 @@ impl Relay {
                     }
                 },
                 line = line_of(&mut self.link), if self.link.is_some() => match line {
-                    Some(line) => self.from_server(line).await,
+                    Some(line) => self.server_line(line).await,
                     None => self.server_gone(is_open).await,
                 },
                 Some(ended) = self.own_calls.join_next() => self.own_call_ended(ended, is_open).await,
@@ -135,7 +135,7 @@ impl Relay {
         Ok(())
     }
 
-    async fn from_client(&mut self, line: Bytes, place: Option<OwnedPermit<Bytes>>) {
+    async fn client_line(&mut self, line: Bytes, place: Option<OwnedPermit<Bytes>>) {
         let message = match OwnedMessage::parse(line.clone()) {
             Ok(message) => message,
             Err(error) => {
@@ -197,7 +197,7 @@ impl Relay {
         }
     }
 
-    async fn from_server(&mut self, line: Bytes) {
+    async fn server_line(&mut self, line: Bytes) {
         match OwnedMessage::parse(line.clone()) {
             Ok(OwnedMessage::Response(response)) => {
                 if self.repeated.remove(response.id().get()) {

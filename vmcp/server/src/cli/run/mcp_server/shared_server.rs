@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::local_answers::NOT_RUNNING;
 use super::own_commands::OwnCommands;
 use super::server_link::ServerLink;
@@ -44,8 +46,10 @@ impl SharedServer {
                 tokio::time::sleep(JOIN_INTERVAL).await;
             }
             let report = self.commands.run("start").await;
-            if report["success"] != true && report["already_running"] != true {
-                return Err(report["error"].as_str().unwrap_or("the daemon does not start").to_owned());
+            let is_true = |key: &str| report.get(key).and_then(Value::as_bool).unwrap_or(false);
+            if !is_true("success") && !is_true("already_running") {
+                let reason = report.get("error").and_then(Value::as_str);
+                return Err(reason.unwrap_or("the daemon does not start").to_owned());
             }
         }
         Err(format!(
