@@ -12,7 +12,7 @@ use super::running_bridge::RunningBridge;
 use super::status::{self, ObservedMCPServer};
 use crate::references::ReferencedSecrets;
 use crate::registry::RegistryError;
-use crate::runtime::{BuildSettings, ChildKind};
+use crate::runtime::{BuildSettings, Child, ChildKind};
 use crate::workload::health::{PodCounts, resource_health};
 use crate::workload::spec_refusal::SpecRefusal;
 
@@ -389,7 +389,7 @@ fn a_server_that_names_a_check_of_its_callers_is_not_opened_to_every_pod() {
         assert!(refused.starts_with("spec.networkPolicy.enabled: `spec."), "{refused}");
         let closed = STDIO.replace("args:", &format!("{guard}, args:"));
         let desired = plan(&server(&closed), &references(ReferencedSecrets::default()), &settings()).unwrap();
-        let first = desired.children.first().map(|child| child.kind());
+        let first = desired.children.first().map(Child::kind);
         assert_eq!(first, Some(ChildKind::NetworkPolicy), "before the pods");
     }
 }

@@ -54,8 +54,9 @@ pub(crate) fn unchecked(kind: &str, spec: &impl Serialize, settings: &BuildSetti
     }
     // A spec that was parsed from JSON always serializes.
     let spec = serde_json::to_value(spec).unwrap_or_default();
-    let rows = AUTHOR_RIGHTS.iter().filter(|row| row.kinds.contains(&kind) && !row.right.is_to_run_pods());
-    let (row, path) = rows.filter_map(|row| Some((row, row.trigger.asked_by(&spec)?))).next()?;
+    let mut rows =
+        AUTHOR_RIGHTS.iter().filter(|row| row.kinds.contains(&kind) && !row.right.is_to_run_pods());
+    let (row, path) = rows.find_map(|row| Some((row, row.trigger.asked_by(&spec)?)))?;
     let message = format!("{}, and nothing checks that its author may {}", row.gives, row.right.words());
     let remedy = "install the admission policies and set `AUTHORS_CHECKED: \"true\"` of the operator, or remove the field";
     Some(Problem::new(format!("spec.{path}"), message, remedy))

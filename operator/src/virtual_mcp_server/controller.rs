@@ -18,7 +18,7 @@ use super::dereference::{
     DereferenceError, composite_tool_refs_of, dereference, embedding_server_of, group_of, oidc_config_of,
     refers_to_config_map, refers_to_secret,
 };
-use super::exposure_order::{ConfigurationWrites, CurrentExposure, Uptake, order, uptake};
+use super::exposure_order::{ConfigurationWrites, CurrentExposure, ExposureOrder, Uptake, order, uptake};
 use super::kubelet_nudge::nudge;
 use super::last_good::LastGood;
 use super::names;
@@ -254,7 +254,7 @@ async fn reconcile(
     applied.entirely()?;
     let again =
         if waits_for_events { cluster_events::POLL_INTERVAL } else { context.settings.resync_interval };
-    let waiting = order.filter(|order| order.is_under_way());
+    let waiting = order.filter(ExposureOrder::is_under_way);
     let wait = waiting.map(|order| match order.uptake {
         Uptake::Unmounted => MOUNT_INTERVAL,
         _ => REPORT_INTERVAL,

@@ -179,9 +179,12 @@ fn a_report_counts_if_it_is_newer_than_the_write_and_the_process_needs_no_restar
     let plan = plan("{}", &with_key());
     let state = |pods: &[ObservedPod], written| uptake(&plan, Some(&mounted), pods, written);
     let reported = pod(Some(&mounted.text));
-    assert_eq!(state(&[reported.clone()], reported.reported_at), Uptake::InForce);
+    assert_eq!(state(std::slice::from_ref(&reported), reported.reported_at), Uptake::InForce);
     let later = Instant::now().checked_add(std::time::Duration::from_secs(1));
-    assert!(matches!(state(&[reported.clone()], later), Uptake::Pending(_)), "from before the write");
+    assert!(
+        matches!(state(std::slice::from_ref(&reported), later), Uptake::Pending(_)),
+        "from before the write"
+    );
     let changed = |change: fn(&mut StatusReport)| {
         let mut report = reported.report.as_deref().expect("a report").clone();
         change(&mut report);
