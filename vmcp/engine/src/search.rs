@@ -233,10 +233,10 @@ async fn order_anew(searcher: &Searcher, scan: &Scan, ranking: &mut Ranking) -> 
     let text = |document: usize| texts.get(document).map_or("", String::as_str);
     let candidates = service.candidates().min(*candidates);
     let read: Vec<&str> = ranking.hits.iter().take(candidates).map(|hit| text(hit.document)).collect();
-    let span = info_span!("search.rerank", tools = read.len(), error = Empty, otel.status_code = Empty);
-    let (scores, reordering) = service.scores(query, &read).instrument(span.clone()).await;
+    let traced = info_span!("search.rerank", tools = read.len(), error = Empty, otel.status_code = Empty);
+    let (scores, reordering) = service.scores(query, &read).instrument(traced.clone()).await;
     if let Some(error) = &reordering.error {
-        span.record("error", error).record("otel.status_code", "ERROR");
+        traced.record("error", error).record("otel.status_code", "ERROR");
     }
     if let Some(scores) = scores {
         rerank(ranking, &scores, &Query { explain: scan.explain, ..scan.experience() });

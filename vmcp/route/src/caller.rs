@@ -116,11 +116,11 @@ impl CallContext<'_> {
     /// Starts the record of a call of one of vmcp's own tools.
     pub(super) fn start_own_record(self, origin: Origin, arguments: &RawValue) -> CallRecorder {
         let mut recorder = self.start_record(origin);
-        let recorded = match recorder.record().origin {
+        let shown = match recorder.record().origin {
             Origin::Own(tool) => secrets::recorded(tool, arguments.get()),
             _ => Some(arguments.get().into()),
         };
-        recorder.keep_arguments(recorded.as_deref());
+        recorder.keep_arguments(shown.as_deref());
         recorder
     }
 

@@ -60,6 +60,10 @@ mod tests {
         }
     }
 
+    fn is_near(values: &[f32], expected: &[f32]) -> bool {
+        values.len() == expected.len() && values.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-4)
+    }
+
     #[test]
     fn a_missing_cosine_is_estimated_from_the_words() {
         let keywords = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 10.0, 0.0];
@@ -67,10 +71,11 @@ mod tests {
         let mut normalized = cosine.map(Option::unwrap_or_default);
         let before = normalized;
         estimate(&cosine, &mut normalized, &keywords);
-        assert_eq!(normalized, before, "nothing is missing");
+        assert!(is_near(&normalized, &before), "nothing is missing: {normalized:?}");
         (cosine[6], cosine[7]) = (None, None);
         estimate(&cosine, &mut normalized, &keywords);
-        assert_eq!(normalized, [1.0, 3.0, 5.0, 7.0, 9.0, 11.0, 21.0, 1.0], "on the line 1 + 2 x");
+        let on_the_line = [1.0, 3.0, 5.0, 7.0, 9.0, 11.0, 21.0, 1.0];
+        assert!(is_near(&normalized, &on_the_line), "1 + 2 x: {normalized:?}");
     }
 
     #[test]
@@ -81,6 +86,6 @@ mod tests {
         estimate(&few, &mut normalized, &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]);
         estimate(&many, &mut normalized, &[1.0; 8]);
         estimate(&[], &mut [], &[]);
-        assert_eq!(normalized, [0.0; 8]);
+        assert!(is_near(&normalized, &[0.0; 8]), "{normalized:?}");
     }
 }

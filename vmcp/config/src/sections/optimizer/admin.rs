@@ -49,12 +49,9 @@ impl WordPattern {
         let Some((head, tail)) = self.0.split_once('*') else { return self.0 == word };
         let middle = word.strip_prefix(head).and_then(|rest| rest.strip_suffix(tail));
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        middle.is_some_and(|middle| {
-            !middle.is_empty()
-                && middle.chars().all(plain)
-                && !word.contains("..")
-                && !(head.is_empty() && middle.starts_with('-'))
-        })
+        // `..` leads out of a folder, and a word that begins with `-` is an option.
+        let is_safe = !word.contains("..") && (!head.is_empty() || !word.starts_with('-'));
+        is_safe && middle.is_some_and(|middle| !middle.is_empty() && middle.chars().all(plain))
     }
 }
 

@@ -59,7 +59,9 @@ pub(in crate::engine) fn recognize(stored: Vec<StoredCanary>, vector: Vec<f32>) 
 
 fn revision(vector: &[f32]) -> String {
     let mut hash = Sha256::new();
-    vector.iter().for_each(|value| hash.update(value.to_le_bytes()));
+    for value in vector {
+        hash.update(value.to_le_bytes());
+    }
     hex::encode(hash.finalize().get(..REVISION_BYTES).unwrap_or_default())
 }
 

@@ -130,12 +130,12 @@ impl MonitoredProvider {
 
     /// Reports a failure of the background task; returns the time of its next attempt. Searches
     /// still ask a service without room for tools.
-    pub(in crate::engine) fn failed(&self, error: EmbedError) -> Instant {
+    pub(in crate::engine) fn failed(&self, error: &EmbedError) -> Instant {
         let mut state = self.lock();
         state.suspect = true;
         let is_first = state.health.outage().is_none();
-        if is_first && is_overload(&error) {
-            let pause = state.health.refused(&error);
+        if is_first && is_overload(error) {
+            let pause = state.health.refused(error);
             drop(state);
             tracing::warn!(provider = self.name, reason = %error, ?pause, "embedding tools is put off");
             return Instant::now() + pause;
@@ -144,7 +144,7 @@ impl MonitoredProvider {
         drop(state);
         // Logged once per outage, not with every attempt.
         if is_first {
-            self.log(&error);
+            self.log(error);
         }
         retry_at
     }
@@ -249,11 +249,11 @@ mod tests {
             message: "Model is overloaded".to_owned(),
             retry_after: None,
         };
-        service.failed(full.clone());
+        service.failed(&full);
         assert!(service.outage().is_none());
         service.query_failed(&full, Duration::ZERO);
         assert!(service.outage().is_none());
-        service.failed(EmbedError::Unreachable { endpoint: "x".to_owned(), reason: "y".to_owned() });
+        service.failed(&EmbedError::Unreachable { endpoint: "x".to_owned(), reason: "y".to_owned() });
         assert!(service.outage().is_some());
         service.recovered();
         assert!(service.outage().is_none() && service.is_suspect(), "another model may have come back");

@@ -74,7 +74,7 @@ impl EmbeddingWorker {
                     tokio::time::sleep(CHANGE_PAUSE).await;
                 }
                 Err(error) => {
-                    let retry_at = self.provider.failed(error);
+                    let retry_at = self.provider.failed(&error);
                     tokio::time::sleep_until(retry_at.into()).await;
                 }
             }

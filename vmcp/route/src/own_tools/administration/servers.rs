@@ -44,7 +44,7 @@ pub(in crate::own_tools) async fn run(
 }
 
 /// Returns the keeper of the servers, unless this process or this client has none.
-fn registrar<'a>(context: CallContext<'a>) -> Result<&'a Arc<dyn ServerRegistrar>, Refusal> {
+fn registrar(context: CallContext<'_>) -> Result<&Arc<dyn ServerRegistrar>, Refusal> {
     let registrar = context.engine.registrar().ok_or_else(|| {
         refused(
             "this process does not change its servers: in Kubernetes, the resources MCPServer and \

@@ -72,8 +72,9 @@ pub(in crate::own_tools) async fn run(
         Ok(End::Ended(result, outcome)) => (Answer::own(result), outcome),
         Ok(End::Asks(result)) => {
             recorder.record().pending = true;
-            let content = Content::Result(result.into());
-            (Answer { content, era: Era::Modern, pending: Some(STATE_OWNER.into()) }, Outcome::Ok)
+            let questions = Content::Result(result.into());
+            let pending = Some(STATE_OWNER.into());
+            (Answer { content: questions, era: Era::Modern, pending }, Outcome::Ok)
         }
         Err(refused) => (Answer::own(tool_result::error(&refused)), Outcome::ToolError),
     };

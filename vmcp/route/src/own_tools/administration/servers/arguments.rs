@@ -61,7 +61,7 @@ pub(super) fn new_server(arguments: &OwnArguments<'_>) -> Result<NewServer, Stri
         "stdio" => {
             let command = command.ok_or("transport `stdio` requires 'command'")?;
             refuse_given(arguments, &transport, &["url", "headers"])?;
-            program(arguments, command)?
+            program(arguments, &command)?
         }
         other => return Err(format!("transport `{other}` is not supported; use http or stdio")),
     };
@@ -110,7 +110,7 @@ fn address(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-fn program(arguments: &OwnArguments<'_>, command: String) -> Result<ServerPlace, String> {
+fn program(arguments: &OwnArguments<'_>, command: &str) -> Result<ServerPlace, String> {
     let command = command.trim().to_owned();
     if command.contains(char::is_whitespace) {
         return Err("command must be the program alone; give its arguments in 'args'".to_owned());

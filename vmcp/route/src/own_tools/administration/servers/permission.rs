@@ -17,6 +17,7 @@ use crate::own_tools::listings::own_answer::Refusal;
 
 /// Facts that decide about a change.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "the columns of a truth table")]
 struct Facts {
     /// There are rules about the servers that clients may manage.
     has_rules: bool,

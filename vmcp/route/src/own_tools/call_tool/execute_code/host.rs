@@ -109,13 +109,11 @@ impl<'a> Host<'a> {
             let message = format!("{name} has changed since it asked the user; call it again");
             return Called::Ended(CallEnd::Raised { kind: Raised::Asks, message });
         }
-        match inner_call::call(context, tool, asking, self.can_ask).await {
-            Some(called) => called,
-            None => {
-                hidden::hold(context, begun).await;
-                unknown(not_found(None, &name))
-            }
+        if let Some(called) = inner_call::call(context, tool, asking, self.can_ask).await {
+            return called;
         }
+        hidden::hold(context, begun).await;
+        unknown(not_found(None, &name))
     }
 }
 

@@ -123,13 +123,14 @@ async fn call_once(
 fn end(response: Response, asking: &AskingCall, is_confirmed: bool) -> Called<AskingCall> {
     let pending = call::is_pending(&response);
     match response.outcome.settled() {
-        Ok(result) if pending => match payload_type(&result) {
-            ResultType::InputRequired => Called::Asks(asking.asking(&result, is_confirmed)),
-            _ => {
-                let message = "the tool became a task, for which a script cannot wait; call this tool outside of a script";
-                raised(Raised::Asks, message.to_owned())
-            }
-        },
+        Ok(result) if pending && payload_type(&result) == ResultType::InputRequired => {
+            Called::Asks(asking.asking(&result, is_confirmed))
+        }
+        Ok(_) if pending => {
+            let message =
+                "the tool became a task, for which a script cannot wait; call this tool outside of a script";
+            raised(Raised::Asks, message.to_owned())
+        }
         Ok(result) if result.is_tool_error() => {
             let message =
                 first_text(&result).unwrap_or_else(|| "the tool failed without a message".to_owned());

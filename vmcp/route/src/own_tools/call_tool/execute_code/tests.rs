@@ -107,9 +107,8 @@ incomingAuth:
     let (snapshot, caller) = (engine.snapshot(), Caller::default());
     let view = snapshot.view(&caller.principal);
     let context = CallContext { engine: &engine, snapshot: &snapshot, view: &view, caller: &caller };
-    let names = ["do_it", "fail", "gone"];
-    let named = |tool: &str| ToolUse { server: "my_fs".to_owned(), tool: tool.to_owned(), line: 1 };
-    let checked = Host::new(context).check(names.map(named).into()).await;
+    let on_line = |tool: &str| ToolUse { server: "my_fs".to_owned(), tool: tool.to_owned(), line: 1 };
+    let checked = Host::new(context).check(["do_it", "fail", "gone"].map(on_line).into()).await;
     assert_eq!(checked[0], None);
     let denied = checked[1].clone().unwrap();
     assert!(denied.starts_with("no tool my_fs.fail"), "{denied}");

@@ -24,14 +24,18 @@ fn asking(era: Era) -> Caller {
 }
 
 /// Runs a call, or goes on with one, as a script of this caller.
-async fn called(engine: &Engine, caller: &Caller, call: Result<HostCall, AskingCall>) -> Called<AskingCall> {
+async fn called(
+    engine: &Engine,
+    caller: &Caller,
+    call: Result<HostCall, Box<AskingCall>>,
+) -> Called<AskingCall> {
     let snapshot = engine.snapshot();
     let view = snapshot.view(&caller.principal);
     let context = CallContext { engine, snapshot: &snapshot, view: &view, caller };
     let host = Host::new(context);
     match call {
         Ok(call) => host.call(call).await,
-        Err(asking) => host.go_on(asking).await,
+        Err(asking) => host.go_on(*asking).await,
     }
 }
 
@@ -54,7 +58,7 @@ async fn a_call_that_asks_goes_on_with_its_answer_for_clients_of_both_eras() {
         assert_eq!(call.questions["sure"]["params"]["message"], "Sure?");
         let calls = server.calls().len();
         call.answers.insert("sure".to_owned(), json!({ "action": "accept", "content": { "ok": true } }));
-        let ended = called(&engine, &caller, Err(call.clone())).await;
+        let ended = called(&engine, &caller, Err(Box::new(call.clone()))).await;
         assert_eq!(ended, Called::Ended(CallEnd::Value(json!({ "ok": true }))));
         assert_eq!(server.calls().len(), calls + 1);
 
@@ -63,7 +67,7 @@ async fn a_call_that_asks_goes_on_with_its_answer_for_clients_of_both_eras() {
         for (refused, kind, text) in
             [(changed, Raised::Asks, "has changed since"), (gone, Raised::Unknown, "no tool composite.gone")]
         {
-            let Called::Ended(end) = called(&engine, &caller, Err(refused)).await else { panic!() };
+            let Called::Ended(end) = called(&engine, &caller, Err(Box::new(refused))).await else { panic!() };
             let (raised_kind, message) = raised(end);
             assert!(raised_kind == kind && message.contains(text), "{message}");
         }
