@@ -123,7 +123,7 @@ fn every_setting_of_the_file_is_a_field_of_the_resource() {
 }
 
 /// Settings that a resource gives in another form, or that the operator decides.
-const OTHERWISE: [&str; 11] = [
+const OTHERWISE: [&str; 12] = [
     // Ports and secrets of the pods.
     "server.listen",
     "server.adminListen",
@@ -138,6 +138,8 @@ const OTHERWISE: [&str; 11] = [
     "optimizer.storage.dir",
     "optimizer.embeddings.openai.apiKey",
     "optimizer.llm.apiKey",
+    // In a cluster, resources are the source of servers.
+    "optimizer.admin",
 ];
 
 fn compare(model: &Value, setting: &Value, field: &Value, path: &str) {
