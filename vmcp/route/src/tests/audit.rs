@@ -162,8 +162,14 @@ async fn arguments_of_every_own_tool_are_recorded() {
     }
     let events = asked.events();
     for (number, name) in names.iter().enumerate() {
-        for (event, arguments) in [(2 * number, json!({"call": number})), (2 * number + 1, json!([number]))] {
-            assert_eq!(events[event]["data"], json!({"request": arguments}), "{name}: {:#?}", events[event]);
+        let recorded = |arguments| json!({"request": arguments});
+        let (fields, list) = match name.as_str() {
+            // Its arguments may be secrets: only what is known to be none is shown.
+            "add_mcp_server" => (recorded(json!({"call": "***"})), Value::Null),
+            _ => (recorded(json!({"call": number})), recorded(json!([number]))),
+        };
+        for (event, data) in [(2 * number, fields), (2 * number + 1, list)] {
+            assert_eq!(events[event]["data"], data, "{name}: {:#?}", events[event]);
         }
     }
 }

@@ -139,7 +139,7 @@ impl Connection {
         server_options: &ServerOptions,
     ) -> Result<Option<Connection>, CommandFailure> {
         let ServerOptions { url, admin_url, admin_token, .. } = server_options;
-        if url.is_some() || admin_url.is_some() {
+        if server_options.names_server() {
             let admin =
                 admin_url.clone().map(|url| AdminPort { url, token: admin_token.clone(), socket: None });
             return Ok(Some(Connection::Server { mcp: url.clone(), admin }));

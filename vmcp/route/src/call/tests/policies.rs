@@ -207,6 +207,15 @@ async fn no_own_tool_shows_what_policies_do_not_permit() {
         let answer = call("bob", tool, &json!({})).await;
         assert!(!answer.contains("one"), "{tool}: {answer}");
     }
+    // A client without the action `admin` hears of no such tool, whatever it names.
+    for tool in ["add_mcp_server", "remove_mcp_server", "enable_mcp_server", "disable_mcp_server"] {
+        asked.insert(tool);
+        let unknown = call("bob", "no_such_tool", &json!({})).await;
+        for server in ["one", "three"] {
+            let answer = call("bob", tool, &json!({"name": server})).await;
+            assert_eq!(answer.replace(tool, "no_such_tool"), unknown, "{server}");
+        }
+    }
     // Calls of scripts are in the tests of execute_code.
     asked.insert("execute_code");
     let all: BTreeSet<&str> = OptimTool::ALL.into_iter().map(OptimTool::bare).collect();

@@ -28,6 +28,13 @@ pub(in crate::cli) struct ServerOptions {
     pub(in crate::cli) wait: Duration,
 }
 
+impl ServerOptions {
+    /// Returns true if an address names the server.
+    pub(in crate::cli) fn names_server(&self) -> bool {
+        self.url.is_some() || self.admin_url.is_some()
+    }
+}
+
 /// Parses a duration as the configuration writes it, such as `500ms`, `30s` or `1m30s`.
 pub(in crate::cli) fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text).ok_or_else(|| "write it like 500ms, 30s or 1m30s".to_owned())

@@ -34,13 +34,21 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
     connection::with_server_if_any(global, &server_options, async |connection| {
         let config = global.config_or_running().ok();
         let running = config.as_deref().and_then(RunningServer::find);
-        let Some(connection) = connection else {
+        let status = match connection {
+            Some(connection) => match connection.status().await {
+                Ok(status) => Some((status, connection)),
+                Err(failure) if server_options.names_server() => return Err(failure),
+                // It has ended since it was found.
+                Err(_) => None,
+            },
+            None => None,
+        };
+        let Some((status, connection)) = status else {
             let is_open = |pid| config.as_deref().is_some_and(|config| takes_clients(config, pid));
             let state = ServerState { running: running.filter(|running| is_open(running.pid)), status: None };
             output::print(format, &state.to_json(), || not_answering(&state))?;
             return Ok(Exit::Done);
         };
-        let status = connection.status().await?;
         let running = running.filter(|running| running.pid == status.pid);
         let text = human_text(&status, connection);
         let state = ServerState { running, status: Some(status) };

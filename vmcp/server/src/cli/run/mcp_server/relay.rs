@@ -30,7 +30,8 @@ use crate::cli::running_server::start_lock;
 const CLIENT_QUEUE: usize = 256;
 /// Interval at which a client without a server looks for a server that another client started.
 const REJOIN_INTERVAL: Duration = Duration::from_secs(2);
-/// Shortest life of a server that is replaced at once. An earlier end may be the start of a crash loop.
+/// Life of a server that is always replaced at once. Of servers that end earlier, only the first is: the next
+/// may belong to a crash loop.
 const SETTLED: Duration = Duration::from_secs(5);
 /// Reason for a call whose server went away.
 const IN_DOUBT: &str = "the server ended during this call, which may have run; look before you call again";
@@ -41,6 +42,8 @@ pub(super) struct Relay {
     link: Option<ServerLink>,
     /// True once a server was looked for.
     began: bool,
+    /// True if the last server ended soon after its client came.
+    ended_early: bool,
     session: ClientSession,
     unanswered: Unanswered,
     /// Ids of requests that were repeated for a new server; the client has their answers.
@@ -66,6 +69,7 @@ pub(super) async fn run(
         server: Arc::new(server),
         link: None,
         began: false,
+        ended_early: false,
         session: ClientSession::default(),
         unanswered: Unanswered::default(),
         repeated: HashSet::new(),
@@ -242,11 +246,13 @@ impl Relay {
         for id in self.unanswered.take_unrepeatable() {
             self.say_error(Some(&id), codes::INTERNAL_ERROR, IN_DOUBT).await;
         }
-        let has_settled = link.since.elapsed() >= SETTLED;
+        let ends_early = link.since.elapsed() < SETTLED;
+        let is_replaced = !ends_early || !self.ended_early;
+        self.ended_early = ends_early;
         drop(link);
         if !is_open || start_lock::is_marked_stopped(&self.server.config) {
             self.answer_all(NOT_RUNNING).await;
-        } else if has_settled && let Err(reason) = self.link_or_start().await {
+        } else if is_replaced && let Err(reason) = self.link_or_start().await {
             self.answer_all(&reason).await;
         }
         // Otherwise the next look for a server decides.
