@@ -79,7 +79,8 @@ pub(super) fn order(
     let drops = matches!((&before, &after), (Some(before), Some(after)) if after.drops_a_guard_of(before));
     order.narrow_service(current, drops);
     order.narrow_policy(current, drops);
-    let keeps_route = order.narrow_route(current, drops);
+    // Identities are compared by their guards alone: behind another identity, an old route must not stay.
+    let keeps_route = order.narrow_route(current, changes);
     let removes_route = current.route.is_some() && order.server.http_route.is_none() && !keeps_route;
     order.holds_configuration = changes && (removes_route || !current.is_within(&order.server));
     order

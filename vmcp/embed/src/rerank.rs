@@ -73,7 +73,7 @@ impl Reranker {
         let requests: Vec<_> = texts.chunks(batch).map(|texts| self.request(query, texts)).collect();
         let scored: Result<Vec<Vec<f32>>, _> =
             futures::stream::iter(requests).buffered(MAX_REQUESTS).try_collect().await;
-        if let Err(EmbedError::Status { status: 413 | 422 | 429, .. }) = &scored {
+        if let Err(EmbedError::Status { status: 413 | 422, .. }) = &scored {
             // The service takes less than it said, or than its default: the next search sends less.
             self.batch.store((batch / 2).max(1), Ordering::Relaxed);
         }

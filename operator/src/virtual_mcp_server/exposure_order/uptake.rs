@@ -41,7 +41,10 @@ pub(in crate::virtual_mcp_server) fn uptake(
     }
     let digest = vmcp_config::status::digest(text);
     let mut pending = None;
-    for observed in pods.iter().filter(|observed| may_answer(&observed.pod)) {
+    // A pod that is being deleted and not ready gets no connections; on a dead node it stays for long.
+    let is_leaving =
+        |observed: &&ObservedPod| !observed.ready && observed.pod.metadata.deletion_timestamp.is_some();
+    for observed in pods.iter().filter(|observed| may_answer(&observed.pod) && !is_leaving(observed)) {
         let name = observed.pod.name_any();
         let is_new = observed.reported_at >= written;
         let Some(report) = observed.report.as_ref().filter(|_| is_new) else {

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use futures::stream::{self, Stream, StreamExt as _};
 use vmcp_backend::CallError;
 use vmcp_json::byte_rope::ByteRope;
-use vmcp_wire::rpc;
 use vmcp_wire::translate::{ArrivalError, IncrementalResult, ResultPlan};
+use vmcp_wire::{codes, rpc};
 
 use vmcp_engine::telemetry::metrics::Metrics;
+use vmcp_engine::telemetry::operations::{Operation, OperationFailure};
 use vmcp_route::ArrivingAnswer;
 
 /// A response that broke off after its beginning was sent.
@@ -62,6 +63,28 @@ impl ArrivingResponse {
         let pieces = stream::unfold((self.pieces, guard), async |(mut pieces, guard)| {
             let piece = pieces.next().await?;
             Some((piece, (pieces, guard)))
+        });
+        Self { pieces: pieces.boxed(), head: self.head }
+    }
+
+    /// Settles `operation` at the end of the response; dropped before, it counts as cancelled.
+    pub(super) fn measured(self, operation: Operation) -> Self {
+        let pieces = stream::unfold((self.pieces, Some(operation)), async |(mut pieces, mut operation)| {
+            let piece = pieces.next().await;
+            let end = match &piece {
+                Some(Ok(_)) => None,
+                Some(Err(BrokenOff(message))) => {
+                    let message = message.clone();
+                    Some(Some(Box::new(OperationFailure::Rpc { code: codes::INTERNAL_ERROR, message })))
+                }
+                None => Some(None),
+            };
+            if let Some(failure) = end
+                && let Some(mut operation) = operation.take()
+            {
+                operation.settle(failure);
+            }
+            Some((piece?, (pieces, operation)))
         });
         Self { pieces: pieces.boxed(), head: self.head }
     }

@@ -69,8 +69,11 @@ impl Dispatch<'_> {
         traces::continue_trace(&span, &trace);
         let caller = Caller { trace: traces::outgoing(&span, &trace.context), ..caller };
         let mut response = self.run_traced(caller, continues, span).await;
-        operation.settle(response.failure.take());
-        response.rest = response.rest.map(|rest| rest.keep(operation));
+        let failure = response.failure.take();
+        match response.rest.take() {
+            Some(rest) => response.rest = Some(rest.measured(operation)),
+            None => operation.settle(failure),
+        }
         response
     }
 

@@ -189,8 +189,8 @@ fn describe(span: &Span, start: &OperationStart<'_>) {
     span.set_attribute(key, shortened(value).into_owned());
 }
 
-/// Returns the beginning of a text.
-fn shortened(text: &str) -> Cow<'_, str> {
+/// Returns the beginning of a text, at most 256 characters.
+pub fn shortened(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(MAX_CHARACTERS) {
         Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
         None => Cow::Borrowed(text),

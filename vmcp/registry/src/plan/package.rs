@@ -119,7 +119,9 @@ fn pin(package: &Package, way: Way) -> Result<PinnedPackage, PlanError> {
         Way::Oci | Way::Remote => return image(package, notes),
     };
     let registry = way.name();
-    if !is_name(identifier) {
+    // `uvx python@3.12 -c …` and `npx node …` run code of the entry itself.
+    let is_interpreter = matches!(identifier.to_ascii_lowercase().as_str(), "python" | "node");
+    if !is_name(identifier) || is_interpreter {
         let reason = format!("`{identifier}` is not the name of a package of {registry}");
         return Err(refused(&format!("{path}.identifier"), &reason));
     }

@@ -36,7 +36,7 @@ pub(super) fn draft(remote: &Remote, mut filler: Filler<'_>) -> Result<Draft, Pl
     let mut notes = Vec::new();
     if let Some(url) = &url {
         check_values(url)?;
-        let has_secrets = headers.values().chain([url]).any(|text| text.secrets().next().is_some());
+        let has_secrets = headers.values().chain([url]).any(Text::may_be_secret);
         notes.extend(check(&url.plain(), has_secrets, &format!("{at}.url"))?);
     }
     // Shows the template: values may be secrets.

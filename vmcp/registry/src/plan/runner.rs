@@ -11,7 +11,7 @@ use crate::inputs::{Argument, Input};
 
 /// Variables that steer the program which fetches the package, its interpreter, or the loader. With one of
 /// them, another package or other code would run.
-const STEERING: [&str; 15] = [
+const STEERING: [&str; 19] = [
     "PATH",
     "HOME",
     "ENV",
@@ -24,12 +24,28 @@ const STEERING: [&str; 15] = [
     "PYTHONPATH",
     "PYTHONHOME",
     "PYTHONSTARTUP",
+    "PYTHONUSERBASE",
+    "PYTHONWARNINGS",
+    "NODE_TLS_REJECT_UNAUTHORIZED",
+    "SSL_CERT_DIR",
     "PERL5OPT",
     "RUBYOPT",
     "JAVA_TOOL_OPTIONS",
 ];
 /// Beginnings of such names.
-const STEERING_PREFIXES: [&str; 8] = ["LD_", "DYLD_", "NPM_", "UV_", "PIP_", "DOCKER_", "GIT_", "COREPACK_"];
+const STEERING_PREFIXES: [&str; 11] = [
+    "LD_",
+    "DYLD_",
+    "NPM_",
+    "UV_",
+    "PIP_",
+    "DOCKER_",
+    "CONTAINER_",
+    "CONTAINERS_",
+    "XDG_",
+    "GIT_",
+    "COREPACK_",
+];
 /// Names of variables by which requests are led elsewhere.
 const PROXIES: [&str; 5] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE"];
 
@@ -171,6 +187,11 @@ fn mount(argument: &Argument, path: &str, filler: &mut Filler<'_>) -> Result<Vec
     let is_asked =
         source.and_then(|name| argument.input.variables.get(name)).is_some_and(|of| of.value.is_none());
     let Some(source) = source.filter(|_| is_asked) else { return Err(refused(path, SHAPE)) };
+    // A comma in a value of the entry would begin a further field.
+    let has_comma = |of: &Input| of.value.as_deref().is_some_and(|value| value.contains(','));
+    if argument.input.variables.values().any(has_comma) {
+        return Err(refused(path, SHAPE));
+    }
     let mut input = argument.input.clone();
     if let Some(variable) = input.variables.get_mut(source) {
         variable.default = None;

@@ -47,6 +47,11 @@ impl Text {
         parts.collect()
     }
 
+    /// True if a part is a secret, or a reference to a value that may be one.
+    pub(super) fn may_be_secret(&self) -> bool {
+        self.0.iter().any(|part| matches!(part, Part::Secret { .. } | Part::Reference(_)))
+    }
+
     pub(super) fn secrets(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().filter_map(|part| match part {
             Part::Secret { label, value } => Some((label.as_str(), value.as_str())),

@@ -195,6 +195,10 @@ impl Exchange<'_> {
             }
             answer => answer,
         };
+        if answer.as_ref().is_ok_and(super::is_pending) {
+            // It ends here: the user may take long to answer.
+            self.recorder.record().exchange = Span::none();
+        }
         match &answer {
             Ok(Response { outcome: RpcOutcome::Result(payload) | RpcOutcome::Error(payload), .. }) => {
                 self.recorder.receives(payload.size());

@@ -32,6 +32,14 @@ pub(super) fn write(script: &str, call: ReplFunctionCall, most: usize) -> Result
     };
     let progress = ReplProgress::FunctionCall(call);
     let dump = monty::dump(script, None, SessionRef::Suspended(&progress)).map_err(|error| failed(&error))?;
+    if dump.len() as u64 > MAX_DUMP {
+        let error = format!(
+            "a tool asks the user, and the values of the script take {} bytes while it waits; the limit is \
+             {MAX_DUMP}: keep less before this call, such as a count or a part",
+            dump.len()
+        );
+        return Err(Failure::new("SuspendLimitError", error));
+    }
     let mut compressed = DeflateEncoder::new(Vec::new(), Compression::default());
     let compressed = compressed.write_all(&dump).and_then(|()| compressed.finish());
     let compressed = compressed.map_err(|error| failed(&error))?;

@@ -58,11 +58,13 @@ pub fn write(path: &Path, secrets: &StoredSecrets) -> io::Result<()> {
 
 /// Replaces a file by a file that only its owner can read.
 pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
-    let next = path.with_extension("new");
+    // A name for each process: two that write at once must not take each other's file.
+    let next = path.with_extension(format!("{}.new", std::process::id()));
     // A file left behind by a killed process may have another mode.
     let _ = std::fs::remove_file(&next);
     let mut file = private(OpenOptions::new().write(true).create_new(true)).open(&next)?;
     file.write_all(text.as_bytes())?;
+    file.sync_all()?;
     std::fs::rename(&next, path)
 }
 

@@ -45,7 +45,7 @@ impl UrlPattern {
             (None, host) => pattern.host() == host,
         };
         let same_path = || match pattern.path().strip_suffix('*') {
-            Some(begin) => url.path().starts_with(begin),
+            Some(begin) => url.path().starts_with(begin) && !may_leave_its_folder(url),
             None => url.path() == pattern.path(),
         };
         pattern.scheme() == url.scheme()
@@ -56,6 +56,13 @@ impl UrlPattern {
             && url.username().is_empty()
             && url.password().is_none()
     }
+}
+
+/// True for a path that some servers read as one of another folder: encoded separators, and dots with a
+/// parameter (`..;`).
+fn may_leave_its_folder(url: &Url) -> bool {
+    let path = url.path().to_ascii_lowercase();
+    ["%2f", "%5c", "%25", "%2e", ".."].iter().any(|part| path.contains(part))
 }
 
 #[cfg(test)]
@@ -80,6 +87,8 @@ mod tests {
             ("https://a.example/mcp", "https://me:secret@a.example/mcp"),
             ("https://a.example/v1/*", "https://a.example/v1/../admin"),
             ("https://a.example/v1/*", "https://a.example/v1/%2e%2e/admin"),
+            ("https://a.example/v1/*", "https://a.example/v1/..%2Fadmin"),
+            ("https://a.example/v1/*", "https://a.example/v1/..;/admin"),
             ("https://*.example.com/*", "https://example.com/"),
             ("https://*.example.com/*", "https://evilexample.com/"),
             ("https://*.example.com/*", "https://example.com.evil.example/"),

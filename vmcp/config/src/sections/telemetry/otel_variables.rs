@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
+use url::Url;
 
 use crate::problems::Report;
 use crate::references::Environment;
+use crate::values::headers::{is_reserved_header, is_token_char};
 
 /// Path of traces below a collector's base URL.
 const TRACES: &str = "/v1/traces";
@@ -49,7 +51,7 @@ impl Found<'_, '_> {
         let mut attributes = self.pairs(&["OTEL_RESOURCE_ATTRIBUTES"]);
         let named = attributes.remove("service.name");
         let service = self.get("OTEL_SERVICE_NAME").map(Value::String).or(named);
-        let headers = self.pairs(&["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"]);
+        let headers = self.headers();
         let map = |pairs: Map<String, Value>| (!pairs.is_empty()).then_some(Value::Object(pairs));
         let found = [
             ("serviceName", service),
@@ -94,6 +96,13 @@ impl Found<'_, '_> {
             self.ignored(name, "it lacks a scheme", "write `http://` or `https://` before the host");
             return None;
         }
+        let is_usable = |url: Url| {
+            matches!(url.scheme(), "http" | "https") && url.username().is_empty() && url.password().is_none()
+        };
+        if !Url::parse(&endpoint).is_ok_and(is_usable) {
+            self.ignored(name, "it is not an http or https URL without credentials", "correct it");
+            return None;
+        }
         if name == names[0] && !endpoint.trim_end_matches('/').ends_with(TRACES) {
             let why = format!("its path does not end in `{TRACES}`");
             self.ignored(name, &why, "use OTEL_EXPORTER_OTLP_ENDPOINT, to which the path is added");
@@ -127,12 +136,30 @@ impl Found<'_, '_> {
     fn timeout(&mut self) -> Option<Value> {
         let names = ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"];
         let (name, text) = self.first(&names)?;
-        let limit = text.parse().map(Duration::from_millis);
-        if limit.is_ok_and(|limit| super::TIMEOUT.contains(&limit)) {
-            return Some(Value::String(format!("{text}ms")));
+        let limit = text.parse::<u64>();
+        if let Ok(milliseconds) = limit
+            && super::TIMEOUT.contains(&Duration::from_millis(milliseconds))
+        {
+            return Some(Value::String(format!("{milliseconds}ms")));
         }
         self.ignored(name, &format!("`{text}` is not a time"), "write milliseconds, from 1 to 600000");
         None
+    }
+
+    /// Returns the headers of exports, if each can be sent.
+    fn headers(&mut self) -> Map<String, Value> {
+        let names = ["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"];
+        let pairs = self.pairs(&names);
+        let is_sendable = |(name, value): (&String, &Value)| {
+            let is_text = value.as_str().is_some_and(|text| !text.chars().any(char::is_control));
+            is_text && name.chars().all(is_token_char) && !is_reserved_header(&name.to_ascii_lowercase())
+        };
+        if pairs.iter().all(is_sendable) {
+            return pairs;
+        }
+        let name = self.first(&names).map_or(names[1], |(name, _)| name);
+        self.ignored(name, "one of its headers cannot be sent", "correct it");
+        Map::new()
     }
 
     /// Reads `key=value` pairs with percent-encoded values, separated by commas.
@@ -206,10 +233,12 @@ mod tests {
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "soon"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "a-secret-without-a-name"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "baggage=a-secret"),
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://user:a-secret@collector:4318"),
             ("OTEL_TRACES_SAMPLER", "jaeger_remote"),
             ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://collector/other"),
         ] {
-            let warnings = loaded("{}", &[endpoint, (variable, value)]).warnings;
+            let warnings = loaded("{}", &[(variable, value), endpoint]).warnings;
             let said = warnings.iter().find(|warning| warning.message.contains(variable));
             let said = said.unwrap_or_else(|| panic!("{variable}: {warnings:?}"));
             assert!(!said.message.contains("a-secret"), "{said:?}");

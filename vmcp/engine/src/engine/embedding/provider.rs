@@ -62,11 +62,9 @@ impl MonitoredProvider {
         state.suspect = false;
         let before = state.model.replace(Arc::clone(model));
         drop(state);
-        let changed = before.is_none_or(|before| before.key != model.key);
-        if changed {
-            self.queries.use_model(Arc::clone(model));
-        }
-        changed
+        // Also for the same model: vectors that another one made in between are forgotten.
+        self.queries.use_model(Arc::clone(model));
+        before.is_none_or(|before| before.key != model.key)
     }
 
     /// True if the model must be identified before it embeds more tools: after each failure, because a

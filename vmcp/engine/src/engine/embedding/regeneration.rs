@@ -39,7 +39,10 @@ pub(in crate::engine) async fn regenerate(
     let positions: Vec<usize> = findable.map(|(at, _)| at).filter(of_backend).collect();
     let worker = EmbeddingWorker { provider, shared: Arc::clone(shared), conductor: conductor.clone() };
     let model = worker.identify().await?;
-    worker.provider.learn_model(&model);
+    if worker.provider.learn_model(&model) {
+        // Queries are of this model from now on.
+        conductor.load_vectors().await;
+    }
     let mut failed = 0;
     for batch in positions.chunks(worker.batch_size()) {
         if let Err(error) = worker.embed(&snapshot, &model, batch).await {

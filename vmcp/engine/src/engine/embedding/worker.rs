@@ -28,6 +28,8 @@ const CANARY_INTERVAL: Duration = Duration::from_mins(10);
 /// Pause before a service that has just changed its model is asked again; replicas may change one after the
 /// other.
 const CHANGE_PAUSE: Duration = Duration::from_secs(1);
+/// Doublings of that pause while the model changes again and again: up to eight minutes.
+const MAX_CHANGE_DOUBLINGS: u32 = 9;
 /// Interval at which a long run publishes the vectors it has so far.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
@@ -44,6 +46,7 @@ impl EmbeddingWorker {
         let mut cold_start = Some(Instant::now());
         let mut seen = Arc::default();
         let mut identified = Instant::now();
+        let mut changes = 0_u32;
         loop {
             if identified.elapsed() > CANARY_INTERVAL {
                 self.provider.suspect();
@@ -53,6 +56,7 @@ impl EmbeddingWorker {
             }
             match self.pass(&mut seen).await {
                 Ok(()) => {
+                    changes = 0;
                     self.provider.recovered();
                     let (wanted, embedded) = progress(&self.shared.snapshot.load());
                     if wanted > 0
@@ -71,7 +75,10 @@ impl EmbeddingWorker {
                 Err(error @ EmbedError::ModelChanged { .. }) => {
                     tracing::warn!(%error, "no vector of the last request is kept");
                     self.provider.suspect();
-                    tokio::time::sleep(CHANGE_PAUSE).await;
+                    // A service that answers by several models in turn is not asked each second for ever.
+                    let pause = CHANGE_PAUSE.saturating_mul(1 << changes.min(MAX_CHANGE_DOUBLINGS));
+                    changes = changes.saturating_add(1);
+                    tokio::time::sleep(pause).await;
                 }
                 Err(error) => {
                     let retry_at = self.provider.failed(&error);
@@ -177,10 +184,15 @@ impl EmbeddingWorker {
         if self.provider.embedder.is_pinned() {
             return self.request(texts).await;
         }
-        let with_canary: Vec<String> = texts.iter().cloned().chain([CANARY.to_owned()]).collect();
-        let mut vectors = self.request(&with_canary).await?;
-        let canary = vectors.pop();
-        model.check(canary.as_deref())?;
+        let mut vectors = Vec::with_capacity(texts.len());
+        // The size may have become smaller meanwhile: each request has a canary of its own.
+        for part in texts.chunks(self.batch_size()) {
+            let with_canary: Vec<String> = part.iter().cloned().chain([CANARY.to_owned()]).collect();
+            let mut answered = self.request(&with_canary).await?;
+            let canary = answered.pop();
+            model.check(canary.as_deref())?;
+            vectors.extend(answered);
+        }
         Ok(vectors)
     }
 

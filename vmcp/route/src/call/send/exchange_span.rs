@@ -10,6 +10,7 @@ use crate::router::BackendTarget;
 use vmcp_engine::access::policy::Item;
 use vmcp_engine::telemetry;
 use vmcp_engine::telemetry::metrics::method_label;
+use vmcp_engine::telemetry::operations::shortened;
 
 /// Returns `network.transport` of a backend.
 pub(super) fn transport(backend: &Backend) -> &'static str {
@@ -30,7 +31,7 @@ pub(super) fn begin(parent: &Span, target: &BackendTarget<'_>, backend: &Backend
         "exchange",
         otel.name = %format_args!("{method}{gap}{name}"),
         otel.kind = "client",
-        mcp.method.name = &*target.method,
+        mcp.method.name = &*shortened(&target.method),
         network.transport = transport(backend),
         gen_ai.tool.name = Empty,
         gen_ai.operation.name = Empty,
@@ -51,7 +52,7 @@ pub(super) fn begin(parent: &Span, target: &BackendTarget<'_>, backend: &Backend
             span.record("gen_ai.prompt.name", name);
         }
         Item::Resource(uri) => {
-            span.record("mcp.resource.uri", uri);
+            span.record("mcp.resource.uri", &*shortened(uri));
         }
         Item::OwnTool(_) | Item::Task { .. } | Item::Backend => {}
     }

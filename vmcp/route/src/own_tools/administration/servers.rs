@@ -25,6 +25,9 @@ use crate::own_tools::arguments::own_arguments::OwnArguments;
 use crate::own_tools::listings::own_answer::{self, Refusal};
 use crate::own_tools::resolve;
 
+/// Most servers of a configuration to which a client may add another.
+const MAX_SERVERS: usize = 1_000;
+
 /// Makes the change that `tool` stands for, and answers once it is in force.
 pub(in crate::own_tools) async fn run(
     context: CallContext<'_>,
@@ -74,6 +77,9 @@ async fn add(
     let NewServer { name, place, enabled } = &server;
     if context.snapshot.config.backends.iter().any(|backend| *backend.name == **name) {
         return Err(refused(RegistrarError::Taken(name.clone())));
+    }
+    if context.snapshot.config.backends.len() >= MAX_SERVERS {
+        return Err(refused(format!("there are {MAX_SERVERS} servers already; remove one first")));
     }
     let lines = permission::lines_of(&server);
     permission::obtain(context, OptimTool::AddMcpServer, &ServerSource::from(place), lines).await?;

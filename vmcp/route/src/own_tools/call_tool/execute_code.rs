@@ -49,6 +49,8 @@ const STATE_OWNER: &str = "optim";
 const PLACE_TIME: Duration = Duration::from_secs(30);
 /// Pause between two tries.
 const PLACE_PAUSE: Duration = Duration::from_millis(50);
+/// Most times that a legacy client is asked for one script; its calls have their own limit.
+const MAX_QUESTION_ROUNDS: usize = 100;
 /// The answer to an answer that came twice.
 const USED: &str =
     "this answer has been used: what follows it is not done twice; call the tool again without it";
@@ -107,22 +109,38 @@ async fn execute(
         Ok(arguments) => arguments,
         Err(refused) => return Ok(End::Ended(refused, Outcome::ToolError)),
     };
+    let mut kept = KeptScript::new(context, params);
+    let end = drive(context, params, &arguments, &mut kept).await;
+    if end.is_err() && !caller.cancel.is_cancelled() {
+        // The client has this answer: an equal call begins again.
+        kept.forget().await;
+    }
+    end
+}
+
+/// Runs the parts of a script, and asks a legacy client between them.
+async fn drive(
+    context: CallContext<'_>,
+    params: &OwnedParams,
+    arguments: &CodeArguments,
+    kept: &mut KeptScript<'_>,
+) -> Result<End, String> {
+    let CallContext { snapshot, caller, .. } = context;
     let ended = |ran: Ran| {
         Span::current().record("calls", ran.calls);
         let outcome = if ran.finished.end.is_ok() { Outcome::Ok } else { Outcome::ToolError };
-        End::Ended(report::result(ran, &arguments), outcome)
+        End::Ended(report::result(ran, arguments), outcome)
     };
-    let mut kept = KeptScript::new(context, params);
-    let mut rounds = InputRounds::new(caller, params, config.proxy.max_tool_timeout);
-    let mut part = begin(context, params, &mut kept).await?;
-    loop {
-        let run = run_part(context, &arguments, part);
+    let mut part = begin(context, params, kept).await?;
+    for _ in 0..MAX_QUESTION_ROUNDS {
+        let run = run_part(context, arguments, part);
         let part_end = tokio::select! {
             end = run => end?,
             () = caller.cancel.cancelled() => return Err("the call was cancelled".to_owned()),
         };
         let (questions, state) = match part_end {
             PartEnd::Ended(ran) => return Ok(ended(ran)),
+            PartEnd::AsksAgain(waiting, state) => (waiting::questions(&waiting), state),
             PartEnd::Waits(waiting) => {
                 let (questions, made, took) = (waiting::questions(&waiting), waiting.made, waiting.took);
                 match waiting::write(*waiting) {
@@ -142,6 +160,7 @@ async fn execute(
         }
         kept.keep(&state).await?;
         let response = Response { outcome: RpcOutcome::result(&asked), era: Era::Modern };
+        let mut rounds = InputRounds::new(caller, params, snapshot.config.proxy.max_tool_timeout);
         // Boxed: most scripts ask nothing.
         match Box::pin(rounds.next(&response)).await.map_err(|error| error.to_string())? {
             Next::Repeat(answered) => {
@@ -154,6 +173,7 @@ async fn execute(
             Next::Complete => return Err("the question of a tool cannot be read".to_owned()),
         }
     }
+    Err(format!("the tools of the script asked {MAX_QUESTION_ROUNDS} times"))
 }
 
 /// Returns the part to begin with: the script from its begin, or a script that waited for its client.
@@ -191,6 +211,8 @@ async fn begin(
 enum PartEnd {
     Ended(Ran),
     Waits(Box<Waiting>),
+    /// The client sent no answer: its state stays the same, so that it counts once.
+    AsksAgain(Box<Waiting>, String),
 }
 
 /// Runs a script to its end or its next question.
@@ -217,6 +239,9 @@ async fn run_part(
             }),
             Part::Waiting(state, answers) => {
                 let mut waiting = waiting::read(state)?;
+                if !waiting::answer(&mut waiting, answers) && answers.is_empty() {
+                    return Ok(PartEnd::AsksAgain(Box::new(waiting), state.clone()));
+                }
                 if !waiting::answer(&mut waiting, answers) {
                     return Ok(PartEnd::Waits(Box::new(waiting)));
                 }

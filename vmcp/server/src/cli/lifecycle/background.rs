@@ -5,6 +5,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
 use crate::cli::console::failure::CommandFailure;
 use crate::cli::console::progress;
 use crate::cli::running_server::serve_options::ServeOptions;
@@ -52,7 +55,7 @@ pub(super) fn start(config: &Path, options: &ServeOptions) -> Result<RunningServ
 fn wait(config: &Path, child: &mut Child, log: &Path) -> Result<RunningServer, CommandFailure> {
     let started = Instant::now();
     while started.elapsed() < START_TIMEOUT {
-        if let Some(running) = RunningServer::find(config).filter(|running| running.pid == child.id()) {
+        if let Some(running) = RunningServer::all_of(config).into_iter().find(|it| it.pid == child.id()) {
             return Ok(running);
         }
         if let Some(status) = child.try_wait()? {
@@ -63,7 +66,13 @@ fn wait(config: &Path, child: &mut Child, log: &Path) -> Result<RunningServer, C
         }
         std::thread::sleep(POLL_INTERVAL);
     }
-    Err(CommandFailure::new("vmcp is not up yet").remedy(format!("look into {}", log.display())))
+    // Ends it: no command waits for it any more, and the next start would begin a second one beside it.
+    if let Ok(process) = i32::try_from(child.id()) {
+        let _ = kill(Pid::from_raw(process), Signal::SIGTERM);
+        let _ = child.wait();
+    }
+    Err(CommandFailure::new(format!("vmcp did not serve within {} seconds", START_TIMEOUT.as_secs()))
+        .remedy(format!("look into {}", log.display())))
 }
 
 /// Returns the last [`SHOWN_LINES`] lines.

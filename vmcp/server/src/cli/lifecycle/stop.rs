@@ -43,7 +43,9 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
             let report = json!({ "success": false, "not_running": true, "message": "Daemon is not running" });
             return Ok((report, Exit::Unreachable));
         };
-        if let Some(lock) = &lock {
+        // A server named by its address may be another one than that of the configuration file.
+        let is_of_file = !server_options.names_server() && !connection.is_of_client();
+        if let Some(lock) = lock.as_ref().filter(|_| is_of_file) {
             lock.mark_stopped()?;
         }
         let pid = end(connection, timeout).await?;
@@ -67,6 +69,15 @@ fn lock(global: &GlobalOptions) -> Result<Option<StartLock>, CommandFailure> {
     config.map(|config| StartLock::wait(&config)).transpose()
 }
 
+/// True while a process runs. In a container whose first process reaps nothing, an ended one stays a zombie.
+fn is_alive(process: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"));
+    let is_zombie = stat.is_ok_and(|text| {
+        text.rsplit_once(')').is_some_and(|(_, fields)| fields.trim_start().starts_with('Z'))
+    });
+    kill(process, None).is_ok() && !is_zombie
+}
+
 /// Ends a server and waits until its process is gone. Returns its process id.
 pub(super) async fn end(connection: &Connection, timeout: Duration) -> Result<u32, CommandFailure> {
     let pid = connection.status().await?.pid;
@@ -79,11 +90,11 @@ pub(super) async fn end(connection: &Connection, timeout: Duration) -> Result<u3
         .map_err(|error| CommandFailure::new(format!("cannot signal process {pid}: {error}")))?;
     let spinner = progress::spinner("waiting for calls in flight");
     let started = Instant::now();
-    while kill(process, None).is_ok() && started.elapsed() < timeout {
+    while is_alive(process) && started.elapsed() < timeout {
         tokio::time::sleep(END_POLL_INTERVAL).await;
     }
     spinner.finish_and_clear();
-    if kill(process, None).is_ok() {
+    if is_alive(process) {
         return Err(CommandFailure::new(format!("process {pid} is still ending"))
             .remedy(format!("wait, or end it at once: kill {pid}")));
     }

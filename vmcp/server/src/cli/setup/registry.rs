@@ -41,8 +41,8 @@ pub(in crate::cli) struct Arguments {
 
 #[derive(Debug, Args)]
 struct SourceArguments {
-    /// Registry: its URL, a file of entries, or a folder of such files [default:
-    /// https://registry.modelcontextprotocol.io]
+    /// Registry: its URL, a file of entries, or a folder of such files [default: the
+    /// official one, registry.modelcontextprotocol.io]
     #[arg(long, global = true, value_name = "URL|FILE", env = "VMCP_REGISTRY")]
     from: Option<String>,
     /// Ask the registry, even if the mirror is younger than an hour

@@ -142,7 +142,7 @@ async fn secrets_of_an_entry_that_cannot_be_written_are_taken_back() {
     let folder = Folder::new(BEFORE);
     fs::write(folder.dir.path().join(".env"), "MINE=1\n").unwrap();
     // The file is replaced by way of this name.
-    fs::create_dir(folder.dir.path().join("vmcp.new")).unwrap();
+    fs::create_dir(folder.dir.path().join(format!("vmcp.{}.new", std::process::id()))).unwrap();
     let error = folder.add("a", remote("https://a/", &[("X", "hunter2")])).await.unwrap_err();
     assert!(error.to_string().contains("vmcp.yaml cannot be changed"), "{error}");
     assert_eq!(folder.text("vmcp.yaml").as_deref(), Some(BEFORE));

@@ -25,20 +25,27 @@ const MAX_URL_CHARS: usize = 2048;
 /// Longest word of a transport that is quoted in an error, in characters.
 const MAX_TRANSPORT_CHARS: usize = 32;
 /// Programs that run any command: a rule about them would be a rule about nothing.
-const SHELLS: [&str; 14] = [
+const SHELLS: [&str; 21] = [
     "ash",
     "bash",
     "busybox",
     "cmd",
     "csh",
     "dash",
+    "doas",
     "elvish",
+    "env",
     "fish",
     "ksh",
+    "mksh",
     "nu",
     "powershell",
     "pwsh",
+    "rbash",
     "sh",
+    "sudo",
+    "tcsh",
+    "xargs",
     "zsh",
 ];
 /// Characters that a shell would read as syntax, in the name of a program.

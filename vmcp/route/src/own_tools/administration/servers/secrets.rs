@@ -15,8 +15,15 @@ pub(super) fn is_secret(name: &str, value: &str) -> bool {
     !value.is_empty() && (is_secret_name(name) || looks_secret(value) || password_of_url(value).is_some())
 }
 
-/// True if an argument of a program is a secret, or has one: `--token=x`, or `x` after `--token`.
+/// True if an argument of a program is a secret, or has one: `--token=x`, `x` after `--token`, or a header
+/// `Authorization: x`, also behind `--header=`.
 pub(super) fn is_secret_argument(before: &str, argument: &str) -> bool {
+    let header =
+        argument.split_once('=').filter(|(name, _)| is_option(name)).map_or(argument, |(_, text)| text);
+    let header = header.split_once(':').filter(|(_, value)| !value.starts_with("//"));
+    if header.is_some_and(|(name, value)| !value.trim().is_empty() && is_secret_name(name.trim())) {
+        return true;
+    }
     match argument.split_once('=').filter(|(name, _)| is_option(name)) {
         Some((name, value)) => is_secret(name.trim_start_matches('-'), value),
         None if argument.starts_with('-') => false,
@@ -49,7 +56,7 @@ pub(crate) fn recorded(tool: OptimTool, arguments: &str) -> Option<Cow<'_, str>>
                     before = text;
                 }
             }
-            Value::String(text) if !VALUES.contains(&name.as_str()) && !may_hold_secret(text) => {}
+            Value::String(text) if SHOWN.contains(&name.as_str()) && !may_hold_secret(text) => {}
             Value::Bool(_) | Value::Null => {}
             other => *other = MASK.into(),
         }
@@ -57,9 +64,15 @@ pub(crate) fn recorded(tool: OptimTool, arguments: &str) -> Option<Cow<'_, str>>
     Some(Cow::Owned(Value::Object(fields).to_string()))
 }
 
-/// True for a URL with credentials or a query, and for a text that looks like a secret.
+/// Fields whose texts are shown.
+const SHOWN: [&str; 4] = ["name", "transport", "url", "command"];
+
+/// True for a URL with credentials or a query, for a text that looks like a secret, and for several words,
+/// which may be a whole command line.
 fn may_hold_secret(text: &str) -> bool {
-    looks_secret(text) || (text.contains("://") && text.contains(['@', '?']))
+    looks_secret(text)
+        || text.contains(char::is_whitespace)
+        || (text.contains("://") && text.contains(['@', '?']))
 }
 
 #[cfg(test)]
@@ -74,8 +87,17 @@ mod tests {
         assert!(!recorded.contains("hunter2"), "{recorded}");
         assert!(recorded.contains(r#""name":"a""#) && recorded.contains(r#""X":"***""#), "{recorded}");
         assert!(recorded.contains(r#"["run","--token","***","***"]"#), "{recorded}");
-        for odd in [r#"{"env":"hunter2"}"#, r#"{"headers":["hunter2"]}"#, r#"{"args":{"a":"hunter2"}}"#, "x"]
-        {
+        for odd in [
+            r#"{"env":"hunter2"}"#,
+            r#"{"headers":["hunter2"]}"#,
+            r#"{"args":{"a":"hunter2"}}"#,
+            r#"{"args":["--header","Authorization: Bearer hunter2"]}"#,
+            r#"{"args":["--header=Authorization: Bearer hunter2=="]}"#,
+            r#"{"args":"--token hunter2"}"#,
+            r#"{"command":"npx -y x --token hunter2"}"#,
+            r#"{"token":"hunter2"}"#,
+            "x",
+        ] {
             let recorded = super::recorded(OptimTool::AddMcpServer, odd).unwrap_or_default();
             assert!(!recorded.contains("hunter2"), "{recorded}");
         }

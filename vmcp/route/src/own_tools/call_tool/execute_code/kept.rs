@@ -64,8 +64,9 @@ impl<'a> KeptScript<'a> {
             self.kept = engine.runs().keeper(snapshot, lookup, &id, KEPT_FOR, cancel).await;
         }
         match &self.kept {
-            Some(kept) => kept.keep(state).await,
-            None => Ok(()),
+            // A run that was not kept at once goes on without: its removal is under way.
+            Some(kept) if kept.is_kept() => kept.keep(state).await,
+            _ => Ok(()),
         }
     }
 

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use tokio::io::{AsyncBufRead, AsyncWrite};
 use tokio::sync::mpsc::{self, OwnedPermit};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
+use tokio::time::timeout;
 use vmcp_edge::transport::line_reader::{Line, LineReader};
 use vmcp_json::json_rope::JsonRope;
 use vmcp_wire::headers::{RequestEra, classify_stdio};
@@ -33,6 +34,8 @@ const REJOIN_INTERVAL: Duration = Duration::from_secs(2);
 /// Life of a server that is always replaced at once. Of servers that end earlier, only the first is: the next
 /// may belong to a crash loop.
 const SETTLED: Duration = Duration::from_secs(5);
+/// Time for which a client waits for a server to start; beyond it, its requests are answered without one.
+const START_PATIENCE: Duration = Duration::from_secs(20);
 /// Reason for a call whose server went away.
 const IN_DOUBT: &str = "the server ended during this call, which may have run; look before you call again";
 
@@ -132,8 +135,10 @@ impl Relay {
                         self.answer_all(NOT_RUNNING).await;
                     }
                 }
-                () = tokio::time::sleep(REJOIN_INTERVAL),
-                    if !self.ended_listeners.is_empty() && self.link.is_some() => self.end_listeners().await,
+                // A server that still answers requests may be draining: its listeners go on at the next.
+                () = tokio::time::sleep(REJOIN_INTERVAL), if !self.ended_listeners.is_empty()
+                    && self.link.is_some()
+                    && !self.unanswered.has_answerable() => self.end_listeners().await,
             }
         }
         Ok(())
@@ -277,7 +282,9 @@ impl Relay {
     async fn link_or_start(&mut self) -> Result<(), String> {
         if self.link.is_none() {
             let is_new_client = !std::mem::replace(&mut self.began, true);
-            let link = self.server.join_or_start(is_new_client).await?;
+            // A start goes on behind this; the next look for a server finds it.
+            let link = timeout(START_PATIENCE, self.server.join_or_start(is_new_client)).await;
+            let link = link.map_err(|_| "the daemon is still starting; try again soon".to_owned())??;
             self.adopt(link).await;
         }
         Ok(())

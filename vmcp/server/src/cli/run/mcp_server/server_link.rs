@@ -2,19 +2,22 @@
 
 use std::io;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 use vmcp_edge::transport::line_reader::{Line, LineReader};
 
 use crate::cli::running_server::RunningServer;
 use crate::cli::running_server::client_socket::{self, Hello, MAX_GREETING, Welcome};
 
+/// Time that a server has to take a client.
+const GREET_TIMEOUT: Duration = Duration::from_secs(2);
 /// Lines that wait for a server or a client that does not read; beyond them their sender waits.
 const QUEUE: usize = 256;
 /// Most bytes of a message. The server has smaller limits of its own, which name their settings.
@@ -37,9 +40,11 @@ impl ServerLink {
     pub(super) async fn join(config: &Path, profile: Option<&str>) -> Result<Option<ServerLink>, String> {
         for running in RunningServer::all_of(config) {
             let Some(socket) = client_socket::socket_of(config, running.pid) else { continue };
-            // A server that is ending has closed its socket; one of an older version has none.
-            let Ok(stream) = UnixStream::connect(socket).await else { continue };
-            let Ok((input, output, welcome)) = greet(stream, profile).await else { continue };
+            // A server that is ending has closed its socket; one of an older version has none. A stopped
+            // process takes connections and says nothing.
+            let greeting =
+                timeout(GREET_TIMEOUT, async { greet(UnixStream::connect(socket).await?, profile).await });
+            let Ok(Ok((input, output, welcome))) = greeting.await else { continue };
             if let Some(reason) = welcome.refused {
                 return Err(reason);
             }

@@ -18,6 +18,8 @@ pub(super) struct WaitingRequest {
     pub(super) is_first_tools_page: bool,
     /// True for `subscriptions/listen` once its acknowledgement has reached the client.
     pub(super) is_acknowledged: bool,
+    /// Servers that ended before they answered.
+    ended_servers: u8,
 }
 
 impl WaitingRequest {
@@ -45,8 +47,9 @@ impl Unanswered {
         let method = Box::from(request.method());
         let is_first_tools_page =
             request.method() == methods::TOOLS_LIST && request.params().get("cursor").is_none();
+        let line = line.clone();
         let waiting =
-            WaitingRequest { line: line.clone(), method, is_first_tools_page, is_acknowledged: false };
+            WaitingRequest { line, method, is_first_tools_page, is_acknowledged: false, ended_servers: 0 };
         self.0.insert(request.id().get().into(), waiting);
     }
 
@@ -69,9 +72,19 @@ impl Unanswered {
         }
     }
 
-    /// Removes and returns the requests that must not be sent to a second server.
+    /// Removes and returns the requests that must not be sent to another server, now that theirs has ended: a
+    /// request may be what ends each server, and is repeated once.
     pub(super) fn take_unrepeatable(&mut self) -> Vec<Box<str>> {
-        self.0.extract_if(|_, waiting| !waiting.may_be_repeated()).map(|(id, _)| id).collect()
+        let is_over = |waiting: &mut WaitingRequest| {
+            waiting.ended_servers += u8::from(!waiting.is_listening());
+            !waiting.may_be_repeated() || waiting.ended_servers > 1
+        };
+        self.0.extract_if(|_, waiting| is_over(waiting)).map(|(id, _)| id).collect()
+    }
+
+    /// True if a request other than `subscriptions/listen` waits.
+    pub(super) fn has_answerable(&self) -> bool {
+        self.0.values().any(|waiting| !waiting.is_listening())
     }
 
     /// Removes and returns the requests that wait for one answer, which without a server is an error.
@@ -102,6 +115,10 @@ mod tests {
         assert!(unanswered.acknowledge("3") && !unanswered.acknowledge("3"));
         assert_eq!(unanswered.take_unrepeatable(), [Box::<str>::from("1")]);
         assert_eq!(unanswered.all().count(), 2);
+        assert!(unanswered.has_answerable());
+        let mut twice = Unanswered(unanswered.0.clone());
+        assert_eq!(twice.take_unrepeatable(), [Box::<str>::from("2")], "two servers ended over it");
+        assert!(twice.is_listening("3") && !twice.has_answerable());
         assert_eq!(unanswered.take_answerable(), [Box::<str>::from("2")]);
         assert!(unanswered.is_listening("3") && !unanswered.is_listening("2"));
         assert!(unanswered.remove("3").is_some());
