@@ -1,8 +1,8 @@
 //! The handlers of add_mcp_server, remove_mcp_server, enable_mcp_server and disable_mcp_server.
 //!
 //! A change takes these steps: its `arguments` are checked, its `permission` is decided, the user is asked,
-//! the [`ServerRegistrar`](vmcp_engine::server_registrar::ServerRegistrar) writes it, its `effect` is waited
-//! for. A policy was asked before, at the call seam. `secrets` keeps values out of records.
+//! the [`ServerRegistrar`] writes it, its `effect` is waited for. A policy was asked before, at the call
+//! seam. `secrets` keeps values out of records.
 
 mod answer;
 mod arguments;
