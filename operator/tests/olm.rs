@@ -53,7 +53,7 @@ fn the_bundle_runs_the_deployment_of_the_chart_but_for_namespaces_and_user() {
     for fixed in ["runAsUser", "runAsGroup"] {
         assert!(pod["securityContext"].as_object_mut().unwrap().remove(fixed).is_some(), "{fixed}");
     }
-    // The bundle holds no policies: authors are known to nobody there.
+    // The bundle lacks the admission policies, which check authors.
     let variables = pod["containers"][0]["env"].as_array_mut().unwrap();
     let position = variables.iter().position(|variable| variable["name"] == "AUTHORS_CHECKED").unwrap();
     assert_eq!(variables.remove(position)["value"], "true");

@@ -257,7 +257,7 @@ impl VirtualMCPServer {
             withheld: Vec::new(),
             name,
         };
-        if !spec.allow_anonymous_exposure && !asks_for_credentials(spec) {
+        if !spec.allow_anonymous_exposure && !spec.asks_for_credentials() {
             validated.withhold();
         }
         Invalid::unless_none(Some(validated), problems)
@@ -269,10 +269,12 @@ pub const SERVICE_TYPE: &str = "spec.serviceType";
 /// Path of the field that exposes the server through a gateway.
 pub const HTTP_ROUTE: &str = "spec.httpRoute";
 
-/// Returns true if the resource, as written, asks clients for credentials.
-fn asks_for_credentials(spec: &VirtualMCPServerSpec) -> bool {
-    let kind = spec.incoming_auth.get("type").and_then(serde_json::Value::as_str);
-    spec.auth_server_config.is_some() || kind.is_some_and(|kind| kind != "anonymous")
+impl VirtualMCPServerSpec {
+    /// Returns true if the resource, as written, asks clients for credentials.
+    pub fn asks_for_credentials(&self) -> bool {
+        let kind = self.incoming_auth.get("type").and_then(serde_json::Value::as_str);
+        self.auth_server_config.is_some() || kind.is_some_and(|kind| kind != "anonymous")
+    }
 }
 
 fn primary_provider(spec: &VirtualMCPServerSpec, problems: &mut Vec<Problem>) {

@@ -77,7 +77,7 @@ pub(super) fn validate(server: &MCPServer, references: &References) -> Result<Va
         problems.push(Problem::new("metadata.name", "not usable as a name", remedy));
     }
     spec.resource_overrides.check(&mut problems);
-    guarded(server, &mut problems);
+    check_caller_guard(server, &mut problems);
     let secrets = secret_references(server);
     let image_program = match &references.image_program {
         ImageProgramState::Known(program) => Some(program),
@@ -110,7 +110,7 @@ pub(super) fn validate(server: &MCPServer, references: &References) -> Result<Va
 
 /// Refuses a server that is open to every pod although it names a check of its callers: such checks are
 /// accepted and not followed, and the NetworkPolicy stands in for them.
-fn guarded(server: &MCPServer, problems: &mut Vec<Problem>) {
+fn check_caller_guard(server: &MCPServer, problems: &mut Vec<Problem>) {
     let is_closed = server.spec.network_policy.as_ref().is_none_or(|policy| policy.enabled);
     let guard = CALLER_CHECKS.iter().find(|field| server.spec.pending.contains_key(**field));
     if let (false, Some(guard)) = (is_closed, guard) {

@@ -46,8 +46,8 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Returns the first field of a resource that takes a right which nobody has checked; `None` if authors are
-/// checked.
+/// Returns the first field of a resource that needs a right of its author; `None` if the admission policies
+/// check authors.
 pub(crate) fn unchecked(kind: &str, spec: &impl Serialize, settings: &BuildSettings) -> Option<Problem> {
     if settings.authors_checked {
         return None;

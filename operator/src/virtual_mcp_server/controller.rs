@@ -182,8 +182,8 @@ struct ControllerMemory {
 
 /// The interval after which a server is looked at again whose ConfigMap was written: its exposure may follow.
 const MOUNT_INTERVAL: Duration = Duration::from_secs(1);
-/// The interval while a pod has not reported the configuration that the exposure waits for. A report with
-/// news triggers a reconcile by itself.
+/// The interval while the exposure waits for reports of pods, or the configuration for a narrower exposure. A
+/// report with news, and a change of a child, trigger a reconcile by themselves.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 async fn reconcile(
@@ -256,7 +256,7 @@ async fn reconcile(
         if waits_for_events { cluster_events::POLL_INTERVAL } else { context.settings.resync_interval };
     let waiting = order.filter(ExposureOrder::is_under_way);
     let wait = waiting.map(|order| match order.uptake {
-        Uptake::Unmounted => MOUNT_INTERVAL,
+        Uptake::Unmounted if !order.holds_configuration => MOUNT_INTERVAL,
         _ => REPORT_INTERVAL,
     });
     let again = wait.map_or(again, |wait| again.min(wait));

@@ -59,7 +59,12 @@ pub(super) fn order(
 ) -> ExposureOrder {
     let before = mounted.map(|mounted| Identity::from_text(&mounted.text));
     let after = plan.configuration.as_ref().ok();
-    let after = after.map(|configuration| Identity::from_text(&configuration.lowered.text));
+    let after = after.map(|configuration| {
+        let text = &configuration.lowered.text;
+        // Usually nothing has changed: the text is parsed once.
+        let same = before.as_ref().filter(|_| mounted.is_some_and(|mounted| mounted.text == *text));
+        same.cloned().unwrap_or_else(|| Identity::from_text(text))
+    });
     let mut order = ExposureOrder {
         server: server.clone(),
         keep: Vec::new(),

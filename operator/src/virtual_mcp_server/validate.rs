@@ -178,13 +178,8 @@ fn configure(
     }
     let mut telemetry = references.telemetry.as_ref().map(|telemetry| telemetry.spec.clone());
     left_out.telemetry = references.telemetry.as_ref().and_then(|config| {
-        let unchecked =
-            unchecked("MCPTelemetryConfig", &config.spec, settings).map(|problem| problem.to_string());
-        let refusal = || {
-            let refusal = mcp_telemetry_config::validate(config, &references.secrets).err()?;
-            Some(ConfigurationRefusal { reason: refusal.reason, message: refusal.message })
-        };
-        unchecked.map(|message| ConfigurationRefusal { reason: "ConfigInvalid", message }).or_else(refusal)
+        let refusal = mcp_telemetry_config::validate(config, &references.secrets, settings).err()?;
+        Some(ConfigurationRefusal { reason: refusal.reason, message: refusal.message })
     });
     if let (Some(_), Some(telemetry)) = (&left_out.telemetry, &mut telemetry) {
         telemetry.open_telemetry = None;

@@ -5,6 +5,7 @@
 
 mod servers;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -19,17 +20,12 @@ use vmcp_engine::access::identity::Principal;
 use vmcp_engine::engine::{Engine, Snapshot};
 use vmcp_registry::served::{self, ApiResource, ListQuery, Publication};
 
-use crate::transport::http::exchange::Response;
+use crate::transport::http::exchange::{PlainApi, Response};
 use crate::transport::http::respond;
 
 /// The methods and headers that IDEs ask a registry for.
 const METHODS: HeaderValue = HeaderValue::from_static("GET, OPTIONS");
 const HEADERS: HeaderValue = HeaderValue::from_static("Authorization, Content-Type");
-
-/// True if the API serves this path.
-pub(crate) fn serves(config: &Config, path: &str) -> bool {
-    config.server.registry.is_some() && served::is_api_path(path)
-}
 
 /// True if the API serves this path to clients without credentials.
 pub(crate) fn is_public(config: &Config, path: &str) -> bool {
@@ -57,14 +53,21 @@ impl RegistryApi {
         let published_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         RegistryApi { engine, published_at }
     }
+}
 
-    /// Answers a request whose path [`serves`] knows.
-    pub(crate) async fn answer(
-        &self,
-        head: &Parts,
-        principal: &Principal,
-        snapshot: &Arc<Snapshot>,
-    ) -> Response {
+impl PlainApi for RegistryApi {
+    const NAME: &'static str = "GET /v0.1/servers";
+
+    fn serves(config: &Config, path: &str) -> bool {
+        config.server.registry.is_some() && served::is_api_path(path)
+    }
+
+    /// Returns one name for all requests: paths hold names that a client makes up.
+    fn request_name(_: &Parts) -> Cow<'static, str> {
+        Cow::Borrowed(Self::NAME)
+    }
+
+    async fn answer(&self, head: &Parts, principal: &Principal, snapshot: &Arc<Snapshot>) -> Response {
         if !matches!(head.method, Method::GET | Method::HEAD) {
             let mut response = failure(StatusCode::METHOD_NOT_ALLOWED, "use GET");
             response.headers_mut().insert(ALLOW, METHODS);

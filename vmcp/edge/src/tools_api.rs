@@ -4,6 +4,7 @@
 mod query;
 mod selection;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::request::Parts;
@@ -11,7 +12,7 @@ use http::{Method, StatusCode};
 use serde::Serialize;
 use vmcp_config::Config;
 
-use crate::transport::http::exchange::Response;
+use crate::transport::http::exchange::{PlainApi, Response};
 use crate::transport::http::respond;
 use query::ToolsQuery;
 use selection::Selection;
@@ -23,11 +24,6 @@ use vmcp_route::{CallContext, Caller};
 /// Paths of the API: the list, topics of a message, figures, and their reset.
 const PATHS: [&str; 4] = ["/tools", "/tools/contexts", "/tools/metrics", "/tools/metrics/reset"];
 
-/// True if the API serves this path.
-pub(crate) fn serves(config: &Config, path: &str) -> bool {
-    config.optimizer.discovery.enabled && PATHS.contains(&path)
-}
-
 /// The API.
 pub(crate) struct ToolsApi {
     engine: Engine,
@@ -38,14 +34,20 @@ impl ToolsApi {
     pub(crate) fn new(engine: Engine) -> ToolsApi {
         ToolsApi { engine }
     }
+}
 
-    /// Answers a request whose path [`serves`] knows.
-    pub(crate) async fn answer(
-        &self,
-        head: &Parts,
-        principal: &Principal,
-        snapshot: &Arc<Snapshot>,
-    ) -> Response {
+impl PlainApi for ToolsApi {
+    const NAME: &'static str = "GET /tools";
+
+    fn serves(config: &Config, path: &str) -> bool {
+        config.optimizer.discovery.enabled && PATHS.contains(&path)
+    }
+
+    fn request_name(head: &Parts) -> Cow<'static, str> {
+        Cow::Owned(format!("{} {}", head.method, head.uri.path()))
+    }
+
+    async fn answer(&self, head: &Parts, principal: &Principal, snapshot: &Arc<Snapshot>) -> Response {
         let is_get = matches!(head.method, Method::GET | Method::HEAD);
         match head.uri.path() {
             "/tools/metrics/reset" if head.method == Method::POST => self.reset(principal),
@@ -63,7 +65,9 @@ impl ToolsApi {
             },
         }
     }
+}
 
+impl ToolsApi {
     async fn list(&self, query: &ToolsQuery, principal: &Principal, snapshot: &Arc<Snapshot>) -> Response {
         let Some(principal) = narrowed(principal, query, &snapshot.config) else {
             return failure(

@@ -29,7 +29,8 @@ pub(crate) trait EmbeddingService: Sync {
     fn bad_answer(&self, reason: String) -> EmbedError;
 }
 
-/// The lane of a call.
+/// The lane of a call. The local model has threads for each lane, so that a query shares the cores with bulk
+/// work instead of waiting for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
     /// A caller waits.

@@ -18,8 +18,9 @@ pub use files::{ModelStatus, model_status};
 pub use models::{DIMENSIONS, LocalModel, MODELS};
 pub use pull::{ModelSource, OnProgress, PullError, PullPhase, PullProgress, pull};
 
+use crate::batch::Lane;
 use crate::{EmbedError, Embedder, vectors};
-use loaded_model::{Lane, LoadedModel, Tokens};
+use loaded_model::{LoadedModel, Tokens};
 
 /// The settings of a local model.
 #[derive(Debug, Clone)]

@@ -214,7 +214,10 @@ pub async fn search(searcher: &Searcher, request: SearchRequest<'_>) -> SearchRe
     let without_vectors = match unembedded {
         _ if !searcher.wants_vectors() => None,
         Some(reason) => Some(reason),
-        None if ranking.mode == SearchMode::Keyword && ranking.visible > 0 => Some(Degraded::OtherModel),
+        // Tools have vectors, and none fits the query's.
+        None if ranking.mode == SearchMode::Keyword && ranking.without_vector < ranking.visible => {
+            Some(Degraded::OtherModel)
+        }
         None if ranking.without_vector > 0 => {
             Some(Degraded::SomeVectors { missing: ranking.without_vector, visible: ranking.visible })
         }

@@ -137,7 +137,8 @@ impl ServerEntry {
                 &format!("{name} has no version of at most {MAX_VERSION_BYTES} bytes"),
             ));
         };
-        let status = fields.text("", "status").or_else(|| meta.text(OFFICIAL_META, "status"));
+        // The registry's word first: the publisher writes the other one.
+        let status = meta.text(OFFICIAL_META, "status").or_else(|| fields.text("", "status"));
         let entry = ServerEntry {
             title: fields.words("", "title"),
             description: fields.words("", "description").unwrap_or_default(),

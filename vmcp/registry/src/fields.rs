@@ -118,7 +118,10 @@ impl<'a> Fields<'a> {
         for (index, item) in self.items(&path, key).iter().enumerate() {
             match item {
                 Value::String(text) if text.len() <= MAX_TEXT_BYTES => texts.push(text.clone()),
-                _ => self.note(&format!("{path}[{index}]"), "not a text of at most 4096 bytes"),
+                _ => {
+                    let reason = format!("not a text of at most {MAX_TEXT_BYTES} bytes");
+                    self.note(&format!("{path}[{index}]"), reason);
+                }
             }
         }
         texts

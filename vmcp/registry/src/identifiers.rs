@@ -77,7 +77,7 @@ pub fn is_pypi_version(version: &str) -> bool {
     version.len() <= MAX_VERSION
         && version.starts_with(|c: char| c.is_ascii_digit())
         && version.chars().all(|c| c.is_ascii_alphanumeric() || ".!+-_".contains(c))
-        // `latest`, `1.x`
+        // Ranges such as `1.x`.
         && !version.split('.').any(|part| part.eq_ignore_ascii_case("x"))
 }
 

@@ -90,6 +90,16 @@ mod tests {
     use crate::entry::EntryStatus;
 
     #[test]
+    fn a_publisher_does_not_overrule_the_registry() {
+        let page = Page::parse(
+            r#"[{"server": {"name": "a.b/c", "version": "1", "status": "active"},
+                 "_meta": {"io.modelcontextprotocol.registry/official": {"status": "deleted"}}}]"#,
+        )
+        .unwrap();
+        assert_eq!(page.entries[0].status, EntryStatus::Deleted);
+    }
+
+    #[test]
     fn every_schema_of_the_registry_is_read() {
         let page = Page::parse(
             r#"{"servers": [

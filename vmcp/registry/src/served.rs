@@ -161,7 +161,7 @@ impl Publication<'_> {
         self.page(&page, next)
     }
 
-    /// Returns the versions of a server, of which there is one; `None` for an unknown name.
+    /// Returns the only version of a server, in a list; `None` for an unknown name.
     pub fn versions(self, servers: &[ServedServer], name: &str) -> Option<String> {
         let server = servers.iter().find(|server| server.name == name)?;
         Some(self.page(&[server], None))

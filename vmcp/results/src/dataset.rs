@@ -104,13 +104,15 @@ pub fn process(
 
 /// Returns the size of a value: the elements of a list, the keys of an object, else 1.
 fn size(value: &RawValue) -> usize {
+    if json::kind(value) != Kind::Object {
+        return json::length(value).unwrap_or(1);
+    }
     let mut entries = 0;
     json::each_entry(value, |_, _| {
         entries += 1;
         true
     });
-    let is_object = json::kind(value) == Kind::Object;
-    json::length(value).or(is_object.then_some(entries)).unwrap_or(1)
+    entries
 }
 
 /// Returns the part of the data that is gone, in percent, rounded to a tenth.

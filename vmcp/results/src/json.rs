@@ -107,6 +107,10 @@ pub(crate) fn length(raw: &RawValue) -> Option<usize> {
 /// Returns the text of a string; `None` for another type. Half a surrogate pair, which no Rust string holds,
 /// becomes the replacement character.
 pub(crate) fn string(raw: &RawValue) -> Option<String> {
+    // The text of another type may have many megabytes; it is not scanned.
+    if kind(raw) != Kind::String {
+        return None;
+    }
     let mended = || Some(text::unquoted(&text::without_half_surrogates(raw.get())?)?.into_owned());
     text::unquoted(raw.get()).map(Cow::into_owned).or_else(mended)
 }

@@ -30,6 +30,8 @@ use crate::limits::ScriptLimits;
 
 /// Largest frame in bytes, both ways: results of tools are the largest. A longer one ends the worker.
 pub const MAX_FRAME: usize = 64 << 20;
+/// Most tools in [`FromWorker::Uses`]; a worker leaves further ones out, the server refuses a longer frame.
+pub const MAX_USES: usize = 200;
 
 /// A frame to a worker.
 #[derive(Debug, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{DefinitionKind, Store, StoreError};
 
-/// Models whose vectors are kept for one tool.
+/// Models whose vectors are kept for one tool; a further one removes the row that was updated first.
 const MAX_MODELS: usize = 4;
 
 /// The key of a vector: SHA-256 over text version, model id and text, each with its length before it, so that
@@ -70,8 +70,8 @@ impl Store {
     }
 
     /// Stores vectors, all or none. A tool has one row for each model, so its vector of an earlier text is
-    /// replaced, and processes with different models share the file. Of one tool, the four
-    /// newest rows stay.
+    /// replaced, and processes with different models share the file. A tool keeps its 4
+    /// newest rows.
     pub fn put_vectors(&self, vectors: &[ToolVector<'_>], now: i64) -> Result<(), StoreError> {
         self.write(|transaction| {
             let mut upsert = transaction.prepare_cached(

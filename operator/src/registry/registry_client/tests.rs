@@ -75,9 +75,14 @@ async fn serve(config: &Value, tamper: bool) -> (String, Arc<Registry>) {
     (host, registry)
 }
 
-async fn program_of(host: &str, tag: &str, user: &str) -> Result<ImageProgram, RegistryError> {
+/// Makes a client; its TLS needs the provider that `main` installs.
+fn client(plain_http: Vec<String>) -> RegistryClient {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let client = RegistryClient::new(vec![host.to_owned()]);
+    RegistryClient::new(plain_http)
+}
+
+async fn program_of(host: &str, tag: &str, user: &str) -> Result<ImageProgram, RegistryError> {
+    let client = client(vec![host.to_owned()]);
     let image = ImageReference::parse(&format!("{host}/tools/time:{tag}")).unwrap();
     let mut credentials = PullCredentials::default();
     let auths = json!({ "auths": { host: { "username": user, "password": "pw" } } });
@@ -112,7 +117,7 @@ async fn an_image_that_starts_nothing_and_a_tampered_one_are_errors() {
 #[tokio::test]
 async fn plain_http_is_for_listed_hosts_alone() {
     let (host, registry) = serve(&json!({ "config": { "Cmd": ["node"] } }), false).await;
-    let client = RegistryClient::new(Vec::new());
+    let client = client(Vec::new());
     let image = ImageReference::parse(&format!("{host}/tools/time:1")).unwrap();
     let refused = client.program(&image, &PullCredentials::default()).await.unwrap_err();
     assert!(matches!(refused, RegistryError::Unreachable(..)), "{refused}");

@@ -11,11 +11,10 @@ pub fn author_rights_page() -> String {
 <!-- Written by `make schema` from operator/src/runtime/author_rights/table.rs. -->
 
 The operator makes objects and hands on Secrets with rights of its own. An author of a resource needs the right in the last
-column, in the namespace of the resource. [Two checks](../operator/kubernetes.md#rights) hold every line: the admission policy
-`…-authors`, and the operator itself where `AUTHORS_CHECKED` is not set. The lines about Deployments and StatefulSets are held by
-the policy alone.
+column, in the namespace of the resource. The admission policy `…-authors` checks [every line](../operator/kubernetes.md#rights).
+Without `AUTHORS_CHECKED`, the operator itself refuses the field of every line, except those about Deployments and StatefulSets.
 
-| kind | field of `spec` | it | right |
+| kind | field of `spec` | effect | right |
 |---|---|---|---|
 "
     .to_owned();

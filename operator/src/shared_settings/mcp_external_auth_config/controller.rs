@@ -9,9 +9,9 @@ use kube::runtime::controller::Action;
 use vmcp_crds::MCPExternalAuthConfig;
 
 use super::status;
-use super::validate::{InvalidAuth, validate};
+use super::validate::validate;
 use crate::references::{self, ReferencedSecrets};
-use crate::runtime::{CallError, Context, Triggers, report, run_controller, unchecked};
+use crate::runtime::{CallError, Context, Triggers, report, run_controller};
 
 /// Reconciles MCPExternalAuthConfigs until the process is to end.
 pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
@@ -28,11 +28,7 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
 async fn reconcile(config: Arc<MCPExternalAuthConfig>, context: Arc<Context>) -> Result<Action, CallError> {
     let namespace = config.namespace().unwrap_or_default();
     let secrets = ReferencedSecrets::read(&context, &namespace, &config.spec.secret_references()).await?;
-    let unchecked = unchecked("MCPExternalAuthConfig", &config.spec, &context.settings);
-    let validated = match unchecked {
-        Some(problem) => Err(InvalidAuth { reason: "ConfigInvalid", message: problem.to_string() }),
-        None => validate(&config, &secrets),
-    };
+    let validated = validate(&config, &secrets, &context.settings);
     let status = status::compute(&config, validated);
     let before = config.status.as_ref().map_or(&[][..], |status| &status.conditions);
     report(&context, config.as_ref(), before, &status.conditions, &status).await?;

@@ -11,6 +11,7 @@ use vmcp_crds::virtual_mcp_server::AuthServerConfig;
 use vmcp_crds::{Invalid, MCPExternalAuthConfig, VirtualMCPServer, VirtualMCPServerSpec};
 
 use crate::references::ReferencedSecrets;
+use crate::runtime::{BuildSettings, unchecked};
 
 /// Refusal of credentials.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,7 +29,11 @@ const ANY: &str = "any";
 pub(crate) fn validate(
     config: &MCPExternalAuthConfig,
     secrets: &ReferencedSecrets,
+    settings: &BuildSettings,
 ) -> Result<(), InvalidAuth> {
+    if let Some(problem) = unchecked("MCPExternalAuthConfig", &config.spec, settings) {
+        return Err(InvalidAuth { reason: "ConfigInvalid", message: problem.to_string() });
+    }
     let namespace = config.metadata.namespace.as_deref().unwrap_or_default();
     if let Some(missing) = secrets.missing(namespace, &config.spec.secret_references()) {
         return Err(InvalidAuth { reason: "SecretNotFound", message: missing });
@@ -83,7 +88,7 @@ mod tests {
             "apiVersion": "toolhive.stacklok.com/v1alpha1", "kind": "MCPExternalAuthConfig",
             "metadata": { "name": "auth", "namespace": "tools" }, "spec": spec,
         });
-        validate(&serde_json::from_value(config).unwrap(), secrets)
+        validate(&serde_json::from_value(config).unwrap(), secrets, &BuildSettings::default())
     }
 
     fn secret(value: &str) -> ReferencedSecrets {

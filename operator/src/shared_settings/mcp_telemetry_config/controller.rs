@@ -9,9 +9,9 @@ use vmcp_crds::MCPTelemetryConfig;
 
 use super::dereference::{dereference, secret_references};
 use super::status;
-use super::validate::{InvalidTelemetry, validate};
+use super::validate::validate;
 use crate::references;
-use crate::runtime::{CallError, Context, Triggers, report, run_controller, unchecked};
+use crate::runtime::{CallError, Context, Triggers, report, run_controller};
 
 /// Reconciles MCPTelemetryConfigs until the process is to end.
 pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
@@ -24,11 +24,7 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
 
 async fn reconcile(config: Arc<MCPTelemetryConfig>, context: Arc<Context>) -> Result<Action, CallError> {
     let secrets = dereference(&config, &context).await?;
-    let unchecked = unchecked("MCPTelemetryConfig", &config.spec, &context.settings);
-    let validated = match unchecked {
-        Some(problem) => Err(InvalidTelemetry { reason: "ConfigInvalid", message: problem.to_string() }),
-        None => validate(&config, &secrets),
-    };
+    let validated = validate(&config, &secrets, &context.settings);
     let status = status::compute(&config, validated);
     let before = config.status.as_ref().map_or(&[][..], |status| &status.conditions);
     report(&context, config.as_ref(), before, &status.conditions, &status).await?;

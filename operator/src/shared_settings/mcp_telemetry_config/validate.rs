@@ -9,6 +9,7 @@ use vmcp_crds::{Invalid, MCPTelemetryConfig, VirtualMCPServer, VirtualMCPServerS
 
 use super::dereference::secret_references;
 use crate::references::ReferencedSecrets;
+use crate::runtime::{BuildSettings, unchecked};
 
 /// Refusal of the settings.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,7 +24,11 @@ pub(crate) struct InvalidTelemetry {
 pub(crate) fn validate(
     config: &MCPTelemetryConfig,
     secrets: &ReferencedSecrets,
+    settings: &BuildSettings,
 ) -> Result<(), InvalidTelemetry> {
+    if let Some(problem) = unchecked("MCPTelemetryConfig", &config.spec, settings) {
+        return Err(InvalidTelemetry { reason: "ConfigInvalid", message: problem.to_string() });
+    }
     let namespace = config.metadata.namespace.as_deref().unwrap_or_default();
     if let Some(missing) = secrets.missing(namespace, &secret_references(config)) {
         return Err(InvalidTelemetry { reason: "SecretNotFound", message: missing });
@@ -62,7 +67,7 @@ mod tests {
             "apiVersion": "toolhive.stacklok.com/v1alpha1", "kind": "MCPTelemetryConfig",
             "metadata": { "name": "otel", "namespace": "tools" }, "spec": { "openTelemetry": export },
         });
-        validate(&serde_json::from_value(config).unwrap(), secrets)
+        validate(&serde_json::from_value(config).unwrap(), secrets, &BuildSettings::default())
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl CurrentExposure {
         service && policy
     }
 
-    /// Returns true if the stored route has everything that the wanted one has.
+    /// Returns true if the stored route is the wanted one, besides defaults of the API server.
     pub(super) fn has_route(&self, wanted: &Child) -> bool {
         let wanted = wanted.object().data.get("spec").unwrap_or(&Value::Null);
         self.route.as_ref().is_some_and(|route| has(route, wanted))
@@ -94,11 +94,19 @@ fn peers(policy: NetworkPolicy, own: &BTreeMap<String, String>) -> Vec<NetworkPo
     peers
 }
 
-/// Returns true if a stored value has everything that a wanted one has; the API server adds defaults.
+/// Keys that the API server adds to references of an HTTPRoute.
+const DEFAULTED: [&str; 3] = ["group", "kind", "weight"];
+
+/// Returns true if a stored value equals a wanted one, besides defaults of the API server. Any other key that
+/// only the stored value has, such as a listener or a filter, limits the route: its removal is a change.
 fn has(stored: &Value, wanted: &Value) -> bool {
     match (stored, wanted) {
         (Value::Object(stored), Value::Object(wanted)) => {
-            wanted.iter().all(|(key, wanted)| stored.get(key).is_some_and(|stored| has(stored, wanted)))
+            let is_known = |key: &String| wanted.contains_key(key) || DEFAULTED.contains(&key.as_str());
+            stored.keys().all(is_known)
+                && wanted
+                    .iter()
+                    .all(|(key, wanted)| stored.get(key).is_some_and(|stored| has(stored, wanted)))
         }
         (Value::Array(stored), Value::Array(wanted)) => {
             stored.len() == wanted.len()
@@ -122,6 +130,9 @@ mod tests {
         assert!(has(&stored, &wanted));
         let other = json!({ "parentRefs": [{ "name": "gw" }], "hostnames": ["a.example", "b.example"] });
         assert!(!has(&stored, &other));
+        let limited =
+            json!({ "parentRefs": [{ "name": "gw", "sectionName": "inner" }], "hostnames": ["a.example"] });
+        assert!(!has(&limited, &wanted), "the wanted route leads from every listener");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use vmcp_crds::lower::Backend;
 use vmcp_crds::{MCPExternalAuthConfig, VirtualMCPServer};
 
-use crate::runtime::{BuildSettings, unchecked};
+use crate::runtime::BuildSettings;
 use crate::shared_settings::mcp_external_auth_config;
 use crate::virtual_mcp_server::dereference::{References, auth_configs_of};
 
@@ -26,13 +26,9 @@ pub(super) fn add(
             )),
             Some(config) => {
                 backend.auth = Some(config.spec.clone());
-                unchecked("MCPExternalAuthConfig", &config.spec, settings)
-                    .map(|problem| problem.to_string())
-                    .or_else(|| {
-                        let refusal =
-                            mcp_external_auth_config::validate(config, &references.secrets).err()?;
-                        Some(refusal.message)
-                    })
+                mcp_external_auth_config::validate(config, &references.secrets, settings)
+                    .err()
+                    .map(|refusal| refusal.message)
                     .or_else(|| missing_provider(server, config))
                     .map(|message| format!("MCPExternalAuthConfig {name}: {message}"))
             }

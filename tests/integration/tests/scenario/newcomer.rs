@@ -116,10 +116,8 @@ impl Newcomer {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     }
-}
 
-impl Newcomer {
-    /// Searches until the search has the vectors of all tools: a reader is slower than this test.
+    /// Repeats a search until every tool has its vector: a reader types more slowly than this test.
     async fn finds(&mut self, command: &str) -> String {
         let begin = Instant::now();
         loop {

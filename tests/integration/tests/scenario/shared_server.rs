@@ -50,7 +50,8 @@ async fn names(pipe: &mut Pipe, id: u64) -> Vec<String> {
 
 async fn add(pipe: &mut Pipe, id: u64) -> String {
     let call = json!({"name": "echo_add", "arguments": {"a": 2, "b": 3}});
-    pipe.ask(id, "tools/call", call).await.to_string()
+    let answer = pipe.ask(id, "tools/call", call).await;
+    answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
 }
 
 async fn status(laptop: &Laptop) -> Value {

@@ -37,8 +37,8 @@ const METADATA_NAMES: [&str; 3] = ["metadata.google.internal", "metadata.goog", 
 pub(crate) enum FetchError {
     #[error("{0} is not https; for development, set insecureAllowHttp")]
     NotHttps(Url),
-    #[error("{url} has the address {address}; set {setting} if it is in this network")]
-    Private { url: Box<Url>, address: IpAddr, setting: &'static str },
+    #[error("{0}")]
+    Private(String),
     #[error("{0} is a cloud metadata service")]
     Metadata(Url),
     #[error("{url} cannot be fetched: {reason}")]
@@ -214,12 +214,7 @@ impl Resolve for GuardedResolver {
             let (admitted, refused): (Vec<SocketAddr>, Vec<SocketAddr>) =
                 found.partition(|address| is_proxy || rules.admit(address.ip()));
             if let (true, Some(first)) = (admitted.is_empty(), refused.first()) {
-                let reason = format!(
-                    "{} has the address {}; set {} if it is in this network",
-                    name.as_str(),
-                    first.ip(),
-                    rules.private_setting
-                );
+                let reason = rules.reason(name.as_str(), first.ip());
                 return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason).into());
             }
             Ok(Box::new(admitted.into_iter()) as Addrs)
@@ -229,7 +224,18 @@ impl Resolve for GuardedResolver {
 
 impl AddressRules {
     fn refusal(self, url: &Url, address: IpAddr) -> FetchError {
-        FetchError::Private { url: Box::new(url.clone()), address, setting: self.private_setting }
+        FetchError::Private(self.reason(url.as_str(), address))
+    }
+
+    /// Explains a refused address, with the setting that would admit it.
+    fn reason(self, place: &str, address: IpAddr) -> String {
+        match AddressClass::of(address) {
+            AddressClass::Private | AddressClass::Loopback => {
+                let setting = self.private_setting;
+                format!("{place} has the address {address}; set {setting} if it is in this network")
+            }
+            _ => format!("{place} has the address {address}, which is never reached; use another host"),
+        }
     }
 
     /// Returns true if a provider may have this address.

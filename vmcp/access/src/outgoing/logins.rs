@@ -165,7 +165,7 @@ impl Login {
             reason: "the token endpoint may not be asked".to_owned(),
             detail: error.to_string(),
         };
-        let rules = GuardRules { allow_http: true, allow_private: true, private_setting: "another endpoint" };
+        let rules = GuardRules { allow_http: true, allow_private: true, private_setting: "allowPrivateIp" };
         let guarded = GuardedClient::with_rules(rules, None).map_err(refused)?;
         guarded.check(&token_url).await.map_err(refused)?;
         let endpoint = TokenEndpoint {

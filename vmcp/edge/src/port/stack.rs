@@ -10,8 +10,8 @@
 //! Authenticate          the principal: identity and address                         400, 401, 403, 503
 //! PrincipalLimits       requests and bytes of one principal                         429
 //! AuthServerRoute       sign-in and tokens, where `authServer` is configured         200, 201, 303, 400, 401
-//! RegistryRoute         profiles as servers of a registry, for IDEs                 200, 400, 404, 405
-//! ToolsRoute            tools by topic, for programs that are no MCP clients        200, 400, 403, 405
+//! PlainApiRoute         profiles as servers of a registry, for IDEs                 200, 400, 404, 405
+//! PlainApiRoute         tools by topic, for programs that are no MCP clients        200, 400, 403, 405
 //! ReadBody              media types, size, time, the byte budget of the process     406, 408, 413, 415, 503
 //! StepUp                the challenge of a call whose token lacks scopes            403
 //!   │
@@ -35,12 +35,11 @@ use super::layers::authenticate::configured::ConfiguredAuthenticator;
 use super::layers::cors::Cors;
 use super::layers::endpoint::Endpoint;
 use super::layers::host_rules::{HostGuard, HostRules};
+use super::layers::plain_api_route::PlainApiRoute;
 use super::layers::principal_limits::PrincipalLimits;
 use super::layers::read_body::ReadBody;
 use super::layers::record_refusals::RecordRefusals;
-use super::layers::registry_route::RegistryRoute;
 use super::layers::step_up::StepUp;
-use super::layers::tools_route::ToolsRoute;
 use crate::registry_api::RegistryApi;
 use crate::request::Edge;
 use crate::tools_api::ToolsApi;
@@ -59,12 +58,12 @@ pub(super) fn client_stack(
 
     let mcp = McpService::new(Arc::clone(edge));
     let read_body = ReadBody::new(budget, Arc::clone(&metrics), StepUp::new(mcp));
-    let tools = ToolsRoute::new(
+    let tools = PlainApiRoute::new(
         ToolsApi::new(edge.engine.clone()),
         Arc::clone(edge.engine.call_observers()),
         read_body,
     );
-    let registry = RegistryRoute::new(
+    let registry = PlainApiRoute::new(
         RegistryApi::new(edge.engine.clone()),
         Arc::clone(edge.engine.call_observers()),
         tools,

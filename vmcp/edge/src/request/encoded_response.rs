@@ -48,13 +48,7 @@ impl EncodedResponse {
     /// Encodes an error without an id: it may be of any request.
     fn without_id(error: &RpcError) -> Self {
         let body = rpc::error(None, JsonRope::from(error.to_json()));
-        Self {
-            status: 200,
-            body: body.into(),
-            rest: None,
-            challenge: None,
-            failure: Some(Box::new(failure_of(error))),
-        }
+        Self { failure: Some(Box::new(failure_of(error))), ..Self::ok(body) }
     }
 
     /// Waits until all of the message has arrived. One that broke off becomes an error without an id.

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
@@ -36,9 +37,10 @@ use crate::request::in_flight::{MAX_REQUESTS_PER_SESSION, TooManyRequests};
 use crate::session::peer::Peer;
 use crate::session::sessions::{OpenedSession, SessionLife};
 use vmcp_engine::access::identity::Principal;
-use vmcp_engine::random::random;
+use vmcp_engine::random::{now_millis, random};
 use vmcp_engine::telemetry;
 use vmcp_engine::telemetry::calls::Refusal;
+use vmcp_engine::telemetry::metrics::ServerSession;
 use vmcp_engine::telemetry::traces::IncomingTrace;
 
 /// Messages that wait for a client that does not read; beyond them their senders wait (backpressure).
@@ -110,11 +112,15 @@ where
         cancelled: Arc::default(),
         tasks: TaskTracker::new(),
     };
+    let mut read = Ok(());
     loop {
         let line = tokio::select! {
             () = closing.cancelled() => break,
             // A failure to read is the end of the client, whose session must be ended all the same.
-            line = lines.next() => line.unwrap_or(Line::End),
+            line = lines.next() => line.unwrap_or_else(|error| {
+                read = Err(error);
+                Line::End
+            }),
         };
         match line {
             Line::End => break,
@@ -127,12 +133,21 @@ where
             }
         }
     }
+    if let Some(OpenedSession { session, .. }) =
+        connection.session.as_ref().filter(|_| !closing.is_cancelled())
+    {
+        let lived = Duration::from_millis(now_millis().saturating_sub(session.began));
+        let (network_transport, mcp_protocol_version) = (telemetry::PIPE, session.revision.as_str());
+        let ended = ServerSession { network_transport, mcp_protocol_version };
+        edge.engine.metrics().count_server_session(&ended, lived);
+    }
     closing.cancel();
     connection.tasks.close();
     connection.tasks.wait().await;
     edge.push.end_session(connection.id);
     drop(connection);
-    writer.await.map_err(io::Error::other)?
+    writer.await.map_err(io::Error::other)??;
+    read
 }
 
 /// The one connection and its session.

@@ -12,20 +12,13 @@ use super::files::ModelFile;
 use super::graph;
 use super::models::{DIMENSIONS, LocalModel, Pooling};
 use crate::EmbedError;
+use crate::batch::Lane;
 
 /// Tokens of one text; further ones are cut off. all-MiniLM-L6-v2 was trained on texts of up to 256.
 const MAX_TOKENS: usize = 256;
 /// Bytes of one text that are tokenized, to bound the tokenizer's work. Tokens are a handful of bytes, so the
 /// rest is beyond 256 tokens anyway.
 const MAX_TEXT_BYTES: usize = 16 * 1024;
-
-/// The lane of a batch. Each lane has threads of its own, so that a query shares the cores with bulk work
-/// instead of waiting for it.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Lane {
-    Query,
-    Bulk,
-}
 
 /// The tokenizer and the model, ready to run.
 pub(super) struct LoadedModel {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use vmcp_access::policy::{CedarPolicy, ClaimsKey, DEFAULT_DENY, Kind};
-use vmcp_config::{Config, OptimTool};
+use vmcp_config::Config;
 use vmcp_model::catalog::{CatalogPrompt, CatalogTool};
 
 use super::cedar::MeasuredPolicy;
@@ -226,7 +226,7 @@ pub(crate) fn configured(config: &Config, metrics: &Metrics) -> Arc<dyn Policy> 
                 Arc::new(DenyAll)
             }
         }
-        None if knows_clients_of_admin(config) => Arc::new(WithoutAdmin::default()),
+        None if admin_needs_policy(config) => Arc::new(WithoutAdmin::default()),
         None => Arc::new(AllowAll::default()),
     };
     if config.profiles.is_empty() { policy } else { Arc::new(ProfilePolicy::new(&config.profiles, policy)) }
@@ -248,8 +248,8 @@ impl Policy for AllowAll {
     }
 }
 
-/// True if clients have identities, and tools that change servers are on offer: these need a policy then.
-fn knows_clients_of_admin(config: &Config) -> bool {
+/// True if tools that change servers need a policy: they are listed, and clients have identities.
+fn admin_needs_policy(config: &Config) -> bool {
     !config.incoming_auth.is_anonymous() && config.optimizer.tools.iter().any(|tool| tool.is_of_admin())
 }
 
@@ -284,7 +284,7 @@ impl ListedRights for EverythingButAdmin {
 }
 
 fn is_admin(item: Item<'_>) -> bool {
-    matches!(item, Item::OwnTool(name) if OptimTool::names_admin(name))
+    item.kind() == Kind::Admin
 }
 
 /// Denies every call: the policy in place of policies with mistakes, which the check of a configuration

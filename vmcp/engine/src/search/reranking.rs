@@ -84,7 +84,7 @@ impl GuardedReranker {
         let scores = answered.unwrap_or_else(|_| Err(late()));
         let took = started.elapsed();
         let error = scores.as_ref().err();
-        self.settle(error, took);
+        self.settle(error, texts.len(), took);
         let error = error.map(|error| error.category().to_owned());
         (scores.ok(), Reordering { took: Some(took), error })
     }
@@ -100,14 +100,14 @@ impl GuardedReranker {
         }
     }
 
-    fn settle(&self, error: Option<&EmbedError>, took: Duration) {
+    fn settle(&self, error: Option<&EmbedError>, hits: usize, took: Duration) {
         let mut state = self.state.lock();
         let Some(error) = error else {
             if state.error.take().is_some() {
                 tracing::info!("the re-ranking service answers again");
             }
             state.breaker = Breaker::default();
-            state.pace.answered(took, self.deadline);
+            state.pace.answered(hits, took, self.deadline);
             return;
         };
         // Logged once for each kind of failure, not with every attempt.
@@ -116,7 +116,7 @@ impl GuardedReranker {
             tracing::warn!(reason = %error, "re-ranking degraded; searches keep their own order");
         }
         // The next search asks for fewer hits at once; a service too slow for these has failed.
-        let goes_on = matches!(error, EmbedError::Timeout { .. }) && state.pace.timed_out();
+        let goes_on = matches!(error, EmbedError::Timeout { .. }) && state.pace.timed_out(hits);
         if !goes_on {
             state.breaker.failed(Instant::now());
         }

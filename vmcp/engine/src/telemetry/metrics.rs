@@ -1,7 +1,7 @@
 //! Every metric of the server, in one place: names, help and labels.
 //!
-//! Cardinality is bounded: backend names come from the configuration, tool names from the catalog and up to a
-//! number, all other label values are fixed words. No text of a client is ever a label. The encoder appends
+//! Cardinality is bounded: backend names come from the configuration, at most 1,000 tool names from the
+//! catalog; all other label values are fixed words. No text of a client is ever a label. The encoder appends
 //! `_total` to counters.
 
 mod calls;

@@ -15,6 +15,7 @@ use vmcp_backend::SessionId;
 use vmcp_json::text;
 use vmcp_wire::methods;
 
+use super::calls::Outcome;
 use super::metrics::{Metrics, ServerOperation, code_label, method_label};
 
 /// Most characters of a client's text in an attribute.
@@ -138,9 +139,9 @@ impl OperationFailure {
     /// Returns `error.type`, one of a fixed set.
     fn error_type(&self) -> &'static str {
         match self {
-            Self::Tool => "tool_error",
+            Self::Tool => Outcome::ToolError.label(),
             Self::Rpc { code, .. } => code_label(*code),
-            Self::Cancelled => "cancelled",
+            Self::Cancelled => Outcome::Cancelled.label(),
         }
     }
 

@@ -26,12 +26,17 @@ use super::ask_client;
 use crate::caller::Caller;
 
 /// Most repetitions of a request; then the request fails.
-const MAX_ROUNDS: usize = 10;
+pub(crate) const MAX_ROUNDS: usize = 10;
 /// Most questions in one round; a backend that asks more fails the request.
 const MAX_QUESTIONS: usize = 32;
 /// Pause before the request is repeated for a backend that asks no question but wants its state back. Doubles
 /// with each round, up to 64 times.
 const STATE_ONLY_PAUSE: Duration = Duration::from_millis(100);
+
+/// Waits before a request is repeated with its state alone.
+pub(crate) async fn pause_before_repeat(round: usize) {
+    sleep(STATE_ONLY_PAUSE * (1 << round.min(6))).await;
+}
 
 /// The rounds of one request.
 pub(crate) struct InputRounds<'a> {
@@ -109,7 +114,7 @@ async fn answer(
         if question.text(REQUEST_STATE).is_none() {
             return Err(unreadable("it has neither `inputRequests` nor `requestState`"));
         }
-        sleep(STATE_ONLY_PAUSE * (1 << round.min(6))).await;
+        pause_before_repeat(round).await;
     }
     let mut open = Vec::with_capacity(requests.len());
     for (key, request) in requests.iter() {

@@ -1,6 +1,6 @@
-//! Rights that are asked for behind the policy, before anything is sent: the scopes of the client's token,
-//! and behind the rate limit the decision point. Both concern items that the client sees, so that their
-//! refusals say what they are.
+//! Rights that are checked after the policy and before the request is sent: first the scopes of the client's
+//! token, then, after the rate limit, the decision point. The client sees these items, so a refusal names its
+//! reason.
 
 use vmcp_access::identity::scopes::{self, ScopeShortfall};
 use vmcp_access::policy::decision_point::{AskedItem, DecisionPoint, PointFailure, PointQuestion};

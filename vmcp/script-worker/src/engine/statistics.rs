@@ -1,5 +1,6 @@
 //! `import statistics`: a part of CPython's module. The functions are Python, which runs before the script;
-//! sums and roots are computed here, exactly and rounded once, as CPython does.
+//! sums and roots are computed here, exactly, and rounded at the end, as CPython does. A result beyond the
+//! range of floats is `inf`, where CPython raises `OverflowError`.
 
 mod exact;
 

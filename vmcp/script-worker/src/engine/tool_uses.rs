@@ -10,10 +10,7 @@ use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{Expr, ExprContext, ModModule, Parameter, Stmt};
 use ruff_text_size::{Ranged as _, TextSize};
 
-use vmcp_script::protocol::ToolUse;
-
-/// Most tools that are checked; further ones are met by their calls.
-const MAX_USES: usize = 200;
+use vmcp_script::protocol::{MAX_USES, ToolUse};
 
 /// Returns the tools of `servers` that a script names, in the order of the text.
 pub(super) fn find(module: &ModModule, source: &str, servers: &[String]) -> Vec<ToolUse> {

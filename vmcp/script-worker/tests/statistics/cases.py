@@ -47,6 +47,7 @@ def case(call):
     except statistics.StatisticsError as error:
         return [call, "error", str(error)]
     except OverflowError:
+        # vmcp answers `inf`: no case.
         return None
 
 

@@ -11,14 +11,13 @@ use super::worker::Worker;
 use super::{Called, Ran, Script, ScriptEnd, ToolHost, WaitingScript, death, died};
 use crate::limits::{ResourceBounds, ScriptLimits};
 use crate::protocol::{
-    CallEnd, Failure, Finished, FromWorker, HostCall, MAX_FRAME, ResumeScript, SuspendedScript, ToWorker,
+    CallEnd, Failure, Finished, FromWorker, HostCall, MAX_FRAME, MAX_USES, ResumeScript, SuspendedScript,
+    ToWorker,
 };
 
 /// Bytes of all results of one `parallel`, which go to the worker in one frame. One call alone is bounded by
 /// its host.
 const MAX_RESULTS: usize = MAX_FRAME / 2;
-/// Most tools that a worker may ask about.
-const MAX_USES: usize = 200;
 /// Shortest time between two looks at the clock of a script, which stands still while a person is asked.
 const CLOCK_TICK: Duration = Duration::from_millis(10);
 

@@ -123,7 +123,7 @@ const REQUESTS: [&str; 23] = [
 /// Returns the name of a request that the protocol itself defines, in any revision.
 #[must_use]
 pub fn core_request(method: &str) -> Option<&'static str> {
-    REQUESTS.into_iter().find(|known| *known == method)
+    REQUESTS.iter().copied().find(|known| *known == method)
 }
 
 /// True if the protocol itself defines the method, in any revision; others belong to extensions and vendors.

@@ -82,9 +82,7 @@ fn composite_tools(
 /// reason of a refusal degrades the server by `ConfigValid`.
 fn authentication(observed: &ObservedVirtualMCPServer<'_>, conditions: &mut Conditions) {
     const KIND: &str = "AuthConfigured";
-    let spec = &observed.server.spec;
-    let kind = spec.incoming_auth.get("type").and_then(serde_json::Value::as_str);
-    if spec.auth_server_config.is_none() && kind.is_none_or(|kind| kind == "anonymous") {
+    if !observed.server.spec.asks_for_credentials() {
         return;
     }
     match &observed.plan.configuration {

@@ -21,7 +21,7 @@ pub struct Rerank {
     pub endpoint: Url,
     /// Time that a search waits for it.
     pub timeout: Duration,
-    /// Most hits that are ordered anew.
+    /// Most hits that the service orders.
     pub candidates: usize,
     /// HTTP headers of every request.
     pub headers: Headers,
@@ -39,7 +39,7 @@ pub struct RawRerank {
     /// Time that a search waits for it; beyond it, the search keeps its own order.
     #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub timeout: RawDuration,
-    /// Most hits that are ordered anew; a slow service gets fewer.
+    /// Most hits that the service orders; a slow service gets fewer.
     #[schemars(range(min = 2, max = 100))]
     pub candidates: usize,
     /// HTTP headers of every request, such as `Authorization`.

@@ -21,7 +21,7 @@ const SECTION: &str = "telemetry";
 /// Adds the values of variables to a configuration that lacks them.
 pub(crate) fn fill(configuration: &mut Value, variables: Environment<'_>, report: &mut Report) {
     let Some(root) = configuration.as_object_mut() else { return };
-    let found = Found { variables, report }.all();
+    let found = OtelVariables { variables, report }.settings();
     if found.is_empty() {
         return;
     }
@@ -32,15 +32,15 @@ pub(crate) fn fill(configuration: &mut Value, variables: Environment<'_>, report
     }
 }
 
-/// The variables and what is wrong with them.
-struct Found<'a, 'r> {
+/// Reader of the variables, which reports their mistakes.
+struct OtelVariables<'a, 'r> {
     variables: Environment<'a>,
     report: &'r mut Report,
 }
 
-impl Found<'_, '_> {
-    /// Returns the settings that variables have.
-    fn all(mut self) -> Map<String, Value> {
+impl OtelVariables<'_, '_> {
+    /// Returns the settings that the variables give, by key of the section.
+    fn settings(mut self) -> Map<String, Value> {
         let mut settings = Map::new();
         let endpoint = self.endpoint();
         let is_off = self.get("OTEL_SDK_DISABLED").is_some_and(|text| text.eq_ignore_ascii_case("true"))

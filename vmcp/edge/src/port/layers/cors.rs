@@ -13,8 +13,8 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 
-use crate::registry_api;
-use crate::transport::http::exchange::{Arrival, Response, Service};
+use crate::registry_api::{self, RegistryApi};
+use crate::transport::http::exchange::{Arrival, PlainApi as _, Response, Service};
 use crate::transport::http::respond;
 
 /// Response headers that pages may read besides the few that every page may.
@@ -40,7 +40,7 @@ impl<S> Cors<S> {
 
 impl<S: Service<Arrival>> Service<Arrival> for Cors<S> {
     async fn call(&self, arrival: Arrival) -> Response {
-        if registry_api::serves(&arrival.snapshot.config, arrival.head.uri.path()) {
+        if RegistryApi::serves(&arrival.snapshot.config, arrival.head.uri.path()) {
             let mut response = match arrival.head.method {
                 Method::OPTIONS => respond::empty(StatusCode::NO_CONTENT),
                 _ => self.0.call(arrival).await,

@@ -9,9 +9,9 @@ use http::{Method, StatusCode};
 use super::auth_server_route::server_of;
 use super::read_body::refuse_unread;
 use super::resource_metadata;
-use crate::registry_api;
-use crate::tools_api;
-use crate::transport::http::exchange::{Arrival, Response, Service};
+use crate::registry_api::RegistryApi;
+use crate::tools_api::ToolsApi;
+use crate::transport::http::exchange::{Arrival, PlainApi as _, Response, Service};
 use crate::transport::http::refuse::RefusalReason;
 use crate::transport::http::{refuse, respond};
 
@@ -55,7 +55,7 @@ impl<S: Service<Arrival>> Service<Arrival> for Endpoint<S> {
         let path = arrival.head.uri.path();
         let is_of_auth_server = server_of(&arrival.snapshot.authentication, path).is_some();
         let config = &arrival.snapshot.config;
-        if is_of_auth_server || tools_api::serves(config, path) || registry_api::serves(config, path) {
+        if is_of_auth_server || ToolsApi::serves(config, path) || RegistryApi::serves(config, path) {
             return self.0.call(arrival).await;
         }
         if profile_name(path).is_some() && profile(&arrival).is_none() {

@@ -16,8 +16,8 @@ use http::{HeaderMap, HeaderName, StatusCode, Uri, Version};
 use vmcp_wire::codes;
 
 use super::read_body::refuse_unread;
-use crate::registry_api;
-use crate::transport::http::exchange::{Arrival, Response, Service};
+use crate::registry_api::RegistryApi;
+use crate::transport::http::exchange::{Arrival, PlainApi as _, Response, Service};
 use crate::transport::http::refuse::error_response;
 use vmcp_engine::telemetry::metrics::{Metrics, RefusalLabels};
 
@@ -162,7 +162,7 @@ impl<S: Service<Arrival>> Service<Arrival> for HostRules<S> {
         let refusal = match self.guard.check(*version, uri, headers) {
             Ok(()) => return self.inner.call(arrival).await,
             Err(GuardRefusal::Origin(origin))
-                if registry_api::serves(&arrival.snapshot.config, uri.path())
+                if RegistryApi::serves(&arrival.snapshot.config, uri.path())
                     && self.guard.may_read_registry(&origin) =>
             {
                 return self.inner.call(arrival).await;

@@ -1,6 +1,7 @@
 //! A request on its way through the layers of the client port: [`Arrival`], [`Authenticated`], [`Admitted`],
 //! [`Received`]. Each layer adds one fact, and the next one cannot be called without it.
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::request::Parts;
 use hyper::body::Incoming;
+use vmcp_config::Config;
 
 use super::activity::ActiveRequest;
 use super::client_body::ClientBody;
@@ -29,6 +31,26 @@ impl<Request: Send + 'static, S: Service<Request>> Service<Request> for Arc<S> {
     async fn call(&self, request: Request) -> Response {
         S::call(self, request).await
     }
+}
+
+/// An HTTP API beside MCP on the client port.
+pub(crate) trait PlainApi: Send + Sync + 'static {
+    /// Name of the API in rate limits.
+    const NAME: &'static str;
+
+    /// True if the API is switched on and has this path.
+    fn serves(config: &Config, path: &str) -> bool;
+
+    /// Returns the request's name in rate limits and audit events.
+    fn request_name(head: &Parts) -> Cow<'static, str>;
+
+    /// Answers a request whose path it serves.
+    fn answer(
+        &self,
+        head: &Parts,
+        principal: &Principal,
+        snapshot: &Arc<Snapshot>,
+    ) -> impl Future<Output = Response> + Send;
 }
 
 /// A request whose head has arrived. The body is unread.

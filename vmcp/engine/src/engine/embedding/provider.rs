@@ -101,13 +101,10 @@ impl MonitoredProvider {
         let began = now.checked_sub(took).unwrap_or(now);
         let mut state = self.lock();
         let is_down = state.health.query_failed(error, began, now);
-        let is_changed = matches!(error, EmbedError::ModelChanged { .. });
-        state.suspect |= is_down || is_changed;
+        state.suspect |= is_down;
         drop(state);
         if is_down {
             self.log(error);
-        }
-        if is_down || is_changed {
             self.wake();
         }
     }

@@ -1,5 +1,5 @@
 //! Definitions of the tools for operators' clients: refresh_tools, regenerate_embeddings, reset_tool_metrics.
-//! Those that change servers are in [`servers`].
+//! Definitions of tools that change servers are in [`servers`].
 
 pub(super) mod servers;
 

@@ -25,17 +25,23 @@ impl RerankPace {
         self.candidates
     }
 
-    /// Records a request that was not answered in time. Returns false if fewer hits would not help.
-    pub(super) fn timed_out(&mut self) -> bool {
+    /// Records a request for `hits` hits that was not answered in time. Returns false if fewer hits would not
+    /// help.
+    pub(super) fn timed_out(&mut self, hits: usize) -> bool {
+        // Requests at one time count as one: an earlier time-out has lowered the number already.
+        if hits > self.candidates {
+            return true;
+        }
         let fewer = (self.candidates / 2).max(MIN_CANDIDATES).min(self.candidates);
         let helps = fewer < self.candidates;
         self.candidates = fewer;
         helps
     }
 
-    /// Records an answer to a request for as many hits as [`candidates`](RerankPace::candidates).
-    pub(super) fn answered(&mut self, took: Duration, deadline: Duration) {
-        if took < deadline / 2 {
+    /// Records an answer to a request for `hits` hits; an answer for fewer than
+    /// [`candidates`](RerankPace::candidates) says nothing about more.
+    pub(super) fn answered(&mut self, hits: usize, took: Duration, deadline: Duration) {
+        if hits >= self.candidates && took < deadline / 2 {
             self.candidates = (self.candidates + GROWTH).min(self.most);
         }
     }
@@ -50,14 +56,18 @@ mod tests {
         let (deadline, slow, quick) = (Duration::from_secs(2), Duration::from_secs(1), Duration::ZERO);
         let mut pace = RerankPace::new(30);
         assert_eq!(pace.candidates(), 30);
-        let fewer = [(); 4].map(|()| (pace.timed_out(), pace.candidates()));
+        let fewer = [(); 4].map(|()| (pace.timed_out(pace.candidates()), pace.candidates()));
         assert_eq!(fewer, [(true, 15), (true, 7), (true, 4), (false, 4)]);
-        pace.answered(slow, deadline);
+        pace.answered(4, slow, deadline);
         assert_eq!(pace.candidates(), 4, "half of the deadline leaves no room for more");
-        (0..20).for_each(|_| pace.answered(quick, deadline));
+        (0..20).for_each(|_| pace.answered(30, quick, deadline));
         assert_eq!(pace.candidates(), 30);
+        assert!(pace.timed_out(30) && pace.timed_out(30));
+        assert_eq!(pace.candidates(), 15, "requests at one time count as one");
+        pace.answered(2, quick, deadline);
+        assert_eq!(pace.candidates(), 15, "two hits say nothing about more");
         let mut few = RerankPace::new(2);
-        assert!(!few.timed_out());
+        assert!(!few.timed_out(2));
         assert_eq!(few.candidates(), 2, "as many as are configured, at most");
     }
 }

@@ -25,8 +25,6 @@ const OPERATION_SECONDS: [f64; 21] = [
 const MAX_TOOL_NAMES: usize = 1_000;
 /// Value of a label whose true value is not among the known ones.
 const OTHER: &str = "_OTHER";
-/// `error.type` of a result with `isError`.
-pub(super) const TOOL_ERROR: &str = "tool_error";
 
 /// Labels of a client's request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -89,7 +87,6 @@ pub fn code_label(code: i64) -> &'static str {
 pub fn error_type(record: &CallRecord) -> Option<&'static str> {
     match record.outcome {
         Outcome::Ok => None,
-        Outcome::ToolError => Some(TOOL_ERROR),
         Outcome::RpcError => Some(record.error_code.map_or(OTHER, code_label)),
         outcome => Some(outcome.label()),
     }

@@ -239,11 +239,13 @@ async fn run_part(
             }),
             Part::Waiting(state, answers) => {
                 let mut waiting = waiting::read(state)?;
-                if !waiting::answer(&mut waiting, answers) && answers.is_empty() {
-                    return Ok(PartEnd::AsksAgain(Box::new(waiting), state.clone()));
-                }
                 if !waiting::answer(&mut waiting, answers) {
-                    return Ok(PartEnd::Waits(Box::new(waiting)));
+                    let waiting = Box::new(waiting);
+                    return Ok(if answers.is_empty() {
+                        PartEnd::AsksAgain(waiting, state.clone())
+                    } else {
+                        PartEnd::Waits(waiting)
+                    });
                 }
                 Script::Waiting(waiting, limits.clone())
             }

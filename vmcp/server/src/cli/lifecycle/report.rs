@@ -134,8 +134,8 @@ mod tests {
             config: "/vmcp.yaml".into(),
             options: ServeOptions::default(),
         };
-        let up = ServerState { running: Some(running.clone()), status: Some(StatusReport::default()) };
-        let up = ServerState { status: up.status.map(|status| StatusReport { pid: 7, ..status }), ..up };
+        let status = StatusReport { pid: 7, ..StatusReport::default() };
+        let up = ServerState { running: Some(running.clone()), status: Some(status) };
         let (up, down) = (up.to_json(), ServerState::default().to_json());
         assert_eq!((&up["running"], &up["pid"], &up["healthy"]), (&json!(true), &json!(7), &json!(true)));
         assert_eq!((&up["http_port"], &up["admin_port"]), (&json!(8765), &json!(8766)));

@@ -6,9 +6,9 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use serde_json::Value;
 
-use super::{report, restart_backend, start, stop};
+use super::{report, restart_backend, start, status, stop};
 use crate::cli::completions::candidates;
-use crate::cli::connection::{Connection, ServerOptions, duration};
+use crate::cli::connection::{ServerOptions, duration};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
 use crate::cli::console::output::OutputFormat;
@@ -63,12 +63,10 @@ fn restart(global: &GlobalOptions, timeout: Duration) -> Result<(Value, Exit), C
         Some(running) => running.options,
         None => global.serve_options()?,
     };
-    block_on(async {
-        match Connection::recorded(global, None, &config).await.filter(|found| !found.is_of_client()) {
-            Some(connection) => stop::end(&connection, timeout).await.map(drop),
-            None => Ok(()),
-        }
-    })?;
+    // Also a server that does not answer: it still holds its ports.
+    if let Some(pid) = status::state_of(global, &config)?.pid() {
+        block_on(stop::end_process(pid, timeout))?;
+    }
     let state = start::bring_up(global, &config, &options)?;
     Ok((start::started(&config, &state, "Daemon restarted successfully"), Exit::Done))
 }

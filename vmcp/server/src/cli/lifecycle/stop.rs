@@ -79,12 +79,17 @@ fn is_alive(process: Pid) -> bool {
 }
 
 /// Ends a server and waits until its process is gone. Returns its process id.
-pub(super) async fn end(connection: &Connection, timeout: Duration) -> Result<u32, CommandFailure> {
+async fn end(connection: &Connection, timeout: Duration) -> Result<u32, CommandFailure> {
     let pid = connection.status().await?.pid;
     if connection.is_of_client() {
         return Err(CommandFailure::new(format!("a client started this server (process {pid})"))
             .remedy("quit the client, or disconnect vmcp in it"));
     }
+    end_process(pid, timeout).await
+}
+
+/// Ends a process by SIGTERM and waits until it is gone. Returns its id.
+pub(super) async fn end_process(pid: u32, timeout: Duration) -> Result<u32, CommandFailure> {
     let process = i32::try_from(pid).map(Pid::from_raw).map_err(|_| CommandFailure::new("no process id"))?;
     kill(process, Signal::SIGTERM)
         .map_err(|error| CommandFailure::new(format!("cannot signal process {pid}: {error}")))?;

@@ -39,6 +39,8 @@ pub(in crate::cli) struct Welcome {
 pub(in crate::cli) fn listen(config: &Path) -> Option<(UnixListener, LocalSocket)> {
     let prefix = super::file_prefix(config)?;
     let folder = local_socket::folder(&folders::cache_dir());
+    // Removes the sockets of killed servers.
+    let _ = process_files::of_living(&folder, None, SUFFIX);
     match local_socket::bind(&folder, &prefix, std::process::id(), SUFFIX) {
         Ok(opened) => Some(opened),
         Err(error) => {

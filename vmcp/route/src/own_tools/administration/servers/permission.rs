@@ -15,6 +15,9 @@ use crate::call::{self, ask_client};
 use crate::caller::CallContext;
 use crate::own_tools::listings::own_answer::Refusal;
 
+/// Longest question to the user, in characters; a server that needs a longer one is refused.
+const MAX_QUESTION_CHARS: usize = 16_000;
+
 /// Facts that decide about a change.
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "the columns of a truth table")]
@@ -77,6 +80,12 @@ pub(super) async fn obtain(
             for line in lines {
                 // Writing to a string cannot fail.
                 let _ = write!(question, "\n{}", call::shown_text(&line));
+            }
+            if question.chars().count() > MAX_QUESTION_CHARS {
+                return Err(refused(format!(
+                    "the server has more than {MAX_QUESTION_CHARS} characters of arguments and values, which \
+                     cannot be shown to the user; add it with `vmcp add`"
+                )));
             }
             call::ask_user(context, tool.dotted(), &question).await.map_err(refused)
         }

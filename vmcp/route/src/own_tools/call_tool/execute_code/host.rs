@@ -19,7 +19,7 @@ use crate::call::hidden;
 use crate::caller::{CallContext, Caller};
 use crate::own_tools::find_tool::signatures::signature;
 use crate::own_tools::find_tool::{SearchRequest, search};
-use vmcp_engine::engine::View;
+use vmcp_engine::engine::{Snapshot, View};
 use vmcp_engine::telemetry::calls::Origin;
 
 /// Tools of an answer of `search_tools`, if the script names no number.
@@ -56,24 +56,32 @@ impl<'a> Host<'a> {
         Host { context, caller, can_ask, user_time }
     }
 
-    async fn make(&self, call: HostCall) -> Called<AskingCall> {
-        let begun = Instant::now();
+    /// Returns the newest snapshot, and the caller's view of it: a script may run for long.
+    async fn newest(&self) -> (Arc<Snapshot>, Arc<View>) {
         let engine = self.context.engine;
         let snapshot = engine.snapshot();
         engine.prepare(&snapshot, &self.caller.principal).await;
         let view = snapshot.view(&self.caller.principal);
-        let context = CallContext { engine, snapshot: &snapshot, view: &view, caller: &self.caller };
+        (snapshot, view)
+    }
+
+    fn context_of<'b>(&'b self, snapshot: &'b Snapshot, view: &'b View) -> CallContext<'b> {
+        CallContext { engine: self.context.engine, snapshot, view, caller: &self.caller }
+    }
+
+    async fn make(&self, call: HostCall) -> Called<AskingCall> {
+        let begun = Instant::now();
+        let (snapshot, view) = self.newest().await;
+        let context = self.context_of(&snapshot, &view);
         match call {
             HostCall::Tool { server, tool, arguments } => match find(&view, server.as_deref(), &tool) {
                 Ok(found) => {
                     let call = AskingCall::new(found, arguments);
-                    let called = inner_call::call(context, found, call, self.can_ask).await;
-                    if let Some(called) = called {
-                        called
-                    } else {
-                        hidden::hold(context, begun).await;
-                        unknown(not_found(server.as_deref(), &tool))
+                    if let Some(called) = inner_call::call(context, found, call, self.can_ask).await {
+                        return called;
                     }
+                    hidden::hold(context, begun).await;
+                    unknown(not_found(server.as_deref(), &tool))
                 }
                 Err(message) => {
                     record_unknown(context, server.as_deref(), &tool);
@@ -94,11 +102,8 @@ impl<'a> Host<'a> {
     /// Goes on with a call after its questions were answered. The tool must be the same as when it asked.
     async fn repeat(&self, asking: AskingCall) -> Called<AskingCall> {
         let begun = Instant::now();
-        let engine = self.context.engine;
-        let snapshot = engine.snapshot();
-        engine.prepare(&snapshot, &self.caller.principal).await;
-        let view = snapshot.view(&self.caller.principal);
-        let context = CallContext { engine, snapshot: &snapshot, view: &view, caller: &self.caller };
+        let (snapshot, view) = self.newest().await;
+        let context = self.context_of(&snapshot, &view);
         let name = asking.tool.clone();
         let Some(tool) = view.tool(&name) else {
             record_unknown(context, None, &name);
@@ -133,11 +138,8 @@ impl ToolHost for Host<'_> {
 
     async fn check(&self, uses: Vec<ToolUse>) -> Vec<Option<String>> {
         let begun = Instant::now();
-        let engine = self.context.engine;
-        let snapshot = engine.snapshot();
-        engine.prepare(&snapshot, &self.caller.principal).await;
-        let view = snapshot.view(&self.caller.principal);
-        let context = CallContext { engine, snapshot: &snapshot, view: &view, caller: &self.caller };
+        let (snapshot, view) = self.newest().await;
+        let context = self.context_of(&snapshot, &view);
         let mistakes: Vec<_> = uses
             .iter()
             .map(|named| {

@@ -1,11 +1,9 @@
 //! A script's call of a tool, through the call seam, and its end as a value, an exception or a question.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::Value;
 use serde_json::value::to_raw_value;
-use tokio::time::sleep;
 use vmcp_backend::{CallError, Response};
 use vmcp_engine::schema::CheckedArguments;
 use vmcp_engine::telemetry::calls::{Origin, Outcome};
@@ -18,6 +16,7 @@ use vmcp_wire::translate::{ResultType, payload_type};
 
 use super::asking_call::AskingCall;
 use crate::Consent;
+use crate::call::input_rounds::{MAX_ROUNDS, pause_before_repeat};
 use crate::call::{self, first_text};
 use crate::caller::{CallContext, Caller};
 use crate::router::BackendTarget;
@@ -25,10 +24,6 @@ use crate::tools;
 
 /// Largest result of a tool that a script gets, in bytes; a larger one is an exception.
 const MAX_RESULT: usize = 32 << 20;
-/// Most repetitions of a call whose tool asks nothing and wants its state back; then it is an exception.
-const MAX_STATE_ROUNDS: u32 = 10;
-/// Pause before such a repetition. Doubles with each one, up to 64 times.
-const STATE_ONLY_PAUSE: Duration = Duration::from_millis(100);
 
 /// Calls a tool, or goes on with a call of it; `None` if a policy denies the call. `can_ask`: the client
 /// takes questions.
@@ -38,10 +33,10 @@ pub(super) async fn call(
     mut asking: AskingCall,
     can_ask: bool,
 ) -> Option<Called<AskingCall>> {
-    for round in 0..MAX_STATE_ROUNDS {
+    for round in 0..MAX_ROUNDS {
         match call_once(context, tool, &asking).await? {
             Called::Asks(next) if next.questions.is_empty() && next.state.is_some() => {
-                sleep(STATE_ONLY_PAUSE * (1 << round.min(6))).await;
+                pause_before_repeat(round).await;
                 asking = next;
             }
             Called::Asks(next) => {
@@ -51,7 +46,7 @@ pub(super) async fn call(
             ended @ Called::Ended(_) => return Some(ended),
         }
     }
-    let message = format!("the tool wanted its state back {MAX_STATE_ROUNDS} times and came to no end");
+    let message = format!("the tool wanted its state back {MAX_ROUNDS} times and came to no end");
     Some(raised(Raised::Unanswered, message))
 }
 

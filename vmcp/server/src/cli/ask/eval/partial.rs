@@ -20,7 +20,8 @@ use crate::cli::console::output;
 
 /// Shares of embedded tools, in eighths.
 const EIGHTHS: [usize; 7] = [0, 1, 2, 4, 6, 7, 8];
-/// Step from one embedded tool to the next of a spread part; prime, so that no catalog's length divides it.
+/// Factor that scatters the places of a spread part. Prime, so that every place comes once unless the number
+/// of tools is a multiple of it.
 const SPREAD: usize = 7919;
 
 /// The tools that have vectors.
@@ -135,14 +136,15 @@ mod tests {
 
     #[test]
     fn a_part_has_its_share_of_the_vectors() {
-        let all = Vectors::from_rows(1, (0..80).map(|_| Some(vec![1.0])));
+        let all = Vectors::from_rows(1, (0..104).map(|_| Some(vec![1.0])));
         for embedded in [Embedded::First, Embedded::Spread] {
-            let counts = EIGHTHS.map(|eighths| part(&all, 80, eighths, embedded).count());
-            assert_eq!(counts, [0, 10, 20, 40, 60, 70, 80], "{embedded:?}");
+            let counts = EIGHTHS.map(|eighths| part(&all, 104, eighths, embedded).count());
+            assert_eq!(counts, [0, 13, 26, 52, 78, 91, 104], "{embedded:?}");
         }
-        let first = part(&all, 80, 1, Embedded::First);
-        assert!((0..10).all(|at| first.has(at)));
-        let spread = part(&all, 80, 1, Embedded::Spread);
-        assert!((0..10).any(|at| !spread.has(at)), "of other servers too");
+        let first = part(&all, 104, 1, Embedded::First);
+        assert!((0..13).all(|at| first.has(at)));
+        let spread = part(&all, 104, 1, Embedded::Spread);
+        let reached = (0..8).filter(|eighth| (eighth * 13..(eighth + 1) * 13).any(|at| spread.has(at)));
+        assert!(reached.count() >= 6, "its tools are of most servers");
     }
 }

@@ -1,6 +1,6 @@
-//! [`OwnCommands`]: runs `vmcp start`, `stop`, `restart` and `status` as processes, whose JSON reports are
-//! the results of the tools. Such a command ends before its server does, which becomes a child of
-//! PID 1: a client that ends this process with all its children leaves the server to the other clients.
+//! [`OwnCommands`]: runs `vmcp start`, `stop`, `restart` and `status` as processes; their JSON reports are
+//! the results of the tools. `vmcp start` ends once the server serves, and the server becomes a child of
+//! PID 1: a client that kills this process with its children leaves the server to the other clients.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

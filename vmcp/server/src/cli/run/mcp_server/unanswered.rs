@@ -72,8 +72,8 @@ impl Unanswered {
         }
     }
 
-    /// Removes and returns the requests that must not be sent to another server, now that theirs has ended: a
-    /// request may be what ends each server, and is repeated once.
+    /// Notes that the server has ended. Removes and returns the requests that must not be sent to the next
+    /// server: calls, and requests during which two servers ended, since the request may be the cause.
     pub(super) fn take_unrepeatable(&mut self) -> Vec<Box<str>> {
         let is_over = |waiting: &mut WaitingRequest| {
             waiting.ended_servers += u8::from(!waiting.is_listening());

@@ -1,39 +1,37 @@
-//! [`ToolsRoute`]: answers requests of the plain HTTP API under `/tools`, and passes those of MCP on.
+//! [`PlainApiRoute`]: answers requests of an HTTP API beside MCP, such as `/tools`, and passes others on.
 
 use std::sync::Arc;
 
 use http::StatusCode;
-
-use crate::request::dispatch;
-use crate::tools_api::{self, ToolsApi};
-use crate::transport::http::exchange::{Admitted, Response, Service};
-use crate::transport::http::refuse;
-
-use super::read_body::refuse_unread;
 use vmcp_engine::telemetry::calls::{Action, ActionArea, CallObservers};
 
-/// The layer that serves [`ToolsApi`].
-pub(crate) struct ToolsRoute<S> {
-    api: ToolsApi,
+use super::read_body::refuse_unread;
+use crate::request::dispatch;
+use crate::transport::http::exchange::{Admitted, PlainApi, Response, Service};
+use crate::transport::http::refuse;
+
+/// The layer that serves a [`PlainApi`].
+pub(crate) struct PlainApiRoute<A, S> {
+    api: A,
     observers: Arc<CallObservers>,
     inner: S,
 }
 
-impl<S> ToolsRoute<S> {
-    /// Passes requests of MCP to `inner`.
-    pub(crate) fn new(api: ToolsApi, observers: Arc<CallObservers>, inner: S) -> Self {
+impl<A, S> PlainApiRoute<A, S> {
+    /// Passes other requests to `inner`.
+    pub(crate) fn new(api: A, observers: Arc<CallObservers>, inner: S) -> Self {
         Self { api, observers, inner }
     }
 }
 
-impl<S: Service<Admitted>> Service<Admitted> for ToolsRoute<S> {
+impl<A: PlainApi, S: Service<Admitted>> Service<Admitted> for PlainApiRoute<A, S> {
     async fn call(&self, request: Admitted) -> Response {
         let Admitted { arrival, principal, .. } = &request;
-        if !tools_api::serves(&arrival.snapshot.config, arrival.head.uri.path()) {
+        if !A::serves(&arrival.snapshot.config, arrival.head.uri.path()) {
             return self.inner.call(request).await;
         }
-        let name = format!("{} {}", arrival.head.method, arrival.head.uri.path());
-        if let Err(limited) = dispatch::within_rate(&arrival.snapshot, principal, &name, "GET /tools").await {
+        let name = A::request_name(&arrival.head);
+        if let Err(limited) = dispatch::within_rate(&arrival.snapshot, principal, &name, A::NAME).await {
             let response = refuse::later(StatusCode::TOO_MANY_REQUESTS, &limited.message);
             return refuse_unread(request.arrival, response);
         }

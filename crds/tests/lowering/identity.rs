@@ -1,0 +1,154 @@
+//! Lowering of identity: policies, issuers, the decision point, the authorization server.
+
+use super::*;
+
+#[test]
+fn policies_arrive_from_every_place_and_a_missing_one_leaves_no_server_open() {
+    let policies = json!(["permit(principal, action, resource in MCP::\"x\");"]);
+    let shared: MCPAuthzConfigSpec = serde_json::from_value(json!({
+        "type": "cedarv1", "config": { "policies": policies, "group_claim_name": "teams" },
+    }))
+    .unwrap();
+    let around = ReferencedObjects { authz: Some(&shared), ..ReferencedObjects::default() };
+    let inline = json!({ "type": "inline", "inline": { "policies": policies }, "groupClaimName": "teams" });
+    let of_file = json!({ "policies": policies, "groupClaimName": "teams" });
+    let places = [("authz", of_file), ("authzConfig", inline), ("authzConfigRef", json!({ "name": "p" }))];
+    for (key, value) in &places {
+        let lowered = lower(&json!({ "incomingAuth": { *key: value } }), &around).unwrap();
+        let authz = lowered.config.authz.unwrap();
+        assert_eq!((&*authz.server_name, authz.policies.len()), ("x", 1), "{key}");
+        assert_eq!(authz.group_claims[0], "teams", "{key}");
+        // Policies of ToolHive name resources in its form.
+        assert_eq!(authz.resource_ids == ResourceIds::Toolhive, *key != "authz", "{key}");
+    }
+    let refusal = |incoming: Value, around: &ReferencedObjects<'_>| {
+        lower(&json!({ "incomingAuth": incoming }), around).unwrap_err().to_string()
+    };
+    let missing = refusal(json!({ "authzConfigRef": { "name": "p" } }), &ReferencedObjects::default());
+    assert!(
+        missing.starts_with("spec.incomingAuth.authzConfigRef: there is no MCPAuthzConfig p"),
+        "{missing}"
+    );
+    let both =
+        refusal(json!({ "authz": { "policies": policies }, "authzConfigRef": { "name": "p" } }), &around);
+    assert!(both.contains("in several places"), "{both}");
+    let wrong =
+        json!({ "type": "inline", "inline": { "policies": ["permit(principal action, resource);"] } });
+    let mistake = |authz: &Authz| {
+        let place = "incomingAuth.authz.policies[0]";
+        let has_comma = authz.policies[0].contains("principal, ");
+        let mistake = Finding::Mistake(Problem::new(place, "line 1, column 18: no comma", "write it"));
+        if has_comma { Vec::new() } else { vec![mistake] }
+    };
+    let wrong = refusal(
+        json!({ "authzConfig": wrong }),
+        &ReferencedObjects { policies: PolicyCheck(&mistake), ..ReferencedObjects::default() },
+    );
+    let place = "spec.incomingAuth.authzConfig.inline.policies[0]: line 1, column 18: no comma; ";
+    assert!(wrong.starts_with(place), "{wrong}");
+}
+
+#[test]
+fn introspection_of_an_issuer_is_lowered_with_its_secret_as_a_file() {
+    let inline = json!({
+        "issuer": "https://idp.example", "keyMaxAge": "1h", "introspectionUrl": "https://idp.example/t",
+        "clientId": "pay$${me}", "clientSecretRef": { "name": "idp", "key": "secret" }, "introspect": "all",
+        "introspectionCacheTtl": "30s",
+    });
+    let oidc = |inline: &Value| -> MCPOIDCConfigSpec {
+        serde_json::from_value(json!({ "type": "inline", "inline": inline })).unwrap()
+    };
+    let reference = json!({
+        "name": "idp", "audience": "a", "resourceUrl": "https://tools.example/mcp", "requiredBinding": "dpop",
+    });
+    let spec = json!({ "incomingAuth": { "type": "oidc", "oidcConfigRef": reference } });
+    let config = oidc(&inline);
+    let referenced = ReferencedObjects { oidc: Some(&config), ..ReferencedObjects::default() };
+    let lowered = lower(&spec, &referenced).unwrap();
+    let issuer = &lowered.config.incoming_auth.issuers[0];
+    let introspection = issuer.introspection.as_ref().unwrap();
+    assert_eq!(introspection.client_id, "pay$${me}");
+    assert_eq!(
+        (introspection.url.as_str(), introspection.cache_ttl),
+        ("https://idp.example/t", Duration::from_secs(30))
+    );
+    assert_eq!(introspection.tokens, IntrospectedTokens::All);
+    assert_eq!((issuer.key_max_age, issuer.required_binding), (Duration::from_hours(1), TokenBinding::Dpop));
+    let files: Vec<_> = lowered.secrets.values().cloned().collect();
+    assert_eq!(files, [secret("idp", "secret")]);
+    assert!(lowered.text.contains("${file:"), "{}", lowered.text);
+    // Without the secret, the endpoint would answer nothing.
+    let mut without = inline.clone();
+    without.as_object_mut().unwrap().remove("clientSecretRef");
+    let config = oidc(&without);
+    let referenced = ReferencedObjects { oidc: Some(&config), ..ReferencedObjects::default() };
+    assert!(lower(&spec, &referenced).unwrap_err().to_string().contains("asks for it"));
+}
+
+#[test]
+fn a_decision_point_is_lowered_with_its_secrets_as_files() {
+    let point = json!({
+        "url": "https://pdp.example/decide", "timeout": "1s", "onFailure": "deny", "claims": ["a${b}"],
+        "bearerTokenSecretRef": { "name": "pdp", "key": "token" },
+        "hmacSecretRef": { "name": "pdp", "key": "hmac" },
+        "includeArguments": true, "cacheFor": "0s", "maxConcurrent": 4, "allowPrivateIP": true,
+    });
+    let spec = |point: &Value| json!({ "incomingAuth": { "type": "anonymous", "decisionPoint": point } });
+    let lowered = lower(&spec(&point), &ReferencedObjects::default()).unwrap();
+    let lowered_point = lowered.config.decision_point.as_deref().unwrap();
+    assert_eq!(lowered_point.url.as_str(), "https://pdp.example/decide");
+    assert_eq!((lowered_point.timeout, lowered_point.cache_for), (Duration::from_secs(1), Duration::ZERO));
+    assert_eq!(lowered_point.on_failure, OnDecisionFailure::Deny);
+    assert_eq!(
+        (lowered_point.claims.as_slice(), lowered_point.max_concurrent),
+        (&["a${b}".to_owned()][..], 4)
+    );
+    assert!(lowered_point.include_arguments && lowered_point.allow_private_addresses);
+    assert!(!lowered_point.tell_reason && !lowered_point.insecure_allow_http);
+    let files: Vec<_> = lowered.secrets.values().cloned().collect();
+    assert_eq!(files, [secret("pdp", "hmac"), secret("pdp", "token")]);
+
+    let mut wrong = point.clone();
+    wrong["url"] = "http://pdp.example/decide".into();
+    let refused = lower(&spec(&wrong), &ReferencedObjects::default()).unwrap_err().to_string();
+    assert!(
+        refused.contains("incomingAuth.decisionPoint.url: decisions that come over plain HTTP"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn an_authorization_server_is_lowered_with_its_secrets_as_files_and_its_primary_provider_first() {
+    let provider = |name: &str| {
+        json!({ "name": name, "type": "oidc", "oidcConfig": {
+            "issuerUrl": "https://idp.example", "clientId": "vmcp", "allowPrivateIPs": true,
+            "clientSecretRef": { "name": name, "key": "secret" },
+        } })
+    };
+    let spec = json!({ "authServerConfig": {
+        "issuer": "https://tools.example", "primaryUpstreamProvider": "corp",
+        "hmacSecretRefs": [{ "name": "keys", "key": "seal" }],
+        "tokenLifespans": { "accessTokenLifespan": "30m" },
+        "upstreamProviders": [provider("forge"), provider("corp")],
+        "storage": { "type": "memory" },
+    } });
+    let inject = json!({ "type": "upstreamInject", "upstreamInject": { "providerName": "forge" } });
+    let backends = [Backend { auth: serde_json::from_value(inject).unwrap(), ..backend("git") }];
+    let referenced = ReferencedObjects { backends: &backends, ..ReferencedObjects::default() };
+    let lowered = lower(&spec, &referenced).unwrap();
+    let server = lowered.config.incoming_auth.auth_server.as_ref().unwrap();
+    let names: Vec<_> = server.upstreams.iter().map(|upstream| upstream.name.as_str()).collect();
+    assert_eq!(names, ["corp", "forge"], "the primary provider tells who the person is");
+    assert!(server.upstreams[0].allow_private_addresses);
+    assert_eq!(server.access_life, Duration::from_mins(30));
+    assert!(server.access_tokens_of.contains("forge"));
+    let files: Vec<_> = lowered.secrets.values().cloned().collect();
+    assert_eq!(files, [secret("corp", "secret"), secret("forge", "secret"), secret("keys", "seal")]);
+    assert!(!lowered.config.incoming_auth.is_anonymous(), "clients need its tokens");
+    // A backend that names a provider which is not there is a mistake of the resource.
+    let inject = json!({ "type": "upstreamInject", "upstreamInject": { "providerName": "other" } });
+    let backends = [Backend { auth: serde_json::from_value(inject).unwrap(), ..backend("git") }];
+    let referenced = ReferencedObjects { backends: &backends, ..ReferencedObjects::default() };
+    let refused = lower(&spec, &referenced).unwrap_err().to_string();
+    assert!(refused.contains("`other` is not among"), "{refused}");
+}
