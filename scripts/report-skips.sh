@@ -27,11 +27,11 @@ done
 
 # Prints a table in Markdown, as docs/contributor/testing.md has it.
 if [ "$(wc -l <"$VMCP_STEPS")" -gt 1 ]; then
-  printf '\n| step | seconds |\n|---|---|\n'
-  while read -r took result name; do
-    echo "| $name | $took$([ "$result" = 0 ] || echo ", failed") |"
+  printf '\n| step | seconds | core seconds |\n|---|---|---|\n'
+  while read -r took cores result name; do
+    echo "| $name | $took$([ "$result" = 0 ] || echo ", failed") | $cores |"
   done <"$VMCP_STEPS"
-  echo "| all | $((SECONDS - start)) |"
+  echo "| all | $((SECONDS - start)) | $(awk '{ sum += $2 } END { print sum }' "$VMCP_STEPS") |"
 fi
 if [ -s "$VMCP_TIMES" ]; then
   printf '\n| slowest tests | seconds |\n|---|---|\n'
@@ -41,10 +41,10 @@ fi
 count=$(wc -l <"$VMCP_SKIPPED")
 echo "$count skipped$([ "$count" = 0 ] || echo :)"
 sort "$VMCP_SKIPPED" | sed 's/^/  /'
-steps=$(awk '$2 != 0' "$VMCP_STEPS")
+steps=$(awk '$3 != 0' "$VMCP_STEPS")
 if [ -n "$steps" ]; then
   echo "failed steps:"
-  cut -d ' ' -f 3- <<<"$steps" | sed 's/^/  /'
+  cut -d ' ' -f 4- <<<"$steps" | sed 's/^/  /'
 fi
 if [ -s "$VMCP_FAILED" ]; then
   echo "failed tests:"
