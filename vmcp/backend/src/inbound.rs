@@ -1,6 +1,7 @@
 //! Routes messages that a backend sends besides answers: notifications, and requests to its client.
 
 pub(crate) mod call_listener;
+mod late_logs;
 mod late_owners;
 pub(crate) mod log_level;
 pub(crate) mod owner;
@@ -18,13 +19,14 @@ use serde_json::value::RawValue;
 use tokio::sync::Notify;
 use vmcp_config::KnownSecrets;
 use vmcp_json::object::Object;
-use vmcp_wire::envelope::{Notification, Request};
+use vmcp_wire::envelope::{Message, Notification, Request};
 use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
 use vmcp_wire::meta::{PROGRESS_TOKEN, SUBSCRIPTION_ID};
 use vmcp_wire::params::Params;
 use vmcp_wire::{methods, rpc};
 
 use crate::inbound::call_listener::CallListener;
+use crate::inbound::late_logs::LateLogs;
 use crate::inbound::late_owners::LateOwners;
 use crate::inbound::log_level::ChosenLevel;
 use crate::inbound::owner::Owner;
@@ -68,6 +70,7 @@ pub(crate) struct Inbound {
     questions: Arc<OpenQuestions>,
     /// Sessions of what ends after the call in which it began.
     late: LateOwners,
+    late_logs: LateLogs,
     /// The server asked something while the connection was opened.
     asked_at_opening: AtomicBool,
     /// Set once a server of the backend has asked for roots outside of calls.
@@ -133,6 +136,7 @@ impl Inbound {
             routes: Mutex::default(),
             questions: Arc::default(),
             late: LateOwners::default(),
+            late_logs: LateLogs::default(),
             asked_at_opening: AtomicBool::new(false),
             asks_for_roots: Arc::clone(&facts.asks_for_roots),
             has_dropped: AtomicBool::new(false),
@@ -178,7 +182,9 @@ impl Inbound {
         token: Option<Box<RawValue>>,
         listener: Arc<CallListener>,
     ) -> RouteGuard {
+        let late = self.late_logs_for(id, &listener);
         self.routes.lock().insert(id, CallRoute { token, listener });
+        late.into_iter().for_each(Delivery::try_send);
         RouteGuard { inbound: Arc::clone(self), id }
     }
 
@@ -318,6 +324,9 @@ impl Inbound {
                 return self.deliver_downstream(whole);
             }
             self.log.write(params, &self.secrets.load());
+            if of.is_none() {
+                self.late_logs.keep(whole);
+            }
             return None;
         };
         if of.is_none() && listener.session.is_none() {
@@ -331,6 +340,22 @@ impl Inbound {
         // On a stream of its own the call was found by it; on others this is the first to tell.
         listener.clock.touch();
         wanted(&listener, params, whole, self.level.is_set())
+    }
+
+    /// Returns the log messages that came after the last call of the caller, a client without a session.
+    fn late_logs_for(&self, id: u64, listener: &CallListener) -> Vec<Delivery> {
+        let is_client = id != OPENING_ID && !listener.ours && listener.session.is_none();
+        if !is_client || !self.owner().is_one() {
+            return Vec::new();
+        }
+        let late = self.late_logs.next_call(listener);
+        let wanted = late.iter().filter_map(|whole| match Message::parse(whole) {
+            Ok(Message::Notification(message)) => {
+                wanted(listener, message.params, whole, self.level.is_set())
+            }
+            _ => None,
+        });
+        wanted.collect()
     }
 
     /// Finds the caller that a message is for: the one on whose stream it came, or, on a connection of one

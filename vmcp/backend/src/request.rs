@@ -117,6 +117,18 @@ pub struct ClientFacts {
     pub instance: ClientInstance,
 }
 
+impl ClientFacts {
+    /// True for two requests of one running copy of a client that has no session.
+    pub(crate) fn is_same_client(&self, other: &Self) -> bool {
+        fn name(facts: &ClientFacts) -> Option<&str> {
+            facts.info.as_deref().map(RawValue::get)
+        }
+        self.instance == other.instance
+            && self.instance != ClientInstance::Unknown
+            && name(self) == name(other)
+    }
+}
+
 /// A client that subscribes to a resource.
 #[derive(Clone, Debug, Default)]
 pub struct Subscriber {

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use vmcp_json::object::Object;
 use vmcp_wire::level::Level;
 
-use crate::request::{ClientFacts, ClientInstance, Request, SharedCredentials};
+use crate::request::{ClientFacts, Request, SharedCredentials};
 use crate::request::{EventSender, SessionId};
 
 /// The caller of one call: takes notifications and questions that come before the answer.
@@ -40,14 +40,9 @@ impl CallListener {
 
     /// True if both calls are of the same client.
     pub(crate) fn is_of_client(&self, other: &Self) -> bool {
-        fn name(listener: &CallListener) -> Option<&str> {
-            listener.client.info.as_deref().map(RawValue::get)
-        }
-        let is_same_instance = self.client.instance == other.client.instance
-            && self.client.instance != ClientInstance::Unknown
-            && name(self) == name(other);
         std::ptr::eq(self, other)
-            || (self.session == other.session && (self.session.is_some() || is_same_instance))
+            || (self.session == other.session
+                && (self.session.is_some() || self.client.is_same_client(&other.client)))
     }
 
     /// True if the caller wants this log message. A session that named no level leaves the choice to the
