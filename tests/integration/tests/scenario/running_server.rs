@@ -61,6 +61,36 @@ async fn a_server_in_the_background_is_watched_and_stopped() {
 }
 
 #[tokio::test]
+async fn a_server_that_hangs_is_named_and_signalled() {
+    let laptop = Laptop::new(&settings(&[]));
+    let ports = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
+    let started =
+        laptop.run(&["start", "--listen", &ports[0], "--admin-listen", &ports[1], "-o", "json"]).await;
+    let pid = serde_json::from_str::<Value>(&started.stdout).expect("JSON")["pid"].to_string();
+    let signal = async |name: &str| {
+        let sent = tokio::process::Command::new("kill").args([name, pid.as_str()]).status().await;
+        assert!(sent.expect("kill").success());
+    };
+    signal("-STOP").await;
+    let status = laptop.run(&["status"]).await;
+    assert!(status.stdout.contains(&format!("process {pid} does not answer")), "{}", status.stdout);
+    for command in ["restart", "stop"] {
+        let failed = laptop.run(&[command, "--timeout", "1s"]).await;
+        assert_eq!(failed.code, Some(1), "{}", failed.stderr);
+        assert!(failed.stderr.contains(&format!("process {pid} is still ending")), "{}", failed.stderr);
+        assert!(failed.stderr.contains(&format!("kill -9 {pid}")), "{}", failed.stderr);
+    }
+    // The signals that it was sent end it.
+    signal("-CONT").await;
+    eventually("its end", async || {
+        laptop.run(&["status"]).await.stdout.contains("no vmcp runs").then_some(())
+    })
+    .await;
+    let stays = laptop.run(&["start", "--unless-stopped", "-o", "json"]).await;
+    assert!(stays.stdout.contains("stopped on purpose"), "{} {}", stays.stdout, stays.stderr);
+}
+
+#[tokio::test]
 async fn a_server_that_a_client_started_is_found_by_commands() {
     let echo = Fixture::stdio("echo", "echo").start().await;
     let mut config = settings(std::slice::from_ref(&echo.backend));

@@ -15,6 +15,7 @@ use crate::cli::console::output::OutputFormat;
 use crate::cli::options::GlobalOptions;
 use crate::cli::process::block_on;
 use crate::cli::running_server::RunningServer;
+use crate::cli::running_server::serve_options::ServeOptions;
 use crate::cli::running_server::start_lock::StartLock;
 
 /// Restart the server, or one backend of it
@@ -33,6 +34,9 @@ pub(in crate::cli) struct Arguments {
     /// Time to wait for the end of the server
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration, conflicts_with = "backend")]
     timeout: Duration,
+    /// Without a server: end the new one once it has had no client for this long, and take free ports
+    #[arg(long, value_name = "DURATION", value_parser = duration, hide = true)]
+    end_after_idle: Option<Duration>,
     /// Format of the result for the server
     #[arg(short, long, value_name = "FORMAT", default_value = "table", conflicts_with = "backend")]
     output: OutputFormat,
@@ -42,17 +46,22 @@ pub(in crate::cli) struct Arguments {
 
 /// Runs the command.
 pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
-    let Arguments { backend, timeout, output, server_options } = arguments;
+    let Arguments { backend, timeout, end_after_idle, output, server_options } = arguments;
     match backend {
         Some(backend) => restart_backend::run(&backend, &server_options, global),
-        None => report::print(output, restart(global, timeout), |report: &Value| {
+        None => report::print(output, restart(global, timeout, end_after_idle), |report: &Value| {
             notes::note(&format!("vmcp runs again (process {})", report["pid"]));
         }),
     }
 }
 
-/// Restarts the server, or starts one if none runs.
-fn restart(global: &GlobalOptions, timeout: Duration) -> Result<(Value, Exit), CommandFailure> {
+/// Restarts the server, or starts one if none runs. `end_after_idle` is for a server that is started for a
+/// client, which takes a free port where its own is taken.
+fn restart(
+    global: &GlobalOptions,
+    timeout: Duration,
+    end_after_idle: Option<Duration>,
+) -> Result<(Value, Exit), CommandFailure> {
     // A file with mistakes would end the server and start none.
     let file = global.load_file(&global.config_or_running()?)?;
     let config = std::path::absolute(&file.path)?;
@@ -61,6 +70,10 @@ fn restart(global: &GlobalOptions, timeout: Duration) -> Result<(Value, Exit), C
     lock.unmark();
     let options = match RunningServer::find(&config) {
         Some(running) => running.options,
+        None if end_after_idle.is_some() => {
+            let options = ServeOptions { end_after_idle, ..global.serve_options()? };
+            start::with_free_ports(options, &file.config.server)
+        }
         None => global.serve_options()?,
     };
     // Also a server that does not answer: it still holds its ports.

@@ -16,7 +16,7 @@ use crate::cli::console::notes;
 use crate::cli::console::output::OutputFormat;
 use crate::cli::options::{GlobalOptions, listen_address};
 use crate::cli::running_server::serve_options::ServeOptions;
-use crate::cli::running_server::start_lock::StartLock;
+use crate::cli::running_server::start_lock::{self, StartLock};
 use crate::cli::running_server::{self, RunningServer};
 
 /// Most questions to a new server for its health.
@@ -49,6 +49,9 @@ pub(in crate::cli) struct Arguments {
     /// End the server once it has had no client for this long
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     end_after_idle: Option<Duration>,
+    /// Start nothing if the server was stopped on purpose
+    #[arg(long, hide = true)]
+    unless_stopped: bool,
     /// Format of the result
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: OutputFormat,
@@ -56,9 +59,9 @@ pub(in crate::cli) struct Arguments {
 
 /// Runs the command.
 pub(in crate::cli) fn run(arguments: &Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
-    let Arguments { listen, admin_listen, any_port, end_after_idle, output } = *arguments;
+    let Arguments { listen, admin_listen, any_port, end_after_idle, unless_stopped, output } = *arguments;
     let options = ServeOptions { listen, admin_listen, end_after_idle, ..global.serve_options()? };
-    report::print(output, start(global, options, any_port), describe)
+    report::print(output, start(global, options, any_port, unless_stopped), describe)
 }
 
 /// Runs `vmcp serve --detach`, which refuses to start a second server.
@@ -66,7 +69,7 @@ pub(in crate::cli) fn run_detached(
     global: &GlobalOptions,
     options: ServeOptions,
 ) -> Result<Exit, CommandFailure> {
-    let (report, exit) = start(global, options, false)?;
+    let (report, exit) = start(global, options, false, false)?;
     if report.get("already_running").is_some() {
         let pid = report.get("pid").unwrap_or(&Value::Null);
         let message = format!("process {pid} serves this configuration already");
@@ -79,6 +82,9 @@ pub(in crate::cli) fn run_detached(
 /// Tells people about a start.
 fn describe(report: &Value) {
     let text = |key: &str| report[key].as_str().unwrap_or_default().to_owned();
+    if report["stopped"] == true {
+        return notes::note("vmcp was stopped on purpose; `vmcp start` starts it");
+    }
     if report["already_running"] == true {
         return notes::note(&format!(
             "process {} serves this configuration already; `vmcp status` shows it, `vmcp stop` ends it",
@@ -94,16 +100,22 @@ fn describe(report: &Value) {
     ));
 }
 
-/// Starts a server, unless one runs, and returns the report. `any_port`: a port that is taken is replaced.
+/// Starts a server, unless one runs, and returns the report. `any_port`: a port that is taken is replaced;
+/// `unless_stopped`: a server that was stopped on purpose stays so, also while this waits for the lock.
 fn start(
     global: &GlobalOptions,
     options: ServeOptions,
     any_port: bool,
+    unless_stopped: bool,
 ) -> Result<(Value, Exit), CommandFailure> {
     // Mistakes of the file are told here, not by the log.
     let file = global.load()?;
     let config = std::path::absolute(&file.path)?;
     let lock = StartLock::wait(&config)?;
+    if unless_stopped && start_lock::is_marked_stopped(&config) {
+        let report = json!({ "success": false, "stopped": true, "message": "Daemon was stopped on purpose" });
+        return Ok((report, Exit::Unreachable));
+    }
     lock.unmark();
     let known = status::state_of(global, &config)?;
     if known.pid().is_some() {
@@ -149,7 +161,7 @@ pub(super) fn started(config: &Path, state: &ServerState, message: &str) -> Valu
 }
 
 /// Replaces addresses that another program listens at.
-fn with_free_ports(options: ServeOptions, server: &Server) -> ServeOptions {
+pub(super) fn with_free_ports(options: ServeOptions, server: &Server) -> ServeOptions {
     let free = |given: Option<SocketAddr>, configured| match TcpListener::bind(given.unwrap_or(configured)) {
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => Some(ANY_PORT),
         _ => given,

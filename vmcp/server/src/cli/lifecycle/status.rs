@@ -33,7 +33,6 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
     let Arguments { output: format, server_options } = arguments;
     connection::with_server_if_any(global, &server_options, async |connection| {
         let config = global.config_or_running().ok();
-        let running = config.as_deref().and_then(RunningServer::find);
         let status = match connection {
             Some(connection) => match connection.status().await {
                 Ok(status) => Some((status, connection)),
@@ -44,11 +43,11 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
             None => None,
         };
         let Some((status, connection)) = status else {
-            let is_open = |pid| config.as_deref().is_some_and(|config| takes_clients(config, pid));
-            let state = ServerState { running: running.filter(|running| is_open(running.pid)), status: None };
+            let state = ServerState { running: config.as_deref().and_then(silent_server), status: None };
             output::print(format, &state.to_json(), || not_answering(&state))?;
             return Ok(Exit::Done);
         };
+        let running = config.as_deref().and_then(RunningServer::find);
         let running = running.filter(|running| running.pid == status.pid);
         let text = human_text(&status, connection);
         let state = ServerState { running, status: Some(status) };
@@ -66,11 +65,18 @@ pub(super) fn state_of(global: &GlobalOptions, config: &Path) -> Result<ServerSt
             Some(connection) => connection.status().await.ok(),
             None => None,
         };
-        // Another program may have the process id of a server that was killed.
-        let running = RunningServer::find(config);
-        let running = running.filter(|running| status.is_some() || takes_clients(config, running.pid));
+        let running = match &status {
+            Some(_) => RunningServer::find(config),
+            None => silent_server(config),
+        };
         Ok(ServerState { running, status })
     })
+}
+
+/// Returns the recorded server of `config` whose process takes clients, whether it answers or not. Another
+/// program may have the process id of a server that was killed.
+pub(super) fn silent_server(config: &Path) -> Option<RunningServer> {
+    RunningServer::find(config).filter(|running| takes_clients(config, running.pid))
 }
 
 /// Returns true if the server's socket for clients is open.

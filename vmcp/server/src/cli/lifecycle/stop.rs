@@ -1,5 +1,6 @@
 //! `vmcp stop`: ends the server that runs with the configuration file.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -7,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use super::report;
+use super::{report, status};
 use crate::cli::connection::{self, Connection, ServerOptions, duration};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::output::OutputFormat;
@@ -38,17 +39,21 @@ pub(in crate::cli) struct Arguments {
 pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
     let Arguments { timeout, output, server_options } = arguments;
     let lock = lock(global)?;
+    let config = global.config_or_running().ok().filter(|_| !server_options.names_server());
     let outcome = connection::with_server_if_any(global, &server_options, async |connection| {
-        let Some(connection) = connection else {
+        let pid = match connection {
+            Some(connection) => pid(connection, config.as_deref()).await?,
+            None => silent_pid(config.as_deref()),
+        };
+        let Some(pid) = pid else {
             let report = json!({ "success": false, "not_running": true, "message": "Daemon is not running" });
             return Ok((report, Exit::Unreachable));
         };
         // A server named by its address may be another one than that of the configuration file.
-        let is_of_file = !server_options.names_server() && !connection.is_of_client();
-        if let Some(lock) = lock.as_ref().filter(|_| is_of_file) {
+        if let Some(lock) = lock.as_ref().filter(|_| config.is_some()) {
             lock.mark_stopped()?;
         }
-        let pid = end(connection, timeout).await?;
+        let pid = end_process(pid, timeout).await?;
         let report = json!({ "success": true, "message": "Daemon stopped successfully", "pid": pid });
         Ok((report, Exit::Done))
     });
@@ -78,14 +83,22 @@ fn is_alive(process: Pid) -> bool {
     kill(process, None).is_ok() && !is_zombie
 }
 
-/// Ends a server and waits until its process is gone. Returns its process id.
-async fn end(connection: &Connection, timeout: Duration) -> Result<u32, CommandFailure> {
-    let pid = connection.status().await?.pid;
-    if connection.is_of_client() {
-        return Err(CommandFailure::new(format!("a client started this server (process {pid})"))
-            .remedy("quit the client, or disconnect vmcp in it"));
+/// Returns the process of a server; also of one that does not answer, for it still holds its ports. `None`
+/// if it has ended since it was found. `config`: the file whose server is meant.
+async fn pid(connection: &Connection, config: Option<&Path>) -> Result<Option<u32>, CommandFailure> {
+    match connection.status().await {
+        Ok(status) if connection.is_of_client() => {
+            Err(CommandFailure::new(format!("a client started this server (process {})", status.pid))
+                .remedy("quit the client, or disconnect vmcp in it"))
+        }
+        Ok(status) => Ok(Some(status.pid)),
+        Err(failure) if config.is_none() || connection.is_of_client() => Err(failure),
+        Err(_) => Ok(silent_pid(config)),
     }
-    end_process(pid, timeout).await
+}
+
+fn silent_pid(config: Option<&Path>) -> Option<u32> {
+    config.and_then(status::silent_server).map(|running| running.pid)
 }
 
 /// Ends a process by SIGTERM and waits until it is gone. Returns its id.
@@ -101,7 +114,7 @@ pub(super) async fn end_process(pid: u32, timeout: Duration) -> Result<u32, Comm
     spinner.finish_and_clear();
     if is_alive(process) {
         return Err(CommandFailure::new(format!("process {pid} is still ending"))
-            .remedy(format!("wait, or end it at once: kill {pid}")));
+            .remedy(format!("wait, or end it at once: kill {pid} (kill -9 {pid} if it hangs)")));
     }
     Ok(pid)
 }

@@ -40,11 +40,22 @@ impl OwnCommands {
 
     /// Runs a command, and returns its report.
     pub(super) async fn run(&self, name: &str) -> Value {
+        self.run_with(name, &[]).await
+    }
+
+    /// Starts the server unless it was stopped on purpose, and returns the report.
+    pub(super) async fn start_unless_stopped(&self) -> Value {
+        self.run_with("start", &["--unless-stopped"]).await
+    }
+
+    async fn run_with(&self, name: &str, options: &[&str]) -> Value {
         let mut command = Command::new(&self.program);
-        command.arg(name).args(["--output", "json"]).args(&self.global).stdin(Stdio::null());
+        command.arg(name).args(options).args(["--output", "json"]).args(&self.global).stdin(Stdio::null());
+        if matches!(name, "start" | "restart") {
+            command.args(["--end-after-idle", &format!("{}ms", self.end_after_idle.as_millis())]);
+        }
         if name == "start" {
-            let idle = format!("{}ms", self.end_after_idle.as_millis());
-            command.args(["--any-port", "--end-after-idle", &idle]);
+            command.arg("--any-port");
         }
         for variable in OTHER_SERVERS {
             command.env_remove(variable);

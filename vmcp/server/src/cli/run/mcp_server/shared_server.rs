@@ -45,8 +45,16 @@ impl SharedServer {
             if attempt > 0 {
                 tokio::time::sleep(JOIN_INTERVAL).await;
             }
-            let report = self.commands.run("start").await;
+            let report = if is_new_client {
+                self.commands.run("start").await
+            } else {
+                // Between the look at the mark and the lock, the server may be stopped on purpose.
+                self.commands.start_unless_stopped().await
+            };
             let is_true = |key: &str| report.get(key).and_then(Value::as_bool).unwrap_or(false);
+            if is_true("stopped") {
+                return Err(NOT_RUNNING.to_owned());
+            }
             if !is_true("success") && !is_true("already_running") {
                 let reason = report.get("error").and_then(Value::as_str);
                 return Err(reason.unwrap_or("the daemon does not start").to_owned());
