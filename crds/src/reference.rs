@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use vmcp_config::{SchemaTable, range_of_rule};
 
 use crate::definitions;
+use crate::definitions::api_group::{GROUP, VERSION};
 use crate::fields::pending;
-use crate::{GROUP, VERSION};
 
 const HEAD: &str = "\
 # Resources

@@ -5,9 +5,10 @@ use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt};
 use tokio::sync::Semaphore;
 
+use crate::error::EmbedError;
 use crate::http::Patience;
 use crate::traffic::QueryTraffic;
-use crate::{EmbedError, vectors};
+use crate::vectors;
 
 /// Bytes of one request body, below TEI's payload limit of 2,000,000.
 const MAX_BODY_BYTES: usize = 1_900_000;

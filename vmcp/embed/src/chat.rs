@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::EmbedError;
+use crate::error::EmbedError;
 use crate::http::{HttpService, Patience};
 
 /// The settings of a chat service. No `Debug`: they hold a credential.

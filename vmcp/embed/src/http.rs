@@ -20,7 +20,7 @@ use url::Url;
 use vmcp_egress::{Proxies, ProxyConnector, client_tls};
 use vmcp_error_chain::error_chain;
 
-use crate::EmbedError;
+use crate::error::EmbedError;
 
 /// Bytes of an answer; a longer one is an error. 64 texts of 4096 dimensions are about 5 MB of JSON.
 const MAX_ANSWER_BYTES: usize = 64 << 20;

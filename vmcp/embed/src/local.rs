@@ -19,7 +19,9 @@ pub use models::{DIMENSIONS, LocalModel, MODELS};
 pub use pull::{ModelSource, OnProgress, PullError, PullPhase, PullProgress, pull};
 
 use crate::batch::Lane;
-use crate::{EmbedError, Embedder, vectors};
+use crate::embedder::Embedder;
+use crate::error::EmbedError;
+use crate::vectors;
 use loaded_model::{LoadedModel, Tokens};
 
 /// The settings of a local model.

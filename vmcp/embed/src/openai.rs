@@ -8,8 +8,9 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::{EmbeddingService, Lane, RequestLanes};
+use crate::embedder::Embedder;
+use crate::error::EmbedError;
 use crate::http::{HttpService, Patience};
-use crate::{EmbedError, Embedder};
 
 /// The settings of an OpenAI-compatible service. No `Debug`: they hold a credential.
 #[derive(Clone)]

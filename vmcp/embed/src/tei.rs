@@ -1,6 +1,8 @@
 //! The provider `tei`: HuggingFace text-embeddings-inference. Vectors come from `POST /embed`, limits and
 //! model from `GET /info`.
 
+pub mod rerank;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -11,8 +13,9 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 
 use crate::batch::{EmbeddingService, Lane, RequestLanes};
+use crate::embedder::Embedder;
+use crate::error::EmbedError;
 use crate::http::{HttpService, Patience};
-use crate::{EmbedError, Embedder};
 
 /// The settings of a TEI service. No `Debug`: headers may carry credentials.
 #[derive(Clone)]

@@ -7,8 +7,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::json;
-use crate::preview::quoted;
+use crate::json::{self, quoted};
 
 /// Bytes that one token stands for in estimates.
 const CHARACTERS_PER_TOKEN: u64 = 4;

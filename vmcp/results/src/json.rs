@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::Deserializer;
 use serde::de::{Error, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use vmcp_json::text;
 
 /// Type of a JSON value, by its first byte.
@@ -157,6 +157,11 @@ impl<'a, F: FnMut(String, &'a RawValue) -> bool> Visitor<'a> for Entries<F> {
         }
         Ok(())
     }
+}
+
+/// Returns a text as a JSON string.
+pub(crate) fn quoted(text: &str) -> Box<RawValue> {
+    to_raw_value(text).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Previews: the beginning of a value that is a whole value itself. JSON is cut to valid JSON, text at the
 //! end of a line.
 
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 use vmcp_json::text;
 
 use crate::content::Content;
@@ -124,11 +124,6 @@ fn cut_lines(text: &str, max_bytes: usize) -> String {
         Some(lines) if end > 0 => text::quoted(lines),
         _ => cut_string(text, max_bytes),
     }
-}
-
-/// Returns a text as a JSON string.
-pub(crate) fn quoted(text: &str) -> Box<RawValue> {
-    to_raw_value(text).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use serde_json::value::{RawValue, to_raw_value};
 use vmcp_json::text;
 
 use crate::content::Content;
-use crate::json::{self, Kind};
+use crate::json::{self, Kind, quoted};
 use crate::path::{Path, TooMuch};
-use crate::preview::{cut_json, cut_string, quoted};
+use crate::preview::{cut_json, cut_string};
 
 /// The part that is asked for.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,7 +1,7 @@
 //! The interpreter behind one trait, so that it can be raised or replaced.
 
 mod arguments;
-mod monty;
+pub mod monty;
 mod output;
 mod parallel;
 mod snapshot;
@@ -13,8 +13,6 @@ mod values;
 use vmcp_script::protocol::{
     CallEnd, Failure, Finished, HostCall, ResumeScript, StartScript, SuspendedScript, ToolUse,
 };
-
-pub use monty::MontyEngine;
 
 /// Runs scripts.
 pub trait Engine {

@@ -5,7 +5,8 @@ mod confine;
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
-use crate::engine::{Engine, MontyEngine, PausedScript, Step};
+use crate::engine::monty::MontyEngine;
+use crate::engine::{Engine, PausedScript, Step};
 use vmcp_script::protocol::{self, Confinement, Failure, Finished, FromWorker, StartScript, ToWorker};
 
 use vmcp_script::ResourceBounds;

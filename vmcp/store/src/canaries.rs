@@ -2,8 +2,9 @@
 
 use rusqlite::params;
 
+use crate::error::StoreError;
+use crate::store::Store;
 use crate::vectors::{decode, encode};
-use crate::{Store, StoreError};
 
 /// Models that are remembered for one name; a further one forgets the oldest, and with it the way back to
 /// its vectors.

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use parking_lot::Mutex;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
+use crate::error::StoreError;
+use crate::open;
 use crate::schema::Layout;
-use crate::{StoreError, open};
 
 /// One open database. Threads share it by reference; several processes may have the same file open.
 pub(crate) struct Database {

@@ -3,7 +3,8 @@
 
 use rusqlite::{OptionalExtension, params};
 
-use crate::{Store, StoreError};
+use crate::error::StoreError;
+use crate::store::Store;
 
 /// The saved listing of one backend.
 #[derive(Debug, Clone, PartialEq, Eq)]

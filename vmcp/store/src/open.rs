@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode};
 
-use crate::StoreError;
+use crate::error::StoreError;
 use crate::schema::Layout;
 
 /// Time that a writer waits for another process to finish its transaction; then [`StoreError::Busy`].

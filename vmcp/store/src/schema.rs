@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::StoreError;
+use crate::error::StoreError;
 
 /// Names and tables of one database.
 pub(crate) struct Layout {

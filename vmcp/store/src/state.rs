@@ -15,7 +15,8 @@ use std::path::Path;
 use rusqlite::{Connection, Transaction};
 
 use crate::database::Database;
-use crate::{StoreError, schema};
+use crate::error::StoreError;
+use crate::schema;
 
 /// The open state. Threads share it by reference; several processes may have the same file open.
 ///

@@ -7,7 +7,9 @@ use rusqlite::types::Value;
 use rusqlite::{Transaction, named_params, params};
 use sha2::{Digest, Sha256};
 
-use crate::{DefinitionKind, Store, StoreError};
+use crate::error::StoreError;
+use crate::hashes::DefinitionKind;
+use crate::store::Store;
 
 /// Models whose vectors are kept for one tool; a further one removes the row that was updated first.
 const MAX_MODELS: usize = 4;

@@ -14,7 +14,7 @@ use tokio::sync::Mutex;
 use url::Url;
 
 use crate::cache::AnswerCache;
-use crate::client::ClientError;
+use crate::error::ClientError;
 
 /// A connection that is made when it is first needed.
 pub(crate) struct McpConnection {

@@ -37,13 +37,10 @@ mod answers;
 mod cache;
 mod calls;
 mod client;
+mod contexts;
+mod error;
 
 pub use answers::{FoundTool, FoundTools, ToolUsage, UsageFigures};
-pub use client::{ClientError, DynamicToolClient, ToolOptions};
-
-use vmcp_model::topics::Topics;
-
-/// Returns the contexts that a message means, each once, in the order of the built-in contexts.
-pub fn extract_context_from_message(message: &str) -> Vec<String> {
-    Topics::default().of_message(message).into_iter().map(str::to_owned).collect()
-}
+pub use client::{DynamicToolClient, ToolOptions};
+pub use contexts::extract_context_from_message;
+pub use error::ClientError;

@@ -22,7 +22,6 @@ use serde_json::value::RawValue;
 use vmcp_json::byte_rope::ByteRope;
 use vmcp_json::text;
 
-use crate::translate::Change;
 pub use loose_reply::{LooseReply, batch, loose_reply, mended_error, request_number};
 pub use scanned_keys::{Key, ScannedKeys};
 pub use scanner::{ScanError, Scanner};
@@ -51,6 +50,13 @@ pub struct Received {
     range: Range<usize>,
     /// The text, if it is no JSON.
     parsed: OnceLock<Result<Box<RawValue>, Box<str>>>,
+}
+
+/// Bytes of an answer, and the text that goes there instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) range: Range<usize>,
+    pub(crate) text: String,
 }
 
 /// The two kinds of answer.

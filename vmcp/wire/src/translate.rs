@@ -20,7 +20,6 @@ mod notification;
 mod request;
 mod result;
 
-pub(crate) use changes::Change;
 pub use entry::tool;
 pub use error::{error, required_visit_ids, url_elicitation};
 pub use forward::forward;

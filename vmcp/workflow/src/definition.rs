@@ -18,6 +18,8 @@ use crate::mistakes::Mistake;
 use crate::raw::{RawCompositeTool, RefusalAction};
 use crate::template::Template;
 
+/// The backend of composite tools, and the prefix of their names before a dot; no other backend has it.
+pub const COMPOSITE: &str = "composite";
 /// Most steps of one composite tool.
 pub const MAX_STEPS: usize = 100;
 /// Most items of a `forEach` step.

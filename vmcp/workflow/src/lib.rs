@@ -18,8 +18,5 @@ pub mod raw;
 pub mod run;
 mod template;
 
-pub use definition::CompositeTool;
+pub use definition::{COMPOSITE, CompositeTool};
 pub use mistakes::Mistake;
-
-/// The backend of composite tools, and the prefix of their names before a dot; no other backend has it.
-pub const COMPOSITE: &str = "composite";

@@ -11,8 +11,8 @@ use tokenizers::{Tokenizer, TruncationParams};
 use super::files::ModelFile;
 use super::graph;
 use super::models::{DIMENSIONS, LocalModel, Pooling};
-use crate::EmbedError;
 use crate::batch::Lane;
+use crate::error::EmbedError;
 
 /// Tokens of one text; further ones are cut off. all-MiniLM-L6-v2 was trained on texts of up to 256.
 const MAX_TOKENS: usize = 256;

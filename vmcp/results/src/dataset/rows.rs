@@ -7,8 +7,7 @@ use vmcp_json::text;
 
 use super::memory::Deadline;
 use super::table::SqlError;
-use crate::json::{self, Kind};
-use crate::preview::quoted;
+use crate::json::{self, Kind, quoted};
 use crate::shape::only_array;
 
 /// Bounds of one table; data beyond them are an error. In memory a row takes about a hundred bytes beside its

@@ -2,8 +2,8 @@
 
 use rusqlite::{Row, Transaction, params};
 
-use super::tool_metrics::CallFact;
-use crate::{StateStore, StoreError};
+use super::StateStore;
+use crate::error::StoreError;
 
 /// Milliseconds of a day (UTC).
 const DAY: i64 = 24 * 60 * 60 * 1000;
@@ -11,6 +11,21 @@ const DAY: i64 = 24 * 60 * 60 * 1000;
 const MAX_LOGGED_PER_BATCH: usize = 64;
 /// Calls that the log keeps, whatever their age; older ones are deleted.
 const MAX_LOGGED: usize = 100_000;
+
+/// One call, as it is counted. Has neither arguments nor a result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallFact {
+    /// Time at which the call ended.
+    pub at: i64,
+    /// True if the tool returned a result without `isError`.
+    pub succeeded: bool,
+    /// Time that the backend took, in milliseconds.
+    pub latency_ms: f64,
+    /// Short name of the end, such as `ok`, `tool_error` or `timeout`.
+    pub outcome: &'static str,
+    /// Text of the error, shortened.
+    pub error: Option<Box<str>>,
+}
 
 /// The sums of one tool's calls on one day.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
-use crate::{StateStore, StoreError};
+use super::StateStore;
+use crate::error::StoreError;
 
 /// A tool as a backend just listed it.
 #[derive(Debug, Clone)]

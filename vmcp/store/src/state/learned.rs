@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use rusqlite::{Row, params};
 use sha2::{Digest, Sha256};
 
-use crate::{StateStore, StoreError};
+use super::StateStore;
+use crate::error::StoreError;
 
 /// A learned pair, as it is stored.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,7 +5,8 @@
 
 use rusqlite::{OptionalExtension as _, Transaction, params};
 
-use crate::{StateStore, StoreError};
+use super::StateStore;
+use crate::error::StoreError;
 
 /// Runs of one owner whose lease may be over; beyond, the first to expire are forgotten.
 pub const MAX_RUNS_OF_OWNER: usize = 100;

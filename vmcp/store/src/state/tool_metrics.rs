@@ -3,27 +3,13 @@
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, named_params, params};
 use serde::{Deserialize, Serialize};
 
-use super::call_log;
-use crate::{StateStore, StoreError};
+use super::StateStore;
+use super::call_log::{self, CallFact};
+use crate::error::StoreError;
 
 /// Calls over which the recent figures are averaged. Up to this number they are the plain mean; beyond it
 /// they are an exponentially weighted moving average, in which a call counts 1/50.
 const RECENT_CALLS: u64 = 50;
-
-/// One call, as it is counted. Has neither arguments nor a result.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CallFact {
-    /// Time at which the call ended.
-    pub at: i64,
-    /// True if the tool returned a result without `isError`.
-    pub succeeded: bool,
-    /// Time that the backend took, in milliseconds.
-    pub latency_ms: f64,
-    /// Short name of the end, such as `ok`, `tool_error` or `timeout`.
-    pub outcome: &'static str,
-    /// Text of the error, shortened.
-    pub error: Option<Box<str>>,
-}
 
 /// The aggregates of one tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

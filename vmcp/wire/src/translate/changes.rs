@@ -1,8 +1,6 @@
 //! [`ResultRules`]: the changes that a result needs on its way to a client, as cuts and insertions in the
 //! received bytes.
 
-use std::ops::Range;
-
 use smallvec::SmallVec;
 
 use super::{ResultPlan, ResultType};
@@ -10,16 +8,9 @@ use crate::message::era::Era;
 use crate::message::methods;
 use crate::message::{keys::CACHE_SCOPE, keys::RESULT_TYPE, keys::TTL_MS};
 use crate::message::{meta::META, meta::SERVER_INFO};
-use crate::payload::{Key, ScannedKeys};
+use crate::payload::{Change, Key, ScannedKeys};
 
 const COMPLETE: &str = r#""complete""#;
-
-/// Bytes of an answer, and the text that goes there instead.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Change {
-    pub(crate) range: Range<usize>,
-    pub(crate) text: String,
-}
 
 /// The rules of one pairing of eras for the results of one method.
 #[derive(Debug, Clone, Copy)]

@@ -6,10 +6,9 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::{
-    Action, Arguments, Call, ForEach, MAX_ITERATIONS, MAX_RETRIES, MAX_SCHEMA, MAX_TIMEOUT, Question,
-    STEP_TIMEOUT,
+    Action, Arguments, COMPOSITE, Call, ForEach, MAX_ITERATIONS, MAX_RETRIES, MAX_SCHEMA, MAX_TIMEOUT,
+    Question, STEP_TIMEOUT,
 };
-use crate::COMPOSITE;
 use crate::duration;
 use crate::mistakes::Mistakes;
 use crate::raw::{RawErrorAction, RawInnerStep, RawOnError, RawStep, RawStepKind};

@@ -9,7 +9,7 @@ use futures::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
-use crate::EmbedError;
+use crate::error::EmbedError;
 use crate::http::{HttpService, Patience};
 use crate::tei::TeiInfo;
 
