@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use self::dialects::FoundServer;
-use self::entry::{Entry, ToolRules};
+use self::entry::ToolRules;
 use self::secrets::Secrets;
 use vmcp_config::{MAX_BYTES, RESERVED_NAMES, Secret, is_backend_name, normalize_name};
 
@@ -109,7 +109,7 @@ pub fn import_files(files: &[(&str, &str)]) -> Result<Imported, ImportError> {
             other => unused_name(other, &names, &reserved),
         };
         let entry =
-            dialects::read(server).and_then(|server| Entry::convert(&name, server, &mut secrets, &mut notes));
+            dialects::read(server).and_then(|server| entry::convert(&name, server, &mut secrets, &mut notes));
         match entry {
             Ok((entry, tools)) => {
                 notes.extend(project.map(|folder| format!("of the project {folder}")));

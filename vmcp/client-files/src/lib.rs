@@ -1,5 +1,6 @@
 //! Files of other MCP clients: [`import`] converts them to `vmcp.yaml`, and [`client_file`] makes vmcp one of
-//! their servers. Only the command line needs them.
+//! their servers; [`known_clients`] has their places. Only the command line needs them.
 
 pub mod client_file;
 pub mod import;
+pub mod known_clients;

@@ -41,7 +41,7 @@ pub use self::references::secret_signs;
 pub use self::references::{
     Environment, Files, MAX_FILE_BYTES, ReferenceSources, StoredSecrets, is_variable_name,
 };
-pub use self::rules::Aggregation;
+pub use self::rules::{Aggregation, RESERVED_NAMES};
 pub use self::sections::audit::{AUDIT_EVENT_TYPES, Audit, OtlpTarget, SyslogTarget};
 pub use self::sections::backend::known_secrets::KnownSecrets;
 pub use self::sections::backend::outgoing_auth::{
@@ -49,8 +49,8 @@ pub use self::sections::backend::outgoing_auth::{
     TokenExchange, UpstreamInject, Xaa,
 };
 pub use self::sections::backend::{
-    Backend, Isolation, MAX_BACKEND_NAME, MAX_BACKENDS, ProtocolEra, RESERVED_NAMES, Transport,
-    is_backend_name, normalize_name,
+    Backend, Isolation, MAX_BACKEND_NAME, MAX_BACKENDS, ProtocolEra, Transport, is_backend_name,
+    normalize_name,
 };
 pub use self::sections::config::{Config, SETTINGS_AT_START};
 pub use self::sections::incoming_auth::IncomingAuth;
@@ -93,6 +93,7 @@ pub use self::values::duration::{
 };
 pub use self::values::headers::{Headers, is_reserved_header, is_token_char};
 pub use self::values::secret::{MASK, Secret};
+pub use self::writing::backend_entry::BackendEntry;
 pub use self::writing::edit;
 pub use self::writing::schema::json_schema;
 pub use self::writing::schema_table::{SchemaTable, range_of_rule};

@@ -7,6 +7,9 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Names that no backend may have, because their prefix would look like vmcp's own tools.
+pub const RESERVED_NAMES: [&str; 2] = ["optim", "composite"];
+
 /// Rules for the aggregation of all backends. The default prefixes every tool with `{workload}_` and lists
 /// everything.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

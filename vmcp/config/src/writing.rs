@@ -1,6 +1,7 @@
 //! Texts about the configuration: the JSON schema, the reference page, the starter file, the configuration in
 //! force as YAML; and edits of a file's own text.
 
+pub(crate) mod backend_entry;
 pub mod edit;
 pub(crate) mod effective;
 pub(crate) mod schema;

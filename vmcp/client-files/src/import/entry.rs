@@ -1,14 +1,12 @@
 //! Entries of `vmcp.yaml` made from another client's servers.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 use serde_saphyr::FlowSeq;
 use url::{Host, Url};
 
 use super::dialects::Server;
 use super::secrets::{self, Secrets};
-use vmcp_config::is_reserved_header;
+use vmcp_config::{BackendEntry, is_reserved_header};
 
 /// Settings of other clients that mean nothing here, or only to a person.
 const IGNORABLE: [&str; 10] = [
@@ -28,28 +26,6 @@ const MAX_TIMEOUT_SECONDS: f64 = 600.0;
 /// Port at which `vmcp serve` listens by default.
 const OWN_PORT: u16 = 8080;
 
-/// One entry of `backends`, as it is written.
-#[derive(Default, Serialize)]
-pub(super) struct Entry {
-    name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    command: Option<FlowSeq<Vec<String>>>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    env: BTreeMap<String, String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cwd: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    url: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    transport: Option<&'static str>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    headers: BTreeMap<String, String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    timeout: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    enabled: Option<bool>,
-}
-
 /// One entry of `aggregation.tools`, as it is written.
 #[derive(Serialize)]
 pub(super) struct ToolRules {
@@ -60,92 +36,105 @@ pub(super) struct ToolRules {
     exclude: Option<FlowSeq<Vec<String>>>,
 }
 
-impl Entry {
-    /// Converts a server, and the tools of it that the other client uses. The error says why it is left out.
-    pub(super) fn convert(
-        name: &str,
-        server: Server,
-        secrets: &mut Secrets,
-        notes: &mut Vec<String>,
-    ) -> Result<(Entry, Option<ToolRules>), String> {
-        if leads_to_vmcp(name, &server) {
-            return Err("it leads to vmcp itself".to_owned());
-        }
-        let kind = server.kind.as_deref().map(str::to_ascii_lowercase);
-        let transport = match kind.as_deref() {
-            None | Some("stdio" | "http" | "streamable-http" | "streamablehttp" | "streamable_http") => None,
-            Some("sse") => Some("sse"),
-            Some(other) => return Err(format!("transport {other:?} is not supported")),
-        };
-        let others: Vec<_> =
-            server.others.keys().filter(|key| !IGNORABLE.contains(&key.as_str())).cloned().collect();
-        if !others.is_empty() {
-            notes.push(format!("not taken over: {}", others.join(", ")));
-        }
-        let timeout = server.timeout_seconds();
-        if timeout.is_some_and(|timeout| timeout > MAX_TIMEOUT_SECONDS) {
-            notes.push("timeout not taken over: it is longer than proxy.maxToolTimeout, 10m".to_owned());
-        }
-        let timeout = timeout.filter(|timeout| *timeout <= MAX_TIMEOUT_SECONDS);
-        let shared = Entry {
-            name: name.to_owned(),
-            enabled: server.disabled.then_some(false),
-            timeout: timeout.map(|seconds| format!("{}s", seconds.ceil())),
-            ..Entry::default()
-        };
-        let list = |tools: &Vec<String>| (!tools.is_empty()).then(|| FlowSeq(tools.clone()));
-        let (filter, exclude) = (list(&server.only), list(&server.without));
-        let rules = (filter.is_some() || exclude.is_some()).then(|| ToolRules {
-            workload: name.to_owned(),
-            filter,
-            exclude,
-        });
-        let entry = match (&server.command, &server.url) {
-            (Some(_), url) => {
-                if url.is_some() {
-                    notes.push("url left out: the server has a command too".to_owned());
-                }
-                shared.with_command(server, secrets, notes)
+/// Converts a server, and the tools of it that the other client uses. The error says why it is left out.
+pub(super) fn convert(
+    name: &str,
+    server: Server,
+    secrets: &mut Secrets,
+    notes: &mut Vec<String>,
+) -> Result<(BackendEntry, Option<ToolRules>), String> {
+    if leads_to_vmcp(name, &server) {
+        return Err("it leads to vmcp itself".to_owned());
+    }
+    let kind = server.kind.as_deref().map(str::to_ascii_lowercase);
+    let transport = match kind.as_deref() {
+        None | Some("stdio" | "http" | "streamable-http" | "streamablehttp" | "streamable_http") => None,
+        Some("sse") => Some("sse"),
+        Some(other) => return Err(format!("transport {other:?} is not supported")),
+    };
+    let others: Vec<_> =
+        server.others.keys().filter(|key| !IGNORABLE.contains(&key.as_str())).cloned().collect();
+    if !others.is_empty() {
+        notes.push(format!("not taken over: {}", others.join(", ")));
+    }
+    let timeout = server.timeout_seconds();
+    if timeout.is_some_and(|timeout| timeout > MAX_TIMEOUT_SECONDS) {
+        notes.push("timeout not taken over: it is longer than proxy.maxToolTimeout, 10m".to_owned());
+    }
+    let timeout = timeout.filter(|timeout| *timeout <= MAX_TIMEOUT_SECONDS);
+    let shared = BackendEntry {
+        name: name.to_owned(),
+        enabled: server.disabled.then_some(false),
+        timeout: timeout.map(|seconds| format!("{}s", seconds.ceil())),
+        ..BackendEntry::default()
+    };
+    let list = |tools: &Vec<String>| (!tools.is_empty()).then(|| FlowSeq(tools.clone()));
+    let (filter, exclude) = (list(&server.only), list(&server.without));
+    let rules = (filter.is_some() || exclude.is_some()).then(|| ToolRules {
+        workload: name.to_owned(),
+        filter,
+        exclude,
+    });
+    let entry = match (&server.command, &server.url) {
+        (Some(_), url) => {
+            if url.is_some() {
+                notes.push("url left out: the server has a command too".to_owned());
             }
-            (None, Some(_)) => Entry { transport, ..shared.with_url(server, secrets, notes) },
-            (None, None) => return Err("neither `command` nor `url` is given".to_owned()),
-        };
-        Ok((entry, rules))
-    }
-
-    fn with_command(self, server: Server, secrets: &mut Secrets, notes: &mut Vec<String>) -> Entry {
-        let command = server.command.unwrap_or_default();
-        let mut words: Vec<String> = command.split_whitespace().map(secrets::plain).collect();
-        let program = words.first().map_or("", String::as_str);
-        if words.len() > 1 && server.args.is_empty() && !program.contains(['/', '\\']) {
-            notes.push(format!("command split into words: {command:?} was one string"));
-        } else {
-            words = vec![secrets::plain(&command)];
+            with_command(shared, server, secrets, notes)
         }
-        secrets.own = server.env.keys().cloned().collect();
-        words.extend(secrets.arguments(&self.name, &server.args, notes));
-        secrets.own.clear();
-        let env = server.env.into_iter().map(|(key, value)| {
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            let value = secrets.value(&self.name, &key, &key, &value, notes);
-            (key, value)
-        });
-        let env = env.collect();
-        Entry { command: Some(FlowSeq(words)), env, cwd: server.cwd.map(|cwd| secrets::plain(&cwd)), ..self }
-    }
+        (None, Some(_)) => BackendEntry { transport, ..with_url(shared, server, secrets, notes) },
+        (None, None) => return Err("neither `command` nor `url` is given".to_owned()),
+    };
+    Ok((entry, rules))
+}
 
-    fn with_url(self, server: Server, secrets: &mut Secrets, notes: &mut Vec<String>) -> Entry {
-        let (reserved, headers): (Vec<_>, Vec<_>) =
-            server.headers.into_iter().partition(|(key, _)| is_reserved_header(&key.to_ascii_lowercase()));
-        notes.extend(reserved.iter().map(|(key, _)| format!("header {key} left out: vmcp sets it itself")));
-        let header = |(key, value): (String, String)| {
-            let value = secrets.value(&self.name, &secrets::wanted(&self.name, &key), &key, &value, notes);
-            (key, value)
-        };
-        let headers = headers.into_iter().map(header).collect();
-        let url = Some(secrets.url(&self.name, &server.url.unwrap_or_default(), notes));
-        Entry { url, headers, ..self }
+fn with_command(
+    shared: BackendEntry,
+    server: Server,
+    secrets: &mut Secrets,
+    notes: &mut Vec<String>,
+) -> BackendEntry {
+    let command = server.command.unwrap_or_default();
+    let mut words: Vec<String> = command.split_whitespace().map(secrets::plain).collect();
+    let program = words.first().map_or("", String::as_str);
+    if words.len() > 1 && server.args.is_empty() && !program.contains(['/', '\\']) {
+        notes.push(format!("command split into words: {command:?} was one string"));
+    } else {
+        words = vec![secrets::plain(&command)];
     }
+    secrets.own = server.env.keys().cloned().collect();
+    words.extend(secrets.arguments(&shared.name, &server.args, notes));
+    secrets.own.clear();
+    let env = server.env.into_iter().map(|(key, value)| {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let value = secrets.value(&shared.name, &key, &key, &value, notes);
+        (key, value)
+    });
+    let env = env.collect();
+    BackendEntry {
+        command: Some(FlowSeq(words)),
+        env,
+        cwd: server.cwd.map(|cwd| secrets::plain(&cwd)),
+        ..shared
+    }
+}
+
+fn with_url(
+    shared: BackendEntry,
+    server: Server,
+    secrets: &mut Secrets,
+    notes: &mut Vec<String>,
+) -> BackendEntry {
+    let (reserved, headers): (Vec<_>, Vec<_>) =
+        server.headers.into_iter().partition(|(key, _)| is_reserved_header(&key.to_ascii_lowercase()));
+    notes.extend(reserved.iter().map(|(key, _)| format!("header {key} left out: vmcp sets it itself")));
+    let header = |(key, value): (String, String)| {
+        let value = secrets.value(&shared.name, &secrets::wanted(&shared.name, &key), &key, &value, notes);
+        (key, value)
+    };
+    let headers = headers.into_iter().map(header).collect();
+    let url = Some(secrets.url(&shared.name, &server.url.unwrap_or_default(), notes));
+    BackendEntry { url, headers, ..shared }
 }
 
 /// Returns true for a server that is vmcp: its command, or the address at which it listens by default. Behind

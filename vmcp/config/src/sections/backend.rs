@@ -19,7 +19,7 @@ use url::Url;
 pub(crate) use self::common_mistakes::check_own_address;
 use self::known_secrets::KnownSecrets;
 pub(crate) use self::validation::{SharedBackendSettings, validate};
-use crate::rules::NamePattern;
+use crate::rules::{NamePattern, RESERVED_NAMES};
 use crate::sections::backend::outgoing_auth::Credentials;
 use crate::sections::proxy::{IDLE_TIMEOUT, TIMEOUT};
 use crate::values::duration::{self, RawDuration};
@@ -30,8 +30,6 @@ use crate::values::secret::Secret;
 pub const MAX_BACKENDS: usize = 10_000;
 /// Most characters in a backend's name.
 pub const MAX_BACKEND_NAME: usize = 63;
-/// Names that no backend may have, because their prefix would look like vmcp's own tools.
-pub const RESERVED_NAMES: [&str; 2] = ["optim", "composite"];
 
 /// One MCP server, as configured. A reload keeps the connection of a backend that is equal to the one before.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,11 +10,9 @@ use url::Url;
 
 use super::common_mistakes;
 use super::known_secrets::KnownSecrets;
-use super::{
-    Backend, MAX_BACKENDS, RESERVED_NAMES, RawBackend, RawCommand, RawTransport, Transport, normalize_name,
-};
+use super::{Backend, MAX_BACKENDS, RawBackend, RawCommand, RawTransport, Transport, normalize_name};
 use crate::problems::{self, Report};
-use crate::rules::NamePattern;
+use crate::rules::{NamePattern, RESERVED_NAMES};
 use crate::sections::backend::outgoing_auth::OutgoingRules;
 use crate::sections::proxy::{self, IDLE_TIMEOUT, TIMEOUT};
 use crate::values::duration::RawDuration;

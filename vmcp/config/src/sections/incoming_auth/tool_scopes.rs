@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::oidc::check_scopes;
 use crate::problems::{self, Report};
 use crate::rules::NamePattern;
+use crate::rules::RESERVED_NAMES;
 use crate::sections::aggregation;
-use crate::sections::backend::RESERVED_NAMES;
 
 /// Path of the section.
 const PATH: &str = "incomingAuth.toolScopes";
