@@ -1,6 +1,5 @@
 //! [`Authentication`]: the ways in which clients prove who they are, as configured.
 
-pub mod credential;
 pub mod revocations;
 mod token_cache;
 
@@ -13,19 +12,19 @@ use vmcp_config::{IncomingAuth, OidcIssuer};
 
 use crate::api_keys::ApiKeys;
 use crate::auth_server::AuthServer;
-use crate::client_certificate::ClientCertificate;
 use crate::clock::now;
 use crate::identity::Identity;
 use crate::identity::claim_path;
+use crate::identity::client_certificate::ClientCertificate;
+use crate::identity::credential::{Credential, Scheme};
 use crate::identity::upstream_tokens::{LatestTokens, UpstreamTokens};
 use crate::oidc::issuer::{Issuer, IssuerStatus};
 use crate::oidc::key_source::Timing;
 use crate::oidc::possession::BoundToken;
 use crate::oidc::possession::replays::ProofReplays;
+use crate::oidc::rejection::Rejection;
 use crate::oidc::ring_provider;
 use crate::oidc::verify::{self, Claims, TokenError};
-use crate::rejection::Rejection;
-use credential::{Credential, Scheme};
 use revocations::Revocations;
 use token_cache::{TokenCache, Verified};
 

@@ -1,6 +1,8 @@
 //! [`Identity`]: a client as it has proved to be. Cheap to clone; equal if issuer and subject are equal.
 
 pub(crate) mod claim_path;
+pub mod client_certificate;
+pub mod credential;
 pub mod scopes;
 pub mod upstream_tokens;
 

@@ -5,14 +5,13 @@
 pub mod api_keys;
 pub mod auth_server;
 pub mod authentication;
-pub mod client_certificate;
 mod clock;
+mod exact_json;
 pub mod identity;
 pub mod oidc;
 pub mod outgoing;
 pub mod policy;
 pub mod rate_limit;
-pub mod rejection;
 
 use vmcp_config::{Config, Finding};
 

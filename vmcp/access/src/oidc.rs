@@ -12,6 +12,7 @@ pub(crate) mod key_source;
 pub(crate) mod keys;
 pub(crate) mod metadata;
 pub mod possession;
+pub mod rejection;
 pub(crate) mod renewed_client;
 pub(crate) mod ring_provider;
 mod token_type;

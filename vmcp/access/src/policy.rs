@@ -23,7 +23,6 @@ mod bounds;
 pub mod cases;
 pub mod decision_point;
 mod evaluation;
-pub(crate) mod exact_json;
 mod parsed;
 mod principal;
 mod question;
@@ -43,6 +42,7 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use vmcp_config::Authz;
 
+use crate::exact_json::Entries;
 use crate::identity::{Identity, KnownIdentity};
 use evaluation::{Facts, Wanted, Way};
 use parsed::ParsedPolicies;
@@ -307,7 +307,7 @@ impl CedarPolicy {
         &self,
         subject: &Subject,
         question: &Question<'_>,
-        arguments: exact_json::Entries,
+        arguments: Entries,
         (reads, way): (&Reads, Way),
     ) -> Verdict {
         let Ok(names) = evaluation::names(question) else {

@@ -15,9 +15,9 @@ use tokio_util::task::AbortOnDropHandle;
 use vmcp_config::IncomingAuth;
 
 use crate::authentication::Authentication;
-use crate::authentication::credential::{Credential, Scheme};
 use crate::identity::Identity;
-use crate::rejection::Rejection;
+use crate::identity::credential::{Credential, Scheme};
+use crate::oidc::rejection::Rejection;
 
 /// A provider that listens on loopback.
 pub(crate) struct Provider {

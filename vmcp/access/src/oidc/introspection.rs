@@ -23,7 +23,7 @@ use self::answer::AnswerError;
 use super::guarded_http::FetchError;
 use super::renewed_client::RenewedClient;
 use super::verify::Claims;
-use crate::rejection::Rejection;
+use crate::oidc::rejection::Rejection;
 
 /// Most requests to one issuer at once; further ones wait.
 const MAX_REQUESTS: usize = 16;

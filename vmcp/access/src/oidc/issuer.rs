@@ -12,7 +12,7 @@ use super::keys::KeySet;
 use super::token_type;
 use super::verify::{self, Claims, TokenError};
 use crate::identity::{claim_path, scopes};
-use crate::rejection::Rejection;
+use crate::oidc::rejection::Rejection;
 
 /// An identity provider whose tokens are accepted. Dropping it ends the task that fetches its keys.
 #[derive(Debug)]

@@ -12,9 +12,9 @@ use vmcp_config::TokenBinding;
 
 use self::dpop_proof::{ExpectedProof, ProofError};
 use self::replays::ProofReplays;
-use super::verify::TokenError;
-use crate::authentication::credential::{Credential, Scheme};
-use crate::rejection::Rejection;
+use super::verify::token_error::TokenError;
+use crate::identity::credential::{Credential, Scheme};
+use crate::oidc::rejection::Rejection;
 
 /// SHA-256 of the keys that a token is bound to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 
 use serde_json::{Map, Value};
 
-use super::verify::TokenError;
-use crate::policy::exact_json::{Entries, entry};
+use super::verify::token_error::TokenError;
+use crate::exact_json::{Entries, entry};
 
 /// Types of access tokens where the configuration names none; a token without a type is one too. Media types,
 /// without their prefix `application/`.

@@ -11,7 +11,7 @@ use super::spellings::{Ambiguous, Spellings};
 use super::subject::Subject;
 use super::values::{Arguments, Attributes};
 use super::{CedarPolicy, DEFAULT_DENY, Failure, FailureKind, OWN_TOOLS, Unevaluated, Verdict};
-use crate::policy::exact_json::{Entries, Json};
+use crate::exact_json::{Entries, Json};
 
 /// Most combinations of spellings that one call is judged by; a call with more is denied.
 const MAX_COMBINATIONS: usize = 16;

@@ -8,7 +8,7 @@ use vmcp_config::OptimTool;
 
 use super::Unevaluated;
 use super::values::Attributes;
-use crate::policy::exact_json::{self, Entries};
+use crate::exact_json::{self, Entries};
 
 /// Characters of a URI that ToolHive writes as `_` in the id of the resource.
 const REPLACED: [char; 9] = [':', '/', '\\', '?', '&', '=', '#', ' ', '.'];

@@ -16,8 +16,8 @@ use super::question::{self, Kind, Question};
 use super::reads::{CLAIM, Reads};
 use super::values::{self, Attributes};
 use super::{FailureKind, PreparedPolicy, Unevaluated, Verdict};
+use crate::exact_json::Json;
 use crate::identity::{Identity, scopes};
-use crate::policy::exact_json::Json;
 
 /// Name of the set of the token's scopes, in the client and in the context; always there.
 const SCOPES: &str = "scopes";

@@ -14,7 +14,7 @@ use cedar_policy::RestrictedExpression;
 
 use super::bounds::{ARGUMENT, ARGUMENTS};
 use super::reads::Reads;
-use crate::policy::exact_json::{Entries, Json, entry};
+use crate::exact_json::{Entries, Json, entry};
 
 /// Attributes of an entity, or entries of the context.
 pub(super) type Attributes = BTreeMap<String, RestrictedExpression>;

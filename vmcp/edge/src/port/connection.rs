@@ -28,7 +28,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
-use vmcp_access::client_certificate::ClientCertificate;
+use vmcp_access::identity::client_certificate::ClientCertificate;
 use vmcp_config::Server;
 
 use super::socket::{ClientSocket, ClientStream};

@@ -12,3 +12,6 @@ pub(super) mod read_body;
 pub(super) mod record_refusals;
 mod resource_metadata;
 pub(super) mod step_up;
+
+/// Path of the MCP endpoint.
+const MCP_PATH: &str = "/mcp";

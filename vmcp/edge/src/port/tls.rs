@@ -12,7 +12,7 @@ use rustls::{RootCertStore, ServerConfig};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
-use vmcp_access::client_certificate::ClientCertificate;
+use vmcp_access::identity::client_certificate::ClientCertificate;
 use vmcp_config::{Config, Tls};
 
 /// HTTP/2 in the negotiation of protocols (ALPN).

@@ -5,8 +5,8 @@ use vmcp_config::Secret;
 
 use super::*;
 use crate::identity::Identity;
+use crate::oidc::rejection::Rejection;
 use crate::outgoing::{BackendTokens, HttpClient, OutgoingError, Subject};
-use crate::rejection::Rejection;
 
 fn claims(token: &str) -> Value {
     let part = token.split('.').nth(1).unwrap();

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::*;
-use crate::authentication::credential::{Credential, Scheme};
+use crate::identity::credential::{Credential, Scheme};
 
 /// An issuer with an introspection endpoint.
 struct Endpoint {

@@ -4,8 +4,8 @@ use rcgen::{CertificateParams, KeyPair};
 use serde_json::Value;
 
 use super::*;
-use crate::authentication::credential::{Credential, ProvedRequest, Scheme};
-use crate::client_certificate::ClientCertificate;
+use crate::identity::client_certificate::ClientCertificate;
+use crate::identity::credential::{Credential, ProvedRequest, Scheme};
 use crate::oidc::possession::dpop_proof::ProofError;
 use crate::testing::Key;
 

@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 use vmcp_config::OidcIssuer;
 
 use crate::clock::now;
+use crate::exact_json::{self, Json};
 use crate::oidc::possession::Confirmation;
 use crate::oidc::token_type;
 use crate::oidc::verify::{Claims, TokenError};
-use crate::policy::exact_json::{self, Json};
 
 /// Bytes of an answer: as many as a token may have, because its claims are kept.
 const MAX_BYTES: usize = 32 << 10;

@@ -13,8 +13,8 @@ use sha2::{Digest as _, Sha256};
 use url::Url;
 
 use super::{digest, thumbprint};
-use crate::oidc::verify::{self, ALGORITHMS};
-use crate::policy::exact_json::Json;
+use crate::exact_json::Json;
+use crate::oidc::verify::parts::{self, ALGORITHMS};
 
 /// Longest proof, in bytes; a proof with a key of RSA 8192 has some 3 KiB.
 const MAX_BYTES: usize = 8 << 10;
@@ -102,7 +102,7 @@ pub(super) fn verify(proof: &str, expected: &ExpectedProof<'_>) -> Result<ProofI
 
 /// Returns a part of the proof, in which no member occurs twice.
 fn part(proof: &str, position: usize) -> Result<Map<String, Value>, ProofError> {
-    let entries = verify::part(proof, position).map_err(|_| ProofError::Malformed)?;
+    let entries = parts::part(proof, position).map_err(|_| ProofError::Malformed)?;
     match Json::Object(entries).into_value() {
         Value::Object(members) => Ok(members),
         _ => Err(ProofError::Malformed),

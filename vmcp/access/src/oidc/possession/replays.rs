@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::dpop_proof::{MAX_AGE, MAX_AHEAD, ProofError, ProofId};
-use crate::rejection::Rejection;
+use crate::oidc::rejection::Rejection;
 
 /// Time for which a proof is remembered: then its `iat` is too old.
 const MEMORY: Duration = Duration::from_secs(MAX_AGE + MAX_AHEAD + 1);

@@ -5,7 +5,7 @@ use cedar_policy::{Context, EvalResult};
 
 use super::super::{evaluation, values};
 use super::*;
-use crate::policy::exact_json;
+use crate::exact_json;
 
 const RUNS: u64 = 3_000;
 

@@ -8,7 +8,7 @@ use http::header::WWW_AUTHENTICATE;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 use vmcp_access::authentication::Authentication;
-use vmcp_access::authentication::credential::Scheme;
+use vmcp_access::identity::credential::Scheme;
 
 use super::resource_metadata;
 use crate::transport::http::proof;

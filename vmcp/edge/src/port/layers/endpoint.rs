@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use http::{Method, StatusCode};
 
+use super::MCP_PATH;
 use super::auth_server_route::server_of;
 use super::read_body::refuse_unread;
 use super::resource_metadata;
@@ -21,8 +22,6 @@ const GREETING: &str = "vmcp is here. MCP clients connect to /mcp; `vmcp connect
 const ELSEWHERE: &str = "nothing is served at this path; the URL of MCP ends with /mcp\n";
 /// The reason for the record.
 const UNKNOWN_PATH: &str = "nothing is served at this path";
-/// The path of MCP.
-pub(super) const PATH: &str = "/mcp";
 
 /// Returns the profile whose path a request names.
 pub(super) fn profile(arrival: &Arrival) -> Option<Arc<str>> {
@@ -31,13 +30,13 @@ pub(super) fn profile(arrival: &Arrival) -> Option<Arc<str>> {
 }
 
 fn profile_name(path: &str) -> Option<&str> {
-    let name = path.strip_prefix(PATH)?.strip_prefix('/')?;
+    let name = path.strip_prefix(MCP_PATH)?.strip_prefix('/')?;
     Some(name.strip_suffix('/').unwrap_or(name)).filter(|name| !name.is_empty())
 }
 
 /// Returns true for the path that serves everything.
 fn is_whole(path: &str) -> bool {
-    path.strip_prefix(PATH).is_some_and(|rest| matches!(rest, "" | "/"))
+    path.strip_prefix(MCP_PATH).is_some_and(|rest| matches!(rest, "" | "/"))
 }
 
 /// The layer that answers 404, 405, and 503 while a bridge's program is not up.

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use http::Method;
 
-use super::read_body::refuse_unread;
+use super::read_body::{count_exceeded, refuse_unread};
 use crate::transport::http::exchange::{Admitted, Authenticated, Response, Service};
 use crate::transport::http::refuse;
-use crate::transport::http::request_permit::{PrincipalQuota, PrincipalUsage, QuotaExceeded};
-use vmcp_engine::telemetry::metrics::{Metrics, RefusalLabels};
+use crate::transport::http::request_permit::{PrincipalQuota, PrincipalUsage};
+use vmcp_engine::telemetry::metrics::Metrics;
 
 /// The layer that adds the [`RequestPermit`](crate::transport::http::request_permit::RequestPermit).
 pub(crate) struct PrincipalLimits<S> {
@@ -45,18 +45,9 @@ impl<S: Service<Admitted>> Service<Authenticated> for PrincipalLimits<S> {
                 response
             }
             Err(exceeded) => {
-                count(&self.metrics, exceeded);
+                count_exceeded(&self.metrics, exceeded);
                 refuse_unread(arrival, refuse::quota(exceeded))
             }
         }
     }
-}
-
-/// Counts a refusal.
-pub(super) fn count(metrics: &Metrics, exceeded: QuotaExceeded) {
-    let reason = match exceeded {
-        QuotaExceeded::Requests(_) => "client_requests",
-        QuotaExceeded::Bytes(_) => "client_bytes",
-    };
-    metrics.client_requests_refused.get_or_create(&RefusalLabels { reason }).inc();
 }

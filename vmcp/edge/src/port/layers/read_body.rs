@@ -16,7 +16,6 @@ use tokio::time;
 use vmcp_backend::{ByteBudget, ByteBudgetExhausted, HeldBytes};
 use vmcp_wire::codes;
 
-use super::principal_limits;
 use crate::transport::http::exchange::{Admitted, Arrival, Received, Response, Service};
 use crate::transport::http::refuse;
 use crate::transport::http::request_permit::{ExtraBytes, QuotaExceeded, RequestPermit};
@@ -83,7 +82,7 @@ impl<S> ReadBody<S> {
 
     fn count(&self, problem: &BodyError) {
         match problem {
-            BodyError::Quota(exceeded) => principal_limits::count(&self.metrics, *exceeded),
+            BodyError::Quota(exceeded) => count_exceeded(&self.metrics, *exceeded),
             BodyError::Budget(_) => {
                 let reason = RefusalLabels { reason: "buffered_bytes" };
                 self.metrics.client_requests_refused.get_or_create(&reason).inc();
@@ -150,6 +149,15 @@ fn refusal(problem: &BodyError) -> Response {
         }
     };
     refuse::error_response(status, None, codes::INVALID_REQUEST, &problem.to_string())
+}
+
+/// Counts a refusal at the limits of a principal.
+pub(super) fn count_exceeded(metrics: &Metrics, exceeded: QuotaExceeded) {
+    let reason = match exceeded {
+        QuotaExceeded::Requests(_) => "client_requests",
+        QuotaExceeded::Bytes(_) => "client_bytes",
+    };
+    metrics.client_requests_refused.get_or_create(&RefusalLabels { reason }).inc();
 }
 
 /// Refuses a request whose body is unread. The rest of the body is dropped as it comes, within

@@ -11,7 +11,7 @@ use vmcp_access::authentication::Authentication;
 use vmcp_access::oidc::possession::dpop_proof;
 use vmcp_config::TokenBinding;
 
-use super::endpoint::PATH;
+use super::MCP_PATH;
 use crate::transport::http::exchange::Response;
 use crate::transport::http::respond;
 
@@ -25,7 +25,7 @@ pub(super) fn answer(head: &Parts, authentication: &Authentication) -> Option<Re
     let suffix = head.uri.path().strip_prefix(WELL_KNOWN)?.trim_end_matches('/');
     let config = authentication.config();
     let resource = resource(head, authentication)?;
-    if !matches!(suffix, "" | PATH) && suffix != resource.path().trim_end_matches('/') {
+    if !matches!(suffix, "" | MCP_PATH) && suffix != resource.path().trim_end_matches('/') {
         return None;
     }
     if !matches!(head.method, Method::GET | Method::HEAD) {
@@ -119,9 +119,9 @@ fn resource(head: &Parts, authentication: &Authentication) -> Option<Url> {
         let scheme = if forwarded.is_some_and(|scheme| scheme == "https") { "https" } else { "http" };
         let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
         let host = head.uri.authority().map(Authority::as_str).or(host).filter(|host| is_plain(host))?;
-        let url = Url::parse(&format!("{scheme}://{host}{PATH}")).ok()?;
+        let url = Url::parse(&format!("{scheme}://{host}{MCP_PATH}")).ok()?;
         // A host with a path or a password in it is none.
-        (!issuers.is_empty() && url.path() == PATH && url.username().is_empty()).then_some(url)
+        (!issuers.is_empty() && url.path() == MCP_PATH && url.username().is_empty()).then_some(url)
     })
 }
 

@@ -24,8 +24,8 @@ use vmcp_wire::sealed::KeyRing;
 
 use crate::request::conversation::Conversation;
 use crate::session::keys;
-use call_stream::{CallStream, StreamId};
-use event_id::EventId;
+use call_stream::CallStream;
+use event_id::{EventId, StreamId};
 pub(crate) use live::{LiveEvents, Step};
 use vmcp_engine::access::identity::PrincipalKey;
 use vmcp_engine::access::principal_shares::{LimitReached, PrincipalShares};

@@ -7,9 +7,9 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, Uri};
 use url::Url;
 use vmcp_access::authentication::Authentication;
-use vmcp_access::authentication::credential::{Credential, ProvedRequest, Scheme};
-use vmcp_access::client_certificate::ClientCertificate;
-use vmcp_access::rejection::Rejection;
+use vmcp_access::identity::client_certificate::ClientCertificate;
+use vmcp_access::identity::credential::{Credential, ProvedRequest, Scheme};
+use vmcp_access::oidc::rejection::Rejection;
 
 use vmcp_engine::access::identity::Identity;
 

@@ -10,9 +10,9 @@ use futures::stream::Stream;
 use http::HeaderMap;
 use http::request::Parts;
 use tokio::time::sleep;
-use vmcp_access::client_certificate::ClientCertificate;
 use vmcp_access::identity::KnownIdentity;
-use vmcp_access::rejection::Rejection;
+use vmcp_access::identity::client_certificate::ClientCertificate;
+use vmcp_access::oidc::rejection::Rejection;
 
 use super::proof;
 use vmcp_engine::access::identity::Identity;

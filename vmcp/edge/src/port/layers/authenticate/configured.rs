@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use http::request::Parts;
 use vmcp_access::authentication::Authentication;
+use vmcp_access::oidc::rejection::Rejection;
 use vmcp_access::rate_limit::LogLimit;
-use vmcp_access::rejection::Rejection;
 
 use super::{Authenticator, rejected};
 use crate::port::REFUSAL_LOG_INTERVAL;

@@ -14,7 +14,7 @@ use vmcp_json::json_rope::JsonRope;
 use vmcp_wire::rpc::{self, RpcError};
 use vmcp_wire::{codes, sse};
 
-use super::event_id::EventId;
+use super::event_id::{EventId, StreamId};
 use crate::request::conversation::Conversation;
 use vmcp_engine::access::identity::PrincipalKey;
 use vmcp_engine::access::principal_shares::{Held, PrincipalShares};
@@ -32,9 +32,6 @@ const BLOCK: usize = 64 * 1024;
 /// The answer of a call whose answer cannot be had any more.
 const NOT_KEPT: &str =
     "the connection broke, and the answer broke off or is too large to be kept; repeat the request";
-
-/// The random id of a stream.
-pub(super) type StreamId = [u8; 16];
 
 /// One stream of events.
 pub(super) struct CallStream {

@@ -1,7 +1,8 @@
 //! [`EventId`]: the id of a server-sent event. It has the random id of the stream, the sealed address of the
 //! stream's process, and the event's number in the stream.
 
-use super::call_stream::StreamId;
+/// The random id of a stream.
+pub(super) type StreamId = [u8; 16];
 
 /// The id of one event of a [`CallStream`](super::call_stream::CallStream).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::oidc::possession::dpop_proof::ProofError;
-use crate::oidc::verify::TokenError;
+use crate::oidc::verify::token_error::TokenError;
 
 /// The reason why a client is not let in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

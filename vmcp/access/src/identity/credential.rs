@@ -2,7 +2,7 @@
 
 use url::Url;
 
-use crate::client_certificate::ClientCertificate;
+use crate::identity::client_certificate::ClientCertificate;
 
 /// The credentials of a request, none of them verified but the certificate.
 #[derive(Debug)]
