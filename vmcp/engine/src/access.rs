@@ -1,8 +1,10 @@
 //! Callers and their rights: [`identity`] says who calls, [`policy`] decides about each call,
 //! [`outgoing`] proves at backends who calls, [`profiles`] narrows what a path leads to, [`principal_shares`]
-//! keeps one caller from taking what belongs to all, [`sealing_keys`] seal ids and states of callers.
+//! keeps one caller from taking what belongs to all, [`sealing_keys`] seal ids and states of callers,
+//! [`context_key`] names their contexts.
 
 mod cedar;
+pub mod context_key;
 pub(crate) mod decision_point;
 pub mod identity;
 pub mod outgoing;

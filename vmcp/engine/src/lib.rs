@@ -6,17 +6,16 @@
 //!    │
 //!    ├─────► search (find_tool's ranking, contexts, rerankers)
 //!    │          │
-//!    └─────► telemetry (call records, metrics, audit) ──► access (principals, policies, credentials)
+//!    └─────► telemetry (call records, audit) ──► access (principals, policies, credentials) ──► metrics
 //!
-//! context_key: names of clients' contexts
 //! folders: places of files on this machine; random: randomness and the clock; runs: runs of composite tools
 //! server_registrar: where changes of servers are written
 //! ```
 
 pub mod access;
-pub mod context_key;
 pub mod engine;
 pub mod folders;
+pub mod metrics;
 pub mod optim;
 pub mod random;
 pub mod runs;
@@ -26,3 +25,5 @@ pub mod server_registrar;
 pub mod telemetry;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+
+pub use access::context_key;

@@ -1,9 +1,9 @@
 //! Telemetry: logs on standard error, audit events, traces over OTLP, metrics for Prometheus.
 
 pub mod audit;
+mod call_metrics;
 pub mod calls;
 pub mod logs;
-pub mod metrics;
 pub mod operations;
 mod otlp;
 pub mod recent;
@@ -11,6 +11,7 @@ pub mod tool_metrics;
 pub mod topic_usage;
 pub mod traces;
 
+pub use crate::metrics;
 use tracing_subscriber::layer::{Layer, SubscriberExt as _};
 use tracing_subscriber::registry::Registry;
 use tracing_subscriber::util::SubscriberInitExt as _;

@@ -9,8 +9,8 @@ use vmcp_wire::codes;
 use vmcp_wire::era::Era;
 use vmcp_wire::payload::Payload;
 use vmcp_wire::rpc::RpcError;
+use vmcp_wire::translate::{ResultType, payload_type};
 
-use super::call::is_pending;
 use super::subject::shown;
 pub use arriving::ArrivingAnswer;
 
@@ -131,5 +131,15 @@ impl Answer {
             challenge: ScopeChallenge { scopes: ask_for.join(" "), description },
         };
         Answer { content: Content::StepUp(Box::new(step_up)), era: Era::Modern, pending: None }
+    }
+}
+
+/// True if the answer is a question or a task, and no complete result.
+pub(super) fn is_pending(response: &Response) -> bool {
+    let pending = |result: &Payload| payload_type(result) != ResultType::Complete;
+    match &response.outcome {
+        RpcOutcome::Result(result) => response.era == Era::Modern && pending(result),
+        // Only complete results are handed on while they arrive.
+        RpcOutcome::Error(_) | RpcOutcome::Arriving(_) => false,
     }
 }

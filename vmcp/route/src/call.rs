@@ -26,6 +26,7 @@ mod failure_text;
 pub(super) mod hidden;
 pub(crate) mod input_rounds;
 mod outgoing;
+pub mod question_source;
 mod rights;
 mod send;
 mod shown_arguments;
@@ -38,20 +39,16 @@ use tracing::{Instrument as _, info_span};
 use vmcp_backend::{Backend, CallError, Response, RpcOutcome, Subscriber, Transmission};
 use vmcp_json::object::Object;
 use vmcp_model::catalog::CatalogTool;
-use vmcp_wire::era::Era;
 use vmcp_wire::methods;
 use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
-use vmcp_wire::translate::{ResultType, payload_type};
 
 pub use confirmation::CONFIRMATION_PREFIX;
 pub(crate) use confirmation::ask_user;
 pub(crate) use shown_arguments::escaped as shown_text;
 
-use super::answer::{Answer, ArrivingAnswer, Content};
-use super::caller::CallContext;
-use super::own_tools::administration::servers::secrets;
-use super::relay::question_source;
+use super::answer::{Answer, ArrivingAnswer, Content, is_pending};
+use super::caller::{CallContext, secret_arguments};
 use super::router::BackendTarget;
 pub(crate) use vmcp_engine::access::outgoing::ClientAtBackend;
 use vmcp_engine::access::policy::{AccessRequest, Decision, Item};
@@ -148,7 +145,7 @@ pub(crate) fn authorize_own(
         other => Origin::Own(other),
     };
     let mut recorder = context.start_record(origin);
-    recorder.keep_arguments(arguments.and_then(|text| secrets::recorded(tool, text)).as_deref());
+    recorder.keep_arguments(arguments.and_then(|text| secret_arguments::recorded(tool, text)).as_deref());
     recorder.record().policy = Some(policy);
     recorder.settle(Outcome::Denied);
     Err(Denied)
@@ -326,16 +323,6 @@ fn outcome(answer: &Result<Response, CallError>) -> Outcome {
 fn error_code(answer: &Result<Response, CallError>) -> Option<i64> {
     let Ok(Response { outcome: RpcOutcome::Error(error), .. }) = answer else { return None };
     Object::parse(error).ok()?.text("code")?.parse().ok()
-}
-
-/// True if the answer is a question or a task, and no complete result.
-pub(super) fn is_pending(response: &Response) -> bool {
-    let pending = |result: &Payload| payload_type(result) != ResultType::Complete;
-    match &response.outcome {
-        RpcOutcome::Result(result) => response.era == Era::Modern && pending(result),
-        // Only complete results are handed on while they arrive.
-        RpcOutcome::Error(_) | RpcOutcome::Arriving(_) => false,
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The client of a request, and everything else that routing needs besides the request itself.
 
 mod consent;
+pub(crate) mod secret_arguments;
 
 use std::sync::Arc;
 
@@ -10,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 use vmcp_backend::{Backend, ClientFacts, EventSender, SessionId};
 use vmcp_wire::era::Era;
 
-use super::own_tools::administration::servers::secrets;
 pub use consent::Consent;
 use vmcp_engine::access::identity::Principal;
 pub(crate) use vmcp_engine::access::outgoing::ClientAtBackend;
@@ -117,7 +117,7 @@ impl CallContext<'_> {
     pub(super) fn start_own_record(self, origin: Origin, arguments: &RawValue) -> CallRecorder {
         let mut recorder = self.start_record(origin);
         let shown = match recorder.record().origin {
-            Origin::Own(tool) => secrets::recorded(tool, arguments.get()),
+            Origin::Own(tool) => secret_arguments::recorded(tool, arguments.get()),
             _ => Some(arguments.get().into()),
         };
         recorder.keep_arguments(shown.as_deref());

@@ -22,8 +22,8 @@ use super::answer::Answer;
 use super::caller::CallContext;
 use vmcp_engine::optim::names::OptimTool;
 
+pub(super) use fallback::call_failure::failed_call;
 pub use listings::tools_by_model;
-pub(super) use tool_result::failed_call;
 
 /// Runs an own tool. `params` are those of `tools/call`.
 pub(super) async fn run(context: CallContext<'_>, tool: OptimTool, params: &OwnedParams) -> Answer {

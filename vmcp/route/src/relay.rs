@@ -3,8 +3,6 @@
 pub(crate) mod completion;
 pub mod extensions;
 pub(crate) mod prompts;
-pub mod question_source;
 pub(crate) mod resources;
 pub mod subscriptions;
-pub mod task_names;
 pub mod tasks;

@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use vmcp_model::catalog::{CatalogPrompt, CatalogTool};
 use vmcp_model::names::COMPOSITE;
+use vmcp_results::envelope::URI_PREFIX;
 use vmcp_wire::methods;
+use vmcp_workflow::CompositeTool;
 
 use super::caller::CallContext;
-use super::composite;
-use super::own_tools::large_results::resource;
 use vmcp_engine::access::policy::Item;
 use vmcp_engine::engine::{Snapshot, View};
 use vmcp_engine::optim::names::{OptimTool, OwnName, own_name};
 
 /// The target of `tools/call`.
 ///
-/// A composite tool is one of the catalog's, too: its way ends in [`composite::run()`] in place of a server.
+/// A composite tool is one of the catalog's, too: its way ends in a run of its steps in place of a server.
 #[derive(Debug)]
 pub(super) enum Target<'a> {
     /// A tool of vmcp's own.
@@ -44,7 +44,7 @@ pub(crate) struct BackendTarget<'a> {
 impl<'a> BackendTarget<'a> {
     /// Makes the target of a call of a tool.
     pub(super) fn tool(snapshot: &Snapshot, tool: &'a Arc<CatalogTool>) -> BackendTarget<'a> {
-        let composite = composite::definition(snapshot, tool);
+        let composite = composite_definition(snapshot, tool);
         let deadline = composite.map_or_else(|| snapshot.tool_timeout(&tool.backend), |tool| tool.timeout);
         BackendTarget {
             backend: &tool.backend,
@@ -76,6 +76,17 @@ impl<'a> BackendTarget<'a> {
             Item::Backend => None,
         }
     }
+}
+
+/// Returns the definition of a composite tool; `None` for a tool of a backend.
+pub(crate) fn composite_definition<'a>(
+    snapshot: &'a Snapshot,
+    tool: &CatalogTool,
+) -> Option<&'a Arc<CompositeTool>> {
+    if &*tool.backend != COMPOSITE {
+        return None;
+    }
+    snapshot.config.composite_tools.iter().find(|composite| composite.name == tool.own_name)
 }
 
 /// True if a call of the tool may be repeated: it only reads, or a second call changes nothing more.
@@ -113,13 +124,20 @@ pub(super) fn prompt<'a>(context: CallContext<'a>, name: &str) -> Option<&'a Cat
     context.view.prompt(name).map(AsRef::as_ref)
 }
 
+/// Returns the reference in a URI of a kept result, if such results are kept here.
+pub(crate) fn kept_reference<'a>(context: CallContext<'_>, uri: &'a str) -> Option<&'a str> {
+    let optimizer = &context.snapshot.config.optimizer;
+    let keeps = optimizer.enabled && optimizer.large_results.enabled;
+    uri.strip_prefix(URI_PREFIX).filter(|_| keeps)
+}
+
 /// Finds the backend of a resource: the one that linked to it in a result to this client, else the one that
 /// lists it or has a template for it, else the one whose tool names it as its user interface, else the only
 /// backend that has resources.
 pub(super) fn resource<'a>(context: CallContext<'a>, uri: &str) -> Option<&'a Arc<str>> {
     let view = context.view;
     // A kept result belongs to vmcp, whatever a backend says.
-    if view.hides(uri) || resource::reference(context, uri).is_some() {
+    if view.hides(uri) || kept_reference(context, uri).is_some() {
         return None;
     }
     let linked = context.snapshot.links.get(context.caller.link_owner(), uri);

@@ -11,6 +11,7 @@ use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::owned::OwnedParams;
 
 use super::answer::Answer;
+use super::argument_check::{check_arguments, misfit};
 use super::call::{self, hidden};
 use super::caller::CallContext;
 use super::own_tools::{self, arguments::framework_keys};
@@ -87,20 +88,4 @@ async fn check_written(
         Ok(arguments) => check_arguments(context, tool, arguments).await,
         Err(error) => Err(misfit(context, tool, &error.to_string())),
     }
-}
-
-/// Checks arguments against the tool's input schema. The error lists the violations, for a model to read.
-pub(super) async fn check_arguments(
-    context: CallContext<'_>,
-    tool: &Arc<CatalogTool>,
-    arguments: &RawValue,
-) -> Result<(), String> {
-    let checked = context.snapshot.check(tool).check(tool, arguments).await;
-    checked.map_err(|violations| misfit(context, tool, &violations))
-}
-
-/// Returns the error of arguments that do not fit the tool's schema, and counts it.
-pub(super) fn misfit(context: CallContext<'_>, tool: &CatalogTool, violations: &str) -> String {
-    context.engine.metrics().schema_rejections.inc();
-    format!("parameters do not fit the schema of {}: {violations}", tool.name)
 }

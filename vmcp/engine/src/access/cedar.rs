@@ -10,7 +10,7 @@ use vmcp_model::definition::Annotations;
 
 use super::identity::Principal;
 use super::policy::{AccessRequest, Decision, Explanation, Item, ListedRights, Policy, PolicyId};
-use crate::telemetry::metrics::{Metrics, PolicyFailureLabels, PolicyShadowLabels};
+use crate::metrics::{Metrics, PolicyFailureLabels, PolicyShadowLabels};
 
 /// Id of the decision about a task, which is that about some call of its tool.
 const OF_TOOL: &str = "of-tool";

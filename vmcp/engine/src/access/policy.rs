@@ -12,7 +12,7 @@ use vmcp_model::catalog::{CatalogPrompt, CatalogTool};
 use super::cedar::MeasuredPolicy;
 use super::identity::Principal;
 use super::profiles::ProfilePolicy;
-use crate::telemetry::metrics::Metrics;
+use crate::metrics::Metrics;
 
 /// One question to a policy: principal, action, resource, context.
 #[derive(Debug, Clone, Copy)]

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 
 use super::identity::PrincipalKey;
-use crate::telemetry::metrics::{LimitLabels, Metrics};
+use crate::metrics::{LimitLabels, Metrics};
 
 /// The counts of one kind of thing.
 #[derive(Debug)]

@@ -10,9 +10,9 @@ use vmcp_store::StoreError;
 use vmcp_wire::sealed::KeyError;
 
 use crate::access::policy::Policy;
+use crate::metrics::Metrics;
 use crate::server_registrar::ServerRegistrar;
 use crate::telemetry::calls::CallObserver;
-use crate::telemetry::metrics::Metrics;
 
 /// Options of a run beside the configuration.
 #[derive(Clone)]

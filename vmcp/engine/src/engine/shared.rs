@@ -20,9 +20,9 @@ use super::snapshot::build::session_snapshots::SessionSnapshots;
 use super::snapshot::client_records::kept_results::KeptResults;
 use super::snapshot::generation::Generation;
 use super::tool_drift::DriftGuard;
+use crate::metrics::Metrics;
 use crate::search::context::{Contexts, Learner};
 use crate::telemetry::calls::{CallObserver, CallObservers};
-use crate::telemetry::metrics::Metrics;
 use crate::telemetry::tool_metrics::ToolMetricsRecorder;
 use crate::telemetry::topic_usage::TopicUsage;
 

@@ -13,13 +13,13 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use vmcp_backend::SessionId;
+use vmcp_config::Config;
 use vmcp_store::RunClaim;
 use vmcp_wire::sealed::KeyRing;
 
 use super::Runs;
 use super::store::{LEASE, RunRecord, RunStore, RunStoreError, millis};
 use crate::access::identity::Principal;
-use crate::engine::Snapshot;
 use crate::random::{now, random};
 
 /// Largest state that is kept, in bytes. A run whose state grows beyond it is known, but not continued.
@@ -114,18 +114,19 @@ impl Runs {
     /// Returns the keeper of a new run that has `life`; `None` if nothing outlives this process.
     pub async fn keeper(
         &self,
-        snapshot: &Snapshot,
+        config: &Config,
+        ring: Arc<KeyRing>,
         lookup: &RunLookup,
         id: &str,
         life: Duration,
         cancel: CancellationToken,
     ) -> Option<KeptRun> {
-        let store = self.store(&snapshot.config).await;
+        let store = self.store(config).await;
         store.keeps().then(|| {
             let expires_at = millis().saturating_add(i64::try_from(life.as_millis()).unwrap_or(i64::MAX));
             let RunLookup { owner, request, .. } = *lookup;
             let record = RunRecord { id: id.to_owned(), owner, request, expires_at };
-            KeptRun::new(record, self.holder(), store, snapshot, cancel)
+            KeptRun::new(record, self.holder(), store, ring, cancel)
         })
     }
 
@@ -133,11 +134,12 @@ impl Runs {
     /// process drives is waited for until its lease is over or renewed, seconds at most.
     pub async fn claim(
         &self,
-        snapshot: &Snapshot,
+        config: &Config,
+        ring: Arc<KeyRing>,
         lookup: &RunLookup,
         cancel: CancellationToken,
     ) -> Result<Option<(KeptRun, String)>, ClaimError> {
-        let store = self.store(&snapshot.config).await;
+        let store = self.store(config).await;
         let holder = self.holder();
         let mut claimed = store.claim(lookup, holder).await?;
         if let RunClaim::Held(left) = claimed {
@@ -153,7 +155,7 @@ impl Runs {
         let RunLookup { owner, request, .. } = *lookup;
         // Only a new run writes its expiry.
         let record = RunRecord { id: id.clone(), owner, request, expires_at: millis() };
-        let run = KeptRun::new(record, holder, store, snapshot, cancel);
+        let run = KeptRun::new(record, holder, store, ring, cancel);
         run.is_stored.store(true, Ordering::Relaxed);
         let Some(state) = run.open(&sealed) else {
             run.end().await;
@@ -169,14 +171,14 @@ impl KeptRun {
         record: RunRecord,
         holder: [u8; 16],
         store: Arc<RunStore>,
-        snapshot: &Snapshot,
+        ring: Arc<KeyRing>,
         cancel: CancellationToken,
     ) -> KeptRun {
         KeptRun {
             record,
             holder,
             store,
-            ring: snapshot.ring(),
+            ring,
             cancel,
             is_stored: AtomicBool::new(false),
             is_over: AtomicBool::new(false),

@@ -31,13 +31,16 @@ async fn a_run_of_an_ended_process_is_continued_by_one_other_process() {
     let life = Duration::from_mins(5);
     let run = one
         .runs()
-        .keeper(&snapshot, &lookup("{}", None), "r1", life, CancellationToken::new())
+        .keeper(&snapshot.config, snapshot.ring(), &lookup("{}", None), "r1", life, CancellationToken::new())
         .await
         .unwrap();
     run.keep("state one").await.unwrap();
     run.keep("state two").await.unwrap();
     let claim = async |engine: &Engine, lookup: RunLookup| {
-        engine.runs().claim(&engine.snapshot(), &lookup, CancellationToken::new()).await
+        engine
+            .runs()
+            .claim(&engine.snapshot().config, engine.snapshot().ring(), &lookup, CancellationToken::new())
+            .await
     };
     assert!(claim(&other, lookup("{\"a\":1}", None)).await.unwrap().is_none(), "other arguments");
     // The lease ends with the run's request, here without its result.
@@ -64,14 +67,18 @@ async fn a_state_beyond_the_limit_is_not_continued_and_kept_no_more() {
     let life = Duration::from_mins(5);
     let named = lookup("{}", Some("r1"));
     let cancel = CancellationToken::new();
-    let run = engine.runs().keeper(&snapshot, &named, "r1", life, cancel.clone()).await.unwrap();
+    let run = engine
+        .runs()
+        .keeper(&snapshot.config, snapshot.ring(), &named, "r1", life, cancel.clone())
+        .await
+        .unwrap();
     run.keep("state").await.unwrap();
     assert!(run.is_kept());
     run.keep(&"x".repeat(1024 * 1024 + 1)).await.unwrap();
     assert!(!run.is_kept());
     let store = engine.runs().store(&snapshot.config).await;
     store.update("r1", None, Duration::ZERO, run.holder).await.unwrap();
-    let refused = engine.runs().claim(&snapshot, &named, cancel).await.err();
+    let refused = engine.runs().claim(&snapshot.config, snapshot.ring(), &named, cancel).await.err();
     assert_eq!(refused, Some(ClaimError::TooLarge("r1".to_owned())));
 }
 
@@ -82,21 +89,34 @@ async fn a_process_without_the_lease_writes_nothing_more() {
     let life = Duration::from_mins(5);
     let cancel = CancellationToken::new();
     let by_request = lookup("{}", None);
-    let run = one.runs().keeper(&one.snapshot(), &by_request, "r1", life, cancel.clone()).await.unwrap();
+    let run = one
+        .runs()
+        .keeper(&one.snapshot().config, one.snapshot().ring(), &by_request, "r1", life, cancel.clone())
+        .await
+        .unwrap();
     run.keep("state").await.unwrap();
     let store = one.runs().store(&one.snapshot().config).await;
     store.update("r1", None, Duration::ZERO, run.holder).await.unwrap();
     let stranger = RunLookup::new(&Principal::at("10.0.0.9"), None, "triage", "{}", Some("r1".to_owned()));
-    let refused = other.runs().claim(&other.snapshot(), &stranger, cancel.clone()).await.err();
+    let refused = other
+        .runs()
+        .claim(&other.snapshot().config, other.snapshot().ring(), &stranger, cancel.clone())
+        .await
+        .err();
     assert_eq!(refused, Some(ClaimError::Absent("r1".to_owned())));
     let by_id = lookup("other arguments", Some("r1"));
-    let (continued, state) =
-        other.runs().claim(&other.snapshot(), &by_id, cancel.clone()).await.unwrap().unwrap();
+    let (continued, state) = other
+        .runs()
+        .claim(&other.snapshot().config, other.snapshot().ring(), &by_id, cancel.clone())
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(state, "state");
     assert_eq!(run.keep("later").await.unwrap_err(), "another call has continued this run");
     continued.keep("later").await.unwrap();
     continued.end().await;
-    let gone = other.runs().claim(&other.snapshot(), &by_id, cancel).await.err();
+    let gone =
+        other.runs().claim(&other.snapshot().config, other.snapshot().ring(), &by_id, cancel).await.err();
     assert_eq!(gone, Some(ClaimError::Absent("r1".to_owned())));
 }
 

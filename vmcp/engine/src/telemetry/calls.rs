@@ -4,13 +4,15 @@
 
 mod action;
 mod audit;
+mod observer;
 mod observers;
 mod record;
 mod recorder;
 mod refusal;
 
 pub use action::{Action, ActionArea};
-pub use observers::{Begun, CallObserver, CallObservers};
+pub use observer::{Begun, CallObserver};
+pub use observers::CallObservers;
 pub use record::{CallRecord, Origin, Outcome, RecordedArguments};
 pub use recorder::CallRecorder;
 pub use refusal::Refusal;

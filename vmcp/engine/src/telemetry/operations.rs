@@ -16,7 +16,7 @@ use vmcp_json::text;
 use vmcp_wire::methods;
 
 use super::calls::Outcome;
-use super::metrics::{Metrics, ServerOperation, code_label, method_label};
+use crate::metrics::{Metrics, ServerOperation, code_label, method_label};
 
 /// Most characters of a client's text in an attribute.
 const MAX_CHARACTERS: usize = 256;

@@ -19,9 +19,9 @@ use tracing_subscriber::registry::LookupSpan;
 use vmcp_wire::meta::Trace;
 
 use super::TelemetryError;
+use super::call_metrics::error_type;
 use super::calls::{CallObserver, CallRecord, Outcome};
 use super::logs::BACKENDS;
-use super::metrics::error_type;
 use super::otlp;
 
 /// A W3C trace context that owns its parts.

@@ -1,6 +1,7 @@
 //! Sends an authorized request to its backend: parameters, trace context, rounds of input, the task that a
 //! call may become.
 
+mod composite;
 mod exchange_span;
 
 use std::sync::Arc;
@@ -19,12 +20,13 @@ use vmcp_workflow::CompositeTool;
 use super::confirmation;
 use super::input_rounds::{InputRounds, Next};
 use super::outgoing::Outgoing;
-use super::task_calls;
+use super::question_source;
+use super::task_calls::{self, task_names};
+use crate::answer::is_pending;
 use crate::caller::CallContext;
-use crate::composite::{self, OpenRun};
-use crate::relay::{question_source, task_names};
-use crate::router::BackendTarget;
+use crate::router::{self, BackendTarget};
 use crate::subject;
+use composite::OpenRun;
 pub(crate) use vmcp_engine::access::outgoing::ClientAtBackend;
 use vmcp_engine::access::policy::Item;
 use vmcp_engine::engine::Snapshot;
@@ -157,7 +159,9 @@ impl Exchange<'_> {
     /// Sends the request with these parameters to the backend of a snapshot.
     async fn send(&mut self, snapshot: &Snapshot, params: &OwnedParams) -> Result<Response, CallError> {
         let Way { context, target, span, stream } = self.way;
-        if let Some(composite) = target.item.tool().and_then(|tool| composite::definition(snapshot, tool)) {
+        if let Some(composite) =
+            target.item.tool().and_then(|tool| router::composite_definition(snapshot, tool))
+        {
             return self.run(composite, params).await;
         }
         let backend = backend(snapshot, target)?;
@@ -195,7 +199,7 @@ impl Exchange<'_> {
             }
             answer => answer,
         };
-        if answer.as_ref().is_ok_and(super::is_pending) {
+        if answer.as_ref().is_ok_and(is_pending) {
             // It ends here: the user may take long to answer.
             self.recorder.record().exchange = Span::none();
         }

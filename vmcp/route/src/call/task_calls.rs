@@ -1,5 +1,7 @@
 //! Calls of tools that become tasks: the clients that may ask for one, and the id that a client gets.
 
+pub mod task_names;
+
 use vmcp_backend::{CallError, Response, RpcOutcome};
 use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::era::Era;
@@ -10,7 +12,6 @@ use vmcp_wire::payload::Payload;
 use vmcp_wire::translate::{ResultType, payload_type};
 
 use crate::caller::{CallContext, Caller};
-use crate::relay::task_names;
 
 /// True if a modern client declared that it takes a task instead of a result.
 pub fn takes_tasks(caller: &Caller) -> bool {

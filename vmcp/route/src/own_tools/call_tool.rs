@@ -19,18 +19,19 @@ use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
 
 use super::fallback::alternatives::Alternative;
+use super::fallback::call_failure::{self, CallFailure};
 use super::fallback::{self, FailedCall};
 use super::large_results::{keeping, references, response_limit};
 use super::resolve::tool_lookup;
-use super::tool_result::{self, CallFailure, Envelope, ErrorType};
+use super::tool_result::{self, Envelope, ErrorType};
 use super::unavailable::{self, UnavailableServer};
 use crate::answer::{Answer, Content};
+use crate::argument_check;
 use crate::call::{self, hidden};
 use crate::caller::CallContext;
 use crate::own_tools::arguments::call_arguments::{CallArguments, ResponseFormat};
 use crate::own_tools::arguments::framework_keys::without_framework_keys;
 use crate::router::BackendTarget;
-use crate::tools;
 use vmcp_engine::engine::{Snapshot, View};
 use vmcp_engine::optim::names::{NameStyle, OptimTool, OwnName, own_name};
 use vmcp_engine::schema::CheckedArguments;
@@ -119,7 +120,9 @@ async fn call(
     };
     let strict = match &checked {
         // Scalars of another type are left to the server, unless a policy has judged them.
-        Ok(_) if authorized.judges_arguments() => tools::check_arguments(context, tool, parameters).await,
+        Ok(_) if authorized.judges_arguments() => {
+            argument_check::check_arguments(context, tool, parameters).await
+        }
         _ => Ok(()),
     };
     let refused = unresolved.as_ref().or(checked.as_ref().err()).or(strict.as_ref().err());
@@ -218,7 +221,7 @@ async fn finished(
 ) -> Answer {
     match answer {
         Ok(answer) => shaped(context, tool, call, answer, alternatives).await,
-        Err(error) => Answer::own(tool_result::unanswered(tool, &error, alternatives)),
+        Err(error) => Answer::own(call_failure::unanswered(tool, &error, alternatives)),
     }
 }
 
@@ -232,7 +235,7 @@ async fn check_or_mend(
     match context.snapshot.check(tool).mend(tool, arguments).await {
         CheckedArguments::AsWritten => Ok(None),
         CheckedArguments::Mended(mended) => Ok(Some(mended)),
-        CheckedArguments::Refused(violations) => Err(tools::misfit(context, tool, &violations)),
+        CheckedArguments::Refused(violations) => Err(argument_check::misfit(context, tool, &violations)),
     }
 }
 

@@ -7,6 +7,7 @@
 //! the tool that really runs.
 
 pub(super) mod alternatives;
+pub(super) mod call_failure;
 
 use std::sync::Arc;
 

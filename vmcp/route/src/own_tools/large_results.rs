@@ -24,8 +24,8 @@ use serde::Serialize;
 use vmcp_engine::engine::kept_results::owner;
 use vmcp_results::store::StoredResult;
 
-use super::listings::own_answer::Refusal;
 use super::tool_result::ErrorType;
+use super::tool_result::own_answer::Refusal;
 use crate::call;
 use crate::caller::CallContext;
 

@@ -1,11 +1,9 @@
-//! Own tools that answer from the snapshot and the search, without a backend: one file each. [`own_answer`]
-//! is the frame that they share.
+//! Own tools that answer from the snapshot and the search, without a backend: one file each.
 
 pub(super) mod get_tool_alternatives;
 pub(super) mod get_tool_schema;
 pub(super) mod list_mcp_servers;
 pub(super) mod list_tools;
-pub(super) mod own_answer;
 mod profile_view;
 mod ranked;
 pub(super) mod recommend_tools;

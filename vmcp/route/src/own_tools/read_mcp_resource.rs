@@ -9,9 +9,9 @@ use vmcp_json::text;
 use vmcp_wire::methods;
 use vmcp_wire::owned::OwnedParams;
 
-use super::listings::own_answer::{self, Refusal};
 use super::tool_result;
-use crate::answer::Answer;
+use super::tool_result::own_answer::{self, Refusal};
+use crate::answer::{self, Answer};
 use crate::call::{self, Denied};
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::{OwnArguments, SERVER};
@@ -59,7 +59,7 @@ async fn read(context: CallContext<'_>, arguments: &RawValue) -> Result<Box<RawV
     let params = OwnedParams::from_text(format!(r#"{{"uri":{}}}"#, text::quoted(&uri)));
     let params = params.map_err(|error| fail(Some(backend), error.to_string()))?;
     let response = authorized.call(&params).await.map_err(|error| fail(Some(backend), error.to_string()))?;
-    if call::is_pending(&response) {
+    if answer::is_pending(&response) {
         let error = "the server asks a question first; read it with resources/read".to_owned();
         return Err(fail(Some(backend), error));
     }

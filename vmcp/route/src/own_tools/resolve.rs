@@ -8,8 +8,9 @@ use std::sync::Arc;
 use serde::Serialize;
 use vmcp_model::catalog::CatalogTool;
 
-use super::listings::own_answer::Refusal;
-use super::tool_result::{CallFailure, ErrorType};
+use super::fallback::call_failure::CallFailure;
+use super::tool_result::ErrorType;
+use super::tool_result::own_answer::Refusal;
 use crate::call;
 use crate::caller::CallContext;
 

@@ -5,8 +5,8 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use vmcp_config::{Exposure, OptimTool};
 
-use super::listings::own_answer::{self, Refusal};
 use super::tool_result;
+use super::tool_result::own_answer::{self, Refusal};
 use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::OwnArguments;

@@ -1,19 +1,12 @@
-//! Results of own tools, as `CallToolResult`: a structured success, a mistake in the arguments, a failed
-//! call, an envelope.
+//! Results of own tools, as `CallToolResult`: a structured success, a mistake in the arguments, an
+//! envelope.
 
-use std::num::NonZeroU64;
-use std::sync::Arc;
+pub(super) mod own_answer;
 
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
-use vmcp_backend::CallError;
 use vmcp_json::object::Object;
-use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::payload::Payload;
-
-use super::fallback;
-use super::fallback::alternatives::{Alternative, Suggestion};
-use crate::caller::CallContext;
 
 /// A content block of text.
 #[derive(Serialize)]
@@ -40,7 +33,12 @@ struct CallToolResult<'a> {
     is_error: bool,
 }
 
-fn result(content: &[TextBlock<'_>], structured_content: Option<&RawValue>, is_error: bool) -> Box<RawValue> {
+/// Makes a result of these blocks.
+pub(super) fn result(
+    content: &[TextBlock<'_>],
+    structured_content: Option<&RawValue>,
+    is_error: bool,
+) -> Box<RawValue> {
     // Strings and valid raw JSON cannot fail to serialize.
     to_raw_value(&CallToolResult { content, structured_content, is_error }).unwrap_or_default()
 }
@@ -110,102 +108,6 @@ pub(super) enum ErrorType {
     InsufficientScope,
 }
 
-/// A failed call: it did not reach its tool, or its answer did not come back.
-#[derive(Debug, Serialize)]
-pub(super) struct CallFailure<'a> {
-    success: bool,
-    /// The server: as resolved, or as the caller gave it.
-    pub(super) server: Option<&'a str>,
-    /// The tool: as resolved, or as the caller gave it.
-    pub(super) tool: &'a str,
-    /// Description for the model.
-    pub(super) error: String,
-    /// Kind of the failure.
-    pub(super) error_type: ErrorType,
-    /// Time after which the call may succeed; never zero.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    retry_after_seconds: Option<NonZeroU64>,
-    /// Known servers, if the named one is unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) available_servers: Option<Vec<&'a str>>,
-    /// Tools that may take the place of the one that failed.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) fallback_suggestions: Vec<Suggestion<'a>>,
-}
-
-impl<'a> CallFailure<'a> {
-    /// Makes the failure of a call of this tool.
-    pub(super) fn new(
-        server: Option<&'a str>,
-        tool: &'a str,
-        error_type: ErrorType,
-        error: impl Into<String>,
-    ) -> Self {
-        CallFailure {
-            success: false,
-            server,
-            tool,
-            error: error.into(),
-            error_type,
-            retry_after_seconds: None,
-            available_servers: None,
-            fallback_suggestions: Vec::new(),
-        }
-    }
-
-    /// Makes the failure of a call that its backend did not answer.
-    pub(super) fn of_call(server: &'a str, tool: &'a str, error: &CallError) -> Self {
-        let (kind, text) = match error {
-            CallError::Timeout { after, detail, .. } => {
-                // Rounded to a tenth: the measured time is a little more than the deadline.
-                let seconds = (after.as_secs_f64() * 10.0).round() / 10.0;
-                (ErrorType::TimeoutError, format!("Tool call timed out after {seconds} seconds{detail}"))
-            }
-            CallError::CircuitOpen { .. } => (ErrorType::CircuitOpen, error.to_string()),
-            CallError::RateLimited { .. } => (ErrorType::RateLimited, error.to_string()),
-            CallError::NotConfirmed { .. } => (ErrorType::NotConfirmed, error.to_string()),
-            CallError::Denied { .. } => (ErrorType::Denied, error.to_string()),
-            CallError::InsufficientScope { .. } => (ErrorType::InsufficientScope, error.to_string()),
-            _ => (ErrorType::BackendError, error.to_string()),
-        };
-        let failure = CallFailure::new(Some(server), tool, kind, text);
-        let retry_after_seconds = error.retry_after_seconds().and_then(NonZeroU64::new);
-        CallFailure { retry_after_seconds, ..failure }
-    }
-
-    /// Makes the result: a sentence for the model, then the failure as JSON.
-    pub(super) fn to_result(&self) -> Box<RawValue> {
-        let json = to_raw_value(self).unwrap_or_default();
-        result(&[TextBlock::new(&self.error), TextBlock::new(json.get())], Some(&json), true)
-    }
-}
-
-/// Makes the result of a call that its backend did not answer, for the model that made the call.
-pub(crate) fn failed_call(
-    context: CallContext<'_>,
-    tool: &Arc<CatalogTool>,
-    error: &CallError,
-) -> Box<RawValue> {
-    // A user who declined wants no similar tool either; who is denied a tool gets no way round.
-    let declined = matches!(error, CallError::NotConfirmed { .. } | CallError::Denied { .. });
-    let alternatives = if declined { Vec::new() } else { fallback::alternatives(context, tool) };
-    if !alternatives.is_empty() {
-        context.engine.metrics().fallback_suggestions.inc();
-    }
-    unanswered(tool, error, &alternatives)
-}
-
-/// As [`failed_call`], with alternatives that are known.
-pub(super) fn unanswered(
-    tool: &CatalogTool,
-    error: &CallError,
-    alternatives: &[Alternative<'_>],
-) -> Box<RawValue> {
-    let mut failure = CallFailure::of_call(&tool.backend, &tool.definition.name, error);
-    failure.fallback_suggestions = alternatives.iter().map(Alternative::suggestion).collect();
-    failure.to_result()
-}
-
 /// A successful result in an envelope: `{success, server, tool, result}`.
 #[derive(Serialize)]
 pub(super) struct Envelope<'a> {
@@ -231,26 +133,9 @@ impl Envelope<'_> {
 mod tests {
     use super::*;
     use serde_json::{Value, json};
-    use std::time::Duration;
-    use vmcp_backend::Transmission;
 
     fn value(raw: &RawValue) -> Value {
         serde_json::from_str(raw.get()).unwrap()
-    }
-
-    #[test]
-    fn a_timeout_reads_as_required() {
-        let error = CallError::timeout(Duration::from_millis(1012), Transmission::Unknown);
-        let result = value(&CallFailure::of_call("s", "t", &error).to_result());
-        assert_eq!(result["isError"], true);
-        assert_eq!(result["content"][0]["text"], "Tool call timed out after 1 seconds");
-        let expected = json!({"success": false, "server": "s", "tool": "t",
-            "error": "Tool call timed out after 1 seconds", "error_type": "TimeoutError"});
-        assert_eq!(result["structuredContent"], expected);
-        assert_eq!(
-            serde_json::from_str::<Value>(result["content"][1]["text"].as_str().unwrap()).unwrap(),
-            expected
-        );
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub async fn read_resource(context: CallContext<'_>, params: &OwnedParams) -> An
         Err(error) => return Answer::error(&error),
     };
     let unknown = || Answer::no_resource(&uri);
-    if let Some(reference) = resource::reference(context, &uri) {
+    if let Some(reference) = router::kept_reference(context, &uri) {
         if let Some(answer) = resource::read(context, &uri, reference).await {
             return answer;
         }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use vmcp_wire::methods;
 
-use super::task_names::KnownTask;
 pub use crate::call::hidden::hold;
+use crate::call::task_calls::task_names::KnownTask;
 use crate::call::{self, Authorized, hidden};
 use crate::caller::CallContext;
 use crate::router::BackendTarget;

@@ -1,4 +1,4 @@
-//! Requests about tasks. A task belongs to the identity that began it: its [id](super::task_names) opens for
+//! Requests about tasks. A task belongs to the identity that began it: its [id](task_names) opens for
 //! that identity alone, and leads to the backend. The tool's own policy is asked again at each request.
 
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::rpc::RpcError;
 use vmcp_wire::{codes, methods};
 
-use super::task_names::{self, KnownTask};
 use crate::answer::Answer;
 pub use crate::call::task_calls::takes_tasks;
+use crate::call::task_calls::task_names::{self, KnownTask};
 use crate::call::{self, Authorized, Denied, hidden};
 use crate::caller::{CallContext, Caller};
 use crate::router::BackendTarget;

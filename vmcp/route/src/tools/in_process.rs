@@ -6,10 +6,10 @@ use vmcp_json::text;
 use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
 
+use crate::argument_check::check_arguments;
 use crate::call::{self, Denied, hidden};
 use crate::caller::{CallContext, Caller};
 use crate::router::{self, Target};
-use crate::tools::check_arguments;
 use crate::{answer, own_tools};
 use vmcp_engine::engine::Engine;
 use vmcp_engine::telemetry::calls::{Origin, Outcome};
@@ -114,7 +114,7 @@ impl Tools {
         }
         match call.call(&params).await {
             Ok(response) => {
-                let pending = call::is_pending(&response);
+                let pending = answer::is_pending(&response);
                 match response.outcome.settled() {
                     Ok(result) if pending => ToolResult::Pending(result),
                     Ok(result) if result.is_tool_error() => ToolResult::Failed(result),

@@ -19,8 +19,8 @@ use crate::engine::conductor::commands::ConductorHandle;
 use crate::engine::recorder::definition_changes::milliseconds;
 use crate::engine::shared::Shared;
 use crate::engine::snapshot::Snapshot;
+use crate::metrics::EmbeddingLabels;
 use crate::random::random;
-use crate::telemetry::metrics::EmbeddingLabels;
 
 /// Interval at which a remote service is asked for its present model.
 const MODEL_CHECK_INTERVAL: Duration = Duration::from_secs(15);

@@ -13,7 +13,7 @@ use vmcp_model::definition_diff::listed_hash;
 use vmcp_model::discovered::Discovered;
 use vmcp_store::{ChangeKind, DefinitionKind, DefinitionName, RecordedChange, Store, StoreError};
 
-use crate::telemetry::metrics::{ChangeLabels, Metrics};
+use crate::metrics::{ChangeLabels, Metrics};
 
 /// Changes of one listing that are logged one by one; of further ones only the number is. All are counted and
 /// recorded.

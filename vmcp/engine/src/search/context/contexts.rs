@@ -11,8 +11,8 @@ use tokio::sync::broadcast;
 use vmcp_backend::SessionId;
 
 use super::ToolKey;
+use crate::access::context_key::ContextKey;
 use crate::access::identity::PrincipalKey;
-use crate::context_key::ContextKey;
 
 /// Contexts of this process, 1 to 3 KiB each; one more evicts the least recently used.
 const MAX_CONTEXTS: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use vmcp_search::learning::{LearnedPair, Signal};
 
 use super::{Contexts, Learned, QueryEmbedding, ToolKey};
-use crate::context_key::ContextKey;
+use crate::access::context_key::ContextKey;
 use crate::telemetry::calls::{CallObserver, CallRecord, Outcome};
 
 /// Uses that wait for the thread, which takes them out 5 times a second.

@@ -19,8 +19,8 @@ use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use vmcp_config::OtlpTarget;
 
+use crate::metrics::Metrics;
 use crate::telemetry::TelemetryError;
-use crate::telemetry::metrics::Metrics;
 use crate::telemetry::otlp;
 
 /// Events that wait for the collector, about 8 MiB; further ones are dropped and counted.

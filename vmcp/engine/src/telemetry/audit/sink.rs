@@ -20,7 +20,7 @@ use super::file_series::FileSeries;
 use super::otlp_logs::OtlpLogs;
 use super::queue::{AuditQueue, Next, QueuedEvent};
 use super::syslog::SyslogSender;
-use crate::telemetry::metrics::Metrics;
+use crate::metrics::Metrics;
 
 /// Interval at which the counts of refusals without an event are written.
 const TICK: Duration = Duration::from_secs(1);

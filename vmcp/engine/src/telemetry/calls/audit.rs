@@ -5,7 +5,7 @@
 //! direct calls are debug, as there may be thousands a second. `--log-level info,vmcp::audit=debug`
 //! shows them all.
 
-use super::observers::CallObserver;
+use super::observer::CallObserver;
 use super::record::{CallRecord, Outcome};
 use super::refusal::Refusal;
 use crate::access::policy::PolicyId;

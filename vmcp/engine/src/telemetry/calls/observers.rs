@@ -1,48 +1,14 @@
 //! [`CallObservers`]: the readers of call records, in one list.
 
-use std::fmt;
 use std::sync::Arc;
-
-use tokio::sync::oneshot;
 
 use super::action::Action;
 use super::audit::AuditLog;
+use super::observer::CallObserver;
 use super::record::CallRecord;
 use super::refusal::Refusal;
-use crate::telemetry::metrics::Metrics;
+use crate::metrics::Metrics;
 use crate::telemetry::traces::CallSpans;
-
-/// Tells whether the begin of a call is on record; false, or an error: it is not.
-pub type Begun = oneshot::Receiver<bool>;
-
-/// Reads the record of each call when it has ended. Runs in the request path, perhaps in a destructor: must
-/// neither block nor wait.
-pub trait CallObserver: fmt::Debug + Send + Sync {
-    /// Takes note of one call.
-    fn observe(&self, record: &CallRecord);
-
-    /// Takes note of a request that was refused before it was a call.
-    fn refused(&self, _: &Refusal<'_>) {}
-
-    /// Takes note of an action beside calls.
-    fn acted(&self, _: &Action<'_>) {}
-
-    /// Takes note of a call that is about to be sent. A call whose begin must be on record waits for the
-    /// result.
-    fn begins(&self, _: &CallRecord) -> Option<Begun> {
-        None
-    }
-
-    /// True if this observer wants the digest of arguments in a record.
-    fn digests_arguments(&self) -> bool {
-        false
-    }
-
-    /// Most bytes of arguments that this observer wants to see in a record; 0: none.
-    fn argument_bytes(&self) -> usize {
-        0
-    }
-}
 
 /// All observers of a process, in the order in which they read.
 #[derive(Debug)]

@@ -9,9 +9,9 @@ use vmcp_config::OptimTool;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::methods;
 
+use crate::access::context_key::ContextKey;
 use crate::access::identity::Principal;
 use crate::access::policy::PolicyId;
-use crate::context_key::ContextKey;
 
 /// The facts of one call of an own tool, or of one authorized or denied way to a backend. Results are no part
 /// of it, except the first words of an error; arguments only if an observer asks for them.

@@ -102,8 +102,8 @@ mod tests {
 
     use super::*;
     use crate::access::identity::Principal;
+    use crate::metrics::Metrics;
     use crate::telemetry::calls::Origin;
-    use crate::telemetry::metrics::Metrics;
     use crate::testing::SeenCalls;
 
     /// An answer of three pieces that carries its recorder, as a body that streams does.

@@ -21,8 +21,8 @@ use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::input::InputError;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
-use crate::own_tools::listings::own_answer::{self, Refusal};
 use crate::own_tools::tool_result::ErrorType;
+use crate::own_tools::tool_result::own_answer::{self, Refusal};
 
 /// Time of an operation when the caller names none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -12,8 +12,8 @@ use super::{MAX_REFERENCE_CHARS, PATH, REFERENCE, answer_bytes, failure, on_requ
 use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
-use crate::own_tools::listings::own_answer::{self, Refusal};
 use crate::own_tools::tool_result::ErrorType;
+use crate::own_tools::tool_result::own_answer::{self, Refusal};
 
 #[derive(Serialize)]
 struct Answered {

@@ -6,7 +6,6 @@ use serde_json::json;
 use vmcp_backend::ByteBudget;
 use vmcp_config::OptimTool;
 use vmcp_engine::telemetry::calls::{Origin, Outcome};
-use vmcp_results::envelope::URI_PREFIX;
 use vmcp_results::store::StoredResult;
 use vmcp_wire::codes;
 use vmcp_wire::era::Era;
@@ -24,13 +23,6 @@ struct Contents<'a> {
     uri: &'a str,
     mime_type: &'a str,
     text: &'a str,
-}
-
-/// Returns the reference in a URI of a kept result, if such results are kept here.
-pub(crate) fn reference<'a>(context: CallContext<'_>, uri: &'a str) -> Option<&'a str> {
-    let optimizer = &context.snapshot.config.optimizer;
-    let keeps = optimizer.enabled && optimizer.large_results.enabled;
-    uri.strip_prefix(URI_PREFIX).filter(|_| keeps)
 }
 
 /// Answers `resources/read` of a kept result; `None` if the caller has none under this URI. The policy must

@@ -7,12 +7,12 @@ use vmcp_backend::BackendState;
 use vmcp_config::OptimTool;
 use vmcp_json::object::Object;
 
-use super::own_answer;
 use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::{SERVER, TOOL};
 use crate::own_tools::find_tool::visible_schema::visible_schema;
 use crate::own_tools::resolve::resolve;
+use crate::own_tools::tool_result::own_answer;
 use vmcp_engine::telemetry::calls::Origin;
 
 /// Answers with one tool's definition.

@@ -6,10 +6,10 @@ use vmcp_backend::BackendState;
 use vmcp_config::{Backend, OptimTool};
 use vmcp_search::first_sentence;
 
-use super::own_answer;
 use super::profile_view::under_profile;
 use crate::answer::Answer;
 use crate::caller::CallContext;
+use crate::own_tools::tool_result::own_answer;
 use vmcp_engine::engine::View;
 use vmcp_engine::telemetry::calls::Origin;
 

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use vmcp_model::catalog::CatalogTool;
 use vmcp_search::first_sentence;
 
-use super::own_answer;
 use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::SERVER;
 use crate::own_tools::resolve::visible_server;
+use crate::own_tools::tool_result::own_answer;
 use vmcp_config::OptimTool;
 use vmcp_engine::telemetry::calls::Origin;
 pub(crate) use vmcp_engine::telemetry::tool_metrics::MetricsBook;

@@ -4,12 +4,12 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use vmcp_config::OptimTool;
 
-use super::own_answer::{self, Refusal};
 use super::profile_view::{profiles, under_profile};
 use super::ranked::{self, MODES, ModeUsed, RankedTool, RankingRequest};
 use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
+use crate::own_tools::tool_result::own_answer::{self, Refusal};
 use vmcp_engine::telemetry::calls::Origin;
 
 /// Most recommendations.

@@ -9,11 +9,11 @@ use vmcp_config::OptimTool;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_search::first_sentence;
 
-use super::own_answer::{self, Refusal};
 use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
 use crate::own_tools::tool_result;
+use crate::own_tools::tool_result::own_answer::{self, Refusal};
 pub(crate) use vmcp_engine::search::{SearchRequest, search};
 use vmcp_engine::telemetry::calls::{Origin, Outcome};
 

@@ -6,11 +6,11 @@ use serde_json::value::{RawValue, to_raw_value};
 use vmcp_config::OptimTool;
 use vmcp_store::ToolMetrics;
 
-use super::own_answer::{self, Refusal};
 use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::{OwnArguments, SERVER, TOOL};
 use crate::own_tools::tool_result;
+use crate::own_tools::tool_result::own_answer::{self, Refusal};
 use vmcp_engine::engine::View;
 pub(crate) use vmcp_engine::engine::replicas::Census;
 use vmcp_engine::telemetry::calls::{Origin, Outcome};

@@ -11,7 +11,7 @@ use vmcp_config::{
 };
 use vmcp_engine::server_registrar::{NewServer, ServerPlace};
 
-use super::secrets;
+use crate::caller::secret_arguments;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
 
 /// Most arguments of a program, and most variables or headers.
@@ -108,7 +108,7 @@ fn address(text: &str) -> Result<Url, String> {
     if !url.username().is_empty() || url.password().is_some() {
         return Err("url must not carry credentials; give them in 'headers'".to_owned());
     }
-    if url.query_pairs().any(|(name, value)| secrets::is_secret(&name, &value)) {
+    if url.query_pairs().any(|(name, value)| secret_arguments::is_secret(&name, &value)) {
         return Err("url must not carry a secret in its query; give it in 'headers'".to_owned());
     }
     if url.fragment().is_some() {
@@ -139,7 +139,7 @@ fn program(arguments: &OwnArguments<'_>, command: &str) -> Result<ServerPlace, S
         if SHELL_WORDS.contains(&arg.as_str()) || arg.contains("$(") || arg.contains('`') {
             return Err(format!("{field} must have no shell syntax: vmcp runs no shell"));
         }
-        if secrets::is_secret_argument(before, arg) {
+        if secret_arguments::is_secret_argument(before, arg) {
             return Err(format!("{field} must not be a secret; give it in 'env'"));
         }
         before = arg;

@@ -15,12 +15,13 @@ use vmcp_wire::payload::Payload;
 use vmcp_wire::translate::{ResultType, payload_type};
 
 use super::asking_call::AskingCall;
-use crate::Consent;
+use crate::answer;
+use crate::argument_check;
 use crate::call::input_rounds::{MAX_ROUNDS, pause_before_repeat};
 use crate::call::{self, first_text};
+use crate::caller::Consent;
 use crate::caller::{CallContext, Caller};
 use crate::router::BackendTarget;
-use crate::tools;
 
 /// Largest result of a tool that a script gets, in bytes; a larger one is an exception.
 const MAX_RESULT: usize = 32 << 20;
@@ -90,9 +91,9 @@ async fn call_once(
     let record = context.start_record(Origin::Script);
     let authorized = call::authorize(context, record, target, Some(arguments.get())).ok()?;
     let strict = match &checked {
-        CheckedArguments::Refused(violations) => Err(tools::misfit(context, tool, violations)),
+        CheckedArguments::Refused(violations) => Err(argument_check::misfit(context, tool, violations)),
         // Stricter than call_tool: a script's values have types, and an exception names its line.
-        _ => tools::check_arguments(context, tool, arguments).await,
+        _ => argument_check::check_arguments(context, tool, arguments).await,
     };
     let params = match strict.and_then(|()| asking.params(arguments)) {
         Ok(params) => params,
@@ -116,7 +117,7 @@ async fn call_once(
 }
 
 fn end(response: Response, asking: &AskingCall, is_confirmed: bool) -> Called<AskingCall> {
-    let pending = call::is_pending(&response);
+    let pending = answer::is_pending(&response);
     match response.outcome.settled() {
         Ok(result) if pending && payload_type(&result) == ResultType::InputRequired => {
             Called::Asks(asking.asking(&result, is_confirmed))

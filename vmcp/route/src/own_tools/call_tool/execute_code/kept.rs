@@ -41,13 +41,15 @@ impl<'a> KeptScript<'a> {
     pub(super) async fn claim(&mut self) -> Result<Option<String>, ClaimError> {
         let CallContext { engine, snapshot, caller, .. } = self.context;
         let Some(lookup) = &self.lookup else { return Ok(None) };
-        let claimed = match engine.runs().claim(snapshot, lookup, caller.cancel.clone()).await {
-            Err(ClaimError::Store(error)) => {
-                tracing::warn!(%error, "a script begins; a script that waited could not be looked for");
-                None
-            }
-            claimed => claimed?,
-        };
+        let claimed =
+            match engine.runs().claim(&snapshot.config, snapshot.ring(), lookup, caller.cancel.clone()).await
+            {
+                Err(ClaimError::Store(error)) => {
+                    tracing::warn!(%error, "a script begins; a script that waited could not be looked for");
+                    None
+                }
+                claimed => claimed?,
+            };
         Ok(claimed.map(|(kept, state)| {
             tracing::info!(run = kept.id(), "a script that waited is continued");
             self.kept = Some(kept);
@@ -61,7 +63,8 @@ impl<'a> KeptScript<'a> {
         let Some(lookup) = &self.lookup else { return Ok(()) };
         if self.kept.is_none() {
             let (id, cancel) = (hex::encode(random::<16>()), caller.cancel.clone());
-            self.kept = engine.runs().keeper(snapshot, lookup, &id, KEPT_FOR, cancel).await;
+            self.kept =
+                engine.runs().keeper(&snapshot.config, snapshot.ring(), lookup, &id, KEPT_FOR, cancel).await;
         }
         match &self.kept {
             // A run that was not kept at once goes on without: its removal is under way.

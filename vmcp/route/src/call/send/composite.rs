@@ -1,6 +1,6 @@
 //! Composite tools: a run's steps as calls of the seam, its result and its questions as answers.
 //!
-//! A composite tool is a tool of the catalog's backend [`COMPOSITE`]. It is routed, authorized, limited and
+//! A composite tool is a tool of the catalog's backend `composite`. It is routed, authorized, limited and
 //! recorded as any other; in place of a request to a server, [`run()`] runs its steps. Each step goes through
 //! the seam again, under the caller's identity. A run that asks answers as a server of the modern era does:
 //! a modern client carries its state, sealed; a legacy client is asked on the way, and its run is kept
@@ -16,10 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::{Map, Value};
 use tracing::{Instrument as _, Span, info_span};
 use vmcp_backend::{CallError, Response};
-use vmcp_engine::engine::Snapshot;
 use vmcp_engine::runs::kept::ClaimError;
-use vmcp_model::catalog::CatalogTool;
-use vmcp_model::names::COMPOSITE;
 use vmcp_wire::keys::{INPUT_RESPONSES, REQUEST_STATE};
 use vmcp_wire::owned::OwnedParams;
 use vmcp_workflow::CompositeTool;
@@ -31,14 +28,6 @@ use crate::caller::CallContext;
 
 /// The answer to an answer that came twice.
 const USED: &str = "this answer has been used: what follows it is not done twice; call the tool again";
-
-/// Returns the definition of a composite tool; `None` for a tool of a backend.
-pub(crate) fn definition<'a>(snapshot: &'a Snapshot, tool: &CatalogTool) -> Option<&'a Arc<CompositeTool>> {
-    if &*tool.backend != COMPOSITE {
-        return None;
-    }
-    snapshot.config.composite_tools.iter().find(|composite| composite.name == tool.own_name)
-}
 
 /// Runs a composite tool until it ends or asks. `continues`: the state in `params` is a run's, which vmcp has
 /// written itself. `open` is the run of the request, over all its parts.

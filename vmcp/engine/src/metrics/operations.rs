@@ -14,7 +14,6 @@ use prometheus_client::metrics::histogram::Histogram;
 use vmcp_wire::{codes, methods};
 
 use super::Metrics;
-use crate::telemetry::calls::{CallRecord, Outcome};
 
 /// Upper bounds of the conventions, from 10 ms to 300 s, and below them what a relay needs, in seconds.
 const OPERATION_SECONDS: [f64; 21] = [
@@ -24,7 +23,7 @@ const OPERATION_SECONDS: [f64; 21] = [
 /// Most names of tools in labels; the calls of further tools are counted together.
 const MAX_TOOL_NAMES: usize = 1_000;
 /// Value of a label whose true value is not among the known ones.
-const OTHER: &str = "_OTHER";
+pub(crate) const OTHER: &str = "_OTHER";
 
 /// Labels of a client's request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -83,15 +82,6 @@ pub fn code_label(code: i64) -> &'static str {
     codes::defined(code).unwrap_or(OTHER)
 }
 
-/// Returns `error.type` of a call at its backend; `None` for a success.
-pub fn error_type(record: &CallRecord) -> Option<&'static str> {
-    match record.outcome {
-        Outcome::Ok => None,
-        Outcome::RpcError => Some(record.error_code.map_or(OTHER, code_label)),
-        outcome => Some(outcome.label()),
-    }
-}
-
 impl Metrics {
     /// Returns the label of a tool of the catalog: its name, or `_OTHER` once there are 1,000 names.
     pub fn tool_name(&self, name: &str) -> Arc<str> {
@@ -107,17 +97,8 @@ impl Metrics {
     }
 
     /// Counts a call that reached its backend.
-    pub(super) fn count_client_operation(&self, record: &CallRecord) {
-        let (Some(backend), Some(network_transport)) = (&record.backend, record.transport) else { return };
-        let tool = record.tool.as_ref().map(|tool| self.tool_name(&tool.definition.name));
-        let operation = ClientOperation {
-            mcp_method_name: method_label(&record.method),
-            gen_ai_tool_name: tool.unwrap_or_default(),
-            error_type: error_type(record).unwrap_or_default(),
-            network_transport,
-            backend: Arc::clone(backend),
-        };
-        self.client_operations.get_or_create(&operation).observe(record.backend_took.as_secs_f64());
+    pub fn count_client_operation(&self, operation: &ClientOperation, took: Duration) {
+        self.client_operations.get_or_create(operation).observe(took.as_secs_f64());
     }
 
     /// Counts a client's session that has ended.

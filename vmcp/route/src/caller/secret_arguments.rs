@@ -11,13 +11,13 @@ use vmcp_engine::optim::names::OptimTool;
 const VALUES: [&str; 2] = ["env", "headers"];
 
 /// True if a setting of this name with this value is a secret.
-pub(super) fn is_secret(name: &str, value: &str) -> bool {
+pub(crate) fn is_secret(name: &str, value: &str) -> bool {
     !value.is_empty() && (is_secret_name(name) || looks_secret(value) || password_of_url(value).is_some())
 }
 
 /// True if an argument of a program is a secret, or has one: `--token=x`, `x` after `--token`, or a header
 /// `Authorization: x`, also behind `--header=`.
-pub(super) fn is_secret_argument(before: &str, argument: &str) -> bool {
+pub(crate) fn is_secret_argument(before: &str, argument: &str) -> bool {
     let header =
         argument.split_once('=').filter(|(name, _)| is_option(name)).map_or(argument, |(_, text)| text);
     let header = header.split_once(':').filter(|(_, value)| !value.starts_with("//"));

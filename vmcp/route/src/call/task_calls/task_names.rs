@@ -16,7 +16,7 @@ use vmcp_wire::meta::RELATED_TASK;
 use vmcp_wire::payload::Payload;
 use vmcp_wire::sealed::task_id::TaskId;
 
-use super::question_source;
+use crate::call::question_source;
 use crate::caller::CallContext;
 use vmcp_engine::engine::TaskOwner;
 use vmcp_engine::random::{now, random};

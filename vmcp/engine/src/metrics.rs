@@ -15,7 +15,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use calls::BackendCalls;
-pub use operations::{ClientOperation, ServerOperation, ServerSession, code_label, error_type, method_label};
+pub(crate) use operations::OTHER;
+pub use operations::{ClientOperation, ServerOperation, ServerSession, code_label, method_label};
 use operations::{ToolNames, operation_histogram};
 
 /// Upper bounds of vmcp's own duration histograms, in seconds. They begin at 50 µs because find_tool and the

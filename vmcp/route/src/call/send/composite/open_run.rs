@@ -71,7 +71,7 @@ impl OpenRun {
         let runs = context.engine.runs();
         let text = Value::Object(arguments.clone()).to_string();
         let lookup = RunLookup::new(&caller.principal, caller.session, &tool.name, &text, named);
-        match runs.claim(snapshot, &lookup, self.cancel.clone()).await {
+        match runs.claim(&snapshot.config, snapshot.ring(), &lookup, self.cancel.clone()).await {
             Ok(Some((kept, state))) => {
                 tracing::info!(run = kept.id(), name = tool.name, "a run of a composite tool is continued");
                 self.kept = Some(kept);
@@ -84,7 +84,9 @@ impl OpenRun {
             Err(error) => return Err(error),
         }
         if is_kept {
-            self.kept = runs.keeper(snapshot, &lookup, &id, tool.timeout, self.cancel.clone()).await;
+            self.kept = runs
+                .keeper(&snapshot.config, snapshot.ring(), &lookup, &id, tool.timeout, self.cancel.clone())
+                .await;
         }
         Ok(Begin::New { id, arguments })
     }

@@ -19,11 +19,12 @@ use vmcp_wire::payload::Payload;
 use vmcp_wire::translate::{ResultType, payload_type};
 use vmcp_workflow::run::{CallEnd, ToolCall, ToolCaller};
 
-use crate::Consent;
+use crate::answer;
+use crate::argument_check;
 use crate::call::{self, Denied, ask_client, first_text};
+use crate::caller::Consent;
 use crate::caller::{CallContext, Caller};
 use crate::router::{self, BackendTarget};
-use crate::tools;
 
 /// Calls tools for the steps of one run.
 pub(super) struct Steps<'a> {
@@ -115,7 +116,7 @@ async fn call_through_seam(
     };
     if let CheckedArguments::Refused(violations) = &checked {
         authorized.settle(Outcome::ToolError);
-        return Ok(CallEnd::Failed(tools::misfit(context, tool, violations)));
+        return Ok(CallEnd::Failed(argument_check::misfit(context, tool, violations)));
     }
     let params =
         params(&tool.name, arguments, call).map_err(|reason| CallError::InvalidRequest { reason })?;
@@ -137,7 +138,7 @@ fn params(name: &str, arguments: &RawValue, call: &ToolCall) -> Result<OwnedPara
 
 /// Reads the answer of a tool.
 fn end(response: Response) -> CallEnd {
-    let pending = call::is_pending(&response);
+    let pending = answer::is_pending(&response);
     match response.outcome.settled() {
         Ok(result) if pending => match payload_type(&result) {
             ResultType::InputRequired => asks(&result),
