@@ -22,4 +22,3 @@ mod testing;
 mod validate;
 
 pub(crate) use self::controller::controller;
-pub(crate) use self::status::{TOOL_NOT_FOUND, missing_tools};

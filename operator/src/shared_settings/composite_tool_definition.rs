@@ -4,6 +4,7 @@
 //! No `build`: it has no children. A VirtualMCPServer takes the tool into `vmcp.yaml`.
 
 mod controller;
+pub(crate) mod missing_tools;
 mod status;
 
 pub(crate) use self::controller::controller;

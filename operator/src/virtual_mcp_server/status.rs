@@ -10,7 +10,6 @@ use vmcp_config::status::StatusReport;
 use vmcp_crds::virtual_mcp_server::{BackendState, DiscoveredBackend, Phase};
 use vmcp_crds::{VirtualMCPServer, VirtualMCPServerStatus};
 
-pub(crate) use self::conditions::{TOOL_NOT_FOUND, missing_tools};
 use super::dereference::References;
 use super::exposure_order::ExposureOrder;
 use super::names::{self, CONTAINER};

@@ -21,12 +21,12 @@ pub struct AllocationCounts {
     pub bytes: u64,
 }
 
-/// Runs vmcp's command line or, if the first argument is `--role`, a role of the benchmark, and serves what
+/// Runs vmcp's command line or, if the first argument is `--role`, the `benchmark` in a role, and serves what
 /// `count` returns.
-pub fn main(count: fn() -> AllocationCounts) -> ExitCode {
+pub fn main(count: fn() -> AllocationCounts, benchmark: fn() -> Result<()>) -> ExitCode {
     let serving = env::var(ADDRESS_VARIABLE).map(|address| serve_counts(&address, count));
     let is_role = env::args().nth(1).is_some_and(|first| first == "--role");
-    match serving.unwrap_or(Ok(())).and_then(|()| if is_role { crate::main() } else { Ok(()) }) {
+    match serving.unwrap_or(Ok(())).and_then(|()| if is_role { benchmark() } else { Ok(()) }) {
         Ok(()) if is_role => ExitCode::SUCCESS,
         Ok(()) => vmcp::cli::main(),
         Err(_) => ExitCode::FAILURE,

@@ -17,6 +17,7 @@
 //! are answered; `testbed` vmcp, the proxies and the backends; `roles` the processes that this program starts
 //! of itself with `--role`; `client` the MCP clients; `report` the table and the targets.
 
+mod built_binaries;
 mod client;
 pub mod counted;
 mod load_generator;

@@ -1,7 +1,6 @@
 //! The testbed: a backend, and the targets in front of it.
 
 pub(crate) mod backend_counters;
-pub(crate) mod built_binaries;
 pub(crate) mod instruction_count;
 pub(crate) mod process_usage;
 pub(crate) mod search_testbed;
@@ -11,7 +10,7 @@ pub(crate) mod target;
 pub(crate) mod test_backends;
 pub(crate) mod vmcp_process;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -29,14 +28,12 @@ use crate::options::Options;
 use crate::progress::progress;
 use crate::report::Report;
 use crate::roles::Role;
+pub(crate) use crate::roles::role_process::ANY_LOCAL_PORT;
 use crate::roles::role_process::RoleProcess;
 use crate::roles::served_content::{RESULTS, SLOW_RESULT, ServedResult, TOOL_COUNT, TOOLS_PER_PAGE};
 
 /// Time that a gateway has to list the backend's tools.
 const GATEWAY_START_TIMEOUT: Duration = Duration::from_mins(2);
-
-/// Loopback with a free port.
-pub(crate) const ANY_LOCAL_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// A backend, and the processes in front of it.
 pub(crate) struct Testbed {

@@ -9,8 +9,8 @@ use vmcp_crds::{
     VirtualMCPServer,
 };
 
+use super::missing_tools::{TOOL_NOT_FOUND, missing_tools};
 use crate::runtime::Conditions;
-use crate::virtual_mcp_server::{TOOL_NOT_FOUND, missing_tools};
 
 /// Most mistakes that the status lists; all of them are few enough to correct at once.
 const MAX_ERRORS: usize = 100;

@@ -14,7 +14,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use vmcp_crds::virtual_mcp_server::{BackendState, DiscoveredBackend};
 
-pub(crate) use self::composite_tools::{TOOL_NOT_FOUND, missing_tools};
 use super::{ObservedVirtualMCPServer, is_callable, refusal};
 use crate::runtime::{ChildKind, Conditions, Failure as _, set_pending};
 use crate::virtual_mcp_server::dereference::group_of;

@@ -10,12 +10,13 @@ use vmcp_bench::counted::{self, AllocationCounts};
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 fn main() -> ExitCode {
-    counted::main(|| {
+    let count = || {
         let stats = ALLOCATOR.stats();
         AllocationCounts {
             // A buffer that grows is allocated again.
             allocations: (stats.allocations + stats.reallocations) as u64,
             bytes: stats.bytes_allocated as u64,
         }
-    })
+    };
+    counted::main(count, vmcp_bench::main)
 }

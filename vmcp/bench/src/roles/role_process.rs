@@ -2,7 +2,7 @@
 
 use std::env;
 use std::io::Write as _;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result, bail};
@@ -12,9 +12,11 @@ use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 
 use super::Role;
+use crate::built_binaries::counted_binary;
 use crate::counted::AllocationReader;
-use crate::testbed::ANY_LOCAL_PORT;
-use crate::testbed::built_binaries::counted_binary;
+
+/// Loopback with a free port.
+pub(crate) const ANY_LOCAL_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// A process in a role; killed when dropped.
 pub(crate) struct RoleProcess {

@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::built_binaries::{fixture_binary, spawn};
+use crate::built_binaries::{fixture_binary, spawn};
 
 /// A running `vmcp-fixture`; killed when dropped.
 pub(crate) struct FixtureServer {

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
-use super::built_binaries::{counted_binary, spawn, vmcp_binary};
+use crate::built_binaries::{counted_binary, spawn, vmcp_binary};
 use crate::client::mcp_client::McpClient;
 use crate::counted::AllocationReader;
 

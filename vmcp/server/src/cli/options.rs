@@ -3,11 +3,12 @@
 use std::env;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use vmcp_config::{Config, Loaded, Problem};
 
-use crate::cli::console::failure::CommandFailure;
+use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
 use crate::cli::running_server::RunningServer;
 use crate::cli::running_server::serve_options::ServeOptions;
@@ -200,4 +201,17 @@ pub(super) fn listen_address(text: &str) -> Result<SocketAddr, String> {
 fn usual_files() -> Vec<PathBuf> {
     let user = folders::config_dir().map(|folder| folder.join(DEFAULT_FILE_NAME));
     std::iter::once(PathBuf::from(DEFAULT_FILE_NAME)).chain(user).collect()
+}
+
+/// Returns the name of a profile of the configuration.
+pub(super) fn profile_of(config: &Config, name: &str) -> Result<Arc<str>, CommandFailure> {
+    config.profiles.get_key_value(name).map(|(name, _)| Arc::clone(name)).ok_or_else(|| {
+        let known: Vec<_> = config.profiles.keys().map(AsRef::as_ref).collect();
+        let remedy = if known.is_empty() {
+            "add it to `profiles` of the configuration file".to_owned()
+        } else {
+            format!("there are {}", known.join(", "))
+        };
+        CommandFailure::new(format!("no profile is called `{name}`")).exit(Exit::NothingFound).remedy(remedy)
+    })
 }

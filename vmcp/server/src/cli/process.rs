@@ -1,9 +1,11 @@
 //! The process itself: its runtime, the signals that stop it, its role as the first process of a container,
-//! and the helper that ends what a killed vmcp leaves running.
+//! and the helpers that it starts: for scripts, and to end what a killed vmcp leaves running.
 
 pub(super) mod orphan_reaper;
 pub(super) mod pid1_reaper;
 mod stop_signals;
+
+use vmcp_script::pool::WorkerProgram;
 
 pub(super) use self::stop_signals::StopSignals;
 use crate::cli::console::failure::CommandFailure;
@@ -17,4 +19,10 @@ pub(super) fn block_on<T>(
     // A thread that is blocked on standard input would keep the process alive, so it is left behind.
     runtime.shutdown_background();
     outcome
+}
+
+/// Returns this program as a worker for scripts (`vmcp exec-worker`); `None` if its file is unknown.
+pub(super) fn script_worker() -> Option<WorkerProgram> {
+    let program = std::env::current_exe().ok()?;
+    Some(WorkerProgram { program, arguments: vec!["exec-worker".into()] })
 }

@@ -3,22 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-
-use crate::runtime::{Conditions, is_true};
+use crate::runtime::Conditions;
+use crate::shared_settings::composite_tool_definition::missing_tools::{
+    CALLS, KIND, SEPARATOR, TOOL_NOT_FOUND,
+};
 use crate::virtual_mcp_server::status::ObservedVirtualMCPServer;
 
-const KIND: &str = "CompositeToolsListed";
-/// Reason of composite tools whose steps call missing tools.
-pub(crate) const TOOL_NOT_FOUND: &str = "ToolNotFound";
 /// Composite tools that a message names; it counts the others.
 const MAX_NAMED: usize = 20;
 /// Characters of the list of missing tools of one composite tool.
 const MAX_TOOLS_CHARS: usize = 500;
-/// Text between two composite tools of a message.
-const SEPARATOR: &str = " | ";
-/// Text between a composite tool and the tools that it misses.
-const CALLS: &str = " calls ";
 
 /// Sets the condition by the issues of all pods, if the server has composite tools.
 pub(super) fn composite_tools(observed: &ObservedVirtualMCPServer<'_>, conditions: &mut Conditions) {
@@ -63,14 +57,4 @@ fn parse(issue: &str) -> Option<(&str, &str)> {
     let rest = issue.strip_prefix("MissingStepTool: tool ")?;
     let (name, rest) = rest.split_once(" of backend composite: a step calls ")?;
     Some((name, rest.split_once(", which no backend").map_or(rest, |(tools, _)| tools)))
-}
-
-/// Returns what the condition of a server says of one composite tool that clients miss.
-pub(crate) fn missing_tools<'a>(conditions: &'a [Condition], name: &str) -> Option<&'a str> {
-    let condition = conditions.iter().find(|condition| condition.type_ == KIND)?;
-    if is_true(std::slice::from_ref(condition), KIND) || condition.reason != TOOL_NOT_FOUND {
-        return None;
-    }
-    let mut named = condition.message.split(SEPARATOR);
-    named.find(|entry| entry.strip_prefix(name).is_some_and(|rest| rest.starts_with(CALLS)))
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use vmcp_client_files::client_file::{self, Connected};
+use vmcp_client_files::known_clients::names;
 use vmcp_config::{edit, normalize_name};
 
 use self::client_entry::{ClientShape, Endpoint, StartedProgram};
@@ -17,8 +18,7 @@ use super::known_clients;
 use crate::cli::completions::candidates;
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
-use crate::cli::options::GlobalOptions;
-use crate::cli::run::serve::profile_of;
+use crate::cli::options::{GlobalOptions, profile_of};
 use crate::cli::running_server::mcp_url;
 use crate::config_file::secret_store::write_private;
 
@@ -67,7 +67,7 @@ pub(in crate::cli) struct Arguments {
 pub(in crate::cli) fn run(arguments: &Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
     let client = &*arguments.client;
     let shape = ClientShape::for_client(client).ok_or_else(|| {
-        let known: Vec<_> = known_clients::names().collect();
+        let known: Vec<_> = names().collect();
         CommandFailure::new(format!("`{client}` is not a known client"))
             .exit(Exit::Usage)
             .remedy(format!("name one of {}", known.join(", ")))

@@ -4,36 +4,8 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use crate::cli::console::failure::{CommandFailure, Exit};
+use vmcp_client_files::known_clients::{CLIENTS, names};
 use vmcp_engine::folders;
-
-/// Files of each client; `~` is the home folder, other relative paths are of the project.
-const CLIENTS: [(&str, &[&str]); 10] = [
-    ("claude", &[".mcp.json", "~/.claude.json"]),
-    (
-        "claude-desktop",
-        &[
-            "~/.config/Claude/claude_desktop_config.json",
-            "~/Library/Application Support/Claude/claude_desktop_config.json",
-            "~/AppData/Roaming/Claude/claude_desktop_config.json",
-        ],
-    ),
-    ("codex", &[".codex/config.toml", "~/.codex/config.toml"]),
-    ("cursor", &[".cursor/mcp.json", "~/.cursor/mcp.json"]),
-    ("gemini", &[".gemini/settings.json", "~/.gemini/settings.json"]),
-    ("goose", &["~/.config/goose/config.yaml"]),
-    ("opencode", &["opencode.json", "opencode.jsonc", "~/.config/opencode/opencode.json"]),
-    (
-        "vscode",
-        &[
-            ".vscode/mcp.json",
-            "~/.config/Code/User/mcp.json",
-            "~/Library/Application Support/Code/User/mcp.json",
-            "~/AppData/Roaming/Code/User/mcp.json",
-        ],
-    ),
-    ("windsurf", &["~/.codeium/windsurf/mcp_config.json"]),
-    ("zed", &[".zed/settings.json", "~/.config/zed/settings.json"]),
-];
 
 /// Returns the files that `from` means: a file itself, or those of a known client that exist.
 pub(in crate::cli) fn files(from: &str) -> Result<Vec<PathBuf>, CommandFailure> {
@@ -80,11 +52,6 @@ pub(in crate::cli) fn project_files(client: &str) -> Vec<PathBuf> {
     let known = CLIENTS.iter().filter(|(name, _)| *name == client).flat_map(|(_, places)| places.iter());
     let paths = known.filter(|place| !place.starts_with("~/")).map(PathBuf::from);
     paths.filter(|path| path.is_file()).collect()
-}
-
-/// Returns the names of the known clients.
-pub(in crate::cli) fn names() -> impl Iterator<Item = &'static str> {
-    CLIENTS.iter().map(|(name, _)| *name)
 }
 
 fn home() -> Option<PathBuf> {

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap_complete::CompletionCandidate;
+use vmcp_client_files::known_clients;
 use vmcp_config::Config;
 use vmcp_model::catalog::Catalog;
 use vmcp_model::discovered::Discovered;
 use vmcp_store::Store;
 
-use crate::cli::clients::known_clients;
 use crate::cli::console::brief::brief;
 use crate::cli::options::GlobalOptions;
 use vmcp_engine::folders;

@@ -17,8 +17,7 @@ use vmcp_config::status::EmbeddingState;
 use super::call_failure::CallFailure;
 use crate::cli::console::failure::CommandFailure;
 use crate::cli::console::{notes, progress};
-use crate::cli::process::orphan_reaper;
-use crate::cli::run::exec_worker;
+use crate::cli::process::{self, orphan_reaper};
 use vmcp_edge::port::admin::operator_call::{self, OperatorAnswer, OperatorCall};
 use vmcp_edge::port::admin::{self, Admin};
 use vmcp_engine::access::identity::Identity;
@@ -95,7 +94,7 @@ impl InProcessEngine {
             // A search needs no connection to a backend that was listed before.
             cached: matches!(need, Readiness::Search),
             orphan_guard: orphan_reaper::guard(),
-            script_worker: exec_worker::program(),
+            script_worker: process::script_worker(),
             policy: operator,
             ..Options::default()
         };

@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use clap::Args;
 use vmcp_script::ResourceBounds;
-use vmcp_script::pool::WorkerProgram;
 use vmcp_script_worker::worker;
 
 /// Bounds of the process.
@@ -21,10 +20,4 @@ pub(in crate::cli) struct Arguments {
 /// Runs the script that comes by standard input.
 pub(in crate::cli) fn run(arguments: &Arguments) -> ExitCode {
     worker::main(ResourceBounds { memory: arguments.memory, cpu_seconds: arguments.cpu_seconds })
-}
-
-/// Returns this program as a worker; `None` if its file is unknown.
-pub(in crate::cli) fn program() -> Option<WorkerProgram> {
-    let program = std::env::current_exe().ok()?;
-    Some(WorkerProgram { program, arguments: vec!["exec-worker".into()] })
 }

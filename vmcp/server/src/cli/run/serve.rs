@@ -11,8 +11,8 @@ use std::time::Duration;
 use clap::Args;
 use tokio_util::task::AbortOnDropHandle;
 use vmcp_backend::{BackendState, BackendStatus, SERVED_VARIABLE};
+use vmcp_config::Server;
 use vmcp_config::status::digest;
-use vmcp_config::{Config, Server};
 use vmcp_egress::Proxies;
 
 use self::local_clients::LocalClients;
@@ -20,9 +20,8 @@ use crate::cli::connection::duration;
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::{notes, output};
 use crate::cli::lifecycle::{background, start};
-use crate::cli::options::{ConfigFile, GlobalOptions, listen_address};
-use crate::cli::process::{StopSignals, orphan_reaper, pid1_reaper};
-use crate::cli::run::exec_worker;
+use crate::cli::options::{ConfigFile, GlobalOptions, listen_address, profile_of};
+use crate::cli::process::{self, StopSignals, orphan_reaper, pid1_reaper};
 use crate::cli::running_server::local_socket::{self, LocalSocket};
 use crate::cli::running_server::serve_options::ServeOptions;
 use crate::cli::running_server::{RunningServer, StateFile};
@@ -157,7 +156,7 @@ async fn serve(
     let observers: Vec<Arc<dyn CallObserver>> = vec![Arc::clone(&calls) as _, Arc::clone(&audit) as _];
     let mut options = Options {
         orphan_guard: orphan_reaper::guard(),
-        script_worker: exec_worker::program(),
+        script_worker: process::script_worker(),
         registrar: (!is_in_cluster()).then(|| Arc::new(registrar.clone()) as _),
         served: Some(own_digest.into()),
         observers,
@@ -230,19 +229,6 @@ async fn serve(
 /// True in a pod, where resources are the source of the configuration.
 fn is_in_cluster() -> bool {
     std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
-}
-
-/// Returns the name of a profile of the configuration.
-pub(in crate::cli) fn profile_of(config: &Config, name: &str) -> Result<Arc<str>, CommandFailure> {
-    config.profiles.get_key_value(name).map(|(name, _)| Arc::clone(name)).ok_or_else(|| {
-        let known: Vec<_> = config.profiles.keys().map(AsRef::as_ref).collect();
-        let remedy = if known.is_empty() {
-            "add it to `profiles` of the configuration file".to_owned()
-        } else {
-            format!("there are {}", known.join(", "))
-        };
-        CommandFailure::new(format!("no profile is called `{name}`")).exit(Exit::NothingFound).remedy(remedy)
-    })
 }
 
 /// Keeps the audit trail to the configuration in force.

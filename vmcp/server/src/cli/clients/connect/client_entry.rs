@@ -127,11 +127,11 @@ impl ClientShape {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::clients::known_clients;
+    use vmcp_client_files::known_clients::names;
 
     #[test]
     fn every_known_client_can_be_connected_and_its_entry_is_recognized_as_vmcp() {
-        for client in known_clients::names() {
+        for client in names() {
             let shape = ClientShape::for_client(client).unwrap_or_else(|| panic!("{client}"));
             let started = |own_server| {
                 Endpoint::Command(StartedProgram {

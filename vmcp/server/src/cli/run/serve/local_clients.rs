@@ -15,7 +15,7 @@ use vmcp_edge::Edge;
 use vmcp_edge::transport::stdio;
 use vmcp_engine::access::identity::Principal;
 
-use super::profile_of;
+use crate::cli::options::profile_of;
 use crate::cli::running_server::client_socket::{self, Hello, MAX_GREETING, Welcome};
 use crate::cli::running_server::local_socket::LocalSocket;
 

@@ -8,18 +8,18 @@ use anyhow::{Context as _, Result, ensure};
 use tokio::process::{Child, Command};
 
 /// Starts a process with only the standard streams that `command` asks for; killed when dropped.
-pub(super) fn spawn(command: &mut Command) -> Result<Child> {
+pub(crate) fn spawn(command: &mut Command) -> Result<Child> {
     let child = command.stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn();
     child.with_context(|| format!("starting {}", command.as_std().get_program().display()))
 }
 
 /// Returns `VMCP_BIN`, else the `vmcp` beside this program.
-pub(super) fn vmcp_binary() -> Result<PathBuf> {
+pub(crate) fn vmcp_binary() -> Result<PathBuf> {
     built_binary("VMCP_BIN", "vmcp")
 }
 
 /// Returns `VMCP_FIXTURE_BIN`, else the `vmcp-fixture` beside this program.
-pub(super) fn fixture_binary() -> Result<PathBuf> {
+pub(crate) fn fixture_binary() -> Result<PathBuf> {
     built_binary("VMCP_FIXTURE_BIN", "vmcp-fixture")
 }
 
