@@ -145,24 +145,36 @@ async fn call(
     if let Err(error @ CallError::InsufficientScope { .. }) = &answer {
         return Answer::unanswered(&tool.backend, error);
     }
+    with_fallback(context, tool, &call, answer, (parameters, &params)).await
+}
+
+/// Answers with the result; after a failure by another tool that does the same, or with such tools as
+/// suggestions. `sent`: the arguments, and the parameters with them.
+async fn with_fallback(
+    context: CallContext<'_>,
+    tool: &Arc<CatalogTool>,
+    call: &CallArguments,
+    answer: Result<Answer, CallError>,
+    (parameters, params): (&RawValue, &OwnedParams),
+) -> Answer {
     let mut failure = failure_of(&answer).filter(|_| call.include_fallbacks);
     if let Some(result) = unfailed(&answer).filter(|_| call.include_fallbacks && failure.is_none()) {
         let violation = fallback::violation(context, tool, result).await;
         failure = violation.map(|violation| (violation, Transmission::Sent));
     }
     let Some((error, transmission)) = failure else {
-        return finished(context, tool, &call, answer, &[]).await;
+        return finished(context, tool, call, answer, &[]).await;
     };
     let alternatives = fallback::alternatives(context, tool);
     let failed = FailedCall { tool, error, transmission, parameters };
-    if let Some((other, answer)) = fallback::retry(context, &failed, &alternatives, &params).await {
-        return shaped(context, other, &call, answer, &[]).await;
+    if let Some((other, answer)) = fallback::retry(context, &failed, &alternatives, params).await {
+        return shaped(context, other, call, answer, &[]).await;
     }
     if !alternatives.is_empty() {
         context.engine.metrics().fallback_suggestions.inc();
     }
     let answer = with_suggestions(answer, &failed, &alternatives);
-    finished(context, tool, &call, answer, &alternatives).await
+    finished(context, tool, call, answer, &alternatives).await
 }
 
 /// Returns the whole result of a call that neither failed nor waits for the client.
