@@ -4,6 +4,7 @@ mod arguments;
 pub mod monty;
 mod output;
 mod parallel;
+mod pictures;
 mod snapshot;
 mod source;
 mod statistics;

@@ -41,7 +41,7 @@ pub fn serve(
     protocol::write_blocking(output, &FromWorker::Ready(confined))?;
     let mut step = match protocol::read_blocking(input)? {
         ToWorker::Start(script) => match mistakes(engine, &script, input, output)? {
-            Some(failure) => Step::Finished(Finished { end: Err(failure), output: String::new() }),
+            Some(failure) => Step::Finished(Finished::failed(failure)),
             None => engine.start(*script),
         },
         ToWorker::Resume(script) => match engine.resume(*script) {
@@ -52,7 +52,7 @@ pub fn serve(
                     Answered::Suspended(frame) => return protocol::write_blocking(output, &frame),
                 }
             }
-            Err(failure) => Step::Finished(Finished { end: Err(failure), output: String::new() }),
+            Err(failure) => Step::Finished(Finished::failed(failure)),
         },
         _ => return Err(unexpected()),
     };

@@ -7,6 +7,7 @@
 //! | [`protocol`] | frames between the server and a worker: length-prefixed JSON, bounded |
 //! | [`limits`] | bounds of a script, and of its process |
 //! | [`stubs`] | typed Python stubs of tools, from their JSON schemas; pure |
+//! | [`picture`] | pictures of a script |
 //! | [`names`] | Python names of servers and tools |
 //!
 //! A script reaches tools through [`pool::ToolHost`] alone: its calls leave the worker as frames, and the
@@ -14,6 +15,7 @@
 
 pub mod limits;
 pub mod names;
+pub mod picture;
 pub mod pool;
 pub mod protocol;
 pub mod stubs;

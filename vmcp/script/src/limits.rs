@@ -28,6 +28,12 @@ pub struct ScriptLimits {
     pub result_bytes: usize,
     /// Bytes of the state of a script that waits for an answer, compressed.
     pub suspended_bytes: usize,
+    /// Pictures; one more raises `ValueError`.
+    pub pictures: usize,
+    /// Bytes of one picture; a larger one raises `ValueError`.
+    pub picture_bytes: usize,
+    /// Bytes of all pictures; a picture beyond raises `ValueError`.
+    pub pictures_bytes: usize,
     /// Depth of calls of Python functions; one more raises `RecursionError`.
     pub recursion: usize,
 }
@@ -42,6 +48,10 @@ impl Default for ScriptLimits {
             result_bytes: 256 << 10,
             // With base64 around it, within the bound of a sealed state (256 KiB).
             suspended_bytes: 160 << 10,
+            pictures: 8,
+            // Clients take images of a few megabytes.
+            picture_bytes: 1 << 20,
+            pictures_bytes: 4 << 20,
             recursion: 500,
         }
     }

@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::limits::ScriptLimits;
+use crate::picture::Picture;
 
 /// Largest frame in bytes, both ways: results of tools are the largest. A longer one ends the worker.
 pub const MAX_FRAME: usize = 64 << 20;
@@ -84,6 +85,9 @@ pub struct SuspendedScript {
     pub output: String,
     /// True if the script tried to print more than it may.
     pub is_output_over: bool,
+    /// Pictures that the script has made.
+    #[serde(default)]
+    pub pictures: Vec<Picture>,
     /// Calls that the script has made.
     pub calls: usize,
 }
@@ -191,6 +195,16 @@ pub struct Finished {
     pub end: Result<Value, Failure>,
     /// Text that the script printed.
     pub output: String,
+    /// Pictures that the script made, in their order.
+    #[serde(default)]
+    pub pictures: Vec<Picture>,
+}
+
+impl Finished {
+    /// Makes the end of a script that failed before it printed or drew anything, or whose worker is gone.
+    pub fn failed(failure: Failure) -> Finished {
+        Finished { end: Err(failure), output: String::new(), pictures: Vec::new() }
+    }
 }
 
 /// The failure of a script.

@@ -37,6 +37,34 @@ async fn a_script_calls_tools_of_servers_for_clients_of_both_eras() {
 }
 
 #[tokio::test]
+async fn a_chart_comes_as_an_image_beside_the_result() {
+    let backend = Fixture::http("one", "echo").start().await;
+    let vmcp = start(&backend).await;
+    let code = "rows = [{'k': 'a', 'v': 1}, {'k': 'b', 'v': 2}]\nplot('bar', rows, 'k', 'v')\n\
+                one.inspect()\nsum(row['v'] for row in rows)";
+    for client in [vmcp.modern(), vmcp.legacy().await] {
+        let answer = client.call_tool("optim.execute_code", json!({ "code": code })).await;
+        let result = answer.result();
+        let kinds: Vec<_> =
+            result["content"].as_array().unwrap().iter().map(|block| &block["type"]).collect();
+        assert_eq!(kinds, ["text", "image"], "{result}");
+        let image = &result["content"][1];
+        assert_eq!(image["mimeType"], "image/png");
+        // The signature of PNG in base64.
+        assert!(image["data"].as_str().unwrap().starts_with("iVBORw0KGgo"), "{image}");
+        let structured = &result["structuredContent"];
+        assert_eq!(
+            (&structured["result"], &structured["pictures"]),
+            (&json!("3"), &json!(1)),
+            "{structured}"
+        );
+    }
+    let large = run(&vmcp.modern(), "emit_svg('x' * 20_000_000)", 20_000).await;
+    assert_eq!(large["error_type"], "ValueError");
+    assert!(large["error"].as_str().unwrap().contains("the limit is 1048576"), "{large}");
+}
+
+#[tokio::test]
 async fn a_script_that_hangs_or_grows_ends_alone() {
     let backend = Fixture::http("one", "echo").start().await;
     let vmcp = start(&backend).await;

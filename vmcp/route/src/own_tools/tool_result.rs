@@ -6,6 +6,7 @@ pub(super) mod own_answer;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use vmcp_json::object::Object;
+use vmcp_script::picture::Picture;
 use vmcp_wire::payload::Payload;
 
 /// A content block of text.
@@ -23,10 +24,35 @@ impl<'a> TextBlock<'a> {
     }
 }
 
+/// A content block of an image.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct CallToolResult<'a> {
-    content: &'a [TextBlock<'a>],
+struct ImageBlock<'a> {
+    r#type: &'static str,
+    /// The file in base64.
+    data: &'a str,
+    mime_type: &'static str,
+}
+
+impl<'a> ImageBlock<'a> {
+    /// A block with this picture.
+    fn new(picture: &'a Picture) -> ImageBlock<'a> {
+        ImageBlock { r#type: "image", data: &picture.data, mime_type: picture.format.mime_type() }
+    }
+}
+
+/// A content block.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Block<'a> {
+    Text(TextBlock<'a>),
+    Image(ImageBlock<'a>),
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CallToolResult<'a, B> {
+    content: &'a [B],
     #[serde(skip_serializing_if = "Option::is_none")]
     structured_content: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -35,7 +61,7 @@ struct CallToolResult<'a> {
 
 /// Makes a result of these blocks.
 pub(super) fn result(
-    content: &[TextBlock<'_>],
+    content: &[impl Serialize],
     structured_content: Option<&RawValue>,
     is_error: bool,
 ) -> Box<RawValue> {
@@ -83,6 +109,14 @@ pub(super) fn error(message: &str) -> Box<RawValue> {
 /// Makes the failure of an own tool: the JSON as `structuredContent` and as a text block.
 pub(super) fn failure(json: &RawValue) -> Box<RawValue> {
     result(&[TextBlock::new(json.get())], Some(json), true)
+}
+
+/// Makes a result with pictures behind its text: the JSON as `structuredContent` and as a text block.
+pub(super) fn illustrated(json: &RawValue, pictures: &[Picture], is_error: bool) -> Box<RawValue> {
+    let images = pictures.iter().map(|picture| Block::Image(ImageBlock::new(picture)));
+    let content: Vec<Block<'_>> =
+        std::iter::once(Block::Text(TextBlock::new(json.get()))).chain(images).collect();
+    result(&content, Some(json), is_error)
 }
 
 /// Kinds of failure of a call, as the model reads them.
@@ -133,6 +167,7 @@ impl Envelope<'_> {
 mod tests {
     use super::*;
     use serde_json::{Value, json};
+    use vmcp_script::picture::PictureFormat;
 
     fn value(raw: &RawValue) -> Value {
         serde_json::from_str(raw.get()).unwrap()
@@ -170,6 +205,27 @@ mod tests {
         ] {
             assert_eq!(with(json), None, "{json}");
         }
+    }
+
+    #[test]
+    fn pictures_stand_behind_the_text() {
+        let json = RawValue::from_string(r#"{"result":"1"}"#.into()).unwrap();
+        let picture = |format, data: &str| Picture { format, data: data.to_owned() };
+        let pictures = [picture(PictureFormat::Png, "AAAA"), picture(PictureFormat::Svg, "BBBB")];
+        let result = value(&illustrated(&json, &pictures, false));
+        assert_eq!(
+            result,
+            json!({
+                "content": [
+                    {"type": "text", "text": "{\"result\":\"1\"}"},
+                    {"type": "image", "data": "AAAA", "mimeType": "image/png"},
+                    {"type": "image", "data": "BBBB", "mimeType": "image/svg+xml"},
+                ],
+                "structuredContent": {"result": "1"},
+            })
+        );
+        assert_eq!(value(&illustrated(&json, &[], true)), value(&failure(&json)));
+        assert_eq!(value(&illustrated(&json, &[], false)), value(&structured(&json)));
     }
 
     #[test]

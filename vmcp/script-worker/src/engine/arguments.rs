@@ -13,12 +13,12 @@ pub(super) struct Given<'a> {
 }
 
 impl Given<'_> {
-    fn keyword(&self, name: &str) -> Option<&MontyObject> {
+    pub(super) fn keyword(&self, name: &str) -> Option<&MontyObject> {
         self.keywords.iter().find(|(key, _)| values::text(key) == name).map(|(_, value)| value)
     }
 
-    /// The argument at a place, or by its keyword.
-    fn at(&self, place: usize, name: &str) -> Option<&MontyObject> {
+    /// The argument at a place, or by its keyword; `None` of Python is absent.
+    pub(super) fn at(&self, place: usize, name: &str) -> Option<&MontyObject> {
         self.positional
             .get(place)
             .or_else(|| self.keyword(name))

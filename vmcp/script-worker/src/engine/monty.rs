@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::arguments::Given;
 use super::output::Output;
 use super::parallel::{self, Collected};
+use super::pictures::{self, Pictures};
 use super::{Engine, PausedScript, Step};
 use super::{snapshot, source, statistics, tool_uses, values};
 use vmcp_script::ScriptLimits;
@@ -43,6 +44,7 @@ struct Running {
     namespaces: Vec<String>,
     limits: ScriptLimits,
     output: Output,
+    pictures: Pictures,
     collected: Collected,
     /// Items of the list that `parallel` returns: a placeholder's place, or a value.
     joined: Option<Vec<Item>>,
@@ -108,6 +110,7 @@ impl Engine for MontyEngine {
         let output = Output::continued(script.output, script.is_output_over, limits.output_bytes);
         let mut running = Running::new(script.namespaces, limits, output);
         running.calls = script.calls;
+        running.pictures = Pictures::continued(script.pictures);
         if is_end_of_parallel(&call) {
             running.joined = Some(items(&call.args));
         }
@@ -125,13 +128,14 @@ impl PausedScript for Paused {
 
     fn suspend(self: Box<Self>) -> Result<SuspendedScript, Failure> {
         let Paused { call, running } = *self;
-        let Running { namespaces, limits, output, calls, .. } = running;
+        let Running { namespaces, limits, output, pictures, calls, .. } = running;
         Ok(SuspendedScript {
             engine: snapshot::engine(),
             state: snapshot::write(SCRIPT, call, limits.suspended_bytes)?,
             namespaces,
             output: output.text,
             is_output_over: output.is_over,
+            pictures: pictures.made,
             calls,
         })
     }
@@ -139,8 +143,8 @@ impl PausedScript for Paused {
 
 impl Running {
     fn new(namespaces: Vec<String>, limits: ScriptLimits, output: Output) -> Running {
-        let collected = Collected::default();
-        Running { namespaces, limits, output, collected, joined: None, calls: 0, stopped: None }
+        let (pictures, collected) = (Pictures::default(), Collected::default());
+        Running { namespaces, limits, output, pictures, collected, joined: None, calls: 0, stopped: None }
     }
 
     /// Runs until the script waits for calls, or ends.
@@ -195,10 +199,12 @@ impl Running {
         if FUNCTIONS.contains(&name) {
             return function(name.to_owned());
         }
-        let place = self.namespaces.iter().position(|namespace| namespace == name);
-        place.map_or(NameLookupResult::Undefined, |place| {
-            NameLookupResult::Value(parallel::instance(name, place as u128 + 1))
-        })
+        match self.namespaces.iter().position(|namespace| namespace == name) {
+            Some(place) => NameLookupResult::Value(parallel::instance(name, place as u128 + 1)),
+            // A server of this name goes first.
+            None if pictures::is_function(name) => function(name.to_owned()),
+            None => NameLookupResult::Undefined,
+        }
     }
 
     fn server(&self, object: MontyUuid) -> Option<&str> {
@@ -234,9 +240,20 @@ impl Running {
                     Err(error) => error.into(),
                 });
             }
+            (name, None) if pictures::is_function(name) => {
+                return Begin::Answer(match self.pictures.draw(name, &given, &self.limits) {
+                    Ok(told) => MontyObject::String(told).into(),
+                    Err(error) => error.into(),
+                });
+            }
             ("call_tool", None) => given.of_call_tool(),
             ("search_tools", None) => given.of_search(),
-            ("describe", None) => given.of_describe(),
+            ("describe", None) => match given.of_describe() {
+                Ok(HostCall::Describe { name }) if pictures::is_function(&name) => {
+                    return Begin::Answer(MontyObject::String(pictures::stub(&name).to_owned()).into());
+                }
+                described => described,
+            },
             (name, None) if !name.contains('.') => {
                 return Begin::Answer(ExtFunctionResult::NotFound(name.to_owned()));
             }
@@ -319,7 +336,7 @@ impl Running {
             json.and_then(|json| if fits(&json, most) { Ok(json) } else { Err(too_long()) })
         };
         let end = if self.output.is_over { Err(self.output_failure()) } else { end };
-        Step::Finished(Finished { end, output: self.output.text })
+        Step::Finished(Finished { end, output: self.output.text, pictures: self.pictures.made })
     }
 
     fn output_failure(&self) -> Failure {
@@ -343,7 +360,7 @@ impl Running {
         };
         let line = line.filter(|_| !is_time).map(|frame| frame.start.line);
         let failure = Failure { line, ..failure };
-        Step::Finished(Finished { end: Err(failure), output: self.output.text })
+        Step::Finished(Finished { end: Err(failure), output: self.output.text, pictures: self.pictures.made })
     }
 }
 

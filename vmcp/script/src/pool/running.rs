@@ -38,7 +38,7 @@ pub(super) async fn run<H: ToolHost>(
         () = clock.reaches(left) => None,
     };
     let took = before.saturating_add(clock.time());
-    let failed = |failure| Finished { end: Err(failure), output: String::new() };
+    let failed = Finished::failed;
     let finished = match ran {
         Some(Ok(Stop::Finished(finished))) => finished,
         Some(Ok(Stop::Waits(script, calls))) => {
@@ -96,7 +96,7 @@ async fn converse<H: ToolHost>(
     host: &H,
     made: &mut usize,
 ) -> io::Result<Stop<H::Asking>> {
-    let failed = |failure| Ok(Stop::Finished(Finished { end: Err(failure), output: String::new() }));
+    let failed = |failure| Ok(Stop::Finished(Finished::failed(failure)));
     let (mut earlier, mut is_checked) = (None, false);
     match script {
         Script::New(script) => worker.write(&ToWorker::Start(Box::new(script))).await?,

@@ -80,7 +80,7 @@ impl<A> Script<A> {
 impl<A> ScriptEnd<A> {
     /// Makes the end of a script that did not run.
     pub(super) fn failed(failure: Failure) -> ScriptEnd<A> {
-        let finished = Finished { end: Err(failure), output: String::new() };
+        let finished = Finished::failed(failure);
         ScriptEnd::Ended(Ran { finished, calls: 0, took: Duration::ZERO })
     }
 }

@@ -146,7 +146,7 @@ async fn drive(
                 match waiting::write(*waiting) {
                     Ok(state) => (questions, state),
                     Err(failure) => {
-                        let finished = Finished { end: Err(failure), output: String::new() };
+                        let finished = Finished::failed(failure);
                         return Ok(ended(Ran { finished, calls: made, took }));
                     }
                 }

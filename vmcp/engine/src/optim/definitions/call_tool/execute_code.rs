@@ -16,7 +16,8 @@ pub(in crate::optim::definitions) fn definition(names: &Names<'_>, config: &Conf
         "description":
             "Runs a Python script that calls tools; only its result comes back. For many calls, or large results. \
              Tools: server.tool(argument=value); call_tool(server, tool, args); parallel([lambda: server.tool(n=1)]); \
-             search_tools(text); describe(\"server.tool\"). The last expression is the result. No files, no network.",
+             search_tools(text); describe(\"server.tool\"). Images: plot(\"bar\", rows, x, y); emit_svg(text). \
+             The last expression is the result. No files, no network.",
         "inputSchema": {
             "type": "object",
             "properties": {

@@ -8,9 +8,9 @@ use vmcp_script::protocol::Failure;
 use super::call_arguments::{CodeArguments, LANGUAGE};
 use crate::own_tools::tool_result;
 
-/// Returns the result of a script that has ended.
+/// Returns the result of a script that has ended, with its pictures behind it.
 pub(super) fn result(ran: Ran, arguments: &CodeArguments) -> Box<RawValue> {
-    let output = ran.finished.output;
+    let (output, pictures) = (ran.finished.output, ran.finished.pictures);
     let (mut answer, is_error) = match ran.finished.end {
         Ok(value) => (succeeded(value, &output), false),
         // Callers know this shape; nothing is added to it.
@@ -29,8 +29,10 @@ pub(super) fn result(ran: Ran, arguments: &CodeArguments) -> Box<RawValue> {
     if let Some(context) = &arguments.context {
         answer.insert("context".to_owned(), context.clone());
     }
-    let answer = raw(&Value::Object(answer));
-    if is_error { tool_result::failure(&answer) } else { tool_result::structured(&answer) }
+    if !pictures.is_empty() {
+        answer.insert("pictures".to_owned(), json!(pictures.len()));
+    }
+    tool_result::illustrated(&raw(&Value::Object(answer)), &pictures, is_error)
 }
 
 /// The value of the last expression: a list or dict as JSON, everything else as the text that `print` writes.

@@ -39,8 +39,8 @@ pub(super) fn write(script: Waiting) -> Result<String, Failure> {
     let text = text.map_err(|error| Failure::new("SuspendError", error.to_string()))?;
     if text.len() > MAX_STATE {
         let error = format!(
-            "a tool asks the user, and the script with the results that it waits for takes {} bytes meanwhile; \
-             the limit is {MAX_STATE}: make this call alone, and keep less before it",
+            "a tool asks the user, and the script with its pictures and the results that it waits for takes {} \
+             bytes meanwhile; the limit is {MAX_STATE}: make this call alone, and keep and draw less before it",
             text.len()
         );
         return Err(Failure::new("SuspendLimitError", error).with_limit(MAX_STATE));
@@ -117,6 +117,7 @@ mod tests {
             namespaces: Vec::new(),
             output: String::new(),
             is_output_over: false,
+            pictures: Vec::new(),
             calls: 3,
         };
         let calls = vec![
