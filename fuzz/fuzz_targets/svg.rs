@@ -1,0 +1,11 @@
+//! Fuzzes the wall before SVG of scripts: a text is refused with a message, or keeps every bound. Nothing is
+//! drawn here: the drawing library panics at some coordinates, which its caller catches.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    if let Err(refused) = vmcp_pictures::svg::check(text) {
+        assert!(!refused.to_string().is_empty());
+    }
+});
