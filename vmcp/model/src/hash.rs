@@ -1,6 +1,7 @@
 //! Schema hash of a tool: changes exactly when its definition does, whatever the order of keys in its schema.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -19,6 +20,7 @@ use sha2::{Digest, Sha256};
 /// let one = hash(json!({ "type": "object", "properties": {} }));
 /// assert_eq!(one, hash(json!({ "properties": {}, "type": "object" })));
 /// assert_ne!(one, hash(json!({ "type": "object" })));
+/// assert_eq!(one.to_string().parse(), Ok(one));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SchemaHash([u8; 32]);
@@ -32,6 +34,17 @@ impl SchemaHash {
         hasher.update(description);
         hasher.update(canonical_schema);
         SchemaHash(hasher.finalize().into())
+    }
+}
+
+impl FromStr for SchemaHash {
+    type Err = hex::FromHexError;
+
+    /// Reads 64 hexadecimal digits.
+    fn from_str(text: &str) -> Result<SchemaHash, hex::FromHexError> {
+        let mut hash = [0; 32];
+        hex::decode_to_slice(text, &mut hash)?;
+        Ok(SchemaHash(hash))
     }
 }
 

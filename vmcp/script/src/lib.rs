@@ -8,6 +8,7 @@
 //! | [`limits`] | bounds of a script, and of its process |
 //! | [`stubs`] | typed Python stubs of tools, from their JSON schemas; pure |
 //! | [`picture`] | pictures of a script |
+//! | [`shapes`] | observed types and keys of results, without their values; pure |
 //! | [`names`] | Python names of servers and tools |
 //!
 //! A script reaches tools through [`pool::ToolHost`] alone: its calls leave the worker as frames, and the
@@ -18,6 +19,7 @@ pub mod names;
 pub mod picture;
 pub mod pool;
 pub mod protocol;
+pub mod shapes;
 pub mod stubs;
 
 pub use limits::{ResourceBounds, ScriptLimits};

@@ -207,6 +207,15 @@ pub(crate) const STATE: Layout = Layout {
        expires_at INTEGER NOT NULL
      );
      CREATE INDEX idx_used_answers_expires ON used_answers (expires_at);",
+        "CREATE TABLE observed_shapes (
+       server_name TEXT NOT NULL,
+       hash TEXT NOT NULL,
+       tool_name TEXT NOT NULL,
+       calls INTEGER NOT NULL,
+       shape TEXT NOT NULL,
+       last_at INTEGER NOT NULL,
+       UNIQUE (server_name, hash)
+     );",
     ],
     tables: &[
         "server_name, tool_name, call_count, success_count, failure_count, avg_latency_ms, recent_latency_ms,
@@ -222,6 +231,7 @@ pub(crate) const STATE: Layout = Layout {
          corrects FROM dynamic_entries",
         "id, owner, request, process, lease_until, expires_at, state FROM runs",
         "digest, expires_at FROM used_answers",
+        "server_name, hash, tool_name, calls, shape, last_at FROM observed_shapes",
     ],
 };
 

@@ -1,13 +1,15 @@
 //! [`StateStore`]: metrics and trusted definitions of tools in `state.db`. [`tool_metrics`] has the
 //! aggregates of each tool, which every call updates; [`call_log`] the single calls of the last days and the
 //! sums of each day; [`reliability`] the order of tools by success; [`drift`] the definitions that are
-//! trusted, and their changes; [`runs`] the runs of composite tools that another process can continue.
+//! trusted, and their changes; [`runs`] the runs of composite tools that another process can continue;
+//! [`shapes`] the observed shapes of results.
 
 pub(crate) mod call_log;
 pub(crate) mod drift;
 pub(crate) mod learned;
 pub(crate) mod reliability;
 pub(crate) mod runs;
+pub(crate) mod shapes;
 pub(crate) mod tool_metrics;
 
 use std::path::Path;
