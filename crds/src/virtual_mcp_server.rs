@@ -26,6 +26,7 @@ pub use self::auth_server::{
 };
 pub use self::client_service::{ClientService, ExternalTrafficPolicy, ServiceType};
 pub(crate) use self::config::DEFAULT_SHUTDOWN_DELAY;
+pub use self::config::code_mode::CodeMode;
 pub use self::config::{Config, FlatEmbeddingProvider, FlatOptimizer};
 pub use self::embeddings::{Embeddings, OpenAi, Tei};
 pub use self::exposure::{
@@ -248,6 +249,10 @@ const RULES: &[Rule] = &[
     (
         "!has(self.embeddingServerRef) || !has(self.config) || !has(self.config.optimizer) || self.config.optimizer.embeddingProvider == 'tei'",
         "an EmbeddingServer does not speak openai; set spec.config.optimizer.embeddingProvider: tei, or remove spec.embeddingServerRef",
+    ),
+    (
+        "!has(self.config) || !has(self.config.code) || !has(self.config.codeMode) || !(has(self.config.codeMode.parallelMaxConcurrency) || has(self.config.codeMode.toolCallTimeout))",
+        "spec.config.code is given; say it there by maxParallel and callTimeout, and keep enabled alone in spec.config.codeMode",
     ),
 ];
 

@@ -47,7 +47,7 @@ const VIRTUAL_MCP_SERVER: &[PendingField] = &[
     pending("config.audit.includeResponseData", "nothing: events hold no results"),
     pending("config.audit.maxDelegationDepth", "chains of delegation in audit events"),
     pending("config.backends", "nothing: backends are the members of the group"),
-    pending("config.codeMode", "scripts that call tools"),
+    pending("config.codeMode.stepLimit", "nothing: spec.config.code.timeout bounds a script by its time"),
     pending("config.incomingAuth", "authentication of clients; spec.incomingAuth decides"),
     pending("config.metadata", "nothing: labels of the resource"),
     pending("config.name", "nothing: the name of the resource"),
@@ -202,9 +202,9 @@ mod tests {
 
     #[test]
     fn pending_fields_are_found_at_any_depth() {
-        let spec = json!({ "authServerConfig": { "cimd": {} }, "config": { "codeMode": { "enabled": true }, "name": null } });
+        let spec = json!({ "authServerConfig": { "cimd": {} }, "config": { "codeMode": { "stepLimit": 9 }, "name": null } });
         let paths: Vec<_> = given("VirtualMCPServer", &spec).iter().map(|field| field.path).collect();
-        assert_eq!(paths, ["authServerConfig.cimd", "config.codeMode"]);
+        assert_eq!(paths, ["authServerConfig.cimd", "config.codeMode.stepLimit"]);
         assert!(given("MCPGroup", &spec).is_empty());
     }
 

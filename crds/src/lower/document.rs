@@ -54,6 +54,7 @@ impl Document<'_> {
             ("profiles", escape(settings.profiles.into())),
             ("audit", escape(settings.audit.into())),
             ("rateLimiting", escape(settings.rate_limiting.into())),
+            ("code", escape(settings.code.into())),
             ("compositeTools", self.composite_tools()),
             ("sessionStorage", self.session_storage()),
             ("telemetry", self.telemetry()),

@@ -26,7 +26,9 @@ fn path_in_resource(server: &Validated, referenced: &ReferencedObjects<'_>, path
     let block = path.split(['.', '[']).next().unwrap_or_default();
     match block {
         "optimizer" => optimizer(server, path),
-        "aggregation" | "audit" | "operational" | "profiles" | "proxy" | "rateLimiting" | "server" => {
+        "code" if server.settings.is_code_mode => code_mode(path),
+        "aggregation" | "audit" | "code" | "operational" | "profiles" | "proxy" | "rateLimiting"
+        | "server" => {
             format!("spec.config.{path}")
         }
         "telemetry" => "spec.telemetryConfigRef".to_owned(),
@@ -69,6 +71,15 @@ fn optimizer(server: &Validated, path: &str) -> String {
             format!("spec.config.optimizer.{flat}{}", path.strip_prefix(yaml_path).unwrap_or_default())
         },
     )
+}
+
+/// Translates `code.maxParallel` to ToolHive's name.
+fn code_mode(path: &str) -> String {
+    match path {
+        "code.maxParallel" => "spec.config.codeMode.parallelMaxConcurrency".to_owned(),
+        "code.callTimeout" => "spec.config.codeMode.toolCallTimeout".to_owned(),
+        _ => "spec.config.codeMode".to_owned(),
+    }
 }
 
 /// Translates `compositeTools[3].name` to the place of the tool: the resource, or a definition of its own.

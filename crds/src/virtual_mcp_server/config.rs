@@ -1,5 +1,7 @@
 //! `spec.config`: the blocks of `vmcp.yaml` besides backends and optimizer.
 
+pub(super) mod code_mode;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -7,9 +9,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vmcp_config::raw::{
-    RawAggregation, RawAudit, RawOperational, RawProfile, RawProxy, RawRateLimiting, RawServer,
+    RawAggregation, RawAudit, RawCode, RawOperational, RawProfile, RawProxy, RawRateLimiting, RawServer,
 };
 
+use self::code_mode::CodeMode;
 use crate::fields::composite_tool::CompositeToolSchema;
 use crate::fields::references::LocalReference;
 use crate::fields::yaml_block::{self, Block};
@@ -47,6 +50,14 @@ pub struct Config {
     #[serde(skip_serializing_if = "Block::is_empty")]
     #[schemars(with = "RawRateLimiting")]
     pub rate_limiting: Block,
+    /// Limits of scripts, which run while `execute_code` or `execute_tool_script` is among
+    /// `spec.optimizer.tools`, or with `codeMode`.
+    #[serde(skip_serializing_if = "Block::is_empty")]
+    #[schemars(with = "RawCode")]
+    pub code: Block,
+    /// Code mode as ToolHive writes it: scripts in Starlark, by the tool `execute_tool_script`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code_mode: Option<CodeMode>,
     /// Composite tools: their steps call tools of backends, ask the user, and loop over lists. At most 100.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(

@@ -14,6 +14,7 @@ use kube::core::Selector;
 
 pub(crate) use self::optimizer::WrittenAs;
 pub use self::optimizer::{EmbeddingSource, TeiService, ValidOptimizer};
+use super::config::code_mode;
 use super::{
     AuthServerConfig, Autoscaling, ClientService, HttpRoute, PodDisruptionBudget, ServiceMonitor,
     ServiceType, SessionStorage, TelemetryConfigReference, VirtualMCPServer, VirtualMCPServerSpec,
@@ -103,6 +104,10 @@ pub struct YamlBlocks {
     pub audit: Block,
     /// Block `rateLimiting`.
     pub rate_limiting: Block,
+    /// Block `code`.
+    pub code: Block,
+    /// True if the resource has the block `code` in ToolHive's form; paths of mistakes name that.
+    pub is_code_mode: bool,
     /// List `compositeTools`, without the referenced ones.
     pub composite_tools: Vec<Block>,
     /// The part of the block `server` that a resource may set.
@@ -208,6 +213,7 @@ impl VirtualMCPServer {
         spec.http_route.iter().for_each(|route| route.check(&mut problems));
         spec.service_monitor.iter().for_each(|monitor| monitor.check(&mut problems));
         let config = spec.config.clone().unwrap_or_default();
+        let code = code_mode::code(&config, &mut problems);
         let scale = scale(spec, &mut problems);
         let mut validated = Validated {
             namespace: self.namespace().unwrap_or_default(),
@@ -216,7 +222,7 @@ impl VirtualMCPServer {
                 .as_ref()
                 .map(|group| group.name.clone())
                 .or_else(|| config.group_ref.clone()),
-            optimizer: optimizer::optimizer(spec, &mut problems),
+            optimizer: code_mode::offer(config.code_mode.as_ref(), optimizer::optimizer(spec, &mut problems)),
             telemetry: spec.telemetry_config_ref.clone(),
             settings: YamlBlocks {
                 aggregation: config.aggregation,
@@ -225,6 +231,8 @@ impl VirtualMCPServer {
                 profiles: config.profiles,
                 audit: config.audit,
                 rate_limiting: config.rate_limiting,
+                is_code_mode: config.code_mode.is_some() && config.code.is_empty(),
+                code,
                 composite_tools: config.composite_tools,
                 server: config.server,
                 incoming_auth: spec.incoming_auth.clone(),

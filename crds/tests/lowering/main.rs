@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use vmcp_config::{
-    Authz, EmbeddingProvider, Exposure, Finding, IntrospectedTokens, Isolation, OnDecisionFailure, Problem,
-    ProtocolEra, ResourceIds, TokenBinding,
+    Authz, EmbeddingProvider, Exposure, Finding, IntrospectedTokens, Isolation, OnDecisionFailure, OptimTool,
+    Problem, ProtocolEra, ResourceIds, TokenBinding,
 };
 use vmcp_crds::fields::references::SecretKeyReference;
 use vmcp_crds::lower::{
@@ -394,4 +394,47 @@ fn certificates_of_a_backend_are_mounted_and_named() {
     let referenced = ReferencedObjects { backends: &other, ..ReferencedObjects::default() };
     let renewed = lower(&json!({}), &referenced).unwrap();
     assert_ne!(renewed.config.backends[0].ca_bundle_path.as_ref(), Some(first), "a change is another file");
+}
+
+#[test]
+fn code_mode_offers_scripts_with_and_without_an_optimizer() {
+    let lowered = |spec: Value| lower(&spec, &ReferencedObjects::default()).unwrap().config;
+    let toolhive = json!({ "enabled": true, "parallelMaxConcurrency": 4, "stepLimit": 5 });
+    let alone = lowered(json!({ "config": { "codeMode": toolhive } }));
+    assert_eq!(alone.optimizer.tools, [OptimTool::ExecuteToolScript]);
+    assert_eq!(alone.optimizer.exposure, Exposure::All);
+    assert!(matches!(alone.optimizer.embeddings.provider, EmbeddingProvider::None));
+    let limits = (alone.code.timeout, alone.code.call_timeout, alone.code.max_parallel);
+    assert_eq!(limits, (Duration::from_mins(1), Some(Duration::from_secs(30)), 4));
+    let beside =
+        lowered(json!({ "optimizer": { "enabled": true }, "config": { "codeMode": { "enabled": true } } }));
+    assert_eq!(
+        beside.optimizer.tools,
+        [OptimTool::FindTool, OptimTool::CallTool, OptimTool::ExecuteToolScript]
+    );
+    let tools = json!({ "enabled": true, "tools": ["execute_code", "execute_tool_script"] });
+    let code = json!({ "timeout": "5s", "maxCalls": 7 });
+    let both =
+        lowered(json!({ "optimizer": tools, "config": { "code": code, "codeMode": { "enabled": true } } }));
+    assert_eq!(both.optimizer.tools, [OptimTool::ExecuteCode, OptimTool::ExecuteToolScript]);
+    assert_eq!((both.code.timeout, both.code.max_calls), (Duration::from_secs(5), 7));
+    assert!(!lowered(json!({ "config": { "codeMode": { "enabled": false } } })).optimizer.enabled);
+}
+
+#[test]
+fn mistakes_of_code_mode_have_the_path_of_the_resource() {
+    for (config, expected) in [
+        (
+            json!({ "code": { "maxCalls": 5 }, "codeMode": { "enabled": true, "toolCallTimeout": "5s" } }),
+            "spec.config.codeMode.toolCallTimeout: `spec.config.code` is given too",
+        ),
+        (json!({ "code": { "maxCalls": 0 } }), "spec.config.code.maxCalls"),
+        (
+            json!({ "codeMode": { "enabled": true, "toolCallTimeout": "2h" } }),
+            "spec.config.codeMode.toolCallTimeout",
+        ),
+    ] {
+        let invalid = lower(&json!({ "config": config }), &ReferencedObjects::default()).unwrap_err();
+        assert!(invalid.to_string().contains(expected), "{invalid}");
+    }
 }

@@ -44,6 +44,7 @@ pub use crate::sections::optimizer::contextual::RawContextual;
 pub use crate::sections::optimizer::embeddings::{RawEmbeddings, RawLocal, RawOpenAi, RawProvider, RawTei};
 pub use crate::sections::optimizer::learning::RawLearning;
 pub use crate::sections::optimizer::llm::RawLlm;
+use crate::sections::optimizer::optim_tool::OptimTool;
 pub use crate::sections::optimizer::rerank::RawRerank;
 pub use crate::sections::optimizer::search::RawSearch;
 pub use crate::sections::optimizer::{RawOptimizer, RawStorage, StorageType};
@@ -179,11 +180,14 @@ impl RawConfig {
                 "remove it here and in `outgoingAuth`, and give the backend a key of its own in its `headers`",
             );
         }
+        let optimizer = self.optimizer.validate(has_contextual, report);
+        let has_scripts = optimizer.tools.iter().any(|tool| OptimTool::OF_SCRIPTS.contains(tool));
+        let learns = self.optimizer.learning.enabled != Some(false);
         Config {
             backends,
             unavailable,
             aggregation: Aggregation { read_only, ..self.aggregation.validate(&names, report) },
-            optimizer: self.optimizer.validate(has_contextual, report),
+            optimizer,
             proxy,
             audit: self.audit.validate(&telemetry, report),
             telemetry,
@@ -195,7 +199,7 @@ impl RawConfig {
             operational: self.operational.validate(report),
             profiles: profiles::validate(&self.profiles, &names, report),
             composite_tools: composite_tools::validate(&self.composite_tools, report),
-            code: self.code.validate(report),
+            code: self.code.validate(has_scripts && learns, report),
             rate_limiting: self.rate_limiting.validate(&self.session_storage, report),
             server,
             effective_yaml,

@@ -57,6 +57,7 @@ use crate::search::{LearnedTools, QueryVectors, Searcher};
 use crate::server_registrar::ServerRegistrar;
 use crate::telemetry::calls::CallObservers;
 use crate::telemetry::logs;
+use crate::telemetry::observed_shapes::ObservedShapes;
 use crate::telemetry::tool_metrics::{MetricsBook, ToolMetricsRecorder};
 use crate::telemetry::topic_usage::TopicUsage;
 use conductor::ConductorOptions;
@@ -108,6 +109,7 @@ impl Engine {
         let tool_metrics = ToolMetricsRecorder::start(dir.clone(), &options.metrics);
         let contexts = Arc::<Contexts>::default();
         let learner = Learner::new(Arc::clone(&contexts), dir.clone());
+        let shapes = ObservedShapes::new(dir.clone());
         let policy = options.policy.clone().unwrap_or_else(|| policy::configured(&config, &options.metrics));
         let snapshot = Snapshot::empty(&config, policy, options.bridge)?;
         let revocations = Arc::clone(snapshot.authentication.revocations());
@@ -127,6 +129,7 @@ impl Engine {
             tool_metrics,
             contexts,
             learner,
+            shapes,
             replicas,
             results: Arc::clone(&results),
             observers: options.observers,

@@ -4,6 +4,7 @@ pub mod audit;
 mod call_metrics;
 pub mod calls;
 pub mod logs;
+pub mod observed_shapes;
 pub mod operations;
 mod otlp;
 pub mod recent;

@@ -8,7 +8,7 @@ pub use vmcp_workflow::COMPOSITE;
 
 /// Names of vmcp's own tools, without `optim.` or `optim_`: existing and planned ones, so that an upgrade
 /// takes no name from a backend.
-pub const OPTIM_TOOLS: [&str; 30] = [
+pub const OPTIM_TOOLS: [&str; 31] = [
     "add_mcp_server",
     "call_hook",
     "call_tool",
@@ -17,6 +17,7 @@ pub const OPTIM_TOOLS: [&str; 30] = [
     "disable_mcp_server",
     "enable_mcp_server",
     "execute_code",
+    TOOL_SCRIPT,
     "find_tool",
     "get_tool_alternatives",
     "get_tool_metrics",
@@ -41,8 +42,11 @@ pub const OPTIM_TOOLS: [&str; 30] = [
     "set_context",
 ];
 
-/// Returns true if no backend may have this resolved name: everything under `optim.` and `composite.`, and
-/// `optim_` before one of [`OPTIM_TOOLS`].
+/// Name under which vmcp's own tool for scripts of ToolHive is listed, as ToolHive lists it.
+const TOOL_SCRIPT: &str = "execute_tool_script";
+
+/// Returns true if no backend may have this resolved name: everything under `optim.` and `composite.`,
+/// `optim_` before one of [`OPTIM_TOOLS`], and `execute_tool_script`.
 ///
 /// # Examples
 ///
@@ -53,7 +57,8 @@ pub const OPTIM_TOOLS: [&str; 30] = [
 /// assert!(!is_reserved("optim_step") && !is_reserved("find_tool"));
 /// ```
 pub fn is_reserved(name: &str) -> bool {
-    name.starts_with("optim.")
+    name == TOOL_SCRIPT
+        || name.starts_with("optim.")
         || name.starts_with("composite.")
         || name.strip_prefix("optim_").is_some_and(|rest| OPTIM_TOOLS.contains(&rest))
 }
@@ -178,7 +183,8 @@ mod tests {
 
     #[test]
     fn reserved() {
-        for name in ["optim.find_tool", "optim.anything", "composite.x", "optim_find_tool", "optim_call_tool"]
+        for name in
+            ["optim.find_tool", "optim.anything", "composite.x", "optim_find_tool", "execute_tool_script"]
         {
             assert!(is_reserved(name), "{name}");
         }

@@ -218,6 +218,7 @@ impl<'a> Authorized<'a> {
         self.recorder.record().pending = answer.as_ref().is_ok_and(is_pending);
         if let Ok(Response { outcome: RpcOutcome::Result(result), .. }) = &answer {
             self.learn_links(result);
+            self.observe_shape(result);
         }
         (answer, self.recorder)
     }
@@ -248,6 +249,15 @@ impl<'a> Authorized<'a> {
             if context.view.resource(&uri).is_none_or(|listed| listed.backend() != backend) {
                 context.snapshot.links.learn(context.caller.link_owner(), &uri, backend);
             }
+        }
+    }
+
+    /// Shows the shape of a successful result to those who learn it; they take it off this path.
+    fn observe_shape(&mut self, result: &Payload) {
+        let Item::Tool(tool) = self.target.item else { return };
+        if !self.recorder.record().pending && !result.is_tool_error() {
+            let context = self.context;
+            context.engine.shapes().observe(tool, &context.caller.principal.key(), result);
         }
     }
 

@@ -52,7 +52,9 @@ pub(super) async fn run(context: CallContext<'_>, tool: OptimTool, params: &Owne
         OptimTool::ProcessLargeDataset => {
             Box::pin(large_results::process_large_dataset::run(context, arguments)).await
         }
-        OptimTool::ExecuteCode => call_tool::execute_code::run(context, params, arguments).await,
+        OptimTool::ExecuteCode | OptimTool::ExecuteToolScript => {
+            call_tool::execute_code::run(context, tool, params, arguments).await
+        }
         OptimTool::AddMcpServer
         | OptimTool::RemoveMcpServer
         | OptimTool::EnableMcpServer

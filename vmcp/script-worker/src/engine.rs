@@ -7,6 +7,7 @@ mod parallel;
 mod pictures;
 mod snapshot;
 mod source;
+mod starlark;
 mod statistics;
 mod tool_uses;
 mod values;

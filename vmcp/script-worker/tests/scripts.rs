@@ -87,6 +87,7 @@ fn settings() -> PoolSettings {
 fn script(code: &str) -> StartScript {
     StartScript {
         code: code.to_owned(),
+        tool_script: None,
         context: Some(json!({ "who": "me" })),
         namespaces: vec!["github".to_owned(), "fs".to_owned()],
         limits: ScriptLimits { timeout: Duration::from_secs(20), ..ScriptLimits::default() },

@@ -32,6 +32,7 @@ async fn run(code: String) -> Finished {
     let settings = PoolSettings { warm: 0, running: 1, running_per_principal: 1, bounds };
     let script = StartScript {
         code,
+        tool_script: None,
         context: None,
         namespaces: vec!["statistics".to_owned()],
         limits: ScriptLimits::default(),

@@ -53,14 +53,26 @@ pub enum ToWorker {
 /// A script.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StartScript {
-    /// The text in Python.
+    /// The text, in Python unless `tool_script` is given.
     pub code: String,
+    /// The text is a script of ToolHive, in Starlark.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_script: Option<ToolScript>,
     /// Value of the name `CONTEXT`; `None` in Python if it is absent.
     pub context: Option<Value>,
     /// Python names of the servers whose tools are functions, such as `github`.
     pub namespaces: Vec<String>,
     /// Bounds of the script.
     pub limits: ScriptLimits,
+}
+
+/// Names that a script of ToolHive finds besides those of its text.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ToolScript {
+    /// Python names of the tools that the text may name; each is a function.
+    pub functions: Vec<String>,
+    /// Values of names in the script.
+    pub data: Map<String, Value>,
 }
 
 /// A script that goes on in this worker.
@@ -81,6 +93,9 @@ pub struct SuspendedScript {
     pub state: String,
     /// Python names of the servers, which values of the script refer to by their places.
     pub namespaces: Vec<String>,
+    /// Names of the functions of a script of ToolHive; `None`: it is a script in Python.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub functions: Option<Vec<String>>,
     /// Text that the script has printed.
     pub output: String,
     /// True if the script tried to print more than it may.

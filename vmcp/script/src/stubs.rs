@@ -14,9 +14,9 @@ const MAX_COMMENT: usize = 160;
 /// A tool, as its stub needs it.
 #[derive(Debug, Clone, Copy)]
 pub struct Tool<'a> {
-    /// The server's name.
-    pub server: &'a str,
-    /// The tool's own name at the server.
+    /// The server's name; `None`: the function has the name alone, as in scripts of ToolHive.
+    pub server: Option<&'a str>,
+    /// The tool's own name at the server; without a server, its listed name.
     pub name: &'a str,
     /// Its description, of which the first sentence is kept.
     pub description: &'a str,
@@ -24,6 +24,8 @@ pub struct Tool<'a> {
     pub input: Option<&'a Value>,
     /// Its output schema.
     pub output: Option<&'a Value>,
+    /// Observed shape of its results, in one line; written as a comment where there is no output schema.
+    pub observed: Option<&'a str>,
 }
 
 /// Returns the stub of a tool: a function with typed keywords, its result, and comments.
@@ -37,8 +39,8 @@ pub struct Tool<'a> {
 ///     "title": { "type": "string", "description": "Title of the issue" },
 /// }});
 /// let tool = Tool {
-///     server: "git-hub", name: "create_issue", description: "Creates an issue. Slowly.",
-///     input: Some(&input), output: None,
+///     server: Some("git-hub"), name: "create_issue", description: "Creates an issue. Slowly.",
+///     input: Some(&input), output: None, observed: None,
 /// };
 /// assert_eq!(stub(&tool), "\
 /// def git_hub.create_issue(*,
@@ -82,8 +84,11 @@ pub fn stub(tool: &Tool<'_>) -> String {
     };
     let description = comment(first_sentence(tool.description));
     let description = if description.is_empty() { description } else { format!("  # {description}") };
-    let (server, name) = (python_name(tool.server), python_name(tool.name));
-    format!("{}def {server}.{name}({keywords}) -> {result}: ...{description}", shapes.text())
+    let server = tool.server.map(|server| format!("{}.", python_name(server))).unwrap_or_default();
+    let name = python_name(tool.name);
+    let observed = tool.observed.filter(|_| tool.output.is_none());
+    let observed = observed.map(|line| format!("\n# {line}")).unwrap_or_default();
+    format!("{}def {server}{name}({keywords}) -> {result}: ...{description}{observed}", shapes.text())
 }
 
 /// Returns a text as a comment: one line, cut at [`MAX_COMMENT`].

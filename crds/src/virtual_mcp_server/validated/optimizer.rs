@@ -33,6 +33,21 @@ pub struct ValidOptimizer {
 }
 
 impl ValidOptimizer {
+    /// Makes the optimizer of a resource that has none: it offers the tools in `settings` alone.
+    pub(in crate::virtual_mcp_server) fn without_search(
+        embeddings: EmbeddingSource,
+        settings: Block,
+    ) -> ValidOptimizer {
+        ValidOptimizer {
+            cache_size: Storage::default().size_limit,
+            embeddings,
+            on_unavailable: OnUnavailable::Degrade,
+            llm: None,
+            settings,
+            written_as: WrittenAs::Optimizer,
+        }
+    }
+
     /// Takes away the language model, and the setting that needs one.
     pub fn remove_llm(&mut self) {
         self.llm = None;

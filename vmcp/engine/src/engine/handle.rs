@@ -25,6 +25,7 @@ use crate::optim::names::NameStyle;
 use crate::search::Degraded;
 use crate::search::context::{Contexts, Learner, QueryEmbedding};
 use crate::search::reranking::Reranking;
+use crate::telemetry::observed_shapes::ObservedShapes;
 use crate::telemetry::tool_metrics::{Filter, MetricsBook};
 
 impl Engine {
@@ -72,6 +73,11 @@ impl Engine {
     /// The observer that learns from calls.
     pub fn learner(&self) -> &Arc<Learner> {
         &self.0.shared.learner
+    }
+
+    /// The observed shapes of results.
+    pub fn shapes(&self) -> &Arc<ObservedShapes> {
+        &self.0.shared.shapes
     }
 
     /// Embeds what a client is busy with; `None` without an embedding provider.

@@ -23,6 +23,7 @@ use super::tool_drift::DriftGuard;
 use crate::metrics::Metrics;
 use crate::search::context::{Contexts, Learner};
 use crate::telemetry::calls::{CallObserver, CallObservers};
+use crate::telemetry::observed_shapes::ObservedShapes;
 use crate::telemetry::tool_metrics::ToolMetricsRecorder;
 use crate::telemetry::topic_usage::TopicUsage;
 
@@ -47,6 +48,8 @@ pub(super) struct Shared {
     pub(super) contexts: Arc<Contexts>,
     /// Learns from calls within contexts.
     pub(super) learner: Arc<Learner>,
+    /// Learns the shapes of results.
+    pub(super) shapes: Arc<ObservedShapes>,
     /// The other replicas, and what they counted.
     pub(super) replicas: Replicas,
     /// Large results of clients.
@@ -69,6 +72,7 @@ pub(super) struct SharedParts {
     pub(super) tool_metrics: Arc<ToolMetricsRecorder>,
     pub(super) contexts: Arc<Contexts>,
     pub(super) learner: Arc<Learner>,
+    pub(super) shapes: Arc<ObservedShapes>,
     pub(super) replicas: Replicas,
     pub(super) results: Arc<KeptResults>,
     /// Observers of calls, besides the recorder of tool metrics and the learner.
@@ -100,6 +104,7 @@ impl From<SharedParts> for Shared {
             ranking_services: RankingServices::default(),
             contexts: parts.contexts,
             learner,
+            shapes: parts.shapes,
             replicas: parts.replicas,
             results: parts.results,
             drift: parts.drift,

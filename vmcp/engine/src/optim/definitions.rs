@@ -96,6 +96,7 @@ pub fn definitions(style: NameStyle, config: &Config) -> Vec<Definition> {
             OptimTool::SearchResult => reading::search_result(&names),
             OptimTool::ProcessLargeDataset => reading::process_large_dataset(&names),
             OptimTool::ExecuteCode => call_tool::execute_code::definition(&names, config),
+            OptimTool::ExecuteToolScript => call_tool::execute_code::tool_script(&names),
             OptimTool::AddMcpServer => upkeep::servers::add(&names),
             OptimTool::RemoveMcpServer => upkeep::servers::remove(&names),
             OptimTool::EnableMcpServer => upkeep::servers::enable(&names),

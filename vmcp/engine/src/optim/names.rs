@@ -27,6 +27,8 @@ impl NameStyle {
     /// Returns the listed name of an own tool.
     pub fn listed(self, tool: OptimTool) -> String {
         match self {
+            // Clients of ToolHive look for this name.
+            _ if tool == OptimTool::ExecuteToolScript => tool.bare().to_owned(),
             NameStyle::Dotted => tool.dotted().to_owned(),
             NameStyle::Underscore => format!("optim_{}", tool.bare()),
         }
@@ -47,6 +49,9 @@ pub enum OwnName {
 /// Looks a name up among the own tools; returns `None` if it can only be a backend's.
 pub fn own_name(name: &str) -> Option<OwnName> {
     let tool = |bare: &str| OptimTool::ALL.into_iter().find(|tool| tool.bare() == bare);
+    if name == OptimTool::ExecuteToolScript.bare() {
+        return Some(OwnName::Reserved(OptimTool::ExecuteToolScript));
+    }
     if let Some(bare) = name.strip_prefix("optim.") {
         return Some(tool(bare).map_or(OwnName::Unknown, OwnName::Reserved));
     }
@@ -67,6 +72,10 @@ mod tests {
         assert_eq!(own_name("find_tool"), Some(OwnName::Bare(OptimTool::FindTool)));
         assert_eq!(own_name("optim_list_tools"), Some(OwnName::Reserved(OptimTool::ListTools)));
         assert_eq!(own_name("optim.list_tools"), Some(OwnName::Reserved(OptimTool::ListTools)));
+        for name in ["execute_tool_script", "optim_execute_tool_script", "optim.execute_tool_script"] {
+            assert_eq!(own_name(name), Some(OwnName::Reserved(OptimTool::ExecuteToolScript)));
+        }
+        assert_eq!(NameStyle::Dotted.listed(OptimTool::ExecuteToolScript), "execute_tool_script");
         assert_eq!(own_name("optim.other"), Some(OwnName::Unknown));
         assert_eq!(own_name("optim_other"), None, "a backend called `optim` may have it");
         assert_eq!(own_name("jira_find_tool"), None);

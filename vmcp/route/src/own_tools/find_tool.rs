@@ -22,6 +22,7 @@ use vmcp_search::{Explanation, QueryTerm, Ranking, SearchMode, first_sentence};
 
 use self::short_schema::short_schema;
 use self::visible_schema::visible_schema;
+use super::call_tool::execute_code::Dialect;
 use super::tool_result;
 use super::unavailable::{self, UnavailableServer};
 use crate::answer::Answer;
@@ -32,7 +33,7 @@ use vmcp_engine::engine::{Engine, View};
 use vmcp_engine::search::reranking::Reordering;
 pub(crate) use vmcp_engine::search::{Degraded, SearchRequest, SearchResult, search};
 use vmcp_engine::telemetry::calls::{Origin, Outcome};
-use vmcp_engine::telemetry::metrics::{EmbeddingLabels, Metrics};
+use vmcp_engine::telemetry::metrics::EmbeddingLabels;
 
 /// Characters of a first sentence that are shown, unless everything is.
 const MAX_SENTENCE_CHARS: usize = 200;
@@ -94,7 +95,7 @@ async fn find(context: CallContext<'_>, arguments: &RawValue) -> Result<Box<RawV
         engine.contexts().with(key, caller.principal.key(), |context| context.finds(hits));
     }
     let unavailable = unavailable::servers(snapshot, view);
-    answer(&config.search, view, &found, &arguments, unavailable, metrics).map_err(|error| error.to_string())
+    answer(context, &found, &arguments, unavailable).map_err(|error| error.to_string())
 }
 
 /// Reports to the engine how a request for the query's vector ended, so that the next searches do not wait
@@ -195,13 +196,13 @@ impl TokenMetrics {
 }
 
 fn answer(
-    settings: &vmcp_config::Search,
-    view: &View,
+    context: CallContext<'_>,
     found: &SearchResult,
     arguments: &FindArguments,
     unavailable: Vec<UnavailableServer>,
-    metrics: &Metrics,
 ) -> Result<Box<RawValue>, serde_json::Error> {
+    let CallContext { engine, snapshot, view, .. } = context;
+    let (settings, metrics) = (&snapshot.config.optimizer.search, engine.metrics());
     let ranking = &found.ranking;
     let returned: Vec<&CatalogTool> =
         ranking.hits.iter().filter_map(|hit| Some(view.document(hit.document)?.as_ref())).collect();
@@ -217,7 +218,8 @@ fn answer(
         title: tool.title.as_deref().filter(|_| full),
         annotations: listed.get("annotations").filter(|_| full),
         output_schema: listed.get("outputSchema").filter(|_| full),
-        signature: (arguments.detail == Detail::Signatures).then(|| signatures::signature(tool)),
+        signature: (arguments.detail == Detail::Signatures)
+            .then(|| signatures::signature(context, tool, Dialect::Python)),
         explanation: hit.explanation.as_ref(),
     });
     let tools: Vec<_> = tools.collect();

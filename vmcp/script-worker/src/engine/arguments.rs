@@ -80,6 +80,40 @@ impl Given<'_> {
         Ok(HostCall::Tool { server, tool, arguments })
     }
 
+    /// A tool as a function of a script of ToolHive: keywords, one dict, or positions, which are `arg0`,
+    /// `arg1` and so on.
+    pub(super) fn of_tool_script(&self, name: &str) -> Result<HostCall, String> {
+        Ok(HostCall::Tool {
+            server: None,
+            tool: name.to_owned(),
+            arguments: self.of_positions(self.positional)?,
+        })
+    }
+
+    /// `call_tool("name", argument=value)` in a script of ToolHive.
+    pub(super) fn of_tool_script_call(&self) -> Result<HostCall, String> {
+        match self.positional {
+            [MontyObject::String(name), rest @ ..] => {
+                Ok(HostCall::Tool { server: None, tool: name.clone(), arguments: self.of_positions(rest)? })
+            }
+            _ => Err(r#"write call_tool("name", argument=value)"#.to_owned()),
+        }
+    }
+
+    fn of_positions(&self, positional: &[MontyObject]) -> Result<Map<String, Value>, String> {
+        let mut arguments = match positional {
+            [only @ MontyObject::Dict(_)] => dict(only)?,
+            positional => {
+                let by_place = positional.iter().enumerate();
+                by_place
+                    .map(|(place, value)| Ok((format!("arg{place}"), json(value)?)))
+                    .collect::<Result<_, String>>()?
+            }
+        };
+        arguments.extend(self.keywords_as_json(&[])?);
+        Ok(arguments)
+    }
+
     /// `search_tools(query, limit=5)`.
     pub(super) fn of_search(&self) -> Result<HostCall, String> {
         let Some(MontyObject::String(query)) = self.at(0, "query") else {

@@ -1,7 +1,5 @@
 //! [`MontyEngine`]: Python in `monty`, an interpreter without files, sockets and processes.
 
-use std::borrow::Cow;
-
 use monty::{MontyRepl, ReplFunctionCall, ReplProgress, ReplStartError};
 use monty_types::{
     CompileOptions, ExcType, ExtFunctionResult, MontyException, MontyObject, MontyUuid, NameLookupResult,
@@ -14,10 +12,11 @@ use super::output::Output;
 use super::parallel::{self, Collected};
 use super::pictures::{self, Pictures};
 use super::{Engine, PausedScript, Step};
-use super::{snapshot, source, statistics, tool_uses, values};
+use super::{snapshot, source, starlark, statistics, tool_uses, values};
 use vmcp_script::ScriptLimits;
 use vmcp_script::protocol::{
-    CallEnd, Failure, Finished, HostCall, Raised, ResumeScript, StartScript, SuspendedScript, ToolUse,
+    CallEnd, Failure, Finished, HostCall, Raised, ResumeScript, StartScript, SuspendedScript, ToolScript,
+    ToolUse,
 };
 
 /// Name under which the interpreter runs the snippet after the prelude, as it stands in tracebacks.
@@ -42,6 +41,8 @@ type Progress = Result<ReplProgress, Box<ReplStartError>>;
 /// Everything of a running script besides the interpreter.
 struct Running {
     namespaces: Vec<String>,
+    /// Functions of a script of ToolHive; `None`: it is a script in Python.
+    functions: Option<Vec<String>>,
     limits: ScriptLimits,
     output: Output,
     pictures: Pictures,
@@ -73,33 +74,41 @@ struct Paused {
 
 impl Engine for MontyEngine {
     fn uses(&self, script: &StartScript) -> Vec<ToolUse> {
-        let module = source::parse(&script.code);
+        let module = source::parse(&script.code).filter(|_| script.tool_script.is_none());
         module.map_or_else(Vec::new, |it| tool_uses::find(&it, &script.code, &script.namespaces))
     }
 
     fn start(&self, script: StartScript) -> Step {
-        let StartScript { code, context, namespaces, limits } = script;
+        let StartScript { code, tool_script, context, namespaces, limits } = script;
         let resources = ResourceLimits::default()
             .max_duration(limits.timeout)
             .max_recursion_depth(limits.recursion)
             .max_suspensions(usize::MAX);
-        let output = Output::new(limits.output_bytes);
+        let mut running = Running::new(namespaces, limits);
+        let mut inputs = vec![("CONTEXT".to_owned(), context.map_or(MontyObject::None, values::from_json))];
+        let mut prelude = parallel::PRELUDE.to_owned();
+        let mut code = code;
+        if let Some(ToolScript { functions, data }) = tool_script {
+            prelude.push_str(starlark::PRELUDE);
+            code = match starlark::as_python(&code, &functions) {
+                Ok(code) => code,
+                Err(failure) => return Step::Finished(Finished::failed(failure)),
+            };
+            running.functions = Some(functions);
+            inputs.extend(data.into_iter().map(|(name, value)| (name, values::from_json(value))));
+        }
         let tracker = ResourceTracker::new(resources);
         let mut repl = MontyRepl::new(SCRIPT, tracker, CompileOptions::default());
         let with_modules = source::parse(&code).and_then(|module| source::with_own_modules(&module, &code));
         // One text, so that the script is the second input with and without it.
-        let prelude = match with_modules {
-            Some(_) => Cow::from([parallel::PRELUDE, statistics::PRELUDE].concat()),
-            None => Cow::from(parallel::PRELUDE),
-        };
+        if with_modules.is_some() {
+            prelude.push_str(statistics::PRELUDE);
+        }
         let code = with_modules.unwrap_or(code);
         let prelude = repl.feed_run(&prelude, Vec::new(), PrintWriter::Disabled);
-        let mut running = Running::new(namespaces, limits, output);
         if let Err(error) = prelude {
             return running.failed(&error);
         }
-        let context = context.map_or(MontyObject::None, values::from_json);
-        let inputs = vec![("CONTEXT".to_owned(), context)];
         let progress = repl.feed_start(&code, inputs, PrintWriter::Callback(&mut running.output));
         running.drive(progress)
     }
@@ -108,7 +117,9 @@ impl Engine for MontyEngine {
         let ResumeScript { script, limits } = script;
         let call = snapshot::read(&script.engine, &script.state)?;
         let output = Output::continued(script.output, script.is_output_over, limits.output_bytes);
-        let mut running = Running::new(script.namespaces, limits, output);
+        let mut running = Running::new(script.namespaces, limits);
+        running.output = output;
+        running.functions = script.functions;
         running.calls = script.calls;
         running.pictures = Pictures::continued(script.pictures);
         if is_end_of_parallel(&call) {
@@ -128,11 +139,12 @@ impl PausedScript for Paused {
 
     fn suspend(self: Box<Self>) -> Result<SuspendedScript, Failure> {
         let Paused { call, running } = *self;
-        let Running { namespaces, limits, output, pictures, calls, .. } = running;
+        let Running { namespaces, functions, limits, output, pictures, calls, .. } = running;
         Ok(SuspendedScript {
             engine: snapshot::engine(),
             state: snapshot::write(SCRIPT, call, limits.suspended_bytes)?,
             namespaces,
+            functions,
             output: output.text,
             is_output_over: output.is_over,
             pictures: pictures.made,
@@ -142,9 +154,24 @@ impl PausedScript for Paused {
 }
 
 impl Running {
-    fn new(namespaces: Vec<String>, limits: ScriptLimits, output: Output) -> Running {
+    fn new(namespaces: Vec<String>, limits: ScriptLimits) -> Running {
         let (pictures, collected) = (Pictures::default(), Collected::default());
-        Running { namespaces, limits, output, pictures, collected, joined: None, calls: 0, stopped: None }
+        Running {
+            namespaces,
+            functions: None,
+            limits,
+            output: Output::new(limits.output_bytes),
+            pictures,
+            collected,
+            joined: None,
+            calls: 0,
+            stopped: None,
+        }
+    }
+
+    /// True for a function of a script of ToolHive that calls a tool.
+    fn is_function(&self, name: &str) -> bool {
+        self.functions.iter().flatten().any(|function| function == name)
     }
 
     /// Runs until the script waits for calls, or ends.
@@ -196,7 +223,7 @@ impl Running {
             let server = self.server(object);
             return server.map_or(NameLookupResult::Undefined, |server| function(format!("{server}.{name}")));
         }
-        if FUNCTIONS.contains(&name) {
+        if FUNCTIONS.contains(&name) || self.is_function(name) {
             return function(name.to_owned());
         }
         match self.namespaces.iter().position(|namespace| namespace == name) {
@@ -240,6 +267,8 @@ impl Running {
                     Err(error) => error.into(),
                 });
             }
+            ("call_tool", None) if self.functions.is_some() => given.of_tool_script_call(),
+            (name, None) if self.is_function(name) => given.of_tool_script(name),
             (name, None) if pictures::is_function(name) => {
                 return Begin::Answer(match self.pictures.draw(name, &given, &self.limits) {
                     Ok(told) => MontyObject::String(told).into(),
@@ -358,7 +387,8 @@ impl Running {
         } else {
             Failure::new(&error.exc_type().to_string(), message)
         };
-        let line = line.filter(|_| !is_time).map(|frame| frame.start.line);
+        let before = if self.functions.is_some() { starlark::LINES_BEFORE } else { 0 };
+        let line = line.filter(|_| !is_time).map(|frame| frame.start.line.saturating_sub(before));
         let failure = Failure { line, ..failure };
         Step::Finished(Finished { end: Err(failure), output: self.output.text, pictures: self.pictures.made })
     }

@@ -29,7 +29,7 @@ pub(super) fn find(module: &ModModule, source: &str, servers: &[String]) -> Vec<
 }
 
 /// Returns the line of a place, from 1.
-fn line(source: &str, at: TextSize) -> u32 {
+pub(super) fn line(source: &str, at: TextSize) -> u32 {
     let before = source.get(..at.to_usize()).unwrap_or_default();
     u32::try_from(before.matches('\n').count()).unwrap_or(u32::MAX).saturating_add(1)
 }

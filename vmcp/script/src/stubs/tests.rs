@@ -3,7 +3,7 @@ use serde_json::{Map, json};
 use super::*;
 
 fn of(input: &Value, output: Option<&Value>) -> String {
-    stub(&Tool { server: "s", name: "t", description: "", input: Some(input), output })
+    stub(&Tool { server: Some("s"), name: "t", description: "", input: Some(input), output, observed: None })
 }
 
 #[test]
@@ -71,8 +71,15 @@ fn a_schema_that_contains_itself_often_costs_a_bounded_stub() {
 fn texts_of_servers_stay_in_their_comment() {
     let input = json!({ "properties": { "a": { "type": "string", "description": format!("one\n) -> evil\r{}", "x".repeat(300)) },
         "import os": { "type": "string", "description": "two\nlines" } } });
-    let tool =
-        Tool { server: "s", name: "a\nb", description: "First.\nSecond", input: Some(&input), output: None };
+    let description = "First.\nSecond";
+    let tool = Tool {
+        server: Some("s"),
+        name: "a\nb",
+        description,
+        input: Some(&input),
+        output: None,
+        observed: None,
+    };
     let stub = stub(&tool);
     let lines: Vec<_> = stub.lines().collect();
     assert_eq!(lines.len(), 4, "{stub}");
@@ -82,4 +89,18 @@ fn texts_of_servers_stay_in_their_comment() {
     );
     assert_eq!(lines[2], r#"    # by **{"import os": str}  # two lines"#);
     assert_eq!(lines[3], ") -> Any: ...  # First.");
+}
+
+#[test]
+fn an_observed_shape_is_a_comment_unless_a_shape_is_declared() {
+    let stub = |output| {
+        let observed = Some("observed in 2 calls, not declared: list[str]");
+        stub(&Tool { server: Some("s"), name: "t", description: "Lists.", input: None, output, observed })
+    };
+    let expected = "def s.t() -> Any: ...  # Lists.\n# observed in 2 calls, not declared: list[str]";
+    assert_eq!(stub(None), expected);
+    assert_eq!(stub(Some(&json!({ "type": "integer" }))), "def s.t() -> int: ...  # Lists.");
+    let alone =
+        Tool { server: None, name: "s_t-x", description: "", input: None, output: None, observed: None };
+    assert_eq!(super::stub(&alone), "def s_t_x() -> Any: ...");
 }

@@ -1,4 +1,4 @@
-//! `code`: limits of scripts, which the tool `execute_code` runs.
+//! `code`: limits of scripts, which the tools `execute_code` and `execute_tool_script` run.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -35,9 +35,14 @@ pub struct Code {
     pub max_running: usize,
     /// Of them, those of one client.
     pub max_running_per_client: usize,
+    /// Longest time of one call of a script; `None`: that of the tool.
+    pub call_timeout: Option<Duration>,
+    /// True if the shapes of results are learned, for the signatures of tools.
+    pub observed_shapes: bool,
 }
 
-/// Limits of scripts. They run when `execute_code` is among `optimizer.tools`, which it is not by default.
+/// Limits of scripts. They run when `execute_code` or `execute_tool_script` is among `optimizer.tools`;
+/// neither is by default.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Code")]
@@ -72,6 +77,15 @@ pub struct RawCode {
     /// Scripts of one client that run at the same time; one more is refused.
     #[schemars(range(min = 1, max = 256))]
     pub max_running_per_client: usize,
+    /// Time limit of one call of a script, if it is shorter than the time limit of the tool; beyond it, the
+    /// call fails, and the script may catch that. Default: the time limit of the tool.
+    #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
+    pub call_timeout: Option<RawDuration>,
+    /// Learn types and keys, without values, of the results of tools that declare none (`outputSchema`),
+    /// and show them in the tools' signatures. A key is shown to the clients whose results had it, and to
+    /// all once three clients had it. Default: on while a tool that runs scripts is among
+    /// `optimizer.tools`, unless `optimizer.learning.enabled` is `false`.
+    pub observed_shapes: Option<bool>,
 }
 
 impl Default for RawCode {
@@ -87,12 +101,15 @@ impl Default for RawCode {
             warm_workers: 1,
             max_running: 8,
             max_running_per_client: 2,
+            call_timeout: None,
+            observed_shapes: None,
         }
     }
 }
 
 impl RawCode {
-    pub(crate) fn validate(&self, report: &mut Report) -> Code {
+    /// `shapes_by_default`: shapes are learned if this block does not say.
+    pub(crate) fn validate(&self, shapes_by_default: bool, report: &mut Report) -> Code {
         let max_timeout = self.max_timeout.validate("code.maxTimeout", &TIMEOUT, report);
         let timeout = self.timeout.validate("code.timeout", &TIMEOUT, report);
         if timeout > max_timeout {
@@ -110,6 +127,11 @@ impl RawCode {
             warm_workers: self.warm_workers,
             max_running: self.max_running,
             max_running_per_client: self.max_running_per_client,
+            call_timeout: self
+                .call_timeout
+                .as_ref()
+                .map(|limit| limit.validate("code.callTimeout", &TIMEOUT, report)),
+            observed_shapes: self.observed_shapes.unwrap_or(shapes_by_default),
         }
     }
 }
@@ -121,9 +143,23 @@ mod tests {
         let load = |text: &str| crate::load(text, "vmcp.yaml", &|_| None);
         let code = load("backends: []").unwrap().config.code;
         assert_eq!((code.timeout.as_secs(), code.max_calls, code.max_parallel), (30, 100, 10));
+        assert_eq!((code.call_timeout, code.observed_shapes), (None, false));
+        let problems = load("code: { callTimeout: 1ms }").unwrap_err().to_string();
+        assert!(problems.contains("code.callTimeout"), "{problems}");
         let problems = load("code: { timeout: 3m, maxCalls: 0 }").unwrap_err().to_string();
         assert!(problems.contains("code.maxCalls"), "{problems}");
         let problems = load("code: { timeout: 3m }").unwrap_err().to_string();
         assert!(problems.contains("code.timeout: longer than `code.maxTimeout`"), "{problems}");
+    }
+
+    #[test]
+    fn shapes_are_learned_for_scripts_unless_learning_is_off() {
+        let learns =
+            |text: &str| crate::load(text, "vmcp.yaml", &|_| None).unwrap().config.code.observed_shapes;
+        assert!(learns("optimizer: { tools: [find_tool, execute_code] }"));
+        assert!(learns("optimizer: { tools: [execute_tool_script] }"));
+        assert!(!learns("optimizer: { tools: [find_tool, call_tool] }"));
+        assert!(!learns("optimizer: { tools: [execute_code], learning: { enabled: false } }"));
+        assert!(!learns("optimizer: { tools: [execute_code] }\ncode: { observedShapes: false }"));
     }
 }

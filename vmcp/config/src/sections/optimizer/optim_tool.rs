@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::problems::{self, Report};
 
-/// A tool of vmcp's own, listed as `optim_NAME`.
+/// A tool of vmcp's own, listed as `optim_NAME`; `execute_tool_script` by that name alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OptimTool {
@@ -47,6 +47,8 @@ pub enum OptimTool {
     ProcessLargeDataset,
     /// Runs a script in Python that calls tools (code mode).
     ExecuteCode,
+    /// Runs a script in Starlark that calls tools, as ToolHive's code mode does.
+    ExecuteToolScript,
     /// Adds a server, within `optimizer.admin`.
     AddMcpServer,
     /// Removes a server, within `optimizer.admin`.
@@ -59,7 +61,7 @@ pub enum OptimTool {
 
 impl OptimTool {
     /// All of them.
-    pub const ALL: [OptimTool; 23] = [
+    pub const ALL: [OptimTool; 24] = [
         OptimTool::FindTool,
         OptimTool::CallTool,
         OptimTool::ListTools,
@@ -79,6 +81,7 @@ impl OptimTool {
         OptimTool::SearchResult,
         OptimTool::ProcessLargeDataset,
         OptimTool::ExecuteCode,
+        OptimTool::ExecuteToolScript,
         OptimTool::AddMcpServer,
         OptimTool::RemoveMcpServer,
         OptimTool::EnableMcpServer,
@@ -88,6 +91,9 @@ impl OptimTool {
     /// The tools that work on large results.
     pub const OF_RESULTS: [OptimTool; 3] =
         [OptimTool::ReadResult, OptimTool::SearchResult, OptimTool::ProcessLargeDataset];
+
+    /// The tools that run scripts.
+    pub const OF_SCRIPTS: [OptimTool; 2] = [OptimTool::ExecuteCode, OptimTool::ExecuteToolScript];
 
     /// The tools that change servers. With identities, only a policy about the action `admin` permits them.
     pub const OF_ADMIN: [OptimTool; 4] = [
@@ -129,6 +135,7 @@ impl OptimTool {
             OptimTool::SearchResult => "search_result",
             OptimTool::ProcessLargeDataset => "process_large_dataset",
             OptimTool::ExecuteCode => "execute_code",
+            OptimTool::ExecuteToolScript => "execute_tool_script",
             OptimTool::AddMcpServer => "add_mcp_server",
             OptimTool::RemoveMcpServer => "remove_mcp_server",
             OptimTool::EnableMcpServer => "enable_mcp_server",
@@ -158,6 +165,7 @@ impl OptimTool {
             OptimTool::SearchResult => "optim.search_result",
             OptimTool::ProcessLargeDataset => "optim.process_large_dataset",
             OptimTool::ExecuteCode => "optim.execute_code",
+            OptimTool::ExecuteToolScript => "optim.execute_tool_script",
             OptimTool::AddMcpServer => "optim.add_mcp_server",
             OptimTool::RemoveMcpServer => "optim.remove_mcp_server",
             OptimTool::EnableMcpServer => "optim.enable_mcp_server",

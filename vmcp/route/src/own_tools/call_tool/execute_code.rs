@@ -1,5 +1,5 @@
-//! The handler of execute_code: runs a script in a worker process. Its calls of tools come back here, and
-//! each takes the way of a client's own call, under the caller's identity.
+//! The handler of execute_code, and of execute_tool_script: runs a script in a worker process. Its calls of
+//! tools come back here, and each takes the way of a client's own call, under the caller's identity.
 //!
 //! A script whose tool asks the user leaves its worker. A modern client gets the questions as the answer, and
 //! carries the script sealed; a legacy client is asked while its call is held, and its script is kept in the
@@ -11,6 +11,7 @@ mod host;
 mod inner_call;
 mod kept;
 mod report;
+mod toolhive_value;
 mod user_time;
 mod waiting;
 
@@ -21,7 +22,7 @@ use vmcp_backend::{Response, RpcOutcome};
 use vmcp_config::Config;
 use vmcp_script::names::python_name;
 use vmcp_script::pool::{PoolSettings, Ran, Script, ScriptEnd};
-use vmcp_script::protocol::{Finished, StartScript};
+use vmcp_script::protocol::{Finished, StartScript, ToolScript};
 use vmcp_script::{ResourceBounds, ScriptLimits};
 use vmcp_wire::era::Era;
 use vmcp_wire::keys::{INPUT_REQUESTS, INPUT_RESPONSES, REQUEST_STATE};
@@ -55,14 +56,24 @@ const MAX_QUESTION_ROUNDS: usize = 100;
 const USED: &str =
     "this answer has been used: what follows it is not done twice; call the tool again without it";
 
-/// Runs the script, or goes on with it, and answers with its result or its questions. `params` are those of
-/// the call.
+/// The language of a script, with the form of its arguments and results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::own_tools) enum Dialect {
+    /// Python, of execute_code.
+    Python,
+    /// ToolHive's Starlark, of execute_tool_script.
+    ToolHive,
+}
+
+/// Runs the script, or goes on with it, and answers with its result or its questions. `tool` runs scripts;
+/// `params` are those of the call.
 pub(in crate::own_tools) async fn run(
     context: CallContext<'_>,
+    tool: OptimTool,
     params: &OwnedParams,
     arguments: &RawValue,
 ) -> Answer {
-    let mut recorder = context.start_own_record(Origin::Own(OptimTool::ExecuteCode), arguments);
+    let mut recorder = context.start_own_record(Origin::Own(tool), arguments);
     let span = info_span!(
         "optimizer.execute_code",
         calls = tracing::field::Empty,
@@ -70,7 +81,7 @@ pub(in crate::own_tools) async fn run(
         otel.status_code = tracing::field::Empty
     );
     recorder.record().span = span.clone();
-    let (answer, outcome) = match execute(context, params, arguments).instrument(span).await {
+    let (answer, outcome) = match execute(context, tool, params, arguments).instrument(span).await {
         Ok(End::Ended(result, outcome)) => (Answer::own(result), outcome),
         Ok(End::Asks(result)) => {
             recorder.record().pending = true;
@@ -100,16 +111,24 @@ enum Part {
 
 async fn execute(
     context: CallContext<'_>,
+    tool: OptimTool,
     params: &OwnedParams,
     arguments: &RawValue,
 ) -> Result<End, String> {
     let CallContext { snapshot, caller, .. } = context;
     let config = &snapshot.config;
-    let arguments = match CodeArguments::parse(arguments, &config.code) {
+    let parsed = match tool {
+        OptimTool::ExecuteToolScript => CodeArguments::parse_toolhive(arguments, &config.code),
+        _ => CodeArguments::parse(arguments, &config.code),
+    };
+    let arguments = match parsed {
         Ok(arguments) => arguments,
         Err(refused) => return Ok(End::Ended(refused, Outcome::ToolError)),
     };
-    let mut kept = KeptScript::new(context, params);
+    if let Some(conflict) = toolhive_value::conflict(context.view, &arguments.data) {
+        return Err(conflict);
+    }
+    let mut kept = KeptScript::new(context, tool, params);
     let end = drive(context, params, &arguments, &mut kept).await;
     if end.is_err() && !caller.cancel.is_cancelled() {
         // The client has this answer: an equal call begins again.
@@ -227,14 +246,15 @@ async fn run_part(
     };
     let limits = limits(config, arguments);
     let principal = context.caller.principal.key();
-    let host = Host::new(context);
+    let host = Host::new(context, arguments.dialect);
     let begun = Instant::now();
     loop {
         let script = match &part {
             Part::New => Script::New(StartScript {
                 code: arguments.code.clone(),
+                tool_script: tool_script(context, arguments),
                 context: arguments.context.clone(),
-                namespaces: namespaces(context),
+                namespaces: namespaces(context, arguments.dialect),
                 limits: limits.clone(),
             }),
             Part::Waiting(state, answers) => {
@@ -281,8 +301,19 @@ fn message(error: &RawValue) -> String {
     message.unwrap_or("the client could not ask its user").to_owned()
 }
 
-/// Python names of the servers whose tools the caller may call.
-fn namespaces(context: CallContext<'_>) -> Vec<String> {
+/// Returns the functions and names of a script of ToolHive; `None` for others.
+fn tool_script(context: CallContext<'_>, arguments: &CodeArguments) -> Option<ToolScript> {
+    let CodeArguments { code, data, dialect, .. } = arguments;
+    let functions = || toolhive_value::functions(context.view, code);
+    (*dialect == Dialect::ToolHive).then(|| ToolScript { functions: functions(), data: data.clone() })
+}
+
+/// Python names of the servers whose tools the caller may call; none in scripts of ToolHive, where tools have
+/// their listed names.
+fn namespaces(context: CallContext<'_>, dialect: Dialect) -> Vec<String> {
+    if dialect == Dialect::ToolHive {
+        return Vec::new();
+    }
     let mut names: Vec<String> = Vec::new();
     let mut last = "";
     for tool in context.view.tools() {

@@ -143,7 +143,7 @@ fn read_object(source: &str) -> Result<Map<String, Value>, CommandFailure> {
 /// True if the tool runs scripts: the error of a result is that of the caller's own code.
 fn is_script(name: &str) -> bool {
     let own = own_name(name);
-    matches!(own, Some(OwnName::Reserved(OptimTool::ExecuteCode) | OwnName::Bare(OptimTool::ExecuteCode)))
+    matches!(own, Some(OwnName::Reserved(tool) | OwnName::Bare(tool)) if OptimTool::OF_SCRIPTS.contains(&tool))
 }
 
 fn unknown(name: &str) -> CommandFailure {

@@ -1,4 +1,4 @@
-//! Definition of execute_code.
+//! Definitions of execute_code and execute_tool_script.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use vmcp_config::Config;
 
 use super::super::{Names, OptimTool};
 
-/// Returns the definition.
+/// Returns the definition of execute_code.
 pub(in crate::optim::definitions) fn definition(names: &Names<'_>, config: &Config) -> Value {
     let milliseconds = |limit: Duration| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
     json!({
@@ -34,5 +34,27 @@ pub(in crate::optim::definitions) fn definition(names: &Names<'_>, config: &Conf
             "required": ["code"]
         },
         "annotations": {"title": "Execute code", "readOnlyHint": false, "destructiveHint": true, "idempotentHint": false, "openWorldHint": true}
+    })
+}
+
+/// Returns the definition of execute_tool_script, with the arguments of ToolHive.
+pub(in crate::optim::definitions) fn tool_script(names: &Names<'_>) -> Value {
+    json!({
+        "name": names.listed(OptimTool::ExecuteToolScript),
+        "title": "Execute a tool script",
+        "description":
+            "Executes a Starlark script that calls tools; only its result comes back, by 'return'. Each tool is a function \
+             by its listed name (other characters than letters and digits are _): name(argument=value), or \
+             call_tool(\"name\", argument=value). parallel([lambda: name(n=1), ...]) returns results in order; \
+             describe(\"name\") the signature of a tool.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "script": {"type": "string", "minLength": 1, "description": "The script."},
+                "data": {"type": "object", "description": "Optional: values by the names that the script has for them."}
+            },
+            "required": ["script"]
+        },
+        "annotations": {"title": "Execute a tool script", "readOnlyHint": false, "destructiveHint": true, "idempotentHint": false, "openWorldHint": true}
     })
 }

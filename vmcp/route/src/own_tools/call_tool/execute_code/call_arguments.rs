@@ -1,11 +1,15 @@
-//! Arguments of execute_code.
+//! Arguments of execute_code, and of execute_tool_script.
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde::Serialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
 use vmcp_config::{Code, format_duration};
+use vmcp_script::names::is_identifier;
+
+use super::Dialect;
 
 use crate::own_tools::arguments::input::InputError;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
@@ -13,24 +17,51 @@ use crate::own_tools::tool_result;
 
 /// Longest script, in characters; a longer one is refused.
 const MAX_CODE_CHARS: usize = 100_000;
-/// Largest context, in bytes of JSON; a larger one is refused.
+/// Largest `context` or `data`, in bytes of JSON; a larger one is refused.
 const MAX_CONTEXT_BYTES: usize = 1 << 20;
 /// The language that scripts are written in.
 pub(super) const LANGUAGE: &str = "python";
 
-/// Parsed arguments of execute_code.
+/// Parsed arguments.
 #[derive(Debug)]
 pub(super) struct CodeArguments {
     /// The script.
     pub(super) code: String,
     /// A value for the script, also in the answer.
     pub(super) context: Option<Value>,
+    /// Values of names in a script of ToolHive; empty for others.
+    pub(super) data: Map<String, Value>,
     /// Time limit of the script.
     pub(super) timeout: Duration,
+    pub(super) dialect: Dialect,
 }
 
 impl CodeArguments {
-    /// Reads and checks the arguments; fails with a result that a model reads.
+    /// Reads and checks the arguments of execute_tool_script, as ToolHive has them; fails with a result that
+    /// a model reads.
+    pub(super) fn parse_toolhive(
+        arguments: &RawValue,
+        limits: &Code,
+    ) -> Result<CodeArguments, Box<RawValue>> {
+        let read = || -> Result<CodeArguments, InputError> {
+            let arguments = OwnArguments::parse(arguments)?;
+            let code = arguments.required(&["script"], MAX_CODE_CHARS)?;
+            let data: Option<Map<String, Value>> = arguments.read("data", "an object")?;
+            let data = data.unwrap_or_default();
+            check_size("data", &data)?;
+            if data.keys().any(|name| !is_identifier(name)) {
+                return Err(InputError::invalid(
+                    "data",
+                    "an object whose keys are names: letters, digits and _, and no word of Python",
+                ));
+            }
+            let dialect = Dialect::ToolHive;
+            Ok(CodeArguments { code, context: None, data, timeout: limits.timeout, dialect })
+        };
+        read().map_err(|error| tool_result::error(&error.to_string()))
+    }
+
+    /// Reads and checks the arguments of execute_code; fails with a result that a model reads.
     pub(super) fn parse(arguments: &RawValue, limits: &Code) -> Result<CodeArguments, Box<RawValue>> {
         let mistake = |error: InputError| tool_result::error(&error.to_string());
         let arguments = OwnArguments::parse(arguments).map_err(mistake)?;
@@ -47,15 +78,19 @@ impl CodeArguments {
         let read = || -> Result<CodeArguments, InputError> {
             let code = arguments.required(&["code"], MAX_CODE_CHARS)?;
             let context: Option<Value> = arguments.read("context", "a JSON value")?;
-            let size = context.as_ref().map_or(0, |context| context.to_string().len());
-            if size > MAX_CONTEXT_BYTES {
-                let (field, limit) = ("context", MAX_CONTEXT_BYTES);
-                return Err(InputError::TooLong { field, actual: size, limit, unit: "bytes" });
-            }
-            Ok(CodeArguments { code, context, timeout: timeout(&arguments, limits)? })
+            check_size("context", &context)?;
+            let (timeout, dialect) = (timeout(&arguments, limits)?, Dialect::Python);
+            Ok(CodeArguments { code, context, data: Map::new(), timeout, dialect })
         };
         read().map_err(mistake)
     }
+}
+
+/// Fails for a value of more bytes than a script may be given.
+fn check_size(field: &'static str, value: &impl Serialize) -> Result<(), InputError> {
+    let (limit, unit) = (MAX_CONTEXT_BYTES, "bytes");
+    let actual = serde_json::to_string(value).map_or(0, |text| text.len());
+    if actual > limit { Err(InputError::TooLong { field, actual, limit, unit }) } else { Ok(()) }
 }
 
 /// Returns the time limit: `timeout_ms`, or `timeout` in seconds, or the configured one.

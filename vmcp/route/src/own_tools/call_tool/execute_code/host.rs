@@ -11,8 +11,9 @@ use vmcp_script::protocol::{CallEnd, HostCall, Raised, ToolUse};
 use vmcp_wire::era::Era;
 use vmcp_wire::methods;
 
+use super::Dialect;
 use super::asking_call::AskingCall;
-use super::inner_call;
+use super::inner_call::{self, InnerCaller};
 use super::user_time::UserTime;
 use crate::call::hidden;
 use crate::caller::Consent;
@@ -32,6 +33,7 @@ const MAX_QUERY_CHARS: usize = 2_000;
 /// Makes the calls of one script under its caller's identity; each uses the newest snapshot.
 pub(super) struct Host<'a> {
     context: CallContext<'a>,
+    dialect: Dialect,
     caller: Caller,
     /// True if the client can be asked.
     can_ask: bool,
@@ -39,7 +41,7 @@ pub(super) struct Host<'a> {
 }
 
 impl<'a> Host<'a> {
-    pub(super) fn new(context: CallContext<'a>) -> Host<'a> {
+    pub(super) fn new(context: CallContext<'a>, dialect: Dialect) -> Host<'a> {
         let caller = context.caller;
         let user_time = UserTime::default();
         let can_ask = caller.era == Era::Modern || caller.events.is_some();
@@ -53,7 +55,7 @@ impl<'a> Host<'a> {
             takes_arriving: false,
             ..caller.clone()
         };
-        Host { context, caller, can_ask, user_time }
+        Host { context, dialect, caller, can_ask, user_time }
     }
 
     /// Returns the newest snapshot, and the caller's view of it: a script may run for long.
@@ -63,6 +65,10 @@ impl<'a> Host<'a> {
         engine.prepare(&snapshot, &self.caller.principal).await;
         let view = snapshot.view(&self.caller.principal);
         (snapshot, view)
+    }
+
+    fn inner_caller(&self) -> InnerCaller {
+        InnerCaller { can_ask: self.can_ask, dialect: self.dialect }
     }
 
     fn context_of<'b>(&'b self, snapshot: &'b Snapshot, view: &'b View) -> CallContext<'b> {
@@ -77,7 +83,7 @@ impl<'a> Host<'a> {
             HostCall::Tool { server, tool, arguments } => match find(&view, server.as_deref(), &tool) {
                 Ok(found) => {
                     let call = AskingCall::new(found, arguments);
-                    if let Some(called) = inner_call::call(context, found, call, self.can_ask).await {
+                    if let Some(called) = inner_call::call(context, found, call, self.inner_caller()).await {
                         return called;
                     }
                     hidden::hold(context, begun).await;
@@ -90,10 +96,10 @@ impl<'a> Host<'a> {
                 }
             },
             HostCall::Search { query, limit } => {
-                Called::Ended(CallEnd::Value(found(context, &query, limit).await))
+                Called::Ended(CallEnd::Value(found(context, self.dialect, &query, limit).await))
             }
             HostCall::Describe { name } => match find(&view, None, &name) {
-                Ok(tool) => Called::Ended(CallEnd::Value(json!(signature(tool)))),
+                Ok(tool) => Called::Ended(CallEnd::Value(json!(signature(context, tool, self.dialect)))),
                 Err(message) => unknown(message),
             },
         }
@@ -114,7 +120,7 @@ impl<'a> Host<'a> {
             let message = format!("{name} has changed since it asked the user; call it again");
             return Called::Ended(CallEnd::Raised { kind: Raised::Asks, message });
         }
-        if let Some(called) = inner_call::call(context, tool, asking, self.can_ask).await {
+        if let Some(called) = inner_call::call(context, tool, asking, self.inner_caller()).await {
             return called;
         }
         hidden::hold(context, begun).await;
@@ -170,7 +176,7 @@ fn find<'a>(view: &'a View, server: Option<&str>, name: &str) -> Result<&'a Arc<
                 .match_indices('.')
                 .filter_map(|(at, _)| Some(of_server(view, name.get(..at)?, name.get(at + 1..)?)))
                 .find(|fits| !fits.is_empty())
-                .unwrap_or_default(),
+                .unwrap_or_else(|| view.tools().filter(|tool| python_name(&tool.name) == name).collect()),
         },
     };
     match fits.as_slice() {
@@ -223,7 +229,7 @@ fn of_server<'a>(view: &'a View, server: &str, name: &str) -> Vec<&'a Arc<Catalo
 }
 
 /// Searches as find_tool does; each tool with its signature, best first.
-async fn found(context: CallContext<'_>, query: &str, limit: Option<usize>) -> Value {
+async fn found(context: CallContext<'_>, dialect: Dialect, query: &str, limit: Option<usize>) -> Value {
     let query: String = query.chars().take(MAX_QUERY_CHARS).collect();
     let request = SearchRequest {
         description: &query,
@@ -236,7 +242,7 @@ async fn found(context: CallContext<'_>, query: &str, limit: Option<usize>) -> V
     let tools = found.ranking.hits.iter().filter_map(|hit| context.view.document(hit.document));
     let entry = |tool: &Arc<CatalogTool>| {
         json!({
-            "server": &*tool.backend, "tool": tool.own_name, "name": tool.name, "signature": signature(tool),
+            "server": &*tool.backend, "tool": tool.own_name, "name": tool.name, "signature": signature(context, tool, dialect),
         })
     };
     tools.map(entry).collect()

@@ -15,6 +15,7 @@ use vmcp_wire::payload::Payload;
 use vmcp_wire::translate::{ResultType, payload_type};
 
 use super::asking_call::AskingCall;
+use super::{Dialect, toolhive_value};
 use crate::answer;
 use crate::argument_check;
 use crate::call::input_rounds::{MAX_ROUNDS, pause_before_repeat};
@@ -26,22 +27,29 @@ use crate::router::BackendTarget;
 /// Largest result of a tool that a script gets, in bytes; a larger one is an exception.
 const MAX_RESULT: usize = 32 << 20;
 
-/// Calls a tool, or goes on with a call of it; `None` if a policy denies the call. `can_ask`: the client
-/// takes questions.
+/// The script that makes a call.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct InnerCaller {
+    /// True if the client takes questions.
+    pub(super) can_ask: bool,
+    pub(super) dialect: Dialect,
+}
+
+/// Calls a tool, or goes on with a call of it; `None` if a policy denies the call.
 pub(super) async fn call(
     context: CallContext<'_>,
     tool: &Arc<CatalogTool>,
     mut asking: AskingCall,
-    can_ask: bool,
+    script: InnerCaller,
 ) -> Option<Called<AskingCall>> {
     for round in 0..MAX_ROUNDS {
-        match call_once(context, tool, &asking).await? {
+        match call_once(context, tool, &asking, script.dialect).await? {
             Called::Asks(next) if next.questions.is_empty() && next.state.is_some() => {
                 pause_before_repeat(round).await;
                 asking = next;
             }
             Called::Asks(next) => {
-                let refusal = refusal(context.caller, &next, can_ask);
+                let refusal = refusal(context.caller, &next, script.can_ask);
                 return Some(refusal.map_or(Called::Asks(next), |text| raised(Raised::Asks, text)));
             }
             ended @ Called::Ended(_) => return Some(ended),
@@ -72,6 +80,7 @@ async fn call_once(
     context: CallContext<'_>,
     tool: &Arc<CatalogTool>,
     asking: &AskingCall,
+    dialect: Dialect,
 ) -> Option<Called<AskingCall>> {
     let written = to_raw_value(&asking.arguments).unwrap_or_default();
     // Mended before the policy is asked: it must judge the arguments that the backend will get.
@@ -87,7 +96,10 @@ async fn call_once(
         ..context.caller.clone()
     };
     let context = CallContext { caller: &caller, ..context };
-    let target = BackendTarget::tool(context.snapshot, tool);
+    let mut target = BackendTarget::tool(context.snapshot, tool);
+    if let Some(limit) = context.snapshot.config.code.call_timeout {
+        target.deadline = target.deadline.min(limit);
+    }
     let record = context.start_record(Origin::Script);
     let authorized = call::authorize(context, record, target, Some(arguments.get())).ok()?;
     let strict = match &checked {
@@ -105,7 +117,7 @@ async fn call_once(
     Some(match authorized.call(&params).await {
         Ok(response) => {
             let is_confirmed = caller.consent.covers(&tool.name);
-            end(response, asking, is_confirmed)
+            end(response, asking, is_confirmed, dialect)
         }
         Err(
             error @ (CallError::NotConfirmed { .. }
@@ -116,7 +128,7 @@ async fn call_once(
     })
 }
 
-fn end(response: Response, asking: &AskingCall, is_confirmed: bool) -> Called<AskingCall> {
+fn end(response: Response, asking: &AskingCall, is_confirmed: bool, dialect: Dialect) -> Called<AskingCall> {
     let pending = answer::is_pending(&response);
     match response.outcome.settled() {
         Ok(result) if pending && payload_type(&result) == ResultType::InputRequired => {
@@ -132,7 +144,7 @@ fn end(response: Response, asking: &AskingCall, is_confirmed: bool) -> Called<As
                 first_text(&result).unwrap_or_else(|| "the tool failed without a message".to_owned());
             raised(Raised::Failed, message)
         }
-        Ok(result) => Called::Ended(value(&result)),
+        Ok(result) => Called::Ended(value(&result, dialect)),
         Err(error) => {
             let error: Value = serde_json::from_str(error.get()).unwrap_or_default();
             let message = error.get("message").and_then(Value::as_str);
@@ -142,8 +154,8 @@ fn end(response: Response, asking: &AskingCall, is_confirmed: bool) -> Called<As
 }
 
 /// Returns the value of a result: its structured content, else its only text as JSON or as it is, else its
-/// blocks.
-fn value(result: &Payload) -> CallEnd {
+/// blocks. Scripts of ToolHive get what ToolHive gives them.
+fn value(result: &Payload, dialect: Dialect) -> CallEnd {
     if result.get().len() > MAX_RESULT {
         let message = format!("the result has {} bytes, the limit is {MAX_RESULT}", result.get().len());
         return CallEnd::Raised { kind: Raised::Failed, message };
@@ -152,6 +164,9 @@ fn value(result: &Payload) -> CallEnd {
         let message = "the result is nested too deep for a script".to_owned();
         return CallEnd::Raised { kind: Raised::Failed, message };
     };
+    if dialect == Dialect::ToolHive {
+        return CallEnd::Value(toolhive_value::of_result(&mut result));
+    }
     let mut take = |key: &str| result.get_mut(key).map(Value::take).filter(|value| !value.is_null());
     if let Some(structured) = take("structuredContent") {
         return CallEnd::Value(structured);
@@ -178,7 +193,7 @@ fn raised(kind: Raised, message: String) -> Called<AskingCall> {
 }
 
 /// Returns the text of a block of text.
-fn text_of(block: &Value) -> Option<&str> {
+pub(super) fn text_of(block: &Value) -> Option<&str> {
     block.get("type").filter(|kind| *kind == "text")?;
     block.get("text")?.as_str()
 }

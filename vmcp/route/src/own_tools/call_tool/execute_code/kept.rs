@@ -24,14 +24,13 @@ pub(super) struct KeptScript<'a> {
 }
 
 impl<'a> KeptScript<'a> {
-    /// Names the script of a call; `params` are those of the call of execute_code.
-    pub(super) fn new(context: CallContext<'a>, params: &OwnedParams) -> KeptScript<'a> {
+    /// Names the script of a call of `tool`; `params` are those of the call.
+    pub(super) fn new(context: CallContext<'a>, tool: OptimTool, params: &OwnedParams) -> KeptScript<'a> {
         let caller = context.caller;
         let is_kept = caller.era == Era::Legacy && caller.session.is_some() && caller.events.is_some();
         let lookup = is_kept.then(|| {
             let arguments = params.get("arguments").unwrap_or("{}");
-            let name = OptimTool::ExecuteCode.dotted();
-            RunLookup::new(&caller.principal, caller.session, name, arguments, None)
+            RunLookup::new(&caller.principal, caller.session, tool.dotted(), arguments, None)
         });
         KeptScript { context, lookup, kept: None }
     }

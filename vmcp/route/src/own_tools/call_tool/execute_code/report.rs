@@ -1,15 +1,19 @@
-//! The end of a script as the result of execute_code.
+//! The end of a script as the result of execute_code, or of execute_tool_script.
 
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use vmcp_script::pool::Ran;
-use vmcp_script::protocol::Failure;
+use vmcp_script::protocol::{Failure, Finished};
 
+use super::Dialect;
 use super::call_arguments::{CodeArguments, LANGUAGE};
 use crate::own_tools::tool_result;
 
 /// Returns the result of a script that has ended, with its pictures behind it.
 pub(super) fn result(ran: Ran, arguments: &CodeArguments) -> Box<RawValue> {
+    if arguments.dialect == Dialect::ToolHive {
+        return toolhive_result(ran);
+    }
     let (output, pictures) = (ran.finished.output, ran.finished.pictures);
     let (mut answer, is_error) = match ran.finished.end {
         Ok(value) => (succeeded(value, &output), false),
@@ -33,6 +37,29 @@ pub(super) fn result(ran: Ran, arguments: &CodeArguments) -> Box<RawValue> {
         answer.insert("pictures".to_owned(), json!(pictures.len()));
     }
     tool_result::illustrated(&raw(&Value::Object(answer)), &pictures, is_error)
+}
+
+/// The result in ToolHive's form: the value as JSON in a text, and the printed text in another one; or the
+/// error as text. Pictures stand behind them.
+fn toolhive_result(ran: Ran) -> Box<RawValue> {
+    let Ran { finished: Finished { end, output, pictures }, .. } = ran;
+    let is_error = end.is_err();
+    let text = match end {
+        Ok(value) => value.to_string(),
+        Err(Failure { error_type, error, line, .. }) => {
+            let line = line.map(|line| format!(", line {line}")).unwrap_or_default();
+            format!("script execution failed: {error} ({error_type}{line})")
+        }
+    };
+    let mut content = vec![json!({ "type": "text", "text": text })];
+    let printed = output.trim_end_matches('\n');
+    if !printed.is_empty() {
+        content.push(json!({ "type": "text", "text": format!("Script logs:\n{printed}") }));
+    }
+    content.extend(pictures.iter().map(
+        |picture| json!({ "type": "image", "data": picture.data, "mimeType": picture.format.mime_type() }),
+    ));
+    raw(&json!({ "content": content, "isError": is_error }))
 }
 
 /// The value of the last expression: a list or dict as JSON, everything else as the text that `print` writes.

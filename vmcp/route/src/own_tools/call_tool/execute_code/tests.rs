@@ -25,7 +25,7 @@ async fn made(engine: &Engine, made: HostCall) -> CallEnd {
     let caller = Caller::default();
     let view = snapshot.view(&caller.principal);
     let context = CallContext { engine, snapshot: &snapshot, view: &view, caller: &caller };
-    match Host::new(context).call(made).await {
+    match Host::new(context, Dialect::Python).call(made).await {
         Called::Ended(end) => end,
         Called::Asks(asking) => panic!("{asking:?}"),
     }
@@ -75,7 +75,11 @@ async fn calls_of_a_script_reach_the_tool_that_they_name() {
     assert_eq!(found[0]["tool"], "work", "{found}");
     assert!(found[0]["signature"].as_str().unwrap().contains("def my_fs.work(*,\n    n: int,"), "{found}");
     let described = made(&engine, HostCall::Describe { name: "my_fs.do_it".to_owned() }).await;
-    assert_eq!(described, CallEnd::Value(json!("def my_fs.do_it() -> Any: ...  # Does it.")));
+    let CallEnd::Value(described) = described else { panic!("{described:?}") };
+    assert!(
+        described.as_str().unwrap().starts_with("def my_fs.do_it() -> Any: ...  # Does it."),
+        "{described}"
+    );
 }
 
 #[tokio::test]
@@ -108,7 +112,8 @@ incomingAuth:
     let view = snapshot.view(&caller.principal);
     let context = CallContext { engine: &engine, snapshot: &snapshot, view: &view, caller: &caller };
     let on_line = |tool: &str| ToolUse { server: "my_fs".to_owned(), tool: tool.to_owned(), line: 1 };
-    let checked = Host::new(context).check(["do_it", "fail", "gone"].map(on_line).into()).await;
+    let checked =
+        Host::new(context, Dialect::Python).check(["do_it", "fail", "gone"].map(on_line).into()).await;
     assert_eq!(checked[0], None);
     let denied = checked[1].clone().unwrap();
     assert!(denied.starts_with("no tool my_fs.fail"), "{denied}");
@@ -146,4 +151,6 @@ async fn find_tool_answers_with_signatures() {
     assert_eq!(tool.get("parameters"), None);
 }
 
+mod observed_shapes;
 mod questions;
+mod tool_script;

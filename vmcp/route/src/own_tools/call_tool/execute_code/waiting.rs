@@ -115,6 +115,7 @@ mod tests {
             engine: "e".to_owned(),
             state: "AA".to_owned(),
             namespaces: Vec::new(),
+            functions: None,
             output: String::new(),
             is_output_over: false,
             pictures: Vec::new(),

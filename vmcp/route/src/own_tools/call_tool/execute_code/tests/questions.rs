@@ -32,7 +32,7 @@ async fn called(
     let snapshot = engine.snapshot();
     let view = snapshot.view(&caller.principal);
     let context = CallContext { engine, snapshot: &snapshot, view: &view, caller };
-    let host = Host::new(context);
+    let host = Host::new(context, Dialect::Python);
     match call {
         Ok(call) => host.call(call).await,
         Err(asking) => host.go_on(*asking).await,
@@ -98,7 +98,7 @@ async fn each_call_of_a_script_is_confirmed_by_itself() {
     let snapshot = engine.snapshot();
     let view = snapshot.view(&caller.principal);
     let context = CallContext { engine: &engine, snapshot: &snapshot, view: &view, caller: &caller };
-    let host = Host::new(context);
+    let host = Host::new(context, Dialect::Python);
     let work = |n: u32| tool(Some("fs"), "work", &json!({ "n": n, "structured": { "n": n } }));
     assert_eq!(host.call(work(1)).await, Called::Ended(CallEnd::Value(json!({ "n": 1 }))));
     let Called::Ended(end) = host.call(work(1_000_000)).await else { panic!() };

@@ -1,0 +1,98 @@
+//! execute_tool_script: its name, arguments and results, as ToolHive's clients know them. Scripts themselves
+//! are tested in `vmcp-script-worker`.
+
+use super::*;
+use vmcp_engine::optim::names::NameStyle;
+use vmcp_wire::lists::pages::List;
+
+const TOOL_SCRIPTS: &str =
+    "optimizer: { tools: [execute_tool_script], exposure: All, embeddings: { provider: none } }\n";
+
+fn ran(end: Result<Value, vmcp_script::protocol::Failure>, output: &str) -> Ran {
+    let finished = Finished { end, output: output.to_owned(), pictures: Vec::new() };
+    Ran { finished, calls: 0, took: Duration::ZERO }
+}
+
+fn arguments() -> CodeArguments {
+    CodeArguments {
+        code: "return 1".to_owned(),
+        context: None,
+        data: Map::new(),
+        timeout: Duration::from_secs(1),
+        dialect: Dialect::ToolHive,
+    }
+}
+
+/// ToolHive: "should advertise execute_tool_script alongside the backend tools".
+#[tokio::test]
+async fn it_is_listed_alone_beside_the_tools_of_backends() {
+    let server = server().await;
+    let engine = engine(&backends(&[("fs", &server.url)], TOOL_SCRIPTS)).await;
+    let view = engine.snapshot().view(&Caller::default().principal);
+    for style in [NameStyle::Dotted, NameStyle::Underscore] {
+        let entries = view.list(List::Tools, style).entries();
+        let names: Vec<&str> = entries.iter().map(|entry| entry.key.as_str()).collect();
+        assert_eq!(names, ["execute_tool_script", "fs_do-it", "fs_fail", "fs_work"]);
+    }
+}
+
+#[tokio::test]
+async fn mistakes_in_the_arguments_name_their_field() {
+    let server = server().await;
+    let engine = engine(&backends(&[("fs", &server.url)], TOOL_SCRIPTS)).await;
+    for (arguments, text) in [
+        (json!({}), "script is required"),
+        (json!({ "script": "" }), "script"),
+        (json!({ "script": 42 }), "script"),
+        (json!({ "script": "return 1", "data": "not-an-object" }), "data"),
+        (json!({ "script": "return 1", "data": { "my-key": 1 } }), "data"),
+        (json!({ "script": "return 1", "data": { "call_tool": 1 } }), "\"call_tool\" conflicts with"),
+        (json!({ "script": "return 1", "data": { "fs_do_it": 1 } }), "\"fs_do_it\" conflicts with"),
+        (json!({ "script": "return 1" }), "cannot start workers"),
+    ] {
+        for name in ["execute_tool_script", "optim_execute_tool_script"] {
+            let result = call(&engine, name, arguments.clone()).await.unwrap();
+            assert_eq!(result["isError"], true, "{result}");
+            assert!(result["content"][0]["text"].as_str().unwrap().contains(text), "{arguments}: {result}");
+        }
+    }
+    let off = crate::testing::engine(&backends(&[("fs", &server.url)], KEYWORDS)).await;
+    assert!(call(&off, "execute_tool_script", json!({ "script": "1" })).await.is_err(), "off by default");
+}
+
+#[test]
+fn results_have_the_form_of_toolhive() {
+    let result = |ran| serde_json::from_str::<Value>(report::result(ran, &arguments()).get()).unwrap();
+    let done = result(ran(Ok(json!({ "count": 2 })), "log line 1\nlog line 2\n"));
+    assert_eq!(
+        done,
+        json!({ "content": [
+            { "type": "text", "text": "{\"count\":2}" },
+            { "type": "text", "text": "Script logs:\nlog line 1\nlog line 2" },
+        ], "isError": false })
+    );
+    let failure = vmcp_script::protocol::Failure::new("RuntimeError", "it is broken");
+    let failure = vmcp_script::protocol::Failure { line: Some(3), ..failure };
+    let failed = result(ran(Err(failure), ""));
+    let text = "script execution failed: it is broken (RuntimeError, line 3)";
+    assert_eq!(failed, json!({ "content": [{ "type": "text", "text": text }], "isError": true }));
+}
+
+#[tokio::test]
+async fn functions_are_the_listed_names_that_the_text_has() {
+    let server = server().await;
+    let engine = engine(&backends(&[("fs", &server.url)], TOOL_SCRIPTS)).await;
+    let (snapshot, caller) = (engine.snapshot(), Caller::default());
+    let view = snapshot.view(&caller.principal);
+    let named = toolhive_value::functions(&view, "x = fs_do_it(a=1)\nreturn fs_work_(n=1)");
+    assert_eq!(named, ["fs_do_it"]);
+    let context = CallContext { engine: &engine, snapshot: &snapshot, view: &view, caller: &caller };
+    let host = Host::new(context, Dialect::ToolHive);
+    let call = tool(None, "fs_do_it", &json!({ "structured": { "result": [1.0] } }));
+    let Called::Ended(end) = host.call(call).await else { panic!("it asks") };
+    assert_eq!(end, CallEnd::Value(json!([1])));
+    assert_eq!(server.calls().last().unwrap()["name"], "do-it");
+    let describe = HostCall::Describe { name: "fs_do_it".to_owned() };
+    let Called::Ended(CallEnd::Value(signature)) = host.call(describe).await else { panic!("it asks") };
+    assert!(signature.as_str().unwrap().starts_with("def fs_do_it()"), "{signature}");
+}
