@@ -93,6 +93,9 @@ async fn measure_alone(report: &mut Report, options: &Options) -> Result<()> {
     if options.runs(Stage::Composites) {
         calls::composites::measure(report).await?;
     }
+    if options.runs(Stage::Code) {
+        calls::code::measure(report).await?;
+    }
     if options.runs(Stage::Embedding) {
         embedding::measure(report).await?;
     }

@@ -64,6 +64,7 @@ pub(crate) enum Stage {
     Memory,
     FindTool,
     Composites,
+    Code,
     Embedding,
     Calls,
     Audit,

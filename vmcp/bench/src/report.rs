@@ -21,6 +21,7 @@ pub(crate) enum Section {
     Catalog,
     Memory,
     Calls,
+    Code,
     Allocations,
     Instructions,
     Streaming,

@@ -8,6 +8,7 @@ pub(crate) mod sqlite_peer;
 pub(crate) mod synthetic_servers;
 pub(crate) mod target;
 pub(crate) mod test_backends;
+pub(crate) mod tool_server;
 pub(crate) mod vmcp_process;
 
 use std::net::SocketAddr;

@@ -2,6 +2,7 @@
 //! gateways; as JSON texts, as event streams, and as structured results.
 
 pub(crate) mod audit;
+pub(crate) mod code;
 pub(crate) mod composites;
 
 use std::time::Duration;

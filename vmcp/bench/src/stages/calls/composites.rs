@@ -3,13 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse as _, Response};
-use axum::routing::post;
-use axum::{Json, Router};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio_util::task::AbortOnDropHandle;
 use vmcp_engine::engine::{Engine, Options, Storage};
 use vmcp_route::{CallContext, Caller};
 use vmcp_wire::owned::OwnedParams;
@@ -17,6 +11,7 @@ use vmcp_wire::owned::OwnedParams;
 use crate::progress::progress;
 use crate::report::{Report, Section, Unit};
 use crate::samples::interleaved;
+use crate::testbed::tool_server::ToolServer;
 
 /// Time that each tool of the diamond takes.
 const TOOL_TIME: Duration = Duration::from_millis(20);
@@ -34,14 +29,8 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Measures both composite tools, and adds the rows.
 pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     progress("composite tools");
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let url = format!("http://{}/mcp", listener.local_addr()?);
-    let serving = tokio::spawn(async move {
-        // Serving ends when the task is aborted.
-        let _ = axum::serve(listener, Router::new().route("/mcp", post(answer))).await;
-    });
-    let _serving = AbortOnDropHandle::new(serving);
-    let config = vmcp_config::load(&configuration(&url), "bench.yaml", &|_| None)?.config;
+    let server = ToolServer::start().await?;
+    let config = vmcp_config::load(&configuration(&server.url), "bench.yaml", &|_| None)?.config;
     let options = Options { storage: Storage::Memory, ..Options::default() };
     let engine = Box::pin(Engine::start(config, options)).await?;
     tokio::time::timeout(LIST_TIMEOUT, engine.settled()).await.context("the backend was not listed")?;
@@ -128,33 +117,4 @@ async fn run(engine: &Engine, params: &OwnedParams) -> Result<()> {
     let answer = answer.map_err(|error| anyhow::anyhow!("{}", error.get()))?;
     ensure!(!answer.get().contains(r#""isError":true"#), "{}", answer.get());
     Ok(())
-}
-
-/// Answers as an MCP server of 2025-11-25 whose tools `wait` and `echo` do as they are called.
-async fn answer(Json(message): Json<Value>) -> Response {
-    let Some(id) = message.get("id") else { return StatusCode::ACCEPTED.into_response() };
-    let argument = |name: &str| message.pointer(&format!("/params/arguments/{name}")).cloned();
-    let result = match message.get("method").and_then(Value::as_str).unwrap_or_default() {
-        "initialize" => json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
-            "serverInfo": {"name": "bench", "version": "1"}}),
-        "tools/list" => {
-            let hints = json!({"readOnlyHint": true});
-            let tool =
-                |name: &str| json!({"name": name, "inputSchema": {"type": "object"}, "annotations": hints});
-            let tools: Vec<_> = ["wait", "echo"].into_iter().map(tool).collect();
-            json!({"tools": tools})
-        }
-        "tools/call" => {
-            if let Some(pause) = argument("ms").as_ref().and_then(Value::as_u64) {
-                tokio::time::sleep(Duration::from_millis(pause)).await;
-            }
-            let text = argument("text").unwrap_or_else(|| json!("waited"));
-            json!({"content": [{"type": "text", "text": text}]})
-        }
-        _ => {
-            let error = json!({"code": -32601, "message": "method not found"});
-            return Json(json!({"jsonrpc": "2.0", "id": id, "error": error})).into_response();
-        }
-    };
-    Json(json!({"jsonrpc": "2.0", "id": id, "result": result})).into_response()
 }
