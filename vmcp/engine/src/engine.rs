@@ -339,6 +339,7 @@ impl Engine {
         metrics.kept_results.set(i64::try_from(kept.results).unwrap_or(i64::MAX));
         metrics.kept_results_bytes.set(i64::try_from(kept.bytes).unwrap_or(i64::MAX));
         metrics.kept_results_evicted.inner().store(kept.evicted, Ordering::Relaxed);
+        metrics.kept_results_unshared.inner().store(self.results().unshared(), Ordering::Relaxed);
         metrics.buffered_bytes.set(i64::try_from(self.byte_budget().held()).unwrap_or(i64::MAX));
         metrics.encode()
     }

@@ -205,12 +205,18 @@ metrics! {
     large_results: Counter = "vmcp_large_results", Counter::default();
     /// Large results that were sent as they came, because they alone exceed the bounds of kept results.
     large_results_too_large: Counter = "vmcp_large_results_too_large", Counter::default();
-    /// Results that are kept.
+    /// Results that this process keeps; those in Redis are not counted.
     kept_results: Gauge = "vmcp_kept_results", Gauge::default();
-    /// Bytes of the results that are kept, in files or in memory.
+    /// Bytes of the results that this process keeps, in files or in memory.
     kept_results_bytes: Gauge = "vmcp_kept_results_bytes", Gauge::default();
     /// Kept results that gave way to others before their time.
     kept_results_evicted: Counter = "vmcp_kept_results_evicted", Counter::default();
+    /// Large results that Redis did not take, so that this process alone keeps them.
+    kept_results_unshared: Counter = "vmcp_kept_results_unshared", Counter::default();
+    /// Questions to a language model for a query on the rows of a result.
+    dataset_model_asks: Counter = "vmcp_dataset_model_asks", Counter::default();
+    /// Operations on a result for which a language model gave no query that works.
+    dataset_model_failures: Counter = "vmcp_dataset_model_failures", Counter::default();
     /// Duration of one request to the embedding provider, in seconds.
     embedding_duration: Family<EmbeddingLabels, Histogram, fn() -> Histogram> =
         "vmcp_embedding_duration_seconds", Family::new_with_constructor(|| Histogram::new(SECONDS));

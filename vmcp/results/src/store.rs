@@ -7,8 +7,10 @@
 
 mod files;
 mod reference;
+mod sealed;
 mod table;
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -21,10 +23,11 @@ use files::Files;
 use table::{Entry, Place, Table};
 
 pub use reference::{ID_BYTES, Reference};
+pub use sealed::{SealedName, SealedResult};
 pub use table::Usage;
 
 /// Results of one owner; beyond it the least recently used one goes.
-const MAX_RESULTS_PER_OWNER: usize = 1_000;
+pub const MAX_RESULTS_PER_OWNER: usize = 1_000;
 
 /// The owner of results, as a digest of the caller.
 pub type Owner = [u8; 32];
@@ -66,22 +69,39 @@ pub struct Moment<'a> {
 }
 
 /// A result to keep.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Keep {
     /// The owner.
     pub owner: Owner,
-    /// The origin.
-    pub origin: Origin,
-    /// The content.
-    pub content: Content,
-    /// Expiry, in seconds since the Unix epoch.
-    pub expires: u64,
+    /// The result.
+    pub stored: Arc<StoredResult>,
     /// A random id, used once.
     pub id: [u8; ID_BYTES],
     /// A random nonce, used once.
     pub nonce: Nonce,
     /// True if the keys outlive the process: the result may be a file.
     pub at_rest: bool,
+}
+
+impl Keep {
+    /// Returns the reference of the result.
+    pub fn reference(&self) -> Reference {
+        Reference::new(self.id)
+    }
+
+    /// Seals the result, for a store that other processes read. `nonce` must not be used again.
+    pub fn seal(&self, ring: &KeyRing) -> serde_json::Result<SealedResult> {
+        let name = SealedName::new(&self.owner, &self.reference());
+        sealed::seal(name, &self.stored, ring, &self.nonce)
+    }
+}
+
+impl Bounds {
+    /// Refuses a result that is larger than the bounds by itself.
+    pub fn check(&self, bytes: u64) -> Result<(), KeepError> {
+        let limit = self.per_owner.min(self.total);
+        if bytes > limit { Err(KeepError::TooLarge { bytes, limit }) } else { Ok(()) }
+    }
 }
 
 /// Errors of keeping a result.
@@ -97,6 +117,9 @@ pub enum KeepError {
         /// The smaller bound.
         limit: u64,
     },
+    /// The process is going down.
+    #[error("the result was not kept: the process is going down")]
+    Interrupted,
 }
 
 /// The results of this process.
@@ -128,24 +151,20 @@ impl ResultStore {
         bounds: Bounds,
         moment: Moment<'_>,
     ) -> Result<(Reference, Arc<StoredResult>), KeepError> {
-        let limit = bounds.per_owner.min(bounds.total);
-        let too_large = |bytes: u64| Err(KeepError::TooLarge { bytes, limit });
-        if keep.content.len() as u64 > limit {
-            return too_large(keep.content.len() as u64);
-        }
-        let reference = Reference::new(keep.id);
-        let (owner, expires) = (owner_digest(&keep.owner), keep.expires);
-        let key = reference.key(&keep.owner);
-        let Keep { origin, content, id: _, nonce, at_rest, .. } = keep;
-        let stored = Arc::new(StoredResult { origin, content, expires });
-        let written = self.files.as_ref().filter(|_| at_rest).and_then(|files| {
-            let written = files.write(&key, &owner, &stored, moment.ring, &nonce);
+        bounds.check(keep.stored.content.len() as u64)?;
+        let reference = keep.reference();
+        let SealedName { owner, key } = SealedName::new(&keep.owner, &reference);
+        let expires = keep.stored.expires;
+        let written = self.files.as_ref().filter(|_| keep.at_rest).and_then(|files| {
+            let sealed = keep.seal(moment.ring).map_err(io::Error::from);
+            let written = sealed.and_then(|sealed| files.write(&sealed, expires));
             written
                 .inspect_err(
                     |error| tracing::warn!(%error, "a large result is kept in memory: it cannot be written"),
                 )
                 .ok()
         });
+        let stored = keep.stored;
         let (bytes, place) = match written {
             Some(bytes) => (bytes, Place::File),
             None => (stored.content.len() as u64, Place::Memory(Arc::clone(&stored))),
@@ -159,21 +178,21 @@ impl ResultStore {
         };
         self.remove_files(&removed);
         if removed.iter().any(|(gone, _)| *gone == key) {
-            return too_large(bytes);
+            let limit = bounds.per_owner.min(bounds.total);
+            return Err(KeepError::TooLarge { bytes, limit });
         }
         Ok((reference, stored))
     }
 
     /// Returns a result of this owner; `None` for an unknown or expired result, and for another's.
     pub fn get(&self, owner: &Owner, reference: &str, moment: Moment<'_>) -> Option<Arc<StoredResult>> {
-        let key = Reference::parse(reference)?.key(owner);
-        let owner = owner_digest(owner);
-        let place = self.table.lock().touch(&key, moment.now);
+        let name = SealedName::of(owner, reference)?;
+        let place = self.table.lock().touch(&name.key, moment.now);
         match place {
             Some(Place::Memory(stored)) => Some(stored),
             // A file that this process has not seen may be another process's with the same folder and keys.
             Some(Place::File) | None => {
-                let stored = self.files.as_ref()?.read(&key, &owner, moment.ring, moment.now)?;
+                let stored = self.files.as_ref()?.read(&name, moment.ring, moment.now)?;
                 Some(Arc::new(stored))
             }
         }
@@ -200,7 +219,7 @@ impl ResultStore {
 }
 
 /// Digest by which a result is found.
-type Key = [u8; 32];
+pub type Key = [u8; 32];
 
 /// Returns the digest of an owner in names of folders.
 fn owner_digest(owner: &Owner) -> Owner {

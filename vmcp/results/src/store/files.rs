@@ -7,11 +7,9 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use serde::{Deserialize, Serialize};
-use vmcp_wire::sealed::{KeyRing, Nonce};
+use vmcp_wire::sealed::KeyRing;
 
-use super::{Key, Origin, Owner, StoredResult};
-use crate::content::Content;
+use super::{Key, Owner, SealedName, SealedResult, StoredResult};
 
 /// Files that are found again after a restart; further ones stay until they are asked for or expire.
 const MAX_SCANNED: usize = 100_000;
@@ -35,13 +33,6 @@ pub(super) struct FoundFile {
     pub(super) expires: u64,
 }
 
-/// The head of the sealed part: a line of JSON before the content.
-#[derive(Serialize, Deserialize)]
-struct Head {
-    origin: Origin,
-    is_json: bool,
-}
-
 impl Files {
     pub(super) fn new(folder: PathBuf) -> Files {
         Files(folder)
@@ -52,26 +43,15 @@ impl Files {
     }
 
     /// Writes a result whole or not at all; returns the file's bytes.
-    pub(super) fn write(
-        &self,
-        key: &Key,
-        owner: &Owner,
-        stored: &StoredResult,
-        ring: &KeyRing,
-        nonce: &Nonce,
-    ) -> io::Result<u64> {
-        let head = Head { origin: stored.origin.clone(), is_json: stored.content.is_json() };
-        let mut plain = serde_json::to_vec(&head)?;
-        plain.push(b'\n');
-        plain.extend_from_slice(stored.content.text().as_bytes());
-        let sealed = ring.seal_bytes(nonce, &plain, &associated(key, owner), stored.expires);
+    pub(super) fn write(&self, sealed: &SealedResult, expires: u64) -> io::Result<u64> {
+        let SealedResult { name: SealedName { owner, key }, bytes: sealed } = sealed;
         let path = self.path(key, owner);
         if let Some(folder) = path.parent() {
             fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
         }
         let part = path.with_extension(PART);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&part)?;
-        let written = file.write_all(&stored.expires.to_be_bytes()).and_then(|()| file.write_all(&sealed));
+        let written = file.write_all(&expires.to_be_bytes()).and_then(|()| file.write_all(sealed));
         let written = written.and_then(|()| fs::rename(&part, &path));
         if let Err(error) = written {
             let _ = fs::remove_file(&part);
@@ -81,17 +61,13 @@ impl Files {
     }
 
     /// Reads a result; `None` without a file, or if the keys do not open it.
-    pub(super) fn read(&self, key: &Key, owner: &Owner, ring: &KeyRing, now: u64) -> Option<StoredResult> {
-        let path = self.path(key, owner);
+    pub(super) fn read(&self, name: &SealedName, ring: &KeyRing, now: u64) -> Option<StoredResult> {
+        let path = self.path(&name.key, &name.owner);
         let bytes = fs::read(&path).ok()?;
-        let opened = ring.open_bytes(bytes.get(8..)?, &associated(key, owner), now).ok()?;
-        let end = opened.content.iter().position(|byte| *byte == b'\n')?;
-        let head: Head = serde_json::from_slice(opened.content.get(..end)?).ok()?;
-        let text = String::from_utf8(opened.content.get(end + 1..)?.to_vec()).ok()?;
+        let stored = name.open(bytes.get(8..)?, ring, now)?;
         // The order of use outlives a restart as far as the file system keeps times.
         let _ = File::options().write(true).open(&path).and_then(|file| file.set_modified(SystemTime::now()));
-        let content = Content::restored(head.is_json, text);
-        Some(StoredResult { origin: head.origin, content, expires: opened.expires })
+        Some(stored)
     }
 
     pub(super) fn remove(&self, key: &Key, owner: &Owner) {
@@ -158,9 +134,4 @@ fn header(path: &Path) -> io::Result<(u64, u64, SystemTime)> {
     file.read_exact(&mut expires)?;
     let metadata = file.metadata()?;
     Ok((u64::from_be_bytes(expires), metadata.len(), metadata.modified()?))
-}
-
-/// Returns the context that a file is bound to: exchanged files do not open.
-fn associated(key: &Key, owner: &Owner) -> Vec<u8> {
-    [b"vmcp stored result v1\0".as_slice(), owner, key].concat()
 }

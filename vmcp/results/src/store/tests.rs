@@ -10,9 +10,11 @@ fn ring(secret: &str) -> KeyRing {
 fn keep(store: &ResultStore, owner: u8, id: u8, text: &str, now: u64) -> Result<String, KeepError> {
     let keep = Keep {
         owner: [owner; 32],
-        origin: Origin { tool: "t".to_owned() },
-        content: Content::of_text(text.to_owned()),
-        expires: now + 100,
+        stored: Arc::new(StoredResult {
+            origin: Origin { tool: "t".to_owned() },
+            content: Content::of_text(text.to_owned()),
+            expires: now + 100,
+        }),
         id: [id; ID_BYTES],
         nonce: [id; 24],
         at_rest: true,

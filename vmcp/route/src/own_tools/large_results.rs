@@ -18,10 +18,8 @@ pub(crate) mod resource;
 pub(super) mod response_limit;
 pub(super) mod search_result;
 
-use std::sync::Arc;
-
 use serde::Serialize;
-use vmcp_engine::engine::kept_results::owner;
+use vmcp_engine::engine::kept_results::{SharedStoreError, owner};
 use vmcp_results::store::StoredResult;
 
 use super::tool_result::ErrorType;
@@ -50,21 +48,52 @@ fn failure(error_type: ErrorType, error: impl Into<String>) -> Refusal {
     Refusal::json(&ResultFailure { success: false, error: error.into(), error_type })
 }
 
+/// Reasons for a result that cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unread {
+    /// The reference leads to nothing.
+    Unknown,
+    /// The store that the replicas share does not answer.
+    Away,
+}
+
+impl Unread {
+    /// Returns the text for the model.
+    fn text(self, context: CallContext<'_>) -> String {
+        match self {
+            Unread::Unknown => unknown(context),
+            Unread::Away => "the store of large results does not answer; try again in a minute".to_owned(),
+        }
+    }
+
+    fn error_type(self) -> ErrorType {
+        match self {
+            Unread::Unknown => ErrorType::NotFound,
+            Unread::Away => ErrorType::BackendError,
+        }
+    }
+}
+
+impl From<SharedStoreError> for Unread {
+    fn from(error: SharedStoreError) -> Unread {
+        tracing::warn!(%error, "a large result cannot be read");
+        Unread::Away
+    }
+}
+
 /// Runs `work` on a result that the caller may read, in the caller's turn and on a thread that may be kept
-/// busy: a result takes many megabytes. `None` for a reference that leads to nothing.
+/// busy: a result takes many megabytes.
 async fn on_stored<T: Send + 'static>(
     context: CallContext<'_>,
     reference: &str,
     work: impl FnOnce(&StoredResult) -> T + Send + 'static,
-) -> Option<T> {
-    let (results, snapshot) = (Arc::clone(context.engine.results()), context.snapshot.clone());
-    let (owner, reference) = (owner(&context.caller.principal), reference.to_owned());
-    let done = context.engine.results().work(&owner, move || {
-        let stored = results.get(&snapshot, &owner, &reference)?;
-        Some((stored.origin.tool.clone(), work(&stored)))
-    });
-    let (tool, done) = done.await.flatten()?;
-    call::may_name(context, context.view.tool(&tool)?).then_some(done)
+) -> Result<T, Unread> {
+    let owner = owner(&context.caller.principal);
+    let work = move |stored: &StoredResult| (stored.origin.tool.clone(), work(stored));
+    let done = context.engine.results().work_on(context.snapshot, &owner, reference, work).await?;
+    let (tool, done) = done.ok_or(Unread::Unknown)?;
+    let tool = context.view.tool(&tool).ok_or(Unread::Unknown)?;
+    if call::may_name(context, tool) { Ok(done) } else { Err(Unread::Unknown) }
 }
 
 /// As [`on_stored`], for an own tool: the failure of an unknown reference says what may be the reason.
@@ -74,7 +103,7 @@ async fn on_required<T: Send + 'static>(
     work: impl FnOnce(&StoredResult) -> T + Send + 'static,
 ) -> Result<T, Refusal> {
     let done = on_stored(context, reference, work).await;
-    done.ok_or_else(|| failure(ErrorType::NotFound, unknown(context)))
+    done.map_err(|unread| failure(unread.error_type(), unread.text(context)))
 }
 
 /// Returns the text for a reference that leads to nothing.

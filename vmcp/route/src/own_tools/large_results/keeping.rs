@@ -1,12 +1,11 @@
 //! Keeps a result of call_tool that is above the threshold, and writes the envelope in its place.
 
-use std::sync::Arc;
-
 use serde_json::value::RawValue;
+use tokio::task::spawn_blocking;
 use vmcp_engine::engine::kept_results::{KeptResult, owner};
 use vmcp_model::catalog::CatalogTool;
 use vmcp_results::store::{KeepError, Origin};
-use vmcp_results::{Content, envelope, split};
+use vmcp_results::{Content, Split, envelope, split};
 use vmcp_wire::payload::Payload;
 
 use crate::caller::CallContext;
@@ -36,20 +35,22 @@ pub(in crate::own_tools) async fn enveloped(
     if !applies(context, tool, asked) || result.is_tool_error() || !asked && is_small(result) {
         return None;
     }
-    let (results, snapshot) = (Arc::clone(context.engine.results()), context.snapshot.clone());
-    let (owner, result, name) = (owner(&context.caller.principal), result.clone(), tool.name.clone());
-    let work = move || {
+    let result = result.clone();
+    let split = move || {
         let split = split(&result)?;
-        if split.content.is_empty() || !asked && split.content.tokens() <= threshold {
-            return None;
-        }
-        let kept = results.keep(&snapshot, owner, Origin { tool: name.clone() }, split.content);
-        Some(kept.map(|kept| {
-            envelope::write(&kept.reference, &kept.stored.content, &split.media, &name, kept.seconds)
-        }))
+        let is_kept = !split.content.is_empty() && (asked || split.content.tokens() > threshold);
+        is_kept.then_some(split)
     };
-    match tokio::task::spawn_blocking(work).await.ok().flatten()? {
-        Ok(envelope) => {
+    let Split { content, media } = spawn_blocking(split).await.ok().flatten()?;
+    let (owner, origin) = (owner(&context.caller.principal), Origin { tool: tool.name.clone() });
+    let kept = context.engine.results().keep(context.snapshot, owner, origin, content).await;
+    let name = tool.name.clone();
+    let write = move |kept: KeptResult| {
+        envelope::write(&kept.reference, &kept.stored.content, &media, &name, kept.seconds)
+    };
+    match kept {
+        Ok(kept) => {
+            let envelope = spawn_blocking(move || write(kept)).await.ok()?;
             context.engine.metrics().large_results.inc();
             Some(envelope)
         }
@@ -58,13 +59,12 @@ pub(in crate::own_tools) async fn enveloped(
             tracing::warn!(tool = tool.name.as_str(), %error, "a large result is sent as it came");
             None
         }
+        Err(KeepError::Interrupted) => None,
     }
 }
 
 /// Keeps content that an own tool made from results of `tool`; `None` if it exceeds the bounds.
 pub(super) async fn keep(context: CallContext<'_>, tool: String, kept: Content) -> Option<KeptResult> {
-    let (results, snapshot) = (Arc::clone(context.engine.results()), context.snapshot.clone());
     let owner = owner(&context.caller.principal);
-    let keep = move || results.keep(&snapshot, owner, Origin { tool }, kept);
-    tokio::task::spawn_blocking(keep).await.ok()?.ok()
+    context.engine.results().keep(context.snapshot, owner, Origin { tool }, kept).await.ok()
 }

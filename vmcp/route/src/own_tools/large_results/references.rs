@@ -5,7 +5,7 @@ use vmcp_results::references::{ResultRef, find, replace};
 use vmcp_results::store::StoredResult;
 use vmcp_results::{Path, resolve};
 
-use super::{on_stored, unknown};
+use super::on_stored;
 use crate::caller::CallContext;
 
 /// References in the arguments of one call.
@@ -51,5 +51,5 @@ async fn value(context: CallContext<'_>, reference: &ResultRef) -> Result<Box<Ra
     let path = reference.path.as_deref().map(Path::parse).transpose().map_err(|error| error.to_string())?;
     let work = move |stored: &StoredResult| resolve(&stored.content, path.as_ref());
     let resolved = on_stored(context, &reference.result_ref, work).await;
-    resolved.ok_or_else(|| unknown(context))?.map_err(|error| error.to_string())
+    resolved.map_err(|unread| unread.text(context))?.map_err(|error| error.to_string())
 }

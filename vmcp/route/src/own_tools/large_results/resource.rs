@@ -12,7 +12,7 @@ use vmcp_wire::era::Era;
 use vmcp_wire::payload::{self, Reply, Scanner};
 use vmcp_wire::rpc::RpcError;
 
-use super::on_stored;
+use super::{Unread, on_stored};
 use crate::answer::{Answer, Content};
 use crate::call;
 use crate::caller::CallContext;
@@ -39,8 +39,13 @@ pub(crate) async fn read(context: CallContext<'_>, uri: &str, reference: &str) -
         counted(&budget, &json!({ "contents": contents }).to_string())
     };
     let answer = on_stored(context, reference, work).await;
-    recorder.settle(if matches!(answer, Some(Ok(_))) { Outcome::Ok } else { Outcome::ToolError });
-    Some(answer?.unwrap_or_else(|error| Answer::error(&error)))
+    recorder.settle(if matches!(answer, Ok(Ok(_))) { Outcome::Ok } else { Outcome::ToolError });
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(Unread::Unknown) => return None,
+        Err(Unread::Away) => Err(RpcError::new(codes::INTERNAL_ERROR, Unread::Away.text(context))),
+    };
+    Some(answer.unwrap_or_else(|error| Answer::error(&error)))
 }
 
 /// Makes the answer of a result whose bytes count in `budget` until the client has them: a slow client would

@@ -1,21 +1,33 @@
-//! [`KeptResults`]: large results of clients, kept in place of being sent (`optimizer.largeResults`).
+//! [`KeptResults`]: large results of clients, kept in place of being sent (`optimizer.largeResults`): in the
+//! Redis that replicas share, else in files or memory of this process.
+
+mod redis;
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
+use vmcp_config::Config;
+use vmcp_error_chain::error_chain;
 use vmcp_results::Content;
-use vmcp_results::store::{Bounds, Keep, KeepError, Moment, Origin, Owner, ResultStore, StoredResult, Usage};
+use vmcp_results::store::{
+    Bounds, Keep, KeepError, Moment, Origin, Owner, ResultStore, SealedName, StoredResult, Usage,
+};
 
+use self::redis::RedisResults;
 use crate::access::identity::Principal;
 use crate::engine::Snapshot;
 use crate::random::{now, random};
+
+pub use self::redis::SharedStoreError;
 
 /// Folder of results, beside `state.db`.
 const FOLDER: &str = "results";
@@ -24,10 +36,16 @@ const MAX_JOBS: usize = 2;
 /// Interval at which expired results are removed.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The kept results of this process, and the threads that work on them.
+/// Bytes that sealing adds to a result, with its origin; a larger one in Redis is not read.
+const MAX_SEAL_BYTES: u64 = 64 << 10;
+
+/// The kept results that this process finds, and the threads that work on them.
 #[derive(Debug)]
 pub struct KeptResults {
     store: ResultStore,
+    shared: Mutex<Option<Arc<RedisResults>>>,
+    /// Results that Redis did not take.
+    unshared: AtomicU64,
     jobs: Arc<Semaphore>,
     /// One job at a time for each owner: a client that asks much waits for itself.
     turns: Mutex<HashMap<Owner, Weak<Semaphore>>>,
@@ -55,14 +73,17 @@ impl KeptResults {
     pub(in crate::engine) fn open(dir: Option<&Path>) -> KeptResults {
         KeptResults {
             store: ResultStore::open(dir.map(|dir| dir.join(FOLDER)), now()),
+            shared: Mutex::default(),
+            unshared: AtomicU64::new(0),
             jobs: Arc::new(Semaphore::new(MAX_JOBS)),
             turns: Mutex::default(),
         }
     }
 
-    /// Keeps the content of a result under the settings in force; blocks on the disk.
-    pub fn keep(
-        &self,
+    /// Keeps the content of a result under the settings in force. A result that Redis does not take is kept
+    /// by this process alone.
+    pub async fn keep(
+        self: &Arc<Self>,
         snapshot: &Snapshot,
         owner: Owner,
         origin: Origin,
@@ -72,24 +93,96 @@ impl KeptResults {
         let (now, seconds) = (now(), settings.ttl.as_secs());
         let keep = Keep {
             owner,
-            origin,
-            content,
-            expires: now + seconds,
+            stored: Arc::new(StoredResult { origin, content, expires: now + seconds }),
             id: random(),
             nonce: random(),
-            // A file that no later process can open is of no use, and other processes share the folder.
+            // What no later process can open is of no use at rest, and other processes share the folder.
             at_rest: !snapshot.config.server.session_keys.is_empty(),
         };
         let bounds = Bounds { per_owner: settings.max_bytes_per_principal, total: settings.max_bytes };
-        let ring = snapshot.ring();
-        let (reference, stored) = self.store.keep(keep, bounds, Moment { ring: &ring, now })?;
-        Ok(KeptResult { reference: reference.to_string(), stored, seconds })
+        let (reference, stored) = (keep.reference().to_string(), Arc::clone(&keep.stored));
+        let kept = KeptResult { reference, stored, seconds };
+        if self.share(snapshot, &keep, bounds).await? {
+            return Ok(kept);
+        }
+        let (results, ring) = (Arc::clone(self), snapshot.ring());
+        let keep = move || results.store.keep(keep, bounds, Moment { ring: &ring, now });
+        spawn_blocking(keep).await.map_err(|_| KeepError::Interrupted)??;
+        Ok(kept)
     }
 
-    /// Returns a result of this owner; blocks on the disk.
-    pub fn get(&self, snapshot: &Snapshot, owner: &Owner, reference: &str) -> Option<Arc<StoredResult>> {
+    /// Keeps a result in Redis; false if it is not kept there.
+    async fn share(&self, snapshot: &Snapshot, keep: &Keep, bounds: Bounds) -> Result<bool, KeepError> {
+        let Some(shared) = self.shared(&snapshot.config) else { return Ok(false) };
+        let (keep, ring) = (keep.clone(), snapshot.ring());
+        let sealed = spawn_blocking(move || keep.seal(&ring)).await.map_err(|_| KeepError::Interrupted)?;
+        let Ok(sealed) = sealed else { return Ok(false) };
+        bounds.check(sealed.bytes.len() as u64)?;
+        let ttl = snapshot.config.optimizer.large_results.ttl;
+        let written = shared.write(&sealed, bounds, ttl).await;
+        if let Err(error) = &written {
+            self.unshared.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(%error, "a large result is kept by this replica alone");
+        }
+        Ok(written.is_ok())
+    }
+
+    /// Returns the store that replicas share. Without session keys no other process could open a result.
+    fn shared(&self, config: &Config) -> Option<Arc<RedisResults>> {
+        let server = config.rate_limiting.store.as_ref();
+        let server = server.filter(|_| !config.server.session_keys.is_empty())?;
+        let mut shared = self.shared.lock();
+        if let Some(known) = shared.as_ref().filter(|known| known.server() == server) {
+            return Some(Arc::clone(known));
+        }
+        match RedisResults::new(server.clone()) {
+            Ok(made) => Some(Arc::clone(shared.insert(Arc::new(made)))),
+            Err(error) => {
+                let error = error_chain(&error);
+                tracing::error!(error, "Redis is not used; each replica keeps its own results");
+                None
+            }
+        }
+    }
+
+    /// Runs `work` on a result of this owner, as [`KeptResults::work`] does. `None` for an unknown or expired
+    /// result, and for another's; an error if the result may be in a shared store that does not answer.
+    pub async fn work_on<T: Send + 'static>(
+        self: &Arc<Self>,
+        snapshot: &Snapshot,
+        owner: &Owner,
+        reference: &str,
+        work: impl FnOnce(&StoredResult) -> T + Send + 'static,
+    ) -> Result<Option<T>, SharedStoreError> {
+        let Some(permits) = self.permits(owner).await else { return Ok(None) };
+        let (results, owner, named) = (Arc::clone(self), *owner, reference.to_owned());
         let ring = snapshot.ring();
-        self.store.get(owner, reference, Moment { ring: &ring, now: now() })
+        let local = move || match results.store.get(&owner, &named, Moment { ring: &ring, now: now() }) {
+            Some(stored) => {
+                let _permits = permits;
+                Ok(work(&stored))
+            }
+            None => Err((permits, work)),
+        };
+        let (permits, work) = match spawn_blocking(local).await {
+            Ok(Ok(done)) => return Ok(Some(done)),
+            Ok(Err(not_here)) => not_here,
+            Err(_) => return Ok(None),
+        };
+        let shared = self.shared(&snapshot.config).zip(SealedName::of(&owner, reference));
+        let Some((shared, name)) = shared else { return Ok(None) };
+        let max_bytes = snapshot.config.optimizer.large_results.max_bytes_per_principal;
+        let Some(bytes) = shared.read(&name, max_bytes.saturating_add(MAX_SEAL_BYTES)).await? else {
+            return Ok(None);
+        };
+        let ring = snapshot.ring();
+        let open_and_work = move || {
+            let _permits = permits;
+            let stored = name.open(&bytes, &ring, now());
+            drop(bytes);
+            stored.map(|stored| work(&stored))
+        };
+        Ok(spawn_blocking(open_and_work).await.ok().flatten())
     }
 
     /// Runs work that takes much memory or time, in the owner's turn, on a thread that may be kept busy.
@@ -99,14 +192,20 @@ impl KeptResults {
         owner: &Owner,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
-        let turn = self.turn(owner).acquire_owned().await.ok()?;
-        let job = Arc::clone(&self.jobs).acquire_owned().await.ok()?;
+        let permits = self.permits(owner).await?;
         // The permits end with the work, not with the caller: abandoned jobs must not pile up in memory.
         let work = move || {
-            let _permits = (turn, job);
+            let _permits = permits;
             work()
         };
-        tokio::task::spawn_blocking(work).await.ok()
+        spawn_blocking(work).await.ok()
+    }
+
+    /// Waits for the owner's turn and a job; `None` while the process is going down.
+    async fn permits(&self, owner: &Owner) -> Option<[OwnedSemaphorePermit; 2]> {
+        let turn = self.turn(owner).acquire_owned().await.ok()?;
+        let job = Arc::clone(&self.jobs).acquire_owned().await.ok()?;
+        Some([turn, job])
     }
 
     fn turn(&self, owner: &Owner) -> Arc<Semaphore> {
@@ -120,9 +219,17 @@ impl KeptResults {
         turn
     }
 
-    /// Returns the results and bytes that are kept.
+    /// Returns the results and bytes that this process keeps itself, and the number that gave way to its
+    /// results so far, also in Redis.
     pub fn usage(&self) -> Usage {
-        self.store.usage()
+        let usage = self.store.usage();
+        let in_redis = self.shared.lock().as_ref().map_or(0, |shared| shared.evicted());
+        Usage { evicted: usage.evicted + in_redis, ..usage }
+    }
+
+    /// Returns the number of results that Redis did not take so far.
+    pub fn unshared(&self) -> u64 {
+        self.unshared.load(Ordering::Relaxed)
     }
 }
 
@@ -137,7 +244,7 @@ pub(in crate::engine) async fn sweep(results: Arc<KeptResults>, stop: Cancellati
             continue;
         }
         let results = Arc::clone(&results);
-        let _ = tokio::task::spawn_blocking(move || results.store.sweep(now())).await;
+        let _ = spawn_blocking(move || results.store.sweep(now())).await;
     }
 }
 
