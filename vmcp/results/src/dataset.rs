@@ -5,12 +5,14 @@
 //! grammar   words → an Operation: conditions, order, groups, …   (no word is ignored in silence)
 //! compile   Operation → SQL with bound values
 //! table     rows → a table of SQLite; runs SQL within limits     ← `sql:` enters here
+//! outline   columns and types of a table, for a language model that writes SQL
 //! ```
 
 mod compile;
 mod functions;
 mod grammar;
 mod memory;
+mod outline;
 mod rows;
 mod table;
 
@@ -25,6 +27,7 @@ use rows::Rows;
 use table::Table;
 
 pub use grammar::Misunderstood;
+pub use outline::{Column, Outline, outline};
 pub use table::SqlError;
 
 /// Longest operation, in bytes.
@@ -79,17 +82,13 @@ pub fn process(
     if operation.len() > MAX_OPERATION_BYTES {
         return Err(DatasetError::TooLong(operation.len()));
     }
-    let prefixed = |prefix: &str| {
-        let head = operation.get(..prefix.len()).filter(|head| head.eq_ignore_ascii_case(prefix));
-        head.and_then(|_| operation.get(prefix.len()..))
-    };
-    if prefixed(PYTHON).is_some() {
+    if after(operation, PYTHON).is_some() {
         return Err(DatasetError::Python);
     }
     let deadline = Deadline::after(timeout);
     let text = json::string(data);
     let rows = Rows::of(data, text.as_deref(), deadline)?;
-    let (value, unused_parameters) = if let Some(sql) = prefixed(SQL) {
+    let (value, unused_parameters) = if let Some(sql) = after(operation, SQL) {
         let table = Table::load(&rows, deadline)?;
         let (answer, unused) = table.query_by_hand(sql, parameters)?;
         (answer, unused)
@@ -100,6 +99,17 @@ pub fn process(
         (table.run(&query, &rows)?, unused)
     };
     Ok(Processed { original_size: rows.size, processed_size: size(&value), value, unused_parameters })
+}
+
+/// True for an operation in code, with its prefix: words have none.
+pub fn is_code(operation: &str) -> bool {
+    [SQL, PYTHON].iter().any(|prefix| after(operation.trim(), prefix).is_some())
+}
+
+/// Returns the rest of an operation after a prefix in any letter case.
+fn after<'a>(operation: &'a str, prefix: &str) -> Option<&'a str> {
+    let head = operation.get(..prefix.len()).filter(|head| head.eq_ignore_ascii_case(prefix));
+    head.and_then(|_| operation.get(prefix.len()..))
 }
 
 /// Returns the size of a value: the elements of a list, the keys of an object, else 1.

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use serde_json::{Value, json};
-use vmcp_integration::{Client, HttpAnswer, Vmcp, VmcpBuilder};
+use vmcp_integration::{Client, HttpAnswer, Redis, Vmcp, VmcpBuilder};
 
 const ALICE: &str = "alice-0123456789abcdef";
 const BOB: &str = "bob-0123456789abcdef";
@@ -51,13 +51,18 @@ async fn answer(Json(message): Json<Value>) -> Response {
 }
 
 async fn builder(large_results: Value) -> VmcpBuilder {
+    builder_over(start_backend().await, large_results)
+}
+
+/// Settings of a server over one backend, for two people with keys.
+fn builder_over(backend: Value, large_results: Value) -> VmcpBuilder {
     let mut settings = json!({"enabled": true});
     for (key, value) in large_results.as_object().expect("settings") {
         settings[key] = value.clone();
     }
     let entry = |(subject, key): (&str, &str)| json!({"subject": subject, "key": key});
     let keys = [("alice", ALICE), ("bob", BOB)].map(entry);
-    Vmcp::new().backend_entry(start_backend().await).config(json!({
+    Vmcp::new().backend_entry(backend).config(json!({
         "optimizer": {"largeResults": settings},
         "incomingAuth": {"type": "apiKeys", "apiKeys": keys},
     }))
@@ -143,4 +148,130 @@ async fn fifty_megabytes_are_kept_and_the_cap_holds() {
     assert_eq!(vmcp.metric("vmcp_kept_results").await, 1);
     assert!(vmcp.metric("vmcp_kept_results_bytes").await <= 60_000_000);
     assert_eq!(vmcp.metric("vmcp_kept_results_evicted_total").await, 2);
+}
+
+/// Two replicas with one Redis, the same keys and folders of their own.
+async fn replicas(redis: &Redis, large_results: Value) -> (Vmcp, Vmcp) {
+    let entry = start_backend().await;
+    let shared = json!({
+        "server": {"sessionKeys": ["a key of both replicas, long enough"]},
+        "sessionStorage": {
+            "provider": "redis", "address": redis.address, "password": Redis::PASSWORD, "keyPrefix": "kept:",
+        },
+    });
+    let replica =
+        async || builder_over(entry.clone(), large_results.clone()).config(shared.clone()).start().await;
+    futures::join!(replica(), replica())
+}
+
+#[tokio::test]
+async fn a_result_of_one_replica_is_read_at_another_by_its_owner_alone() {
+    let redis = Redis::start().await;
+    let (first, second) = replicas(&redis, json!({"ttl": "15s"})).await;
+    let alice = ready(first.modern().bearing(ALICE)).await;
+    let elsewhere = ready(second.modern().bearing(ALICE)).await;
+    let bob = ready(second.modern().bearing(BOB)).await;
+    // Several chunks of a mebibyte.
+    let reference = rows(&alice, 100_000).await;
+    let arguments = json!({"result_ref": reference, "path": "$[-1:].id"});
+    let read = elsewhere.call_tool("optim_read_result", arguments.clone()).await;
+    assert_eq!(read.structured()["value"], json!([99_999]), "{}", read.text);
+    let link = json!({"uri": format!("vmcp://results/{reference}")});
+    let whole = elsewhere.request("resources/read", link.clone()).await;
+    let text = whole.result()["contents"][0]["text"].as_str().expect("a text");
+    assert_eq!(serde_json::from_str::<Vec<Value>>(text).expect("rows").len(), 100_000);
+    let refused = bob.call_tool("optim_read_result", arguments.clone()).await;
+    assert!(refused.is_tool_error() && refused.text.contains("result_ref is unknown"), "{}", refused.text);
+    assert!(bob.request("resources/read", link).await.is_failure());
+    assert_eq!(first.metric("vmcp_kept_results").await, 0, "the replica keeps nothing itself");
+    vmcp_integration::eventually("the result to expire", async || {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let expired = elsewhere.call_tool("optim_read_result", arguments.clone()).await;
+        (expired.is_tool_error() && expired.text.contains("result_ref is unknown")).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn bounds_hold_over_replicas_and_without_redis_each_replica_keeps_its_own() {
+    let mut redis = Redis::start().await;
+    // A result of 2,000 rows has about 90 kB: two of one principal, and three of all.
+    let bounds = json!({"maxBytesPerPrincipal": 200_000, "maxBytes": 300_000});
+    let (first, second) = replicas(&redis, bounds).await;
+    let alice = [ready(first.modern().bearing(ALICE)).await, ready(second.modern().bearing(ALICE)).await];
+    let bob = ready(second.modern().bearing(BOB)).await;
+    let is_kept = async |client: &Client, reference: &str| {
+        let arguments = json!({"result_ref": reference, "path": "$[7].id"});
+        client.call_tool("optim_read_result", arguments).await.structured()["value"] == 7
+    };
+    let (one, two) = (rows(&alice[0], 2_000).await, rows(&alice[1], 2_000).await);
+    let of_bob = rows(&bob, 2_000).await;
+    assert!(is_kept(&alice[1], &one).await, "used last");
+    let three = rows(&alice[1], 2_000).await;
+    assert!(!is_kept(&alice[0], &two).await, "the least recently used result of the principal goes");
+    assert!(
+        is_kept(&alice[0], &one).await && is_kept(&alice[0], &three).await && is_kept(&bob, &of_bob).await
+    );
+    let another = rows(&bob, 2_000).await;
+    assert!(!is_kept(&alice[1], &one).await, "the least recently used result of all goes");
+    assert!(is_kept(&alice[1], &three).await && is_kept(&bob, &another).await);
+    let evicted = async |replica: &Vmcp| replica.metric("vmcp_kept_results_evicted_total").await;
+    assert_eq!(evicted(&first).await + evicted(&second).await, 2);
+
+    redis.stop();
+    let own = rows(&alice[0], 2_000).await;
+    assert!(is_kept(&alice[0], &own).await, "this replica keeps it");
+    assert_eq!(first.metric("vmcp_kept_results_unshared_total").await, 1);
+    let arguments = json!({"result_ref": three});
+    let away = alice[0].call_tool("optim_read_result", arguments).await;
+    assert!(away.is_tool_error() && away.text.contains("does not answer"), "{}", away.text);
+    redis.restart().await;
+    vmcp_integration::eventually("results to be shared again", async || {
+        let shared = rows(&alice[0], 2_000).await;
+        is_kept(&alice[1], &shared).await.then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_client_that_samples_has_its_model_write_the_query() {
+    let config = json!({"optimizer": {"largeResults": {"enabled": true}}});
+    let vmcp = Vmcp::new().backend_entry(start_backend().await).config(config).start().await;
+    let sampling = json!({"sampling": {}});
+    let query = "SELECT value % 2 AS odd, count(*) AS rows FROM data GROUP BY odd ORDER BY odd";
+    let says = |text: String| move |_: &str, _: &Value| json!({"role": "assistant", "model": "own", "content": {"type": "text", "text": text}});
+    ready(vmcp.modern()).await;
+    for client in [
+        vmcp.modern().declaring(sampling.clone()),
+        Client::legacy_with(&vmcp.url, "2025-11-25", "raw", sampling.clone()).await,
+    ] {
+        let reference = rows(&client, 10_000).await;
+        let call = |engine: Option<&str>| {
+            let operation = "compare even values with odd ones";
+            json!({"name": "optim_process_large_dataset", "arguments":
+                {"data": reference, "operation": operation, "engine": engine, "timeout": 30}})
+        };
+        let fenced = says(format!("Here:\n```sql\n{query};\n```"));
+        let (answer, asked) = client.converse("tools/call", call(Some("llm")), &fenced).await;
+        let processed = answer.structured();
+        let groups = json!([{"odd": 0, "rows": 5_000}, {"odd": 1, "rows": 5_000}]);
+        assert_eq!(processed["result"], groups, "{}", answer.text);
+        assert_eq!((&processed["engine"], &processed["query"]), (&json!("llm"), &json!(query)));
+        let [question] = asked.as_slice() else { panic!("{asked:?}") };
+        assert_eq!(question[0], "sampling/createMessage");
+        let prompt = question[1]["messages"][0]["content"]["text"].as_str().expect("a prompt");
+        assert!(prompt.contains("10000 rows") && prompt.contains("\"name\": string"), "{prompt}");
+        assert!(!prompt.contains("row 1"), "no values: {prompt}");
+
+        let (answer, asked) =
+            client.converse("tools/call", call(Some("llm")), &says("I cannot.".into())).await;
+        assert_eq!(asked.len(), 2, "asked twice: {}", answer.text);
+        assert!(
+            answer.is_tool_error() && answer.text.contains("wrote no query that works"),
+            "{}",
+            answer.text
+        );
+        let (answer, asked) = client.converse("tools/call", call(None), &fenced).await;
+        assert!(asked.is_empty() && answer.text.contains("operation not understood"), "{}", answer.text);
+    }
 }

@@ -46,6 +46,9 @@ pub enum SqlError {
     /// SQLite refuses the query.
     #[error("operation: SQL: {0}")]
     Sql(String),
+    /// The query fails on a row. The text may hold values of the data.
+    #[error("operation: SQL: {0}")]
+    Row(String),
     /// The time is over.
     #[error("operation: it took longer than {0:?} and was ended; ask for less, or raise timeout")]
     Time(Duration),
@@ -229,9 +232,17 @@ impl Table {
         loop {
             match rows.next() {
                 Ok(None) => return Ok(()),
-                Ok(Some(row)) => answer.push(read(row).map_err(|error| self.explain(&error))?)?,
-                Err(error) => return Err(self.explain(&error)),
+                Ok(Some(row)) => answer.push(read(row).map_err(|error| self.explain_row(&error))?)?,
+                Err(error) => return Err(self.explain_row(&error)),
             }
+        }
+    }
+
+    /// Says why a query ended while it ran.
+    fn explain_row(&self, error: &rusqlite::Error) -> SqlError {
+        match self.explain(error) {
+            SqlError::Sql(text) => SqlError::Row(text),
+            other => other,
         }
     }
 

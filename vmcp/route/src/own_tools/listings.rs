@@ -2,6 +2,7 @@
 
 pub(super) mod get_tool_alternatives;
 pub(super) mod get_tool_schema;
+pub(super) mod language_model;
 pub(super) mod list_mcp_servers;
 pub(super) mod list_tools;
 mod profile_view;

@@ -25,6 +25,8 @@ pub struct LargeResults {
     pub max_bytes_per_principal: u64,
     /// Most bytes of all principals.
     pub max_bytes: u64,
+    /// Rows whose values a language model sees that writes a query.
+    pub preview_rows: usize,
 }
 
 /// Keep large results of call_tool, and answer with a reference, the shape and the beginning. Adds the tools
@@ -46,10 +48,14 @@ pub struct RawLargeResults {
     /// is larger by itself reaches the client as it came.
     #[schemars(range(min = 65_536, max = 17_179_869_184_u64))]
     pub max_bytes_per_principal: u64,
-    /// Most bytes of all results: of files with `server.sessionKeys`, else of memory. Beyond it the least
-    /// recently used one goes.
+    /// Most bytes of all results: in files or the Redis of `sessionStorage` with `server.sessionKeys`, else in
+    /// memory. Beyond it the least recently used one goes.
     #[schemars(range(min = 65_536, max = 1_099_511_627_776_u64))]
     pub max_bytes: u64,
+    /// Rows whose values a language model sees when it writes a query for `process_large_dataset`. 0: it sees
+    /// names and types of columns alone.
+    #[schemars(range(max = 10))]
+    pub preview_rows: u32,
 }
 
 impl Default for RawLargeResults {
@@ -60,6 +66,7 @@ impl Default for RawLargeResults {
             ttl: "1h".into(),
             max_bytes_per_principal: 64 << 20,
             max_bytes: 256 << 20,
+            preview_rows: 0,
         }
     }
 }
@@ -82,6 +89,7 @@ impl RawLargeResults {
             ttl: self.ttl.validate("optimizer.largeResults.ttl", &TTL, report),
             max_bytes_per_principal: self.max_bytes_per_principal,
             max_bytes: self.max_bytes,
+            preview_rows: self.preview_rows as usize,
         }
     }
 }

@@ -79,6 +79,10 @@ pub(super) fn process_large_dataset(names: &Names<'_>) -> Value {
                                     amount\"; or \"sql: SELECT … FROM data\" (SQLite)."
                 },
                 "parameters": {"type": "object", "description": "Optional: values for the operation."},
+                "engine": {
+                    "enum": ["words", "llm"],
+                    "description": "Optional: llm lets a language model turn the operation into SQL."
+                },
                 "timeout": {"type": "number", "description": "Optional: seconds; 5 by default, 30 at most."}
             },
             "required": ["data", "operation"]

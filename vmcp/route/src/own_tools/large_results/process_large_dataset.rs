@@ -1,26 +1,32 @@
 //! The handler of process_large_dataset: an operation on the rows of a result, or of given data.
 
+mod by_model;
+mod prompt;
+
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 use vmcp_config::OptimTool;
 use vmcp_engine::engine::kept_results::owner;
 use vmcp_engine::telemetry::calls::Origin;
 use vmcp_results::dataset::{
-    DatasetError, MAX_OPERATION_BYTES, Processed, SqlError, process, reduction_percent,
+    DatasetError, MAX_OPERATION_BYTES, Processed, SqlError, is_code, process, reduction_percent,
 };
 use vmcp_results::envelope::Summary;
 use vmcp_results::references::ResultRef;
 use vmcp_results::store::StoredResult;
 use vmcp_results::{Content, MAX_PATH_CHARS, Path, ReadError, resolve};
 
+use self::by_model::ByModel;
 use super::{MAX_REFERENCE_CHARS, PATH, REFERENCE, answer_bytes, failure, keeping, on_required};
 use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::input::InputError;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
+use crate::own_tools::listings::language_model::{self, LanguageModel};
 use crate::own_tools::tool_result::ErrorType;
 use crate::own_tools::tool_result::own_answer::{self, Refusal};
 
@@ -41,16 +47,25 @@ struct Answered {
     /// Seconds.
     execution_time: f64,
     operation: String,
+    /// `llm` if a language model wrote the query.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    engine: Option<Engine>,
+    /// The query that a language model wrote.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    query: Option<String>,
     /// Parameters without a meaning for the operation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unused_parameters: Vec<String>,
 }
 
-/// The data of an operation.
-enum Source {
-    Given(Box<RawValue>),
-    /// A reference to a result.
-    Kept(String),
+/// The reader of an operation in words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Engine {
+    /// The grammar of this server.
+    Words,
+    /// A language model.
+    Llm,
 }
 
 /// The rows of an operation: the data, or the part of them that a path leads to.
@@ -59,22 +74,21 @@ struct Data {
     path: Option<Path>,
 }
 
-/// An operation on data, with its parameters and its time.
-struct Job {
-    path: Option<Path>,
+/// The data of an operation.
+enum Source {
+    Given(Arc<RawValue>),
+    /// A reference to a result.
+    Kept(String),
+}
+
+/// An operation, with its parameters and its time.
+struct Task {
     operation: String,
     parameters: Map<String, Value>,
     timeout: Duration,
 }
 
-impl Job {
-    fn run(self, content: &Content) -> Result<Processed, JobError> {
-        let data = resolve(content, self.path.as_ref())?;
-        Ok(process(&data, &self.operation, &self.parameters, self.timeout)?)
-    }
-}
-
-/// Errors of a [`Job`].
+/// Errors of an operation on data.
 #[derive(Debug, thiserror::Error)]
 enum JobError {
     #[error(transparent)]
@@ -94,24 +108,11 @@ pub(in crate::own_tools) async fn run(context: CallContext<'_>, arguments: &RawV
 
 async fn processed(context: CallContext<'_>, arguments: &OwnArguments<'_>) -> Result<Answered, Refusal> {
     let operation = arguments.required(&["operation"], MAX_OPERATION_BYTES)?;
-    let parameters = parameters(arguments)?;
-    let timeout = timeout(arguments)?;
+    let engine: Option<Engine> = arguments.read("engine", r#""words" or "llm""#)?;
+    let task = Task { operation, parameters: parameters(arguments)?, timeout: timeout(arguments)? };
+    let data = data(arguments)?;
     let begun = Instant::now();
-    let Data { source, path } = data(arguments)?;
-    let job = Job { path, operation: operation.clone(), parameters, timeout };
-    let (tool, done) = match source {
-        Source::Given(data) => {
-            let work = move || job.run(&Content::of_json(&data));
-            let done = context.engine.results().work(&owner(&context.caller.principal), work).await;
-            (None, done.ok_or_else(|| failure(ErrorType::BackendError, "the data cannot be processed"))?)
-        }
-        Source::Kept(result_ref) => {
-            let work = move |stored: &StoredResult| (stored.origin.tool.clone(), job.run(&stored.content));
-            let (tool, done) = on_required(context, &result_ref, work).await?;
-            (Some(tool), done)
-        }
-    };
-    let done = done.map_err(|error| failure(error_type(&error), error.to_string()))?;
+    let (tool, done, query) = execute(context, engine, &data, &task).await?;
     let result = shown(context, tool, done.value).await?;
     Ok(Answered {
         success: true,
@@ -120,9 +121,74 @@ async fn processed(context: CallContext<'_>, arguments: &OwnArguments<'_>) -> Re
         processed_size: done.processed_size,
         reduction_percent: reduction_percent(done.original_size, done.processed_size),
         execution_time: (begun.elapsed().as_secs_f64() * 1e4).round() / 1e4,
-        operation,
+        operation: task.operation,
+        engine: query.as_ref().map(|_| Engine::Llm),
+        query,
         unused_parameters: done.unused_parameters,
     })
+}
+
+/// Runs a task by the engine that the caller names. Without a name, the model of `optimizer.llm` reads words
+/// that the grammar does not understand. Returns the tool that kept data came from, the result, and the query
+/// of a language model.
+async fn execute(
+    context: CallContext<'_>,
+    engine: Option<Engine>,
+    data: &Data,
+    task: &Task,
+) -> Result<(Option<String>, Processed, Option<String>), Refusal> {
+    let wants_model = engine == Some(Engine::Llm) && !is_code(&task.operation);
+    let model = || LanguageModel::available(context, wants_model).filter(|_| engine != Some(Engine::Words));
+    let mut misunderstood = None;
+    if !wants_model {
+        let (operation, parameters, timeout) =
+            (task.operation.clone(), task.parameters.clone(), task.timeout);
+        let work = move |data: &RawValue| process(data, &operation, &parameters, timeout);
+        match on_data(context, data, work).await? {
+            (tool, Ok(done)) => return Ok((tool, done, None)),
+            (_, Err(error)) => {
+                let refused = failure(error_type(&error), error.to_string());
+                if !matches!(error, JobError::Operation(DatasetError::Misunderstood(_))) {
+                    return Err(refused);
+                }
+                misunderstood = Some(refused);
+            }
+        }
+    }
+    let Some(model) = model() else {
+        let missing = || failure(ErrorType::InvalidInput, format!("engine: {}", language_model::MISSING));
+        return Err(misunderstood.unwrap_or_else(missing));
+    };
+    let ByModel { tool, done, query } = by_model::run(context, &model, data, task).await?;
+    Ok((tool, done, Some(query)))
+}
+
+/// Runs `work` on the rows, in the caller's turn. Returns the tool that kept data came from, too.
+async fn on_data<T: Send + 'static>(
+    context: CallContext<'_>,
+    data: &Data,
+    work: impl FnOnce(&RawValue) -> Result<T, DatasetError> + Send + 'static,
+) -> Result<(Option<String>, Result<T, JobError>), Refusal> {
+    let path = data.path.clone();
+    let job = move |content: &Content| -> Result<T, JobError> {
+        let rows = resolve(content, path.as_ref())?;
+        Ok(work(&rows)?)
+    };
+    match &data.source {
+        Source::Given(given) => {
+            let given = Arc::clone(given);
+            let work = move || job(&Content::of_json(&given));
+            let done = context.engine.results().work(&owner(&context.caller.principal), work).await;
+            let done =
+                done.ok_or_else(|| failure(ErrorType::BackendError, "the data cannot be processed"))?;
+            Ok((None, done))
+        }
+        Source::Kept(result_ref) => {
+            let work = move |stored: &StoredResult| (stored.origin.tool.clone(), job(&stored.content));
+            let (tool, done) = on_required(context, result_ref, work).await?;
+            Ok((Some(tool), done))
+        }
+    }
 }
 
 /// Returns the result as it is, or if it is large a summary with a reference of its own.
@@ -165,7 +231,7 @@ fn data(arguments: &OwnArguments<'_>) -> Result<Data, Refusal> {
             (Source::Kept(result_ref), named.path)
         }
         (Some(_), _, Some(_)) => return contradiction("result_ref", "data"),
-        (None, None, Some(data)) => (Source::Given(data), None),
+        (None, None, Some(data)) => (Source::Given(Arc::from(data)), None),
         (_, _, None) => return Err(InputError::Missing("data").into()),
     };
     if within.is_some() && path.is_some() && within != path {

@@ -1,5 +1,7 @@
 //! Large results from the client's call to every way of reading them.
 
+mod language_model;
+
 use serde_json::{Value, json};
 use vmcp_wire::owned::OwnedParams;
 

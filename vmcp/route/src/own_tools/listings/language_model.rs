@@ -18,8 +18,12 @@ use crate::caller::{CallContext, Caller};
 /// Most tokens of a sampled answer; three choices with reasons need a third.
 const MAX_TOKENS: u32 = 1000;
 
+/// Reason for which no language model can be asked.
+pub(in crate::own_tools) const MISSING: &str =
+    "there is no language model: optimizer.llm names none, and the client offers no sampling";
+
 /// A language model that answers one prompt.
-pub(super) enum LanguageModel<'a> {
+pub(in crate::own_tools) enum LanguageModel<'a> {
     /// The model of `optimizer.llm`.
     Configured(Arc<ChatModel>),
     /// The client's own model, which the client may let its user confirm.
@@ -32,7 +36,10 @@ pub(super) enum LanguageModel<'a> {
 
 impl<'a> LanguageModel<'a> {
     /// Returns the configured model; without one, the client's if `may_sample` and the client offers that.
-    pub(crate) fn available(context: CallContext<'a>, may_sample: bool) -> Option<LanguageModel<'a>> {
+    pub(in crate::own_tools) fn available(
+        context: CallContext<'a>,
+        may_sample: bool,
+    ) -> Option<LanguageModel<'a>> {
         let CallContext { engine, snapshot, caller, .. } = context;
         if let Some(model) = engine.chat_model(snapshot) {
             return Some(LanguageModel::Configured(model));
@@ -43,7 +50,7 @@ impl<'a> LanguageModel<'a> {
     }
 
     /// Returns the answer to a prompt; an error in words without addresses.
-    pub(super) async fn ask(&self, system: &str, prompt: &str) -> Result<String, String> {
+    pub(in crate::own_tools) async fn ask(&self, system: &str, prompt: &str) -> Result<String, String> {
         match self {
             LanguageModel::Configured(model) => {
                 model.ask(system, prompt).await.map_err(|error| error.category().to_owned())

@@ -3,7 +3,6 @@
 //! (`llm`). Without the model, or while it fails, the search answers, and says so.
 
 mod choice;
-mod language_model;
 
 use std::sync::Arc;
 
@@ -11,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use vmcp_model::catalog::CatalogTool;
 use vmcp_search::{SearchMode, Visible, first_sentence};
 
+use super::language_model::{self, LanguageModel};
 use crate::caller::CallContext;
-use language_model::LanguageModel;
 pub(crate) use vmcp_engine::search::{SearchRequest, search};
 
 /// Hits of the search among which the model chooses.
@@ -98,9 +97,7 @@ pub(super) async fn rank<'a>(context: CallContext<'a>, request: &RankingRequest<
     }
     let may_sample = request.may_sample || request.mode.is_some();
     let Some(model) = LanguageModel::available(context, may_sample) else {
-        let missing =
-            "there is no language model: optimizer.llm names none, and the client offers no sampling";
-        let warning = request.mode.map(|_| missing.to_owned());
+        let warning = request.mode.map(|_| language_model::MISSING.to_owned());
         return cut(Ranked { warning, ..all }, request.limit);
     };
     let candidates: Vec<&CatalogTool> = match wanted {

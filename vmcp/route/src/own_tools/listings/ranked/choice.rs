@@ -9,7 +9,7 @@ use serde::Deserialize;
 use vmcp_model::catalog::CatalogTool;
 
 use super::brief;
-use super::language_model::LanguageModel;
+use crate::own_tools::listings::language_model::LanguageModel;
 pub(crate) use vmcp_engine::telemetry::tool_metrics::MetricsBook;
 
 /// Most tools that the model may choose.

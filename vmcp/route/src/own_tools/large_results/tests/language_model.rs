@@ -1,0 +1,130 @@
+//! Queries that a language model writes for process_large_dataset.
+
+use serde_json::{Value, json};
+
+use super::{alice, own, rows, server};
+use crate::testing::fake_model::FakeModel;
+use crate::testing::{Scripted, backends, engine};
+use vmcp_engine::engine::Engine;
+
+const QUERY: &str = "SELECT team, count(*) AS n FROM data GROUP BY team ORDER BY team LIMIT 2";
+
+async fn setup(model: Option<&FakeModel>, more: &str) -> (Engine, Scripted) {
+    let server = server().await;
+    let llm = model.map(|model| format!("llm: {{ endpoint: '{}', model: small }}, ", model.url));
+    let settings = format!(
+        "optimizer: {{ embeddings: {{ provider: none }}, {}largeResults: {{ enabled: true{more} }} }}\n",
+        llm.unwrap_or_default()
+    );
+    (engine(&backends(&[("one", &server.url)], &settings)).await, server)
+}
+
+async fn process(engine: &Engine, operation: &str, engine_name: Option<&str>) -> Value {
+    let reference = rows(engine, 10_000).await;
+    let arguments = json!({
+        "data": reference, "operation": operation, "parameters": {"most": 2}, "engine": engine_name, "timeout": 30,
+    });
+    own(engine, &alice(), "optim.process_large_dataset", arguments).await["structuredContent"].clone()
+}
+
+fn counter(engine: &Engine, name: &str) -> u64 {
+    let text = engine.render_metrics();
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("vmcp_dataset_model_{name}_total ")));
+    line.unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn words_that_are_not_understood_become_a_query_over_all_rows() {
+    let model = FakeModel::start_with(&["Sure: SELECT", "SELECT nothing FROM data", QUERY]).await;
+    let (engine, _server) = setup(Some(&model), "").await;
+    let failed = process(&engine, "make it nicer", None).await;
+    let error = failed["error"].as_str().unwrap();
+    assert!(
+        error.contains("no such column: nothing") && error.contains("SELECT nothing FROM data"),
+        "{failed}"
+    );
+    let prompts = model.prompts();
+    assert_eq!(prompts.len(), 2, "asked twice at most");
+    assert!(
+        prompts[0].contains("Task: make it nicer") && prompts[0].contains("10000 rows"),
+        "{}",
+        prompts[0]
+    );
+    assert!(prompts[0].contains("- \"team\": string\n") && prompts[0].contains(":most"), "{}", prompts[0]);
+    assert!(
+        !prompts.concat().contains("team 1") && !prompts.concat().contains("a row"),
+        "values: {prompts:?}"
+    );
+    assert!(prompts[1].contains("Sure: SELECT") && prompts[1].contains("It failed: "), "{}", prompts[1]);
+
+    let done = process(&engine, "make it nicer", None).await;
+    assert_eq!((&done["engine"], &done["query"]), (&json!("llm"), &json!(QUERY)), "{done}");
+    assert_eq!((&done["original_size"], &done["processed_size"]), (&json!(10_000), &json!(2)));
+    assert_eq!(done["operation"], "make it nicer");
+    assert_eq!((counter(&engine, "asks"), counter(&engine, "failures")), (3, 1));
+
+    let words = process(&engine, "count", None).await;
+    assert_eq!((&words["result"], words.get("engine")), (&json!(10_000), None), "the grammar goes first");
+    let refused = process(&engine, "make it nicer", Some("words")).await;
+    assert!(refused["error"].as_str().unwrap().contains("operation not understood"), "{refused}");
+    assert_eq!(model.prompts().len(), 3, "the model was not asked");
+    let asked = process(&engine, "count", Some("llm")).await;
+    assert_eq!(asked["engine"], "llm", "{asked}");
+}
+
+#[tokio::test]
+async fn answers_beyond_the_sandbox_are_refused_after_two() {
+    let long = format!("SELECT '{}'", "x".repeat(1 << 20));
+    for (answer, reason) in [
+        ("I am sorry, I cannot.", "no SELECT"),
+        ("DROP TABLE data", "no SELECT"),
+        ("SELECT 1; SELECT 2", "Multiple statements"),
+        ("WITH a AS (SELECT 1) DELETE FROM data", "may only SELECT"),
+        ("SELECT * FROM sqlite_master", "may only SELECT"),
+        ("SELECT load_extension('x')", "load_extension"),
+        (long.as_str(), "longer than 64 KiB"),
+    ] {
+        let model = FakeModel::start(Some(answer)).await;
+        let (engine, _server) = setup(Some(&model), "").await;
+        let refused = process(&engine, "make it nicer", Some("llm")).await;
+        let error = refused["error"].as_str().unwrap();
+        assert!(error.contains(reason) && error.len() < 9_000, "{answer:.40}: {refused:.300}");
+        assert_eq!(model.prompts().len(), 2, "{answer:.40}");
+        assert!(model.prompts()[1].len() < 4_000, "{answer:.40}");
+    }
+}
+
+#[tokio::test]
+async fn values_reach_the_model_only_where_the_configuration_says_so() {
+    let model = FakeModel::start(Some("SELECT json_extract(team, team) FROM data")).await;
+    let (engine, _server) = setup(Some(&model), "").await;
+    process(&engine, "make it nicer", Some("llm")).await;
+    let prompts = model.prompts();
+    assert!(prompts[1].contains("error on a row"), "{}", prompts[1]);
+    assert!(!prompts.concat().contains("team 0"), "{prompts:?}");
+    let model = FakeModel::start(Some(QUERY)).await;
+    let (engine, _server) = setup(Some(&model), ", previewRows: 2").await;
+    process(&engine, "make it nicer", Some("llm")).await;
+    let prompt = &model.prompts()[0];
+    assert!(prompt.contains("team 0") && prompt.contains("team 1") && !prompt.contains("team 2"), "{prompt}");
+}
+
+#[tokio::test]
+async fn without_a_model_or_its_answer_the_failure_says_so() {
+    let (engine, _server) = setup(None, "").await;
+    let refused = process(&engine, "make it nicer", Some("llm")).await;
+    assert!(
+        refused["error"].as_str().unwrap().starts_with("engine: there is no language model"),
+        "{refused}"
+    );
+    let refused = process(&engine, "make it nicer", None).await;
+    assert!(refused["error"].as_str().unwrap().contains("operation not understood"), "{refused}");
+    let model = FakeModel::start(None).await;
+    let (engine, _server) = setup(Some(&model), "").await;
+    let failed = process(&engine, "make it nicer", None).await;
+    assert!(failed["error"].as_str().unwrap().contains("did not answer"), "{failed}");
+    assert_eq!(failed["error_type"], "BackendError");
+    assert_eq!(model.prompts().len(), 1, "a model that is away is asked once");
+    let code = process(&engine, "sql: SELECT 1 AS one", Some("llm")).await;
+    assert_eq!(code["result"], json!([{"one": 1}]), "code needs no model: {code}");
+}
