@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-/// A service with `/v1/chat/completions` that gives its answers in turn, the last one again and again, and the
-/// prompts that it got.
+/// A service with `/v1/chat/completions` that gives its answers in turn, the last one again and again, and
+/// the prompts that it got.
 #[derive(Clone, Default)]
 pub struct FakeModel {
     /// None: status 500.

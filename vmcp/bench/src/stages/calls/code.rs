@@ -18,9 +18,9 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     let server = ToolServer::start().await?;
     progress("code: scripts of one call and of 100");
     let vmcp = start(&server, json!({})).await?;
-    let mut client = McpClient::connect(vmcp.clients).await?;
-    scripts::measure(report, &mut client).await?;
+    scripts::measure(report, vmcp.clients).await?;
     progress("code: operations on 1,000 rows");
+    let mut client = McpClient::connect(vmcp.clients).await?;
     kept_results::measure_operation(report, &mut client).await?;
     vmcp.end().await?;
     progress("code: results of 50,000 rows");

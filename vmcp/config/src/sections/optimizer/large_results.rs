@@ -48,8 +48,8 @@ pub struct RawLargeResults {
     /// is larger by itself reaches the client as it came.
     #[schemars(range(min = 65_536, max = 17_179_869_184_u64))]
     pub max_bytes_per_principal: u64,
-    /// Most bytes of all results: in files or the Redis of `sessionStorage` with `server.sessionKeys`, else in
-    /// memory. Beyond it the least recently used one goes.
+    /// Most bytes of all results: in files or the Redis of `sessionStorage` with `server.sessionKeys`, else
+    /// in memory. Beyond it the least recently used one goes.
     #[schemars(range(min = 65_536, max = 1_099_511_627_776_u64))]
     pub max_bytes: u64,
     /// Rows whose values a language model sees when it writes a query for `process_large_dataset`. 0: it sees

@@ -26,9 +26,9 @@ pub struct Llm {
 }
 
 /// A language model with OpenAI's `/v1/chat/completions`, such as OpenAI, vLLM or Ollama: ranks tools for
-/// `recommend_tools` and `search_tools`, and writes queries for `process_large_dataset`. It gets the task, and
-/// names and first sentences of tools, or names and types of columns. Without it, and while it fails, the
-/// search ranks alone.
+/// `recommend_tools` and `search_tools`, and writes queries for `process_large_dataset`. It gets the task,
+/// and names and first sentences of tools, or names and types of columns. Without it, and while it fails,
+/// the search ranks alone.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Llm")]

@@ -31,12 +31,11 @@ pub(super) async fn measure_operation(report: &mut Report, client: &mut McpClien
     let kept = keep(client, FEW_ROWS).await?;
     let reference = reference(&kept)?;
     let text = rows(FEW_ROWS);
-    let client = tokio::sync::Mutex::new(client);
     let (ours, by_hand) = interleaved(
         report.runs(100),
         async |_| {
             let arguments = json!({"data": reference, "operation": format!("sql: {SQL}")});
-            let result = call(*client.lock().await, "optim.process_large_dataset", arguments).await?;
+            let result = call(client, "optim.process_large_dataset", arguments).await?;
             let groups = result.pointer("/structuredContent/result").and_then(Value::as_array);
             ensure!(groups.is_some_and(|groups| groups.len() == 7), "another answer: {result}");
             Ok(())

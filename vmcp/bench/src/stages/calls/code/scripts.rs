@@ -1,12 +1,14 @@
 //! Scripts of code mode: one call, and 100 calls one after another, beside the calls made by the client.
 
+use std::net::SocketAddr;
+
 use anyhow::{Result, ensure};
 use serde_json::json;
 
 use super::{call, json_text};
 use crate::client::mcp_client::McpClient;
 use crate::report::{Report, Section, Unit};
-use crate::samples::interleaved;
+use crate::samples::{Samples, interleaved};
 
 /// Most that a script of one call may take: so many times the direct call, and two milliseconds.
 const MAX_OF_DIRECT_CALL: f64 = 1.5;
@@ -17,14 +19,14 @@ const CALLS: usize = 100;
 const MAX_OF_DIRECT_CALLS: f64 = 1.3;
 
 /// Measures both scripts, and adds the rows.
-pub(super) async fn measure(report: &mut Report, client: &mut McpClient) -> Result<()> {
+pub(super) async fn measure(report: &mut Report, vmcp: SocketAddr) -> Result<()> {
     let what = "script of one call";
-    let (script, direct) = compared(report.runs(100), client, 1).await?;
+    let (script, direct) = compared(report.runs(100), vmcp, 1).await?;
     report.row(Section::Code, Unit::Seconds, (what, &script), ("the direct call of its tool", &direct));
     report.check_median(what, Unit::Seconds, &script, direct.p50() * MAX_OF_DIRECT_CALL + SCRIPT_SECONDS);
 
     let what = format!("script of {CALLS} calls, one after another");
-    let (script, direct) = compared(report.runs(30), client, CALLS).await?;
+    let (script, direct) = compared(report.runs(30), vmcp, CALLS).await?;
     let peer = "the same calls by the client";
     report.row(Section::Code, Unit::Seconds, (what.as_str(), &script), (peer, &direct));
     report.check_median(&what, Unit::Seconds, &script, direct.p50() * MAX_OF_DIRECT_CALLS);
@@ -32,28 +34,22 @@ pub(super) async fn measure(report: &mut Report, client: &mut McpClient) -> Resu
 }
 
 /// Measures a script that calls `echo` this many times in turns with as many direct calls.
-async fn compared(
-    runs: usize,
-    client: &mut McpClient,
-    calls: usize,
-) -> Result<(crate::samples::Samples, crate::samples::Samples)> {
+async fn compared(runs: usize, vmcp: SocketAddr, calls: usize) -> Result<(Samples, Samples)> {
     let code = format!("for i in range({calls}):\n    found = one.echo(text='x')\nfound");
-    // Both operations use the one connection, in turns.
-    let client = tokio::sync::Mutex::new(client);
+    let (mut scripting, mut calling) = (McpClient::connect(vmcp).await?, McpClient::connect(vmcp).await?);
     interleaved(
         runs,
         async |_| {
             let arguments = json!({"code": code, "timeout_ms": 20_000});
-            let ended = json_text(&call(*client.lock().await, "optim.execute_code", arguments).await?)?;
+            let ended = json_text(&call(&mut scripting, "optim.execute_code", arguments).await?)?;
             let is_done =
                 ended.get("calls") == Some(&json!(calls)) && ended.get("result") == Some(&json!("x"));
             ensure!(is_done, "the script ended otherwise: {ended}");
             Ok(())
         },
         async |_| {
-            let mut client = client.lock().await;
             for _ in 0..calls {
-                call(*client, "one_echo", json!({"text": "x"})).await?;
+                call(&mut calling, "one_echo", json!({"text": "x"})).await?;
             }
             Ok(())
         },

@@ -1,8 +1,8 @@
 //! The prompt for a language model that writes a query, and the reading of its answer.
 //!
 //! The model sees the operation, names of parameters, and names and types of columns; values of rows only
-//! where `optimizer.largeResults.previewRows` says so. Names of columns are the backend's and may try to steer
-//! it: the query that it writes can only read the caller's own rows.
+//! where `optimizer.largeResults.previewRows` says so. Names of columns are the backend's and may try to
+//! steer it: the query that it writes can only read the caller's own rows.
 
 use std::fmt::Write as _;
 
@@ -88,7 +88,7 @@ fn beginning(text: &str) -> Option<&str> {
             head && next.is_none_or(|next| next.is_whitespace() || "(*'\"`".contains(next))
         };
         // Prose that begins with such a word is taken for a query, which SQLite refuses.
-        if BEGINNINGS.iter().any(|word| begins(word)) {
+        if BEGINNINGS.iter().any(begins) {
             return text.get(at..);
         }
         at += line.len();
