@@ -96,7 +96,7 @@ impl KeptResults {
             stored: Arc::new(StoredResult { origin, content, expires: now + seconds }),
             id: random(),
             nonce: random(),
-            // A sealed result that no later process can open is of no use, and other processes share the folder.
+            // A sealed result that no later process can open is of no use; other processes share the folder.
             at_rest: !snapshot.config.server.session_keys.is_empty(),
         };
         let bounds = Bounds { per_owner: settings.max_bytes_per_principal, total: settings.max_bytes };
