@@ -70,7 +70,7 @@ pub(super) fn read(answer: &str) -> Result<String, &'static str> {
     let fenced =
         answer.split_once("```").map(|(_, rest)| rest.split_once("```").map_or(rest, |(code, _)| code));
     let query = beginning(fenced.unwrap_or(answer)).ok_or("the answer has no SELECT")?;
-    let query = query.trim_end().trim_end_matches(';').trim_end();
+    let query = query.trim().trim_end_matches(';').trim_end();
     if query.len() > MAX_QUERY_BYTES {
         return Err("the query is longer than 8 KiB");
     }
