@@ -30,6 +30,7 @@ use vmcp_backend::{BackendState, BackendStatus, ByteBudget, SessionListingCount}
 use vmcp_config::status::{DefinitionChanges, EmbeddingStatus};
 use vmcp_config::{Backend, Config};
 use vmcp_model::catalog::Catalog;
+use vmcp_script::jobs::ScriptJobs;
 use vmcp_script::pool::WorkerPool;
 use vmcp_search::Reliability;
 use vmcp_search::learning::BONUS_MIN_SIMILARITY;
@@ -90,6 +91,7 @@ struct Inner {
     /// Runs of composite tools.
     runs: Runs,
     scripts: Option<Arc<WorkerPool<PrincipalKey>>>,
+    script_jobs: Option<Arc<dyn ScriptJobs>>,
     registrar: Option<Arc<dyn ServerRegistrar>>,
     _stop: DropGuard,
 }
@@ -161,6 +163,7 @@ impl Engine {
             withdrawn,
             runs: Runs::new(dir.as_deref()),
             scripts: options.script_worker.map(|program| Arc::new(WorkerPool::new(program))),
+            script_jobs: options.script_jobs,
             registrar: options.registrar,
             _stop: stop.clone().drop_guard(),
         }));
@@ -172,6 +175,11 @@ impl Engine {
     /// Returns the workers for scripts; `None` if this process runs none.
     pub fn script_workers(&self) -> Option<&Arc<WorkerPool<PrincipalKey>>> {
         self.0.scripts.as_ref()
+    }
+
+    /// Returns the Jobs of the cluster for scripts; `None` outside of a cluster.
+    pub fn script_jobs(&self) -> Option<&Arc<dyn ScriptJobs>> {
+        self.0.script_jobs.as_ref()
     }
 
     /// Returns the keeper of the configured servers; `None` if clients cannot change them.

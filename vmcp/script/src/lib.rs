@@ -3,6 +3,7 @@
 //!
 //! | module | content |
 //! |---|---|
+//! | [`jobs`] | scripts in Kubernetes Jobs, in place of worker processes: the seam alone |
 //! | [`pool`] | worker processes: some warm, one script each, killed at the deadline |
 //! | [`protocol`] | frames between the server and a worker: length-prefixed JSON, bounded |
 //! | [`limits`] | bounds of a script, and of its process |
@@ -14,6 +15,7 @@
 //! A script reaches tools through [`pool::ToolHost`] alone: its calls leave the worker as frames, and the
 //! server makes each under the caller's identity.
 
+pub mod jobs;
 pub mod limits;
 pub mod names;
 pub mod picture;

@@ -1,6 +1,7 @@
 //! [`WorkerPool`]: workers of the server. A warm worker waits for a script, runs it, and is replaced.
 
 mod death;
+mod interpreter;
 mod running;
 mod script_end;
 mod worker;
@@ -17,6 +18,7 @@ use parking_lot::Mutex;
 
 use crate::limits::ResourceBounds;
 use crate::protocol::{Failure, HostCall, ToolUse};
+pub use interpreter::Interpreter;
 pub use script_end::{Called, Ran, Script, ScriptEnd, WaitingScript};
 use worker::Worker;
 
@@ -107,7 +109,27 @@ impl<P: Clone + Eq + Hash + Send + 'static> WorkerPool<P> {
             },
         };
         self.replace(settings);
-        running::run(worker, script, settings.bounds, host).await
+        running::run(Box::new(worker), script, settings.bounds, host).await
+    }
+
+    /// Runs a script as [`WorkerPool::run`] does, in an interpreter that `launch` starts once the script has
+    /// its place. The script's time begins with the interpreter.
+    pub async fn run_in<H: ToolHost>(
+        self: &Arc<Self>,
+        principal: &P,
+        settings: PoolSettings,
+        launch: impl Future<Output = Result<Box<dyn Interpreter>, Failure>> + Send,
+        script: Script<H::Asking>,
+        host: &H,
+    ) -> ScriptEnd<H::Asking> {
+        let _place = match Place::take(self, principal, settings) {
+            Ok(place) => place,
+            Err(failure) => return ScriptEnd::failed(failure),
+        };
+        match launch.await {
+            Ok(interpreter) => running::run(interpreter, script, settings.bounds, host).await,
+            Err(failure) => ScriptEnd::failed(failure),
+        }
     }
 
     /// Starts workers in the background until enough are warm.

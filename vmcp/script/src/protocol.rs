@@ -20,6 +20,8 @@
 //! worker → server   resumed: it waits for the results of its calls
 //! ```
 
+pub mod streams;
+
 use std::io::{self, Read, Write};
 
 use serde::de::DeserializeOwned;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use vmcp_backend::{Downstream, OrphanGuard};
 use vmcp_embed::Embedder;
+use vmcp_script::jobs::ScriptJobs;
 use vmcp_script::pool::WorkerProgram;
 use vmcp_store::StoreError;
 use vmcp_wire::sealed::KeyError;
@@ -44,6 +45,8 @@ pub struct Options {
     pub orphan_guard: Option<Arc<OrphanGuard>>,
     /// The program of workers for scripts; `None`: none are run.
     pub script_worker: Option<WorkerProgram>,
+    /// Jobs of the cluster for scripts; `None` outside of a cluster.
+    pub script_jobs: Option<Arc<dyn ScriptJobs>>,
     /// Keeper of the configured servers; `None`: clients cannot change them.
     pub registrar: Option<Arc<dyn ServerRegistrar>>,
 }
@@ -63,6 +66,7 @@ impl Default for Options {
             served: None,
             orphan_guard: None,
             script_worker: None,
+            script_jobs: None,
             registrar: None,
         }
     }

@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 use futures::stream::{self, StreamExt as _};
 use tokio::time::sleep;
 
-use super::worker::Worker;
-use super::{Called, Ran, Script, ScriptEnd, ToolHost, WaitingScript, death, died};
+use super::{Called, Interpreter, Ran, Script, ScriptEnd, ToolHost, WaitingScript, died};
 use crate::limits::{ResourceBounds, ScriptLimits};
 use crate::protocol::{
-    CallEnd, Failure, Finished, FromWorker, HostCall, MAX_FRAME, MAX_USES, ResumeScript, SuspendedScript,
-    ToWorker,
+    CallEnd, Failure, Finished, FromWorker, HostCall, MAX_FRAME, MAX_USES, Raised, ResumeScript,
+    SuspendedScript, ToWorker,
 };
 
 /// Bytes of all results of one `parallel`, which go to the worker in one frame. One call alone is bounded by
@@ -21,9 +20,9 @@ const MAX_RESULTS: usize = MAX_FRAME / 2;
 /// Shortest time between two looks at the clock of a script, which stands still while a person is asked.
 const CLOCK_TICK: Duration = Duration::from_millis(10);
 
-/// Runs a script to its end, to a question, or to its deadline, at which the worker is killed.
+/// Runs a script to its end, to a question, or to its deadline, at which the interpreter is ended.
 pub(super) async fn run<H: ToolHost>(
-    mut worker: Worker,
+    mut worker: Box<dyn Interpreter>,
     script: Script<H::Asking>,
     bounds: ResourceBounds,
     host: &H,
@@ -34,7 +33,7 @@ pub(super) async fn run<H: ToolHost>(
     let left = limits.timeout.saturating_sub(before);
     let ran = tokio::select! {
         biased;
-        ran = converse(&mut worker, script, &limits, host, &mut made) => Some(ran),
+        ran = converse(&mut *worker, script, &limits, host, &mut made) => Some(ran),
         () = clock.reaches(left) => None,
     };
     let took = before.saturating_add(clock.time());
@@ -48,8 +47,8 @@ pub(super) async fn run<H: ToolHost>(
         Some(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
             failed(died(&format!("failed: {error}")))
         }
-        Some(Err(_)) => failed(death::explain(worker).await),
-        // Dropped here, the worker is killed.
+        Some(Err(_)) => failed(worker.explain().await),
+        // Dropped here, the interpreter ends.
         None => failed(Failure::timed_out(&limits)),
     };
     ScriptEnd::Ended(Ran { finished, calls: made, took })
@@ -90,7 +89,7 @@ enum Awaited<A> {
 }
 
 async fn converse<H: ToolHost>(
-    worker: &mut Worker,
+    worker: &mut dyn Interpreter,
     script: Script<H::Asking>,
     limits: &ScriptLimits,
     host: &H,
@@ -129,6 +128,10 @@ async fn converse<H: ToolHost>(
         let called = match make(calls, limits, host).await {
             Ok(called) => called,
             Err(failure) => return failed(failure),
+        };
+        let called = match worker.never_waits() {
+            Some(remedy) => called.into_iter().map(|called| without_question(called, remedy)).collect(),
+            None => called,
         };
         let ends: Result<Vec<CallEnd>, Vec<Called<H::Asking>>> = all_ended(called);
         match ends {
@@ -176,6 +179,17 @@ async fn make<H: ToolHost>(
         made.push(called);
     }
     Ok(made)
+}
+
+/// Ends a call that asks the user: its interpreter cannot be left and come back to.
+fn without_question<A>(called: Called<A>, remedy: &str) -> Called<A> {
+    match called {
+        Called::Asks(_) => {
+            let message = format!("the tool asks the user, and {remedy}");
+            Called::Ended(CallEnd::Raised { kind: Raised::Asks, message })
+        }
+        ended @ Called::Ended(_) => ended,
+    }
 }
 
 /// Returns the ends of all calls, or the calls as they are if one asks.

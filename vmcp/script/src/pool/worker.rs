@@ -5,15 +5,13 @@ use std::process::Stdio;
 use std::sync::Once;
 use std::time::Duration;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use futures::future::BoxFuture;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
-use super::WorkerProgram;
+use super::{Interpreter, WorkerProgram, death};
 use crate::limits::ResourceBounds;
-use crate::protocol::{self, Confinement, FromWorker};
+use crate::protocol::{Confinement, Failure, FromWorker, MAX_FRAME, ToWorker, streams};
 
 /// Time that a worker has to be ready.
 const START: Duration = Duration::from_secs(20);
@@ -67,16 +65,14 @@ impl Worker {
         let stdout = child.stdout.take().ok_or_else(no_pipe)?;
         let stderr = child.stderr.take();
         let mut worker = Worker { bounds, child, stderr, stdin, stdout };
-        match timeout(START, worker.read::<FromWorker>()).await {
+        match timeout(START, worker.read()).await {
             Ok(Ok(FromWorker::Ready(confined))) => {
                 tracing::debug!(?confined, "a worker for scripts is ready");
                 warn_unconfined(confined);
                 Ok(worker)
             }
             Ok(Ok(_)) => Err(io::Error::new(io::ErrorKind::InvalidData, "an unexpected frame")),
-            Ok(Err(error)) => {
-                Err(io::Error::other(format!("{error}: {}", super::death::text(&mut worker).await)))
-            }
+            Ok(Err(error)) => Err(io::Error::other(format!("{error}: {}", death::text(&mut worker).await))),
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
         }
     }
@@ -84,25 +80,22 @@ impl Worker {
     pub(super) fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
+}
 
-    /// Reads a frame.
-    pub(super) async fn read<T: DeserializeOwned>(&mut self) -> io::Result<T> {
-        let mut length = [0; 4];
-        self.stdout.read_exact(&mut length).await?;
-        let length = usize::try_from(u32::from_be_bytes(length)).map_err(io::Error::other)?;
-        protocol::check_length(length)?;
-        // Grows with the bytes that arrive, whatever length the worker claims.
-        let mut bytes = Vec::new();
-        (&mut self.stdout).take(length as u64).read_to_end(&mut bytes).await?;
-        if bytes.len() < length {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        serde_json::from_slice(&bytes).map_err(io::Error::from)
+impl Interpreter for Worker {
+    fn read(&mut self) -> BoxFuture<'_, io::Result<FromWorker>> {
+        Box::pin(streams::read(&mut self.stdout, MAX_FRAME))
     }
 
-    /// Writes a frame.
-    pub(super) async fn write(&mut self, frame: &impl Serialize) -> io::Result<()> {
-        self.stdin.write_all(&protocol::encode(frame)?).await?;
-        self.stdin.flush().await
+    fn write<'a>(&'a mut self, frame: &'a ToWorker) -> BoxFuture<'a, io::Result<()>> {
+        Box::pin(streams::write(&mut self.stdin, frame))
+    }
+
+    fn never_waits(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn explain(self: Box<Self>) -> BoxFuture<'static, Failure> {
+        Box::pin(death::explain(*self))
     }
 }

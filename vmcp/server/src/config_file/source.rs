@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use vmcp_config::{Loaded, MAX_FILE_BYTES, Problems, ReferenceSources, Secret};
+use vmcp_config::{Loaded, MAX_FILE_BYTES, Problem, Problems, ReferenceSources, Secret};
 
 use super::env_file;
 use super::reference_lookup::{ReferenceLookup, Unreadable};
@@ -85,6 +85,11 @@ impl ConfigInputs {
         let name = path.display().to_string();
         let mut loaded = vmcp_config::load_from(&text, &name, sources, &vmcp_access::findings);
         if let Ok(loaded) = &mut loaded {
+            if loaded.config.code.job.is_some() && !vmcp_script_job::is_in_server_pod() {
+                let list = vec![no_cluster_for_jobs()];
+                let problems = Problems { source_name: name, list };
+                return (ConfigInputs { text, files: files.into_inner() }, Err(problems));
+            }
             lookup.sign_in(&mut loaded.config, read);
             loaded.warnings.extend(values.unreadable.iter().map(Unreadable::warning));
         }
@@ -97,6 +102,15 @@ impl ConfigInputs {
         let files = self.files.keys().map(PathBuf::as_path);
         files.chain([path]).map(nearest_existing_folder).collect()
     }
+}
+
+/// Returns the mistake of a file that asks for Jobs where none can be made.
+fn no_cluster_for_jobs() -> Problem {
+    Problem::new(
+        "code.engine",
+        "`job` runs each script as a Kubernetes Job, and this is no pod that the operator has made with that right",
+        "use `worker` here; in a cluster, set `scriptJobs.enabled` of the operator's chart",
+    )
 }
 
 /// Reads the text of a configuration file. A device or a pipe could fill the memory or block for ever.
@@ -146,6 +160,18 @@ mod tests {
     fn a_missing_file_is_named() {
         let error = load(Path::new("/nonexistent/vmcp.yaml"), &ReferenceLookup::new(|_| None)).err().unwrap();
         assert!(error.to_string().contains("/nonexistent/vmcp.yaml"), "{error}");
+    }
+
+    #[test]
+    fn jobs_need_a_cluster() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("vmcp.yaml");
+        std::fs::write(&path, "code: { engine: job }").unwrap();
+        let error = load(&path, &ReferenceLookup::new(|_| None)).err().unwrap().to_string();
+        assert!(error.contains("code.engine: `job` runs each script as a Kubernetes Job"), "{error}");
+        assert!(error.contains("use `worker` here"), "{error}");
+        std::fs::write(&path, "code: { engine: worker }").unwrap();
+        assert!(load(&path, &ReferenceLookup::new(|_| None)).is_ok());
     }
 
     #[test]

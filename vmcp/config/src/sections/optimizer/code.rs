@@ -1,4 +1,6 @@
-//! `code`: limits of scripts, which the tools `execute_code` and `execute_tool_script` run.
+//! `code`: engine and limits of scripts, which the tools `execute_code` and `execute_tool_script` run.
+
+pub(crate) mod job;
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -6,6 +8,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use self::job::{CodeJob, RawCodeEngine, RawCodeJob};
 use crate::problems::Report;
 use crate::values::duration::{self, RawDuration};
 
@@ -39,6 +42,8 @@ pub struct Code {
     pub call_timeout: Option<Duration>,
     /// True if the shapes of results are learned, for the signatures of tools.
     pub observed_shapes: bool,
+    /// Jobs of scripts; `None`: they run in worker processes.
+    pub job: Option<CodeJob>,
 }
 
 /// Limits of scripts. They run when `execute_code` or `execute_tool_script` is among `optimizer.tools`;
@@ -47,6 +52,11 @@ pub struct Code {
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Code")]
 pub struct RawCode {
+    /// Engine that runs scripts.
+    pub engine: RawCodeEngine,
+    /// Jobs of scripts; for `engine: job`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job: Option<RawCodeJob>,
     /// Time limit of a script that asks for none, calls of tools included. Beyond it, the script is ended.
     #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub timeout: RawDuration,
@@ -91,6 +101,8 @@ pub struct RawCode {
 impl Default for RawCode {
     fn default() -> Self {
         Self {
+            engine: RawCodeEngine::default(),
+            job: None,
             timeout: "30s".into(),
             max_timeout: "2m".into(),
             memory_mebibytes: 128,
@@ -132,6 +144,7 @@ impl RawCode {
                 .as_ref()
                 .map(|limit| limit.validate("code.callTimeout", &TIMEOUT, report)),
             observed_shapes: self.observed_shapes.unwrap_or(shapes_by_default),
+            job: job::validate(self.engine, self.job.as_ref(), self.memory_mebibytes, report),
         }
     }
 }

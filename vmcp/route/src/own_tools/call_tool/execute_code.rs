@@ -1,4 +1,5 @@
-//! The handler of execute_code, and of execute_tool_script: runs a script in a worker process. Its calls of
+//! The handler of execute_code, and of execute_tool_script: runs a script in a worker process, or
+//! execute_code in a Job of the cluster. Its calls of
 //! tools come back here, and each takes the way of a client's own call, under the caller's identity.
 //!
 //! A script whose tool asks the user leaves its worker. A modern client gets the questions as the answer, and
@@ -19,7 +20,8 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 use vmcp_backend::{Response, RpcOutcome};
-use vmcp_config::Config;
+use vmcp_config::{Code, CodeJob, Config};
+use vmcp_script::jobs::JobSettings;
 use vmcp_script::names::python_name;
 use vmcp_script::pool::{PoolSettings, Ran, Script, ScriptEnd};
 use vmcp_script::protocol::{Finished, StartScript, ToolScript};
@@ -52,6 +54,9 @@ const PLACE_TIME: Duration = Duration::from_secs(30);
 const PLACE_PAUSE: Duration = Duration::from_millis(50);
 /// Most times that a legacy client is asked for one script; its calls have their own limit.
 const MAX_QUESTION_ROUNDS: usize = 100;
+/// The answer to a script that waited in a worker process, when scripts run as Jobs.
+const OTHER_ENGINE: &str =
+    "the script waits in the form of the engine `worker`, and scripts run as Jobs now; run it again";
 /// The answer to an answer that came twice.
 const USED: &str =
     "this answer has been used: what follows it is not done twice; call the tool again without it";
@@ -270,7 +275,21 @@ async fn run_part(
                 Script::Waiting(waiting, limits.clone())
             }
         };
-        match workers.run(&principal, settings(config), script, &host).await {
+        let end = match (&config.code.job, context.engine.script_jobs()) {
+            (None, _) => workers.run(&principal, settings(config), script, &host).await,
+            (Some(_), _) if matches!(part, Part::Waiting(..)) => return Err(OTHER_ENGINE.to_owned()),
+            (Some(job), Some(jobs)) => {
+                let job = job_settings(&config.code, job);
+                let launch = jobs.launch(&job, &limits);
+                workers.run_in(&principal, settings(config), launch, script, &host).await
+            }
+            (Some(_), None) => {
+                return Err("`code.engine: job` runs scripts in a cluster, and this server is in none; \
+                            the administrator can set `code.engine: worker`"
+                    .to_owned());
+            }
+        };
+        match end {
             // An answer counts once, so a script that goes on waits for its place.
             ScriptEnd::Ended(ran) if is_busy(&ran) && is_patient(&part, begun) => sleep(PLACE_PAUSE).await,
             ScriptEnd::Ended(ran) => return Ok(PartEnd::Ended(ran)),
@@ -336,6 +355,20 @@ fn limits(config: &Config, arguments: &CodeArguments) -> ScriptLimits {
         output_bytes: code.max_output_bytes,
         result_bytes: code.max_result_bytes,
         ..ScriptLimits::default()
+    }
+}
+
+/// Returns the settings of the Job of one script.
+fn job_settings(code: &Code, job: &CodeJob) -> JobSettings {
+    JobSettings {
+        image: job.image.clone(),
+        image_pull_secrets: job.image_pull_secrets.clone(),
+        runtime_class_name: job.runtime_class_name.clone(),
+        cpu_millicores: job.cpu_millicores,
+        memory: u64::from(code.memory_mebibytes) << 20,
+        ephemeral_storage: u64::from(job.ephemeral_storage_mebibytes) << 20,
+        start_timeout: job.start_timeout,
+        max_timeout: code.max_timeout,
     }
 }
 

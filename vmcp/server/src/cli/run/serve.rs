@@ -39,6 +39,7 @@ use vmcp_engine::telemetry::audit::{AuditTrail, ConsoleStream};
 use vmcp_engine::telemetry::calls::{Action, CallObserver};
 use vmcp_engine::telemetry::metrics::Metrics;
 use vmcp_engine::telemetry::recent::RecentCalls;
+use vmcp_script_job::JobLauncher;
 
 /// Time that backends have to stop after the last request has ended; those still running are killed.
 pub(in crate::cli) const BACKEND_GRACE: Duration = Duration::from_secs(5);
@@ -157,6 +158,7 @@ async fn serve(
     let mut options = Options {
         orphan_guard: orphan_reaper::guard(),
         script_worker: process::script_worker(),
+        script_jobs: JobLauncher::from_environment().map(|jobs| Arc::new(jobs) as _),
         registrar: (!is_in_cluster()).then(|| Arc::new(registrar.clone()) as _),
         served: Some(own_digest.into()),
         observers,

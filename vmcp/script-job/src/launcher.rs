@@ -1,0 +1,172 @@
+//! [`JobLauncher`]: creates the Job of a script, waits for its pod and connects to it.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use kube::{Client, Config};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio::sync::OnceCell;
+use tokio::time::{Instant, sleep, timeout};
+use vmcp_error_chain::error_chain;
+use vmcp_script::ScriptLimits;
+use vmcp_script::jobs::{JobSettings, ScriptJobs};
+use vmcp_script::pool::Interpreter;
+use vmcp_script::protocol::{Failure, FromWorker};
+
+use crate::cluster::ClusterJobs;
+use crate::job;
+use crate::pod_interpreter::{PodInterpreter, RunningJob, max_frame};
+use crate::pod_state::{self, PodState};
+use crate::server_pod::ServerPod;
+
+/// Pause between two looks at a pod that starts.
+const LOOK: Duration = Duration::from_millis(250);
+/// Looks without a pod after which the events of the Job are read.
+const LOOKS_WITHOUT_POD: usize = 8;
+/// Time of one attempt to connect. The container runs, so packets that get no answer are dropped.
+const CONNECT: Duration = Duration::from_secs(3);
+/// Time that a connected pod has for its first frame.
+const READY: Duration = Duration::from_secs(10);
+
+/// Runs scripts as Jobs beside the pod of this process.
+pub struct JobLauncher {
+    pod: ServerPod,
+    client: OnceCell<Client>,
+}
+
+impl fmt::Debug for JobLauncher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobLauncher").field("pod", &self.pod).finish_non_exhaustive()
+    }
+}
+
+impl JobLauncher {
+    /// Makes a launcher for the pod of this process, which calls the API server with the pod's own token when
+    /// the first script comes; `None` outside of a pod whose scripts may run as Jobs.
+    pub fn from_environment() -> Option<JobLauncher> {
+        let pod = ServerPod::from_variables(|name| std::env::var(name).ok())?;
+        Some(JobLauncher { pod, client: OnceCell::new() })
+    }
+
+    /// Makes a launcher with a client of its own.
+    pub fn new(pod: ServerPod, client: Client) -> JobLauncher {
+        JobLauncher { pod, client: OnceCell::new_with(Some(client)) }
+    }
+
+    async fn cluster(&self) -> Result<ClusterJobs, Failure> {
+        let client = self.client.get_or_try_init(async || {
+            let mut config = Config::incluster().map_err(|error| error_chain(&error))?;
+            // The API server is beside the pod, whatever proxy leads out of the cluster.
+            config.proxy_url = None;
+            Client::try_from(config).map_err(|error| error_chain(&error))
+        });
+        let client = client.await.map_err(|error: String| {
+            let error = format!("the API server cannot be called from this pod: {error}");
+            Failure::new("StartError", error)
+        })?;
+        Ok(ClusterJobs::new(client.clone(), &self.pod.namespace))
+    }
+
+    async fn start(
+        &self,
+        settings: &JobSettings,
+        limits: &ScriptLimits,
+    ) -> Result<Box<dyn Interpreter>, Failure> {
+        let end = Instant::now() + settings.start_timeout;
+        let cluster = self.cluster().await?;
+        let name = format!("{}-script-{}", self.pod.server, hex::encode(random::<6>()?));
+        let token = hex::encode(random::<32>()?);
+        let most = max_frame(limits);
+        let job = job::job(&self.pod, settings, &name, &token, most);
+        // Before the call: a creation whose answer is lost may have made it.
+        let running = RunningJob::new(cluster.clone(), name.clone());
+        if let Err(error) = cluster.create(&job).await {
+            return Err(pod_state::not_started(&error.to_string(), settings));
+        }
+        let address = wait(&cluster, &name, settings, end).await?;
+        let stream = connect(SocketAddr::new(address, self.pod.script_port), &token, end).await;
+        let stream = stream.map_err(|error| pod_state::not_started(&error, settings))?;
+        let mut interpreter =
+            PodInterpreter { stream, running, settings: settings.clone(), limits: limits.clone(), most };
+        match timeout(READY, interpreter.read()).await {
+            Ok(Ok(FromWorker::Ready(_))) => Ok(Box::new(interpreter)),
+            Ok(Ok(_)) => Err(pod_state::worker_error("it sent an unexpected frame")),
+            Ok(Err(_)) => Err(Box::new(interpreter).explain().await),
+            Err(_) => Err(pod_state::worker_error("it took the token and said nothing")),
+        }
+    }
+}
+
+impl ScriptJobs for JobLauncher {
+    fn launch<'a>(
+        &'a self,
+        settings: &'a JobSettings,
+        limits: &'a ScriptLimits,
+    ) -> BoxFuture<'a, Result<Box<dyn Interpreter>, Failure>> {
+        Box::pin(self.start(settings, limits))
+    }
+}
+
+/// Waits until the pod of a Job runs, and returns its address.
+async fn wait(
+    cluster: &ClusterJobs,
+    job: &str,
+    settings: &JobSettings,
+    end: Instant,
+) -> Result<IpAddr, Failure> {
+    let mut cause = None;
+    let mut without_pod = 0;
+    while Instant::now() < end {
+        match cluster.pod(job).await {
+            Ok(Some(pod)) => match pod_state::state(&pod, settings) {
+                PodState::Runs(address) => return Ok(address),
+                PodState::Failed(failure) => return Err(failure),
+                PodState::Starts(why) => cause = why.or(cause),
+            },
+            Ok(None) => {
+                without_pod += 1;
+                if without_pod % LOOKS_WITHOUT_POD == 0
+                    && let Some(refusal) = cluster.refusal(job).await
+                {
+                    return Err(pod_state::not_started(&refusal, settings));
+                }
+            }
+            Err(error) => cause = Some(error.to_string()),
+        }
+        sleep(LOOK).await;
+    }
+    let seconds = settings.start_timeout.as_secs_f64();
+    let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
+    Err(pod_state::not_started(&format!("no pod ran within {seconds} seconds{cause}"), settings))
+}
+
+/// Connects to the interpreter of a pod, which may not listen yet, and sends the token.
+async fn connect(address: SocketAddr, token: &str, end: Instant) -> Result<TcpStream, String> {
+    loop {
+        let error = match timeout(CONNECT, TcpStream::connect(address)).await {
+            Ok(Ok(mut stream)) => match stream.write_all(token.as_bytes()).await {
+                Ok(()) => {
+                    let _ = stream.set_nodelay(true);
+                    return Ok(stream);
+                }
+                Err(error) => error.to_string(),
+            },
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "no answer; a NetworkPolicy may drop the packets".to_owned(),
+        };
+        if Instant::now() >= end {
+            return Err(format!("its pod cannot be reached at {address}: {error}"));
+        }
+        sleep(LOOK).await;
+    }
+}
+
+/// Returns random bytes of the operating system.
+fn random<const N: usize>() -> Result<[u8; N], Failure> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| Failure::new("StartError", error.to_string()))?;
+    Ok(bytes)
+}
