@@ -26,14 +26,14 @@ pub const DRIVER: &str = include_str!("script_driver.py");
 const APP_NAME: &str = "vmcp-script";
 /// Seconds after which the cluster removes a Job that has ended, in case its server could not.
 const TTL_SECONDS: i32 = 60;
-/// Time between the latest end of a script and the Job's own deadline: a script of a server that died ends
+/// Time between the latest end of a script and the deadline of its pod: a script of a server that died ends
 /// with its connection, and at the latest here. Tools that ask the user while their call is held take part
 /// of it.
 const GRACE: Duration = Duration::from_mins(10);
 
 /// Returns the Job. `token` is known to the server alone; `most` bounds a frame of the pod, in bytes.
 pub(crate) fn job(pod: &ServerPod, settings: &JobSettings, name: &str, token: &str, most: usize) -> Job {
-    let deadline = settings.start_timeout.saturating_add(settings.max_timeout).saturating_add(GRACE);
+    let deadline = settings.start_timeout.saturating_add(settings.max_timeout).saturating_add(2 * GRACE);
     Job {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
@@ -78,6 +78,8 @@ fn pod_spec(pod: &ServerPod, settings: &JobSettings, token: &str, most: usize) -
         automount_service_account_token: Some(false),
         enable_service_links: Some(false),
         restart_policy: Some("Never".to_owned()),
+        // Of the pod, whose status then says why it ended; that of the Job is behind it and removes the pod.
+        active_deadline_seconds: Some(seconds(settings.max_timeout.saturating_add(GRACE))),
         // The interpreter is process 1, which SIGTERM does not end.
         termination_grace_period_seconds: Some(1),
         runtime_class_name: settings.runtime_class_name.clone(),

@@ -64,7 +64,7 @@ pub(crate) fn end(pod: &Pod, settings: &JobSettings) -> Option<Failure> {
     let terminated = container_state(status).and_then(|state| state.terminated.as_ref());
     match status.reason.as_deref() {
         Some("DeadlineExceeded") => {
-            let error = "the Job of the script reached its own deadline while a tool waited for the user";
+            let error = "the pod of the script reached its own deadline while a tool waited for the user";
             return Some(Failure::new("TimeoutError", error));
         }
         Some("Evicted") => {

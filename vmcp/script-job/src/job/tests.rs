@@ -57,7 +57,8 @@ fn the_pod_has_no_token_no_rights_and_limits() {
 fn nothing_outlives_its_time_or_its_server() {
     let job = manifest(&settings());
     assert_eq!(job["spec"]["backoffLimit"], 0);
-    assert_eq!(job["spec"]["activeDeadlineSeconds"], 61 + 120 + 600);
+    assert_eq!(job["spec"]["activeDeadlineSeconds"], 61 + 120 + 1_200);
+    assert_eq!(job["spec"]["template"]["spec"]["activeDeadlineSeconds"], 120 + 600);
     assert_eq!(job["spec"]["ttlSecondsAfterFinished"], 60);
     let owner = json!([{ "apiVersion": "v1", "kind": "Pod", "name": "x-1", "uid": "u" }]);
     assert_eq!(job["metadata"]["ownerReferences"], owner);

@@ -85,9 +85,8 @@ impl ConfigInputs {
         let name = path.display().to_string();
         let mut loaded = vmcp_config::load_from(&text, &name, sources, &vmcp_access::findings);
         if let Ok(loaded) = &mut loaded {
-            if loaded.config.code.job.is_some() && !vmcp_script_job::is_in_server_pod() {
-                let list = vec![no_cluster_for_jobs()];
-                let problems = Problems { source_name: name, list };
+            if let Err(problem) = check_jobs(loaded, vmcp_script_job::is_in_server_pod(), is_in_cluster()) {
+                let problems = Problems { source_name: name, list: vec![problem] };
                 return (ConfigInputs { text, files: files.into_inner() }, Err(problems));
             }
             lookup.sign_in(&mut loaded.config, read);
@@ -104,13 +103,27 @@ impl ConfigInputs {
     }
 }
 
-/// Returns the mistake of a file that asks for Jobs where none can be made.
-fn no_cluster_for_jobs() -> Problem {
-    Problem::new(
+/// Returns true in a pod, where resources are the source of the configuration.
+pub(crate) fn is_in_cluster() -> bool {
+    std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
+}
+
+/// Refuses a file that asks for Jobs outside of a cluster. In a pod that may make none it is a warning, and all
+/// else is served: the pod is from before the change, or the installation has lost the right.
+fn check_jobs(loaded: &mut Loaded, may_make_jobs: bool, is_in_cluster: bool) -> Result<(), Problem> {
+    if loaded.config.code.job.is_none() || may_make_jobs {
+        return Ok(());
+    }
+    let problem = Problem::new(
         "code.engine",
         "`job` runs each script as a Kubernetes Job, and this is no pod that the operator has made with that right",
         "use `worker` here; in a cluster, set `scriptJobs.enabled` of the operator's chart",
-    )
+    );
+    if is_in_cluster {
+        loaded.warnings.push(problem);
+        return Ok(());
+    }
+    Err(problem)
 }
 
 /// Reads the text of a configuration file. A device or a pipe could fill the memory or block for ever.
@@ -163,15 +176,18 @@ mod tests {
     }
 
     #[test]
-    fn jobs_need_a_cluster() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("vmcp.yaml");
-        std::fs::write(&path, "code: { engine: job }").unwrap();
-        let error = load(&path, &ReferenceLookup::new(|_| None)).err().unwrap().to_string();
-        assert!(error.contains("code.engine: `job` runs each script as a Kubernetes Job"), "{error}");
-        assert!(error.contains("use `worker` here"), "{error}");
-        std::fs::write(&path, "code: { engine: worker }").unwrap();
-        assert!(load(&path, &ReferenceLookup::new(|_| None)).is_ok());
+    fn jobs_need_a_cluster_and_its_rights() {
+        let load = |text: &str| vmcp_config::load(text, "vmcp.yaml", &|_| None).unwrap();
+        let mut asked = load("code: { engine: job }");
+        let before = asked.warnings.len();
+        let problem = check_jobs(&mut asked, false, false).unwrap_err().to_string();
+        assert!(problem.contains("code.engine: `job` runs each script as a Kubernetes Job"), "{problem}");
+        assert!(problem.contains("use `worker` here"), "{problem}");
+        assert_eq!(check_jobs(&mut asked, true, true), Ok(()));
+        assert_eq!(asked.warnings.len(), before);
+        assert_eq!(check_jobs(&mut asked, false, true), Ok(()), "all else is served");
+        assert_eq!(asked.warnings.len(), before + 1);
+        assert_eq!(check_jobs(&mut load("code: { engine: worker }"), false, false), Ok(()));
     }
 
     #[test]

@@ -57,6 +57,9 @@ const MAX_QUESTION_ROUNDS: usize = 100;
 /// The answer to a script that waited in a worker process, when scripts run as Jobs.
 const OTHER_ENGINE: &str =
     "the script waits in the form of the engine `worker`, and scripts run as Jobs now; run it again";
+/// The answer of a process that can make no Jobs.
+const NO_JOBS: &str = "`code.engine: job` runs scripts as Kubernetes Jobs, and this server may make none; the administrator \
+                       can set `scriptJobs.enabled` of the operator's chart, or `code.engine: worker`";
 /// The answer to an answer that came twice.
 const USED: &str =
     "this answer has been used: what follows it is not done twice; call the tool again without it";
@@ -284,9 +287,7 @@ async fn run_part(
                 workers.run_in(&principal, settings(config), launch, script, &host).await
             }
             (Some(_), None) => {
-                return Err("`code.engine: job` runs scripts in a cluster, and this server is in none; \
-                            the administrator can set `code.engine: worker`"
-                    .to_owned());
+                return Err(NO_JOBS.to_owned());
             }
         };
         match end {

@@ -27,6 +27,7 @@ use crate::cli::running_server::serve_options::ServeOptions;
 use crate::cli::running_server::{RunningServer, StateFile};
 use crate::config_file::file_registrar::FileRegistrar;
 use crate::config_file::reference_lookup::ReferenceLookup;
+use crate::config_file::source::is_in_cluster;
 use crate::config_file::watch::ConfigWatch;
 use vmcp_edge::port::admin::port::AdminPort;
 use vmcp_edge::port::admin::{self, Admin};
@@ -226,11 +227,6 @@ async fn serve(
     audit.apply(None);
     tracing::info!("stopped");
     outcome
-}
-
-/// True in a pod, where resources are the source of the configuration.
-fn is_in_cluster() -> bool {
-    std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
 }
 
 /// Keeps the audit trail to the configuration in force.
