@@ -72,7 +72,7 @@ pub(crate) use self::author_rights::unchecked;
 pub use self::author_rights::{
     AUTHOR_RIGHTS, AuthorRight, Right, Trigger, author_rights_page, author_rights_policy,
 };
-pub use self::context::{BuildSettings, Context};
+pub use self::context::{BuildSettings, Context, RoleName};
 pub(crate) use self::controller::Requeue;
 pub use self::controller::{Triggers, run_controller};
 pub use self::failure::{Failure, Retry};

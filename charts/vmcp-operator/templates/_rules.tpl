@@ -64,10 +64,34 @@
   resources: [httproutes]
   verbs: [get, list, watch, create, patch, delete]
 {{- end }}
+{{- define "vmcp-operator.rules.scriptJobs" -}}
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [rolebindings]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [clusterroles, roles]
+  resourceNames: ['{{ include "vmcp-operator.name" . }}-script-jobs']
+  verbs: [bind]
+{{- end }}
+{{- /* The rights of a server whose scripts run as Jobs, in its own namespace. `run` of `scriptjobs` is a mark, by which an admission policy knows such a server. */}}
+{{- define "vmcp-operator.scriptJobs" -}}
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [create, delete]
+- apiGroups: [""]
+  resources: [pods, events]
+  verbs: [list]
+- apiGroups: [toolhive.stacklok.com]
+  resources: [scriptjobs]
+  verbs: [run]
+{{- end }}
 {{- define "vmcp-operator.rules.all" -}}
 {{ include "vmcp-operator.rules" . | replace "[toolhive.stacklok.com]" (include "vmcp-operator.groups" .) }}
 {{- if .Values.serviceMonitors.enabled }}
 {{ include "vmcp-operator.rules.serviceMonitors" . }}
+{{- end }}
+{{- if .Values.scriptJobs.enabled }}
+{{ include "vmcp-operator.rules.scriptJobs" . }}
 {{- end }}
 {{- if .Values.httpRoutes.enabled }}
 {{ include "vmcp-operator.rules.httpRoutes" . }}

@@ -15,5 +15,19 @@ pub const ADMIN_TOKEN: &str = "admin-token";
 pub const METRICS_TOKEN: &str = "metrics-token";
 /// File with the key that seals session ids.
 pub const SESSION_KEY: &str = "session-key";
+/// Environment variables with the name, the namespace and the UID of the pod, which owns the Jobs of scripts.
+pub const POD_IDENTITY_VARIABLES: [(&str, &str); 3] = [
+    ("VMCP_POD_NAME", "metadata.name"),
+    ("VMCP_POD_NAMESPACE", "metadata.namespace"),
+    ("VMCP_POD_UID", "metadata.uid"),
+];
+/// Environment variable with the name of the VirtualMCPServer, where scripts may run as Jobs.
+pub const SCRIPT_JOBS_VARIABLE: &str = "VMCP_SCRIPT_JOBS_OF";
+/// Environment variable with the user id of scripts in Jobs.
+pub const SCRIPT_USER_VARIABLE: &str = "VMCP_SCRIPT_USER";
+/// Value of `app.kubernetes.io/name` of Jobs and pods of scripts.
+pub const SCRIPT_APP_NAME: &str = "vmcp-script";
+/// Port at which a pod of a script listens for its server.
+pub const SCRIPT_PORT: u16 = 4484;
 /// Environment variable with the address of the pod, at which the other replicas reach it.
 pub const POD_IP_VARIABLE: &str = "POD_IP";

@@ -50,7 +50,7 @@ pub struct Config {
     #[serde(skip_serializing_if = "Block::is_empty")]
     #[schemars(with = "RawRateLimiting")]
     pub rate_limiting: Block,
-    /// Limits of scripts, which run while `execute_code` or `execute_tool_script` is among
+    /// Engine and limits of scripts, which run while `execute_code` or `execute_tool_script` is among
     /// `spec.optimizer.tools`, or with `codeMode`.
     #[serde(skip_serializing_if = "Block::is_empty")]
     #[schemars(with = "RawCode")]

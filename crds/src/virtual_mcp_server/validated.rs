@@ -78,6 +78,11 @@ pub struct Validated {
 }
 
 impl Validated {
+    /// Returns true if scripts run as Jobs, which takes rights of the pods.
+    pub fn has_script_jobs(&self) -> bool {
+        self.settings.code.get("engine").is_some_and(|engine| engine == "job")
+    }
+
     /// Keeps the server inside the cluster: fields that lead out of it join `withheld`.
     pub fn withhold(&mut self) {
         if std::mem::take(&mut self.service_type) != ServiceType::ClusterIP {

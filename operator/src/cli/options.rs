@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use vmcp_crds::ApiGroup;
 
-use crate::runtime::BuildSettings;
+use crate::runtime::{BuildSettings, RoleName};
 
 /// The options of `vmcp-operator`.
 #[derive(Debug, Clone, clap::Args)]
@@ -45,6 +45,10 @@ pub(crate) struct Options {
     /// Make ServiceMonitors for `spec.serviceMonitor`; takes the right to write them.
     #[arg(long, env = "ENABLE_SERVICE_MONITORS", default_value_t = false, action = clap::ArgAction::Set, global = true)]
     pub(crate) service_monitors: bool,
+    /// Role of servers whose scripts run as Jobs (`code.engine: job`), as ClusterRole/NAME or Role/NAME; takes the
+    /// right to bind it [default: no server may].
+    #[arg(long, env = "SCRIPT_JOBS_ROLE", global = true)]
+    pub(crate) script_jobs_role: Option<RoleName>,
     /// Follow every field of a resource: the admission policies check that its author has the rights that the
     /// field takes, or every author is trusted. Without it, fields that ask for more than pods are refused.
     #[arg(long, env = "AUTHORS_CHECKED", default_value_t = false, action = clap::ArgAction::Set, global = true)]
@@ -103,6 +107,7 @@ impl Options {
             cluster_domain: self.cluster_domain.clone(),
             http_routes: self.http_routes,
             service_monitors: self.service_monitors,
+            script_jobs_role: self.script_jobs_role.clone(),
             authors_checked: self.authors_checked,
             fixed_user: self.fixed_user,
             operator_namespace: self.lease_namespace.clone(),

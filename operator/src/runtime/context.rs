@@ -2,6 +2,7 @@
 //! permission to write.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,28 @@ use super::watch::{
     ValueCache, WatchEnvironment,
 };
 
+/// The kind and name of a role of RBAC, as in `ClusterRole/NAME`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoleName {
+    /// `ClusterRole` or `Role`.
+    pub kind: String,
+    /// Name of the role.
+    pub name: String,
+}
+
+impl FromStr for RoleName {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once('/') {
+            Some((kind @ ("ClusterRole" | "Role"), name)) if !name.is_empty() && !name.contains('/') => {
+                Ok(Self { kind: kind.to_owned(), name: name.to_owned() })
+            }
+            _ => Err("not a role; write ClusterRole/NAME or Role/NAME"),
+        }
+    }
+}
+
 /// Options of the command line that controllers follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
@@ -39,6 +62,8 @@ pub struct BuildSettings {
     pub http_routes: bool,
     /// True if ServiceMonitors may be made.
     pub service_monitors: bool,
+    /// The role that servers get whose scripts run as Jobs; `None`: none may.
+    pub script_jobs_role: Option<RoleName>,
     /// True if an admission policy checks the rights of authors, or authors are trusted.
     pub authors_checked: bool,
     /// True if pods run as a user that the operator names; false where the platform names one (OpenShift).
@@ -61,6 +86,7 @@ impl BuildSettings {
         match kind {
             ChildKind::HTTPRoute => self.http_routes,
             ChildKind::ServiceMonitor => self.service_monitors,
+            ChildKind::RoleBinding => self.script_jobs_role.is_some(),
             _ => true,
         }
     }
@@ -75,6 +101,7 @@ impl Default for BuildSettings {
             cluster_domain: "cluster.local".to_owned(),
             http_routes: false,
             service_monitors: false,
+            script_jobs_role: None,
             authors_checked: true,
             fixed_user: true,
             operator_namespace: None,

@@ -51,5 +51,6 @@ pub(super) fn build(
         _ => desired.keep.push((ChildKind::Deployment, server.name.clone())),
     }
     desired.children.extend(objects::optional(server));
+    desired.children.extend(objects::scripts(server, settings));
     desired
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vmcp_crds::lower::CLIENT_PORT;
+use vmcp_crds::lower::{CLIENT_PORT, SCRIPT_APP_NAME};
 
 use crate::runtime::{BuildSettings, workload_labels};
 
@@ -51,6 +51,18 @@ pub(super) fn secret(server: &str) -> String {
 /// ServiceMonitor and HTTPRoute.
 pub(super) fn auxiliary(server: &str) -> String {
     format!("{server}-vmcp")
+}
+
+/// Returns the name of the RoleBinding and the NetworkPolicy for scripts that run as Jobs.
+pub(super) fn scripts(server: &str) -> String {
+    format!("{server}-vmcp-scripts")
+}
+
+/// Returns the labels of the Jobs and pods of a server's scripts.
+pub(super) fn script_selector(server: &str) -> BTreeMap<String, String> {
+    [("name", SCRIPT_APP_NAME), ("instance", server)]
+        .map(|(key, value)| (format!("app.kubernetes.io/{key}"), value.to_owned()))
+        .into()
 }
 
 /// Returns the URL at which clients inside the cluster reach the server.

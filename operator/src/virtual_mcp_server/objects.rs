@@ -4,6 +4,7 @@
 mod config;
 mod deployment;
 mod exposure;
+mod scripts;
 mod service;
 
 use k8s_openapi::api::core::v1::ServiceAccount;
@@ -13,6 +14,7 @@ use vmcp_crds::virtual_mcp_server::{EmbeddingSource, Scale, TeiService, Validate
 pub(super) use self::config::{config_map, secret};
 pub(super) use self::deployment::deployment;
 pub(super) use self::exposure::{optional, route};
+pub(super) use self::scripts::scripts;
 pub(super) use self::service::{client_service, peers_service};
 use super::names;
 use crate::runtime::child_metadata;
@@ -22,7 +24,12 @@ fn meta(server: &Validated, name: String) -> ObjectMeta {
     child_metadata(name, names::WORKLOAD_NAME, &server.name)
 }
 
-/// Returns the ServiceAccount of the pods, which has no rights and mounts no token.
+/// Returns the name of the ServiceAccount of the pods.
+fn account(server: &Validated) -> String {
+    server.pods.service_account.clone().unwrap_or_else(|| names::auxiliary(&server.name))
+}
+
+/// Returns the ServiceAccount of the pods, which has no rights, but to make Jobs where scripts run as such.
 pub(super) fn service_account(server: &Validated) -> ServiceAccount {
     ServiceAccount {
         metadata: server.overrides.service_account.on(meta(server, names::auxiliary(&server.name))),

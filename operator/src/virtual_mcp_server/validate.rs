@@ -166,6 +166,11 @@ fn configure(
         );
         return Err(ConfigurationRefusal { reason: "Malformed", message });
     }
+    if server.has_script_jobs() && settings.script_jobs_role.is_none() {
+        let message = "spec.config.code.engine: `job` takes rights that this installation grants no server; set \
+                       `scriptJobs.enabled: true` of the operator's chart, or use `worker`";
+        return Err(ConfigurationRefusal { reason: "ScriptJobsDisabled", message: message.to_owned() });
+    }
     let Members { backends, composite_tools } = members;
     let mut server = server.clone();
     left_out.embeddings = embeddings::unusable(&server, references);

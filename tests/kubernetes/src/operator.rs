@@ -3,6 +3,8 @@
 mod measured;
 mod rights;
 
+pub use self::rights::{SCRIPT_JOBS_ROLE, script_jobs_role};
+
 use std::time::Duration;
 
 use tokio::process::Command;
@@ -59,7 +61,10 @@ impl Operator {
             place.cluster().kubeconfig().to_owned()
         } else {
             let namespaces: Vec<&str> = namespaces.split(',').map(str::trim).collect();
-            rights::confine(place, &namespaces, |variable| given(variable) == Some("true")).await
+            rights::confine(place, &namespaces, |variable| {
+                given(variable).is_some_and(|value| value != "false")
+            })
+            .await
         };
         let mut command = Command::new(binary("vmcp-operator"));
         command

@@ -67,6 +67,7 @@ const AUTOSCALERS: Right =
     Right::to_create("autoscaling", "horizontalpodautoscalers", "HorizontalPodAutoscalers");
 const BUDGETS: Right = Right::to_create("policy", "poddisruptionbudgets", "PodDisruptionBudgets");
 const NETWORK_POLICIES: Right = Right::to_create("networking.k8s.io", "networkpolicies", "NetworkPolicies");
+const JOBS: Right = Right::to_create("batch", "jobs", "Jobs");
 const ROUTES: Right = Right::to_create("gateway.networking.k8s.io", "httproutes", "HTTPRoutes");
 const MONITORS: Right = Right::to_create("monitoring.coreos.com", "servicemonitors", "ServiceMonitors");
 const SECRETS: Right = Right::to_get("secrets", "Secrets");
@@ -145,6 +146,12 @@ pub const AUTHOR_RIGHTS: &[AuthorRight] = &[
         Trigger::Given(&["networkPolicy"]),
         "makes a NetworkPolicy, which opens what other policies close",
         NETWORK_POLICIES,
+    ),
+    row(
+        &["VirtualMCPServer"],
+        Trigger::Is("config.code.engine", "job"),
+        "has Jobs run an image of its author's choice, and lets its pods make them",
+        JOBS,
     ),
     row(
         &["MCPServer"],

@@ -6,6 +6,7 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::Resource;
 use kube::api::{ApiResource, TypeMeta};
 use serde::Serialize;
@@ -25,6 +26,7 @@ pub enum ChildKind {
     HorizontalPodAutoscaler,
     PodDisruptionBudget,
     NetworkPolicy,
+    RoleBinding,
     EmbeddingServer,
     ServiceMonitor,
     HTTPRoute,
@@ -32,7 +34,7 @@ pub enum ChildKind {
 
 impl ChildKind {
     /// Every kind, in an order in which they can be created.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::ServiceAccount,
         Self::ConfigMap,
         Self::Secret,
@@ -43,6 +45,7 @@ impl ChildKind {
         Self::HorizontalPodAutoscaler,
         Self::PodDisruptionBudget,
         Self::NetworkPolicy,
+        Self::RoleBinding,
         Self::EmbeddingServer,
         Self::ServiceMonitor,
         Self::HTTPRoute,
@@ -61,6 +64,7 @@ impl ChildKind {
             Self::HorizontalPodAutoscaler => "HorizontalPodAutoscaler",
             Self::PodDisruptionBudget => "PodDisruptionBudget",
             Self::NetworkPolicy => "NetworkPolicy",
+            Self::RoleBinding => "RoleBinding",
             Self::EmbeddingServer => "EmbeddingServer",
             Self::ServiceMonitor => "ServiceMonitor",
             Self::HTTPRoute => "HTTPRoute",
@@ -80,6 +84,7 @@ impl ChildKind {
             Self::HorizontalPodAutoscaler => ApiResource::erase::<HorizontalPodAutoscaler>(&()),
             Self::PodDisruptionBudget => ApiResource::erase::<PodDisruptionBudget>(&()),
             Self::NetworkPolicy => ApiResource::erase::<NetworkPolicy>(&()),
+            Self::RoleBinding => ApiResource::erase::<RoleBinding>(&()),
             Self::EmbeddingServer => ApiResource::erase::<EmbeddingServer>(&()),
             Self::ServiceMonitor => foreign("monitoring.coreos.com", "v1", self.as_str(), "servicemonitors"),
             Self::HTTPRoute => foreign("gateway.networking.k8s.io", "v1", self.as_str(), "httproutes"),
@@ -131,5 +136,6 @@ child_types!(
     HorizontalPodAutoscaler,
     PodDisruptionBudget,
     NetworkPolicy,
+    RoleBinding,
     EmbeddingServer
 );

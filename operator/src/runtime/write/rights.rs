@@ -90,6 +90,11 @@ pub fn rights() -> Rights {
             need(&resource.group, &resource.plural, verb.rbac());
         }
     }
+    // Binding a role takes this, or every right of the role. The chart names the one role that is bound: that
+    // of servers whose scripts run as Jobs.
+    for roles in ["clusterroles", "roles"] {
+        need("rbac.authorization.k8s.io", roles, &["bind"]);
+    }
     for verb in verbs_of(EVENT) {
         need("", "events", verb.rbac());
     }

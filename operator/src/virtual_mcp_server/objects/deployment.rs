@@ -13,10 +13,13 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use vmcp_crds::lower::{ADMIN_PORT, CACHE_DIR, CLIENT_PORT, POD_IP_VARIABLE, SECRETS_DIR};
+use vmcp_crds::lower::{
+    ADMIN_PORT, CACHE_DIR, CLIENT_PORT, POD_IDENTITY_VARIABLES, POD_IP_VARIABLE, SCRIPT_JOBS_VARIABLE,
+    SCRIPT_USER_VARIABLE, SECRETS_DIR,
+};
 use vmcp_crds::virtual_mcp_server::Validated;
 
-use super::{meta, replicas};
+use super::{account, meta, replicas, scripts};
 use crate::runtime::{BuildSettings, Child};
 use crate::virtual_mcp_server::names::{self, CONFIG_FILE, CONTAINER};
 use crate::virtual_mcp_server::start_settings;
@@ -73,7 +76,7 @@ fn template(
 ) -> PodTemplateSpec {
     let pods = &server.pods;
     let grace = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
-    let account = pods.service_account.clone().unwrap_or_else(|| names::auxiliary(&server.name));
+    let account = account(server);
     let base = pod::base(Some(&account), &pods.image_pull_secrets);
     PodTemplateSpec {
         metadata: Some(server.overrides.deployment.on_pods(ObjectMeta {
@@ -82,8 +85,9 @@ fn template(
             ..ObjectMeta::default()
         })),
         spec: Some(PodSpec {
-            // Not even the token of an account that the resource names: `vmcp` does not call the API server.
-            automount_service_account_token: Some(false),
+            // Not even the token of an account that the resource names: `vmcp` calls the API server for Jobs of
+            // scripts alone.
+            automount_service_account_token: Some(scripts::role(server, settings).is_some()),
             termination_grace_period_seconds: Some(pods.termination_grace_period_seconds.unwrap_or(grace)),
             security_context: Some(pod::non_root(
                 base.security_context.unwrap_or_default(),
@@ -124,7 +128,7 @@ fn container(server: &Validated, settings: &BuildSettings) -> Container {
         // Arguments only: the entrypoint is the image's, which has no shell and no search path.
         args: Some(vec!["serve".to_owned(), "--config".to_owned(), format!("{CONFIG_DIR}/{CONFIG_FILE}")]),
         // `vmcp.yaml` is the same for all pods; this is the address at which the others reach one.
-        env: Some(vec![pod_ip()]),
+        env: Some(variables(server, settings)),
         ports: Some(vec![port("mcp", CLIENT_PORT), port("admin", ADMIN_PORT)]),
         startup_probe: Some(probe("/healthz", 1, 120)),
         liveness_probe: Some(probe("/healthz", 10, 3)),
@@ -143,11 +147,27 @@ fn container(server: &Validated, settings: &BuildSettings) -> Container {
     }
 }
 
-fn pod_ip() -> EnvVar {
-    let field =
-        ObjectFieldSelector { field_path: "status.podIP".to_owned(), ..ObjectFieldSelector::default() };
+/// Returns the variables of the container; scripts that run as Jobs take those that name the pod.
+fn variables(server: &Validated, settings: &BuildSettings) -> Vec<EnvVar> {
+    let mut variables = vec![field(POD_IP_VARIABLE, "status.podIP")];
+    if scripts::role(server, settings).is_some() {
+        variables.extend(POD_IDENTITY_VARIABLES.map(|(name, path)| field(name, path)));
+        let user = settings.fixed_user.then(|| (SCRIPT_USER_VARIABLE, NONROOT.to_string()));
+        let of_scripts = std::iter::once((SCRIPT_JOBS_VARIABLE, server.name.clone())).chain(user);
+        variables.extend(of_scripts.map(|(name, value)| EnvVar {
+            name: name.to_owned(),
+            value: Some(value),
+            value_from: None,
+        }));
+    }
+    variables
+}
+
+/// Returns a variable with a field of the pod.
+fn field(name: &str, path: &str) -> EnvVar {
+    let field = ObjectFieldSelector { field_path: path.to_owned(), ..ObjectFieldSelector::default() };
     EnvVar {
-        name: POD_IP_VARIABLE.to_owned(),
+        name: name.to_owned(),
         value_from: Some(EnvVarSource { field_ref: Some(field), ..EnvVarSource::default() }),
         ..EnvVar::default()
     }

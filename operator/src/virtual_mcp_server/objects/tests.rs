@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use vmcp_crds::lower::PolicyCheck;
 
-use crate::runtime::{Child, ChildKind, Desired};
+use crate::runtime::{BuildSettings, Child, ChildKind, Desired};
 use crate::virtual_mcp_server::build::build;
 use crate::virtual_mcp_server::dereference::{GeneratedValues, References};
 use crate::virtual_mcp_server::exposure_order::{CurrentExposure, Uptake, order};
-use crate::virtual_mcp_server::testing::{plan, references, settings, with_server, yaml};
-use crate::virtual_mcp_server::validate::Plan;
+use crate::virtual_mcp_server::testing::{plan, references, server, settings, with_server, yaml};
+use crate::virtual_mcp_server::validate::{Plan, validate};
 
 /// Returns the desired objects, with the configuration in force.
 fn desired(plan: &Plan, references: &References) -> Desired {
@@ -28,6 +29,63 @@ fn built(spec: &str) -> Vec<(String, Value)> {
         (format!("{}/{}", child.kind().as_str(), child.name()), object)
     };
     desired.children.iter().map(named).collect()
+}
+
+/// Returns the objects of an installation that lets scripts run as Jobs.
+fn built_with_jobs(spec: &str) -> Vec<(String, Value)> {
+    let settings = BuildSettings {
+        script_jobs_role: Some("ClusterRole/vmcp-operator-script-jobs".parse().expect("a role")),
+        ..settings()
+    };
+    let references = references();
+    let plan = validate(&server(spec), &references, PolicyCheck(&vmcp_access::policy::findings), &settings);
+    let server = plan.server.as_ref().expect("valid");
+    assert!(plan.configuration.is_ok(), "{:?}", plan.configuration.err());
+    let order = order(server, &plan, None, Uptake::InForce, &CurrentExposure::default());
+    let desired = build(&order, &plan, &references, &settings);
+    let named = |child: &Child| {
+        let object = serde_json::to_value(child.object()).expect("JSON");
+        (format!("{}/{}", child.kind().as_str(), child.name()), object)
+    };
+    desired.children.iter().map(named).collect()
+}
+
+#[test]
+fn scripts_as_jobs_take_a_right_a_token_and_an_isolation() {
+    let names = |objects: &[(String, Value)]| -> Vec<String> {
+        objects.iter().map(|(name, _)| name.clone()).filter(|name| name.ends_with("-scripts")).collect()
+    };
+    let token = |objects: &[(String, Value)]| {
+        let deployment = objects.iter().find(|(name, _)| name == "Deployment/x").expect("a Deployment");
+        deployment.1["spec"]["template"]["spec"]["automountServiceAccountToken"].clone()
+    };
+    let without = built_with_jobs("{}");
+    assert_eq!((names(&without).len(), token(&without)), (0, json!(false)));
+    let objects = built_with_jobs("{serviceAccount: own, config: {code: {engine: job}}}");
+    assert_eq!(names(&objects), ["RoleBinding/x-vmcp-scripts", "NetworkPolicy/x-vmcp-scripts"]);
+    assert_eq!(token(&objects), true);
+    let binding = &objects.iter().find(|(name, _)| name == "RoleBinding/x-vmcp-scripts").expect("one").1;
+    assert_eq!(binding["roleRef"]["kind"], "ClusterRole");
+    assert_eq!(binding["subjects"], json!([{ "kind": "ServiceAccount", "name": "own", "namespace": "n" }]));
+    let policy = &objects.iter().find(|(name, _)| name == "NetworkPolicy/x-vmcp-scripts").expect("one").1;
+    let pods = json!({ "app.kubernetes.io/name": "vmcp-script", "app.kubernetes.io/instance": "x" });
+    assert_eq!(policy["spec"]["podSelector"]["matchLabels"], pods);
+    assert_eq!(policy["spec"]["policyTypes"], json!(["Ingress", "Egress"]));
+    assert_eq!(policy["spec"].get("egress"), None);
+    let server = &policy["spec"]["ingress"][0]["from"][0]["podSelector"]["matchLabels"];
+    assert_eq!(
+        (&server["app.kubernetes.io/name"], &server["app.kubernetes.io/instance"]),
+        (&json!("vmcp"), &json!("x"))
+    );
+}
+
+#[test]
+fn scripts_as_jobs_take_a_word_of_the_installation() {
+    let plan = plan("{config: {code: {engine: job}}}", &references());
+    let refused = plan.configuration.as_ref().expect_err("refused");
+    assert_eq!(refused.reason, "ScriptJobsDisabled");
+    let objects = built("{config: {code: {engine: worker}}}");
+    assert!(objects.iter().all(|(name, _)| !name.ends_with("-scripts")), "{objects:?}");
 }
 
 fn one(spec: &str, name: &str) -> Value {

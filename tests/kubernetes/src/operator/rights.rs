@@ -7,15 +7,22 @@ use serde_json::{Value, json};
 
 use crate::{Namespace, repository};
 
+/// The name of the release in the chart's templates.
+const RELEASE: &str = "{{ include \"vmcp-operator.name\" . }}";
+/// Name of [`script_jobs_role`].
+pub const SCRIPT_JOBS_ROLE: &str = "vmcp-operator-script-jobs";
+
 /// Gives the user of an operator the chart's rights in `namespaces`, and those of the leader election in its
 /// own; returns a kubeconfig that acts as this user. `is_on` tells which of the chart's optional rights are
 /// granted, by the name of the variable.
 pub(super) async fn confine(place: &Namespace, namespaces: &[&str], is_on: impl Fn(&str) -> bool) -> PathBuf {
     let user = format!("vmcp-operator:{}", place.name);
     let mut rules = chart_rules("rules", is_on("SERVE_TOOLHIVE_GROUP"));
-    for (variable, block) in
-        [("ENABLE_SERVICE_MONITORS", "rules.serviceMonitors"), ("ENABLE_HTTP_ROUTES", "rules.httpRoutes")]
-    {
+    for (variable, block) in [
+        ("ENABLE_SERVICE_MONITORS", "rules.serviceMonitors"),
+        ("ENABLE_HTTP_ROUTES", "rules.httpRoutes"),
+        ("SCRIPT_JOBS_ROLE", "rules.scriptJobs"),
+    ] {
         if is_on(variable) {
             rules.extend(chart_rules(block, false));
         }
@@ -51,6 +58,13 @@ async fn grant(place: &Namespace, namespace: &str, role: &str, user: &str, rules
     }
 }
 
+/// Returns the role of servers whose scripts run as Jobs, as the chart has it.
+pub fn script_jobs_role() -> Value {
+    let metadata = json!({ "name": SCRIPT_JOBS_ROLE });
+    let rules = chart_rules("scriptJobs", false);
+    json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata, "rules": rules })
+}
+
 /// Reads a block of rules from the chart's template.
 fn chart_rules(block: &str, in_toolhive_group: bool) -> Vec<Value> {
     let template = repository().join("charts/vmcp-operator/templates/_rules.tpl");
@@ -59,5 +73,6 @@ fn chart_rules(block: &str, in_toolhive_group: bool) -> Vec<Value> {
     let (rules, _) = rules.split_once("{{- end }}").expect("the end of the block");
     let group = "[toolhive.stacklok.com]";
     let groups = if in_toolhive_group { "[toolhive.stacklok.com, toolhive.stacklok.dev]" } else { group };
-    serde_saphyr::from_str(&rules.replace(group, groups)).expect("rules")
+    let rules = rules.replace(group, groups).replace(RELEASE, "vmcp-operator");
+    serde_saphyr::from_str(&rules).expect("rules")
 }

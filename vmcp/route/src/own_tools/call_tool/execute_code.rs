@@ -1,6 +1,6 @@
 //! The handler of execute_code, and of execute_tool_script: runs a script in a worker process, or
-//! execute_code in a Job of the cluster. Its calls of
-//! tools come back here, and each takes the way of a client's own call, under the caller's identity.
+//! execute_code in a Job of the cluster. Its calls of tools come back here, and each takes the way of a
+//! client's own call, under the caller's identity.
 //!
 //! A script whose tool asks the user leaves its worker. A modern client gets the questions as the answer, and
 //! carries the script sealed; a legacy client is asked while its call is held, and its script is kept in the

@@ -1,0 +1,76 @@
+//! Objects of a server whose scripts run as Jobs: the right to make them, and the isolation of their pods.
+
+use k8s_openapi::api::networking::v1::{
+    NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicyPort, NetworkPolicySpec,
+};
+use k8s_openapi::api::rbac::v1::{RoleBinding, RoleRef, Subject};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use vmcp_crds::lower::SCRIPT_PORT;
+use vmcp_crds::virtual_mcp_server::Validated;
+
+use super::{account, meta};
+use crate::runtime::{BuildSettings, Child, RoleName};
+use crate::virtual_mcp_server::names;
+
+/// Group of the kinds of RBAC.
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// Returns the role that the server's pods get; `None` if its scripts do not run as Jobs, or the installation
+/// lets none.
+pub(in crate::virtual_mcp_server) fn role<'a>(
+    server: &Validated,
+    settings: &'a BuildSettings,
+) -> Option<&'a RoleName> {
+    settings.script_jobs_role.as_ref().filter(|_| server.has_script_jobs())
+}
+
+/// Returns the RoleBinding and the NetworkPolicy.
+pub(in crate::virtual_mcp_server) fn scripts(
+    server: &Validated,
+    settings: &BuildSettings,
+) -> impl Iterator<Item = Child> {
+    let role = role(server, settings);
+    let objects =
+        role.map(|role| [Child::from_object(&binding(server, role)), Child::from_object(&isolation(server))]);
+    objects.into_iter().flatten()
+}
+
+/// Returns the RoleBinding: in the namespace of the server, its pods may make Jobs.
+fn binding(server: &Validated, role: &RoleName) -> RoleBinding {
+    RoleBinding {
+        metadata: meta(server, names::scripts(&server.name)),
+        role_ref: RoleRef { api_group: RBAC.to_owned(), kind: role.kind.clone(), name: role.name.clone() },
+        subjects: Some(vec![Subject {
+            kind: "ServiceAccount".to_owned(),
+            name: account(server),
+            namespace: Some(server.namespace.clone()),
+            api_group: None,
+        }]),
+    }
+}
+
+/// Returns the NetworkPolicy of the pods of scripts: the server connects to them, and they connect to nothing,
+/// not even to the DNS.
+fn isolation(server: &Validated) -> NetworkPolicy {
+    let labels = |labels| LabelSelector { match_labels: Some(labels), ..LabelSelector::default() };
+    NetworkPolicy {
+        metadata: meta(server, names::scripts(&server.name)),
+        spec: Some(NetworkPolicySpec {
+            pod_selector: Some(labels(names::script_selector(&server.name))),
+            policy_types: Some(vec!["Ingress".to_owned(), "Egress".to_owned()]),
+            ingress: Some(vec![NetworkPolicyIngressRule {
+                from: Some(vec![NetworkPolicyPeer {
+                    pod_selector: Some(labels(names::selector(&server.name))),
+                    ..NetworkPolicyPeer::default()
+                }]),
+                ports: Some(vec![NetworkPolicyPort {
+                    port: Some(IntOrString::Int(SCRIPT_PORT.into())),
+                    protocol: Some("TCP".to_owned()),
+                    ..NetworkPolicyPort::default()
+                }]),
+            }]),
+            egress: None,
+        }),
+    }
+}
