@@ -68,6 +68,12 @@
   message: spec.networkPolicy makes a NetworkPolicy, which opens what other policies close; this takes the right to create NetworkPolicies in the namespace
   reason: Forbidden
 - expression: >-
+    !(request.kind.kind in ['VirtualMCPServer']) ||
+    !(object.spec.?config.?code.?engine.orValue('') == 'job') ||
+    authorizer.group('batch').resource('jobs').namespace(request.namespace).check('create').allowed()
+  message: spec.config.code.engine has Jobs run an image of its author's choice, and lets its pods make them; this takes the right to create Jobs in the namespace
+  reason: Forbidden
+- expression: >-
     !(request.kind.kind in ['MCPServer']) ||
     !(object.spec.?networkPolicy.?ingressFrom.hasValue()) ||
     authorizer.group('networking.k8s.io').resource('networkpolicies').namespace(request.namespace).check('create').allowed()

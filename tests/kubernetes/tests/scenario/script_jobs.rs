@@ -361,7 +361,7 @@ async fn a_job_gains_its_server_nothing() {
     };
     place
         .eventually("the policy", async || {
-            let refused = refusal(&|job| job["metadata"]["labels"] = json!({})).await;
+            let refused = refusal(&|job| job["metadata"]["labels"] = json!({ "app": "other" })).await;
             refused.contains("Jobs of scripts alone").then_some(())
         })
         .await;
