@@ -45,8 +45,8 @@ pub(crate) struct Options {
     /// Make ServiceMonitors for `spec.serviceMonitor`; takes the right to write them.
     #[arg(long, env = "ENABLE_SERVICE_MONITORS", default_value_t = false, action = clap::ArgAction::Set, global = true)]
     pub(crate) service_monitors: bool,
-    /// Role of servers whose scripts run as Jobs (`code.engine: job`), as ClusterRole/NAME or Role/NAME; takes the
-    /// right to bind it [default: no server may].
+    /// Role of servers whose scripts run as Jobs (`code.engine: job`), as ClusterRole/NAME or Role/NAME;
+    /// takes the right to bind it [default: no server may].
     #[arg(long, env = "SCRIPT_JOBS_ROLE", global = true)]
     pub(crate) script_jobs_role: Option<RoleName>,
     /// Follow every field of a resource: the admission policies check that its author has the rights that the

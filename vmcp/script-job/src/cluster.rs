@@ -1,5 +1,5 @@
-//! Calls of the API server, with the rights of the server's ServiceAccount: Jobs are created and removed, pods
-//! and events are listed.
+//! Calls of the API server, with the rights of the server's ServiceAccount: Jobs are created and removed,
+//! pods and events are listed.
 
 use std::future::Future;
 use std::time::Duration;

@@ -85,8 +85,8 @@ fn template(
             ..ObjectMeta::default()
         })),
         spec: Some(PodSpec {
-            // Not even the token of an account that the resource names: `vmcp` calls the API server for Jobs of
-            // scripts alone.
+            // Not even the token of an account that the resource names: `vmcp` calls the API server for
+            // Jobs of scripts alone.
             automount_service_account_token: Some(scripts::role(server, settings).is_some()),
             termination_grace_period_seconds: Some(pods.termination_grace_period_seconds.unwrap_or(grace)),
             security_context: Some(pod::non_root(

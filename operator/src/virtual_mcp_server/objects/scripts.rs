@@ -50,8 +50,8 @@ fn binding(server: &Validated, role: &RoleName) -> RoleBinding {
     }
 }
 
-/// Returns the NetworkPolicy of the pods of scripts: the server connects to them, and they connect to nothing,
-/// not even to the DNS.
+/// Returns the NetworkPolicy of the pods of scripts: the server connects to them, and they connect to
+/// nothing, not even to the DNS.
 fn isolation(server: &Validated) -> NetworkPolicy {
     let labels = |labels| LabelSelector { match_labels: Some(labels), ..LabelSelector::default() };
     NetworkPolicy {

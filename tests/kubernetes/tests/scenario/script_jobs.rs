@@ -118,7 +118,7 @@ async fn a_server_with_jobs_may_make_them_and_nothing_else() {
         policy["ingress"][0]["from"][0]["podSelector"]["matchLabels"]["app.kubernetes.io/instance"],
         "x"
     );
-    // The server finds itself by what the operator sets.
+    // The server knows its pod by the variables of the operator.
     let variables = pod["spec"]["containers"][0]["env"].as_array().expect("variables").clone();
     let variable = |name: &str| {
         let found = variables.iter().find(|variable| variable["name"] == name)?;
@@ -332,7 +332,7 @@ async fn a_quota_is_named() {
     assert!(failure.error.contains("raise the ResourceQuota"), "{}", failure.error);
 }
 
-/// A server that an attacker has taken over has its rights, and these make more of them elsewhere: a Job runs
+/// A server under an attacker keeps its rights, and the right to make Jobs would reach further: a Job runs
 /// any pod.
 #[tokio::test]
 async fn a_job_gains_its_server_nothing() {

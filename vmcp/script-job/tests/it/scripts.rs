@@ -1,4 +1,4 @@
-//! What a script in a Job sees: the same names, values and exceptions as in a worker.
+//! Names, values and exceptions of a script in a Job: the same as in a worker.
 
 use std::time::Duration;
 

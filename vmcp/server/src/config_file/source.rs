@@ -108,8 +108,8 @@ pub(crate) fn is_in_cluster() -> bool {
     std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
 }
 
-/// Refuses a file that asks for Jobs outside of a cluster. In a pod that may make none it is a warning, and all
-/// else is served: the pod is from before the change, or the installation has lost the right.
+/// Refuses a file that asks for Jobs outside of a cluster. In a pod that may make none it is a warning, and
+/// all else is served: the pod is from before the change, or the installation has lost the right.
 fn check_jobs(loaded: &mut Loaded, may_make_jobs: bool, is_in_cluster: bool) -> Result<(), Problem> {
     if loaded.config.code.job.is_none() || may_make_jobs {
         return Ok(());
