@@ -136,19 +136,19 @@ mod tests {
 
     use super::*;
 
-    fn of(status: Value) -> PodState {
+    fn of(status: &Value) -> PodState {
         let pod: Pod = serde_json::from_value(json!({ "metadata": {}, "status": status })).unwrap();
         state(&pod, &crate::job::tests::settings())
     }
 
-    fn failure(status: Value) -> (String, String) {
+    fn failure(status: &Value) -> (String, String) {
         match of(status) {
             PodState::Failed(failure) => (failure.error_type, failure.error),
             other => panic!("{other:?}"),
         }
     }
 
-    fn with_state(state: Value) -> Value {
+    fn with_state(state: &Value) -> Value {
         json!({ "podIP": "10.0.0.7", "containerStatuses": [{
             "name": "script", "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": state,
         }]})
@@ -156,26 +156,27 @@ mod tests {
 
     #[test]
     fn a_pod_runs_when_its_container_does() {
-        assert_eq!(of(json!({})), PodState::Starts(None));
+        assert_eq!(of(&json!({})), PodState::Starts(None));
         let running = json!({ "running": { "startedAt": "2026-01-01T00:00:00Z" } });
-        assert_eq!(of(with_state(running)), PodState::Runs("10.0.0.7".parse().unwrap()));
-        let pulling = with_state(json!({ "waiting": { "reason": "ContainerCreating" } }));
-        assert_eq!(of(pulling), PodState::Starts(None));
-        let once = with_state(json!({ "waiting": { "reason": "ErrImagePull", "message": "reset by peer" } }));
+        assert_eq!(of(&with_state(&running)), PodState::Runs("10.0.0.7".parse().unwrap()));
+        let pulling = with_state(&json!({ "waiting": { "reason": "ContainerCreating" } }));
+        assert_eq!(of(&pulling), PodState::Starts(None));
+        let once =
+            with_state(&json!({ "waiting": { "reason": "ErrImagePull", "message": "reset by peer" } }));
         assert_eq!(
-            of(once),
+            of(&once),
             PodState::Starts(Some("ErrImagePull: reset by peer".to_owned())),
             "it is retried"
         );
         let condition = json!({ "type": "PodScheduled", "status": "False", "message": "0/3 nodes" });
-        let unscheduled = of(json!({ "conditions": [condition] }));
+        let unscheduled = of(&json!({ "conditions": [condition] }));
         assert_eq!(unscheduled, PodState::Starts(Some("the pod has no node: 0/3 nodes".to_owned())));
     }
 
     #[test]
     fn a_pod_that_cannot_start_says_the_remedy() {
         let waiting = json!({ "waiting": { "reason": "ImagePullBackOff", "message": "not found" } });
-        let (kind, error) = failure(with_state(waiting));
+        let (kind, error) = failure(&with_state(&waiting));
         assert_eq!(kind, "StartError");
         assert!(error.contains("not found") && error.contains("correct `code.job.image`"), "{error}");
         let quota = not_started("exceeded quota: small", &crate::job::tests::settings()).error;
@@ -187,14 +188,14 @@ mod tests {
     #[test]
     fn the_end_of_a_pod_names_the_limit() {
         let dead = |reason: &str, code: i32| {
-            with_state(json!({ "terminated": { "reason": reason, "exitCode": code } }))
+            with_state(&json!({ "terminated": { "reason": reason, "exitCode": code } }))
         };
-        assert_eq!(failure(dead("OOMKilled", 137)).0, "MemoryError");
-        let (kind, error) = failure(dead("Error", 139));
+        assert_eq!(failure(&dead("OOMKilled", 137)).0, "MemoryError");
+        let (kind, error) = failure(&dead("Error", 139));
         assert_eq!(kind, "WorkerError");
         assert!(error.contains("exit code 139"), "{error}");
-        assert_eq!(failure(json!({ "reason": "DeadlineExceeded", "phase": "Failed" })).0, "TimeoutError");
-        let (kind, error) = failure(json!({ "reason": "Evicted", "message": "ephemeral storage" }));
+        assert_eq!(failure(&json!({ "reason": "DeadlineExceeded", "phase": "Failed" })).0, "TimeoutError");
+        let (kind, error) = failure(&json!({ "reason": "Evicted", "message": "ephemeral storage" }));
         assert_eq!(kind, "EvictedError");
         assert!(error.contains("ephemeral storage"), "{error}");
     }
