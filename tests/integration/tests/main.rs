@@ -74,6 +74,7 @@ mod scenario {
     mod traces;
     mod two_clients;
     mod upstream_tokens;
+    mod webhooks;
     mod withdrawn;
 }
 

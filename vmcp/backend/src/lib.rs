@@ -42,9 +42,9 @@ pub use policy::{backoff, breaker};
 pub use program::orphan_guard::OrphanGuard;
 pub use request::{
     ArrivingRest, ArrivingResult, CallError, ClientFacts, ClientInstance, CredentialError, CredentialSource,
-    DEFAULT_DEADLINE, Detail, Downstream, Event, EventMap, EventReceiver, EventSender, NotQueued, Principal,
-    Question, Request, Response, RpcOutcome, SessionId, SharedCredentials, Subscriber, Transmission,
-    UnprovedRequest, event_queue, uncollected,
+    DEFAULT_DEADLINE, Denier, Detail, Downstream, Event, EventMap, EventReceiver, EventSender, NotQueued,
+    Principal, Question, Request, Response, RpcOutcome, SessionId, SharedCredentials, Subscriber,
+    Transmission, UnprovedRequest, event_queue, uncollected,
 };
 pub use sharing::session_listings::SessionListing;
 pub use vmcp_config::status::{BackendState, BackendStatus};

@@ -20,7 +20,7 @@ use vmcp_wire::meta::Trace;
 use vmcp_wire::owned::OwnedParams;
 
 pub use crate::request::arriving::{ArrivingRest, ArrivingResult};
-pub use crate::request::call_error::{CallError, Detail};
+pub use crate::request::call_error::{CallError, Denier, Detail};
 pub use crate::request::client_instance::ClientInstance;
 pub use crate::request::credentials::{
     CredentialError, CredentialSource, SharedCredentials, UnprovedRequest,

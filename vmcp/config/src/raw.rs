@@ -34,6 +34,7 @@ pub use crate::sections::incoming_auth::decision_point::RawDecisionPoint;
 pub use crate::sections::incoming_auth::oidc::RawOidc;
 pub use crate::sections::incoming_auth::source_naming::RawSourceGroups;
 pub use crate::sections::incoming_auth::tool_scopes::RawToolScope;
+pub use crate::sections::incoming_auth::webhooks::{RawWebhook, RawWebhooks};
 pub use crate::sections::incoming_auth::{RawIncomingAuth, RawIncomingAuthType};
 pub use crate::sections::operational::{
     RawCircuitBreaker, RawFailureHandling, RawOperational, RawPartialFailureMode, RawTimeouts,
@@ -106,6 +107,8 @@ pub struct RawConfig {
     pub rate_limiting: RawRateLimiting,
     /// The store that replicas share, for the buckets of `rateLimiting`.
     pub session_storage: RawSessionStorage,
+    /// HTTP services that may change, deny or answer calls of tools. Default: none.
+    pub webhooks: RawWebhooks,
     /// Listening addresses, limits on clients, graceful shutdown.
     pub server: RawServer,
 }
@@ -202,6 +205,7 @@ impl RawConfig {
             composite_tools: composite_tools::validate(&self.composite_tools, report),
             code: self.code.validate(has_scripts && learns, report),
             rate_limiting: self.rate_limiting.validate(&self.session_storage, report),
+            webhooks: self.webhooks.validate(&self.incoming_auth.authz, &names, report),
             server,
             effective_yaml,
         }

@@ -1,7 +1,7 @@
 //! Callers and their rights: [`identity`] says who calls, [`policy`] decides about each call,
 //! [`outgoing`] proves at backends who calls, [`profiles`] narrows what a path leads to, [`principal_shares`]
 //! keeps one caller from taking what belongs to all, [`sealing_keys`] seal ids and states of callers,
-//! [`context_key`] names their contexts.
+//! [`context_key`] names their contexts, [`webhooks`] are services that are asked about calls of tools.
 
 mod cedar;
 pub mod context_key;
@@ -13,3 +13,4 @@ pub mod principal_shares;
 mod profiles;
 pub(crate) mod rate_limits;
 pub mod sealing_keys;
+pub mod webhooks;

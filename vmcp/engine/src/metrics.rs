@@ -78,6 +78,27 @@ pub struct DecisionPointLabels {
     pub source: &'static str,
 }
 
+/// Labels of metrics by webhook.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct WebhookLabels {
+    /// The webhook's configured name.
+    pub webhook: String,
+    /// `mutating`, `validating` or `post`.
+    pub kind: &'static str,
+}
+
+/// Labels of a question to a webhook.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct WebhookOutcomeLabels {
+    /// The webhook's configured name.
+    pub webhook: String,
+    /// `mutating`, `validating` or `post`.
+    pub kind: &'static str,
+    /// `allowed`, `changed`, `denied`, or the reason of a missing answer: `unaskable`, `timeout`,
+    /// `unreachable`, `status`, `unreadable`, `patch`.
+    pub outcome: &'static str,
+}
+
 /// Labels of a decision of policies that are only tried out.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct PolicyShadowLabels {
@@ -274,6 +295,11 @@ metrics! {
     policy_shadow_decisions: Family<PolicyShadowLabels, Counter> = "vmcp_policy_shadow_decisions", Family::default();
     /// Questions to the decision point, by the effect on the call and where the decision came from.
     decision_point_questions: Family<DecisionPointLabels, Counter> = "vmcp_decision_point_questions", Family::default();
+    /// Questions to webhooks, by the answer.
+    webhook_questions: Family<WebhookOutcomeLabels, Counter> = "vmcp_webhook_questions", Family::default();
+    /// Duration of one question to a webhook, in seconds.
+    webhook_duration: Family<WebhookLabels, Histogram, fn() -> Histogram> =
+        "vmcp_webhook_duration_seconds", Family::new_with_constructor(|| Histogram::new(SECONDS));
     /// Things of clients refused at a limit: the share of one client, or the backstop of the process.
     client_limits_reached: Family<LimitLabels, Counter> = "vmcp_client_limits_reached", Family::default();
     /// Bytes of request bodies and answers in memory.

@@ -3,8 +3,9 @@
 //! ```text
 //! router       name or URI → target, within the caller's view; unknown ends here
 //! authorize    (principal, target, arguments) → Authorized, or Denied: answered like unknown
-//! admission    scopes of the token, rate limit, decision point: a refusal that says so
+//! admission    scopes of the token, rate limit, webhooks, decision point: a refusal that says so
 //! call         Authorized → backend: breaker, deadline, retry, lease, transport
+//! post         webhooks that may replace or withhold the result
 //! record       one CallRecord, when the answer has ended or was dropped → its observers
 //! ```
 //!
@@ -57,6 +58,7 @@ use vmcp_engine::optim::names::OptimTool;
 use vmcp_engine::telemetry::calls::{CallRecorder, Origin, Outcome};
 
 pub(super) use failure_text::first_text;
+use rights::webhooks;
 
 /// The refusal of a policy. Its caller answers as if the target did not exist, byte for byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,17 +201,28 @@ impl<'a> Authorized<'a> {
         );
         self.recorder.record().span = span.clone();
         let admitted = pin!(self.admit(params)).instrument(span.clone()).await;
-        if let Err(refused) = admitted {
-            let refused = Err(refused);
-            self.recorder.record().error = failure_text::of(&refused, None);
-            return (refused, self.recorder);
-        }
+        let changed = match admitted {
+            Ok(changed) => changed,
+            Err(refused) => {
+                let refused = Err(refused);
+                self.recorder.record().error = failure_text::of(&refused, None);
+                return (refused, self.recorder);
+            }
+        };
+        let params = changed.as_ref().unwrap_or(params);
         if !self.recorder.begins().await {
             return (Err(unrecorded()), self.recorder);
         }
+        let is_read = webhooks::read_result(self.context, &self.target);
+        let stream = stream && !is_read;
         let way = send::Way { context: self.context, target: &self.target, span: &span, stream };
         // Pinned first: the adapter would move the whole state.
-        let answer = pin!(send::run(way, params, &mut self.recorder)).instrument(span.clone()).await;
+        let mut answer = pin!(send::run(way, params, &mut self.recorder)).instrument(span.clone()).await;
+        if is_read && let Ok(response) = answer {
+            let (context, record) = (self.context, self.recorder.record());
+            let read = webhooks::after_call(context, &self.target, params, response, record);
+            answer = Box::pin(read).instrument(span.clone()).await;
+        }
         let answer =
             answer.map_err(|error| cause::explain(error, self.context.snapshot, self.target.backend));
         let backend = self.context.snapshot.backends.get(self.target.backend);
@@ -223,12 +236,24 @@ impl<'a> Authorized<'a> {
         (answer, self.recorder)
     }
 
-    /// Checks rights that the policy does not know of, and the rate. The decision point is asked last: a call
-    /// beyond the rate costs it nothing.
-    async fn admit(&mut self, params: &OwnedParams) -> Result<(), CallError> {
+    /// Checks rights that the policy does not know of, and the rate. Webhooks and the decision point are
+    /// asked last: a call beyond the rate costs them nothing. Returns the parameters that a webhook changed.
+    async fn admit(&mut self, params: &OwnedParams) -> Result<Option<OwnedParams>, CallError> {
         rights::check_scopes(self.context, &self.target)?;
         send::check(self.context, &self.target, params).await?;
-        self.ask_decision_point(params.get("arguments")).await
+        let changed = self.ask_webhooks(params).await?;
+        self.ask_decision_point(changed.as_ref().unwrap_or(params).get("arguments")).await?;
+        Ok(changed)
+    }
+
+    /// Asks the webhooks, if there are any.
+    async fn ask_webhooks(&mut self, params: &OwnedParams) -> Result<Option<OwnedParams>, CallError> {
+        let asked = &self.context.snapshot.webhooks;
+        if asked.mutating.is_empty() && asked.validating.is_empty() {
+            return Ok(None);
+        }
+        // Boxed: most servers have no webhooks.
+        Box::pin(webhooks::before_call(self.context, &self.target, params, &mut self.recorder)).await
     }
 
     /// Asks the decision point, if there is one.

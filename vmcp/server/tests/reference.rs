@@ -11,7 +11,7 @@ use vmcp_edge::port::admin_routes::ADMIN_ROUTES;
 use vmcp_engine::telemetry::metrics::{
     BackendLabels, ChangeLabels, ClientOperation, ContextLabels, DecisionPointLabels, EmbeddingLabels,
     IssuerLabels, LimitLabels, Metrics, PolicyFailureLabels, PolicyShadowLabels, RefusalLabels, ReloadLabels,
-    ServerOperation, ServerSession, StoreLabels,
+    ServerOperation, ServerSession, StoreLabels, WebhookLabels, WebhookOutcomeLabels,
 };
 
 /// Compares a page with the committed one, or writes it if `VMCP_UPDATE_SCHEMA` is set.
@@ -63,6 +63,10 @@ fn metrics_page() {
     metrics.policy_shadow_decisions.get_or_create(&shadow).inc();
     let question = DecisionPointLabels { decision: "allow", source: "asked" };
     metrics.decision_point_questions.get_or_create(&question).inc();
+    let (webhook, kind) = ("guard".to_owned(), "validating");
+    metrics.webhook_duration.get_or_create(&WebhookLabels { webhook: webhook.clone(), kind }).observe(0.001);
+    let asked = WebhookOutcomeLabels { webhook, kind, outcome: "allowed" };
+    metrics.webhook_questions.get_or_create(&asked).inc();
     metrics.tools_contexts.get_or_create(&ContextLabels { context: "jira".to_owned() }).inc();
     metrics.identity_provider_up.get_or_create(&IssuerLabels { issuer: "https://a".to_owned() }).set(1);
     metrics.rate_limit_store_up.get_or_create(&StoreLabels { provider: "redis".to_owned() }).set(1);

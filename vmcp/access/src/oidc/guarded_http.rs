@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::redirect;
-use reqwest::{Certificate, Client, RequestBuilder};
+use reqwest::{Certificate, Client, ClientBuilder, Identity, RequestBuilder};
 use url::{Host, Url};
 use vmcp_config::OidcIssuer;
 use vmcp_config::addresses::AddressClass;
@@ -81,6 +81,45 @@ impl GuardRules {
     }
 }
 
+/// TLS of a client, beyond the authorities of the system.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ClientTls {
+    /// PEM file of certificate authorities that are trusted too.
+    pub(crate) ca_bundle: Option<PathBuf>,
+    /// PEM files of the client's own certificate and its key.
+    pub(crate) identity: Option<(PathBuf, PathBuf)>,
+    /// True if the certificate of the server is not verified.
+    pub(crate) skip_verify: bool,
+}
+
+impl ClientTls {
+    /// Trusts a file of certificates.
+    pub(crate) fn trusting(ca_bundle: Option<&Path>) -> Self {
+        Self { ca_bundle: ca_bundle.map(Path::to_owned), ..Self::default() }
+    }
+
+    fn apply(&self, mut builder: ClientBuilder) -> Result<ClientBuilder, FetchError> {
+        let wrong = |path: &Path, reason: String| FetchError::Certificates { path: path.to_owned(), reason };
+        let read = |path: &Path| std::fs::read(path).map_err(|error| wrong(path, error.to_string()));
+        if let Some(path) = &self.ca_bundle {
+            let certificates = Certificate::from_pem_bundle(&read(path)?);
+            builder =
+                builder.tls_certs_merge(certificates.map_err(|error| wrong(path, error_chain(&error)))?);
+        }
+        if let Some((certificate, key)) = &self.identity {
+            let mut pem = read(certificate)?;
+            pem.push(b'\n');
+            pem.extend(read(key)?);
+            let identity = Identity::from_pem(&pem);
+            builder = builder.identity(identity.map_err(|error| wrong(certificate, error_chain(&error)))?);
+        }
+        if self.skip_verify {
+            builder = builder.tls_danger_accept_invalid_certs(true);
+        }
+        Ok(builder)
+    }
+}
+
 /// An HTTP client for the documents and the endpoints of one provider.
 #[derive(Debug)]
 pub(crate) struct GuardedClient {
@@ -101,29 +140,27 @@ impl GuardedClient {
         rules: GuardRules,
         ca_bundle: Option<&Path>,
     ) -> Result<GuardedClient, FetchError> {
-        GuardedClient::through(Proxies::of_environment(), rules, ca_bundle)
+        GuardedClient::with_tls(rules, &ClientTls::trusting(ca_bundle))
+    }
+
+    /// Makes a client with rules and TLS of its own.
+    pub(crate) fn with_tls(rules: GuardRules, tls: &ClientTls) -> Result<GuardedClient, FetchError> {
+        GuardedClient::through(Proxies::of_environment(), rules, tls)
     }
 
     fn through(
         proxies: Proxies,
         GuardRules { allow_http, allow_private, private_setting }: GuardRules,
-        ca_bundle: Option<&Path>,
+        tls: &ClientTls,
     ) -> Result<GuardedClient, FetchError> {
         let rules = AddressRules { allow_private, private_setting };
         let resolver = GuardedResolver { rules, proxies: proxies.clone() };
-        let mut builder = Client::builder()
+        let builder = Client::builder()
             .redirect(redirect::Policy::none())
             .proxy(proxies.for_reqwest())
             .timeout(REQUEST_TIMEOUT)
             .dns_resolver(Arc::new(resolver));
-        if let Some(path) = ca_bundle {
-            let wrong = |reason: String| FetchError::Certificates { path: path.to_owned(), reason };
-            let pem = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
-            let certificates =
-                Certificate::from_pem_bundle(&pem).map_err(|error| wrong(error_chain(&error)))?;
-            builder = builder.tls_certs_merge(certificates);
-        }
-        let client = builder.build().map_err(|error| FetchError::Client(error_chain(&error)))?;
+        let client = tls.apply(builder)?.build().map_err(|error| FetchError::Client(error_chain(&error)))?;
         Ok(GuardedClient { client, rules, allow_http, proxies })
     }
 
@@ -263,7 +300,7 @@ mod tests {
         let proxy = format!("http://{}", listener.local_addr().unwrap());
         let proxies = Proxies::new(&|name| (name == "ALL_PROXY").then(|| proxy.clone()));
         let rules = GuardRules { allow_http: true, allow_private: false, private_setting: "allow" };
-        let client = GuardedClient::through(proxies, rules, None).unwrap();
+        let client = GuardedClient::through(proxies, rules, &ClientTls::default()).unwrap();
         let served = tokio::spawn(async move {
             let (mut socket, _) = listener.accept().await.unwrap();
             let mut head = vec![0; 1024];

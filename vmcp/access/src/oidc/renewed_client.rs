@@ -1,25 +1,29 @@
 //! [`RenewedClient`]: a client whose file of certificates is read again after a failure.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use vmcp_config::OidcIssuer;
 
-use super::guarded_http::{FetchError, GuardRules, GuardedClient};
+use super::guarded_http::{ClientTls, FetchError, GuardRules, GuardedClient};
 
 /// A client that is made with the first request, and with the first one after a failure in transport: its
 /// file of certificates may have been replaced, or be mounted late.
 #[derive(Debug)]
 pub(crate) struct RenewedClient {
     rules: GuardRules,
-    ca_bundle: Option<PathBuf>,
+    tls: ClientTls,
     client: Mutex<Option<Arc<GuardedClient>>>,
 }
 
 impl RenewedClient {
     pub(crate) fn new(rules: GuardRules, ca_bundle: Option<&Path>) -> Self {
-        Self { rules, ca_bundle: ca_bundle.map(Path::to_owned), client: Mutex::default() }
+        Self::with_tls(rules, ClientTls::trusting(ca_bundle))
+    }
+
+    pub(crate) fn with_tls(rules: GuardRules, tls: ClientTls) -> Self {
+        Self { rules, tls, client: Mutex::default() }
     }
 
     /// Returns the client of an issuer.
@@ -27,13 +31,13 @@ impl RenewedClient {
         Self::new(GuardRules::of_issuer(issuer), issuer.ca_bundle_path.as_deref())
     }
 
-    /// Returns the client; fails if its file of certificates cannot be read.
+    /// Returns the client; fails if its files of certificates cannot be read.
     pub(crate) fn get(&self) -> Result<Arc<GuardedClient>, FetchError> {
         let mut client = self.client.lock();
         if let Some(client) = &*client {
             return Ok(Arc::clone(client));
         }
-        let made = GuardedClient::with_rules(self.rules, self.ca_bundle.as_deref())?;
+        let made = GuardedClient::with_tls(self.rules, &self.tls)?;
         Ok(Arc::clone(client.insert(Arc::new(made))))
     }
 

@@ -2,9 +2,12 @@
 //!
 //! Questions go through the proxies and the address rules of all configured calls; no redirect is followed.
 //! Questions under way, time and the size of an answer are bounded. An answer counts for the same question,
-//! in all its parts, for a time. `message` writes questions and reads answers.
+//! in all its parts, for a time. `message` writes questions and reads answers. [`webhooks`] are services of
+//! another protocol, which may also change arguments and results.
 
 mod message;
+mod service;
+pub mod webhooks;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -12,18 +15,13 @@ use std::time::{Duration, Instant};
 
 use lru::LruCache;
 use parking_lot::Mutex;
-use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use sha2::{Digest as _, Sha256};
-use tokio::sync::Semaphore;
-use tokio::time::timeout_at;
 use vmcp_config::DecisionPoint as Settings;
-use vmcp_error_chain::error_chain;
 
 use crate::clock::now;
-use crate::oidc::guarded_http::{FetchError, GuardRules};
-use crate::oidc::renewed_client::RenewedClient;
 use crate::rate_limit::LogLimit;
 pub use message::{AskedItem, PointQuestion};
+use service::{ClientTls, Post, PostFailure, Reach, Service};
 
 /// Bytes of an answer; a longer one decides nothing.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
@@ -34,7 +32,6 @@ const MAX_CACHED: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 /// Least time between two log lines about missing decisions for one reason: while the service is down, each
 /// call has one.
 const LOG_INTERVAL: Duration = Duration::from_mins(1);
-const JSON: &str = "application/json";
 /// Headers of a signed question.
 const TIMESTAMP: &str = "vmcp-timestamp";
 const SIGNATURE: &str = "vmcp-signature";
@@ -87,8 +84,7 @@ impl PointFailure {
 /// A service that decides about calls.
 pub struct DecisionPoint {
     settings: Arc<Settings>,
-    client: RenewedClient,
-    places: Semaphore,
+    service: Service,
     /// Decisions by the digest of their question, with the time until which they count.
     decisions: Mutex<LruCache<[u8; 32], (PointDecision, Instant)>>,
     /// Log lines about missing decisions, by the reason's word.
@@ -104,14 +100,13 @@ impl std::fmt::Debug for DecisionPoint {
 impl DecisionPoint {
     /// Prepares the service. The process must have installed a TLS provider before the first question.
     pub fn new(settings: Arc<Settings>) -> DecisionPoint {
-        let rules = GuardRules {
+        let reach = Reach {
             allow_http: settings.insecure_allow_http,
             allow_private: settings.allow_private_addresses,
-            private_setting: "allowPrivateIp",
+            tls: ClientTls { ca_bundle: settings.ca_bundle_path.clone(), ..ClientTls::default() },
         };
         DecisionPoint {
-            client: RenewedClient::new(rules, settings.ca_bundle_path.as_deref()),
-            places: Semaphore::new(settings.max_concurrent as usize),
+            service: Service::new(reach, settings.max_concurrent as usize),
             decisions: Mutex::new(LruCache::new(MAX_CACHED)),
             failure_lines: LogLimit::new(LOG_INTERVAL),
             settings,
@@ -130,10 +125,7 @@ impl DecisionPoint {
         if let Some(decision) = self.known(&key, Instant::now()) {
             return Ok(decision);
         }
-        let limit = self.settings.timeout;
-        let deadline = tokio::time::Instant::now() + limit;
-        let answer = timeout_at(deadline, self.post(body, deadline)).await;
-        let decision = answer.map_err(|_| PointFailure::Timeout(limit))??;
+        let decision = self.post(body).await?;
         self.keep(key, &decision, Instant::now());
         Ok(decision)
     }
@@ -161,48 +153,29 @@ impl DecisionPoint {
         }
     }
 
-    async fn post(
-        &self,
-        body: Vec<u8>,
-        deadline: tokio::time::Instant,
-    ) -> Result<PointDecision, PointFailure> {
-        let unreachable = |error: FetchError| PointFailure::Unreachable(error.to_string());
-        let client = self.client.get().map_err(unreachable)?;
+    async fn post(&self, body: Vec<u8>) -> Result<PointDecision, PointFailure> {
         let Settings { url, bearer_token, hmac_secret, timeout: limit, .. } = &*self.settings;
-        // The semaphore is never closed.
-        let Ok(_place) = self.places.acquire().await else { return Err(PointFailure::Timeout(*limit)) };
-        // Questions that wait end together; none begins in the place of a question that has just ended.
-        if tokio::time::Instant::now() >= deadline {
-            return Err(PointFailure::Timeout(*limit));
-        }
-        client.check(url).await.map_err(unreachable)?;
-        // Beyond the limit of the whole, which tells a time-out from other failures.
-        let mut request = client.client().post(url.clone()).timeout(limit.saturating_add(*limit));
-        request = request.header(ACCEPT, JSON).header(CONTENT_TYPE, JSON);
-        if let Some(token) = bearer_token {
-            request = request.bearer_auth(token.expose());
-        }
-        if let Some(secret) = hmac_secret {
-            let timestamp = now();
-            let signature = message::signature(secret.expose(), timestamp, &body);
-            request = request.header(TIMESTAMP, timestamp).header(SIGNATURE, signature);
-        }
-        let failed = |error: reqwest::Error| {
-            self.client.forget();
-            PointFailure::Unreachable(error_chain(&error.without_url()))
-        };
-        let mut response = request.body(body).send().await.map_err(failed)?;
-        if response.status() != reqwest::StatusCode::OK {
-            return Err(PointFailure::Status(response.status().as_u16()));
-        }
-        let mut answer = Vec::new();
-        while let Some(piece) = response.chunk().await.map_err(failed)? {
-            answer.extend_from_slice(&piece);
-            if answer.len() > MAX_ANSWER_BYTES {
-                return Err(PointFailure::NoDecision("it has more than 64 KiB"));
+        let post = Post { url, body, limit: *limit, max_answer: MAX_ANSWER_BYTES };
+        let answer = self.service.post(post, |mut request, body| {
+            if let Some(token) = bearer_token {
+                request = request.bearer_auth(token.expose());
             }
+            if let Some(secret) = hmac_secret {
+                let timestamp = now();
+                let signature = message::signature(secret.expose(), timestamp, body);
+                request = request.header(TIMESTAMP, timestamp).header(SIGNATURE, signature);
+            }
+            request
+        });
+        let answer = answer.await.map_err(|failure| match failure {
+            PostFailure::Timeout => PointFailure::Timeout(*limit),
+            PostFailure::Unreachable(reason) => PointFailure::Unreachable(reason),
+            PostFailure::TooLarge => PointFailure::NoDecision("it has more than 64 KiB"),
+        })?;
+        if answer.status != reqwest::StatusCode::OK {
+            return Err(PointFailure::Status(answer.status.as_u16()));
         }
-        message::decision(&answer)
+        message::decision(&answer.body)
     }
 }
 

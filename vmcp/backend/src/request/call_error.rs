@@ -1,6 +1,7 @@
 //! Errors of a call, as its caller sees them.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -26,6 +27,29 @@ impl Detail {
 impl fmt::Display for Detail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.is_shown { &self.addition } else { "" })
+    }
+}
+
+/// The source of a denial that the caller may read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Denier {
+    /// The decision point.
+    DecisionPoint,
+    /// The webhook of this name.
+    Webhook(Arc<str>),
+    /// The policy, about the arguments that the webhook of this name changed.
+    PolicyAfter(Arc<str>),
+}
+
+impl fmt::Display for Denier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Denier::DecisionPoint => f.write_str("the decision point"),
+            Denier::Webhook(name) => write!(f, "the webhook `{name}`"),
+            Denier::PolicyAfter(name) => {
+                write!(f, "the policies, about the arguments as the webhook `{name}` changed them,")
+            }
+        }
     }
 }
 
@@ -64,10 +88,20 @@ pub enum CallError {
         /// Short reason.
         reason: String,
     },
-    /// The decision point denied the call: nothing was sent.
-    #[error("not permitted by the decision point of this server{}", because(reason.as_deref()))]
+    /// A decision beside the policy denied the call: nothing was sent.
+    #[error("not permitted by {by} of this server{}", because(reason.as_deref()))]
     Denied {
-        /// The decision point's reason, if clients may read it.
+        /// The service that denied it.
+        by: Denier,
+        /// Its reason, if clients may read it.
+        reason: Option<String>,
+    },
+    /// A webhook withholds the answer. The backend has answered.
+    #[error("called, but the webhook `{webhook}` of this server withholds the result{}", because(reason.as_deref()))]
+    Withheld {
+        /// The webhook's configured name.
+        webhook: Arc<str>,
+        /// Its reason, if clients may read it.
         reason: Option<String>,
     },
     /// The client's token lacks scopes that the tool needs: nothing was sent.
@@ -177,7 +211,7 @@ impl CallError {
         error.to_string()
     }
 
-    /// The variant's name for metrics and error envelopes; one of twelve values.
+    /// The variant's name for metrics and error envelopes; one of thirteen values.
     pub fn category(&self) -> &'static str {
         match self {
             Self::Timeout { .. } => "timeout",
@@ -185,6 +219,7 @@ impl CallError {
             Self::RateLimited { .. } => "rate_limited",
             Self::NotConfirmed { .. } => "not_confirmed",
             Self::Denied { .. } => "denied",
+            Self::Withheld { .. } => "withheld",
             Self::InsufficientScope { .. } => "insufficient_scope",
             Self::Unavailable { .. } => "unavailable",
             Self::Protocol { .. } => "protocol",
@@ -217,7 +252,10 @@ impl CallError {
             | Self::Denied { .. }
             | Self::InsufficientScope { .. }
             | Self::InvalidRequest { .. } => Transmission::NotSent,
-            Self::Protocol { .. } | Self::TooLarge { .. } | Self::Overloaded { .. } => Transmission::Sent,
+            Self::Protocol { .. }
+            | Self::TooLarge { .. }
+            | Self::Overloaded { .. }
+            | Self::Withheld { .. } => Transmission::Sent,
         }
     }
 }

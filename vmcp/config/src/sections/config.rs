@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::audit::Audit;
 use super::incoming_auth::authz::Authz;
 use super::incoming_auth::decision_point::DecisionPoint;
+use super::incoming_auth::webhooks::Webhooks;
 use url::Url;
 use vmcp_workflow::CompositeTool;
 
@@ -77,6 +78,8 @@ pub struct Config {
     pub code: Code,
     /// Limits on calls of tools.
     pub rate_limiting: RateLimiting,
+    /// Services that are asked about calls of tools.
+    pub webhooks: Webhooks,
     /// Listening addresses and limits on clients.
     pub server: Server,
     /// The text of [`Config::effective_yaml`].

@@ -10,6 +10,7 @@ pub(crate) mod oidc;
 pub(crate) mod source_naming;
 pub(crate) mod token_binding;
 pub(crate) mod tool_scopes;
+pub(crate) mod webhooks;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

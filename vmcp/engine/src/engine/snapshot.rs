@@ -41,6 +41,7 @@ use crate::access::identity::{Principal, PrincipalKey};
 use crate::access::policy::Policy;
 use crate::access::rate_limits::rate_limiter;
 use crate::access::sealing_keys::SealingKeys;
+use crate::access::webhooks::{CallWebhooks, webhooks};
 use crate::schema::ToolChecks;
 use crate::search::topics::TaggedTools;
 use client_records::issued_tasks::IssuedTasks;
@@ -73,6 +74,8 @@ pub struct Snapshot {
     pub policy: Arc<dyn Policy>,
     /// The service that is asked about each call that the policy allows.
     pub decision_point: Option<Arc<DecisionPoint>>,
+    /// The services that are asked about calls of tools.
+    pub webhooks: Arc<CallWebhooks>,
     /// The enabled backends by name.
     pub backends: Arc<BTreeMap<Arc<str>, Backend>>,
     /// Access tokens for those backends that get any.
@@ -130,6 +133,7 @@ impl Snapshot {
             quarantine: Arc::default(),
             rate_limiter: rate_limiter(None, &config),
             decision_point: decision_point(None, &config),
+            webhooks: Arc::new(webhooks(&CallWebhooks::default(), &config)),
             texts: Arc::default(),
             checks: Arc::default(),
             tagged: OnceLock::new(),

@@ -13,6 +13,6 @@ mod refusal;
 pub use action::{Action, ActionArea};
 pub use observer::{Begun, CallObserver};
 pub use observers::CallObservers;
-pub use record::{CallRecord, Origin, Outcome, RecordedArguments};
+pub use record::{CallRecord, Origin, Outcome, RecordedArguments, WebhookEffect};
 pub use recorder::CallRecorder;
 pub use refusal::Refusal;

@@ -7,6 +7,7 @@ use vmcp_wire::headers::build_param_headers;
 use vmcp_wire::lists::tasks::TASK;
 use vmcp_wire::owned::OwnedParams;
 
+use super::rights::webhooks;
 use super::task_calls;
 use crate::caller::CallContext;
 use crate::router::BackendTarget;
@@ -31,7 +32,9 @@ impl Outgoing {
         let mut outgoing = Outgoing { params: params.clone(), param_headers: Vec::new(), as_task: false };
         if let Item::Tool(tool) = target.item {
             let asks = params.get(TASK).is_some();
-            outgoing.as_task = asks && task_calls::may_ask(context, target.backend);
+            outgoing.as_task = asks
+                && task_calls::may_ask(context, target.backend)
+                && !webhooks::read_result(context, target);
             if asks && !outgoing.as_task {
                 let without = params.with(&[(TASK, None)]);
                 outgoing.params =

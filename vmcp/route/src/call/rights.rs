@@ -1,10 +1,12 @@
 //! Rights that are checked after the policy and before the request is sent: first the scopes of the client's
-//! token, then, after the rate limit, the decision point. The client sees these items, so a refusal names its
-//! reason.
+//! token, then, after the rate limit, webhooks and the decision point. The client sees these items, so a
+//! refusal names its reason.
+
+pub(super) mod webhooks;
 
 use vmcp_access::identity::scopes::{self, ScopeShortfall};
 use vmcp_access::policy::decision_point::{AskedItem, DecisionPoint, PointFailure, PointQuestion};
-use vmcp_backend::CallError;
+use vmcp_backend::{CallError, Denier};
 use vmcp_config::OnDecisionFailure;
 use vmcp_engine::access::policy::PolicyId;
 use vmcp_engine::telemetry::calls::CallRecord;
@@ -74,5 +76,6 @@ pub(super) async fn ask(
         Some(reason) => PolicyId::new(format!("{DECISION_POINT}: {reason}")),
         None => PolicyId::new(DECISION_POINT),
     });
-    Err(CallError::Denied { reason: reason.filter(|_| point.settings().tell_reason) })
+    let reason = reason.filter(|_| point.settings().tell_reason);
+    Err(CallError::Denied { by: Denier::DecisionPoint, reason })
 }

@@ -9,6 +9,7 @@ mod rates;
 mod rights;
 mod tasks;
 mod timing;
+mod webhooks;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -189,7 +189,12 @@ fn unfailed(answer: &Result<Answer, CallError>) -> Option<&Payload> {
 fn failure_of(answer: &Result<Answer, CallError>) -> Option<(String, Transmission)> {
     match answer {
         // A user who declined wants no similar tool either; who is denied a tool gets no way round.
-        Err(CallError::Cancelled { .. } | CallError::NotConfirmed { .. } | CallError::Denied { .. }) => None,
+        Err(
+            CallError::Cancelled { .. }
+            | CallError::NotConfirmed { .. }
+            | CallError::Denied { .. }
+            | CallError::Withheld { .. },
+        ) => None,
         Err(error) => Some((error.to_string(), error.transmission())),
         Ok(answer) if answer.pending.is_some() => None,
         Ok(answer) => match &answer.content {

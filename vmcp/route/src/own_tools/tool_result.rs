@@ -136,8 +136,10 @@ pub(super) enum ErrorType {
     RateLimited,
     /// The user did not confirm the call, and nothing was sent.
     NotConfirmed,
-    /// The decision point denied the call, and nothing was sent.
+    /// The decision point or a webhook denied the call, and nothing was sent.
     Denied,
+    /// A webhook withholds the result; the tool was called.
+    Withheld,
     /// The client's token lacks scopes, and nothing was sent.
     InsufficientScope,
 }

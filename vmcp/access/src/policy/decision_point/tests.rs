@@ -13,16 +13,16 @@ use crate::identity::Identity;
 use crate::policy::Kind;
 
 /// A service on loopback that gives each question the same bytes; no bytes: it never answers.
-struct Service {
-    url: String,
-    asked: Arc<Mutex<Vec<String>>>,
+pub(super) struct Service {
+    pub(super) url: String,
+    pub(super) asked: Arc<Mutex<Vec<String>>>,
     open: Arc<AtomicUsize>,
     most_open: Arc<AtomicUsize>,
     _server: AbortOnDropHandle<()>,
 }
 
 impl Service {
-    async fn answering(answer: Vec<u8>) -> Service {
+    pub(super) async fn answering(answer: Vec<u8>) -> Service {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let url = format!("http://{}/decide", listener.local_addr().unwrap());
         let (asked, open, most_open) = (Arc::default(), Arc::default(), Arc::default());
@@ -51,7 +51,7 @@ impl Service {
         Service { url, asked, open, most_open, _server: AbortOnDropHandle::new(server) }
     }
 
-    async fn saying(body: &str) -> Service {
+    pub(super) async fn saying(body: &str) -> Service {
         Service::answering(ok(body)).await
     }
 
@@ -59,12 +59,12 @@ impl Service {
         point(&format!("url: '{}', insecureAllowHttp: true, allowPrivateIp: true, {settings}", self.url))
     }
 
-    fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.asked.lock().len()
     }
 
     /// Returns the body of a question.
-    fn body(&self, number: usize) -> Value {
+    pub(super) fn body(&self, number: usize) -> Value {
         let asked = self.asked.lock();
         serde_json::from_str(asked[number].split_once("\r\n\r\n").unwrap().1).unwrap()
     }
@@ -91,7 +91,7 @@ async fn request(socket: &mut tokio::net::TcpStream) -> String {
     }
 }
 
-fn ok(body: &str) -> Vec<u8> {
+pub(super) fn ok(body: &str) -> Vec<u8> {
     format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len())
         .into_bytes()
 }
@@ -104,7 +104,7 @@ fn point(settings: &str) -> DecisionPoint {
     DecisionPoint::new(config.decision_point.unwrap())
 }
 
-fn client(claims: Value) -> Identity {
+pub(super) fn client(claims: Value) -> Identity {
     let Value::Object(claims) = claims else { unreachable!() };
     Identity::known("https://idp", "alice", claims, Some("token-of-alice".into()))
 }
@@ -228,7 +228,7 @@ async fn a_service_that_hangs_costs_its_time_and_gives_the_places_back() {
     let questions: Vec<_> = names.iter().map(|name| about(&alice, name, None)).collect();
     let answers = futures::future::join_all(questions.iter().map(|question| point.ask(question))).await;
     assert!(answers.iter().all(|answer| answer == &Err(PointFailure::Timeout(Duration::from_millis(300)))));
-    assert_eq!(point.places.available_permits(), 3);
+    assert_eq!(point.service.free_places(), 3);
 }
 
 #[tokio::test]

@@ -19,6 +19,7 @@ use super::views::Views;
 use crate::access::decision_point::decision_point;
 use crate::access::policy::Policy;
 use crate::access::rate_limits::rate_limiter;
+use crate::access::webhooks::webhooks;
 use crate::engine::tool_drift::Quarantine;
 use crate::schema::ToolChecks;
 
@@ -62,6 +63,7 @@ pub(in crate::engine) fn snapshot(
         links: Arc::clone(&before.links),
         rate_limiter: rate_limiter(Some(&before.rate_limiter), &config),
         decision_point: decision_point(before.decision_point.as_ref(), &config),
+        webhooks: Arc::new(webhooks(&before.webhooks, &config)),
         texts: Arc::new(texts),
         quarantine: Arc::new(quarantine),
         listings: Arc::new(listings),

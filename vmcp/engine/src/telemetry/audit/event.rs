@@ -57,6 +57,9 @@ struct Extra<'a> {
     policy: Option<Cow<'a, str>>,
     /// SHA-256 of the policies in force.
     policy_version: &'a str,
+    /// Webhooks that had an effect on the call: its name, a colon and the effect.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    webhooks: Vec<String>,
     /// SHA-256 of the arguments, as the policy saw them.
     #[serde(skip_serializing_if = "Option::is_none")]
     arguments_sha256: Option<String>,
@@ -144,6 +147,7 @@ fn decision_of(outcome: Outcome) -> (&'static str, &'static str) {
         Outcome::Cancelled => ("allowed", "failure"),
         Outcome::Failed("rate_limited") => ("limited", "denied"),
         Outcome::Failed("not_confirmed") => ("unconfirmed", "denied"),
+        Outcome::Failed("withheld") => ("withheld", "error"),
         Outcome::Failed("insufficient_scope") => ("insufficient_scope", "denied"),
         Outcome::Failed(_) => ("allowed", "error"),
     }
@@ -168,6 +172,7 @@ fn of_record(
         decision,
         policy: record.policy.as_ref().map(|policy| clip(policy.as_str())),
         policy_version: record.policy_version.as_deref().unwrap_or(context.policy_version),
+        webhooks: record.webhooks.iter().map(|one| format!("{}: {}", one.webhook, one.effect)).collect(),
         arguments_sha256: record.arguments_digest.map(hex::encode),
         result: result.into(),
         session: record.session.map(hex::encode),

@@ -37,6 +37,8 @@ pub struct CallRecord {
     pub policy: Option<PolicyId>,
     /// Version of the policies that decided.
     pub policy_version: Option<Arc<str>>,
+    /// Effects of webhooks on the call, in their order; a webhook that only allowed has none.
+    pub webhooks: Vec<WebhookEffect>,
     /// Requests to the backend: more than one if it asked for input, none if it was not asked.
     pub requests: u32,
     /// Bytes of parameters sent to the backend.
@@ -86,6 +88,7 @@ impl CallRecord {
             subject: None,
             policy: None,
             policy_version: None,
+            webhooks: Vec::new(),
             requests: 0,
             bytes_in: 0,
             bytes_out: 0,
@@ -104,6 +107,15 @@ impl CallRecord {
             exchange: tracing::Span::none(),
         }
     }
+}
+
+/// The effect of a webhook on a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebhookEffect {
+    /// The webhook's configured name.
+    pub webhook: Arc<str>,
+    /// `changed_arguments`, `denied`, `replaced_result`, `withheld_result` or `ignored_failure`.
+    pub effect: &'static str,
 }
 
 /// Arguments of a call, or their beginning.

@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
-use vmcp_backend::CallError;
+use vmcp_backend::{CallError, Denier};
 
 use super::*;
 use crate::{Answer, Content};
@@ -278,11 +278,11 @@ async fn a_client_reads_the_reason_if_it_may() {
 #[test]
 fn a_denied_or_unscoped_call_was_not_sent() {
     let errors = [
-        CallError::Denied { reason: None },
+        CallError::Denied { by: Denier::DecisionPoint, reason: None },
         CallError::InsufficientScope { missing: vec!["a".to_owned()], ask_for: vec!["a".to_owned()] },
     ];
-    for error in errors {
+    for error in &errors {
         assert_eq!(error.transmission(), Transmission::NotSent);
     }
-    assert_eq!(Outcome::from(&CallError::Denied { reason: None }), Outcome::Denied);
+    assert_eq!(Outcome::from(&errors[0]), Outcome::Denied);
 }

@@ -67,6 +67,7 @@ impl<'a> CallFailure<'a> {
             CallError::RateLimited { .. } => (ErrorType::RateLimited, error.to_string()),
             CallError::NotConfirmed { .. } => (ErrorType::NotConfirmed, error.to_string()),
             CallError::Denied { .. } => (ErrorType::Denied, error.to_string()),
+            CallError::Withheld { .. } => (ErrorType::Withheld, error.to_string()),
             CallError::InsufficientScope { .. } => (ErrorType::InsufficientScope, error.to_string()),
             _ => (ErrorType::BackendError, error.to_string()),
         };
@@ -89,7 +90,10 @@ pub(crate) fn failed_call(
     error: &CallError,
 ) -> Box<RawValue> {
     // A user who declined wants no similar tool either; who is denied a tool gets no way round.
-    let declined = matches!(error, CallError::NotConfirmed { .. } | CallError::Denied { .. });
+    let declined = matches!(
+        error,
+        CallError::NotConfirmed { .. } | CallError::Denied { .. } | CallError::Withheld { .. }
+    );
     let alternatives = if declined { Vec::new() } else { super::alternatives(context, tool) };
     if !alternatives.is_empty() {
         context.engine.metrics().fallback_suggestions.inc();
