@@ -64,6 +64,7 @@ impl Document<'_> {
                     std::mem::take(&mut self.incoming_auth),
                     self.referenced.oidc,
                     self.referenced.oidc_certificates,
+                    self.referenced.decision_point_certificates,
                     self.secrets,
                 ),
             ),

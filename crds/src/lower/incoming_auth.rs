@@ -14,6 +14,7 @@ pub(super) fn render(
     mut block: Block,
     oidc: Option<&MCPOIDCConfigSpec>,
     oidc_certificates: Option<&str>,
+    decision_point_certificates: Option<&str>,
     secrets: &mut SecretFiles,
 ) -> Value {
     let Some(IncomingAuth { oidc_config_ref, api_keys, decision_point, .. }) =
@@ -42,7 +43,11 @@ pub(super) fn render(
         rendered.insert("apiKeys".to_owned(), api_keys.iter().map(|key| api_key(key, secrets)).collect());
     }
     if let Some(point) = &decision_point {
-        rendered.insert("decisionPoint".to_owned(), render_decision_point(point, secrets));
+        let mut point = render_decision_point(point, secrets);
+        if let (Some(pem), Value::Object(point)) = (decision_point_certificates, &mut point) {
+            point.insert("caBundlePath".to_owned(), secrets.certificates(pem).into());
+        }
+        rendered.insert("decisionPoint".to_owned(), point);
     }
     rendered.into()
 }
@@ -61,6 +66,7 @@ fn render_decision_point(point: &DecisionPoint, secrets: &mut SecretFiles) -> Va
         max_concurrent,
         insecure_allow_http,
         allow_private_ip,
+        ca_bundle_ref: _,
     } = point;
     let settings = [
         ("url", json!(url)),

@@ -104,6 +104,8 @@ pub struct ReferencedObjects<'a> {
     pub oidc: Option<&'a MCPOIDCConfigSpec>,
     /// Certificates, as PEM, that its `caBundleRef` leads to.
     pub oidc_certificates: Option<&'a str>,
+    /// Certificates, as PEM, that the `caBundleRef` of its decision point leads to.
+    pub decision_point_certificates: Option<&'a str>,
     /// Its managed or referenced embedding service.
     pub embedding_service: Option<&'a EmbeddingService>,
 }

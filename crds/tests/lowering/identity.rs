@@ -108,6 +108,13 @@ fn a_decision_point_is_lowered_with_its_secrets_as_files() {
     let files: Vec<_> = lowered.secrets.values().cloned().collect();
     assert_eq!(files, [secret("pdp", "hmac"), secret("pdp", "token")]);
 
+    let pem = "-----BEGIN CERTIFICATE-----";
+    let around = ReferencedObjects { decision_point_certificates: Some(pem), ..ReferencedObjects::default() };
+    let trusting = lower(&spec(&point), &around).unwrap();
+    let (file, mounted) = trusting.certificates.first_key_value().unwrap();
+    let path = trusting.config.decision_point.as_ref().unwrap().ca_bundle_path.clone().unwrap();
+    assert_eq!((path.file_name().unwrap().to_str(), mounted.as_str()), (Some(file.as_str()), pem));
+
     let mut wrong = point.clone();
     wrong["url"] = "http://pdp.example/decide".into();
     let refused = lower(&spec(&wrong), &ReferencedObjects::default()).unwrap_err().to_string();

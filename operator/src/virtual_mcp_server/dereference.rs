@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use serde_json::Value;
-use vmcp_crds::fields::references::{LocalReference, SecretKeyReference};
+use vmcp_crds::fields::references::{CaBundleReference, LocalReference, SecretKeyReference};
 use vmcp_crds::lower::{ADMIN_TOKEN, METRICS_TOKEN, SESSION_KEY};
 use vmcp_crds::virtual_mcp_server::{AuthServerConfig, IncomingAuth, authz};
 use vmcp_crds::{
@@ -45,6 +45,8 @@ pub(super) struct References {
     pub oidc: Option<Arc<MCPOIDCConfig>>,
     /// The certificates that it refers to.
     pub oidc_certificates: CaBundle,
+    /// The certificates that its decision point refers to.
+    pub decision_point_certificates: CaBundle,
     /// The certificates that entries refer to, by name of the entry.
     pub entry_ca_bundles: BTreeMap<String, CaBundle>,
     /// The named or managed EmbeddingServer, if it exists.
@@ -96,6 +98,11 @@ pub(super) async fn dereference(
         let path = mcp_oidc_config::CA_BUNDLE_PATH;
         references.oidc_certificates = CaBundle::read(context, &namespace, reference, path).await?;
     }
+    if let Some(reference) = decision_point_bundle(server) {
+        let path = DECISION_POINT_BUNDLE_PATH;
+        references.decision_point_certificates =
+            CaBundle::read(context, &namespace, Some(&reference), path).await?;
+    }
     for entry in &references.entries {
         let bundle = mcp_server_entry::ca_bundle(entry, context).await?;
         // An entry and a proxy may share a name; the first one is used.
@@ -131,14 +138,16 @@ pub(super) fn refers_to_secret(server: &VirtualMCPServer, context: &Context, sec
     secrets_of(server, &from_stores(server, context)).iter().any(|reference| reference.name == secret)
 }
 
-/// Returns true if the MCPOIDCConfig of the server, or an entry of its group, refers to this ConfigMap.
+/// Returns true if the decision point or the MCPOIDCConfig of the server, or an entry of its group, refers
+/// to this ConfigMap.
 pub(super) fn refers_to_config_map(server: &VirtualMCPServer, context: &Context, map: &str) -> bool {
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
     let config = oidc_config_of(server).and_then(|name| context.resources.oidc_configs.get(namespace, name));
     let of_clients = config.as_deref().and_then(mcp_oidc_config::ca_bundle_of).cloned();
     let entries = from_stores(server, context).entries;
     let of_entries = entries.iter().filter_map(|entry| entry.spec.ca_bundle_ref.clone());
-    of_entries.chain(of_clients).any(|bundle| bundle.config_map_ref.name == map)
+    let of_point = decision_point_bundle(server);
+    of_entries.chain(of_clients).chain(of_point).any(|bundle| bundle.config_map_ref.name == map)
 }
 
 /// Returns the references that the stores have: all but Secrets and the mounted configuration.
@@ -235,6 +244,14 @@ pub(super) fn tool_configs_of(
         Some((name, config))
     };
     servers.chain(entries).filter_map(resolve).collect()
+}
+
+/// Path of the reference to the certificates of the decision point.
+const DECISION_POINT_BUNDLE_PATH: &str = "spec.incomingAuth.decisionPoint.caBundleRef";
+
+/// Returns the reference to the certificates of the decision point.
+fn decision_point_bundle(server: &VirtualMCPServer) -> Option<CaBundleReference> {
+    IncomingAuth::from_block(&server.spec.incoming_auth)?.decision_point?.ca_bundle_ref
 }
 
 /// Returns the resources of the mounted configuration that are malformed now. Their group cannot be read, so

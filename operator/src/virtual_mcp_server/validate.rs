@@ -201,6 +201,7 @@ fn configure(
         telemetry: telemetry.as_ref(),
         oidc: references.oidc.as_ref().map(|config| &config.spec),
         oidc_certificates: references.oidc_certificates.pem(),
+        decision_point_certificates: references.decision_point_certificates.pem(),
         embedding_service: embedding_service.as_ref(),
     };
     let invalid = |invalid: Invalid| ConfigurationRefusal {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vmcp_config::OnDecisionFailure;
 
-use crate::fields::references::SecretKeyReference;
+use crate::fields::references::{CaBundleReference, SecretKeyReference};
 
 /// An HTTP service that is asked about each call that the policies permit; both must allow it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -55,6 +55,9 @@ pub struct DecisionPoint {
     /// Asks a service at a private address too, such as one in the cluster.
     #[serde(default, rename = "allowPrivateIP")]
     pub allow_private_ip: bool,
+    /// Certificate authorities that are trusted for the service besides those of the system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_bundle_ref: Option<CaBundleReference>,
 }
 
 impl DecisionPoint {

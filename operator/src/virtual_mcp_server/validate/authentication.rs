@@ -39,6 +39,10 @@ pub(super) fn unusable(
             return Some(ConfigurationRefusal { reason: "OIDCConfigRefNotValid", message });
         }
     }
+    if let CaBundle::Unusable(message) = &references.decision_point_certificates {
+        let message = message.clone();
+        return Some(ConfigurationRefusal { reason: "DecisionPointNotValid", message });
+    }
     let of_issuer = references.oidc.iter().filter_map(|config| config.spec.secret_reference());
     let wanted: Vec<_> = auth.secret_references().into_iter().chain(of_issuer.cloned()).collect();
     let message = references.secrets.missing(&server.namespace, &wanted)?;

@@ -1,7 +1,7 @@
 //! Tests of the validation with everything that a resource refers to.
 
 use super::*;
-use crate::references::ReferencedSecrets;
+use crate::references::{CaBundle, ReferencedSecrets};
 use crate::virtual_mcp_server::testing::{
     plan, references, server, settings, with_entry, with_secret, with_server, yaml,
 };
@@ -159,6 +159,18 @@ fn a_tool_config_comes_from_the_server_then_the_backend_and_is_never_left_out() 
     assert!(plan.unusable["d"].contains("spec.toolsOverride.a.name"), "{:?}", plan.unusable);
     let reasons: Vec<_> = plan.tool_configs.iter().map(|problem| problem.reason).collect();
     assert_eq!(reasons, ["ToolConfigRefNotFound", "ToolConfigRefNotValid"]);
+}
+
+#[test]
+fn a_decision_point_without_its_certificates_is_not_configured() {
+    let spec = "{incomingAuth: {type: anonymous, decisionPoint: {url: 'https://pdp', caBundleRef: {configMapRef: {name: ca}}}}}";
+    let with = |decision_point_certificates: CaBundle| {
+        plan(spec, &References { decision_point_certificates, ..references() }).configuration
+    };
+    let refused = with(CaBundle::Unusable("there is no key ca.crt".to_owned())).unwrap_err();
+    assert_eq!(refused.reason, "DecisionPointNotValid");
+    let configuration = with(CaBundle::Found("-----BEGIN".to_owned())).unwrap();
+    assert_eq!(configuration.lowered.certificates.len(), 1);
 }
 
 #[test]
