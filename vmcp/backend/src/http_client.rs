@@ -11,6 +11,7 @@ mod response_body;
 mod tls;
 mod tls_host;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
@@ -108,15 +109,26 @@ impl HttpClient {
 
     /// Returns the proxy that requests to a URL go through, without credentials.
     pub(crate) fn proxy_for(&self, url: &Url) -> Option<String> {
-        self.proxies.proxy_for_url(url)
+        self.proxies.proxy_for_url(&http_address(url))
+    }
+
+    /// The origin of a server whose connections become websockets. Each handshake gets an HTTP/1.1 connection
+    /// of its own, which no other request uses.
+    pub(crate) fn websocket_origin(&self, uri: &Uri) -> Origin {
+        let proxy = self.proxies.proxy_for(uri).map(Arc::from);
+        self.pooled(uri, proxy)
+    }
+
+    fn pooled(&self, uri: &Uri, proxy: Option<Arc<str>>) -> Origin {
+        let proxy_authorization = self.proxies.authorization_for(uri);
+        Origin::Pooled(PooledOrigin::new(self.tls_host(uri), proxy, proxy_authorization))
     }
 
     /// The origin of an absolute `http` or `https` URI.
     pub(crate) fn origin(&self, uri: &Uri) -> Origin {
         let proxy = self.proxies.proxy_for(uri).map(Arc::from);
         if uri.scheme_str() == Some("https") || proxy.is_some() {
-            let proxy_authorization = self.proxies.authorization_for(uri);
-            return Origin::Pooled(PooledOrigin::new(self.tls_host(uri), proxy, proxy_authorization));
+            return self.pooled(uri, proxy);
         }
         let host = host(uri);
         let mut hosts = self.hosts.lock();
@@ -181,6 +193,20 @@ impl fmt::Debug for Origin {
             Self::Pooled(_) => "Pooled",
         })
     }
+}
+
+/// Returns the address to which the handshake of a websocket goes: `http` for `ws`, `https` for `wss`. Other
+/// addresses stay as they are.
+pub(crate) fn http_address(url: &Url) -> Cow<'_, Url> {
+    let scheme = match url.scheme() {
+        "ws" => "http",
+        "wss" => "https",
+        _ => return Cow::Borrowed(url),
+    };
+    let mut url = url.clone();
+    // Cannot fail: all four are schemes of the web, between which the URL standard allows a change.
+    let _ = url.set_scheme(scheme);
+    Cow::Owned(url)
 }
 
 /// Host and port as the `Host` header has them: without user information, and without the default port.

@@ -12,7 +12,7 @@
 //! | `program` | facts about child processes: last words, activity, the guard that ends them |
 //! | `policy` | settings, circuit breaker, exponential backoff, byte budget; no I/O |
 //! | `inbound` | routing of messages that a backend sends besides answers |
-//! | `transport` | streamable HTTP, HTTP+SSE, stdio; requests written for the backend's era |
+//! | `transport` | streamable HTTP, HTTP+SSE, websocket, stdio; requests written for the backend's era |
 //! | `connection` | the handshake in either era, and what the server told in it |
 //! | `sharing` | the state that calls share: connection, upstream sessions, subscriptions |
 //! | `call` | the way of a call: the stack of layers from circuit breaker to exchange |

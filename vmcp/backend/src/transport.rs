@@ -1,5 +1,5 @@
-//! Transports: the links to a backend. Streamable HTTP sends one POST a request; stdio and HTTP+SSE are
-//! two-way streams behind one multiplexer, [`mux`]. A [`Channel`] is a link with what is needed to write
+//! Transports: the links to a backend. Streamable HTTP sends one POST a request; stdio, HTTP+SSE and
+//! websockets are two-way streams behind one multiplexer, [`mux`]. A [`Channel`] is a link with what is needed to write
 //! requests for it.
 
 mod body;
@@ -11,8 +11,10 @@ mod link_error;
 mod mux;
 mod open;
 mod prepared_request;
+mod refused_response;
 mod sse;
 mod stdio;
+mod websocket;
 
 pub(crate) use channel::Channel;
 pub(crate) use http::SessionDoubt;

@@ -121,7 +121,7 @@ pub fn digest(text: &str) -> String {
 pub struct BackendStatus {
     /// Configured name.
     pub name: String,
-    /// `streamable-http`, `sse` or `stdio`.
+    /// `streamable-http`, `sse`, `websocket` or `stdio`.
     pub transport: String,
     /// State of the connection.
     pub state: BackendState,

@@ -359,6 +359,8 @@ fn the_fingerprint_follows_the_address_and_not_the_secret() {
     let all = [
         "url: http://a",
         "url: http://a, transport: sse",
+        "url: ws://a",
+        "url: wss://a, transport: websocket",
         "url: http://b",
         "url: http://a, headers: { A: x }",
         "command: [a]",

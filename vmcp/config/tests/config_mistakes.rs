@@ -114,7 +114,7 @@ mistakes! {
         "optimizer: { storage: { type: postgres } }" =>
             "f:1: optimizer.storage.type: must be one of `sqlite`, not `postgres`; other kinds may come later: use `sqlite`",
         "backends: [{ name: a, url: http://a, transport: http }]" =>
-            "f:1: backends[0].transport: must be one of `stdio`, `streamable-http`, `sse`, not `http`; did you mean `streamable-http`?",
+            "f:1: backends[0].transport: must be one of `stdio`, `streamable-http`, `sse`, `websocket`, not `http`; did you mean `streamable-http`?",
         "operational: { logLevel: [] }" =>
             "f:1: operational.logLevel: must be one of `trace`, `debug`, `info`, `warn`, `error`, not a list; choose one of `trace`, `debug`, `info`, `warn`, `error`",
     }
@@ -214,7 +214,7 @@ mistakes! {
         "backends: [{ name: a, url: http://a, command: b }]" =>
             "f:1: backends[0]: both `command` and `url` are given; keep `command` for a program started here, or `url` for a remote server",
         "backends: [{ name: a, url: http://a, transport: stdio }]" =>
-            "f:1: backends[0].transport: `stdio` does not go with `url`; remove `transport`, or choose `streamable-http` or `sse`",
+            "f:1: backends[0].transport: `stdio` does not go with `url`; remove `transport`, or choose `streamable-http`, `sse` or `websocket`",
         "backends: [{ name: a, command: b, transport: sse, headers: { X: y } }]" =>
             "f:1: backends[0].headers: only a backend with `url` has this; remove them, or pass the secret to the program through `env`\n\
              f:1: backends[0].transport: a backend with `command` speaks stdio; remove `transport`, or replace `command` by `url`",
@@ -235,8 +235,16 @@ mistakes! {
     urls: {
         "backends: [{ name: a, url: a.example.com/mcp }]" =>
             "f:1: backends[0].url: `a.example.com/mcp` is not an absolute URL; write it with scheme and host, such as `https://example.com/mcp`",
-        "backends: [{ name: a, url: \"ws://a\" }]" =>
-            "f:1: backends[0].url: the scheme `ws` is not supported; use an http:// or https:// URL",
+        "backends: [{ name: a, url: \"ftp://a\" }]" =>
+            "f:1: backends[0].url: the scheme `ftp` is not supported; use an http:// or https:// URL, or ws:// or wss:// for a websocket",
+        "backends: [{ name: a, url: \"https://a\", transport: websocket }]" =>
+            "f:1: backends[0].url: not the address of a websocket; write `ws://` or `wss://`, or choose `streamable-http`",
+        "backends: [{ name: a, url: \"wss://a\", transport: sse }]" =>
+            "f:1: backends[0].url: the address of a websocket; remove `transport`, or write `http://` or `https://`",
+        "backends: [{ name: a, url: \"ws://a\", caBundlePath: ca.pem }]" =>
+            "f:1: backends[0].caBundlePath: a server without TLS shows no certificate; remove it, or write `wss://`",
+        "backends: [{ name: a, url: \"ws://a\", headers: { Sec-WebSocket-Protocol: x } }]" =>
+            "f:1: backends[0].headers.Sec-WebSocket-Protocol: this header is set by vmcp itself; remove it",
         "backends: [{ name: a, url: \"https://u:p@a\" }]" =>
             "f:1: backends[0].url: a URL must not carry credentials; remove `user:password@` and set `headers: { Authorization: … }` instead",
         "backends: [{ name: a, url: \"https://a/#b\" }]" =>

@@ -47,11 +47,11 @@ pub enum ServerPlace {
         /// Variables of the program, by name.
         env: BTreeMap<String, Secret>,
     },
-    /// A server over streamable HTTP.
+    /// A server over streamable HTTP, or over a websocket if the scheme of its address is `ws` or `wss`.
     Remote {
         /// Its address, without credentials.
         url: Url,
-        /// Headers of every request, by name.
+        /// Headers of every request, or of a websocket's handshake, by name.
         headers: BTreeMap<String, Secret>,
     },
 }

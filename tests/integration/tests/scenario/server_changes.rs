@@ -1,7 +1,10 @@
 //! Servers at run time: clients add, switch and remove servers, with the user's yes, within rules, or not at
 //! all.
 
+use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio_tungstenite::tungstenite::Message;
 use vmcp_integration::{Client, Fixture, Vmcp, eventually};
 
 /// The tools that change servers, and those of every client.
@@ -197,4 +200,59 @@ async fn in_a_cluster_the_resources_are_the_source() {
     let arguments = json!({"name": "a", "transport": "http", "url": "http://127.0.0.1:9/"});
     let refused = vmcp.modern().call_tool("optim.add_mcp_server", arguments).await;
     assert!(refused.text.contains("MCPServerEntry") && refused.is_tool_error(), "{}", refused.text);
+}
+
+/// A websocket server with one tool; it greets its caller.
+async fn websocket_server() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("ws://{}/mcp", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let Ok(mut socket) = tokio_tungstenite::accept_async(stream).await else { return };
+                while let Some(Ok(message)) = socket.next().await {
+                    let Ok(text) = message.to_text() else { continue };
+                    let Ok(request) = serde_json::from_str::<Value>(text) else { continue };
+                    let Some(id) = request.get("id") else { continue };
+                    let result = match request["method"].as_str().unwrap_or_default() {
+                        "initialize" => {
+                            json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                            "serverInfo": {"name": "desk", "version": "1"}})
+                        }
+                        "tools/list" => {
+                            json!({"tools": [{"name": "greet", "description": "Greets a visitor.",
+                            "inputSchema": {"type": "object"}}]})
+                        }
+                        "tools/call" => json!({"content": [{"type": "text", "text": "good day"}]}),
+                        _ => {
+                            let error = json!({"code": -32601, "message": "unknown"});
+                            let error = json!({"jsonrpc": "2.0", "id": id, "error": error});
+                            let _ = socket.send(Message::text(error.to_string())).await;
+                            continue;
+                        }
+                    };
+                    let answer = json!({"jsonrpc": "2.0", "id": id, "result": result});
+                    let _ = socket.send(Message::text(answer.to_string())).await;
+                }
+            });
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn a_websocket_server_is_added_and_called_by_clients_of_both_eras() {
+    let (echo, url) = (Fixture::http("echo", "echo").start().await, websocket_server().await);
+    let admin = json!({"allow": [{"url": url}]});
+    let vmcp = vmcp(&echo, json!({"tools": TOOLS, "admin": admin})).await;
+    let add = json!({"name": "desk", "transport": "websocket", "url": url});
+    let added = vmcp.modern().call_tool("optim.add_mcp_server", add).await;
+    assert_eq!(added.structured()["connected"], true, "{}", added.text);
+    for client in [vmcp.modern(), vmcp.legacy().await] {
+        let answer = client.call_tool("desk_greet", json!({})).await;
+        assert_eq!(answer.content_text(), "good day", "{}", answer.text);
+    }
+    let backends = vmcp.status().await["backends"].clone();
+    let desk = backends.as_array().unwrap().iter().find(|backend| backend["name"] == "desk");
+    assert_eq!(desk.unwrap()["transport"], "websocket", "{backends}");
 }

@@ -68,7 +68,7 @@ pub struct BackendSettings {
     /// Time after which a call is cut although it keeps reporting progress.
     pub max_call: Duration,
     /// Largest message accepted from a backend, in bytes; a larger one fails its call, and on a stdio stream
-    /// the connection.
+    /// or a websocket the connection.
     pub max_message_bytes: usize,
     /// Budget of the bytes of all collected answers; requests of clients count in it too.
     pub byte_budget: ByteBudget,
@@ -77,6 +77,8 @@ pub struct BackendSettings {
     /// Time for a stdio server to answer that probe. Short, because old servers ignore unknown methods before
     /// `initialize`.
     pub stdio_probe_timeout: Duration,
+    /// Interval of the pings on a websocket; one on which nothing arrives for three of them is ended.
+    pub ping_interval: Duration,
     /// Time for calls in flight to finish when a backend is stopped.
     pub drain_timeout: Duration,
     /// Time for a child process to exit by itself, and again after SIGTERM, before it is killed.
@@ -134,6 +136,7 @@ impl Default for BackendSettings {
             byte_budget: ByteBudget::default(),
             http_probe_timeout: Duration::from_secs(5),
             stdio_probe_timeout: Duration::from_secs(2),
+            ping_interval: Duration::from_secs(30),
             drain_timeout: Duration::from_secs(10),
             kill_grace: Duration::from_secs(2),
             max_sessions: 10_000,

@@ -328,7 +328,9 @@ impl SessionPool {
         let (spec, settings) = (&self.facts.spec, self.facts.settings());
         let by_transport = match spec.transport {
             Transport::Http { .. } => settings.max_sessions,
-            Transport::Sse { .. } => settings.max_sessions.min(MAX_EVENT_STREAMS),
+            Transport::Sse { .. } | Transport::WebSocket { .. } => {
+                settings.max_sessions.min(MAX_EVENT_STREAMS)
+            }
             Transport::Stdio { .. } => settings.max_sessions.min(MAX_PROCESSES),
         };
         spec.max_sessions.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(by_transport).max(1)

@@ -20,6 +20,7 @@ use crate::transport::link_error::LinkError;
 pub(super) use crate::transport::body::answer::{Answer, AnswerSource, ReadPieces, read};
 pub(super) use crate::transport::body::collected::counted;
 pub(super) use crate::transport::body::events::{Event, Events};
+pub(super) use crate::transport::body::filler_limit::{FillerLimit, PAUSE};
 
 /// Time for a stream to end after the wanted message; then its connection is closed instead of reused.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);

@@ -12,7 +12,7 @@ use http_body_util::Full;
 use url::Url;
 use vmcp_config::KnownSecrets;
 
-use crate::http_client::{HttpClient, Origin, Purpose, ResponseBody, SendError};
+use crate::http_client::{HttpClient, Origin, Purpose, ResponseBody, SendError, http_address};
 use crate::policy::configured_headers::ConfiguredHeaders;
 use crate::request::{SharedCredentials, UnprovedRequest};
 use crate::transport::body;
@@ -49,10 +49,32 @@ impl Endpoint {
         configured: Arc<ConfiguredHeaders>,
         credentials: Option<SharedCredentials>,
     ) -> Result<Self, LinkError> {
+        let origin = client.origin(&uri(url)?);
+        Self::with_origin(client, origin, url, configured, credentials)
+    }
+
+    /// The endpoint of a websocket: its handshake is an HTTP request.
+    pub(super) fn of_websocket(
+        client: HttpClient,
+        url: &Url,
+        configured: Arc<ConfiguredHeaders>,
+        credentials: Option<SharedCredentials>,
+    ) -> Result<Self, LinkError> {
+        let url = http_address(url);
+        let origin = client.websocket_origin(&uri(&url)?);
+        Self::with_origin(client, origin, &url, configured, credentials)
+    }
+
+    fn with_origin(
+        client: HttpClient,
+        origin: Origin,
+        url: &Url,
+        configured: Arc<ConfiguredHeaders>,
+        credentials: Option<SharedCredentials>,
+    ) -> Result<Self, LinkError> {
         let mut headers = HeaderMap::with_capacity(16);
         let agent = concat!("vmcp/", env!("CARGO_PKG_VERSION"));
         headers.insert(USER_AGENT, HeaderValue::from_static(agent));
-        let origin = client.origin(&uri(url)?);
         let (target, host) = origin.target(uri(url)?);
         if let Some(host) = host {
             // A configured `Host` replaces this one.
@@ -122,6 +144,12 @@ impl Endpoint {
         mut headers: HeaderMap,
     ) -> Result<Response<ResponseBody>, LinkError> {
         headers.insert(ACCEPT, EVENTS);
+        let (method, purpose) = (Method::GET, Purpose::Stream);
+        self.send(None, OutgoingMessage::new(method, headers, Bytes::new(), purpose)).await
+    }
+
+    /// Asks for another protocol on the connection; `headers` name it.
+    pub(super) async fn upgrade(&self, headers: HeaderMap) -> Result<Response<ResponseBody>, LinkError> {
         let (method, purpose) = (Method::GET, Purpose::Stream);
         self.send(None, OutgoingMessage::new(method, headers, Bytes::new(), purpose)).await
     }

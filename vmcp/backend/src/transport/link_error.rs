@@ -79,10 +79,10 @@ pub(crate) enum LinkError {
     Unsendable(String),
     #[error("the answer exceeds the limit of {limit} bytes")]
     TooLarge { limit: usize },
-    /// The stream brings blank lines, comments or fields without data, and no message.
+    /// The stream brings blank lines, comments, fields without data or pings, and no message.
     #[error(
-        "the server floods its stream with bytes that are no message: blank lines, comments or events without \
-         data (at most {} KiB, and {} KiB a second)", burst / 1024, per_second / 1024
+        "the server floods its stream with bytes that are no message: blank lines, comments, events without \
+         data or pings (at most {} KiB, and {} KiB a second)", burst / 1024, per_second / 1024
     )]
     Flood { burst: u64, per_second: u64 },
     /// vmcp itself has no room for the answer.

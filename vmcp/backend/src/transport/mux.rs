@@ -1,4 +1,4 @@
-//! Multiplexes requests over one two-way stream of messages (stdio, HTTP+SSE): answers are matched by vmcp's
+//! Multiplexes requests over one two-way stream of messages (stdio, HTTP+SSE, websocket): answers are matched by vmcp's
 //! own request ids.
 
 use parking_lot::Mutex;

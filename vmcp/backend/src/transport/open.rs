@@ -17,7 +17,7 @@ use crate::transport::channel::Channel;
 use crate::transport::endpoint::Endpoint;
 use crate::transport::link::{Duplex, Link};
 use crate::transport::link_error::LinkError;
-use crate::transport::{http, mux, sse, stdio};
+use crate::transport::{http, mux, sse, stdio, websocket};
 
 /// Opens a link for calls of `owner`, without any handshake. `credentials` are those of its owner; `None`:
 /// vmcp's own.
@@ -35,7 +35,11 @@ pub(crate) async fn open(
         if let Some(name) = first_unusable(headers) {
             return Err(LinkError::Connect { detail: format!("the configured {name} is unusable") });
         }
-        Endpoint::new(settings.http.clone(), url, Arc::clone(&facts.headers), of_owner)
+        let make = match facts.spec.transport {
+            Transport::WebSocket { .. } => Endpoint::of_websocket,
+            _ => Endpoint::new,
+        };
+        make(settings.http.clone(), url, Arc::clone(&facts.headers), of_owner)
     };
     let link = match &facts.spec.transport {
         Transport::Http { url, headers } => {
@@ -47,6 +51,16 @@ pub(crate) async fn open(
             let (mux, to_write) = mux::Mux::new(Arc::clone(&inbound), closed.clone(), limits.budget);
             let task =
                 sse::start(endpoint, url, limits.bytes, Arc::clone(&mux), to_write, closed.clone()).await?;
+            Link::Duplex(Duplex::new(mux, task))
+        }
+        Transport::WebSocket { url, headers } => {
+            let endpoint = endpoint(url, headers)?;
+            let (mux, to_write) = mux::Mux::new(Arc::clone(&inbound), closed.clone(), limits.budget);
+            let limits = websocket::WebSocketLimits {
+                message_bytes: limits.bytes,
+                ping_interval: settings.ping_interval,
+            };
+            let task = websocket::start(endpoint, limits, Arc::clone(&mux), to_write, closed.clone()).await?;
             Link::Duplex(Duplex::new(mux, task))
         }
         Transport::Stdio { command, args, env, cwd, inherit_env, idle_timeout: _ } => {

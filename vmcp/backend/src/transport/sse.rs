@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::response::Parts;
-use http::{Response, StatusCode};
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
@@ -15,12 +13,13 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 use url::Url;
 
-use crate::http_client::{Purpose, ResponseBody};
+use crate::http_client::Purpose;
 use crate::policy::byte_budget::ByteBudget;
 use crate::transport::body::{self, AnswerLimits, Events};
 use crate::transport::endpoint::{Endpoint, is_event_stream};
-use crate::transport::link_error::{self, HttpRefusal, LinkError, Secrets, ServerWords};
+use crate::transport::link_error::{LinkError, Secrets, ServerWords};
 use crate::transport::mux::{Mux, QueuedMessage};
+use crate::transport::refused_response::{refusal, words};
 
 /// Time for a server to accept a message; it answers on the stream. A request that is not accepted in time
 /// fails.
@@ -127,27 +126,6 @@ async fn post(target: Endpoint, message: Bytes, mux: &Mux) -> Result<(), LinkErr
     };
     let stuck = LinkError::Closed { detail: "a message was not accepted in time".to_owned() };
     timeout(ACCEPT_TIMEOUT, accepted).await.unwrap_or(Err(stuck))
-}
-
-/// Returns the error of a response whose status is no success.
-async fn refusal(endpoint: &Endpoint, mux: &Mux, response: Response<ResponseBody>) -> LinkError {
-    let (head, said) = words(endpoint, mux, response).await;
-    match head.status {
-        status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
-            LinkError::refused(status, &head.headers, said)
-        }
-        status => LinkError::Status(HttpRefusal::new(status, &head.headers, said)),
-    }
-}
-
-/// Reads the beginning of a response without the secrets that the server was sent.
-async fn words(endpoint: &Endpoint, mux: &Mux, response: Response<ResponseBody>) -> (Parts, ServerWords) {
-    let (mut head, body) = response.into_parts();
-    let proof = head.extensions.remove();
-    let secrets = endpoint.secrets(mux.inbound.secrets.load_full(), proof.as_ref());
-    let body = link_error::beginning(body).await;
-    let said = ServerWords::new(&link_error::telling(head.status, &head.headers, &body), &secrets);
-    (head, said)
 }
 
 /// Messages that wait for no answer, sent one after the other by a task of their own.

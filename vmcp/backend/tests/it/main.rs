@@ -29,3 +29,4 @@ mod sse;
 mod streaming;
 mod subscriptions;
 mod support;
+mod websocket;

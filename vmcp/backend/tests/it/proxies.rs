@@ -159,7 +159,7 @@ async fn a_private_authority_is_trusted_by_its_backend_alone_also_through_a_prox
 
 /// Puts TLS in front of a server; returns the address and the certificate, which names `localhost` and
 /// `tools.invalid`.
-async fn behind_tls(server: &str) -> (std::net::SocketAddr, String) {
+pub(crate) async fn behind_tls(server: &str) -> (std::net::SocketAddr, String) {
     use rustls::pki_types::PrivateKeyDer;
     let names = ["localhost".to_owned(), "tools.invalid".to_owned()];
     let signed = rcgen::generate_simple_self_signed(names).unwrap();

@@ -50,6 +50,7 @@ pub(super) fn convert(
     let transport = match kind.as_deref() {
         None | Some("stdio" | "http" | "streamable-http" | "streamablehttp" | "streamable_http") => None,
         Some("sse") => Some("sse"),
+        Some("ws" | "websocket") => Some("websocket"),
         Some(other) => return Err(format!("transport {other:?} is not supported")),
     };
     let others: Vec<_> =

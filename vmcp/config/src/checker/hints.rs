@@ -18,7 +18,7 @@ pub(crate) fn for_key(path: &str) -> Option<&'static str> {
             "this is another client's format: convert its file by `vmcp init --from FILE`"
         }
         "name" | "groupRef" | "metadata" => "only the Kubernetes resource has this: remove it",
-        "backends.type" => "write `transport: streamable-http` or `transport: sse`, or nothing",
+        "backends.type" => "write `transport: streamable-http`, `sse` or `websocket`, or nothing",
         "backends.envFile" | "backends.env_file" => "set the variables in `env`, with secrets from `${NAME}`",
         "operational.failureHandling.healthCheckInterval"
         | "operational.failureHandling.healthCheckTimeout" => {

@@ -1,5 +1,5 @@
-//! `backends`: the MCP servers behind this one, and the transport to each: a child process, streamable HTTP
-//! or SSE.
+//! `backends`: the MCP servers behind this one, and the transport to each: a child process, streamable HTTP,
+//! SSE or websocket.
 
 mod common_mistakes;
 pub(crate) mod known_secrets;
@@ -81,6 +81,13 @@ pub enum Transport {
         /// Sent with every request.
         headers: Headers,
     },
+    /// JSON-RPC in text frames of a websocket (RFC 6455), with the subprotocol `mcp`.
+    WebSocket {
+        /// Its address, `ws` or `wss`.
+        url: Url,
+        /// Sent with the handshake.
+        headers: Headers,
+    },
     /// A child process that speaks on its standard input and output.
     Stdio {
         /// The program: a path, or a name that is looked up in `PATH`.
@@ -99,11 +106,13 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Returns the transport's name in the file and in status: `streamable-http`, `sse` or `stdio`.
+    /// Returns the transport's name in the file and in status: `streamable-http`, `sse`, `websocket`
+    /// or `stdio`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Http { .. } => "streamable-http",
             Self::Sse { .. } => "sse",
+            Self::WebSocket { .. } => "websocket",
             Self::Stdio { .. } => "stdio",
         }
     }
@@ -111,15 +120,17 @@ impl Transport {
     /// Returns the address of a server; `None` for a program.
     pub fn url(&self) -> Option<&Url> {
         match self {
-            Self::Http { url, .. } | Self::Sse { url, .. } => Some(url),
+            Self::Http { url, .. } | Self::Sse { url, .. } | Self::WebSocket { url, .. } => Some(url),
             Self::Stdio { .. } => None,
         }
     }
 
-    /// Returns the headers of every request; `None` for a program.
+    /// Returns the headers of every request, or of a websocket's handshake; `None` for a program.
     pub fn headers(&self) -> Option<&Headers> {
         match self {
-            Self::Http { headers, .. } | Self::Sse { headers, .. } => Some(headers),
+            Self::Http { headers, .. } | Self::Sse { headers, .. } | Self::WebSocket { headers, .. } => {
+                Some(headers)
+            }
             Self::Stdio { .. } => None,
         }
     }
@@ -127,7 +138,9 @@ impl Transport {
     /// Like [`Self::headers`], to be changed.
     pub fn headers_mut(&mut self) -> Option<&mut Headers> {
         match self {
-            Self::Http { headers, .. } | Self::Sse { headers, .. } => Some(headers),
+            Self::Http { headers, .. } | Self::Sse { headers, .. } | Self::WebSocket { headers, .. } => {
+                Some(headers)
+            }
             Self::Stdio { .. } => None,
         }
     }
@@ -151,7 +164,9 @@ impl Backend {
     pub fn fingerprint(&self) -> String {
         let mut parts = vec![self.transport.kind()];
         match &self.transport {
-            Transport::Http { url, headers } | Transport::Sse { url, headers } => {
+            Transport::Http { url, headers }
+            | Transport::Sse { url, headers }
+            | Transport::WebSocket { url, headers } => {
                 parts.push(url.as_str());
                 parts.extend(headers.keys().map(String::as_str));
             }
@@ -202,11 +217,14 @@ pub struct RawBackend {
     pub idle_timeout: Option<RawDuration>,
     /// Working directory of the program. Default: that of vmcp.
     pub cwd: Option<String>,
-    /// Address of a remote server, http or https, without credentials. Excludes `command`.
+    /// Address of a remote server, without credentials: `http` or `https`, or `ws` or `wss` for a websocket.
+    /// Excludes `command`.
     pub url: Option<String>,
-    /// Transport: `stdio` with `command`; `streamable-http` (default) or `sse` with `url`.
+    /// Transport: `stdio` with `command`; `streamable-http` (default), `sse` or, with a `ws` or `wss` address,
+    /// `websocket` with `url`.
     pub transport: Option<RawTransport>,
-    /// HTTP headers of every request to `url`, such as `Authorization`; at most 64.
+    /// HTTP headers of every request to `url`, or of the handshake of a websocket, such as `Authorization`; at
+    /// most 64.
     pub headers: BTreeMap<String, Secret>,
     /// Use this backend. `false`: it is shown in status, but neither connected nor searched nor called.
     pub enabled: bool,
@@ -217,19 +235,20 @@ pub struct RawBackend {
     /// Time limit of one connection attempt. Default: `proxy.connectionTimeout`.
     #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub connection_timeout: Option<RawDuration>,
-    /// PEM file of certificate authorities that a server at an `https` URL is trusted by, besides those of
+    /// PEM file of certificate authorities that a server at an `https` or `wss` URL is trusted by, besides those of
     /// the system. A file that changes is read again when a connection fails.
     pub ca_bundle_path: Option<String>,
     /// Connect at start even if `proxy.lazyConnect` is on.
     pub preconnect: bool,
     /// Clients that share a connection to this backend: a session, an event stream, a process. Default:
-    /// `session` where the server is of the legacy era and may keep state (stdio, SSE, HTTP with session
+    /// `session` where the server is of the legacy era and may keep state (stdio, SSE, websocket, HTTP with session
     /// ids), else `shared`.
     pub isolation: Option<Isolation>,
     /// Era in which a server that speaks both is spoken to.
     pub protocol_era: ProtocolEra,
     /// Own connections that clients may have at this backend together, 1 to 100000; one more ends the longest
-    /// idle one. Default: 64 processes, 1000 event streams, 10000 HTTP sessions.
+    /// idle one. Default: 64 processes, 1000 event streams or websockets, 10000 HTTP
+    /// sessions.
     #[schemars(range(min = 1, max = 100_000))]
     pub max_sessions: Option<u32>,
     /// Processes of this program, 0 to 16, that are kept ready for the next client sessions: a second session
@@ -320,6 +339,8 @@ pub enum RawTransport {
     StreamableHttp,
     /// The older HTTP+SSE transport.
     Sse,
+    /// Text frames of a websocket, with the subprotocol `mcp`.
+    Websocket,
 }
 
 /// Returns true if a backend may have this name.

@@ -119,6 +119,7 @@ fn login_url(backend: &Backend) -> Option<&Url> {
     }
     match &backend.transport {
         Transport::Http { url, .. } | Transport::Sse { url, .. } => Some(url),
-        Transport::Stdio { .. } => None,
+        // OAuth discovers its server over HTTP, at the address of the resource.
+        Transport::WebSocket { .. } | Transport::Stdio { .. } => None,
     }
 }

@@ -126,7 +126,8 @@ pub fn is_token_char(c: char) -> bool {
 
 /// Returns true if vmcp sets the header with this lower-case name itself.
 pub fn is_reserved_header(lower: &str) -> bool {
-    RESERVED.contains(&lower) || lower.starts_with("mcp-") || lower.starts_with("proxy-")
+    let prefixes = ["mcp-", "proxy-", "sec-websocket-"];
+    RESERVED.contains(&lower) || prefixes.iter().any(|prefix| lower.starts_with(prefix))
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ fn wait_limit(backends: &[(Kind, FirstListing)], cap: Duration) -> Duration {
 
 /// Returns the kind of a backend with this transport.
 fn kind(transport: &Transport) -> Kind {
-    let (Transport::Http { url, .. } | Transport::Sse { url, .. }) = transport else { return Kind::Program };
+    let Some(url) = transport.url() else { return Kind::Program };
     if is_near(url.host_str().unwrap_or_default()) { Kind::Near } else { Kind::Far }
 }
 

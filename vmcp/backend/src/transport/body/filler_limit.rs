@@ -1,5 +1,5 @@
-//! [`FillerLimit`]: a token bucket over the bytes of an event stream that carry no message: comments, blank
-//! lines, fields without data.
+//! [`FillerLimit`]: a token bucket over the bytes of a stream that carry no message: comments, blank lines,
+//! fields without data, pings of a websocket.
 //!
 //! Servers and proxies keep a silent stream alive with a comment now and then, and some pad its beginning by
 //! a few KiB. A stream that floods such bytes costs its reader time without an end: no limit of messages is
@@ -16,13 +16,13 @@ const PER_SECOND: u64 = 16 * 1024;
 /// Bytes without a message that are read in a row; then the reader pauses.
 pub(super) const TURN: usize = 4 * 1024;
 /// Length of the pause, which bounds the reading to some 4 MiB a second.
-pub(super) const PAUSE: Duration = Duration::from_millis(1);
+pub(in crate::transport) const PAUSE: Duration = Duration::from_millis(1);
 /// Bytes that the fields of an event with data are worth.
 const PER_EVENT: u64 = 1024;
 
 /// Bytes without a message that one stream may still send.
 #[derive(Debug)]
-pub(super) struct FillerLimit {
+pub(in crate::transport) struct FillerLimit {
     left: u64,
     /// The time until which `left` was refilled.
     since: Instant,
@@ -31,13 +31,13 @@ pub(super) struct FillerLimit {
 }
 
 impl FillerLimit {
-    pub(super) fn new(now: Instant) -> Self {
+    pub(in crate::transport) fn new(now: Instant) -> Self {
         Self { left: BURST, since: now, turn: 0 }
     }
 
     /// Counts bytes of the stream, `data` of which are those of messages. Data pays for as much filler, such
     /// as the field names of its lines.
-    pub(super) fn take(&mut self, bytes: usize, data: usize) -> Result<(), LinkError> {
+    pub(in crate::transport) fn take(&mut self, bytes: usize, data: usize) -> Result<(), LinkError> {
         let (bytes, paid) = (bytes as u64, 2 * data as u64);
         if bytes <= paid {
             self.earn(paid - bytes);
@@ -54,7 +54,7 @@ impl FillerLimit {
     }
 
     /// Returns true once after each [`TURN`]: the reader is to pause.
-    pub(super) fn take_turn(&mut self) -> bool {
+    pub(in crate::transport) fn take_turn(&mut self) -> bool {
         let is_over = self.turn >= TURN as u64;
         if is_over {
             self.turn = 0;
@@ -63,7 +63,7 @@ impl FillerLimit {
     }
 
     /// Pays for the fields of an event that had data.
-    pub(super) fn end_event(&mut self) {
+    pub(in crate::transport) fn end_event(&mut self) {
         self.earn(PER_EVENT);
     }
 

@@ -21,7 +21,9 @@ impl KnownSecrets {
     pub fn of(transport: &Transport, resolved: impl IntoIterator<Item = String>) -> Self {
         let mut found: Vec<String> = resolved.into_iter().collect();
         match transport {
-            Transport::Http { url, headers } | Transport::Sse { url, headers } => {
+            Transport::Http { url, headers }
+            | Transport::Sse { url, headers }
+            | Transport::WebSocket { url, headers } => {
                 for (name, value) in headers {
                     // Behind a scheme such as `Bearer`.
                     let token = value.expose().rsplit(' ').next().unwrap_or_default();

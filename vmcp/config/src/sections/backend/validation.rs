@@ -160,6 +160,7 @@ fn validate_transport(raw: &RawBackend, path: &str, report: &mut Report) -> Opti
                 Some(RawTransport::Stdio) => "transport `stdio` requires `command`",
                 Some(RawTransport::StreamableHttp) => "transport `streamable-http` requires `url`",
                 Some(RawTransport::Sse) => "transport `sse` requires `url`",
+                Some(RawTransport::Websocket) => "transport `websocket` requires `url`",
                 None => "neither `command` nor `url` is given",
             };
             // Either one that was given and refused has been reported.
@@ -192,17 +193,36 @@ fn validate_remote(raw: &RawBackend, url: &str, path: &str, report: &mut Report)
         }
     }
     let headers = headers::validate(&raw.headers, &problems::key(path, "headers"), report);
-    if raw.ca_bundle_path.is_some() && url.trim().to_ascii_lowercase().starts_with("http:") {
+    let scheme = url.trim().split(':').next().unwrap_or_default().to_ascii_lowercase();
+    if let Some(secure) = match scheme.as_str() {
+        "http" => Some("https"),
+        "ws" => Some("wss"),
+        _ => None,
+    } && raw.ca_bundle_path.is_some()
+    {
         let at = problems::key(path, "caBundlePath");
-        report.mistake(&at, "a server without TLS shows no certificate", "remove it, or write `https://`");
+        let remedy = format!("remove it, or write `{secure}://`");
+        report.mistake(&at, "a server without TLS shows no certificate", remedy);
     }
-    let url = http_url::validate(url, &problems::key(path, "url"), report)?;
+    let url = http_url::validate_server(url, &problems::key(path, "url"), report)?;
+    let is_websocket = matches!(url.scheme(), "ws" | "wss");
     match raw.transport {
-        None | Some(RawTransport::StreamableHttp) => Some(Transport::Http { url, headers }),
-        Some(RawTransport::Sse) => Some(Transport::Sse { url, headers }),
+        None | Some(RawTransport::Websocket) if is_websocket => Some(Transport::WebSocket { url, headers }),
+        None | Some(RawTransport::StreamableHttp) if !is_websocket => Some(Transport::Http { url, headers }),
+        Some(RawTransport::Sse) if !is_websocket => Some(Transport::Sse { url, headers }),
+        Some(RawTransport::Websocket) => {
+            let remedy = "write `ws://` or `wss://`, or choose `streamable-http`";
+            report.mistake(&problems::key(path, "url"), "not the address of a websocket", remedy);
+            None
+        }
         Some(RawTransport::Stdio) => {
-            let remedy = "remove `transport`, or choose `streamable-http` or `sse`";
+            let remedy = "remove `transport`, or choose `streamable-http`, `sse` or `websocket`";
             report.mistake(&problems::key(path, "transport"), "`stdio` does not go with `url`", remedy);
+            None
+        }
+        None | Some(RawTransport::StreamableHttp | RawTransport::Sse) => {
+            let remedy = "remove `transport`, or write `http://` or `https://`";
+            report.mistake(&problems::key(path, "url"), "the address of a websocket", remedy);
             None
         }
     }
@@ -222,7 +242,10 @@ fn validate_stdio(
         let at = problems::key(path, "caBundlePath");
         report.mistake(&at, "only a backend with `url` has this", "remove it");
     }
-    if matches!(raw.transport, Some(RawTransport::StreamableHttp | RawTransport::Sse)) {
+    if matches!(
+        raw.transport,
+        Some(RawTransport::StreamableHttp | RawTransport::Sse | RawTransport::Websocket)
+    ) {
         let remedy = "remove `transport`, or replace `command` by `url`";
         report.problem(&problems::key(path, "transport"), "a backend with `command` speaks stdio", remedy);
     }

@@ -81,7 +81,9 @@ impl<'a> From<&'a Transport> for ServerSource<'a> {
                 words: std::iter::once(command).chain(args).map(String::as_str).collect(),
                 env: env.keys().map(String::as_str).collect(),
             },
-            Transport::Http { url, headers } | Transport::Sse { url, headers } => {
+            Transport::Http { url, headers }
+            | Transport::Sse { url, headers }
+            | Transport::WebSocket { url, headers } => {
                 ServerSource::Remote { url, headers: headers.keys().map(String::as_str).collect() }
             }
         }

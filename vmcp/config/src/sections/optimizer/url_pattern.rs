@@ -19,7 +19,7 @@ impl UrlPattern {
         };
         let starred = |text: &str| text.contains('*');
         let host = url.host_str().unwrap_or_default();
-        let message = if !matches!(url.scheme(), "http" | "https") {
+        let message = if !matches!(url.scheme(), "http" | "https" | "ws" | "wss") {
             format!("the scheme `{}` is not supported", url.scheme())
         } else if starred(host.strip_prefix("*.").unwrap_or(host)) || host == "*." {
             "a `*` in the host that stands for no subdomain".to_owned()
@@ -76,6 +76,8 @@ mod tests {
 
     #[test]
     fn addresses_are_compared_part_by_part() {
+        assert!(fits("wss://a.example/*", "wss://a.example:443/mcp"));
+        assert!(!fits("https://a.example/*", "wss://a.example/mcp"));
         assert!(fits("https://a.example/mcp", "https://A.example:443/mcp"));
         assert!(fits("https://*.example.com/*", "https://a.b.example.com/x/mcp"));
         for (pattern, url) in [

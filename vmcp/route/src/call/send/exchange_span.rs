@@ -15,7 +15,7 @@ use vmcp_engine::telemetry::operations::shortened;
 /// Returns `network.transport` of a backend.
 pub(super) fn transport(backend: &Backend) -> &'static str {
     match backend.transport {
-        Transport::Http { .. } | Transport::Sse { .. } => telemetry::TCP,
+        Transport::Http { .. } | Transport::Sse { .. } | Transport::WebSocket { .. } => telemetry::TCP,
         Transport::Stdio { .. } => telemetry::PIPE,
     }
 }
@@ -56,7 +56,7 @@ pub(super) fn begin(parent: &Span, target: &BackendTarget<'_>, backend: &Backend
         }
         Item::OwnTool(_) | Item::Task { .. } | Item::Backend => {}
     }
-    if let Transport::Http { url, .. } | Transport::Sse { url, .. } = &backend.transport {
+    if let Some(url) = backend.transport.url() {
         span.record("server.address", url.host_str());
         span.record("server.port", url.port_or_known_default());
     }

@@ -121,6 +121,11 @@ fn remote(spec: &Backend) -> Result<(Url, OAuthClient), CommandFailure> {
     let name = &spec.name;
     let url = match &spec.transport {
         Transport::Http { url, .. } | Transport::Sse { url, .. } => url.clone(),
+        Transport::WebSocket { .. } => {
+            return Err(CommandFailure::new(format!("{name} is reached by a websocket, without OAuth"))
+                .exit(Exit::Usage)
+                .remedy("set its token by `headers` or `outgoingAuth`"));
+        }
         Transport::Stdio { .. } => {
             return Err(CommandFailure::new(format!("{name} is a program, which signs in by itself"))
                 .exit(Exit::Usage)

@@ -135,7 +135,9 @@ impl OutgoingRules {
     ) -> BackendAuth {
         let own = self.backends.get(name);
         let configured = match transport {
-            Transport::Http { headers, .. } | Transport::Sse { headers, .. } => headers,
+            Transport::Http { headers, .. }
+            | Transport::Sse { headers, .. }
+            | Transport::WebSocket { headers, .. } => headers,
             Transport::Stdio { .. } => {
                 if own.is_some_and(BackendAuth::sends_anything) {
                     report.problem(

@@ -15,9 +15,9 @@ pub(in crate::optim::definitions) fn add(names: &Names<'_>) -> Value {
             "type": "object",
             "properties": {
                 "name": {"type": "string", "description": "New name; lower-case letters, digits, - and _."},
-                "transport": {"type": "string", "enum": ["http", "stdio"]},
-                "url": {"type": "string", "description": "Address, for http."},
-                "headers": {"type": "object", "additionalProperties": {"type": "string"}, "description": "HTTP headers, for http."},
+                "transport": {"type": "string", "enum": ["http", "websocket", "stdio"]},
+                "url": {"type": "string", "description": "Address, for http and websocket."},
+                "headers": {"type": "object", "additionalProperties": {"type": "string"}, "description": "HTTP headers, for http and websocket."},
                 "command": {"type": "string", "description": "Program, for stdio; no shell."},
                 "args": {"type": "array", "items": {"type": "string"}, "description": "Its arguments."},
                 "env": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Its environment variables, with secrets."},

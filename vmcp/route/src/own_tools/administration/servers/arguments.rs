@@ -56,21 +56,27 @@ const SHELL_WORDS: [&str; 9] = ["|", "||", "&", "&&", ";", "<", ">", ">>", "2>&1
 /// Reads the server that is to be added.
 pub(super) fn new_server(arguments: &OwnArguments<'_>) -> Result<NewServer, String> {
     let text = |name, limit| arguments.text(&[name], limit).map_err(|error| error.to_string());
-    let transport = text("transport", MAX_TRANSPORT_CHARS)?.ok_or("transport is required: http or stdio")?;
+    let transport =
+        text("transport", MAX_TRANSPORT_CHARS)?.ok_or("transport is required: http, websocket or stdio")?;
     let (url, command) = (text("url", MAX_URL_CHARS)?, text("command", MAX_WORD_CHARS)?);
     let transport = transport.trim().to_ascii_lowercase();
     let place = match transport.as_str() {
         "http" | "streamable-http" | "streamable_http" => {
             let url = url.ok_or_else(|| format!("transport `{transport}` requires 'url'"))?;
             refuse_given(arguments, &transport, &["command", "args", "env"])?;
-            ServerPlace::Remote { url: address(&url)?, headers: headers(arguments)? }
+            ServerPlace::Remote { url: address(&url, ["http", "https"])?, headers: headers(arguments)? }
+        }
+        "websocket" | "ws" => {
+            let url = url.ok_or_else(|| format!("transport `{transport}` requires 'url'"))?;
+            refuse_given(arguments, &transport, &["command", "args", "env"])?;
+            ServerPlace::Remote { url: address(&url, ["ws", "wss"])?, headers: headers(arguments)? }
         }
         "stdio" => {
             let command = command.ok_or("transport `stdio` requires 'command'")?;
             refuse_given(arguments, &transport, &["url", "headers"])?;
             program(arguments, &command)?
         }
-        other => return Err(format!("transport `{other}` is not supported; use http or stdio")),
+        other => return Err(format!("transport `{other}` is not supported; use http, websocket or stdio")),
     };
     let enabled = arguments.read("enabled", "true or false").map_err(|error| error.to_string())?;
     Ok(NewServer { name: new_name(arguments)?, place, enabled: enabled.unwrap_or(true) })
@@ -100,11 +106,15 @@ fn refuse_given(arguments: &OwnArguments<'_>, transport: &str, fields: &[&str]) 
     }
 }
 
-fn address(text: &str) -> Result<Url, String> {
+/// Reads an address with one of two schemes.
+fn address(text: &str, schemes: [&str; 2]) -> Result<Url, String> {
     let text = text.trim();
     literal("url", text)?;
-    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-    let url = url.ok_or("url must be an absolute http:// or https:// address")?;
+    let url = Url::parse(text).ok().filter(|url| schemes.contains(&url.scheme()));
+    let url = url.ok_or_else(|| {
+        let [plain, secure] = schemes;
+        format!("url must be an absolute {plain}:// or {secure}:// address")
+    })?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err("url must not carry credentials; give them in 'headers'".to_owned());
     }

@@ -130,7 +130,7 @@ pub(super) fn lines_of(server: &NewServer) -> Vec<String> {
 pub(super) fn lines_of_known(server: &Backend) -> Vec<String> {
     let place = match &server.transport {
         Transport::Stdio { command, .. } => format!("program: {command}"),
-        Transport::Http { url, .. } | Transport::Sse { url, .. } => {
+        Transport::Http { url, .. } | Transport::Sse { url, .. } | Transport::WebSocket { url, .. } => {
             format!("host: {}", url.host_str().unwrap_or_default())
         }
     };

@@ -4,7 +4,7 @@ use vmcp_config::Transport;
 
 /// Fragments of an error message, and the remedy for it; the first entry that matches counts. Causes that
 /// vmcp names itself come before words that a server may use for anything.
-const REMEDIES: [(&[&str], &str); 32] = [
+const REMEDIES: [(&[&str], &str); 33] = [
     (&["leads back"], "take vmcp out of that server's own configuration, or the server out of this one"),
     (
         &["environment variable `"],
@@ -76,6 +76,10 @@ const REMEDIES: [(&[&str], &str); 32] = [
     (
         &["does not answer with an event stream", "the endpoint event"],
         "check the `url`; a server that speaks streamable HTTP wants no `transport: sse`",
+    ),
+    (
+        &["does not open a websocket", "websocket handshake"],
+        "no websocket is served at this address: check the host and the path of the `url`; a server that speaks streamable HTTP wants `https://`",
     ),
     (
         &["HTTP status 404", "HTTP status 405", "HTTP status 501", "a page, not JSON", "not JSON"],
@@ -165,7 +169,7 @@ fn by_hand(transport: &Transport) -> String {
     match transport {
         Transport::Stdio { command, args, .. } if args.is_empty() => format!("`{command}`"),
         Transport::Stdio { command, .. } => format!("`{command} …`, with the arguments of the configuration"),
-        Transport::Http { url, .. } | Transport::Sse { url, .. } => {
+        Transport::Http { url, .. } | Transport::Sse { url, .. } | Transport::WebSocket { url, .. } => {
             format!("`curl -i {}{}`", url.origin().ascii_serialization(), url.path())
         }
     }

@@ -49,8 +49,17 @@ fn each_transport_has_its_fields() {
     for (arguments, expected) in [
         (json!({"transport": "http"}), "transport `http` requires 'url'"),
         (json!({"transport": "stdio"}), "transport `stdio` requires 'command'"),
-        (json!({"transport": "smoke"}), "transport `smoke` is not supported; use http or stdio"),
-        (json!({"name": "a"}), "transport is required: http or stdio"),
+        (json!({"transport": "smoke"}), "transport `smoke` is not supported; use http, websocket or stdio"),
+        (
+            json!({"transport": "websocket", "url": "https://a/"}),
+            "url must be an absolute ws:// or wss:// address",
+        ),
+        (
+            json!({"transport": "http", "url": "wss://a/"}),
+            "url must be an absolute http:// or https:// address",
+        ),
+        (json!({"transport": "ws", "url": "ws://a/", "env": {"A": "b"}}), "transport `ws` takes no 'env'"),
+        (json!({"name": "a"}), "transport is required: http, websocket or stdio"),
         (json!({"transport": "http", "url": "http://a/"}), "name is required"),
         (json!({"transport": "http", "url": "http://a/", "args": ["x"]}), "transport `http` takes no 'args'"),
         (program(&json!({"headers": {"A": "b"}})), "transport `stdio` takes no 'headers'"),
