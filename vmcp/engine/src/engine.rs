@@ -56,6 +56,7 @@ use crate::runs::Runs;
 use crate::search::context::{Contexts, Learner};
 use crate::search::{LearnedTools, QueryVectors, Searcher};
 use crate::server_registrar::ServerRegistrar;
+use crate::server_registrar::registry_reader::RegistryReader;
 use crate::telemetry::calls::CallObservers;
 use crate::telemetry::logs;
 use crate::telemetry::observed_shapes::ObservedShapes;
@@ -93,6 +94,7 @@ struct Inner {
     scripts: Option<Arc<WorkerPool<PrincipalKey>>>,
     script_jobs: Option<Arc<dyn ScriptJobs>>,
     registrar: Option<Arc<dyn ServerRegistrar>>,
+    registry: Option<Arc<dyn RegistryReader>>,
     _stop: DropGuard,
 }
 
@@ -165,6 +167,7 @@ impl Engine {
             scripts: options.script_worker.map(|program| Arc::new(WorkerPool::new(program))),
             script_jobs: options.script_jobs,
             registrar: options.registrar,
+            registry: options.registry,
             _stop: stop.clone().drop_guard(),
         }));
         tokio::spawn(kept_results::sweep(results, stop.clone()));
@@ -185,6 +188,11 @@ impl Engine {
     /// Returns the keeper of the configured servers; `None` if clients cannot change them.
     pub fn registrar(&self) -> Option<&Arc<dyn ServerRegistrar>> {
         self.0.registrar.as_ref()
+    }
+
+    /// Returns the reader of registries; `None` if clients find no servers in one.
+    pub fn registry(&self) -> Option<&Arc<dyn RegistryReader>> {
+        self.0.registry.as_ref()
     }
 
     /// Puts another configuration in force. Backends whose configuration is unchanged keep running; the

@@ -1,11 +1,14 @@
 //! [`ServerRegistrar`]: writes changes of servers to where their configuration is kept. The command line
 //! implements it over the configuration file; a process whose configuration others write has none.
 
+pub mod registry_reader;
+
 use std::collections::BTreeMap;
 
 use futures::future::BoxFuture;
 use url::Url;
 use vmcp_config::{Secret, ServerSource};
+use vmcp_registry::plan::Draft;
 
 /// A change of the configured servers.
 #[derive(Debug, Clone)]
@@ -35,6 +38,25 @@ pub struct NewServer {
     pub place: ServerPlace,
     /// False to add it switched off.
     pub enabled: bool,
+    /// The entry of a registry that it is from; `None`: a client described it.
+    pub registered: Option<Box<RegisteredServer>>,
+}
+
+/// A server of a registry. Its secrets are placeholders: the configuration refers to variables in their
+/// place, which the user sets.
+#[derive(Debug, Clone)]
+pub struct RegisteredServer {
+    /// The backend that its entry becomes.
+    pub draft: Draft,
+    /// Name, version, package and registry, in one line.
+    pub origin: String,
+}
+
+/// Facts about a change that was made.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MadeChange {
+    /// Variables that the user has to set for a new server to work, by the name of its input.
+    pub needed: BTreeMap<String, String>,
 }
 
 /// Address or command line of a new server. All texts are literal: none refers to a variable or a file.
@@ -91,5 +113,5 @@ pub enum RegistrarError {
 pub trait ServerRegistrar: Send + Sync {
     /// Makes a change, whole or not at all. The engine applies it soon after. Of two additions of one name at
     /// the same moment, one is [`RegistrarError::Taken`].
-    fn change(&self, change: ServerChange) -> BoxFuture<'_, Result<(), RegistrarError>>;
+    fn change(&self, change: ServerChange) -> BoxFuture<'_, Result<MadeChange, RegistrarError>>;
 }

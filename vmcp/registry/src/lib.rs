@@ -7,6 +7,7 @@
 //! | [`page`] | a page of the API, or a file of entries |
 //! | [`catalog`] | entries by name and version, and search over them |
 //! | [`plan`] | an entry and a person's values become a backend of `vmcp.yaml` |
+//! | [`report`] | entries as JSON |
 //! | [`identifiers`] | grammars of package names and versions, by type of registry |
 //! | [`served`] | the answers of the API when vmcp itself is the registry |
 //!
@@ -20,4 +21,5 @@ pub mod identifiers;
 pub mod inputs;
 pub mod page;
 pub mod plan;
+pub mod report;
 pub mod served;

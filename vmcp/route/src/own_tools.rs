@@ -58,7 +58,9 @@ pub(super) async fn run(context: CallContext<'_>, tool: OptimTool, params: &Owne
         OptimTool::AddMcpServer
         | OptimTool::RemoveMcpServer
         | OptimTool::EnableMcpServer
-        | OptimTool::DisableMcpServer => administration::servers::run(context, tool, arguments).await,
+        | OptimTool::DisableMcpServer
+        | OptimTool::SearchRegistry
+        | OptimTool::InstallServer => administration::servers::run(context, tool, arguments).await,
     }
 }
 

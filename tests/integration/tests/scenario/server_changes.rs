@@ -256,3 +256,47 @@ async fn a_websocket_server_is_added_and_called_by_clients_of_both_eras() {
     let desk = backends.as_array().unwrap().iter().find(|backend| backend["name"] == "desk");
     assert_eq!(desk.unwrap()["transport"], "websocket", "{backends}");
 }
+
+#[tokio::test]
+async fn a_server_of_a_registry_is_found_installed_and_waits_for_its_secret() {
+    let (echo, notes) =
+        (Fixture::http("echo", "echo").start().await, Fixture::http("notes", "jira").start().await);
+    let tools = ["find_tool", "call_tool", "search_registry", "install_server"];
+    let vmcp = vmcp(&echo, json!({"tools": tools})).await;
+    let registry = vmcp.config_file().with_file_name("servers.json");
+    let remote = |name: &str, headers: Value| {
+        json!({"name": name, "version": "1.2.0", "description": "Notes and issues",
+            "remotes": [{"type": "streamable-http", "url": notes.url(), "headers": headers}]})
+    };
+    let secret = json!([{"name": "X-Token", "isRequired": true, "isSecret": true}]);
+    let entries = json!([remote("com.example/notes", json!([])), remote("com.example/locked", secret)]);
+    std::fs::write(&registry, entries.to_string()).unwrap();
+    let admin = json!({"registry": registry, "allow": [{"url": notes.url(), "headers": ["x-token"]}]});
+    write(&vmcp, &echo, json!({"tools": tools, "admin": admin}));
+    let client = vmcp.modern();
+    let found = eventually("the registry to be in force", async || {
+        let found = client.call_tool("optim.search_registry", json!({"query": "issues"})).await;
+        (found.structured()["total"] == 2).then_some(found)
+    })
+    .await;
+    assert!(found.text.contains("com.example/notes"), "{}", found.text);
+    let install = async |name: &str| client.call_tool("optim.install_server", json!({"name": name})).await;
+    let installed = install("com.example/notes").await;
+    let answer = installed.structured();
+    assert_eq!(
+        (&answer["connected"], &answer["version"]),
+        (&json!(true), &json!("1.2.0")),
+        "{}",
+        installed.text
+    );
+    assert!(finds(&client, "notes_create_note").await);
+    let locked = install("com.example/locked").await;
+    let needs = locked.structured()["needs"][0].clone();
+    assert_eq!(needs["variable"], "VMCP_ADDED_LOCKED_X_TOKEN", "{}", locked.text);
+    assert!(file(&vmcp).contains("${VMCP_ADDED_LOCKED_X_TOKEN}"), "{}", file(&vmcp));
+    std::fs::write(vmcp.config_file().with_file_name(".env"), "VMCP_ADDED_LOCKED_X_TOKEN=s3cret\n").unwrap();
+    eventually("the server with its secret", async || {
+        finds(&client, "locked_create_note").await.then_some(())
+    })
+    .await;
+}

@@ -13,6 +13,7 @@ use vmcp_wire::sealed::KeyError;
 use crate::access::policy::Policy;
 use crate::metrics::Metrics;
 use crate::server_registrar::ServerRegistrar;
+use crate::server_registrar::registry_reader::RegistryReader;
 use crate::telemetry::calls::CallObserver;
 
 /// Options of a run beside the configuration.
@@ -49,6 +50,8 @@ pub struct Options {
     pub script_jobs: Option<Arc<dyn ScriptJobs>>,
     /// Keeper of the configured servers; `None`: clients cannot change them.
     pub registrar: Option<Arc<dyn ServerRegistrar>>,
+    /// Reader of the registry in which clients find servers; `None`: they find none.
+    pub registry: Option<Arc<dyn RegistryReader>>,
 }
 
 impl Default for Options {
@@ -68,6 +71,7 @@ impl Default for Options {
             script_worker: None,
             script_jobs: None,
             registrar: None,
+            registry: None,
         }
     }
 }

@@ -98,6 +98,8 @@ pub fn definitions(style: NameStyle, config: &Config) -> Vec<Definition> {
             OptimTool::ExecuteCode => call_tool::execute_code::definition(&names, config),
             OptimTool::ExecuteToolScript => call_tool::execute_code::tool_script(&names),
             OptimTool::AddMcpServer => upkeep::servers::add(&names),
+            OptimTool::SearchRegistry => upkeep::servers::search(&names),
+            OptimTool::InstallServer => upkeep::servers::install(&names),
             OptimTool::RemoveMcpServer => upkeep::servers::remove(&names),
             OptimTool::EnableMcpServer => upkeep::servers::enable(&names),
             OptimTool::DisableMcpServer => upkeep::servers::disable(&names),

@@ -1,4 +1,4 @@
-//! Secrets among the arguments of add_mcp_server: recognized where they may not be, kept out of records.
+//! Secrets among the arguments of add_mcp_server and install_server: recognized where they may not be, kept out of records.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use vmcp_config::secret_signs::{is_option, is_secret_name, looks_secret, passwor
 use vmcp_engine::optim::names::OptimTool;
 
 /// Fields whose values may be secrets.
-const VALUES: [&str; 2] = ["env", "headers"];
+const VALUES: [&str; 3] = ["env", "headers", "values"];
 
 /// True if a setting of this name with this value is a secret.
 pub(crate) fn is_secret(name: &str, value: &str) -> bool {
@@ -37,7 +37,7 @@ pub(crate) fn is_secret_argument(before: &str, argument: &str) -> bool {
 /// Returns the arguments of a call of `tool` for records: values of variables and headers, and whatever else
 /// may be a secret, are masked. `None` for arguments that cannot be read.
 pub(crate) fn recorded(tool: OptimTool, arguments: &str) -> Option<Cow<'_, str>> {
-    if tool != OptimTool::AddMcpServer {
+    if !matches!(tool, OptimTool::AddMcpServer | OptimTool::InstallServer) {
         return Some(Cow::Borrowed(arguments));
     }
     let Ok(Value::Object(mut fields)) = serde_json::from_str(arguments) else { return None };
@@ -65,7 +65,7 @@ pub(crate) fn recorded(tool: OptimTool, arguments: &str) -> Option<Cow<'_, str>>
 }
 
 /// Fields whose texts are shown.
-const SHOWN: [&str; 4] = ["name", "transport", "url", "command"];
+const SHOWN: [&str; 6] = ["name", "transport", "url", "command", "server", "via"];
 
 /// True for a URL with credentials or a query, for a text that looks like a secret, and for several words,
 /// which may be a whole command line.

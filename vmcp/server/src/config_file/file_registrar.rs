@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use vmcp_config::edit::{self, EditError};
 use vmcp_config::{Problems, Secret};
-use vmcp_engine::server_registrar::{RegistrarError, ServerChange, ServerRegistrar};
+use vmcp_engine::server_registrar::{MadeChange, RegistrarError, ServerChange, ServerRegistrar};
 
 use super::env_file::{self, Addition};
 use super::reference_lookup::ReferenceLookup;
@@ -49,7 +49,7 @@ impl FileRegistrar {
 }
 
 impl ServerRegistrar for FileRegistrar {
-    fn change(&self, change: ServerChange) -> BoxFuture<'_, Result<(), RegistrarError>> {
+    fn change(&self, change: ServerChange) -> BoxFuture<'_, Result<MadeChange, RegistrarError>> {
         let inner = Arc::clone(&self.0);
         Box::pin(async move {
             // A change that has begun is made whole, also if its client goes away.
@@ -64,16 +64,18 @@ struct Edited {
     text: String,
     /// Variables to be added to `.env`.
     variables: BTreeMap<String, Secret>,
+    /// Variables that the user has to set, by input.
+    needed: BTreeMap<String, String>,
 }
 
 impl Inner {
-    fn make(&self, change: &ServerChange) -> Result<(), RegistrarError> {
+    fn make(&self, change: &ServerChange) -> Result<MadeChange, RegistrarError> {
         let _turn = self.turn.lock();
         for _ in 0..MAX_ATTEMPTS {
             let before = self.read()?;
             let edited = self.edited(&before, change)?;
             if edited.text == before {
-                return Ok(());
+                return Ok(MadeChange::default());
             }
             self.check(&before, &edited)?;
             if self.read()? != before {
@@ -81,7 +83,7 @@ impl Inner {
             }
             self.write(&before, &edited)?;
             self.written.notify_one();
-            return Ok(());
+            return Ok(MadeChange { needed: edited.needed });
         }
         Err(RegistrarError::Unwritable("the configuration file is being edited; try again".to_owned()))
     }
@@ -91,14 +93,15 @@ impl Inner {
     }
 
     fn edited(&self, before: &str, change: &ServerChange) -> Result<Edited, RegistrarError> {
-        let mut variables = BTreeMap::new();
+        let mut written = entry::WrittenEntry::default();
         let text = match change {
             ServerChange::Add(server) => {
                 let present =
                     self.lookup.values(&self.path, before, super::source::read_file, env_file::read);
-                let (entry, of_entry) = entry::write(server, |name| present.variable(name).is_none());
-                variables = of_entry;
-                edit::append(before, &entry, std::slice::from_ref(&server.name))
+                let referred = entry::variables_of(before);
+                let is_free = |name: &str| present.variable(name).is_none() && !referred.contains(name);
+                written = entry::write(server, is_free);
+                edit::append(before, &written.lines, std::slice::from_ref(&server.name))
             }
             ServerChange::Remove { name } => edit::remove(before, name),
             ServerChange::SetEnabled { name, enabled } => edit::set_enabled(before, name, *enabled),
@@ -108,7 +111,7 @@ impl Inner {
             EditError::NoBackend(name) => RegistrarError::Unknown(name),
             error => unwritable(&self.path, &error),
         })?;
-        Ok(Edited { text, variables })
+        Ok(Edited { text, variables: written.variables, needed: written.needed })
     }
 
     /// Refuses a text that would not be a valid configuration.

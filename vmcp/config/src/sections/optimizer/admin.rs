@@ -8,16 +8,23 @@ use super::url_pattern::UrlPattern;
 use crate::problems::{self, Report};
 use crate::rules::NamePattern;
 use crate::sections::backend::Transport;
+use crate::values::http_url;
 
 /// Most rules; more are a mistake.
 const MAX_RULES: usize = 100;
+/// Longest URL or path of a registry, in bytes.
+const MAX_REGISTRY_BYTES: usize = 2048;
 const ALLOW: &str = "optimizer.admin.allow";
+const REGISTRY: &str = "optimizer.admin.registry";
 
 /// Validated settings of the tools that change servers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Admin {
     /// Servers that clients may manage; empty: each change needs the user's yes.
     pub allow: Vec<ServerRule>,
+    /// Registry whose servers clients may find: its URL, a file of entries, or a folder of such files;
+    /// `None`: the official one.
+    pub registry: Option<String>,
 }
 
 /// A kind of servers that clients may manage.
@@ -121,8 +128,8 @@ impl Admin {
     }
 }
 
-/// Servers that clients may manage by `add_mcp_server`, `enable_mcp_server`, `disable_mcp_server` and
-/// `remove_mcp_server` of `optimizer.tools`.
+/// Servers that clients may manage by `add_mcp_server`, `install_server`, `enable_mcp_server`,
+/// `disable_mcp_server` and `remove_mcp_server` of `optimizer.tools`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "ServerAdmin")]
@@ -130,6 +137,10 @@ pub struct RawAdmin {
     /// Servers that clients may manage; all others are refused. Empty: any, each with the user's yes. A user
     /// is asked wherever the client can ask; a client that cannot needs a rule.
     pub allow: Vec<RawServerRule>,
+    /// Registry of `search_registry` and `install_server`: its URL, a file of entries, or a folder of such
+    /// files. Default: the official one, `https://registry.modelcontextprotocol.io`. The variable
+    /// `VMCP_REGISTRY_TOKEN` holds a bearer token for the registry that is named here.
+    pub registry: Option<String>,
 }
 
 /// A kind of servers: programs by `command`, or addresses by `url`.
@@ -156,7 +167,21 @@ impl RawAdmin {
         }
         let rules = self.allow.iter().enumerate();
         let rules = rules.filter_map(|(index, rule)| rule.validate(&problems::item(ALLOW, index), report));
-        Admin { allow: rules.collect() }
+        let allow = rules.collect();
+        Admin { allow, registry: self.validate_registry(report) }
+    }
+
+    fn validate_registry(&self, report: &mut Report) -> Option<String> {
+        let registry = self.registry.as_deref()?.trim();
+        if registry.is_empty() || registry.len() > MAX_REGISTRY_BYTES {
+            let remedy = format!("name a URL, a file or a folder, in at most {MAX_REGISTRY_BYTES} bytes");
+            report.problem(REGISTRY, "not the place of a registry", remedy);
+            return None;
+        }
+        if registry.contains("://") {
+            http_url::validate(registry, REGISTRY, report)?;
+        }
+        Some(registry.to_owned())
     }
 }
 

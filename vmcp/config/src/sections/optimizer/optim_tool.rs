@@ -57,11 +57,15 @@ pub enum OptimTool {
     EnableMcpServer,
     /// Switches a server off, within `optimizer.admin`.
     DisableMcpServer,
+    /// Searches servers in the registry of `optimizer.admin.registry`.
+    SearchRegistry,
+    /// Adds a server of that registry, with its version pinned, within `optimizer.admin`.
+    InstallServer,
 }
 
 impl OptimTool {
     /// All of them.
-    pub const ALL: [OptimTool; 24] = [
+    pub const ALL: [OptimTool; 26] = [
         OptimTool::FindTool,
         OptimTool::CallTool,
         OptimTool::ListTools,
@@ -86,6 +90,8 @@ impl OptimTool {
         OptimTool::RemoveMcpServer,
         OptimTool::EnableMcpServer,
         OptimTool::DisableMcpServer,
+        OptimTool::SearchRegistry,
+        OptimTool::InstallServer,
     ];
 
     /// The tools that work on large results.
@@ -95,20 +101,23 @@ impl OptimTool {
     /// The tools that run scripts.
     pub const OF_SCRIPTS: [OptimTool; 2] = [OptimTool::ExecuteCode, OptimTool::ExecuteToolScript];
 
-    /// The tools that change servers. With identities, only a policy about the action `admin` permits them.
-    pub const OF_ADMIN: [OptimTool; 4] = [
+    /// The tools that change servers, and find them in a registry. With identities, only a policy about the
+    /// action `admin` permits them.
+    pub const OF_ADMIN: [OptimTool; 6] = [
         OptimTool::AddMcpServer,
         OptimTool::RemoveMcpServer,
         OptimTool::EnableMcpServer,
         OptimTool::DisableMcpServer,
+        OptimTool::SearchRegistry,
+        OptimTool::InstallServer,
     ];
 
-    /// True for a tool that changes servers.
+    /// True for a tool of [`OptimTool::OF_ADMIN`].
     pub fn is_of_admin(self) -> bool {
         OptimTool::OF_ADMIN.contains(&self)
     }
 
-    /// True for the dotted name of a tool that changes servers.
+    /// True for the dotted name of a tool of [`OptimTool::OF_ADMIN`].
     pub fn names_admin(dotted: &str) -> bool {
         OptimTool::OF_ADMIN.iter().any(|tool| tool.dotted() == dotted)
     }
@@ -140,6 +149,8 @@ impl OptimTool {
             OptimTool::RemoveMcpServer => "remove_mcp_server",
             OptimTool::EnableMcpServer => "enable_mcp_server",
             OptimTool::DisableMcpServer => "disable_mcp_server",
+            OptimTool::SearchRegistry => "search_registry",
+            OptimTool::InstallServer => "install_server",
         }
     }
 
@@ -170,6 +181,8 @@ impl OptimTool {
             OptimTool::RemoveMcpServer => "optim.remove_mcp_server",
             OptimTool::EnableMcpServer => "optim.enable_mcp_server",
             OptimTool::DisableMcpServer => "optim.disable_mcp_server",
+            OptimTool::SearchRegistry => "optim.search_registry",
+            OptimTool::InstallServer => "optim.install_server",
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The handlers of add_mcp_server, remove_mcp_server, enable_mcp_server and disable_mcp_server.
+//! The handlers of add_mcp_server, install_server, remove_mcp_server, enable_mcp_server, disable_mcp_server
+//! and search_registry.
 //!
 //! A change takes these steps: its `arguments` are checked, its `permission` is decided, the user is asked,
 //! the [`ServerRegistrar`] writes it, its `effect` is waited for. A policy was asked before, at the call
@@ -7,14 +8,17 @@
 mod answer;
 mod arguments;
 mod effect;
+mod install;
 mod permission;
+mod registry;
+mod wanted_values;
 
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use vmcp_config::{Backend, ServerSource};
 use vmcp_engine::optim::names::OptimTool;
-use vmcp_engine::server_registrar::{NewServer, RegistrarError, ServerChange, ServerRegistrar};
+use vmcp_engine::server_registrar::{MadeChange, NewServer, RegistrarError, ServerChange, ServerRegistrar};
 use vmcp_engine::telemetry::calls::{Action, ActionArea, Origin};
 
 use self::answer::{Changed, refused};
@@ -33,10 +37,19 @@ pub(in crate::own_tools) async fn run(
     tool: OptimTool,
     arguments: &RawValue,
 ) -> Answer {
+    if tool == OptimTool::SearchRegistry {
+        let work = async |arguments: &OwnArguments<'_>| {
+            registrar(context)?;
+            registry::search(context, arguments).await
+        };
+        return own_answer::answer_later(context, Origin::Own(tool), arguments, work).await;
+    }
     let work = async |arguments: &OwnArguments<'_>| {
         let registrar = registrar(context)?;
         match tool {
             OptimTool::AddMcpServer => add(context, registrar, arguments).await,
+            // Boxed: a rare call, with a large state.
+            OptimTool::InstallServer => Box::pin(install::run(context, registrar, arguments)).await,
             OptimTool::RemoveMcpServer => remove(context, registrar, arguments).await,
             OptimTool::EnableMcpServer => switch(context, registrar, arguments, true).await,
             _ => switch(context, registrar, arguments, false).await,
@@ -73,18 +86,24 @@ async fn add(
     arguments: &OwnArguments<'_>,
 ) -> Result<Changed, Refusal> {
     let server = arguments::new_server(arguments).map_err(refused)?;
-    let NewServer { name, place, enabled } = &server;
-    if context.snapshot.config.backends.iter().any(|backend| *backend.name == **name) {
-        return Err(refused(RegistrarError::Taken(name.clone())));
-    }
-    if context.snapshot.config.backends.len() >= MAX_SERVERS {
-        return Err(refused(format!("there are {MAX_SERVERS} servers already; remove one first")));
-    }
+    check_room(context, &server.name)?;
+    let NewServer { name, place, enabled, registered: _ } = &server;
     let lines = permission::lines_of(&server);
     permission::obtain(context, OptimTool::AddMcpServer, &ServerSource::from(place), lines).await?;
     let (name, enabled) = (name.clone(), *enabled);
     make(context, registrar, "server.add", &name, ServerChange::Add(server)).await?;
     effect::added(context, name, enabled).await
+}
+
+/// Refuses a name that is taken, and a server too many.
+fn check_room(context: CallContext<'_>, name: &str) -> Result<(), Refusal> {
+    if context.snapshot.config.backends.iter().any(|backend| *backend.name == *name) {
+        return Err(refused(RegistrarError::Taken(name.to_owned())));
+    }
+    if context.snapshot.config.backends.len() >= MAX_SERVERS {
+        return Err(refused(format!("there are {MAX_SERVERS} servers already; remove one first")));
+    }
+    Ok(())
 }
 
 async fn remove(
@@ -136,7 +155,7 @@ async fn make(
     action: &str,
     name: &str,
     change: ServerChange,
-) -> Result<(), Refusal> {
+) -> Result<MadeChange, Refusal> {
     let made = registrar.change(change).await;
     let result = made.as_ref().err().map(ToString::to_string);
     context.engine.call_observers().acted(&Action {

@@ -1,5 +1,6 @@
 //! `vmcp serve`: runs the server until a signal, or until standard input ends.
 
+mod cached_registry;
 mod local_clients;
 pub(super) mod served;
 
@@ -15,6 +16,7 @@ use vmcp_config::Server;
 use vmcp_config::status::digest;
 use vmcp_egress::Proxies;
 
+use self::cached_registry::CachedRegistry;
 use self::local_clients::LocalClients;
 use crate::cli::connection::duration;
 use crate::cli::console::failure::{CommandFailure, Exit};
@@ -161,6 +163,7 @@ async fn serve(
         script_worker: process::script_worker(),
         script_jobs: JobLauncher::from_environment().map(|jobs| Arc::new(jobs) as _),
         registrar: (!is_in_cluster()).then(|| Arc::new(registrar.clone()) as _),
+        registry: (!is_in_cluster()).then(|| Arc::<CachedRegistry>::default() as _),
         served: Some(own_digest.into()),
         observers,
         metrics,

@@ -4,13 +4,13 @@ mod add;
 mod fetch;
 mod mirror;
 mod show;
-mod source;
+pub(in crate::cli) mod source;
 
 use clap::{Args, Subcommand, ValueEnum};
-use serde_json::{Value, json};
 use vmcp_registry::catalog::{LookupError, RegistryCatalog};
 use vmcp_registry::entry::{EntryStatus, ServerEntry};
 use vmcp_registry::plan::Way;
+use vmcp_registry::report::{summary, ways};
 
 use crate::cli::console::brief::brief;
 use crate::cli::console::failure::{CommandFailure, Exit};
@@ -22,7 +22,7 @@ use crate::cli::options::GlobalOptions;
 ///
 /// A registry is a service that speaks the API v0.1 of the official MCP registry, or a file of its entries.
 /// A service is mirrored in ~/.cache/vmcp for an hour, and the mirror serves while the service cannot be
-/// reached. A running vmcp never asks a registry.
+/// reached. A running vmcp asks one only for the tools search_registry and install_server.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -106,7 +106,11 @@ impl WantedWay {
 pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
     global.start_logs()?;
     let Arguments { action, source } = arguments;
-    let (source, catalog) = source::load(source.from.as_deref(), source.refresh)?;
+    let source::LoadedRegistry { name: source, catalog, notes } =
+        source::load(source.from.as_deref(), source.refresh)?;
+    for note in notes {
+        notes::note(&format!("note: {note}"));
+    }
     match action {
         Action::Search { words, limit, output } => search(&catalog, &words.join(" "), limit, output),
         Action::Show { name, output } => {
@@ -140,27 +144,6 @@ fn search(
     })?;
     notes::note(&format!("{} of {}", found.len(), notes::counted(catalog.len(), "server")));
     Ok(if found.is_empty() { Exit::NothingFound } else { Exit::Done })
-}
-
-/// Returns the types of the ways that an entry names.
-fn ways(entry: &ServerEntry) -> Vec<&str> {
-    let remote = entry.remotes.first().map(|_| "remote");
-    let packages = entry.packages.iter().map(|package| package.registry_type.as_str());
-    let mut ways: Vec<_> = remote.into_iter().chain(packages).collect();
-    ways.dedup();
-    ways
-}
-
-fn summary(entry: &ServerEntry) -> Value {
-    let status = match entry.status {
-        EntryStatus::Active => "active",
-        EntryStatus::Deprecated => "deprecated",
-        EntryStatus::Deleted => "deleted",
-    };
-    json!({
-        "name": entry.name, "title": entry.title, "version": entry.version, "status": status,
-        "ways": ways(entry), "description": entry.description,
-    })
 }
 
 /// Returns the entry that `NAME` or `NAME@VERSION` means.

@@ -3,19 +3,53 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use vmcp_config::Secret;
-use vmcp_engine::server_registrar::{NewServer, ServerPlace};
+use vmcp_config::{Secret, sanitize};
+use vmcp_engine::server_registrar::{NewServer, RegisteredServer, ServerPlace};
 
 /// Prefix of the variables that hold values given by clients: no other variable begins so by accident.
 const PREFIX: &str = "VMCP_ADDED_";
 
-/// Returns the lines of a server's entry, and the variables that they refer to. `is_free` tells whether a
-/// name is unused: a client must not get the value of a variable that exists.
-pub(super) fn write(
-    server: &NewServer,
+/// The entry of a server, with what it refers to.
+#[derive(Debug, Default)]
+pub(super) struct WrittenEntry {
+    /// The lines of the entry.
+    pub(super) lines: String,
+    /// Variables to be added to `.env`.
+    pub(super) variables: BTreeMap<String, Secret>,
+    /// Variables that the user has to set, by the name of their input.
+    pub(super) needed: BTreeMap<String, String>,
+}
+
+/// Writes the entry of a server. `is_free` tells whether a name is unused: a client must not get the value of
+/// a variable that exists, or that another entry refers to.
+pub(super) fn write(server: &NewServer, is_free: impl Fn(&str) -> bool) -> WrittenEntry {
+    match &server.registered {
+        Some(registered) => write_registered(&server.name, registered, is_free),
+        None => write_described(server, is_free),
+    }
+}
+
+/// Writes the entry of a server of a registry, which refers to variables that the user sets.
+fn write_registered(
+    name: &str,
+    registered: &RegisteredServer,
     is_free: impl Fn(&str) -> bool,
-) -> (String, BTreeMap<String, Secret>) {
-    let NewServer { name, place, enabled } = server;
+) -> WrittenEntry {
+    let RegisteredServer { draft, origin } = registered;
+    let mut needed: BTreeMap<String, String> = BTreeMap::new();
+    for label in draft.secrets().into_keys() {
+        let variable =
+            free_name(name, label, |wanted| is_free(wanted) && needed.values().all(|taken| taken != wanted));
+        needed.insert(label.to_owned(), variable);
+    }
+    let variable = |label: &str| needed.get(label).cloned().unwrap_or_default();
+    let comment = sanitize::text(&format!("{origin} (optim.install_server)"));
+    let lines = format!("# {comment}\n{}", draft.yaml(name, &variable));
+    WrittenEntry { lines, variables: BTreeMap::new(), needed }
+}
+
+fn write_described(server: &NewServer, is_free: impl Fn(&str) -> bool) -> WrittenEntry {
+    let NewServer { name, place, enabled, registered: _ } = server;
     let mut lines = format!("# added by a client (optim.add_mcp_server)\n- name: {}\n", quoted(name));
     let (field, values) = match place {
         ServerPlace::Program { words, env } => {
@@ -32,7 +66,7 @@ pub(super) fn write(
     if !enabled {
         lines.push_str("  enabled: false\n");
     }
-    let mut variables = BTreeMap::new();
+    let mut variables: BTreeMap<String, Secret> = BTreeMap::new();
     if !values.is_empty() {
         let _ = writeln!(lines, "  {field}:");
     }
@@ -41,15 +75,19 @@ pub(super) fn write(
             let _ = writeln!(lines, "    {}: \"\"", quoted(key));
             continue;
         }
-        let wanted = format!("{PREFIX}{}_{}", upper_snake(name), upper_snake(key));
-        let numbered = (2..).map(|number| format!("{wanted}_{number}"));
-        let mut names = std::iter::once(wanted.clone()).chain(numbered);
-        let variable = names.find(|name| is_free(name) && !variables.contains_key(name));
-        let variable = variable.unwrap_or(wanted);
+        let variable = free_name(name, key, |wanted| is_free(wanted) && !variables.contains_key(wanted));
         let _ = writeln!(lines, "    {}: \"${{{variable}}}\"", quoted(key));
         variables.insert(variable, value.clone());
     }
-    (lines, variables)
+    WrittenEntry { lines, variables, needed: BTreeMap::new() }
+}
+
+/// Returns an unused name for the variable of a server's value.
+fn free_name(server: &str, key: &str, is_free: impl Fn(&str) -> bool) -> String {
+    let wanted = format!("{PREFIX}{}_{}", upper_snake(server), upper_snake(key));
+    let numbered = (2..).map(|number| format!("{wanted}_{number}"));
+    let mut names = std::iter::once(wanted.clone()).chain(numbered);
+    names.find(|name| is_free(name)).unwrap_or(wanted)
 }
 
 /// Returns the variables with values of clients that a configuration refers to.

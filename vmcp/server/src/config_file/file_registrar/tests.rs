@@ -1,7 +1,9 @@
 use std::fs;
 
 use vmcp_config::{Config, Transport};
-use vmcp_engine::server_registrar::{NewServer, ServerPlace};
+use vmcp_engine::server_registrar::{NewServer, RegisteredServer, ServerPlace};
+use vmcp_registry::entry::ServerEntry;
+use vmcp_registry::plan::Draft;
 
 use super::*;
 
@@ -36,9 +38,47 @@ impl Folder {
     }
 
     async fn add(&self, name: &str, place: ServerPlace) -> Result<(), RegistrarError> {
-        let server = NewServer { name: name.to_owned(), place, enabled: true };
+        let server = NewServer { name: name.to_owned(), place, enabled: true, registered: None };
+        self.registrar.change(ServerChange::Add(server)).await.map(drop)
+    }
+
+    /// Installs a server of a registry that has a secret `TOKEN`.
+    async fn install(&self, name: &str) -> Result<MadeChange, RegistrarError> {
+        let entry = ServerEntry::read(&serde_json::json!({
+            "name": "com.example/a", "version": "1.0.0", "packages": [{
+                "registryType": "npm", "identifier": "a", "version": "1.0.0", "transport": {"type": "stdio"},
+                "environmentVariables": [{"name": "TOKEN", "isRequired": true, "isSecret": true}],
+            }],
+        }));
+        let answers = BTreeMap::from([("TOKEN".to_owned(), "placeholder".to_owned())]);
+        let draft = Draft::new(&entry.unwrap(), None, &answers).unwrap();
+        let registered = RegisteredServer { draft, origin: "com.example/a 1.0.0\n- evil: x".to_owned() };
+        let server = NewServer {
+            name: name.to_owned(),
+            place: program(&["npx"], &[]),
+            enabled: true,
+            registered: Some(Box::new(registered)),
+        };
         self.registrar.change(ServerChange::Add(server)).await
     }
+}
+
+#[tokio::test]
+async fn an_installed_server_refers_to_a_variable_of_its_own_and_waits_for_it() {
+    let folder = Folder::new(BEFORE);
+    let made = folder.install("a").await.unwrap();
+    // The first choice is the administrator's.
+    assert_eq!(made.needed, BTreeMap::from([("TOKEN".to_owned(), "VMCP_ADDED_A_TOKEN_2".to_owned())]));
+    let text = folder.text("vmcp.yaml").unwrap();
+    assert!(text.contains("# com.example/a 1.0.0 - evil: x (optim.install_server)\n"), "{text}");
+    assert!(text.contains("TOKEN: ${VMCP_ADDED_A_TOKEN_2}") && !text.contains("placeholder"), "{text}");
+    assert_eq!(folder.text(".env"), None);
+    let (name, reason) = folder.config().unavailable.into_iter().next().unwrap();
+    assert!(&*name == "a" && reason.contains("VMCP_ADDED_A_TOKEN_2"), "{reason}");
+    let other = folder.install("a-token").await.unwrap();
+    assert_eq!(other.needed["TOKEN"], "VMCP_ADDED_A_TOKEN_TOKEN");
+    fs::write(folder.dir.path().join(".env"), "VMCP_ADDED_A_TOKEN_2=mine\n").unwrap();
+    assert!(folder.config().backends.iter().any(|backend| &*backend.name == "a" && backend.enabled));
 }
 
 fn values(of: &[(&str, &str)]) -> BTreeMap<String, Secret> {

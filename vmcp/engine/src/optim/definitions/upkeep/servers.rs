@@ -1,5 +1,4 @@
-//! Definitions of the tools that change servers: add_mcp_server, remove_mcp_server, enable_mcp_server,
-//! disable_mcp_server.
+//! Definitions of the tools that change servers, and find them in a registry.
 
 use serde_json::{Value, json};
 
@@ -24,6 +23,44 @@ pub(in crate::optim::definitions) fn add(names: &Names<'_>) -> Value {
                 "enabled": {"type": "boolean", "default": true}
             },
             "required": ["name", "transport"]
+        },
+        "annotations": {"readOnlyHint": false, "destructiveHint": false, "idempotentHint": false, "openWorldHint": true}
+    })
+}
+
+/// Returns the definition of search_registry.
+pub(in crate::optim::definitions) fn search(names: &Names<'_>) -> Value {
+    json!({
+        "name": names.listed(OptimTool::SearchRegistry),
+        "title": "Search for servers",
+        "description": "Searches a registry for MCP servers that could be installed, or shows one with its command and inputs.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "query": {"type": "string", "description": "Words of the name or the description."},
+                "name": {"type": "string", "description": "Whole name of one server, to see all about it."},
+                "limit": {"type": "integer", "minimum": 1, "maximum": 50, "default": 10}
+            }
+        },
+        "annotations": {"readOnlyHint": true, "openWorldHint": true}
+    })
+}
+
+/// Returns the definition of install_server.
+pub(in crate::optim::definitions) fn install(names: &Names<'_>) -> Value {
+    json!({
+        "name": names.listed(OptimTool::InstallServer),
+        "title": "Install a server",
+        "description": "Adds an MCP server of the registry, with its version pinned. The user is asked for the permission and for values; secrets are set by the user, never here.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "description": "Whole name in the registry; NAME@VERSION for another version than the latest."},
+                "server": {"type": "string", "description": "Name here; by default the part behind the slash."},
+                "via": {"type": "string", "enum": ["remote", "npm", "pypi", "oci"]},
+                "values": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Values of inputs that are no secrets."}
+            },
+            "required": ["name"]
         },
         "annotations": {"readOnlyHint": false, "destructiveHint": false, "idempotentHint": false, "openWorldHint": true}
     })

@@ -79,7 +79,8 @@ pub(super) fn new_server(arguments: &OwnArguments<'_>) -> Result<NewServer, Stri
         other => return Err(format!("transport `{other}` is not supported; use http, websocket or stdio")),
     };
     let enabled = arguments.read("enabled", "true or false").map_err(|error| error.to_string())?;
-    Ok(NewServer { name: new_name(arguments)?, place, enabled: enabled.unwrap_or(true) })
+    let (name, enabled) = (new_name(&name(arguments)?)?, enabled.unwrap_or(true));
+    Ok(NewServer { name, place, enabled, registered: None })
 }
 
 /// Reads the name of a server.
@@ -89,9 +90,9 @@ pub(super) fn name(arguments: &OwnArguments<'_>) -> Result<String, String> {
     Ok(name.trim().to_owned())
 }
 
-/// Reads the name of a new server, in its legal form.
-fn new_name(arguments: &OwnArguments<'_>) -> Result<String, String> {
-    let name = normalize_name(&name(arguments)?).ok_or("name needs a letter or a digit")?;
+/// Returns the legal form of a new server's name.
+pub(super) fn new_name(wanted: &str) -> Result<String, String> {
+    let name = normalize_name(wanted).ok_or("name needs a letter or a digit")?;
     if RESERVED_NAMES.contains(&name.as_str()) {
         return Err(format!("name `{name}` is reserved; choose another one"));
     }
@@ -146,9 +147,7 @@ fn program(arguments: &OwnArguments<'_>, command: &str) -> Result<ServerPlace, S
         let field = format!("args[{index}]");
         short(&field, arg, MAX_WORD_CHARS)?;
         literal(&field, arg)?;
-        if SHELL_WORDS.contains(&arg.as_str()) || arg.contains("$(") || arg.contains('`') {
-            return Err(format!("{field} must have no shell syntax: vmcp runs no shell"));
-        }
+        check_shell_syntax(&field, arg)?;
         if secret_arguments::is_secret_argument(before, arg) {
             return Err(format!("{field} must not be a secret; give it in 'env'"));
         }
@@ -157,6 +156,14 @@ fn program(arguments: &OwnArguments<'_>, command: &str) -> Result<ServerPlace, S
     literal("command", &command)?;
     let env = values(arguments, "env", is_variable_name)?;
     Ok(ServerPlace::Program { words: std::iter::once(command).chain(args).collect(), env })
+}
+
+/// Refuses a word that a shell would read as syntax: whoever wrote it expects a shell.
+pub(super) fn check_shell_syntax(field: &str, word: &str) -> Result<(), String> {
+    if SHELL_WORDS.contains(&word) || word.contains("$(") || word.contains('`') {
+        return Err(format!("{field} must have no shell syntax: vmcp runs no shell"));
+    }
+    Ok(())
 }
 
 fn headers(arguments: &OwnArguments<'_>) -> Result<BTreeMap<String, Secret>, String> {
@@ -169,7 +176,7 @@ fn headers(arguments: &OwnArguments<'_>) -> Result<BTreeMap<String, Secret>, Str
 }
 
 /// Reads an object of texts whose keys are names.
-fn values(
+pub(super) fn values(
     arguments: &OwnArguments<'_>,
     field: &'static str,
     is_name: impl Fn(&str) -> bool,

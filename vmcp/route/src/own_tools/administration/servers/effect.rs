@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use vmcp_backend::BackendState;
 use vmcp_engine::engine::{Engine, Snapshot};
 
-use super::answer::{Changed, refused};
+use super::answer::{Changed, NeededValue, refused};
 use crate::call::cause;
 use crate::caller::CallContext;
 use crate::own_tools::tool_result::own_answer::Refusal;
@@ -27,6 +27,23 @@ pub(super) async fn added(context: CallContext<'_>, name: String, enabled: bool)
     in_force(context.engine, known).await?;
     let message = format!("Server '{name}' added, switched off: enable_mcp_server connects it");
     Ok(Changed::offline(name, false, message))
+}
+
+/// Waits for a server to be listed that connects once the user has set values.
+pub(super) async fn waits_for_values(
+    context: CallContext<'_>,
+    name: String,
+    needs: &[NeededValue],
+) -> Result<Changed, Refusal> {
+    let known = |snapshot: &Snapshot| snapshot.config.backends.iter().any(|one| *one.name == *name);
+    in_force(context.engine, known).await?;
+    let lines: Vec<_> = needs.iter().map(|need| format!("{}=…", need.variable)).collect();
+    let message = format!(
+        "Server '{name}' installed; it connects once the user has added to `.env` beside the configuration \
+         file: {}",
+        lines.join(", ")
+    );
+    Ok(Changed::offline(name, true, message))
 }
 
 /// Waits for a server that was switched on.
@@ -78,6 +95,7 @@ async fn connected(context: CallContext<'_>, name: String, done: &str) -> Result
         last_error: last_error
             .filter(|_| cause::may_be_shown(&snapshot))
             .map(|error| cause::shortened(&error)),
+        installed: None,
         server: name,
     })
 }

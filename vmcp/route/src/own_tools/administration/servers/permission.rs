@@ -104,6 +104,10 @@ pub(super) async fn obtain(
 /// secret.
 pub(super) fn lines_of(server: &NewServer) -> Vec<String> {
     let mut lines = vec![format!("server: {}", server.name)];
+    if let Some(registered) = &server.registered {
+        lines.push(format!("from a registry, where anybody publishes: {}", registered.origin));
+        lines.extend(registered.draft.notes.iter().map(|note| format!("note: {note}")));
+    }
     let values = |field: &str, values: &BTreeMap<String, Secret>| {
         let shown = |(name, value): (&String, &Secret)| {
             let value = if is_secret_name(name) { MASK.to_owned() } else { text::quoted(value.expose()) };

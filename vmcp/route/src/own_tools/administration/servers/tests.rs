@@ -17,7 +17,9 @@ use crate::Caller;
 use crate::testing::{KEYWORDS, Scripted, SeenCalls, call_with, config, engine_with};
 
 const TOOLS: &str = "find_tool, call_tool, list_mcp_servers, add_mcp_server, remove_mcp_server, enable_mcp_server, \
-                     disable_mcp_server";
+                     disable_mcp_server, search_registry, install_server";
+
+mod registry;
 
 /// A registrar that keeps the configuration in memory and applies each change at once.
 struct InMemory {
@@ -27,10 +29,22 @@ struct InMemory {
 }
 
 impl ServerRegistrar for InMemory {
-    fn change(&self, change: ServerChange) -> BoxFuture<'_, Result<(), RegistrarError>> {
+    fn change(&self, change: ServerChange) -> BoxFuture<'_, Result<MadeChange, RegistrarError>> {
         Box::pin(async move {
             let text = self.text.lock().clone();
+            let mut made = MadeChange::default();
             let edited = match &change {
+                ServerChange::Add(NewServer { name, registered: Some(registered), .. }) => {
+                    let draft = &registered.draft;
+                    let variable = |label: &str| format!("VMCP_ADDED_{label}");
+                    made.needed = draft
+                        .secrets()
+                        .into_keys()
+                        .map(|label| (label.to_owned(), variable(label)))
+                        .collect();
+                    let entry = draft.yaml(name, &variable);
+                    edit::append(&text, &entry, std::slice::from_ref(name))
+                }
                 ServerChange::Add(NewServer { name, place: ServerPlace::Remote { url, .. }, .. }) => {
                     edit::append(
                         &text,
@@ -49,7 +63,7 @@ impl ServerRegistrar for InMemory {
             self.text.lock().clone_from(&edited);
             self.changes.lock().push(change);
             self.engine.get().unwrap().apply(config(&edited)).await;
-            Ok(())
+            Ok(made)
         })
     }
 }
@@ -72,6 +86,7 @@ async fn setup(url: &str, admin: &str) -> Setup {
     let calls = Arc::<SeenCalls>::default();
     let options = Options {
         registrar: Some(Arc::clone(&registrar) as _),
+        registry: Some(Arc::new(registry::Catalog) as _),
         observers: vec![Arc::clone(&calls) as _],
         storage: Storage::Memory,
         ..Options::default()
@@ -97,6 +112,11 @@ impl Setup {
 
     /// Calls a tool for a client whose user answers each question with `action`; returns the questions too.
     async fn ask(&self, action: &'static str, tool: &str, arguments: Value) -> (Value, Vec<String>) {
+        self.answer(json!({"action": action}), tool, arguments).await
+    }
+
+    /// Calls a tool for a client whose user answers each question with `said`; returns the questions too.
+    async fn answer(&self, said: Value, tool: &str, arguments: Value) -> (Value, Vec<String>) {
         let (events, mut asked) = event_queue(8);
         let capabilities = RawValue::from_string(r#"{"elicitation":{}}"#.to_owned()).unwrap();
         let client = ClientFacts { capabilities: Some(Arc::from(capabilities)), ..ClientFacts::default() };
@@ -106,7 +126,7 @@ impl Setup {
             while let Some(Event::Question(question)) = asked.recv().await {
                 let params: Value = serde_json::from_str(question.params.unwrap().get()).unwrap();
                 questions.push(params["message"].as_str().unwrap().to_owned());
-                let said = RawValue::from_string(json!({"action": action}).to_string()).unwrap();
+                let said = RawValue::from_string(said.to_string()).unwrap();
                 drop(question.answer.send(RpcOutcome::result(&said)));
             }
             questions

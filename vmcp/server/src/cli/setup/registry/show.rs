@@ -1,17 +1,11 @@
 //! `vmcp registry show`: one entry, the command that adding it would run, and its inputs.
 
-use std::collections::BTreeMap;
-
-use serde_json::{Value, json};
 use vmcp_registry::entry::{EntryStatus, ServerEntry};
-use vmcp_registry::plan::{Draft, PlanError, Question, Target, Way};
+use vmcp_registry::plan::{Draft, PlanError, Question, Way};
+use vmcp_registry::report::{self, MAX_VERSIONS, runs};
 
-use super::summary;
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::output::{self, OutputFormat};
-
-/// Versions that are named at most.
-const MAX_VERSIONS: usize = 20;
 
 /// Prints an entry; `versions` are the known ones, the latest first.
 pub(super) fn run(
@@ -19,58 +13,11 @@ pub(super) fn run(
     versions: &[ServerEntry],
     format: OutputFormat,
 ) -> Result<Exit, CommandFailure> {
-    let drafts: Vec<_> = [Way::Remote, Way::Npm, Way::Pypi, Way::Oci]
-        .into_iter()
-        .map(|way| (way, Draft::new(entry, Some(way), &BTreeMap::new())))
-        .filter(|(_, draft)| !matches!(draft, Err(PlanError::NoWay { .. })))
-        .collect();
-    let versions: Vec<_> = versions.iter().take(MAX_VERSIONS).map(|entry| entry.version.as_str()).collect();
-    let mut report = summary(entry);
-    if let Some(report) = report.as_object_mut() {
-        report.insert("versions".to_owned(), json!(versions));
-        report.insert("website".to_owned(), json!(entry.website));
-        report.insert("repository".to_owned(), json!(entry.repository));
-        let ways = drafts.iter().map(|(way, draft)| way_report(*way, draft));
-        report.insert("ways".to_owned(), ways.collect());
-        let findings = entry.findings.iter().map(ToString::to_string);
-        report.insert("findings".to_owned(), findings.collect());
-    }
-    output::print(format, &report, || human_text(entry, &versions, &drafts))?;
+    let drafts = report::drafts(entry);
+    let names: Vec<_> = versions.iter().take(MAX_VERSIONS).map(|entry| entry.version.as_str()).collect();
+    let shown = report::detail(entry, versions, &drafts);
+    output::print(format, &shown, || human_text(entry, &names, &drafts))?;
     Ok(Exit::Done)
-}
-
-fn way_report(way: Way, draft: &Result<Draft, PlanError>) -> Value {
-    match draft {
-        Err(refusal) => json!({ "type": way.name(), "refused": refusal.to_string() }),
-        Ok(draft) => json!({
-            "type": way.name(),
-            "origin": draft.origin,
-            "runs": runs(draft),
-            "inputs": draft.questions.iter().map(input).collect::<Vec<_>>(),
-            "notes": draft.notes,
-        }),
-    }
-}
-
-fn input(question: &Question) -> Value {
-    let Question { label, is_secret, input } = question;
-    json!({
-        "name": label, "required": input.is_required, "secret": is_secret, "default": input.default,
-        "choices": input.choices, "description": input.description,
-    })
-}
-
-/// Returns the command or the address, with names in place of secrets.
-fn runs(draft: &Draft) -> String {
-    let shown = |label: &str| label.to_owned();
-    match &draft.target {
-        Target::Program { command, .. } => {
-            let words: Vec<_> = command.iter().map(|word| word.in_config(&shown)).collect();
-            words.join(" ")
-        }
-        Target::Remote { url, .. } if url.0.is_empty() => draft.origin.clone(),
-        Target::Remote { url, .. } => url.in_config(&shown),
-    }
 }
 
 fn human_text(entry: &ServerEntry, versions: &[&str], drafts: &[(Way, Result<Draft, PlanError>)]) -> String {

@@ -9,7 +9,7 @@ use vmcp_registry::page::Page;
 use super::fetch::{self, Registry};
 use super::mirror::{Mirror, MirrorState};
 use crate::cli::console::failure::{CommandFailure, Exit};
-use crate::cli::console::notes;
+use crate::cli::console::notes::counted;
 use crate::cli::options::environment;
 use crate::cli::process::block_on;
 
@@ -20,26 +20,42 @@ const TOKEN: &str = "VMCP_REGISTRY_TOKEN";
 /// Most bytes of a file, 64 MiB.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// Returns the name of the source and its entries.
-pub(super) fn load(from: Option<&str>, refresh: bool) -> Result<(String, RegistryCatalog), CommandFailure> {
+/// The entries of one source.
+#[derive(Debug)]
+pub(in crate::cli) struct LoadedRegistry {
+    /// Name of the source: its URL or path.
+    pub(in crate::cli) name: String,
+    /// The entries.
+    pub(in crate::cli) catalog: RegistryCatalog,
+    /// Facts that a person should know.
+    pub(in crate::cli) notes: Vec<String>,
+}
+
+/// Loads the entries of a source; blocks.
+pub(in crate::cli) fn load(from: Option<&str>, refresh: bool) -> Result<LoadedRegistry, CommandFailure> {
+    let mut notes = Vec::new();
     let named = from.unwrap_or(OFFICIAL);
     let page = if named.starts_with("http://") || named.starts_with("https://") {
         // The token is for the registry that the person named, and for no other.
         let token = from.and_then(|_| environment(TOKEN)).filter(|token| !token.is_empty());
-        of_service(named, token, refresh)?
+        of_service(named, token, refresh, &mut notes)?
     } else {
         of_path(Path::new(named))?
     };
     if let Some(first) = page.skipped.first() {
-        notes::note(&format!(
-            "note: {} left out, such as {first}",
-            notes::counted(page.skipped.len(), "faulty document")
-        ));
+        let skipped = counted(page.skipped.len(), "faulty document");
+        notes.push(format!("{skipped} left out, such as {first}"));
     }
-    Ok((named.to_owned(), RegistryCatalog::new(page.entries)))
+    let catalog = RegistryCatalog::new(page.entries);
+    Ok(LoadedRegistry { name: named.to_owned(), catalog, notes })
 }
 
-fn of_service(address: &str, token: Option<String>, refresh: bool) -> Result<Page, CommandFailure> {
+fn of_service(
+    address: &str,
+    token: Option<String>,
+    refresh: bool,
+    notes: &mut Vec<String>,
+) -> Result<Page, CommandFailure> {
     let registry = Registry::new(address, token)?;
     let mirror = Mirror::of(registry.url());
     let before = mirror.read();
@@ -55,11 +71,8 @@ fn of_service(address: &str, token: Option<String>, refresh: bool) -> Result<Pag
         }
         Err(failure) => match before {
             Some(state) if !refresh => {
-                notes::note(&format!(
-                    "note: {}; the mirror of {} ago is used",
-                    failure.message(),
-                    state.age_words()
-                ));
+                let age = state.age_words();
+                notes.push(format!("{}; the mirror of {age} ago is used", failure.message()));
                 parsed(&state.text, registry.url())
             }
             before => Err(offline(&failure, before.as_ref())),

@@ -1,0 +1,150 @@
+//! The handler of install_server: an entry of the registry becomes a server, with its version pinned.
+//!
+//! The entry is hostile until shown otherwise: [`Draft`] checks names, versions, programs, options, variables
+//! and addresses. Secrets never pass through a client: the written entry refers to variables, which the user
+//! sets.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use url::Url;
+use vmcp_config::{Secret, ServerSource, sanitize};
+use vmcp_engine::optim::names::OptimTool;
+use vmcp_engine::server_registrar::{
+    NewServer, RegisteredServer, ServerChange, ServerPlace, ServerRegistrar,
+};
+use vmcp_registry::entry::ServerEntry;
+use vmcp_registry::plan::{Draft, PlanError, Target, Way};
+use vmcp_registry::report;
+
+use super::answer::{Changed, Installed, NeededValue, refused};
+use super::{arguments, check_room, effect, make, permission, registry, wanted_values};
+use crate::caller::CallContext;
+use crate::own_tools::arguments::own_arguments::OwnArguments;
+use crate::own_tools::tool_result::own_answer::Refusal;
+
+/// Stands for a secret until the configuration has a variable in its place.
+const PLACEHOLDER: &str = "set-by-the-user";
+/// Longest word for a way.
+const MAX_WAY_CHARS: usize = 16;
+/// Longest name for a server, in characters.
+const MAX_SERVER_CHARS: usize = 63;
+
+/// Installs a server.
+pub(super) async fn run(
+    context: CallContext<'_>,
+    registrar: &Arc<dyn ServerRegistrar>,
+    arguments: &OwnArguments<'_>,
+) -> Result<Changed, Refusal> {
+    let wanted = registry::name(arguments)?;
+    let way = way(arguments)?;
+    let given = arguments::values(arguments, "values", |name| !name.is_empty()).map_err(refused)?;
+    let mut answers: BTreeMap<String, String> =
+        given.into_iter().map(|(name, value)| (name, value.expose().to_owned())).collect();
+    let local = arguments.text(&["server", "as"], MAX_SERVER_CHARS)?;
+    let content = registry::content(context).await?;
+    let entry = registry::entry(&content, &wanted).map_err(refused)?;
+    let name = arguments::new_name(local.as_deref().unwrap_or_else(|| last_part(&entry.name)));
+    let name = name.map_err(refused)?;
+    check_room(context, &name)?;
+
+    let first = draft(entry, way, &answers)?;
+    let is_secret = |label: &str| first.questions.iter().any(|one| one.label == label && one.is_secret);
+    if let Some(label) = answers.keys().find(|label| is_secret(label)) {
+        return Err(refused(format!(
+            "values.{label} is a secret, which must not pass through a model: leave it out; the answer says \
+             how the user sets it"
+        )));
+    }
+    let open: Vec<_> =
+        first.questions.iter().filter(|one| !one.is_secret && first.missing.contains(&one.label)).collect();
+    if !open.is_empty() {
+        answers.extend(wanted_values::ask(context, &entry.name, &open).await?);
+    }
+    let secrets = first.questions.iter().filter(|one| one.is_secret && one.input.is_required);
+    answers.extend(secrets.map(|one| (one.label.clone(), PLACEHOLDER.to_owned())));
+    let draft = draft(entry, way, &answers)?;
+    if let Some(label) = draft.missing.first() {
+        return Err(refused(format!("the server needs a value for {label}: give it in 'values'")));
+    }
+    let place = place(&draft)?;
+
+    let origin = format!("{} {} by {}, from {}", entry.name, entry.version, draft.origin, content.source);
+    let mut installed = Installed {
+        registry_name: entry.name.clone(),
+        version: entry.version.clone(),
+        origin: draft.origin.clone(),
+        runs: report::runs(&draft),
+        notes: draft.notes.clone(),
+        needs: Vec::new(),
+    };
+    let questions = draft.questions.clone();
+    let registered = RegisteredServer { draft, origin: sanitize::text(&origin) };
+    let server = NewServer { name, place, enabled: true, registered: Some(Box::new(registered)) };
+    let source = ServerSource::from(&server.place);
+    let lines = permission::lines_of(&server);
+    permission::obtain(context, OptimTool::InstallServer, &source, lines).await?;
+    let name = server.name.clone();
+    let made = make(context, registrar, "server.install", &name, ServerChange::Add(server)).await?;
+    installed.needs = questions
+        .into_iter()
+        .filter_map(|question| {
+            let variable = made.needed.get(&question.label)?.clone();
+            let description = question.input.description;
+            Some(NeededValue { input: question.label, variable, description })
+        })
+        .collect();
+    let changed = if installed.needs.is_empty() {
+        effect::added(context, name, true).await?
+    } else {
+        effect::waits_for_values(context, name, &installed.needs).await?
+    };
+    Ok(Changed { installed: Some(installed), ..changed })
+}
+
+fn way(arguments: &OwnArguments<'_>) -> Result<Option<Way>, Refusal> {
+    let Some(word) = arguments.text(&["via"], MAX_WAY_CHARS)? else { return Ok(None) };
+    let ways = [Way::Remote, Way::Npm, Way::Pypi, Way::Oci];
+    let way = ways.into_iter().find(|way| way.name() == word.trim());
+    way.map(Some).ok_or_else(|| refused("via must be remote, npm, pypi or oci"))
+}
+
+fn last_part(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+fn draft(
+    entry: &ServerEntry,
+    way: Option<Way>,
+    answers: &BTreeMap<String, String>,
+) -> Result<Draft, Refusal> {
+    Draft::new(entry, way, answers).map_err(|error| match error {
+        PlanError::Value { label, .. } if answers.get(&label).is_some_and(|value| value == PLACEHOLDER) => {
+            refused(format!(
+                "the secret {label} has a form that cannot be left open: use `vmcp registry add {} --set {label}=…`",
+                entry.name
+            ))
+        }
+        error => refused(error),
+    })
+}
+
+/// Returns the program or the address, with the placeholder for each secret.
+fn place(draft: &Draft) -> Result<ServerPlace, Refusal> {
+    let values = |texts: &BTreeMap<String, vmcp_registry::plan::Text>| {
+        texts.iter().map(|(name, text)| (name.clone(), Secret::from(text.plain()))).collect()
+    };
+    match &draft.target {
+        Target::Program { command, env } => {
+            let words: Vec<String> = command.iter().map(vmcp_registry::plan::Text::plain).collect();
+            for (index, word) in words.iter().enumerate() {
+                arguments::check_shell_syntax(&format!("command[{index}]"), word).map_err(refused)?;
+            }
+            Ok(ServerPlace::Program { words, env: values(env) })
+        }
+        Target::Remote { url, headers, .. } => {
+            let url = Url::parse(&url.plain()).map_err(|error| refused(format!("url: {error}")))?;
+            Ok(ServerPlace::Remote { url, headers: values(headers) })
+        }
+    }
+}
