@@ -100,7 +100,7 @@ pub use self::writing::edit;
 pub use self::writing::schema::json_schema;
 pub use self::writing::schema_table::{SchemaTable, range_of_rule};
 pub use self::writing::settings_page::reference_markdown;
-pub use self::writing::starter::STARTER;
+pub use self::writing::starter::{PRESET_GOBBY, STARTER};
 
 /// Result of [`load`]: a configuration without mistakes.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,3 +4,4 @@
 pub mod definitions;
 pub mod names;
 pub(crate) mod own_mark;
+pub mod own_resources;

@@ -8,7 +8,7 @@ mod call_tool;
 mod fallback;
 mod find_tool;
 pub(crate) mod large_results;
-mod listings;
+pub(crate) mod listings;
 mod read_mcp_resource;
 mod resolve;
 mod set_context;

@@ -2,6 +2,7 @@
 
 pub(crate) mod completion;
 pub mod extensions;
+pub(crate) mod own_resources;
 pub(crate) mod prompts;
 pub(crate) mod resources;
 pub mod subscriptions;

@@ -14,6 +14,7 @@ use super::caller::CallContext;
 use vmcp_engine::access::policy::Item;
 use vmcp_engine::engine::{Snapshot, View};
 use vmcp_engine::optim::names::{OptimTool, OwnName, own_name};
+use vmcp_engine::optim::own_resources::{self, OwnResource};
 
 /// The target of `tools/call`.
 ///
@@ -131,13 +132,19 @@ pub(crate) fn kept_reference<'a>(context: CallContext<'_>, uri: &'a str) -> Opti
     uri.strip_prefix(URI_PREFIX).filter(|_| keeps)
 }
 
+/// Returns the own resource of a URI, if such resources are served.
+pub(crate) fn own_resource<'a>(context: CallContext<'_>, uri: &'a str) -> Option<OwnResource<'a>> {
+    OwnResource::parse(uri).filter(|_| own_resources::are_served(&context.snapshot.config))
+}
+
 /// Finds the backend of a resource: the one that linked to it in a result to this client, else the one that
 /// lists it or has a template for it, else the one whose tool names it as its user interface, else the only
 /// backend that has resources.
 pub(super) fn resource<'a>(context: CallContext<'a>, uri: &str) -> Option<&'a Arc<str>> {
     let view = context.view;
-    // A kept result belongs to vmcp, whatever a backend says.
-    if view.hides(uri) || kept_reference(context, uri).is_some() {
+    // A kept result and vmcp's own state belong to vmcp, whatever a backend says.
+    let is_own = kept_reference(context, uri).is_some() || own_resource(context, uri).is_some();
+    if view.hides(uri) || is_own {
         return None;
     }
     let linked = context.snapshot.links.get(context.caller.link_owner(), uri);

@@ -2,6 +2,7 @@
 
 mod audit;
 mod learning_refresh;
+mod own_resources;
 mod reranking;
 mod snapshots;
 mod tool_drift;

@@ -58,6 +58,8 @@ pub struct Optimizer {
     pub max_tool_response_tokens: Option<u32>,
     /// References in place of large results.
     pub large_results: LargeResults,
+    /// Serves vmcp's own state as resources.
+    pub own_resources: bool,
     /// Most alternatives that the answer to a failed call names; 0: none.
     pub max_fallbacks: usize,
     /// Calls of the first alternative in place of a failed call.
@@ -150,6 +152,10 @@ pub struct RawOptimizer {
     pub max_tool_response_tokens: Option<u32>,
     /// References in place of large results of call_tool. Off by default.
     pub large_results: RawLargeResults,
+    /// Serve vmcp's own state as resources: `vmcp://config`, `vmcp://status`, `vmcp://servers/NAME`,
+    /// `vmcp://tools/NAME`, `gobby://config` and `gobby://daemon/status`. A client reads them if it may call
+    /// `list_mcp_servers`, or `get_tool_schema` for tools. Off by default.
+    pub own_resources: bool,
     /// Most alternatives that the answer to a failed call of call_tool names. `0`: none.
     #[schemars(range(max = 10))]
     pub max_fallbacks: usize,
@@ -188,6 +194,7 @@ impl Default for RawOptimizer {
             legacy_aliases: true,
             max_tool_response_tokens: None,
             large_results: RawLargeResults::default(),
+            own_resources: false,
             max_fallbacks: 3,
             auto_retry_fallback: AutoRetryFallback::Off,
             search: RawSearch::default(),
@@ -254,6 +261,7 @@ impl RawOptimizer {
             legacy_aliases: self.legacy_aliases,
             max_tool_response_tokens: self.max_tool_response_tokens,
             large_results: self.large_results.validate(report),
+            own_resources: self.own_resources,
             max_fallbacks: self.max_fallbacks,
             auto_retry_fallback: self.auto_retry_fallback,
             search: self.search.validate(report),

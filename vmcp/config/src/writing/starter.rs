@@ -4,6 +4,9 @@
 /// which tells them from prose.
 pub const STARTER: &str = include_str!("starter.yaml");
 
+/// File with the ports, the tools and the time limits of Gobby.
+pub const PRESET_GOBBY: &str = include_str!("preset_gobby.yaml");
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -19,6 +22,17 @@ mod tests {
             _ => line.to_owned(),
         };
         STARTER.lines().map(|line| uncomment(line) + "\n").collect()
+    }
+
+    #[test]
+    fn the_preset_has_the_ports_and_time_limits_of_gobby() {
+        let preset = load(PRESET_GOBBY, "vmcp.yaml", &|_| None).unwrap();
+        assert_eq!(preset.warnings, []);
+        let config = preset.config;
+        assert_eq!((config.server.listen.port(), config.server.admin_listen.port()), (8765, 8766));
+        assert_eq!(config.proxy.tool_timeout.as_secs(), 60);
+        assert_eq!(config.code.timeout.as_secs(), 30);
+        assert!(config.optimizer.tools.contains(&crate::OptimTool::ExecuteCode));
     }
 
     #[test]

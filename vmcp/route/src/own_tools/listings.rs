@@ -1,9 +1,9 @@
 //! Own tools that answer from the snapshot and the search, without a backend: one file each.
 
 pub(super) mod get_tool_alternatives;
-pub(super) mod get_tool_schema;
+pub(crate) mod get_tool_schema;
 pub(super) mod language_model;
-pub(super) mod list_mcp_servers;
+pub(crate) mod list_mcp_servers;
 pub(super) mod list_tools;
 mod profile_view;
 mod ranked;

@@ -1,4 +1,5 @@
-//! `resources/read`: of kept results, of listed resources and of unlisted ones whose backend is certain.
+//! `resources/read`: of kept results, of vmcp's own state, of listed resources and of unlisted ones whose
+//! backend is certain.
 
 use std::time::Instant;
 
@@ -9,6 +10,7 @@ use crate::answer::Answer;
 use crate::call::{self, hidden};
 use crate::caller::CallContext;
 use crate::own_tools::large_results::resource;
+use crate::relay::own_resources;
 use crate::router::{self, BackendTarget};
 use crate::subject;
 use vmcp_engine::access::policy::Item;
@@ -24,6 +26,13 @@ pub async fn read_resource(context: CallContext<'_>, params: &OwnedParams) -> An
     let unknown = || Answer::no_resource(&uri);
     if let Some(reference) = router::kept_reference(context, &uri) {
         if let Some(answer) = resource::read(context, &uri, reference).await {
+            return answer;
+        }
+        hidden::hold(context, begun).await;
+        return unknown();
+    }
+    if let Some(resource) = router::own_resource(context, &uri) {
+        if let Some(answer) = own_resources::read(context, &uri, resource) {
             return answer;
         }
         hidden::hold(context, begun).await;

@@ -16,7 +16,7 @@ pub(in crate::engine) type BackendListings = Vec<(Arc<str>, Arc<Discovered>)>;
 pub(in crate::engine) struct BackendDeclarations {
     /// Sorted by name.
     backends: Vec<(Arc<str>, ServerCapabilities)>,
-    /// vmcp's own: kept results are resources.
+    /// vmcp's own: kept results and its state are resources.
     own: Option<ServerCapabilities>,
     modern: String,
     with_core_tasks: String,
@@ -33,8 +33,9 @@ impl BackendDeclarations {
         let known = |name: &str| backends.iter().any(|(known, _)| &**known == name);
         let unknown = config.backends.iter().any(|backend| backend.enabled && !known(&backend.name));
         let expected = unknown.then(ServerCapabilities::unknown);
-        let keeps_results = config.optimizer.enabled && config.optimizer.large_results.enabled;
-        let own = keeps_results.then(ServerCapabilities::of_resources);
+        let optimizer = &config.optimizer;
+        let has_resources = optimizer.large_results.enabled || optimizer.own_resources;
+        let own = (optimizer.enabled && has_resources).then(ServerCapabilities::of_resources);
         let declaration = |revision| {
             let known = backends.iter().map(|(_, capabilities)| capabilities);
             server_capabilities::declaration(known.chain(&expected).chain(&own), revision)

@@ -10,6 +10,7 @@ use vmcp_search::Visible;
 
 use crate::access::policy::{Item, ListedRights};
 use crate::optim::names::OptimTool;
+use crate::optim::own_resources;
 
 /// Sets of positions in a catalog's lists.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -62,7 +63,9 @@ impl Permissions {
                 backends.insert(Arc::clone(&backend.name));
             }
         }
-        let offered = config.optimizer.tools.iter().copied();
+        // The own resources are read by the right to the tools that tell the same.
+        let of_resources = own_resources::RIGHTS.into_iter().filter(|_| config.optimizer.own_resources);
+        let offered = config.optimizer.tools.iter().copied().chain(of_resources);
         let own = offered.filter(|tool| rights.could_allow(Item::OwnTool(tool.dotted()), "")).collect();
         let tools = Arc::new(tools);
         Permissions { tools, prompts, resources, templates, own, backends: Some(backends) }

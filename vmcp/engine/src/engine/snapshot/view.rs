@@ -19,6 +19,7 @@ use super::permissions::{Permissions, chosen};
 use super::user_interfaces::interfaces;
 use crate::optim::definitions::{Definition, definitions};
 use crate::optim::names::{NameStyle, OwnName, own_name};
+use crate::optim::own_resources::{self, OwnResource};
 
 /// Lifetime of a list in a client's cache, in milliseconds. A client that follows `list_changed` drops its
 /// copy at once; any other is behind by no more than this.
@@ -113,7 +114,10 @@ impl View {
         };
         let entry = |key: &str, raw: &RawValue| ListEntry::new(key, raw.to_owned().into());
         let prompts = chosen(&catalog.prompts, &permissions.prompts);
+        // A backend cannot take the place of vmcp's own.
+        let is_own = |uri: &str| own_resources::are_served(config) && OwnResource::parse(uri).is_some();
         let resources = chosen(&catalog.resources, &permissions.resources);
+        let resources = resources.filter(|resource| !is_own(&resource.definition.uri));
         let templates = chosen(&catalog.templates, &permissions.templates);
         let list = |kind, entries, before: Option<&Arc<PagedList>>| {
             let list = PagedList::new(kind, entries, Hints { ttl_ms: LIST_TTL_MS, scope });
@@ -140,12 +144,20 @@ impl View {
             ),
             resources: list(
                 pages::List::Resources,
-                resources.map(|r| entry(&r.definition.uri, &r.definition.raw)).collect(),
+                own_resources::resources(config, |tool| permissions.has_own(tool))
+                    .into_iter()
+                    .map(|(uri, raw)| ListEntry::new(&uri, raw.into()))
+                    .chain(resources.map(|r| entry(&r.definition.uri, &r.definition.raw)))
+                    .collect(),
                 before.map(|before| &before.resources),
             ),
             templates: list(
                 pages::List::ResourceTemplates,
-                templates.map(|t| entry(&t.definition.uri_template, &t.definition.raw)).collect(),
+                own_resources::templates(config, |tool| permissions.has_own(tool))
+                    .into_iter()
+                    .map(|(uri, raw)| ListEntry::new(&uri, raw.into()))
+                    .chain(templates.map(|t| entry(&t.definition.uri_template, &t.definition.raw)))
+                    .collect(),
                 before.map(|before| &before.templates),
             ),
             interfaces: interfaces(usable()),

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use vmcp_backend::BackendState;
 use vmcp_config::OptimTool;
 use vmcp_json::object::Object;
+use vmcp_model::catalog::CatalogTool;
 
 use crate::answer::Answer;
 use crate::caller::CallContext;
@@ -21,28 +22,34 @@ pub(in crate::own_tools) fn run(context: CallContext<'_>, arguments: &RawValue) 
         let limit = context.snapshot.config.optimizer.limits.tool_name_chars;
         let (name, server) = (arguments.required(&TOOL, limit)?, arguments.text(&SERVER, limit)?);
         let tool = resolve(context, &name, server.as_deref())?;
-        let listed = Object::parse(&tool.raw).unwrap_or_default();
-        let status = context.snapshot.backends.get(&tool.backend).map(vmcp_backend::Backend::status);
-        let answers = status.is_some_and(|status| status.state != BackendState::Failed && !status.cached);
-        let field = |key| listed.get(key).map(ToOwned::to_owned);
-        let schema = |key| listed.get(key).map(|schema| visible_schema(schema).into_owned());
-        Ok(Answered {
-            success: true,
-            server: tool.backend.to_string(),
-            tool: ToolDetails {
-                name: tool.name.clone(),
-                description: tool.description.clone(),
-                input_schema: schema("inputSchema"),
-                output_schema: schema("outputSchema"),
-                annotations: field("annotations"),
-            },
-            stale: !answers,
-        })
+        Ok(definition(context, tool))
     })
 }
 
+/// Returns the definition of a tool.
+pub(crate) fn definition(context: CallContext<'_>, tool: &CatalogTool) -> Answered {
+    let listed = Object::parse(&tool.raw).unwrap_or_default();
+    let status = context.snapshot.backends.get(&tool.backend).map(vmcp_backend::Backend::status);
+    let answers = status.is_some_and(|status| status.state != BackendState::Failed && !status.cached);
+    let field = |key| listed.get(key).map(ToOwned::to_owned);
+    let schema = |key| listed.get(key).map(|schema| visible_schema(schema).into_owned());
+    Answered {
+        success: true,
+        server: tool.backend.to_string(),
+        tool: ToolDetails {
+            name: tool.name.clone(),
+            description: tool.description.clone(),
+            input_schema: schema("inputSchema"),
+            output_schema: schema("outputSchema"),
+            annotations: field("annotations"),
+        },
+        stale: !answers,
+    }
+}
+
+/// The definition of a tool, as get_tool_schema answers it.
 #[derive(Serialize)]
-struct Answered {
+pub(crate) struct Answered {
     success: bool,
     server: String,
     tool: ToolDetails,

@@ -28,38 +28,44 @@ pub(in crate::own_tools) fn run(context: CallContext<'_>, arguments: &RawValue) 
             Some(None) => return Ok(Servers { success: true, servers: Vec::new() }),
             None => context.view,
         };
-        let mut changes = context.engine.changes();
-        // The counts of changes are those of all tools of a server.
-        changes.retain(|name, _| sees_all_tools(context, view, name));
-        let visible = snapshot.backends.iter().filter(|(name, _)| view.has_backend(name));
-        let servers = visible.map(|(name, backend)| {
-            let status = backend.status();
-            let description = snapshot.instructions_of(name).map(first_sentence).unwrap_or_default();
-            ListedServer {
-                name: name.to_string(),
-                enabled: None,
-                description: description.chars().take(MAX_DESCRIPTION_CHARS).collect(),
-                connected: status.state == BackendState::Connected,
-                state: status.state.as_str(),
-                transport: status.transport,
-                tool_count: view.tools().filter(|tool| tool.backend == *name).count(),
-                changes: changes.remove(&**name).filter(vmcp_config::status::DefinitionChanges::any).map(
-                    |changes| ListedChanges {
-                        added: changes.added,
-                        updated: changes.updated,
-                        removed: changes.removed,
-                        at: changes.at.map(|at| humantime::format_rfc3339_seconds(at).to_string()),
-                    },
-                ),
-            }
-        });
-        let config = &snapshot.config;
-        let is_off = |backend: &&Backend| !backend.enabled && !config.unavailable.contains_key(&backend.name);
-        let switched_off = config.backends.iter().filter(is_off);
-        let switched_off = switched_off.filter(|backend| view.has_backend(&backend.name));
-        let servers = servers.chain(switched_off.map(ListedServer::switched_off));
-        Ok(Servers { success: true, servers: servers.collect() })
+        Ok(Servers { success: true, servers: servers(context, view) })
     })
+}
+
+/// Returns the servers of a view, those that are switched off last.
+pub(crate) fn servers(context: CallContext<'_>, view: &View) -> Vec<ListedServer> {
+    let snapshot = context.snapshot;
+    let mut changes = context.engine.changes();
+    // The counts of changes are those of all tools of a server.
+    changes.retain(|name, _| sees_all_tools(context, view, name));
+    let visible = snapshot.backends.iter().filter(|(name, _)| view.has_backend(name));
+    let servers = visible.map(|(name, backend)| {
+        let status = backend.status();
+        let description = snapshot.instructions_of(name).map(first_sentence).unwrap_or_default();
+        ListedServer {
+            name: name.to_string(),
+            enabled: None,
+            description: description.chars().take(MAX_DESCRIPTION_CHARS).collect(),
+            connected: status.state == BackendState::Connected,
+            state: status.state.as_str(),
+            transport: status.transport,
+            tool_count: view.tools().filter(|tool| tool.backend == *name).count(),
+            changes: changes.remove(&**name).filter(vmcp_config::status::DefinitionChanges::any).map(
+                |changes| ListedChanges {
+                    added: changes.added,
+                    updated: changes.updated,
+                    removed: changes.removed,
+                    at: changes.at.map(|at| humantime::format_rfc3339_seconds(at).to_string()),
+                },
+            ),
+        }
+    });
+    let config = &snapshot.config;
+    let is_off = |backend: &&Backend| !backend.enabled && !config.unavailable.contains_key(&backend.name);
+    let switched_off = config.backends.iter().filter(is_off);
+    let switched_off = switched_off.filter(|backend| view.has_backend(&backend.name));
+    let servers = servers.chain(switched_off.map(ListedServer::switched_off));
+    servers.collect()
 }
 
 /// True if a view hides no tool of a server.
@@ -74,17 +80,18 @@ struct Servers {
     servers: Vec<ListedServer>,
 }
 
+/// A server as list_mcp_servers shows it.
 #[derive(Serialize)]
-struct ListedServer {
-    name: String,
+pub(crate) struct ListedServer {
+    pub(crate) name: String,
     /// `false` for a server that is switched off; absent for all others.
     #[serde(skip_serializing_if = "Option::is_none")]
     enabled: Option<bool>,
     #[serde(skip_serializing_if = "String::is_empty")]
     description: String,
-    connected: bool,
+    pub(crate) connected: bool,
     state: &'static str,
-    transport: String,
+    pub(crate) transport: String,
     tool_count: usize,
     /// Difference between the last changed listing and the one before.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use vmcp_client_files::import::{self, Imported};
 
 use super::config_edit;
@@ -21,6 +21,7 @@ Examples:
   vmcp init
   vmcp init --from claude                    # or cursor, vscode, codex, gemini, zed, opencode, goose, …
   vmcp init --from .mcp.json
+  vmcp init --preset gobby
   vmcp init --from ~/.cursor/mcp.json -      # to standard output")]
 pub(in crate::cli) struct Arguments {
     /// Import the servers of another client, by its name or by a file of it; secrets become references to
@@ -30,6 +31,9 @@ pub(in crate::cli) struct Arguments {
     /// Add the imported servers to an existing file, whose comments stay
     #[arg(long, requires = "from", conflicts_with = "force")]
     merge: bool,
+    /// Ports, tools and time limits of another product in place of vmcp's own
+    #[arg(long, value_name = "PRESET", conflicts_with = "from")]
+    preset: Option<Preset>,
     /// Replace an existing file
     #[arg(long)]
     force: bool,
@@ -37,11 +41,22 @@ pub(in crate::cli) struct Arguments {
     file: Option<PathBuf>,
 }
 
+/// A product whose defaults a new file takes over.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Preset {
+    /// Ports 8765 and 8766, its tools and time limits.
+    Gobby,
+}
+
 /// Runs the command.
 pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
-    let Arguments { from, merge, force, file } = arguments;
+    let Arguments { from, merge, preset, force, file } = arguments;
     let imported = from.as_deref().map(imported).transpose()?;
-    let yaml = imported.as_ref().map_or(vmcp_config::STARTER, |imported| &imported.yaml);
+    let fresh = match preset {
+        Some(Preset::Gobby) => vmcp_config::PRESET_GOBBY,
+        None => vmcp_config::STARTER,
+    };
+    let yaml = imported.as_ref().map_or(fresh, |imported| &imported.yaml);
     let path = file.or_else(|| global.config.clone()).unwrap_or_else(|| PathBuf::from(DEFAULT_FILE_NAME));
     if path == Path::new("-") {
         output::result(yaml)?;

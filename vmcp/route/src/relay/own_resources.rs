@@ -1,0 +1,102 @@
+//! Reads own resources of vmcp: its configuration, its state, its servers and tools, as the caller may see
+//! them.
+
+use serde::Serialize;
+use serde_json::json;
+use serde_json::value::to_raw_value;
+use vmcp_engine::optim::own_resources::OwnResource;
+use vmcp_engine::telemetry::calls::{Origin, Outcome};
+
+use crate::answer::Answer;
+use crate::call;
+use crate::caller::CallContext;
+use crate::own_tools::listings::get_tool_schema::{self, Answered};
+use crate::own_tools::listings::list_mcp_servers::{self, ListedServer};
+
+/// The port and the servers. No address, argument or header: they may hold secrets.
+#[derive(Serialize)]
+struct ConfigContent {
+    daemon_port: u16,
+    mcp_servers: Vec<ConfiguredServer>,
+}
+
+#[derive(Serialize)]
+struct ConfiguredServer {
+    name: String,
+    transport: String,
+}
+
+#[derive(Serialize)]
+struct StatusContent {
+    running: bool,
+    version: &'static str,
+    http_port: u16,
+    connected_servers: usize,
+    total_tools: usize,
+    servers: Vec<ListedServer>,
+}
+
+#[derive(Serialize)]
+struct ServerContent {
+    #[serde(flatten)]
+    server: ListedServer,
+    /// Names of the tools that the caller may call.
+    tools: Vec<String>,
+}
+
+/// Content of an own resource.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum OwnContent {
+    Config(ConfigContent),
+    Status(StatusContent),
+    Server(Box<ServerContent>),
+    Tool(Box<Answered>),
+}
+
+/// Answers `resources/read` of an own resource; `None` if there is none for this caller. The policy must allow
+/// the tool that tells the same.
+pub(super) fn read(context: CallContext<'_>, uri: &str, resource: OwnResource<'_>) -> Option<Answer> {
+    call::authorize_own(context, resource.right(), Some("{}")).ok()?;
+    let mut recorder = context.start_record(Origin::Own(resource.right()));
+    recorder.keep_arguments(Some(&json!({ "uri": uri }).to_string()));
+    let content = content(context, resource);
+    recorder.settle(if content.is_some() { Outcome::Ok } else { Outcome::ToolError });
+    let text = serde_json::to_string(&content?).ok()?;
+    let contents = json!({ "contents": [{ "uri": uri, "mimeType": "application/json", "text": text }] });
+    Some(Answer::own(to_raw_value(&contents).unwrap_or_default()))
+}
+
+fn content(context: CallContext<'_>, resource: OwnResource<'_>) -> Option<OwnContent> {
+    let view = context.view;
+    let servers = || list_mcp_servers::servers(context, view);
+    let port = context.snapshot.config.server.listen.port();
+    Some(match resource {
+        OwnResource::Config => {
+            let of =
+                |server: ListedServer| ConfiguredServer { name: server.name, transport: server.transport };
+            let mcp_servers = servers().into_iter().map(of).collect();
+            OwnContent::Config(ConfigContent { daemon_port: port, mcp_servers })
+        }
+        OwnResource::Status => {
+            let servers = servers();
+            OwnContent::Status(StatusContent {
+                running: true,
+                version: env!("CARGO_PKG_VERSION"),
+                http_port: port,
+                connected_servers: servers.iter().filter(|server| server.connected).count(),
+                total_tools: view.visible_tools,
+                servers,
+            })
+        }
+        OwnResource::Server(name) => {
+            let server = servers().into_iter().find(|server| server.name == name)?;
+            let tools = view.tools().filter(|tool| *tool.backend == *name);
+            let tools = tools.map(|tool| tool.name.clone()).collect();
+            OwnContent::Server(Box::new(ServerContent { server, tools }))
+        }
+        OwnResource::Tool(name) => {
+            OwnContent::Tool(Box::new(get_tool_schema::definition(context, view.tool(name)?)))
+        }
+    })
+}
