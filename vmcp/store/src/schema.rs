@@ -215,6 +215,38 @@ pub(crate) const STATE: Layout = Layout {
        shape TEXT NOT NULL,
        last_at INTEGER NOT NULL,
        UNIQUE (server_name, hash)
+      );",
+        // Sessions of coding agents, which hooks report. `owner` is the digest of a principal; `machine_id` of
+        // `session_store` stands for machines of clients that name none.
+        "CREATE TABLE sessions (
+       id TEXT PRIMARY KEY,
+       owner BLOB NOT NULL,
+       external_id TEXT NOT NULL,
+       machine_id TEXT NOT NULL,
+       source TEXT NOT NULL,
+       project_id TEXT NOT NULL,
+       title TEXT,
+       status TEXT NOT NULL,
+       parent_session_id TEXT,
+       summary TEXT,
+       cwd TEXT,
+       created_at INTEGER NOT NULL,
+       updated_at INTEGER NOT NULL,
+       UNIQUE (owner, machine_id, source, external_id)
+     );
+     CREATE INDEX idx_sessions_owner ON sessions (owner, updated_at);
+     CREATE INDEX idx_sessions_updated ON sessions (updated_at);
+     CREATE TABLE session_events (
+       id INTEGER PRIMARY KEY,
+       session_id TEXT NOT NULL,
+       type TEXT NOT NULL,
+       detail TEXT,
+       at INTEGER NOT NULL
+     );
+     CREATE INDEX idx_session_events ON session_events (session_id, id);
+     CREATE TABLE session_store (
+       only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
+       machine_id TEXT NOT NULL
      );",
     ],
     tables: &[
@@ -232,6 +264,10 @@ pub(crate) const STATE: Layout = Layout {
         "id, owner, request, process, lease_until, expires_at, state FROM runs",
         "digest, expires_at FROM used_answers",
         "server_name, hash, tool_name, calls, shape, last_at FROM observed_shapes",
+        "id, owner, external_id, machine_id, source, project_id, title, status, parent_session_id, summary, cwd,
+         created_at, updated_at FROM sessions",
+        "id, session_id, type, detail, at FROM session_events",
+        "only_row, machine_id FROM session_store",
     ],
 };
 

@@ -1,0 +1,139 @@
+//! Payloads of clients, as their own hooks send them, and answers in the clients' own schemas.
+//!
+//! Codex refuses an answer with a key that it does not know. So an answer has `hookSpecificOutput` only for
+//! events that know it in both clients, and is `{}` otherwise.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::hook_call::{HookCall, HookError};
+use crate::hook_type::HookType;
+use crate::report::HookReport;
+
+/// Characters of a text for the model; Claude Code cuts longer ones at 10,000.
+const MAX_CONTEXT_CHARS: usize = 9_000;
+/// Words before a summary.
+const INTRODUCTION: &str = "Summary of the work before this point, kept by vmcp:\n\n";
+
+/// A client whose payloads are understood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NativeClient {
+    /// Claude Code.
+    Claude,
+    /// Codex.
+    Codex,
+}
+
+/// Events of Claude Code 2.1.
+const CLAUDE_EVENTS: [&str; 31] = [
+    "SessionStart",
+    "Setup",
+    "UserPromptSubmit",
+    "UserPromptExpansion",
+    "PreToolUse",
+    "PermissionRequest",
+    "PermissionDenied",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "PostToolBatch",
+    "Notification",
+    "MessageDisplay",
+    "SubagentStart",
+    "SubagentStop",
+    "TaskCreated",
+    "TaskCompleted",
+    "Stop",
+    "StopFailure",
+    "TeammateIdle",
+    "InstructionsLoaded",
+    "ConfigChange",
+    "CwdChanged",
+    "DirectoryAdded",
+    "FileChanged",
+    "WorktreeCreate",
+    "WorktreeRemove",
+    "PreCompact",
+    "PostCompact",
+    "Elicitation",
+    "ElicitationResult",
+    "SessionEnd",
+];
+
+/// Events of Codex 0.171.
+const CODEX_EVENTS: [&str; 12] = [
+    "SessionStart",
+    "SessionEnd",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PermissionRequest",
+    "PostToolUse",
+    "PreCompact",
+    "PostCompact",
+    "SubagentStart",
+    "SubagentStop",
+    "Stop",
+    "Interrupt",
+];
+
+impl NativeClient {
+    /// Returns the client of a name.
+    pub fn from_name(name: &str) -> Option<NativeClient> {
+        [NativeClient::Claude, NativeClient::Codex].into_iter().find(|client| client.name() == name)
+    }
+
+    /// Returns the name, which is also the source of its sessions.
+    pub fn name(self) -> &'static str {
+        match self {
+            NativeClient::Claude => "claude",
+            NativeClient::Codex => "codex",
+        }
+    }
+
+    /// Returns the names of the client's events.
+    pub fn events(self) -> &'static [&'static str] {
+        match self {
+            NativeClient::Claude => &CLAUDE_EVENTS,
+            NativeClient::Codex => &CODEX_EVENTS,
+        }
+    }
+
+    /// Reads a payload. `None`: an event that is none of a session, or of a newer client; it is passed over.
+    pub fn read(self, payload: &Map<String, Value>) -> Result<Option<HookCall>, HookError> {
+        let event = match payload.get("hook_event_name") {
+            Some(Value::String(event)) => event.as_str(),
+            None | Some(Value::Null) => return Err(HookError::Missing("hook_event_name")),
+            Some(_) => return Err(HookError::Invalid { field: "hook_event_name", expected: "a string" }),
+        };
+        if !self.events().contains(&event) || HookType::from_name(event).is_none() {
+            return Ok(None);
+        }
+        HookCall::of_type(event, self.name(), payload).map(Some)
+    }
+}
+
+/// Answer to a client's own hook.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NativeAnswer {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hook_specific_output: Option<HookSpecificOutput>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HookSpecificOutput {
+    hook_event_name: &'static str,
+    additional_context: String,
+}
+
+impl NativeAnswer {
+    /// Returns the answer to a hook: a start gets the summary that there is.
+    pub fn new(report: &HookReport) -> NativeAnswer {
+        let restored = report.result.restored_summary.as_ref().and_then(Option::as_deref);
+        let output = restored.map(|summary| HookSpecificOutput {
+            hook_event_name: "SessionStart",
+            additional_context: INTRODUCTION.chars().chain(summary.chars()).take(MAX_CONTEXT_CHARS).collect(),
+        });
+        NativeAnswer { hook_specific_output: output }
+    }
+}

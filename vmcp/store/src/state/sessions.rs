@@ -1,0 +1,277 @@
+//! Sessions of coding agents, and the hooks that they sent. Each session belongs to its owner: for every other
+//! one it does not exist.
+
+use rusqlite::{OptionalExtension as _, Row, Transaction, params};
+use vmcp_hooks::decision::{self, Decision, Known, Moment};
+use vmcp_hooks::hook_call::HookCall;
+use vmcp_hooks::session::{Session, SessionEvent, SessionStatus};
+
+use crate::{StateStore, StoreError};
+
+/// Events that are kept of one session; beyond, the oldest go.
+pub const MAX_EVENTS_OF_SESSION: usize = 200;
+/// Sessions of all owners; beyond, a new one is refused.
+pub const MAX_SESSIONS: usize = 5_000;
+/// Sessions in one answer.
+const MAX_LISTED: usize = 200;
+
+/// Columns of a session, in the order of [`session`].
+const COLUMNS: &str = "id, external_id, machine_id, source, project_id, title, status, parent_session_id, \
+                       summary, cwd, created_at, updated_at";
+
+/// Limits on the sessions of one owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionLimits {
+    /// Sessions of one owner; beyond, those without a hook for the longest time go.
+    pub max_of_owner: usize,
+    /// Time of a last hook before which a session is forgotten, in milliseconds since the Unix epoch.
+    pub kept_since: i64,
+}
+
+/// Facts about the moment of a hook.
+#[derive(Debug, Clone)]
+pub struct HookMoment {
+    /// The present time, in milliseconds since the Unix epoch.
+    pub now: i64,
+    /// Random id for a new session.
+    pub new_id: String,
+    /// Random id for the machines of clients that name none, unless the database has one.
+    pub new_machine_id: String,
+    /// Summary of the transcript that came with the hook.
+    pub summary: Option<String>,
+}
+
+/// The fate of a hook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TakenHook {
+    /// It is recorded.
+    Recorded(Box<Decision>),
+    /// The session would be one more than [`MAX_SESSIONS`].
+    Full,
+}
+
+/// Sessions that are wanted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionQuery {
+    /// Only sessions in this state.
+    pub status: Option<SessionStatus>,
+    /// Only sessions of this client.
+    pub source: Option<String>,
+    /// Only sessions of this project.
+    pub project_id: Option<String>,
+    /// Most sessions; at most 200.
+    pub limit: Option<usize>,
+}
+
+impl StateStore {
+    /// Decides about a hook of `owner`, and records it, in one transaction.
+    pub fn take_hook(
+        &self,
+        owner: &[u8; 32],
+        call: &HookCall,
+        moment: &HookMoment,
+        limits: SessionLimits,
+    ) -> Result<TakenHook, StoreError> {
+        self.write(|transaction| {
+            let machine_id = machine_id(transaction, &moment.new_machine_id)?;
+            let machine = call.params.machine_id.as_deref().unwrap_or(&machine_id);
+            let found = find(transaction, owner, call, machine, limits.kept_since)?;
+            let is_new = found.is_none();
+            if is_new {
+                forget(transaction, owner, limits)?;
+                let count: usize =
+                    transaction.query_row("SELECT count(*) FROM sessions", [], |row| row.get(0))?;
+                if count >= MAX_SESSIONS {
+                    return Ok(TakenHook::Full);
+                }
+            }
+            let waiting = match decision::takes_over(call) {
+                true => waiting(transaction, owner, call, machine, limits.kept_since)?,
+                false => None,
+            };
+            let moment = Moment {
+                now: moment.now,
+                new_id: moment.new_id.clone(),
+                machine_id: machine_id.clone(),
+                summary: moment.summary.clone(),
+            };
+            let decided = decision::decide(call, Known { session: found, waiting }, moment);
+            put(transaction, owner, &decided.session)?;
+            if let Some(parent) = &decided.expires {
+                let expired = SessionStatus::Expired.name();
+                let set = "UPDATE sessions SET status = ?3 WHERE owner = ?1 AND id = ?2";
+                transaction.execute(set, params![owner, parent, expired])?;
+            }
+            add_event(transaction, call, &decided.session)?;
+            Ok(TakenHook::Recorded(Box::new(decided)))
+        })
+    }
+
+    /// Returns sessions of an owner, the one with the latest hook first.
+    pub fn sessions(
+        &self,
+        owner: &[u8; 32],
+        query: &SessionQuery,
+        kept_since: i64,
+    ) -> Result<Vec<Session>, StoreError> {
+        let SessionQuery { status, source, project_id, limit } = query;
+        let limit = limit.unwrap_or(MAX_LISTED).min(MAX_LISTED);
+        self.read(|connection| {
+            let mut select = connection.prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM sessions WHERE owner = ?1 AND updated_at >= ?2
+                 AND (?3 IS NULL OR status = ?3) AND (?4 IS NULL OR source = ?4)
+                 AND (?5 IS NULL OR project_id = ?5)
+                 ORDER BY updated_at DESC, id LIMIT ?6"
+            ))?;
+            let status = status.map(SessionStatus::name);
+            select
+                .query_map(params![owner, kept_since, status, source, project_id, limit], session)?
+                .collect()
+        })
+    }
+
+    /// Returns a session of an owner with its events, oldest first; `None` if the owner has none of this id.
+    pub fn session(
+        &self,
+        owner: &[u8; 32],
+        id: &str,
+        kept_since: i64,
+    ) -> Result<Option<(Session, Vec<SessionEvent>)>, StoreError> {
+        self.read(|connection| {
+            let select =
+                format!("SELECT {COLUMNS} FROM sessions WHERE owner = ?1 AND id = ?2 AND updated_at >= ?3");
+            let found = connection.query_row(&select, params![owner, id, kept_since], session).optional()?;
+            let Some(found) = found else { return Ok(None) };
+            let select = "SELECT type, detail, at FROM session_events WHERE session_id = ?1 ORDER BY id";
+            let mut select = connection.prepare_cached(select)?;
+            let event = |row: &Row<'_>| {
+                Ok(SessionEvent { hook_type: row.get(0)?, detail: row.get(1)?, at: row.get(2)? })
+            };
+            let events = select.query_map([id], event)?.collect::<rusqlite::Result<_>>()?;
+            Ok(Some((found, events)))
+        })
+    }
+
+    /// Forgets a session of an owner with its events; false if the owner has none of this id.
+    pub fn remove_session(&self, owner: &[u8; 32], id: &str) -> Result<bool, StoreError> {
+        self.write(|transaction| {
+            let removed = transaction
+                .execute("DELETE FROM sessions WHERE owner = ?1 AND id = ?2", params![owner, id])?;
+            if removed > 0 {
+                transaction.execute("DELETE FROM session_events WHERE session_id = ?1", [id])?;
+            }
+            Ok(removed > 0)
+        })
+    }
+}
+
+/// Returns the id that stands for machines of clients that name none.
+fn machine_id(transaction: &Transaction<'_>, new_id: &str) -> rusqlite::Result<String> {
+    let add = "INSERT OR IGNORE INTO session_store (only_row, machine_id) VALUES (1, ?1)";
+    transaction.execute(add, [new_id])?;
+    transaction.query_row("SELECT machine_id FROM session_store", [], |row| row.get(0))
+}
+
+/// Finds the session of a hook: by the client's id, or by the id that vmcp gave it.
+fn find(
+    transaction: &Transaction<'_>,
+    owner: &[u8; 32],
+    call: &HookCall,
+    machine: &str,
+    kept_since: i64,
+) -> rusqlite::Result<Option<Session>> {
+    let Some(id) = &call.params.session_id else { return Ok(None) };
+    let select = format!(
+        "SELECT {COLUMNS} FROM sessions WHERE owner = ?1 AND updated_at >= ?5
+         AND ((machine_id = ?2 AND source = ?3 AND external_id = ?4) OR id = ?4)
+         ORDER BY id = ?4 DESC LIMIT 1"
+    );
+    transaction.query_row(&select, params![owner, machine, call.source, id, kept_since], session).optional()
+}
+
+/// Finds the newest session of the same machine, client and project that waits for a hand-off.
+fn waiting(
+    transaction: &Transaction<'_>,
+    owner: &[u8; 32],
+    call: &HookCall,
+    machine: &str,
+    kept_since: i64,
+) -> rusqlite::Result<Option<Session>> {
+    let select = format!(
+        "SELECT {COLUMNS} FROM sessions WHERE owner = ?1 AND machine_id = ?2 AND source = ?3
+         AND project_id = ?4 AND status = ?5 AND updated_at >= ?6 ORDER BY updated_at DESC, id LIMIT 1"
+    );
+    let ready = SessionStatus::HandoffReady.name();
+    let of = params![owner, machine, call.source, call.project(), ready, kept_since];
+    transaction.query_row(&select, of, session).optional()
+}
+
+/// Makes room for a new session: forgets those that are too old, and of the owner's all but the latest.
+fn forget(transaction: &Transaction<'_>, owner: &[u8; 32], limits: SessionLimits) -> rusqlite::Result<()> {
+    let doomed = "updated_at < ?2 OR id IN (SELECT id FROM sessions WHERE owner = ?1
+                  ORDER BY updated_at DESC, id LIMIT -1 OFFSET ?3)";
+    let of = params![owner, limits.kept_since, limits.max_of_owner.saturating_sub(1)];
+    let events =
+        format!("DELETE FROM session_events WHERE session_id IN (SELECT id FROM sessions WHERE {doomed})");
+    transaction.execute(&events, of)?;
+    transaction.execute(&format!("DELETE FROM sessions WHERE {doomed}"), of)?;
+    Ok(())
+}
+
+fn put(transaction: &Transaction<'_>, owner: &[u8; 32], session: &Session) -> rusqlite::Result<()> {
+    let put = "INSERT INTO sessions (id, owner, external_id, machine_id, source, project_id, title, status,
+                 parent_session_id, summary, cwd, created_at, updated_at)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+               ON CONFLICT (id) DO UPDATE SET title = excluded.title, status = excluded.status,
+                 parent_session_id = excluded.parent_session_id, summary = excluded.summary,
+                 cwd = excluded.cwd, updated_at = excluded.updated_at";
+    let mut put = transaction.prepare_cached(put)?;
+    put.execute(params![
+        session.id,
+        owner,
+        session.external_id,
+        session.machine_id,
+        session.source,
+        session.project_id,
+        session.title,
+        session.status.name(),
+        session.parent_session_id,
+        session.summary,
+        session.cwd,
+        session.created_at,
+        session.updated_at,
+    ])?;
+    Ok(())
+}
+
+/// Records a hook as an event of its session, and forgets the oldest beyond the limit.
+fn add_event(transaction: &Transaction<'_>, call: &HookCall, session: &Session) -> rusqlite::Result<()> {
+    let add = "INSERT INTO session_events (session_id, type, detail, at) VALUES (?1, ?2, ?3, ?4)";
+    let detail = &call.params.detail;
+    transaction.execute(add, params![session.id, call.hook_type.normalized(), detail, session.updated_at])?;
+    transaction.execute(
+        "DELETE FROM session_events WHERE session_id = ?1 AND id <= (
+           SELECT id FROM session_events WHERE session_id = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)",
+        params![session.id, MAX_EVENTS_OF_SESSION],
+    )?;
+    Ok(())
+}
+
+/// Reads a row of [`COLUMNS`]. A state that this version does not know counts as ended.
+fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
+    let status: String = row.get(6)?;
+    Ok(Session {
+        id: row.get(0)?,
+        external_id: row.get(1)?,
+        machine_id: row.get(2)?,
+        source: row.get(3)?,
+        project_id: row.get(4)?,
+        title: row.get(5)?,
+        status: SessionStatus::from_name(&status).unwrap_or(SessionStatus::Ended),
+        parent_session_id: row.get(7)?,
+        summary: row.get(8)?,
+        cwd: row.get(9)?,
+        created_at: row.get(10)?,
+        updated_at: row.get(11)?,
+    })
+}
