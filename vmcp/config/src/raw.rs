@@ -49,6 +49,7 @@ pub use crate::sections::optimizer::llm::RawLlm;
 use crate::sections::optimizer::optim_tool::OptimTool;
 pub use crate::sections::optimizer::rerank::RawRerank;
 pub use crate::sections::optimizer::search::RawSearch;
+pub use crate::sections::optimizer::session_hooks::RawSessionHooks;
 pub use crate::sections::optimizer::{RawOptimizer, RawStorage, StorageType};
 use crate::sections::profiles;
 pub use crate::sections::profiles::RawProfile;
@@ -141,6 +142,7 @@ impl RawConfig {
             auth_server.and_then(|raw| raw.validate(&self.server.session_keys, &mut incoming_auth, report));
         // A login of one person must not serve other people by itself.
         let is_one_person = incoming_auth.is_anonymous();
+        self.optimizer.session_hooks.check_readers(is_one_person, report);
         let passthrough = &self.passthrough_headers;
         let outgoing = OutgoingRules::new(&self.outgoing_auth, passthrough, &names, is_one_person, report);
         let outgoing = outgoing.with_upstreams(auth_server.as_ref(), self.auth_server.is_some(), report);

@@ -5,6 +5,7 @@
 //!   │
 //! tools_api     tools by topic, over plain HTTP
 //! registry_api  profiles as servers of a registry, for IDEs
+//! hooks_api     hooks of coding agents, and their sessions
 //!   │
 //! transport   http ─┐  bytes become a message and a `Peer`, its sender
 //!             stdio ┘
@@ -24,6 +25,7 @@
 // rustdoc follows the futures of a call down to the socket, through more types than the default of 128.
 #![recursion_limit = "256"]
 
+mod hooks_api;
 pub mod port;
 mod push;
 mod registry_api;

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use bytes::Bytes;
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ALLOW,
     CACHE_CONTROL,
@@ -67,7 +68,13 @@ impl PlainApi for RegistryApi {
         Cow::Borrowed(Self::NAME)
     }
 
-    async fn answer(&self, head: &Parts, principal: &Principal, snapshot: &Arc<Snapshot>) -> Response {
+    async fn answer(
+        &self,
+        head: &Parts,
+        _: &Bytes,
+        principal: &Principal,
+        snapshot: &Arc<Snapshot>,
+    ) -> Response {
         if !matches!(head.method, Method::GET | Method::HEAD) {
             let mut response = failure(StatusCode::METHOD_NOT_ALLOWED, "use GET");
             response.headers_mut().insert(ALLOW, METHODS);

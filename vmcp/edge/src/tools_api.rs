@@ -7,6 +7,7 @@ mod selection;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, StatusCode};
 use serde::Serialize;
@@ -47,7 +48,13 @@ impl PlainApi for ToolsApi {
         Cow::Owned(format!("{} {}", head.method, head.uri.path()))
     }
 
-    async fn answer(&self, head: &Parts, principal: &Principal, snapshot: &Arc<Snapshot>) -> Response {
+    async fn answer(
+        &self,
+        head: &Parts,
+        _: &Bytes,
+        principal: &Principal,
+        snapshot: &Arc<Snapshot>,
+    ) -> Response {
         let is_get = matches!(head.method, Method::GET | Method::HEAD);
         match head.uri.path() {
             "/tools/metrics/reset" if head.method == Method::POST => self.reset(principal),

@@ -50,6 +50,7 @@ pub use tool_drift::ChangedTool;
 use crate::access::identity::{Principal, PrincipalKey};
 use crate::access::outgoing::TokenFactory;
 use crate::access::policy;
+use crate::agent_sessions::AgentSessions;
 use crate::folders;
 use crate::metrics::{BackendLabels, IssuerLabels, Metrics, StoreLabels};
 use crate::runs::Runs;
@@ -91,6 +92,7 @@ struct Inner {
     withdrawn: Arc<WithdrawnCredentials>,
     /// Runs of composite tools.
     runs: Runs,
+    agent_sessions: AgentSessions,
     scripts: Option<Arc<WorkerPool<PrincipalKey>>>,
     script_jobs: Option<Arc<dyn ScriptJobs>>,
     registrar: Option<Arc<dyn ServerRegistrar>>,
@@ -164,6 +166,7 @@ impl Engine {
             has_settled: AtomicBool::new(false),
             withdrawn,
             runs: Runs::new(dir.as_deref()),
+            agent_sessions: AgentSessions::new(dir.as_deref()),
             scripts: options.script_worker.map(|program| Arc::new(WorkerPool::new(program))),
             script_jobs: options.script_jobs,
             registrar: options.registrar,
@@ -322,6 +325,11 @@ impl Engine {
     /// The runs of composite tools.
     pub fn runs(&self) -> &Runs {
         &self.0.runs
+    }
+
+    /// The sessions of coding agents.
+    pub fn agent_sessions(&self) -> &AgentSessions {
+        &self.0.agent_sessions
     }
 
     /// The tokens of the answers of `GET /tools`.

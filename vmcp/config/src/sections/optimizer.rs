@@ -13,6 +13,7 @@ pub(crate) mod llm;
 pub(crate) mod optim_tool;
 pub(crate) mod rerank;
 pub(crate) mod search;
+pub(crate) mod session_hooks;
 mod url_pattern;
 
 use std::path::PathBuf;
@@ -32,6 +33,7 @@ use llm::{Llm, RawLlm};
 use optim_tool::OptimTool;
 use rerank::{RawRerank, Rerank};
 use search::{RawSearch, Search};
+use session_hooks::{RawSessionHooks, SessionHooks};
 
 /// Validated settings of the optimizer.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,6 +80,8 @@ pub struct Optimizer {
     pub llm: Option<Llm>,
     /// `GET /tools`.
     pub discovery: Discovery,
+    /// Sessions of coding agents.
+    pub session_hooks: SessionHooks,
     /// The cross-encoder that orders the first hits anew; `None`: the search's own order stays.
     pub rerank: Option<Rerank>,
     /// Upper bounds on the input of clients.
@@ -175,6 +179,8 @@ pub struct RawOptimizer {
     pub llm: Option<RawLlm>,
     /// `GET /tools`: tools by topic over plain HTTP. Off by default.
     pub discovery: Discovery,
+    /// Sessions of coding agents, reported by their hooks. Off by default.
+    pub session_hooks: RawSessionHooks,
     /// The cross-encoder that orders the first hits of a search anew.
     pub rerank: Option<RawRerank>,
     /// Upper bounds on the input of clients.
@@ -204,6 +210,7 @@ impl Default for RawOptimizer {
             learning: RawLearning::default(),
             llm: None,
             discovery: Discovery::default(),
+            session_hooks: RawSessionHooks::default(),
             rerank: None,
             limits: Limits::default(),
         }
@@ -271,6 +278,7 @@ impl RawOptimizer {
             learning: self.learning.validate(has_contextual, report),
             llm: self.llm.as_ref().and_then(|llm| llm.validate(report)),
             discovery: self.discovery.clone(),
+            session_hooks: self.session_hooks.validate(report),
             rerank: self.rerank.as_ref().and_then(|rerank| rerank.validate(report)),
             limits: self.limits.clone(),
         }

@@ -12,6 +12,7 @@
 //! AuthServerRoute       sign-in and tokens, where `authServer` is configured         200, 201, 303, 400, 401
 //! PlainApiRoute         profiles as servers of a registry, for IDEs                 200, 400, 404, 405
 //! PlainApiRoute         tools by topic, for programs that are no MCP clients        200, 400, 403, 405
+//! PlainApiRoute         hooks of coding agents, and their sessions                  200, 400, 404, 405, 503
 //! ReadBody              media types, size, time, the byte budget of the process     406, 408, 413, 415, 503
 //! StepUp                the challenge of a call whose token lacks scopes            403
 //!   │
@@ -40,6 +41,7 @@ use super::layers::principal_limits::PrincipalLimits;
 use super::layers::read_body::ReadBody;
 use super::layers::record_refusals::RecordRefusals;
 use super::layers::step_up::StepUp;
+use crate::hooks_api::HooksApi;
 use crate::registry_api::RegistryApi;
 use crate::request::Edge;
 use crate::tools_api::ToolsApi;
@@ -58,16 +60,9 @@ pub(super) fn client_stack(
 
     let mcp = McpService::new(Arc::clone(edge));
     let read_body = ReadBody::new(budget, Arc::clone(&metrics), StepUp::new(mcp));
-    let tools = PlainApiRoute::new(
-        ToolsApi::new(edge.engine.clone()),
-        Arc::clone(edge.engine.call_observers()),
-        read_body,
-    );
-    let registry = PlainApiRoute::new(
-        RegistryApi::new(edge.engine.clone()),
-        Arc::clone(edge.engine.call_observers()),
-        tools,
-    );
+    let hooks = PlainApiRoute::new(HooksApi::new(edge.engine.clone()), &edge.engine, read_body);
+    let tools = PlainApiRoute::new(ToolsApi::new(edge.engine.clone()), &edge.engine, hooks);
+    let registry = PlainApiRoute::new(RegistryApi::new(edge.engine.clone()), &edge.engine, tools);
     let sign_in = AuthServerRoute::new(Arc::clone(edge), edge.engine.byte_budget().clone(), registry);
     let limits = PrincipalLimits::new(Arc::clone(&metrics), sign_in);
     let authenticate = Authenticate::new(ConfiguredAuthenticator::new(Arc::clone(&metrics)), limits);

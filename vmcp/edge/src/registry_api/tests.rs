@@ -12,7 +12,7 @@ async fn get(yaml: &str, path: &str) -> (StatusCode, Value) {
     let request = http::Request::get(path).header("host", "mcp.example.com");
     let (head, ()) = request.body(()).unwrap().into_parts();
     let api = RegistryApi::new(engine.clone());
-    let answer = api.answer(&head, &Principal::default(), &engine.snapshot()).await;
+    let answer = api.answer(&head, &Bytes::new(), &Principal::default(), &engine.snapshot()).await;
     let status = answer.status();
     let body = answer.into_body().collect().await.unwrap().to_bytes();
     (status, serde_json::from_slice(&body).unwrap())

@@ -10,7 +10,7 @@ use vmcp_engine::testing::{Scripted, backends, engine};
 async fn get(engine: &Engine, path: &str) -> Value {
     let (head, ()) = http::Request::get(path).body(()).unwrap().into_parts();
     let api = ToolsApi::new(engine.clone());
-    let answer = api.answer(&head, &Principal::default(), &engine.snapshot()).await;
+    let answer = api.answer(&head, &Bytes::new(), &Principal::default(), &engine.snapshot()).await;
     let body = answer.into_body().collect().await.unwrap().to_bytes();
     serde_json::from_slice(&body).unwrap()
 }

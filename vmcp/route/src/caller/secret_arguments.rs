@@ -37,9 +37,12 @@ pub(crate) fn is_secret_argument(before: &str, argument: &str) -> bool {
 /// Returns the arguments of a call of `tool` for records: values of variables and headers, and whatever else
 /// may be a secret, are masked. `None` for arguments that cannot be read.
 pub(crate) fn recorded(tool: OptimTool, arguments: &str) -> Option<Cow<'_, str>> {
-    if !matches!(tool, OptimTool::AddMcpServer | OptimTool::InstallServer) {
-        return Some(Cow::Borrowed(arguments));
-    }
+    let shown: &[&str] = match tool {
+        OptimTool::AddMcpServer | OptimTool::InstallServer => &SHOWN,
+        // Prompts and transcripts are the person's own.
+        OptimTool::CallHook => &SHOWN_OF_HOOKS,
+        _ => return Some(Cow::Borrowed(arguments)),
+    };
     let Ok(Value::Object(mut fields)) = serde_json::from_str(arguments) else { return None };
     for (name, field) in &mut fields {
         match field {
@@ -56,7 +59,7 @@ pub(crate) fn recorded(tool: OptimTool, arguments: &str) -> Option<Cow<'_, str>>
                     before = text;
                 }
             }
-            Value::String(text) if SHOWN.contains(&name.as_str()) && !may_hold_secret(text) => {}
+            Value::String(text) if shown.contains(&name.as_str()) && !may_hold_secret(text) => {}
             Value::Bool(_) | Value::Null => {}
             other => *other = MASK.into(),
         }
@@ -64,6 +67,8 @@ pub(crate) fn recorded(tool: OptimTool, arguments: &str) -> Option<Cow<'_, str>>
     Some(Cow::Owned(Value::Object(fields).to_string()))
 }
 
+/// Fields of call_hook whose texts are shown.
+const SHOWN_OF_HOOKS: [&str; 2] = ["hook_type", "source"];
 /// Fields whose texts are shown.
 const SHOWN: [&str; 6] = ["name", "transport", "url", "command", "server", "via"];
 
@@ -101,6 +106,14 @@ mod tests {
             let recorded = super::recorded(OptimTool::AddMcpServer, odd).unwrap_or_default();
             assert!(!recorded.contains("hunter2"), "{recorded}");
         }
+    }
+
+    #[test]
+    fn of_a_hook_the_type_and_the_client_are_recorded() {
+        let arguments =
+            r#"{"hook_type":"Stop","source":"codex","params":{"prompt":"hunter2"},"x":"hunter2"}"#;
+        let recorded = recorded(OptimTool::CallHook, arguments).unwrap();
+        assert_eq!(recorded, r#"{"hook_type":"Stop","source":"codex","params":"***","x":"***"}"#);
     }
 
     #[test]

@@ -61,11 +61,13 @@ pub enum OptimTool {
     SearchRegistry,
     /// Adds a server of that registry, with its version pinned, within `optimizer.admin`.
     InstallServer,
+    /// Reports a hook of the client's session: its start, prompts, end.
+    CallHook,
 }
 
 impl OptimTool {
     /// All of them.
-    pub const ALL: [OptimTool; 26] = [
+    pub const ALL: [OptimTool; 27] = [
         OptimTool::FindTool,
         OptimTool::CallTool,
         OptimTool::ListTools,
@@ -92,6 +94,7 @@ impl OptimTool {
         OptimTool::DisableMcpServer,
         OptimTool::SearchRegistry,
         OptimTool::InstallServer,
+        OptimTool::CallHook,
     ];
 
     /// The tools that work on large results.
@@ -151,6 +154,7 @@ impl OptimTool {
             OptimTool::DisableMcpServer => "disable_mcp_server",
             OptimTool::SearchRegistry => "search_registry",
             OptimTool::InstallServer => "install_server",
+            OptimTool::CallHook => "call_hook",
         }
     }
 
@@ -183,6 +187,7 @@ impl OptimTool {
             OptimTool::DisableMcpServer => "optim.disable_mcp_server",
             OptimTool::SearchRegistry => "optim.search_registry",
             OptimTool::InstallServer => "optim.install_server",
+            OptimTool::CallHook => "optim.call_hook",
         }
     }
 }

@@ -10,6 +10,7 @@ use super::MCP_PATH;
 use super::auth_server_route::server_of;
 use super::read_body::refuse_unread;
 use super::resource_metadata;
+use crate::hooks_api::HooksApi;
 use crate::registry_api::RegistryApi;
 use crate::tools_api::ToolsApi;
 use crate::transport::http::exchange::{Arrival, PlainApi as _, Response, Service};
@@ -54,7 +55,10 @@ impl<S: Service<Arrival>> Service<Arrival> for Endpoint<S> {
         let path = arrival.head.uri.path();
         let is_of_auth_server = server_of(&arrival.snapshot.authentication, path).is_some();
         let config = &arrival.snapshot.config;
-        if is_of_auth_server || ToolsApi::serves(config, path) || RegistryApi::serves(config, path) {
+        let is_of_api = ToolsApi::serves(config, path)
+            || RegistryApi::serves(config, path)
+            || HooksApi::serves(config, path);
+        if is_of_auth_server || is_of_api {
             return self.0.call(arrival).await;
         }
         if profile_name(path).is_some() && profile(&arrival).is_none() {

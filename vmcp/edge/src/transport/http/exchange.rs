@@ -44,10 +44,14 @@ pub(crate) trait PlainApi: Send + Sync + 'static {
     /// Returns the request's name in rate limits and audit events.
     fn request_name(head: &Parts) -> Cow<'static, str>;
 
-    /// Answers a request whose path it serves.
+    /// True if the API reads the body of a POST; other bodies are dropped.
+    const TAKES_BODY: bool = false;
+
+    /// Answers a request whose path it serves. `body` is empty unless the API takes it.
     fn answer(
         &self,
         head: &Parts,
+        body: &Bytes,
         principal: &Principal,
         snapshot: &Arc<Snapshot>,
     ) -> impl Future<Output = Response> + Send;

@@ -216,6 +216,10 @@ async fn no_own_tool_shows_what_policies_do_not_permit() {
             assert_eq!(answer.replace(tool, "no_such_tool"), unknown, "{server}");
         }
     }
+    // A hook tells of sessions of the caller alone.
+    asked.insert("call_hook");
+    let hook = call("bob", "call_hook", &json!({"hook_type": "SessionStart"})).await;
+    assert!(hook.contains("session-start") && !hook.contains("one"), "{hook}");
     // Calls of scripts are in the tests of execute_code.
     asked.extend(["execute_code", "execute_tool_script"]);
     let all: BTreeSet<&str> = OptimTool::ALL.into_iter().map(OptimTool::bare).collect();
