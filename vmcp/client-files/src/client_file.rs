@@ -6,7 +6,7 @@ mod document;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use self::document::Document;
+pub(crate) use self::document::Document;
 
 /// Format of a client's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 //! | `ask` | tools, find, call, backends, authz, eval: a running server, or an engine in this process |
 //! | `lifecycle` | start, stop, restart, status |
 //! | `operate` | logs, calls, runs, metrics, doctor, sessions, audit |
-//! | `clients` | connect, login, logout |
+//! | `clients` | connect, hooks, login, logout |
 //!
 //! | module | holds |
 //! |---|---|
@@ -79,6 +79,7 @@ enum Command {
     Registry(setup::registry::Arguments),
     Try(run::try_server::Arguments),
     Connect(clients::connect::Arguments),
+    Hooks(clients::hooks::Arguments),
     Validate(setup::validate::Arguments),
     Tools(ask::tools::Arguments),
     Find(ask::find::Arguments),
@@ -137,6 +138,7 @@ pub fn main() -> ExitCode {
         Command::Registry(arguments) => setup::registry::run(arguments, &global),
         Command::Try(arguments) => run::try_server::run(arguments, &global),
         Command::Connect(arguments) => clients::connect::run(&arguments, &global),
+        Command::Hooks(arguments) => clients::hooks::run(arguments, &global),
         Command::Validate(arguments) => setup::validate::run(arguments, &global),
         Command::Tools(arguments) => ask::tools::run(arguments, &global),
         Command::Find(arguments) => ask::find::run(arguments, &global),

@@ -11,7 +11,7 @@ use super::ClientFormat;
 const SHAPE: &str = "the servers in it are no map";
 
 /// A parsed file.
-pub(super) enum Document {
+pub(crate) enum Document {
     Json(CstRootNode),
     Toml(DocumentMut),
     Yaml(Map<String, Value>),
@@ -19,7 +19,7 @@ pub(super) enum Document {
 
 impl Document {
     /// Parses a file; an empty one holds nothing.
-    pub(super) fn parse(text: &str, format: ClientFormat) -> Result<Document, String> {
+    pub(crate) fn parse(text: &str, format: ClientFormat) -> Result<Document, String> {
         match format {
             ClientFormat::Json => {
                 let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -47,7 +47,7 @@ impl Document {
     }
 
     /// Returns the members of the map at `place`; none if there is no map.
-    pub(super) fn entries(&self, place: &[String]) -> Vec<(String, Value)> {
+    pub(crate) fn entries(&self, place: &[String]) -> Vec<(String, Value)> {
         let value = match self {
             Document::Json(root) => root.to_serde_value(),
             Document::Toml(document) => toml::from_str::<toml::Table>(&document.to_string())
@@ -63,7 +63,7 @@ impl Document {
     }
 
     /// Removes a member of the map at `place`, if there is one.
-    pub(super) fn remove(&mut self, place: &[String], name: &str) {
+    pub(crate) fn remove(&mut self, place: &[String], name: &str) {
         match self {
             Document::Json(root) => {
                 let map = place.iter().try_fold(root.object_value(), |map, key| Some(map?.object_value(key)));
@@ -84,7 +84,7 @@ impl Document {
     }
 
     /// Sets a member of the map at `place`, which is made if it is absent.
-    pub(super) fn set(&mut self, place: &[String], name: &str, entry: &Value) -> Result<(), String> {
+    pub(crate) fn set(&mut self, place: &[String], name: &str, entry: &Value) -> Result<(), String> {
         match self {
             Document::Json(root) => {
                 let map = place.iter().try_fold(root.object_value_or_create(), |map, key| {
@@ -134,7 +134,7 @@ impl Document {
     }
 
     /// Returns the text of the file.
-    pub(super) fn text(&self) -> Result<String, String> {
+    pub(crate) fn text(&self) -> Result<String, String> {
         match self {
             Document::Json(root) => Ok(root.to_string()),
             Document::Toml(document) => Ok(document.to_string()),

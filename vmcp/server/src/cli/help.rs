@@ -17,7 +17,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "stop",
         ],
     ),
-    ("Clients and sign-in", &["connect", "login", "logout"]),
+    ("Clients and sign-in", &["connect", "hooks", "login", "logout"]),
     ("Policies, measures, editors and shells", &["authz", "eval", "schema", "completions", "help"]),
 ];
 /// Description of `help`, which clap adds.

@@ -149,7 +149,7 @@ fn undo(arguments: &Arguments, shape: &ClientShape) -> Result<Exit, CommandFailu
 }
 
 /// Reads a file; an absent one is empty.
-fn read(path: &Path) -> Result<String, CommandFailure> {
+pub(in crate::cli) fn read(path: &Path) -> Result<String, CommandFailure> {
     match std::fs::read_to_string(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
         read => read.map_err(|error| CommandFailure::new(format!("{}: {error}", path.display()))),
@@ -157,7 +157,7 @@ fn read(path: &Path) -> Result<String, CommandFailure> {
 }
 
 /// Replaces the client's file; a link stays a link.
-fn write(path: &Path, text: &str) -> Result<(), CommandFailure> {
+pub(in crate::cli) fn write(path: &Path, text: &str) -> Result<(), CommandFailure> {
     let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let folder = target.parent().map_or(Ok(()), std::fs::create_dir_all);
     let written = folder.and_then(|()| write_private(&target, text));
