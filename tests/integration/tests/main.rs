@@ -63,6 +63,7 @@ mod scenario {
     mod same_name;
     mod secrets;
     mod server_changes;
+    mod session_hooks;
     mod session_tools;
     mod shared_counts;
     mod shared_server;
