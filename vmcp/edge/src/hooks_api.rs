@@ -11,7 +11,6 @@ use http::header::ALLOW;
 use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
 use vmcp_config::{Config, SessionHooks};
 use vmcp_engine::access::identity::Principal;
 use vmcp_engine::agent_sessions::{AgentSessionError, is_session_id};
@@ -25,6 +24,9 @@ use vmcp_route::{CallContext, Caller, execute_hook, may_use_hooks};
 use self::query::read_query;
 use crate::transport::http::exchange::{PlainApi, Response};
 use crate::transport::http::respond;
+
+/// The mistake of a body that is not UTF-8.
+const NOT_TEXT: HookError = HookError::Invalid { field: "the body", expected: "a JSON object" };
 
 /// A path of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,33 +162,25 @@ fn settings(context: CallContext<'_>) -> &SessionHooks {
 
 /// Takes a hook in vmcp's own form.
 async fn execute(context: CallContext<'_>, body: &[u8]) -> Response {
-    let arguments = match object(body) {
-        Ok(arguments) => arguments,
-        Err(error) => return mistake(error),
-    };
-    if !may_use_hooks(context, std::str::from_utf8(body).ok()) {
+    let Ok(body) = std::str::from_utf8(body) else { return mistake(NOT_TEXT) };
+    let read = HookCall::read(body);
+    if !may_use_hooks(context, Some(body)) {
         return not_found();
     }
-    let call = match HookCall::read(&arguments) {
-        Ok(call) => call,
-        Err(error) => return mistake(error),
-    };
-    match execute_hook(context, call).await {
-        Ok(report) => answer(StatusCode::OK, &report),
-        Err(error) => unavailable(&error),
+    match read {
+        Ok(call) => match execute_hook(context, call).await {
+            Ok(report) => answer(StatusCode::OK, &report),
+            Err(error) => unavailable(&error),
+        },
+        Err(error) => mistake(error),
     }
 }
 
 /// Takes a hook in the form of a client, and answers in the client's form.
 async fn native(context: CallContext<'_>, client: NativeClient, body: &[u8]) -> Response {
-    let payload = match object(body) {
-        Ok(payload) => payload,
-        Err(error) => return mistake(error),
-    };
-    let read = client.read(&payload);
-    let event = payload.get("hook_event_name").cloned().unwrap_or_default();
-    let arguments = json!({"hook_type": event, "params": payload, "source": client.name()});
-    if !may_use_hooks(context, Some(&arguments.to_string())) {
+    let Ok(body) = std::str::from_utf8(body) else { return mistake(NOT_TEXT) };
+    let (read, arguments) = (client.read(body), client.as_arguments(body));
+    if !may_use_hooks(context, arguments.as_deref().ok()) {
         return not_found();
     }
     match read {
@@ -197,11 +191,6 @@ async fn native(context: CallContext<'_>, client: NativeClient, body: &[u8]) -> 
         Ok(None) => answer(StatusCode::OK, &NativeAnswer::default()),
         Err(error) => mistake(error),
     }
-}
-
-fn object(body: &[u8]) -> Result<Map<String, Value>, HookError> {
-    let invalid = |_| HookError::Invalid { field: "the body", expected: "a JSON object" };
-    serde_json::from_slice(body).map_err(invalid)
 }
 
 #[derive(Serialize)]

@@ -126,7 +126,7 @@ mod tests {
 
     fn call(hook_type: &str, mut params: Value) -> HookCall {
         params["session_id"] = "s".into();
-        HookCall::read(json!({"hook_type": hook_type, "params": params}).as_object().unwrap()).unwrap()
+        HookCall::read(&json!({"hook_type": hook_type, "params": params}).to_string()).unwrap()
     }
 
     fn moment(summary: Option<&str>) -> Moment {

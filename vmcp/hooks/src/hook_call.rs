@@ -1,9 +1,14 @@
 //! [`HookCall`]: one hook, as `call_hook` and `POST /hooks/execute` take it: `{hook_type, params, source}`.
 //! Clients write the same names of parameters into their own payloads.
 
-use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
 
 use crate::hook_type::HookType;
+
+/// An object with its fields unread. Fields that no hook has cost no more than their text.
+pub type RawFields = BTreeMap<String, Box<RawValue>>;
 
 /// Longest type that is repeated in an error, in characters; a longer one is cut.
 const MAX_TYPE_CHARS: usize = 64;
@@ -104,28 +109,21 @@ pub struct HookParams {
 }
 
 impl HookCall {
-    /// Reads the arguments `{hook_type, params?, source?}`.
-    pub fn read(arguments: &Map<String, Value>) -> Result<HookCall, HookError> {
-        let written = match arguments.get("hook_type") {
-            Some(Value::String(written)) if !written.trim().is_empty() => written.trim(),
-            None | Some(Value::Null | Value::String(_)) => return Err(HookError::Missing("hook_type")),
-            Some(_) => return Err(HookError::Invalid { field: "hook_type", expected: "a string" }),
+    /// Reads the arguments `{hook_type, params?, source?}`, a JSON object.
+    pub fn read(arguments: &str) -> Result<HookCall, HookError> {
+        let arguments = fields(arguments, "arguments")?;
+        let written = text(&arguments, "hook_type", "hook_type", usize::MAX)?;
+        let written = written.ok_or(HookError::Missing("hook_type"))?;
+        let params = match arguments.get("params").filter(|params| params.get() != "null") {
+            Some(params) => fields(params.get(), "params")?,
+            None => RawFields::new(),
         };
-        let params = match arguments.get("params") {
-            None | Some(Value::Null) => &Map::new(),
-            Some(Value::Object(params)) => params,
-            Some(_) => return Err(HookError::Invalid { field: "params", expected: "an object" }),
-        };
-        let source = text(arguments, "source", "source", MAX_SOURCE_CHARS)?;
-        HookCall::of_type(written, source.as_deref().unwrap_or(UNKNOWN_SOURCE), params)
+        let source = text(&arguments, "source", "source", MAX_SOURCE_CHARS)?;
+        HookCall::of_type(&written, source.as_deref().unwrap_or(UNKNOWN_SOURCE), &params)
     }
 
     /// Reads a hook of a known client, whose payload has the parameters.
-    pub(crate) fn of_type(
-        written: &str,
-        source: &str,
-        params: &Map<String, Value>,
-    ) -> Result<HookCall, HookError> {
+    pub(crate) fn of_type(written: &str, source: &str, params: &RawFields) -> Result<HookCall, HookError> {
         let written_type: String = written.chars().take(MAX_TYPE_CHARS).collect();
         let hook_type =
             HookType::from_name(written).ok_or_else(|| HookError::UnknownType(written_type.clone()))?;
@@ -162,7 +160,7 @@ impl HookCall {
 }
 
 impl HookParams {
-    fn read(params: &Map<String, Value>) -> Result<HookParams, HookError> {
+    fn read(params: &RawFields) -> Result<HookParams, HookError> {
         let id = |name, field| text(params, name, field, MAX_ID_CHARS);
         let path = |name, field| text(params, name, field, MAX_PATH_CHARS);
         Ok(HookParams {
@@ -180,18 +178,25 @@ impl HookParams {
     }
 }
 
+/// Reads an object, and leaves its fields unread.
+pub(crate) fn fields(object: &str, field: &'static str) -> Result<RawFields, HookError> {
+    let invalid = |_| HookError::Invalid { field, expected: "a JSON object" };
+    serde_json::from_str(object).map_err(invalid)
+}
+
 /// Returns a text of at most `limit` characters; `None` if it is absent, null or blank.
-fn text(
-    map: &Map<String, Value>,
+pub(crate) fn text(
+    map: &RawFields,
     name: &str,
     field: &'static str,
     limit: usize,
 ) -> Result<Option<String>, HookError> {
-    let text = match map.get(name) {
-        None | Some(Value::Null) => return Ok(None),
-        Some(Value::String(text)) => text.trim(),
-        Some(_) => return Err(HookError::Invalid { field, expected: "a string" }),
+    let Some(value) = map.get(name) else { return Ok(None) };
+    let read = serde_json::from_str::<Option<String>>(value.get());
+    let Some(read) = read.map_err(|_| HookError::Invalid { field, expected: "a string" })? else {
+        return Ok(None);
     };
+    let text = read.trim();
     if text.len() > limit {
         let actual = text.chars().count();
         if actual > limit {
@@ -201,7 +206,7 @@ fn text(
     Ok(Some(text.to_owned()).filter(|text| !text.is_empty()))
 }
 
-fn start_source(params: &Map<String, Value>) -> Result<StartSource, HookError> {
+fn start_source(params: &RawFields) -> Result<StartSource, HookError> {
     let expected = "startup, resume, clear, compact or fork";
     let field = "params.source";
     let Some(written) = text(params, "source", field, MAX_SOURCE_CHARS)? else {
@@ -217,7 +222,7 @@ fn start_source(params: &Map<String, Value>) -> Result<StartSource, HookError> {
     })
 }
 
-fn prompt(params: &Map<String, Value>) -> Result<Option<String>, HookError> {
+fn prompt(params: &RawFields) -> Result<Option<String>, HookError> {
     let prompt = text(params, "prompt", "params.prompt", usize::MAX)?;
     Ok(prompt.map(|mut prompt| {
         prompt.truncate(prompt.floor_char_boundary(MAX_PROMPT_BYTES));
@@ -226,34 +231,42 @@ fn prompt(params: &Map<String, Value>) -> Result<Option<String>, HookError> {
 }
 
 /// Returns the transcript: a text as it is, a list as a message a line.
-fn transcript(params: &Map<String, Value>) -> Result<Option<String>, HookError> {
-    match params.get("transcript") {
-        Some(Value::Array(messages)) => {
-            let lines: Vec<_> = messages.iter().map(Value::to_string).collect();
-            Ok(Some(lines.join("\n")).filter(|lines| !lines.is_empty()))
-        }
-        Some(Value::Object(_)) => {
-            Err(HookError::Invalid { field: "params.transcript", expected: "a text or a list of messages" })
-        }
-        _ => text(params, "transcript", "params.transcript", usize::MAX),
+fn transcript(params: &RawFields) -> Result<Option<String>, HookError> {
+    let Some(written) = params.get("transcript").map(|value| value.get()) else { return Ok(None) };
+    let invalid =
+        |_| HookError::Invalid { field: "params.transcript", expected: "a text or a list of messages" };
+    if !written.starts_with('[') {
+        let read = serde_json::from_str::<Option<String>>(written).map_err(invalid)?;
+        return Ok(read.filter(|text| !text.trim().is_empty()));
     }
+    let messages: Vec<&RawValue> = serde_json::from_str(written).map_err(invalid)?;
+    // A line break between two tokens is a blank; within a string it is written as an escape.
+    let lines: Vec<_> = messages.iter().map(|message| message.get().replace(['\n', '\r'], " ")).collect();
+    Ok(Some(lines.join("\n")).filter(|lines| !lines.is_empty()))
 }
 
 /// Returns one word about the event. Arguments and answers of tools are not among them.
-fn detail(params: &Map<String, Value>) -> Option<String> {
+fn detail(params: &RawFields) -> Option<String> {
     let names = ["tool_name", "trigger", "agent_type", "notification_type", "reason"];
-    let found = names.iter().find_map(|name| params.get(*name)?.as_str().map(str::trim));
-    found.filter(|text| !text.is_empty()).map(|text| text.chars().take(MAX_DETAIL_CHARS).collect())
+    let found = names.iter().find_map(|name| text(params, name, name, usize::MAX).ok().flatten());
+    found.map(|text| text.chars().take(MAX_DETAIL_CHARS).collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
     fn read(value: Value) -> Result<HookCall, HookError> {
-        HookCall::read(value.as_object().unwrap())
+        HookCall::read(&value.to_string())
+    }
+
+    #[test]
+    fn a_list_of_messages_is_a_message_a_line() {
+        let call = "{\"hook_type\": \"SessionEnd\", \"params\": {\"session_id\": \"s\", \"transcript\": [{\"role\":\n\"user\"}, 1]}}";
+        let call = HookCall::read(call).unwrap();
+        assert_eq!(call.params.transcript.as_deref(), Some("{\"role\": \"user\"}\n1"));
     }
 
     #[test]
@@ -274,7 +287,7 @@ mod tests {
         assert_eq!(error(json!({})), "hook_type is required");
         assert_eq!(error(json!({"hook_type": 1})), "hook_type must be a string");
         assert_eq!(error(json!({"hook_type": "Stop"})), "params.session_id is required");
-        assert_eq!(error(json!({"hook_type": "Stop", "params": []})), "params must be an object");
+        assert_eq!(error(json!({"hook_type": "Stop", "params": []})), "params must be a JSON object");
         let long = "x".repeat(257);
         assert_eq!(
             error(json!({"hook_type": "Stop", "params": {"session_id": long}})),

@@ -4,14 +4,15 @@
 //! events that know it in both clients, and is `{}` otherwise.
 
 use serde::Serialize;
-use serde_json::{Map, Value};
 
-use crate::hook_call::{HookCall, HookError};
+use crate::hook_call::{self, HookCall, HookError};
 use crate::hook_type::HookType;
 use crate::report::HookReport;
 
 /// Characters of a text for the model; Claude Code cuts longer ones at 10,000.
 const MAX_CONTEXT_CHARS: usize = 9_000;
+/// Most characters of the name of an event.
+const MAX_EVENT_CHARS: usize = 64;
 /// Words before a summary.
 const INTRODUCTION: &str = "Summary of the work before this point, kept by vmcp:\n\n";
 
@@ -97,17 +98,25 @@ impl NativeClient {
         }
     }
 
-    /// Reads a payload. `None`: an event that is none of a session, or of a newer client; it is passed over.
-    pub fn read(self, payload: &Map<String, Value>) -> Result<Option<HookCall>, HookError> {
-        let event = match payload.get("hook_event_name") {
-            Some(Value::String(event)) => event.as_str(),
-            None | Some(Value::Null) => return Err(HookError::Missing("hook_event_name")),
-            Some(_) => return Err(HookError::Invalid { field: "hook_event_name", expected: "a string" }),
-        };
-        if !self.events().contains(&event) || HookType::from_name(event).is_none() {
+    /// Reads a payload, a JSON object. `None`: an event that is none of a session, or of a newer client; it is
+    /// passed over.
+    pub fn read(self, payload: &str) -> Result<Option<HookCall>, HookError> {
+        let payload = hook_call::fields(payload, "the hook")?;
+        let name = "hook_event_name";
+        let event = hook_call::text(&payload, name, name, MAX_EVENT_CHARS)?;
+        let event = event.ok_or(HookError::Missing(name))?;
+        if !self.events().contains(&event.as_str()) || HookType::from_name(&event).is_none() {
             return Ok(None);
         }
-        HookCall::of_type(event, self.name(), payload).map(Some)
+        HookCall::of_type(&event, self.name(), &payload).map(Some)
+    }
+
+    /// Returns a payload as the arguments of call_hook, for policies about that tool. An event without a name
+    /// has the type of none.
+    pub fn as_arguments(self, payload: &str) -> Result<String, HookError> {
+        let fields = hook_call::fields(payload, "the hook")?;
+        let event = fields.get("hook_event_name").map_or("null", |event| event.get());
+        Ok(format!(r#"{{"hook_type":{event},"params":{payload},"source":"{}"}}"#, self.name()))
     }
 }
 

@@ -107,7 +107,7 @@ mod tests {
     fn the_answer_has_the_fields_of_the_tool() {
         let call =
             json!({"hook_type": "SessionStart", "params": {"session_id": "codex-1"}, "source": "Codex"});
-        let call = HookCall::read(call.as_object().unwrap()).unwrap();
+        let call = HookCall::read(&call.to_string()).unwrap();
         let moment = Moment { now: 0, new_id: "u".to_owned(), machine_id: "m".to_owned(), summary: None };
         let report = HookReport::new(&call, decide(&call, Known::default(), moment), None);
         assert_eq!(

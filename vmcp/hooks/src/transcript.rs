@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::Value;
 
+/// Bytes of a line; longer ones, which hold answers of tools, are passed over.
+const MAX_LINE_BYTES: usize = 256 * 1024;
 /// Prompts that are kept: the latest.
 const MAX_PROMPTS: usize = 5;
 /// Characters of a kept text; a longer one is cut.
@@ -40,7 +42,7 @@ impl TranscriptDigest {
     /// Reads a transcript. Lines that say nothing are passed over.
     pub fn read(transcript: &str) -> TranscriptDigest {
         let mut digest = TranscriptDigest::default();
-        for line in transcript.lines().map(str::trim) {
+        for line in transcript.lines().map(str::trim).filter(|line| line.len() <= MAX_LINE_BYTES) {
             match line.starts_with('{').then(|| serde_json::from_str::<Value>(line)) {
                 Some(Ok(entry)) => digest.add_entry(&entry),
                 _ => digest.add_line(line),

@@ -1,13 +1,13 @@
 //! Payloads as Claude Code 2.1 and Codex 0.171 send them, and the answers that they understand.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use vmcp_hooks::decision::{Decision, Known, Moment, decide};
 use vmcp_hooks::hook_call::{HookCall, HookError, StartSource};
 use vmcp_hooks::hook_type::HookType;
 use vmcp_hooks::native::{NativeAnswer, NativeClient};
 use vmcp_hooks::report::HookReport;
 
-fn claude(event: &str, more: Value) -> Map<String, Value> {
+fn claude(event: &str, more: Value) -> String {
     let mut payload = json!({
         "session_id": "abc123", "prompt_id": "p1", "cwd": "/home/me/project",
         "transcript_path": "/home/me/.claude/projects/project/abc123.jsonl",
@@ -16,7 +16,7 @@ fn claude(event: &str, more: Value) -> Map<String, Value> {
     extend(&mut payload, more)
 }
 
-fn codex(event: &str, more: Value) -> Map<String, Value> {
+fn codex(event: &str, more: Value) -> String {
     let mut payload = json!({
         "session_id": "0199", "transcript_path": null, "cwd": "/home/me/project", "model": "gpt-5",
         "permission_mode": "default", "turn_id": "t1", "hook_event_name": event,
@@ -24,13 +24,13 @@ fn codex(event: &str, more: Value) -> Map<String, Value> {
     extend(&mut payload, more)
 }
 
-fn extend(payload: &mut Value, more: Value) -> Map<String, Value> {
+fn extend(payload: &mut Value, more: Value) -> String {
     let payload = payload.as_object_mut().unwrap();
     payload.extend(more.as_object().unwrap().clone());
-    payload.clone()
+    Value::from(payload.clone()).to_string()
 }
 
-fn read(client: NativeClient, payload: &Map<String, Value>) -> HookCall {
+fn read(client: NativeClient, payload: &str) -> HookCall {
     client.read(payload).unwrap().unwrap()
 }
 
@@ -63,7 +63,7 @@ fn recorded_payloads_become_hooks() {
     assert_eq!(start.params.transcript_path, None);
     let end = json!({"session_id": "0199", "transcript_path": null, "cwd": "/p", "reason": "other",
                      "hook_event_name": "SessionEnd"});
-    assert!(read(of_codex, end.as_object().unwrap()).hands_off());
+    assert!(read(of_codex, &end.to_string()).hands_off());
     assert_eq!(read(of_codex, &codex("PostToolUse", tool)).hook_type, HookType::PostToolUse);
     assert_eq!(read(of_codex, &codex("Interrupt", json!({}))).hook_type, HookType::Interrupt);
 }
@@ -80,11 +80,16 @@ fn other_events_are_passed_over_and_mistakes_are_named() {
     }
     assert_eq!(NativeClient::Codex.read(&codex("Notification", json!({}))), Ok(None));
     assert_eq!(NativeClient::Claude.read(&claude("FutureEvent", json!({}))), Ok(None));
-    let missing = NativeClient::Claude.read(&Map::new());
+    let missing = NativeClient::Claude.read("{}");
     assert_eq!(missing, Err(HookError::Missing("hook_event_name")));
     let nameless = json!({"hook_event_name": "Stop"});
-    let nameless = NativeClient::Codex.read(nameless.as_object().unwrap());
+    let nameless = NativeClient::Codex.read(&nameless.to_string());
     assert_eq!(nameless, Err(HookError::Missing("params.session_id")));
+    let list = NativeClient::Codex.read("[]").unwrap_err().to_string();
+    assert_eq!(list, "the hook must be a JSON object");
+    let arguments = NativeClient::Codex.as_arguments(r#"{"hook_event_name": "Stop", "session_id": "s"}"#);
+    let arguments = HookCall::read(&arguments.unwrap()).unwrap();
+    assert_eq!((arguments.hook_type, arguments.source.as_str()), (HookType::Stop, "codex"));
 }
 
 /// Keys that the answers of Codex may have; its schemas refuse every other one.

@@ -13,8 +13,7 @@ const LIMITS: SessionLimits = SessionLimits { max_of_owner: 3, kept_since: 0 };
 
 /// A hook as JSON, `{hook_type, params, source}`.
 fn call(json: &str) -> HookCall {
-    let read: serde_json::Map<_, _> = serde_json::from_str(json).unwrap();
-    HookCall::read(&read).unwrap()
+    HookCall::read(json).unwrap()
 }
 
 fn take(store: &StateStore, owner: &[u8; 32], json: &str, now: i64) -> Decision {

@@ -1,7 +1,7 @@
 //! The API, asked without a port.
 
 use http_body_util::BodyExt as _;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use vmcp_engine::access::identity::Identity;
 use vmcp_engine::testing::engine;
 
@@ -49,7 +49,7 @@ async fn mistakes_and_other_methods_are_named() {
     let engine = engine(ON).await;
     let me = Principal::default();
     for (method, path, body, status, words) in [
-        ("POST", "/hooks/execute", json!([1]), 400, "the body must be a JSON object"),
+        ("POST", "/hooks/execute", json!([1]), 400, "arguments must be a JSON object"),
         ("POST", "/hooks/execute", json!({}), 400, "hook_type is required"),
         ("POST", "/hooks/execute", json!({"hook_type": "No"}), 400, "unknown hook_type `No`"),
         ("POST", "/hooks/claude", json!({}), 400, "hook_event_name is required"),

@@ -13,7 +13,7 @@ fn settings(dirs: &[&Path]) -> SessionHooks {
 
 fn call(hook_type: &str, params: Value) -> HookCall {
     let call = json!({"hook_type": hook_type, "params": params, "source": "Codex"});
-    HookCall::read(call.as_object().unwrap()).unwrap()
+    HookCall::read(&call.to_string()).unwrap()
 }
 
 #[tokio::test]

@@ -1,9 +1,8 @@
 //! The handler of call_hook, and the same for hooks that come over plain HTTP.
 
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 use vmcp_config::OptimTool;
-use vmcp_hooks::hook_call::{HookCall, HookError};
+use vmcp_hooks::hook_call::HookCall;
 use vmcp_hooks::report::{HookFailure, HookReport};
 
 use super::listings::own_answer::{self, Refusal};
@@ -21,11 +20,7 @@ pub(super) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answe
 
 async fn take(context: CallContext<'_>, arguments: &RawValue) -> Result<HookReport, Refusal> {
     let failure = |failure: HookFailure| Refusal::json(&failure);
-    let read: Map<String, Value> = serde_json::from_str(arguments.get()).map_err(|_| {
-        let error = HookError::Invalid { field: "arguments", expected: "an object" };
-        failure(error.into())
-    })?;
-    let call = HookCall::read(&read).map_err(|error| failure(error.into()))?;
+    let call = HookCall::read(arguments.get()).map_err(|error| failure(error.into()))?;
     execute_hook(context, call).await.map_err(|error| failure(HookFailure::of_server(error.to_string())))
 }
 
