@@ -1,5 +1,6 @@
-//! Edits of a client's file of hooks: `{"hooks": {"SessionStart": [{"hooks": [{"type": "command", …}]}]}}`, the
-//! shape of Claude Code and Codex. Groups of handlers that are not vmcp's own stay as they are.
+//! Edits of a client's file of hooks, in the shape of Claude Code and Codex:
+//! `{"hooks": {"SessionStart": [{"hooks": [{"type": "command", …}]}]}}`. Groups of handlers that are not
+//! vmcp's own stay as they are.
 
 use serde_json::{Value, json};
 
@@ -16,7 +17,7 @@ const HOOKS: &str = "hooks";
 /// use serde_json::{Value, json};
 /// use vmcp_client_files::hooks_file::{install, remove};
 ///
-/// let before = r#"{ "hooks": { "Stop": [{ "hooks": [{ "type": "command", "command": "beep" }] }] } } // mine"#;
+/// let before = r#"{ "hooks": { "Stop": [{ "hooks": [{ "command": "beep" }] }] } } // mine"#;
 /// let own = |handler: &Value| handler["url"] == "http://127.0.0.1:8080/hooks/claude";
 /// let handler = json!({ "type": "http", "url": "http://127.0.0.1:8080/hooks/claude" });
 /// let after = install(before, &[("Stop", handler)], &own)?;
@@ -43,8 +44,8 @@ pub fn install(
     document.text()
 }
 
-/// Removes groups whose handlers are all `own`, and events that are left without one. Returns the text and the
-/// number of removed groups.
+/// Removes groups whose handlers are all `own`, and events that are left without one. Returns the text and
+/// the number of removed groups.
 pub fn remove(text: &str, own: &dyn Fn(&Value) -> bool) -> Result<(String, usize), String> {
     let mut document = Document::parse(text, ClientFormat::Json)?;
     let place = [HOOKS.to_owned()];

@@ -1,5 +1,5 @@
-//! `POST /hooks/*` and `/sessions`: hooks of coding agents, and the sessions that they report. Each client sees
-//! the sessions of its own principal; another id gets the answer for an unknown one.
+//! `POST /hooks/*` and `/sessions`: hooks of coding agents, and the sessions that they report. Each client
+//! sees the sessions of its own principal; another id gets the answer for an unknown one.
 
 mod query;
 
@@ -12,8 +12,8 @@ use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode};
 use serde::Serialize;
 use vmcp_config::{Config, SessionHooks};
+use vmcp_engine::access::agent_sessions::{AgentSessionError, is_session_id};
 use vmcp_engine::access::identity::Principal;
-use vmcp_engine::agent_sessions::{AgentSessionError, is_session_id};
 use vmcp_engine::engine::{Engine, Snapshot};
 use vmcp_hooks::hook_call::{HookCall, HookError};
 use vmcp_hooks::native::{NativeAnswer, NativeClient};

@@ -47,10 +47,10 @@ pub use snapshot::list::{ListEntry, Page, PagedList};
 pub use snapshot::view::{ListDigests, View};
 pub use tool_drift::ChangedTool;
 
+use crate::access::agent_sessions::AgentSessions;
 use crate::access::identity::{Principal, PrincipalKey};
 use crate::access::outgoing::TokenFactory;
 use crate::access::policy;
-use crate::agent_sessions::AgentSessions;
 use crate::folders;
 use crate::metrics::{BackendLabels, IssuerLabels, Metrics, StoreLabels};
 use crate::runs::Runs;

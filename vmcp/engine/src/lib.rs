@@ -8,13 +8,11 @@
 //!    │          │
 //!    └─────► telemetry (call records, audit) ──► access (principals, policies, credentials) ──► metrics
 //!
-//! agent_sessions: sessions of coding agents
 //! folders: places of files on this machine; random: randomness and the clock; runs: runs of composite tools
 //! server_registrar: where changes of servers are written
 //! ```
 
 pub mod access;
-pub mod agent_sessions;
 pub mod engine;
 pub mod folders;
 pub mod metrics;

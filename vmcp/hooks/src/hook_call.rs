@@ -2,13 +2,48 @@
 //! Clients write the same names of parameters into their own payloads.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::hook_type::HookType;
 
 /// An object with its fields unread. Fields that no hook has cost no more than their text.
-pub type RawFields = BTreeMap<String, Box<RawValue>>;
+#[derive(Debug, Default)]
+pub(crate) struct RawFields(BTreeMap<String, Box<RawValue>>);
+
+impl RawFields {
+    /// Returns a field as it is written.
+    pub(crate) fn get(&self, name: &str) -> Option<&RawValue> {
+        self.0.get(name).map(|value| &**value)
+    }
+}
+
+impl<'de> Deserialize<'de> for RawFields {
+    /// Refuses a repeated key: a policy could have read the other one.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RawFields, D::Error> {
+        struct Fields;
+        impl<'de> Visitor<'de> for Fields {
+            type Value = RawFields;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawFields, A::Error> {
+                let mut fields = BTreeMap::new();
+                while let Some((name, value)) = map.next_entry::<String, Box<RawValue>>()? {
+                    if fields.insert(name, value).is_some() {
+                        return Err(A::Error::custom("a key is repeated"));
+                    }
+                }
+                Ok(RawFields(fields))
+            }
+        }
+        deserializer.deserialize_map(Fields)
+    }
+}
 
 /// Longest type that is repeated in an error, in characters; a longer one is cut.
 const MAX_TYPE_CHARS: usize = 64;
@@ -116,7 +151,7 @@ impl HookCall {
         let written = written.ok_or(HookError::Missing("hook_type"))?;
         let params = match arguments.get("params").filter(|params| params.get() != "null") {
             Some(params) => fields(params.get(), "params")?,
-            None => RawFields::new(),
+            None => RawFields::default(),
         };
         let source = text(&arguments, "source", "source", MAX_SOURCE_CHARS)?;
         HookCall::of_type(&written, source.as_deref().unwrap_or(UNKNOWN_SOURCE), &params)
@@ -180,7 +215,7 @@ impl HookParams {
 
 /// Reads an object, and leaves its fields unread.
 pub(crate) fn fields(object: &str, field: &'static str) -> Result<RawFields, HookError> {
-    let invalid = |_| HookError::Invalid { field, expected: "a JSON object" };
+    let invalid = |_| HookError::Invalid { field, expected: "a JSON object without repeated keys" };
     serde_json::from_str(object).map_err(invalid)
 }
 
@@ -286,8 +321,13 @@ mod tests {
         let error = |value| read(value).unwrap_err().to_string();
         assert_eq!(error(json!({})), "hook_type is required");
         assert_eq!(error(json!({"hook_type": 1})), "hook_type must be a string");
+        let repeated = HookCall::read(r#"{"hook_type": "Stop", "hook_type": "SessionEnd"}"#).unwrap_err();
+        assert!(repeated.to_string().ends_with("without repeated keys"), "{repeated}");
         assert_eq!(error(json!({"hook_type": "Stop"})), "params.session_id is required");
-        assert_eq!(error(json!({"hook_type": "Stop", "params": []})), "params must be a JSON object");
+        assert_eq!(
+            error(json!({"hook_type": "Stop", "params": []})),
+            "params must be a JSON object without repeated keys"
+        );
         let long = "x".repeat(257);
         assert_eq!(
             error(json!({"hook_type": "Stop", "params": {"session_id": long}})),

@@ -15,7 +15,8 @@
 //! use vmcp_hooks::decision::{Known, Moment, decide};
 //! use vmcp_hooks::hook_call::HookCall;
 //!
-//! let call = r#"{"hook_type": "user-prompt-submit", "params": {"session_id": "s1", "prompt": "Help me refactor auth"}}"#;
+//! let call = r#"{"hook_type": "user-prompt-submit",
+//!     "params": {"session_id": "s1", "prompt": "Help me refactor auth"}}"#;
 //! let call = HookCall::read(call)?;
 //! let moment = Moment { now: 0, new_id: "id".to_owned(), machine_id: "m".to_owned(), summary: None };
 //! let decision = decide(&call, Known::default(), moment);

@@ -1,4 +1,5 @@
-//! Summaries of sessions in Markdown, made of a transcript without a model: prompts, tools, files, last words.
+//! Summaries of sessions in Markdown, made of a transcript without a model: prompts, tools, files, last
+//! words.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
-//! [`TranscriptDigest`]: prompts, tools and files of a transcript. Reads a JSON message a line, as Claude Code
-//! and Codex write them and as models' APIs have them, and plain text with `User:` and `Assistant:`.
+//! [`TranscriptDigest`]: prompts, tools and files of a transcript. Reads a JSON message a line, as Claude
+//! Code and Codex write them and as models' APIs have them, and plain text with `User:` and `Assistant:`.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -86,7 +86,7 @@ fn other_events_are_passed_over_and_mistakes_are_named() {
     let nameless = NativeClient::Codex.read(&nameless.to_string());
     assert_eq!(nameless, Err(HookError::Missing("params.session_id")));
     let list = NativeClient::Codex.read("[]").unwrap_err().to_string();
-    assert_eq!(list, "the hook must be a JSON object");
+    assert_eq!(list, "the hook must be a JSON object without repeated keys");
     let arguments = NativeClient::Codex.as_arguments(r#"{"hook_event_name": "Stop", "session_id": "s"}"#);
     let arguments = HookCall::read(&arguments.unwrap()).unwrap();
     assert_eq!((arguments.hook_type, arguments.source.as_str()), (HookType::Stop, "codex"));

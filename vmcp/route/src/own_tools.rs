@@ -4,7 +4,6 @@
 
 pub(crate) mod administration;
 pub(super) mod arguments;
-mod call_hook;
 mod call_tool;
 mod fallback;
 mod find_tool;
@@ -23,7 +22,7 @@ use super::answer::Answer;
 use super::caller::CallContext;
 use vmcp_engine::optim::names::OptimTool;
 
-pub use call_hook::{execute_hook, may_use_hooks};
+pub use administration::call_hook::{execute_hook, may_use_hooks};
 pub(super) use fallback::call_failure::failed_call;
 pub use listings::tools_by_model;
 
@@ -63,7 +62,7 @@ pub(super) async fn run(context: CallContext<'_>, tool: OptimTool, params: &Owne
         | OptimTool::DisableMcpServer
         | OptimTool::SearchRegistry
         | OptimTool::InstallServer => administration::servers::run(context, tool, arguments).await,
-        OptimTool::CallHook => call_hook::run(context, arguments).await,
+        OptimTool::CallHook => administration::call_hook::run(context, arguments).await,
     }
 }
 

@@ -216,8 +216,8 @@ pub(crate) const STATE: Layout = Layout {
        last_at INTEGER NOT NULL,
        UNIQUE (server_name, hash)
       );",
-        // Sessions of coding agents, which hooks report. `owner` is the digest of a principal; `machine_id` of
-        // `session_store` stands for machines of clients that name none.
+        // Sessions of coding agents, which hooks report. `owner` is the digest of a principal; `machine_id`
+        // of `session_store` stands for machines of clients that name none.
         "CREATE TABLE sessions (
        id TEXT PRIMARY KEY,
        owner BLOB NOT NULL,

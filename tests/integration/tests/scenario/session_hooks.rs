@@ -8,7 +8,7 @@ use vmcp_integration::{Vmcp, free_port, http_client};
 use super::laptop::{Laptop, Run, settings};
 
 fn hooks_on() -> Value {
-    json!({"optimizer": {"sessionHooks": {"enabled": true}, "tools": ["find_tool", "call_tool", "call_hook"]}})
+    json!({"optimizer": {"sessionHooks": {"enabled": true}, "tools": ["call_tool", "call_hook"]}})
 }
 
 async fn ask(vmcp: &Vmcp, method: Method, path: &str, body: Value) -> (u16, Value) {

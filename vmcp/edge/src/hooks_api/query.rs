@@ -1,13 +1,13 @@
 //! The parameters of `GET /sessions`.
 
 use url::form_urlencoded;
-use vmcp_engine::agent_sessions::{SessionQuery, SessionStatus};
+use vmcp_engine::access::agent_sessions::{SessionQuery, SessionStatus};
 
 /// Most characters of a parameter.
 const MAX_CHARS: usize = 4096;
 
-/// Reads a query string: `status`, `source`, `project_id`, `limit`. Others are ignored, an empty one counts as
-/// absent.
+/// Reads a query string: `status`, `source`, `project_id`, `limit`. Others are ignored, an empty one counts
+/// as absent.
 pub(super) fn read_query(query: &str) -> Result<SessionQuery, String> {
     let mut read = SessionQuery::default();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {

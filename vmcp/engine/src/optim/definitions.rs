@@ -1,7 +1,6 @@
 //! Definitions of vmcp's own tools for `tools/list`, written for the model that reads them. Limits and
 //! defaults come from the configuration, and so does the choice of tools: `optimizer.tools`.
 
-mod call_hook;
 mod call_tool;
 mod find_tool;
 mod get_tool_alternatives;
@@ -104,7 +103,7 @@ pub fn definitions(style: NameStyle, config: &Config) -> Vec<Definition> {
             OptimTool::RemoveMcpServer => upkeep::servers::remove(&names),
             OptimTool::EnableMcpServer => upkeep::servers::enable(&names),
             OptimTool::DisableMcpServer => upkeep::servers::disable(&names),
-            OptimTool::CallHook => call_hook::definition(&names),
+            OptimTool::CallHook => upkeep::call_hook::definition(&names),
         };
         definition(&names.listed(*tool), value, &mark)
     };

@@ -1,5 +1,5 @@
-//! Sessions of coding agents, and the hooks that they sent. Each session belongs to its owner: for every other
-//! one it does not exist.
+//! Sessions of coding agents, and the hooks that they sent. Each session belongs to its owner: for every
+//! other one it does not exist.
 
 use rusqlite::{OptionalExtension as _, Row, Transaction, params};
 use vmcp_hooks::decision::{self, Decision, Known, Moment};

@@ -1,6 +1,7 @@
 //! Definitions of the tools for operators' clients: refresh_tools, regenerate_embeddings, reset_tool_metrics.
-//! Definitions of tools that change servers are in [`servers`].
+//! Definitions of tools that change servers are in [`servers`], that of hooks in [`call_hook`].
 
+pub(super) mod call_hook;
 pub(super) mod servers;
 
 use serde_json::{Value, json};

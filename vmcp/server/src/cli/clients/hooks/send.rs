@@ -1,5 +1,5 @@
-//! `vmcp hooks send`: the command of a hook. Passes the payload of standard input to the server, and the answer
-//! to standard output.
+//! `vmcp hooks send`: the command of a hook. Passes the payload of standard input to the server, and the
+//! answer to standard output.
 
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
@@ -16,7 +16,7 @@ use super::{Client, hook_url};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::options::GlobalOptions;
 use crate::cli::process;
-use vmcp_engine::agent_sessions::end_of;
+use vmcp_engine::access::agent_sessions::end_of;
 
 /// Bytes of a payload; a larger one is refused.
 const MAX_PAYLOAD_BYTES: u64 = 2 * 1024 * 1024;
@@ -32,7 +32,7 @@ const WITH_TRANSCRIPT: [&str; 2] = ["SessionEnd", "PreCompact"];
 /// Send the hook on standard input to the server, and print its answer
 ///
 /// Clients run this command; `vmcp hooks install` writes it. At the end of a session it adds the end of the
-/// transcript, 1 MiB at most. Its failures have no exit code 2, by which a hook would stop the client.
+/// transcript, 1 MiB at most. A failure has exit code 1: with 2, a hook would stop the client.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// Coding agent

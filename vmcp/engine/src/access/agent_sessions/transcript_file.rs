@@ -1,5 +1,5 @@
-//! Reads the end of a transcript that a hook names by its path. The file lies below a configured folder, or is
-//! not read.
+//! Reads the end of a transcript that a hook names by its path. The file lies below a configured folder, or
+//! is not read.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom};

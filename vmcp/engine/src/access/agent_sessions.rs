@@ -1,5 +1,5 @@
-//! [`AgentSessions`]: sessions of coding agents, as their hooks report them, in `state.db`. Each belongs to the
-//! principal whose hook registered it.
+//! [`AgentSessions`]: sessions of coding agents, as their hooks report them, in `state.db`. Each belongs to
+//! the principal whose hook registered it.
 
 mod transcript_file;
 

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Names, OptimTool};
+use super::super::{Names, OptimTool};
 
 /// Returns the definition.
-pub(super) fn definition(names: &Names<'_>) -> Value {
+pub(in crate::optim::definitions) fn definition(names: &Names<'_>) -> Value {
     json!({
         "name": names.listed(OptimTool::CallHook),
         "title": "Report a session hook",

@@ -5,15 +5,15 @@ use vmcp_config::OptimTool;
 use vmcp_hooks::hook_call::HookCall;
 use vmcp_hooks::report::{HookFailure, HookReport};
 
-use super::listings::own_answer::{self, Refusal};
 use crate::answer::Answer;
 use crate::call;
 use crate::caller::CallContext;
-use vmcp_engine::agent_sessions::AgentSessionError;
+use crate::own_tools::listings::own_answer::{self, Refusal};
+use vmcp_engine::access::agent_sessions::AgentSessionError;
 use vmcp_engine::telemetry::calls::Origin;
 
 /// Takes the hook that the arguments are.
-pub(super) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answer {
+pub(in crate::own_tools) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answer {
     let origin = Origin::Own(OptimTool::CallHook);
     own_answer::answer_later(context, origin, arguments, async |_| take(context, arguments).await).await
 }
