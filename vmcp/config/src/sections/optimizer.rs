@@ -14,7 +14,6 @@ pub(crate) mod optim_tool;
 pub(crate) mod rerank;
 pub(crate) mod search;
 pub(crate) mod session_hooks;
-mod url_pattern;
 
 use std::path::PathBuf;
 

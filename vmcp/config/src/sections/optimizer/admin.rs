@@ -1,10 +1,12 @@
 //! `optimizer.admin`: servers that clients may add, enable, disable and remove by tools of vmcp's own.
 
+mod url_pattern;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::url_pattern::UrlPattern;
+use self::url_pattern::UrlPattern;
 use crate::problems::{self, Report};
 use crate::rules::NamePattern;
 use crate::sections::backend::Transport;

@@ -25,13 +25,13 @@ pub struct SessionHooks {
     pub transcript_dirs: Vec<PathBuf>,
 }
 
-/// Sessions of coding agents: their hooks register them, and a new session gets the summary of the one before.
-/// The tool `call_hook` (`tools`) does the same without these paths.
+/// Sessions of coding agents: their hooks register them, and a new session gets the summary of the one
+/// before. The tool `call_hook` (`tools`) does the same without these paths.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "SessionHooks")]
 pub struct RawSessionHooks {
-    /// Serve `POST /hooks/execute`, `/hooks/claude`, `/hooks/codex` and `/sessions` on the client port, to the
+    /// Serve `POST /hooks/execute`, `/hooks/claude`, `/hooks/codex` and `/sessions` on the client port, to
     /// clients that may call `optim.call_hook`.
     pub enabled: bool,
     /// Days without a hook after which a session is forgotten.
