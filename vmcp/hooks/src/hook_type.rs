@@ -36,7 +36,7 @@ pub enum HookType {
     Interrupt,
 }
 
-/// Each name with its type. The first name of a type is the one that is shown.
+/// Each name with its type. The first name of a type is shown.
 const NAMES: [(&str, HookType); 16] = [
     ("SessionStart", HookType::SessionStart),
     ("SessionEnd", HookType::SessionEnd),

@@ -77,7 +77,7 @@ async fn a_session_is_handed_over_and_shown() {
     assert_eq!(types, expected);
     assert_eq!(shown["events"][2]["detail"], "Bash");
 
-    // The same by the tool.
+    // By the tool.
     let begin = json!({"session_id": "b", "source": "clear", "cwd": "/path/to/project"});
     let hook = json!({"hook_type": "SessionStart", "params": begin, "source": "Codex"});
     let called = vmcp.modern().call_tool("optim_call_hook", hook).await;

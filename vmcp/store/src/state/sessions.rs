@@ -206,7 +206,7 @@ fn waiting(
     transaction.query_row(&select, of, session).optional()
 }
 
-/// Makes room for a new session: forgets those that are too old, and of the owner's all but the latest.
+/// Makes room for a new session: forgets old sessions, and of the owner's all but the latest.
 fn forget(transaction: &Transaction<'_>, owner: &[u8; 32], limits: SessionLimits) -> rusqlite::Result<()> {
     let doomed = "updated_at < ?2 OR id IN (SELECT id FROM sessions WHERE owner = ?1
                   ORDER BY updated_at DESC, id LIMIT -1 OFFSET ?3)";

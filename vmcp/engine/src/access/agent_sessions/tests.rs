@@ -30,7 +30,7 @@ async fn a_summary_is_handed_over_after_a_restart() {
     assert_eq!(ended.status.name(), "handoff_ready");
     drop(sessions);
     let sessions = AgentSessions::new(Some(dir.path()));
-    // The same person by another way to this machine.
+    // One person, by another way to this machine.
     let local = Principal::at("127.0.0.1");
     let next = sessions.take_hook(&local, &settings, start("b", "clear")).await.unwrap().result;
     assert_eq!(next.parent_session_id, Some(ended.session_id.clone()));

@@ -70,7 +70,7 @@ fn read_payload() -> Result<Map<String, Value>, CommandFailure> {
         .map_err(|_| CommandFailure::new("standard input is no JSON object, as a client's hook is"))
 }
 
-/// Adds the end of the transcript, if the event is one that is summed up, and the transcript can be read.
+/// Adds the end of the transcript, if the event is summed up, and the transcript can be read.
 fn with_transcript(mut payload: Map<String, Value>) -> Value {
     let text = |name: &str| payload.get(name).and_then(Value::as_str);
     let is_summed = text("hook_event_name").is_some_and(|event| WITH_TRANSCRIPT.contains(&event));
