@@ -267,7 +267,7 @@ fn prompt(params: &RawFields) -> Result<Option<String>, HookError> {
 
 /// Returns the transcript: a text as it is, a list as a message a line.
 fn transcript(params: &RawFields) -> Result<Option<String>, HookError> {
-    let Some(written) = params.get("transcript").map(|value| value.get()) else { return Ok(None) };
+    let Some(written) = params.get("transcript").map(RawValue::get) else { return Ok(None) };
     let invalid =
         |_| HookError::Invalid { field: "params.transcript", expected: "a text or a list of messages" };
     if !written.starts_with('[') {
@@ -293,7 +293,7 @@ mod tests {
 
     use super::*;
 
-    fn read(value: Value) -> Result<HookCall, HookError> {
+    fn read(value: &Value) -> Result<HookCall, HookError> {
         HookCall::read(&value.to_string())
     }
 
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn the_example_of_the_tool_is_read() {
-        let call = read(json!({
+        let call = read(&json!({
             "hook_type": "SessionStart",
             "params": {"session_id": "codex-abc123", "source": "startup", "cwd": "/path/to/project"},
             "source": "Codex",
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn mistakes_name_their_field() {
-        let error = |value| read(value).unwrap_err().to_string();
+        let error = |value: Value| read(&value).unwrap_err().to_string();
         assert_eq!(error(json!({})), "hook_type is required");
         assert_eq!(error(json!({"hook_type": 1})), "hook_type must be a string");
         let repeated = HookCall::read(r#"{"hook_type": "Stop", "hook_type": "SessionEnd"}"#).unwrap_err();
@@ -348,14 +348,14 @@ mod tests {
     #[test]
     fn a_prompt_is_cut_between_two_characters() {
         let prompt = "é".repeat(MAX_PROMPT_BYTES);
-        let call = read(json!({"hook_type": "Stop", "params": {"session_id": "s", "prompt": prompt}}));
+        let call = read(&json!({"hook_type": "Stop", "params": {"session_id": "s", "prompt": prompt}}));
         assert_eq!(call.unwrap().params.prompt.unwrap().len(), MAX_PROMPT_BYTES);
     }
 
     #[test]
     fn commands_are_told_from_prompts() {
         let of = |prompt| {
-            read(json!({"hook_type": "PromptSubmit", "params": {"session_id": "s", "prompt": prompt}}))
+            read(&json!({"hook_type": "PromptSubmit", "params": {"session_id": "s", "prompt": prompt}}))
         };
         assert!(of(" /clear ").unwrap().hands_off());
         assert!(of("/clear now").unwrap().hands_off());

@@ -92,6 +92,7 @@ pub struct SessionEvent {
 }
 
 /// Writes a time of RFC 3339.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
 fn as_time<S: Serializer>(millis: &i64, serializer: S) -> Result<S::Ok, S::Error> {
     let since = Duration::from_millis(u64::try_from(*millis).unwrap_or_default());
     let time = UNIX_EPOCH.checked_add(since).unwrap_or(UNIX_EPOCH);

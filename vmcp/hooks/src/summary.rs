@@ -56,7 +56,7 @@ mod tests {
     fn five_turns_make_a_summary() {
         let mut lines = String::new();
         for turn in 1..=5 {
-            lines += &format!("{{\"role\":\"user\",\"content\":\"prompt {turn}\"}}\n");
+            writeln!(lines, "{{\"role\":\"user\",\"content\":\"prompt {turn}\"}}").unwrap();
             lines += "{\"role\":\"assistant\",\"content\":[{\"type\":\"tool_use\",\"name\":\"Edit\",\"input\":{\"file_path\":\"a.rs\"}}]}\n";
         }
         let expected = "# Summary of the session\n\n## Task\n\n- prompt 1\n\n## Last prompts\n\n- prompt 2\n- prompt 3\n- prompt 4\n- prompt 5\n\n## Tools used\n\n- Edit: 5\n\n## Files\n\n- a.rs\n";

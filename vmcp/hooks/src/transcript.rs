@@ -167,6 +167,8 @@ fn push(list: &mut VecDeque<String>, text: String, most: usize) {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
 
     #[test]
@@ -206,7 +208,7 @@ mod tests {
     fn plain_text_is_read_and_everything_is_bounded() {
         let mut text = String::from("User: first\nthinking\nASSISTANT: sure\n");
         for turn in 0..100 {
-            text += &format!("Human: {turn} {}\n", "é ".repeat(5000));
+            writeln!(text, "Human: {turn} {}", "é ".repeat(5000)).unwrap();
         }
         let digest = TranscriptDigest::read(&text);
         assert_eq!((digest.first_prompt.as_deref(), digest.prompts.len()), (Some("first"), MAX_PROMPTS));

@@ -1,4 +1,5 @@
 //! Payloads as Claude Code 2.1 and Codex 0.171 send them, and the answers that they understand.
+#![expect(clippy::expect_used, reason = "helpers of tests")]
 
 use serde_json::{Value, json};
 use vmcp_hooks::decision::{Decision, Known, Moment, decide};
@@ -7,7 +8,7 @@ use vmcp_hooks::hook_type::HookType;
 use vmcp_hooks::native::{NativeAnswer, NativeClient};
 use vmcp_hooks::report::HookReport;
 
-fn claude(event: &str, more: Value) -> String {
+fn claude(event: &str, more: &Value) -> String {
     let mut payload = json!({
         "session_id": "abc123", "prompt_id": "p1", "cwd": "/home/me/project",
         "transcript_path": "/home/me/.claude/projects/project/abc123.jsonl",
@@ -16,7 +17,7 @@ fn claude(event: &str, more: Value) -> String {
     extend(&mut payload, more)
 }
 
-fn codex(event: &str, more: Value) -> String {
+fn codex(event: &str, more: &Value) -> String {
     let mut payload = json!({
         "session_id": "0199", "transcript_path": null, "cwd": "/home/me/project", "model": "gpt-5",
         "permission_mode": "default", "turn_id": "t1", "hook_event_name": event,
@@ -24,14 +25,14 @@ fn codex(event: &str, more: Value) -> String {
     extend(&mut payload, more)
 }
 
-fn extend(payload: &mut Value, more: Value) -> String {
-    let payload = payload.as_object_mut().unwrap();
-    payload.extend(more.as_object().unwrap().clone());
+fn extend(payload: &mut Value, more: &Value) -> String {
+    let payload = payload.as_object_mut().expect("an object");
+    payload.extend(more.as_object().expect("an object").clone());
     Value::from(payload.clone()).to_string()
 }
 
 fn read(client: NativeClient, payload: &str) -> HookCall {
-    client.read(payload).unwrap().unwrap()
+    client.read(payload).expect("a payload").expect("a hook")
 }
 
 fn decided(call: &HookCall, known: Known) -> Decision {
@@ -42,44 +43,44 @@ fn decided(call: &HookCall, known: Known) -> Decision {
 #[test]
 fn recorded_payloads_become_hooks() {
     let (of_claude, of_codex) = (NativeClient::Claude, NativeClient::Codex);
-    let start = read(of_claude, &claude("SessionStart", json!({"source": "fork", "model": "opus"})));
+    let start = read(of_claude, &claude("SessionStart", &json!({"source": "fork", "model": "opus"})));
     assert_eq!((start.hook_type, start.params.start), (HookType::SessionStart, StartSource::Fork));
     assert_eq!((start.source.as_str(), start.project()), ("claude", "/home/me/project"));
-    let prompt = read(of_claude, &claude("UserPromptSubmit", json!({"prompt": "Fix it"})));
+    let prompt = read(of_claude, &claude("UserPromptSubmit", &json!({"prompt": "Fix it"})));
     assert_eq!((prompt.hook_type, prompt.params.prompt.as_deref()), (HookType::PromptSubmit, Some("Fix it")));
     let tool = json!({"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "1"});
-    assert_eq!(read(of_claude, &claude("PreToolUse", tool.clone())).params.detail.as_deref(), Some("Bash"));
+    assert_eq!(read(of_claude, &claude("PreToolUse", &tool)).params.detail.as_deref(), Some("Bash"));
     let compacted = json!({"trigger": "auto", "compact_summary": "so far"});
-    let compacted = read(of_claude, &claude("PostCompact", compacted));
+    let compacted = read(of_claude, &claude("PostCompact", &compacted));
     assert_eq!(compacted.params.compact_summary.as_deref(), Some("so far"));
     assert_eq!(compacted.params.detail.as_deref(), Some("auto"));
     let stop = json!({"stop_hook_active": false, "last_assistant_message": "Done", "background_tasks": []});
-    assert_eq!(read(of_claude, &claude("Stop", stop)).hook_type, HookType::Stop);
-    let end = read(of_claude, &claude("SessionEnd", json!({"reason": "clear"})));
+    assert_eq!(read(of_claude, &claude("Stop", &stop)).hook_type, HookType::Stop);
+    let end = read(of_claude, &claude("SessionEnd", &json!({"reason": "clear"})));
     assert!(end.hands_off() && end.params.transcript_path.is_some());
 
-    let start = read(of_codex, &codex("SessionStart", json!({"source": "compact"})));
+    let start = read(of_codex, &codex("SessionStart", &json!({"source": "compact"})));
     assert_eq!((start.params.start, start.source.as_str()), (StartSource::Compact, "codex"));
     assert_eq!(start.params.transcript_path, None);
     let end = json!({"session_id": "0199", "transcript_path": null, "cwd": "/p", "reason": "other",
                      "hook_event_name": "SessionEnd"});
     assert!(read(of_codex, &end.to_string()).hands_off());
-    assert_eq!(read(of_codex, &codex("PostToolUse", tool)).hook_type, HookType::PostToolUse);
-    assert_eq!(read(of_codex, &codex("Interrupt", json!({}))).hook_type, HookType::Interrupt);
+    assert_eq!(read(of_codex, &codex("PostToolUse", &tool)).hook_type, HookType::PostToolUse);
+    assert_eq!(read(of_codex, &codex("Interrupt", &json!({}))).hook_type, HookType::Interrupt);
 }
 
 #[test]
 fn other_events_are_passed_over_and_mistakes_are_named() {
     for event in NativeClient::Claude.events() {
-        let payload = claude(event, json!({}));
+        let payload = claude(event, &json!({}));
         let read = NativeClient::Claude.read(&payload).unwrap();
         assert_eq!(read.is_some(), HookType::from_name(event).is_some(), "{event}");
     }
     for event in NativeClient::Codex.events() {
-        assert!(NativeClient::Codex.read(&codex(event, json!({}))).unwrap().is_some(), "{event}");
+        assert!(NativeClient::Codex.read(&codex(event, &json!({}))).unwrap().is_some(), "{event}");
     }
-    assert_eq!(NativeClient::Codex.read(&codex("Notification", json!({}))), Ok(None));
-    assert_eq!(NativeClient::Claude.read(&claude("FutureEvent", json!({}))), Ok(None));
+    assert_eq!(NativeClient::Codex.read(&codex("Notification", &json!({}))), Ok(None));
+    assert_eq!(NativeClient::Claude.read(&claude("FutureEvent", &json!({}))), Ok(None));
     let missing = NativeClient::Claude.read("{}");
     assert_eq!(missing, Err(HookError::Missing("hook_event_name")));
     let nameless = json!({"hook_event_name": "Stop"});
@@ -96,7 +97,7 @@ fn other_events_are_passed_over_and_mistakes_are_named() {
 #[test]
 fn answers_have_no_key_that_codex_refuses() {
     for event in NativeClient::Codex.events() {
-        let call = read(NativeClient::Codex, &codex(event, json!({"source": "clear"})));
+        let call = read(NativeClient::Codex, &codex(event, &json!({"source": "clear"})));
         let mut parent = decided(&call, Known::default()).session;
         parent.summary = Some("x".repeat(20_000));
         let known = Known { session: None, waiting: Some(parent) };

@@ -104,9 +104,9 @@ impl Interpreter for PodInterpreter {
     }
 }
 
-/// Holds the end of a script to its limits.
+/// Holds the end of a script to its limits. CPython draws no pictures; those of a forged frame are dropped.
 fn bounded(finished: Finished, limits: &ScriptLimits) -> Finished {
-    let Finished { end, mut output } = finished;
+    let Finished { end, mut output, pictures: _ } = finished;
     let most = limits.output_bytes;
     if output.len() > most {
         output.truncate(output.floor_char_boundary(most));
@@ -125,7 +125,7 @@ fn bounded(finished: Finished, limits: &ScriptLimits) -> Finished {
         }),
         ok => ok,
     };
-    Finished { end, output }
+    Finished { end, output, pictures: Vec::new() }
 }
 
 #[cfg(test)]
@@ -137,14 +137,14 @@ mod tests {
     #[test]
     fn a_pod_cannot_exceed_the_limits_of_its_script() {
         let limits = ScriptLimits { output_bytes: 3, result_bytes: 8, ..ScriptLimits::default() };
-        let large = Finished { end: Ok(json!("123456789")), output: "aü€".to_owned() };
-        let Finished { end, output } = bounded(large, &limits);
+        let finished = |end, output: &str| Finished { end, output: output.to_owned(), pictures: Vec::new() };
+        let Finished { end, output, .. } = bounded(finished(Ok(json!("123456789")), "aü€"), &limits);
         assert_eq!(end.unwrap_err().error_type, "ResultLimitError");
         assert_eq!(output, "aü");
-        let fits = bounded(Finished { end: Ok(json!("1")), output: String::new() }, &limits);
+        let fits = bounded(finished(Ok(json!("1")), ""), &limits);
         assert_eq!(fits.end, Ok(json!("1")));
         let failure = Failure::new("E", "x".repeat(20_000));
-        let failed = bounded(Finished { end: Err(failure), output: String::new() }, &limits);
+        let failed = bounded(finished(Err(failure), ""), &limits);
         assert_eq!(failed.end.unwrap_err().error.len(), MAX_ERROR);
     }
 }

@@ -48,7 +48,13 @@ fn script(code: &str) -> Script<()> {
 
 fn script_with(code: &str, namespaces: &[&str]) -> Script<()> {
     let namespaces = namespaces.iter().map(|name| (*name).to_owned()).collect();
-    Script::New(StartScript { code: code.to_owned(), context: None, namespaces, limits: limits() })
+    Script::New(StartScript {
+        code: code.to_owned(),
+        context: None,
+        namespaces,
+        tool_script: None,
+        limits: limits(),
+    })
 }
 
 async fn run(code: &str) -> Finished {

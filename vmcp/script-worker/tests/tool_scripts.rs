@@ -1,6 +1,6 @@
 //! Scripts of ToolHive (`execute_tool_script`): the scripts of its own tests, and what its Starlark has that
 //! Python has not.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::convert::Infallible;
 use std::path::PathBuf;

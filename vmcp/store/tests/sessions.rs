@@ -1,4 +1,5 @@
 //! Sessions of coding agents in `state.db`: hand-off, owners, bounds, restarts.
+#![expect(clippy::expect_used, reason = "helpers of tests")]
 
 use vmcp_hooks::decision::Decision;
 use vmcp_hooks::hook_call::HookCall;
@@ -13,7 +14,7 @@ const LIMITS: SessionLimits = SessionLimits { max_of_owner: 3, kept_since: 0 };
 
 /// A hook as JSON, `{hook_type, params, source}`.
 fn call(json: &str) -> HookCall {
-    HookCall::read(json).unwrap()
+    HookCall::read(json).expect("a hook")
 }
 
 fn take(store: &StateStore, owner: &[u8; 32], json: &str, now: i64) -> Decision {
@@ -33,9 +34,9 @@ fn take_summed(
         new_machine_id: format!("machine-{now}"),
         summary: summary.map(str::to_owned),
     };
-    match store.take_hook(owner, &call(json), &moment, LIMITS).unwrap() {
+    match store.take_hook(owner, &call(json), &moment, LIMITS).expect("a store") {
         TakenHook::Recorded(decision) => *decision,
-        TakenHook::Full => panic!("there is room"),
+        TakenHook::Full => unreachable!("there is room"),
     }
 }
 
@@ -105,7 +106,7 @@ fn events_are_in_order_and_bounded() {
     let events = store.session(&ALICE, "id-1", 0).unwrap().unwrap().1;
     let types: Vec<_> = events.iter().map(|event| event.hook_type.as_str()).collect();
     assert_eq!(types, ["session-start", "pre-compact", "subagent-start", "subagent-stop"]);
-    for now in 10..(10 + MAX_EVENTS_OF_SESSION as i64) {
+    for now in (10..).take(MAX_EVENTS_OF_SESSION) {
         take(&store, &ALICE, &hook("Stop", "a"), now);
     }
     let events = store.session(&ALICE, "id-1", 0).unwrap().unwrap().1;

@@ -51,11 +51,11 @@ async fn answer(Json(message): Json<Value>) -> Response {
 }
 
 async fn builder(large_results: Value) -> VmcpBuilder {
-    builder_over(start_backend().await, large_results)
+    builder_over(start_backend().await, &large_results)
 }
 
 /// Settings of a server over one backend, for two people with keys.
-fn builder_over(backend: Value, large_results: Value) -> VmcpBuilder {
+fn builder_over(backend: Value, large_results: &Value) -> VmcpBuilder {
     let mut settings = json!({"enabled": true});
     for (key, value) in large_results.as_object().expect("settings") {
         settings[key] = value.clone();
@@ -159,8 +159,7 @@ async fn replicas(redis: &Redis, large_results: Value) -> (Vmcp, Vmcp) {
             "provider": "redis", "address": redis.address, "password": Redis::PASSWORD, "keyPrefix": "kept:",
         },
     });
-    let replica =
-        async || builder_over(entry.clone(), large_results.clone()).config(shared.clone()).start().await;
+    let replica = async || builder_over(entry.clone(), &large_results).config(shared.clone()).start().await;
     futures::join!(replica(), replica())
 }
 

@@ -52,8 +52,9 @@ async fn a_session_is_handed_over_and_shown() {
         let after = execute(&vmcp, hook_type, on(json!({"prompt": "next", "tool_name": "Bash"}))).await;
         assert_eq!((&after["status"], &after["title"]), (&json!(status), &prompt["title"]), "{hook_type}");
     }
-    let transcript: String =
+    let turns: Vec<_> =
         (1..=5).map(|turn| format!("User: prompt {turn}\nAssistant: answer {turn}\n")).collect();
+    let transcript = turns.concat();
     let end = execute(&vmcp, "SessionEnd", on(json!({"transcript": transcript}))).await;
     assert_eq!(end["status"], "handoff_ready");
     assert!(end["summary"].as_str().expect("a summary").contains("- prompt 5"), "{end}");

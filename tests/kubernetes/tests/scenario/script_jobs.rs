@@ -206,8 +206,13 @@ async fn run_script(jobs: &JobLauncher, code: &str) -> Ran {
         max_timeout: Duration::from_mins(2),
     };
     let limits = ScriptLimits { timeout: Duration::from_mins(2), ..ScriptLimits::default() };
-    let script =
-        StartScript { code: code.to_owned(), context: None, namespaces: Vec::new(), limits: limits.clone() };
+    let script = StartScript {
+        code: code.to_owned(),
+        context: None,
+        namespaces: Vec::new(),
+        tool_script: None,
+        limits: limits.clone(),
+    };
     let program = WorkerProgram { program: "/nonexistent".into(), arguments: Vec::new() };
     let bounds = ResourceBounds { memory: 64 << 20, cpu_seconds: 600 };
     let places = PoolSettings { warm: 0, running: 1, running_per_principal: 1, bounds };
@@ -334,6 +339,9 @@ async fn a_quota_is_named() {
 
 /// A server under an attacker keeps its rights, and the right to make Jobs would reach further: a Job runs
 /// any pod.
+/// A change of a Job that an attacker makes.
+type Change = fn(&mut Value);
+
 #[tokio::test]
 async fn a_job_gains_its_server_nothing() {
     let place = ControlPlane::shared().await.namespace("escape").await;
@@ -366,7 +374,6 @@ async fn a_job_gains_its_server_nothing() {
         })
         .await;
     assert_eq!(refusal(&|_| {}).await, "");
-    type Change = fn(&mut Value);
     let attempts: [(Change, &str); 8] = [
         (|pod| pod["automountServiceAccountToken"] = json!(true), "no token"),
         (|pod| pod["serviceAccountName"] = json!("admin"), "no ServiceAccount"),

@@ -273,7 +273,7 @@ async fn a_message_beyond_the_limit_ends_the_connection_and_names_the_limit() {
     let error = harmed(limited, async |mut socket| {
         send(&mut socket, &json!({"jsonrpc": "2.0", "method": "m", "params": {"p": "x".repeat(10_000)}}))
             .await;
-        std::future::pending().await
+        std::future::pending::<()>().await;
     })
     .await;
     assert!(error.contains("a message longer than the limit of 10000 bytes"), "{error}");

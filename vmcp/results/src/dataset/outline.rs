@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     fn of(json: &str, first_rows: usize) -> Outline {
-        outline(json::parse(json).unwrap(), first_rows, Duration::from_secs(60)).unwrap()
+        outline(json::parse(json).unwrap(), first_rows, Duration::from_mins(1)).unwrap()
     }
 
     #[test]

@@ -60,9 +60,9 @@ pub(super) fn read(context: CallContext<'_>, uri: &str, resource: OwnResource<'_
     call::authorize_own(context, resource.right(), Some("{}")).ok()?;
     let mut recorder = context.start_record(Origin::Own(resource.right()));
     recorder.keep_arguments(Some(&json!({ "uri": uri }).to_string()));
-    let content = content(context, resource);
-    recorder.settle(if content.is_some() { Outcome::Ok } else { Outcome::ToolError });
-    let text = serde_json::to_string(&content?).ok()?;
+    let told = content(context, resource);
+    recorder.settle(if told.is_some() { Outcome::Ok } else { Outcome::ToolError });
+    let text = serde_json::to_string(&told?).ok()?;
     let contents = json!({ "contents": [{ "uri": uri, "mimeType": "application/json", "text": text }] });
     Some(Answer::own(to_raw_value(&contents).unwrap_or_default()))
 }

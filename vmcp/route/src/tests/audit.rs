@@ -165,7 +165,9 @@ async fn arguments_of_every_own_tool_are_recorded() {
         let recorded = |arguments| json!({"request": arguments});
         let (fields, list) = match name.as_str() {
             // Its arguments may be secrets: only what is known to be none is shown.
-            "add_mcp_server" | "install_server" | "call_hook" => (recorded(json!({"call": "***"})), Value::Null),
+            "add_mcp_server" | "install_server" | "call_hook" => {
+                (recorded(json!({"call": "***"})), Value::Null)
+            }
             _ => (recorded(json!({"call": number})), recorded(json!([number]))),
         };
         for (event, data) in [(2 * number, fields), (2 * number + 1, list)] {

@@ -205,6 +205,7 @@ pub(crate) async fn run_with(
         code: code.to_owned(),
         context: Some(json!({ "who": "me" })),
         namespaces: vec!["github".to_owned(), "fs".to_owned()],
+        tool_script: None,
         limits: limits.clone(),
     };
     let pool =

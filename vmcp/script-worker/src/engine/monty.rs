@@ -155,12 +155,13 @@ impl PausedScript for Paused {
 
 impl Running {
     fn new(namespaces: Vec<String>, limits: ScriptLimits) -> Running {
-        let (pictures, collected) = (Pictures::default(), Collected::default());
+        let (output, pictures) = (Output::new(limits.output_bytes), Pictures::default());
+        let collected = Collected::default();
         Running {
             namespaces,
             functions: None,
             limits,
-            output: Output::new(limits.output_bytes),
+            output,
             pictures,
             collected,
             joined: None,

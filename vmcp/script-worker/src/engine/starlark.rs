@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(body("y = a % b % c"), "    y = __mod(__mod(a , b) , c)");
         assert_eq!(body("if type(x) == 'list':\n  pass"), "    if __type(x) == 'list':\n      pass");
         for same in ["x %= 2", "for type in types:\n        f(type, type=type)"] {
-            assert_eq!(body(same), format!("    {same}").replace("\n", "\n    "));
+            assert_eq!(body(same), format!("    {same}").replace('\n', "\n    "));
         }
     }
 }

@@ -6,7 +6,9 @@ use super::*;
 
 fn shape(values: &[Value], principal: u64) -> Shape {
     let mut all = Shape::default();
-    values.iter().for_each(|value| all.merge(&Shape::of(value, principal)));
+    for value in values {
+        all.merge(&Shape::of(value, principal));
+    }
     all
 }
 

@@ -75,7 +75,9 @@ impl ObjectShape {
         }
         if shown.len() >= MIN_CHANGING && fields.values().all(|field| field.optional) {
             let mut values = Shape::default();
-            shown.iter().for_each(|(_, field)| values.merge(&field.shape));
+            for (_, field) in &shown {
+                values.merge(&field.shape);
+            }
             out.push_str("dict");
             return write_inner(&values, out, "[str, ", viewer, levels);
         }

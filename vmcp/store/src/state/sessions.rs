@@ -85,9 +85,10 @@ impl StateStore {
                     return Ok(TakenHook::Full);
                 }
             }
-            let waiting = match decision::takes_over(call) {
-                true => waiting(transaction, owner, call, machine, limits.kept_since)?,
-                false => None,
+            let waiting = if decision::takes_over(call) {
+                waiting(transaction, owner, call, machine, limits.kept_since)?
+            } else {
+                None
             };
             let moment = Moment {
                 now: moment.now,

@@ -31,15 +31,13 @@ pub(super) async fn write(
             () = closed.cancelled() => break,
             queued = messages.recv() => {
                 let Some(QueuedMessage { id, message }) = queued else { break };
-                match Utf8Bytes::try_from(message) {
-                    Ok(text) => Message::Text(text),
-                    Err(_) => {
-                        if let Some(id) = id {
-                            mux.fail(id, LinkError::Unsendable("the message is not UTF-8".to_owned()));
-                        }
-                        continue;
+                let Ok(text) = Utf8Bytes::try_from(message) else {
+                    if let Some(id) = id {
+                        mux.fail(id, LinkError::Unsendable("the message is not UTF-8".to_owned()));
                     }
-                }
+                    continue;
+                };
+                Message::Text(text)
             }
             _ = pings.tick() => Message::Ping(Bytes::new()),
         };

@@ -11,7 +11,7 @@ fn settings(dirs: &[&Path]) -> SessionHooks {
     settings
 }
 
-fn call(hook_type: &str, params: Value) -> HookCall {
+fn call(hook_type: &str, params: &Value) -> HookCall {
     let call = json!({"hook_type": hook_type, "params": params, "source": "Codex"});
     HookCall::read(&call.to_string()).unwrap()
 }
@@ -22,10 +22,10 @@ async fn a_summary_is_handed_over_after_a_restart() {
     let (me, settings) = (Principal::default(), settings(&[]));
     let sessions = AgentSessions::new(Some(dir.path()));
     let start =
-        |id: &str, source| call("SessionStart", json!({"session_id": id, "source": source, "cwd": "/p"}));
+        |id: &str, source| call("SessionStart", &json!({"session_id": id, "source": source, "cwd": "/p"}));
     sessions.take_hook(&me, &settings, start("a", "startup")).await.unwrap();
     let transcript = "User: refactor auth\nAssistant: done";
-    let end = call("SessionEnd", json!({"session_id": "a", "transcript": transcript}));
+    let end = call("SessionEnd", &json!({"session_id": "a", "transcript": transcript}));
     let ended = sessions.take_hook(&me, &settings, end).await.unwrap().result;
     assert_eq!(ended.status.name(), "handoff_ready");
     drop(sessions);
@@ -57,7 +57,7 @@ async fn a_path_is_read_for_the_person_of_this_machine_only() {
     for (principal, status) in
         [(Principal::at("::1"), "handoff_ready"), (Principal::at("192.0.2.1"), "ended"), (known, "ended")]
     {
-        let end = call("SessionEnd", json!({"session_id": "a", "transcript_path": path}));
+        let end = call("SessionEnd", &json!({"session_id": "a", "transcript_path": path}));
         let ended = sessions.take_hook(&principal, &settings, end).await.unwrap().result;
         assert_eq!((ended.status.name(), ended.note.is_some()), (status, status == "ended"), "{principal:?}");
     }

@@ -67,13 +67,14 @@ impl ShapeBook {
 
     /// Removes the shapes that were observed longest ago, until the rest is within the bounds; returns them.
     pub(super) fn prune(&mut self) -> Vec<(String, SchemaHash)> {
-        let of_backend = |(backend, shapes): (&Box<str>, &Arc<Shapes>)| {
+        let all = self.0.iter().map(|(backend, shapes)| (&**backend, shapes));
+        let of_backend = |(backend, shapes): (&str, &Arc<Shapes>)| {
             let entry = |(hash, observed): (&SchemaHash, &Arc<ObservedShape>)| {
                 (observed.last_at, observed.shape.places(), backend.to_string(), *hash)
             };
             shapes.iter().map(entry).collect::<Vec<_>>()
         };
-        let mut all: Vec<_> = self.0.iter().flat_map(of_backend).collect();
+        let mut all: Vec<_> = all.flat_map(of_backend).collect();
         let mut places: usize = all.iter().map(|(_, places, ..)| places).sum();
         if all.len() <= MAX_SHAPES && places <= MAX_PLACES {
             return Vec::new();

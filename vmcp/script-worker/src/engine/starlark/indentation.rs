@@ -2,7 +2,7 @@
 
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{Expr, ModModule};
-use ruff_text_size::{Ranged as _, TextRange, TextSize};
+use ruff_text_size::{Ranged, TextRange, TextSize};
 
 use super::Edit;
 
@@ -18,7 +18,7 @@ pub(super) fn of_text(code: &str) -> Vec<Edit> {
 pub(super) fn of_module(module: &ModModule, code: &str) -> Vec<Edit> {
     let mut texts = Texts::default();
     texts.visit_body(&module.body);
-    texts.0.sort_by_key(|range| range.start());
+    texts.0.sort_by_key(Ranged::start);
     let mut texts = texts.0.iter().peekable();
     let outside = |at: &TextSize| {
         // Texts do not overlap: an outer one is visited alone.

@@ -57,17 +57,15 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
 /// Returns the URL at which a server takes the hooks of a client. `base` is the server's URL, with or without
 /// `/mcp`; without it, the running server of the configuration file counts, else its configured address.
 fn hook_url(client: NativeClient, base: Option<&Url>, global: &GlobalOptions) -> Result<Url, CommandFailure> {
-    let base = match base {
-        Some(base) => base.to_string(),
-        None => {
-            let path = global.config_path()?;
-            match RunningServer::find(&path) {
-                Some(server) => server.url(),
-                None => {
-                    let server = global.load_file(&path)?.config.server;
-                    mcp_url(server.listen, server.tls.is_some())
-                }
-            }
+    let base = if let Some(base) = base {
+        base.to_string()
+    } else {
+        let path = global.config_path()?;
+        if let Some(server) = RunningServer::find(&path) {
+            server.url()
+        } else {
+            let server = global.load_file(&path)?.config.server;
+            mcp_url(server.listen, server.tls.is_some())
         }
     };
     let base = base.trim_end_matches('/');

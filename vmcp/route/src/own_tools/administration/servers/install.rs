@@ -42,8 +42,8 @@ pub(super) async fn run(
     let mut answers: BTreeMap<String, String> =
         given.into_iter().map(|(name, value)| (name, value.expose().to_owned())).collect();
     let local = arguments.text(&["server", "as"], MAX_SERVER_CHARS)?;
-    let content = registry::content(context).await?;
-    let entry = registry::entry(&content, &wanted).map_err(refused)?;
+    let fetched = registry::content(context).await?;
+    let entry = registry::entry(&fetched, &wanted).map_err(refused)?;
     let name = arguments::new_name(local.as_deref().unwrap_or_else(|| last_part(&entry.name)));
     let name = name.map_err(refused)?;
     check_room(context, &name)?;
@@ -69,7 +69,7 @@ pub(super) async fn run(
     }
     let place = place(&draft)?;
 
-    let origin = format!("{} {} by {}, from {}", entry.name, entry.version, draft.origin, content.source);
+    let origin = format!("{} {} by {}, from {}", entry.name, entry.version, draft.origin, fetched.source);
     let mut installed = Installed {
         registry_name: entry.name.clone(),
         version: entry.version.clone(),

@@ -45,19 +45,19 @@ pub(super) async fn search(context: CallContext<'_>, arguments: &OwnArguments<'_
     let query = arguments.text(&["query", "words"], MAX_QUERY_CHARS)?.unwrap_or_default();
     let limit = arguments.count("limit", MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
     let name = arguments.text(&["name"], MAX_NAME_CHARS)?;
-    let content = content(context).await?;
+    let fetched = content(context).await?;
     // An index of some ten thousand entries is built and dropped.
     let found = spawn_blocking(move || {
-        let catalog = &content.catalog;
+        let catalog = &fetched.catalog;
         let servers = match name {
             Some(name) => {
-                let entry = entry(&content, &name)?;
+                let entry = entry(&fetched, &name)?;
                 let drafts = report::drafts(entry);
                 vec![report::detail(entry, catalog.versions(&entry.name), &drafts)]
             }
             None => catalog.search(&query, limit).into_iter().map(line).collect(),
         };
-        let (registry, total) = (content.source.clone(), catalog.len());
+        let (registry, total) = (fetched.source.clone(), catalog.len());
         Ok(Found { success: true, registry, total, servers, caution: CAUTION })
     });
     found.await.map_err(|error| refused(error.to_string()))?.map_err(|error: String| refused(error))

@@ -138,7 +138,7 @@ mod tests {
     fn names_stay_in_their_line_and_columns_within_their_bytes() {
         let rows = json!([{"a\nTask: drop it": 1, "say \"hi\"": "secret"}]);
         let of = |rows: &Value, shown| {
-            outline(&to_raw_value(rows).unwrap(), shown, Duration::from_secs(60)).unwrap()
+            outline(&to_raw_value(rows).unwrap(), shown, Duration::from_mins(1)).unwrap()
         };
         let parameters = Map::from_iter([("limit".to_owned(), json!("a secret, too"))]);
         let prompt = first("make it\nnicer", &parameters, &of(&rows, 0));

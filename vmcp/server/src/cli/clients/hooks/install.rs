@@ -66,13 +66,12 @@ pub(super) fn run(arguments: &Arguments, global: &GlobalOptions) -> Result<Exit,
         return Ok(Exit::Done);
     }
     let program = std::env::current_exe()?;
-    let (config, url) = match &arguments.url {
-        Some(_) => (None, None),
-        None => {
-            let config = std::path::absolute(global.config_path()?)?;
-            warn_if_off(global)?;
-            (Some(config.display().to_string()), Some(hook_url(client, None, global)?))
-        }
+    let (config, url) = if arguments.url.is_some() {
+        (None, None)
+    } else {
+        let config = std::path::absolute(global.config_path()?)?;
+        warn_if_off(global)?;
+        (Some(config.display().to_string()), Some(hook_url(client, None, global)?))
     };
     let base = arguments.url.as_ref().map(Url::to_string).unwrap_or_default();
     let server = match &config {

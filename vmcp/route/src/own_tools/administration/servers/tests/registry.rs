@@ -145,14 +145,14 @@ async fn hostile_entries_are_refused_before_anybody_is_asked() {
 #[tokio::test]
 async fn rules_the_user_and_the_client_bound_an_installation_as_any_other() {
     let jira = server("get_issue").await;
-    let rules =
+    let allowed =
         ", admin: { registry: ours, allow: [{ command: [npx, -y, '@example/weather@*'], env: [CITY] }] }";
-    let ruled = setup(&jira.url, rules).await;
+    let ruled = setup(&jira.url, allowed).await;
     let arguments = json!({"name": "com.example/weather", "values": {"CITY": "Rome"}});
     let refused = ruled.call("optim.install_server", arguments.clone()).await;
     assert!(error(&refused).contains("no rule"), "API_KEY is named by none: {refused}");
-    let rules = rules.replace("[CITY]", "[CITY, API_KEY]");
-    let ruled = setup(&jira.url, &rules).await;
+    let more = allowed.replace("[CITY]", "[CITY, API_KEY]");
+    let ruled = setup(&jira.url, &more).await;
     let installed = ruled.call("optim.install_server", arguments.clone()).await;
     assert_eq!(installed["success"], true, "{installed}");
     let setup = setup(&jira.url, "").await;
