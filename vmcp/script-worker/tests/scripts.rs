@@ -204,6 +204,9 @@ async fn parallel_calls_run_at_the_same_time_within_the_limit() {
     assert_eq!(host.most_at_once.load(Ordering::SeqCst), 10);
     let (kind, error, _) = failure(&pool, "parallel([lambda: fs.echo()['args']])").await;
     assert!(kind == "TypeError" && error.contains("PendingResult"), "{kind}: {error}");
+    let inner = failure(&pool, "parallel([lambda: fs.echo(value=fs.echo())])").await;
+    assert_eq!(inner.0, "TypeError");
+    assert!(inner.1.contains("is there when parallel returns"), "{}", inner.1);
     let nested = failure(&pool, "parallel([lambda: parallel([lambda: fs.echo()])])").await;
     assert_eq!((nested.0.as_str(), nested.1.as_str()), ("ValueError", "parallel inside of parallel"));
     let after = "try:\n    parallel([lambda: fs.fail(), lambda: fs.echo()])\nexcept RuntimeError:\n    pass\nfs.echo(a=1)['args']";

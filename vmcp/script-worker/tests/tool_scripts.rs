@@ -136,6 +136,14 @@ async fn parallel_fans_out_and_returns_results_in_order() {
                   return parallel([lambda n=n: job(n) for n in range(3)]) + parallel([lambda: 7]) + parallel([])";
     let finished = run(worked, Value::Null).await;
     assert_eq!((finished.end.unwrap(), finished.output.as_str()), (json!([1, 2, 3, 7]), "0\n1\n2\n"));
+    // A function behind a variable, a parameter or a dict may call a tool, too.
+    for code in [
+        "get = lambda: echo(n=1)\nreturn parallel([lambda: echo(value=get())])",
+        "def run(f):\n    return parallel([lambda: echo(value=f())])\nreturn run(lambda: echo(n=1))",
+        "ops = {\"x\": lambda: echo(n=1)}\nreturn parallel([lambda: echo(value=ops[\"x\"]())])",
+    ] {
+        assert_eq!(run(code, Value::Null).await.end.unwrap(), json!([{ "value": { "n": 1 } }]), "{code}");
+    }
     let (error, _) = failure("return parallel([lambda: fail_(), lambda: echo(n=1)])").await;
     assert!(error.contains("fail_"), "{error}");
     let broken = run("return parallel([lambda: call_tool(\"fail\"), lambda: echo(n=1)])", Value::Null).await;

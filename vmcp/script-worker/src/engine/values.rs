@@ -4,6 +4,8 @@ use monty_types::MontyObject;
 use num_bigint::BigInt;
 use serde_json::{Map, Number, Value};
 
+use super::parallel;
+
 /// Deepest nesting of a value that leaves a script; JSON readers refuse more.
 const MAX_DEPTH: usize = 100;
 
@@ -16,6 +18,9 @@ pub(super) enum Unfit {
     /// Contains itself.
     #[error("a value contains itself")]
     Cycle,
+    /// Has the placeholder of a call that `parallel` has not made yet.
+    #[error("the result of a call inside of parallel is there when parallel returns")]
+    Pending,
 }
 
 /// Returns a Python value as JSON. Tuples and sets become lists; an integer beyond 64 bits, a float without
@@ -53,6 +58,8 @@ fn json_at(value: &MontyObject, depth: usize) -> Result<Value, Unfit> {
             let entries = pairs.into_iter().map(|(key, value)| Ok((text(key), json_at(value, depth + 1)?)));
             Value::Object(entries.collect::<Result<Map<_, _>, Unfit>>()?)
         }
+        // A placeholder has no attributes, so it would leave as an empty object.
+        MontyObject::ClassInstance(_) if parallel::place(value).is_some() => return Err(Unfit::Pending),
         MontyObject::ClassInstance(instance) => {
             let pairs = (&instance.attrs).into_iter();
             let entries = pairs.map(|(key, value)| Ok((text(key), json_at(value, depth + 1)?)));
@@ -110,5 +117,12 @@ mod tests {
     fn nesting_is_bounded() {
         let deep = (0..200).fold(MontyObject::None, |inner, _| MontyObject::List(vec![inner]));
         assert_eq!(to_json(&deep), Err(Unfit::Deep));
+    }
+
+    #[test]
+    fn a_placeholder_leaves_no_script() {
+        let list = MontyObject::List(vec![parallel::placeholder(0)]);
+        assert_eq!(to_json(&list), Err(Unfit::Pending));
+        assert_eq!(to_json(&parallel::instance("fs", 1)), Ok(json!({})), "a server is another instance");
     }
 }

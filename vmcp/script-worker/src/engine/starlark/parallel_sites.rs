@@ -4,8 +4,10 @@
 //! the result of one call as it is. A function that works with a result (`lambda: f(x)["y"]`) needs it at
 //! once, so that such a `parallel` runs its functions one after the other.
 
+use std::collections::HashSet;
+
 use ruff_python_ast::visitor::{self, Visitor};
-use ruff_python_ast::{Expr, ExprCall, ExprLambda, ModModule, Stmt};
+use ruff_python_ast::{Expr, ExprCall, ExprLambda, ModModule, Parameter, Stmt};
 use ruff_text_size::TextRange;
 
 use super::Edit;
@@ -13,9 +15,89 @@ use super::Edit;
 /// Name of `parallel` without its meaning, in [`super::PRELUDE`].
 const ONE_BY_ONE: &str = "__one_by_one";
 
+/// Functions of Python that call no tool. Functions that take a function (`map`, `filter`) are left out.
+const PURE_FUNCTIONS: [&str; 34] = [
+    "abs",
+    "all",
+    "any",
+    "bin",
+    "bool",
+    "bytes",
+    "chr",
+    "dict",
+    "divmod",
+    "enumerate",
+    "float",
+    "frozenset",
+    "hash",
+    "hex",
+    "int",
+    "isinstance",
+    "len",
+    "list",
+    "max",
+    "min",
+    "oct",
+    "ord",
+    "pow",
+    "range",
+    "repr",
+    "reversed",
+    "round",
+    "set",
+    "sorted",
+    "str",
+    "sum",
+    "tuple",
+    "type",
+    "zip",
+];
+
+/// Methods of texts, lists and dicts that call no tool.
+const PURE_METHODS: [&str; 32] = [
+    "capitalize",
+    "copy",
+    "count",
+    "endswith",
+    "find",
+    "format",
+    "get",
+    "index",
+    "isalnum",
+    "isalpha",
+    "isdigit",
+    "islower",
+    "isspace",
+    "isupper",
+    "items",
+    "join",
+    "keys",
+    "lower",
+    "lstrip",
+    "partition",
+    "removeprefix",
+    "removesuffix",
+    "replace",
+    "rfind",
+    "rstrip",
+    "split",
+    "splitlines",
+    "startswith",
+    "strip",
+    "title",
+    "upper",
+    "values",
+];
+
 /// Returns the replacements of `parallel` where its functions run one after the other.
 pub(super) fn edits(module: &ModModule, functions: &[String]) -> Vec<Edit> {
-    let mut sites = Sites { functions, calls: Vec::new(), defined: Vec::new(), has_other: false };
+    let mut sites = Sites {
+        functions,
+        calls: Vec::new(),
+        defined: Vec::new(),
+        bound: bound_names(module),
+        has_other: false,
+    };
     for_each_definition(&module.body, &mut |name| sites.defined.push(name));
     sites.visit_body(&module.body);
     let has_other = sites.has_other;
@@ -30,6 +112,8 @@ struct Sites<'a> {
     calls: Vec<(TextRange, Option<bool>)>,
     /// Names of the functions that the script defines.
     defined: Vec<&'a str>,
+    /// Names of its functions, variables and parameters.
+    bound: HashSet<&'a str>,
     /// True if some function of the script that `parallel` could get does more than call a tool.
     has_other: bool,
 }
@@ -87,11 +171,30 @@ impl Sites<'_> {
     }
 
     fn is_function(&self, name: &str) -> bool {
-        self.functions.iter().any(|function| function == name) && !self.defined.contains(&name)
+        self.functions.iter().any(|function| function == name) && !self.bound.contains(name)
+    }
+
+    /// True for a call that calls no tool, neither itself nor by a function that it is given.
+    fn is_pure(&self, call: &ExprCall) -> bool {
+        let takes_function = call
+            .arguments
+            .keywords
+            .iter()
+            .any(|keyword| keyword.arg.as_ref().is_none_or(|name| name.as_str() == "key"));
+        let is_known = match &*call.func {
+            Expr::Name(name) => {
+                let name = name.id.as_str();
+                PURE_FUNCTIONS.contains(&name) && !self.bound.contains(name) && !self.is_function(name)
+            }
+            Expr::Attribute(method) => PURE_METHODS.contains(&method.attr.as_str()),
+            _ => false,
+        };
+        is_known && !takes_function
     }
 }
 
-/// Looks for calls in the arguments of a call whose end may need the result of a tool.
+/// Looks for calls in the arguments of a call that may call a tool: all but those of [`Sites::is_pure`],
+/// because any other name may stand for a function that calls one.
 struct CallsInside<'a> {
     sites: &'a Sites<'a>,
     found: bool,
@@ -107,13 +210,8 @@ impl CallsInside<'_> {
 
 impl<'a> Visitor<'a> for CallsInside<'_> {
     fn visit_expr(&mut self, expr: &'a Expr) {
-        if let Expr::Call(call) = expr
-            && let Expr::Name(name) = &*call.func
-        {
-            let name = name.id.as_str();
-            self.found |= ["call_tool", "parallel"].contains(&name)
-                || self.sites.is_function(name)
-                || self.sites.defined.contains(&name);
+        if let Expr::Call(call) = expr {
+            self.found |= !self.sites.is_pure(call);
         }
         visitor::walk_expr(self, expr);
     }
@@ -131,6 +229,36 @@ fn for_each_definition<'a>(body: &'a [Stmt], found: &mut impl FnMut(&'a str)) {
         }
     }
     Definitions(found).visit_body(body);
+}
+
+/// Returns the names that the script gives a value.
+fn bound_names(module: &ModModule) -> HashSet<&str> {
+    struct BoundNames<'a>(HashSet<&'a str>);
+    impl<'a> Visitor<'a> for BoundNames<'a> {
+        fn visit_stmt(&mut self, stmt: &'a Stmt) {
+            if let Stmt::FunctionDef(function) = stmt {
+                self.0.insert(function.name.as_str());
+            }
+            visitor::walk_stmt(self, stmt);
+        }
+
+        fn visit_expr(&mut self, expr: &'a Expr) {
+            if let Expr::Name(name) = expr
+                && name.ctx.is_store()
+            {
+                self.0.insert(name.id.as_str());
+            }
+            visitor::walk_expr(self, expr);
+        }
+
+        fn visit_parameter(&mut self, parameter: &'a Parameter) {
+            self.0.insert(parameter.name.as_str());
+            visitor::walk_parameter(self, parameter);
+        }
+    }
+    let mut names = BoundNames(HashSet::new());
+    names.visit_body(&module.body);
+    names.0
 }
 
 #[cfg(test)]
@@ -163,6 +291,14 @@ mod tests {
             "fns = [lambda: len(status())]\nparallel(fns)",
             "def job(n):\n    return status()\nparallel([lambda n=n: job(n) for n in [1, 2]])",
             "parallel([lambda: 1])",
+            "get = lambda: status()\nparallel([lambda: echo(value=get())])",
+            "get = lambda: status()\nfns = [lambda: echo(value=get())]\nparallel(fns)",
+            "def run(f):\n    return parallel([lambda: echo(value=f())])\nreturn run(status)",
+            "ops = {\"x\": status}\nparallel([lambda: echo(value=ops[\"x\"]())])",
+            "parallel([lambda: echo(value=sorted([1], key=status))])",
+            "parallel([lambda: echo(value=list(map(status, [1])))])",
+            "len = lambda x: status()\nparallel([lambda: echo(value=len(1))])",
+            "status = lambda: echo(value=1)[\"echoed\"]\nparallel([lambda: status()])",
         ] {
             assert!(runs_one_by_one(code), "{code}");
         }
