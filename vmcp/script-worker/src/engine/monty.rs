@@ -279,7 +279,12 @@ impl Running {
             ("call_tool", None) => given.of_call_tool(),
             ("search_tools", None) => given.of_search(),
             ("describe", None) => match given.of_describe() {
-                Ok(HostCall::Describe { name }) if pictures::is_function(&name) => {
+                // A tool or a server of this name goes first.
+                Ok(HostCall::Describe { name })
+                    if pictures::is_function(&name)
+                        && !self.is_function(&name)
+                        && !self.namespaces.contains(&name) =>
+                {
                     return Begin::Answer(MontyObject::String(pictures::stub(&name).to_owned()).into());
                 }
                 described => described,
