@@ -129,6 +129,39 @@ async fn tables_are_taken_in_every_form() {
     }
 }
 
+/// Runs a script that draws one SVG; returns its text.
+async fn svg_of(code: &str) -> String {
+    let finished = run(code).await;
+    let [picture] = finished.pictures.as_slice() else { panic!("{code}: {finished:?}") };
+    String::from_utf8(file(picture)).unwrap()
+}
+
+#[tokio::test]
+async fn a_time_keeps_its_zone() {
+    let line = |at: &str| {
+        format!(
+            "import datetime\nplot('line', [({at}, 1), ('2026-01-02T00:00:00Z', 2)], x_label='t', \
+             format='svg')"
+        )
+    };
+    let expected = svg_of(&line("'2026-01-01T10:30:00Z'")).await;
+    for at in ["12, 0, tzinfo=zone(hours=1, minutes=30)", "8, 0, tzinfo=zone(hours=-2, minutes=-30)"] {
+        let at = at.replace("zone(", "datetime.timezone(datetime.timedelta(") + "))";
+        let drawn = svg_of(&line(&format!("datetime.datetime(2026, 1, 1, {at}"))).await;
+        assert_eq!(drawn, expected, "{at}");
+    }
+}
+
+#[tokio::test]
+async fn long_texts_with_one_beginning_are_different_categories_and_series() {
+    let bars = svg_of("plot('bar', {'x' * 300 + 'a': 1, 'x' * 300 + 'b': 2}, format='svg')").await;
+    assert!(bars.contains(": 1</title>") && bars.contains(": 2</title>"), "{bars}");
+    let rows = "[{'k': 'a', 'v': 1, 's': 'x' * 300 + 'a'}, {'k': 'a', 'v': 2, 's': 'x' * 300 + 'b'}]";
+    let bars = svg_of(&format!("plot('bar', {rows}, 'k', 'v', series='s', format='svg')")).await;
+    assert!(bars.contains(": 1</title>") && bars.contains(": 2</title>"), "{bars}");
+    assert!(!bars.contains(&"x".repeat(200)), "shown texts are cut: {bars}");
+}
+
 #[tokio::test]
 async fn mistakes_are_exceptions_that_name_argument_and_limit() {
     for (code, expected) in [
@@ -226,6 +259,10 @@ async fn the_functions_are_described_and_give_way_to_servers() {
         panic!("the server `plot` is called")
     };
     assert_eq!(waiting.made, 1);
+    let ScriptEnd::Waits(waiting) = end(&pool(), script_with("describe('plot')", &["plot"])).await else {
+        panic!("the server answers, as its tool may have the name `plot`")
+    };
+    assert_eq!(waiting.made, 1);
     assert_eq!(run("def plot(x):\n    return x\nplot(1)").await.end, Ok(Value::from(1)));
 }
 
@@ -235,10 +272,12 @@ async fn hostile_drawings_end_within_the_bounds_of_the_script() {
     let code = "deep = '<g opacity=\"0.9\">' * 60 + '<rect width=\"9999\" height=\"9999\"/>' + '</g>' * 60\n\
                 emit_svg('<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1400\" height=\"1400\">' + deep + '</svg>')";
     let ended = run(code).await.end;
-    let is_bounded = match &ended {
-        Ok(_) => true,
-        Err(failure) => ["MemoryError", "TimeoutError"].contains(&failure.error_type.as_str()),
-    };
-    assert!(is_bounded, "{ended:?}");
+    let error_type = ended.as_ref().err().map(|failure| failure.error_type.as_str());
+    // Other systems bound the time of a worker only, which the drawing may keep.
+    if cfg!(target_os = "linux") {
+        assert_eq!(error_type, Some("MemoryError"), "{ended:?}");
+    } else {
+        assert!(matches!(error_type, None | Some("MemoryError" | "TimeoutError")), "{ended:?}");
+    }
     assert_eq!(run("1 + 1").await.end, Ok(json!(2)), "the next script has a worker of its own");
 }

@@ -60,7 +60,7 @@ pub(super) struct Table {
     pub(super) notes: Vec<String>,
 }
 
-/// Widest text of a category, in units of the font's size.
+/// Widest text of a category and of a series, in units of the font's size.
 const MAX_LABEL: f64 = 60.0;
 
 impl Table {
@@ -207,6 +207,10 @@ fn series(points: Vec<(f64, Option<f64>, String)>) -> Result<Vec<Series>, ChartE
         } else {
             all.push(Series { name, points: vec![(x, y)] });
         }
+    }
+    // After the sorting, so that series with a long beginning in common stay apart.
+    for series in &mut all {
+        series.name = font::cut(&series.name, MAX_LABEL);
     }
     Ok(all)
 }

@@ -9,8 +9,6 @@ use vmcp_pictures::chart::{Cell, Kind, MAX_ROWS, Row};
 use super::{Refused, type_error, value_error};
 use crate::engine::values;
 
-/// Longest text of a cell, in characters; the rest is cut off.
-const MAX_TEXT: usize = 200;
 /// Most columns that an error names.
 const MAX_NAMED: usize = 10;
 
@@ -258,6 +256,8 @@ fn label(value: Option<&MontyObject>) -> String {
     }
 }
 
+/// Returns a value as a cell. Texts stay whole, because categories and series are told apart by them; the
+/// chart cuts them where it shows them.
 fn cell(value: &MontyObject) -> Cell {
     match value {
         MontyObject::None => Cell::Missing,
@@ -269,12 +269,16 @@ fn cell(value: &MontyObject) -> Cell {
         MontyObject::Date(date) => Cell::Text(format!("{:04}-{:02}-{:02}", date.year, date.month, date.day)),
         MontyObject::DateTime(at) => {
             let date = format!("{:04}-{:02}-{:02}", at.year, at.month, at.day);
+            let zone = at.offset_seconds.map_or_else(String::new, |offset| {
+                let (sign, minutes) = (if offset < 0 { '-' } else { '+' }, offset.unsigned_abs() / 60);
+                format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60)
+            });
             Cell::Text(format!(
-                "{date}T{:02}:{:02}:{:02}.{:06}",
+                "{date}T{:02}:{:02}:{:02}.{:06}{zone}",
                 at.hour, at.minute, at.second, at.microsecond
             ))
         }
-        MontyObject::String(text) => Cell::Text(text.chars().take(MAX_TEXT).collect()),
-        other => Cell::Text(values::text(other).chars().take(MAX_TEXT).collect()),
+        MontyObject::String(text) => Cell::Text(text.clone()),
+        other => Cell::Text(values::text(other)),
     }
 }
