@@ -1,4 +1,4 @@
-//! Fuzzes the wall before SVG of scripts: a text is refused with a message, or keeps every bound. Nothing is
+//! Fuzzes the wall before SVG of scripts: the check of any text ends, and a refusal has a message. Nothing is
 //! drawn here: the drawing library panics at some coordinates, which its caller catches.
 #![no_main]
 

@@ -1,6 +1,8 @@
 //! SVG to PNG.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::cell::Cell;
+use std::panic::{self, AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
 
 use resvg::tiny_skia::{Color, Pixmap, Transform};
 use resvg::usvg::{ImageHrefResolver, Options, Tree, roxmltree};
@@ -34,10 +36,28 @@ pub(crate) fn tree(document: &roxmltree::Document<'_>) -> Result<Tree, SvgError>
     })
 }
 
+thread_local! {
+    /// True while this thread runs a step of the drawing library.
+    static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Runs a step of the drawing library. Its arithmetic panics at some coordinates; the picture is then
-/// refused, and nothing of the step is used.
+/// refused, and nothing of the step is used. Such a panic writes nothing to standard error: a script could
+/// fill the pipe with them, and a later message on the end of the worker would be lost.
 pub(crate) fn guarded<T>(step: impl FnOnce() -> Result<T, SvgError>) -> Result<T, SvgError> {
-    catch_unwind(AssertUnwindSafe(step)).unwrap_or(Err(SvgError::Failed))
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let others = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if !IS_GUARDED.get() {
+                others(info);
+            }
+        }));
+    });
+    let before = IS_GUARDED.replace(true);
+    let done = catch_unwind(AssertUnwindSafe(step));
+    IS_GUARDED.set(before);
+    done.unwrap_or(Err(SvgError::Failed))
 }
 
 /// A picture as PNG.

@@ -37,6 +37,8 @@ pub(super) struct Costs<'a, 'input> {
     ids: HashMap<&'a str, Vec<Node<'a, 'input>>>,
     /// `None` while the element is counted.
     known: HashMap<NodeId, Option<Cost>>,
+    /// Costs of all elements of an id together, so that each reference is one look-up.
+    known_ids: HashMap<&'a str, Cost>,
     markers: Vec<Node<'a, 'input>>,
 }
 
@@ -49,7 +51,7 @@ impl<'a, 'input> Costs<'a, 'input> {
             ids.entry(id).or_default().push(node);
         }
         let markers = elements().filter(|node| is_named(*node, "marker")).collect();
-        Costs { document, ids, known: HashMap::new(), markers }
+        Costs { document, ids, known: HashMap::new(), known_ids: HashMap::new(), markers }
     }
 
     /// Fails if the document costs too much.
@@ -61,6 +63,7 @@ impl<'a, 'input> Costs<'a, 'input> {
             marker = Cost { work: marker.work.max(cost.work), height: marker.height.max(cost.height) };
         }
         self.known.clear();
+        self.known_ids.clear();
         let cost = self.cost(self.document.root_element(), 0, marker)?;
         if cost.work > MAX_COST { Err(SvgError::Cost) } else { Ok(()) }
     }
@@ -87,8 +90,8 @@ impl<'a, 'input> Costs<'a, 'input> {
         for child in node.children().filter(Node::is_element) {
             cost.add(self.cost(child, depth + 1, marker)?, 1);
         }
-        for target in self.references(node) {
-            cost.add(self.cost(target, depth + 1, marker)?, 1);
+        for id in self.references(node) {
+            cost.add(self.cost_of_id(id, depth + 1, marker)?, 1);
         }
         if let Some(vertices) = node.attribute("d").or(node.attribute("points")) {
             cost.add(marker, vertices.len() as u64 / BYTES_PER_VERTEX);
@@ -99,22 +102,37 @@ impl<'a, 'input> Costs<'a, 'input> {
         Ok(cost)
     }
 
-    /// Returns the elements that an element refers to, by `href` or `url(#id)`.
-    fn references(&self, node: Node<'a, 'input>) -> Vec<Node<'a, 'input>> {
+    /// Counts all elements of an id, once.
+    fn cost_of_id(&mut self, id: &'a str, depth: usize, marker: Cost) -> Result<Cost, SvgError> {
+        match self.known_ids.get(id) {
+            Some(known) if depth + known.height > MAX_DEPTH => return Err(SvgError::Depth),
+            Some(known) => return Ok(*known),
+            None => {}
+        }
+        let mut all = Cost::default();
+        for target in self.ids.get(id).cloned().unwrap_or_default() {
+            let cost = self.cost(target, depth, marker)?;
+            all.work = all.work.saturating_add(cost.work);
+            all.height = all.height.max(cost.height);
+        }
+        self.known_ids.insert(id, all);
+        Ok(all)
+    }
+
+    /// Returns the ids of elements that an element refers to, by `href` or `url(#id)`.
+    fn references(&self, node: Node<'a, 'input>) -> Vec<&'a str> {
         let mut found = Vec::new();
         for attribute in node.attributes() {
             let value = attribute.value();
             if attribute.name() == "href" {
-                found.extend(
-                    value.trim().strip_prefix('#').and_then(|id| self.ids.get(id)).into_iter().flatten(),
-                );
+                found.extend(value.trim().strip_prefix('#').filter(|id| self.ids.contains_key(id)));
             }
             // The document keeps the bounds of references, so each is `url(#id)`, quoted or not.
             for rest in value.split("url(").skip(1) {
                 let end = rest.find(')').unwrap_or(rest.len());
                 let id = rest.get(..end).unwrap_or_default();
                 let id = id.trim_matches([' ', '\t', '\n', '\r', '"', '\'']).strip_prefix('#');
-                found.extend(id.and_then(|id| self.ids.get(id)).into_iter().flatten());
+                found.extend(id.filter(|id| self.ids.contains_key(id)));
             }
         }
         found

@@ -118,6 +118,10 @@ fn references_count_with_all_that_they_draw() {
         let text = svg(&format!("{both}{}", "<use href='#a'/>".repeat(200)));
         assert!(refused(&text).contains("more than 100000"), "an id of two elements counts both");
     }
+    // 10,000 elements of one id, 100,000 references to it: a list of all targets would not fit into memory.
+    let fill = "url(#a)".repeat(100_000);
+    let many = format!("{}<g fill='{fill}'/>", "<g id='a'/>".repeat(10_000));
+    assert!(refused(&svg(&many)).contains("more than 100000"));
     for cycle in [
         "<g id='a'><use href='#a'/></g>",
         "<g id='a'><use href='#b'/></g><g id='b'><use href='#a'/></g>",
