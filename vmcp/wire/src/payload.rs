@@ -140,6 +140,19 @@ impl Payload {
         }
     }
 
+    /// Returns a copy of the JSON text, or of the bytes of a received payload that is no JSON. Unlike a
+    /// clone, it does not keep the whole answer in memory, and it is made without parsing.
+    #[must_use]
+    pub fn copied(&self) -> Box<[u8]> {
+        match &self.0 {
+            Inner::Received(received) => {
+                let bytes = received.message.slice(received.range.clone()).into_bytes();
+                Box::from(&*bytes)
+            }
+            Inner::Text(text) => Box::from(text.get().as_bytes()),
+        }
+    }
+
     /// Returns the length of the JSON text in bytes.
     #[must_use]
     pub fn size(&self) -> usize {

@@ -9,7 +9,7 @@ mod book;
 mod writer;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, OnceLock};
 
@@ -21,13 +21,14 @@ use vmcp_script::shapes::Shape;
 use vmcp_wire::payload::Payload;
 
 use crate::access::identity::PrincipalKey;
-use book::ShapeBook;
+use book::{ObservedShape, ShapeBook};
 
 /// Largest result that is looked at, in bytes.
 const MAX_RESULT: usize = 32 << 10;
 /// Results of a tool that are all looked at; of later ones, one in [`SAMPLING`].
-const FIRST_CALLS: u64 = 32;
-/// Calls of which one is looked at.
+const FIRST_RESULTS: u64 = 32;
+/// Later results of which one is looked at, chosen at random: a counter would miss a tool that is always
+/// called in turn with another.
 const SAMPLING: u64 = 16;
 /// Results that wait for the thread: at most 8 MiB.
 const QUEUE_CAPACITY: usize = 256;
@@ -42,8 +43,6 @@ pub struct ObservedShapes {
     /// Folder of the database; `None`: shapes are kept in memory.
     dir: Option<PathBuf>,
     enabled: AtomicBool,
-    /// Counts calls, for sampling.
-    turn: AtomicU64,
     /// The queue to the thread; empty until shapes are first switched on.
     queue: OnceLock<SyncSender<Entry>>,
 }
@@ -53,7 +52,8 @@ enum Entry {
     Result {
         tool: Arc<CatalogTool>,
         principal: u64,
-        result: Payload,
+        /// The result as JSON, at most [`MAX_RESULT`] bytes; a [`Payload`] would hold the whole answer.
+        text: Box<[u8]>,
     },
     /// Answers when everything before it is learned.
     Flush(oneshot::Sender<()>),
@@ -66,7 +66,6 @@ impl ObservedShapes {
             book: SharedBook::default(),
             dir,
             enabled: AtomicBool::new(false),
-            turn: AtomicU64::new(0),
             queue: OnceLock::new(),
         })
     }
@@ -97,15 +96,15 @@ impl ObservedShapes {
             && self.is_in_sample(tool);
         let Some(queue) = self.queue.get().filter(|_| is_learned) else { return };
         let entry =
-            Entry::Result { tool: Arc::clone(tool), principal: digest(principal), result: result.clone() };
+            Entry::Result { tool: Arc::clone(tool), principal: digest(principal), text: result.copied() };
         if queue.try_send(entry).is_err() {
             tracing::debug!("the shape of a result was not learned: the queue is full");
         }
     }
 
     fn is_in_sample(&self, tool: &CatalogTool) -> bool {
-        self.turn.fetch_add(1, Ordering::Relaxed).is_multiple_of(SAMPLING)
-            || self.book.load().get(&tool.backend, &tool.hash).is_none_or(|known| known.calls < FIRST_CALLS)
+        let is_new = |known: &Arc<ObservedShape>| known.looked_at < FIRST_RESULTS;
+        fastrand::u64(..SAMPLING) == 0 || self.book.load().get(&tool.backend, &tool.hash).is_none_or(is_new)
     }
 
     /// Returns the line for a tool's signature, with the keys that this principal may see; `None` if nothing
@@ -132,7 +131,8 @@ impl ObservedShapes {
     }
 }
 
-/// Returns 64 bits of the SHA-256 of a principal's key.
+/// Returns 64 bits of the SHA-256 of a principal's key. It shortens the key and hides nothing: a reader of
+/// `state.db` can find an address by trying all.
 fn digest(principal: &PrincipalKey) -> u64 {
     let digest = Sha256::digest(format!("shape of {principal}"));
     digest.first_chunk().map(|bytes| u64::from_be_bytes(*bytes)).unwrap_or_default()

@@ -40,6 +40,7 @@ fn an_answer_is_told_from_what_is_none() {
     let result = read(r#"{"jsonrpc":"2.0","id":7,"result":{"isError":true}}"#, "7");
     let Ok(Reply::Result(payload)) = result else { panic!("a result") };
     assert!(payload.is_tool_error());
+    assert_eq!(&*payload.copied(), br#"{"isError":true}"#);
     assert_eq!(payload.get(), r#"{"isError":true}"#);
     assert_eq!(payload.into_raw().get(), r#"{"isError":true}"#);
     let error = read(r#"{"error":{"code":1,"message":"x"},"jsonrpc":"2.0","id":7}"#, "7");

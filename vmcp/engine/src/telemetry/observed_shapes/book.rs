@@ -28,6 +28,9 @@ pub(super) struct ObservedShape {
     pub(super) tool: String,
     /// Results that were observed.
     pub(super) calls: u64,
+    /// Results that were looked at, with those that gave no shape. The sample is chosen by it, so that a tool
+    /// without a shape is sampled like any other. The database has no such number: it begins at `calls`.
+    pub(super) looked_at: u64,
     /// Empty for a tool that is too irregular.
     pub(super) shape: Shape,
     /// Time of the last observation, in milliseconds since the Unix epoch.
@@ -40,9 +43,11 @@ impl ObservedShape {
         self.calls > 0 && self.shape == Shape::default()
     }
 
-    /// Takes in the shape of one more result.
-    pub(super) fn observe(&mut self, shape: &Shape, at: i64) {
+    /// Takes in the shape of one more result; `None`: the result has no shape.
+    pub(super) fn observe(&mut self, shape: Option<&Shape>, at: i64) {
         self.last_at = at;
+        self.looked_at = self.looked_at.saturating_add(1);
+        let Some(shape) = shape else { return };
         if !self.is_irregular() {
             self.shape.merge(shape);
             if self.shape.places() > MAX_PLACES_OF_TOOL {
@@ -122,11 +127,21 @@ mod tests {
         let middle: serde_json::Map<_, _> = letters().take(20).map(|key| (key, json!(inner))).collect();
         let outer: serde_json::Map<_, _> = letters().map(|key| (key, json!([middle]))).collect();
         let mut observed = ObservedShape::default();
-        observed.observe(&Shape::of(&json!(middle), 1), 1);
+        observed.observe(Some(&Shape::of(&json!(middle), 1)), 1);
         assert!(!observed.is_irregular());
-        observed.observe(&Shape::of(&json!(outer), 1), 2);
+        observed.observe(Some(&Shape::of(&json!(outer), 1)), 2);
         assert!(observed.is_irregular());
-        observed.observe(&Shape::of(&json!({ "a": 1 }), 1), 3);
+        observed.observe(Some(&Shape::of(&json!({ "a": 1 }), 1)), 3);
         assert!(observed.is_irregular() && observed.calls == 3);
+    }
+
+    #[test]
+    fn a_result_without_a_shape_counts_as_looked_at() {
+        let mut observed = ObservedShape::default();
+        observed.observe(None, 1);
+        assert_eq!((observed.looked_at, observed.calls, observed.last_at), (1, 0, 1));
+        observed.observe(Some(&Shape::of(&json!([1]), 1)), 2);
+        assert_eq!((observed.looked_at, observed.calls), (2, 1));
+        assert!(!observed.is_irregular());
     }
 }

@@ -23,20 +23,18 @@ pub(super) fn run(dir: Option<&Path>, entries: &Receiver<Entry>, book: &SharedBo
         let (mut changed, mut answers) = (BTreeMap::new(), Vec::new());
         for entry in std::iter::once(first).chain(entries.try_iter().take(QUEUE_CAPACITY)) {
             match entry {
-                Entry::Result { tool, principal, result } => {
-                    let mut result: Value = serde_json::from_str(result.get()).unwrap_or_default();
-                    if let Some(value) = shapes::content(&mut result) {
-                        let key = (Arc::clone(&tool.backend), tool.hash);
-                        let known = || match book.load().get(&tool.backend, &tool.hash) {
-                            Some(known) => ObservedShape::clone(known),
-                            None => ObservedShape {
-                                tool: tool.definition.name.clone(),
-                                ..ObservedShape::default()
-                            },
-                        };
-                        let observed: &mut ObservedShape = changed.entry(key).or_insert_with(known);
-                        observed.observe(&Shape::of(&value, principal), now());
-                    }
+                Entry::Result { tool, principal, text } => {
+                    let mut result: Value = serde_json::from_slice(&text).unwrap_or_default();
+                    let shape = shapes::content(&mut result).map(|value| Shape::of(&value, principal));
+                    let key = (Arc::clone(&tool.backend), tool.hash);
+                    let known = || match book.load().get(&tool.backend, &tool.hash) {
+                        Some(known) => ObservedShape::clone(known),
+                        None => {
+                            ObservedShape { tool: tool.definition.name.clone(), ..ObservedShape::default() }
+                        }
+                    };
+                    let observed: &mut ObservedShape = changed.entry(key).or_insert_with(known);
+                    observed.observe(shape.as_ref(), now());
                 }
                 Entry::Flush(answer) => answers.push(answer),
             }
@@ -68,14 +66,14 @@ fn load(store: &StateStore, book: &SharedBook) {
     let mut loaded = ShapeBook::default();
     for StoredShape { backend, hash, tool, calls, shape, last_at } in stored {
         if let (Ok(hash), Ok(shape)) = (hash.parse(), serde_json::from_str(&shape)) {
-            loaded.put(&backend, hash, ObservedShape { tool, calls, shape, last_at });
+            loaded.put(&backend, hash, ObservedShape { tool, calls, looked_at: calls, shape, last_at });
         }
     }
     book.store(Arc::new(loaded));
 }
 
 /// Puts the shapes into the book, and stores the shapes that differ, or whose number of calls has doubled:
-/// most calls of a known tool write nothing to the disk.
+/// most calls of a known tool write nothing to the disk. Tools without a shape stay in memory.
 fn publish(store: &StateStore, book: &SharedBook, changed: BTreeMap<(Arc<str>, SchemaHash), ObservedShape>) {
     if changed.is_empty() {
         return;
@@ -87,7 +85,7 @@ fn publish(store: &StateStore, book: &SharedBook, changed: BTreeMap<(Arc<str>, S
         let is_news = known.is_none_or(|known| {
             known.shape != observed.shape || known.calls.checked_ilog2() != observed.calls.checked_ilog2()
         });
-        if is_news {
+        if is_news && observed.calls > 0 {
             rows.extend(stored(&backend, &hash, &observed));
         }
         next.put(&backend, hash, observed);
