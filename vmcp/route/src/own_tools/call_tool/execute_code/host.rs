@@ -206,12 +206,38 @@ fn unknown(message: String) -> Called<AskingCall> {
 
 /// Records a call of a tool that does not exist, or that the caller may not see.
 fn record_unknown(context: CallContext<'_>, server: Option<&str>, name: &str) {
-    let catalog = context.snapshot.unfiltered();
-    let own = server.and_then(|server| catalog.tool_of(server, name).first().copied());
-    match own.or_else(|| catalog.tool(name)).filter(|tool| tool.listed) {
+    match hidden_tool(context, server, name) {
         Some(tool) => hidden::record_call(context, context.start_record(Origin::Script), tool),
         None => context.refuse_unknown(methods::TOOLS_CALL, name),
     }
+}
+
+/// Returns the tool that a script means and its caller may not see, by the names that [`find`] knows. Of
+/// several with one Python name the first is recorded.
+fn hidden_tool<'a>(
+    context: CallContext<'a>,
+    server: Option<&str>,
+    name: &str,
+) -> Option<&'a Arc<CatalogTool>> {
+    let catalog = context.snapshot.unfiltered();
+    let own = server.and_then(|server| catalog.tool_of(server, name).first().copied());
+    let exact = own.or_else(|| catalog.tool(name)).filter(|tool| tool.listed);
+    let is_meant = |tool: &CatalogTool| match server {
+        Some(server) => is_named(tool, server, name),
+        None => {
+            let mut parts =
+                name.match_indices('.').filter_map(|(at, _)| name.get(..at).zip(name.get(at + 1..)));
+            python_name(&tool.name) == name || parts.any(|(server, name)| is_named(tool, server, name))
+        }
+    };
+    exact.or_else(|| catalog.listed().find(|tool| is_meant(tool) && context.view.tool(&tool.name).is_none()))
+}
+
+/// True for a tool with this own, listed or Python name, of a server with this name or Python name.
+fn is_named(tool: &CatalogTool, server: &str, name: &str) -> bool {
+    let is_server = *tool.backend == *server || python_name(&tool.backend) == server;
+    is_server
+        && [&tool.own_name, &tool.name].iter().any(|own| own.as_str() == name || python_name(own) == name)
 }
 
 /// Returns the tools of a server by their own or listed names, else by their Python names.
@@ -220,12 +246,7 @@ fn of_server<'a>(view: &'a View, server: &str, name: &str) -> Vec<&'a Arc<Catalo
     if !exact.is_empty() {
         return exact;
     }
-    let is_server =
-        |tool: &Arc<CatalogTool>| *tool.backend == *server || python_name(&tool.backend) == server;
-    let is_named = |tool: &Arc<CatalogTool>| {
-        [&tool.own_name, &tool.name].iter().any(|own| own.as_str() == name || python_name(own) == name)
-    };
-    view.tools().filter(|tool| is_server(tool) && is_named(tool)).collect()
+    view.tools().filter(|tool| is_named(tool, server, name)).collect()
 }
 
 /// Searches as find_tool does; each tool with its signature, best first.

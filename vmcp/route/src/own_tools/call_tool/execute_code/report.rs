@@ -17,13 +17,13 @@ pub(super) fn result(ran: Ran, arguments: &CodeArguments) -> Box<RawValue> {
     let (output, pictures) = (ran.finished.output, ran.finished.pictures);
     let (mut answer, is_error) = match ran.finished.end {
         Ok(value) => (succeeded(value, &output), false),
-        // Callers know this shape; nothing is added to it.
+        // Callers know this shape; nothing is added to it. Pictures stand behind it.
         Err(failure) if failure.error_type == "TimeoutError" && failure.line.is_none() => {
             let timeout = arguments.timeout.as_secs_f64();
             let answer = json!({
                 "success": false, "error": failure.error, "error_type": failure.error_type, "timeout": timeout,
             });
-            return tool_result::failure(&raw(&answer));
+            return tool_result::illustrated(&raw(&answer), &pictures, true);
         }
         Err(failure) => (failed(failure, &output), true),
     };

@@ -1,8 +1,12 @@
 //! execute_tool_script: its name, arguments and results, as ToolHive's clients know them. Scripts themselves
 //! are tested in `vmcp-script-worker`.
 
+use std::sync::Arc;
+
 use super::*;
+use crate::testing::SeenCalls;
 use vmcp_engine::optim::names::NameStyle;
+use vmcp_script::picture::{Picture, PictureFormat};
 use vmcp_wire::lists::pages::List;
 
 const TOOL_SCRIPTS: &str =
@@ -76,6 +80,42 @@ fn results_have_the_form_of_toolhive() {
     let failed = result(ran(Err(failure), ""));
     let text = "script execution failed: it is broken (RuntimeError, line 3)";
     assert_eq!(failed, json!({ "content": [{ "type": "text", "text": text }], "isError": true }));
+}
+
+#[tokio::test]
+async fn a_denied_call_by_a_python_name_is_recorded_with_its_tool() {
+    let (server, seen) = (server().await, Arc::<SeenCalls>::default());
+    let options = Options {
+        policy: Some(DenyTool::named("fs_do-it")),
+        observers: vec![Arc::clone(&seen) as _],
+        ..Options::default()
+    };
+    let engine = engine_with(&backends(&[("fs", &server.url)], TOOL_SCRIPTS), options).await;
+    for (server, name) in [(None, "fs_do_it"), (None, "fs.do_it"), (Some("fs"), "do_it")] {
+        let (kind, _) = raised(made(&engine, tool(server, name, &json!({}))).await);
+        assert_eq!(kind, Raised::Unknown, "{name}");
+        let records = seen.take();
+        let [record] = records.as_slice() else { panic!("{name}: {records:?}") };
+        let denied = record.tool.as_ref().map(|tool| tool.name.as_str());
+        assert_eq!((denied, record.outcome), (Some("fs_do-it"), Outcome::Denied), "{name}");
+    }
+    raised(made(&engine, tool(None, "fs_no_it", &json!({}))).await);
+    assert!(seen.take().is_empty(), "an unknown tool has no record of a call");
+    assert!(server.calls().is_empty());
+}
+
+#[test]
+fn a_script_out_of_time_keeps_its_pictures() {
+    let picture = Picture { format: PictureFormat::Png, data: "AAAA".to_owned() };
+    let failure = vmcp_script::protocol::Failure::new("TimeoutError", "it took too long");
+    let mut ran = ran(Err(failure), "");
+    ran.finished.pictures = vec![picture];
+    let arguments = CodeArguments { dialect: Dialect::Python, ..arguments() };
+    let result: Value = serde_json::from_str(report::result(ran, &arguments).get()).unwrap();
+    assert_eq!(result["content"][1], json!({ "type": "image", "data": "AAAA", "mimeType": "image/png" }));
+    let answer = result["structuredContent"].as_object().unwrap();
+    assert_eq!(answer.keys().collect::<Vec<_>>(), ["success", "error", "error_type", "timeout"]);
+    assert_eq!(result["isError"], true);
 }
 
 #[tokio::test]
