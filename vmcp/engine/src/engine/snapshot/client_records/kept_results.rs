@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use vmcp_config::Config;
 use vmcp_error_chain::error_chain;
@@ -33,6 +33,10 @@ pub use self::redis::SharedStoreError;
 const FOLDER: &str = "results";
 /// Reads, searches and queries that run at once: each may take hundreds of megabytes for seconds.
 const MAX_JOBS: usize = 2;
+/// Results that are read from Redis at once, and as many that are written: each is in memory as a whole.
+const MAX_TRANSFERS: usize = 2;
+/// Longest wait for other results that are written to Redis; later the process keeps the result itself.
+const MAX_WRITE_WAIT: Duration = Duration::from_secs(20);
 /// Interval at which expired results are removed.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -47,6 +51,10 @@ pub struct KeptResults {
     /// Results that Redis did not take.
     unshared: AtomicU64,
     jobs: Arc<Semaphore>,
+    /// Results on their way from Redis, or read and waiting for a job.
+    reads: Semaphore,
+    /// Results on their way to Redis.
+    writes: Semaphore,
     /// One job at a time for each owner: a client that asks much waits for itself.
     turns: Mutex<HashMap<Owner, Weak<Semaphore>>>,
 }
@@ -76,6 +84,8 @@ impl KeptResults {
             shared: Mutex::default(),
             unshared: AtomicU64::new(0),
             jobs: Arc::new(Semaphore::new(MAX_JOBS)),
+            reads: Semaphore::new(MAX_TRANSFERS),
+            writes: Semaphore::new(MAX_TRANSFERS),
             turns: Mutex::default(),
         }
     }
@@ -114,17 +124,26 @@ impl KeptResults {
     /// Keeps a result in Redis; false if it is not kept there.
     async fn share(&self, snapshot: &Snapshot, keep: &Keep, bounds: Bounds) -> Result<bool, KeepError> {
         let Some(shared) = self.shared(&snapshot.config) else { return Ok(false) };
+        // Before sealing, so that a result that waits is in memory once.
+        let transfer = match timeout(MAX_WRITE_WAIT, self.writes.acquire()).await {
+            Ok(transfer) => transfer.map_err(|_| KeepError::Interrupted)?,
+            Err(_) => return Ok(self.not_shared(&"Redis is busy with other results")),
+        };
         let (keep, ring) = (keep.clone(), snapshot.ring());
         let sealed = spawn_blocking(move || keep.seal(&ring)).await.map_err(|_| KeepError::Interrupted)?;
         let Ok(sealed) = sealed else { return Ok(false) };
         bounds.check(sealed.bytes.len() as u64)?;
         let ttl = snapshot.config.optimizer.large_results.ttl;
         let written = shared.write(&sealed, bounds, ttl).await;
-        if let Err(error) = &written {
-            self.unshared.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(%error, "a large result is kept by this replica alone");
-        }
-        Ok(written.is_ok())
+        drop(transfer);
+        Ok(written.map_or_else(|error| self.not_shared(&error), |()| true))
+    }
+
+    /// Counts a result that Redis did not take. Returns false.
+    fn not_shared(&self, reason: &dyn std::fmt::Display) -> bool {
+        self.unshared.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(error = %reason, "a large result is kept by this replica alone");
+        false
     }
 
     /// Returns the store that replicas share. Without session keys no other process could open a result.
@@ -164,20 +183,26 @@ impl KeptResults {
             }
             None => Err((permits, work)),
         };
-        let (permits, work) = match spawn_blocking(local).await {
+        let ([turn, job], work) = match spawn_blocking(local).await {
             Ok(Ok(done)) => return Ok(Some(done)),
             Ok(Err(not_here)) => not_here,
             Err(_) => return Ok(None),
         };
+        // Other owners work while this one waits for Redis.
+        drop(job);
         let shared = self.shared(&snapshot.config).zip(SealedName::of(&owner, reference));
         let Some((shared, name)) = shared else { return Ok(None) };
+        let Ok(transfer) = self.reads.acquire().await else { return Ok(None) };
         let max_bytes = snapshot.config.optimizer.large_results.max_bytes_per_principal;
         let Some(bytes) = shared.read(&name, max_bytes.saturating_add(MAX_SEAL_BYTES)).await? else {
             return Ok(None);
         };
+        // The transfer is over once a job takes the bytes: no more than MAX_TRANSFERS results wait for one.
+        let Ok(job) = Arc::clone(&self.jobs).acquire_owned().await else { return Ok(None) };
+        drop(transfer);
         let ring = snapshot.ring();
         let open_and_work = move || {
-            let _permits = permits;
+            let _permits = [turn, job];
             let stored = name.open(&bytes, &ring, now());
             drop(bytes);
             stored.map(|stored| work(&stored))

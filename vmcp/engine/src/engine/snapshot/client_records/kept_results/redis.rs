@@ -5,6 +5,7 @@
 
 mod scripts;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -50,7 +51,7 @@ pub(super) struct RedisResults {
     write: Script,
     touch: Script,
     remove: Script,
-    /// Moment until which Redis is not asked; `None`: it has answered.
+    /// Moment until which Redis is not asked; `None`: the last transfer was answered.
     away_until: Mutex<Option<Instant>>,
     evicted: AtomicU64,
 }
@@ -86,19 +87,21 @@ impl RedisResults {
         self.evicted.load(Ordering::Relaxed)
     }
 
-    /// Keeps a result for `life`, and lets go of the least recently used ones beyond the bounds.
+    /// Keeps a result for `life`, and lets go of the least recently used ones beyond the bounds. Parts of a
+    /// result that is not written to its end are removed.
     pub(super) async fn write(
-        &self,
+        self: &Arc<Self>,
         sealed: &SealedResult,
         bounds: Bounds,
         life: Duration,
     ) -> Result<(), SharedStoreError> {
-        let written = self.within_time(self.write_chunks(sealed, bounds, life)).await;
-        if matches!(written, Err(SharedStoreError::Refused(_))) {
-            // Parts are of no use. What cannot be removed expires, and counts until then.
-            let _ = self.remove(&sealed.name).await;
-        }
-        written
+        self.within_time(async {
+            let mut reservation = Reservation { results: self, name: sealed.name, is_over: false };
+            let written = self.write_chunks(sealed, bounds, life).await;
+            reservation.is_over = matches!(written, Ok(()) | Err(SharedStoreError::GaveWay));
+            written
+        })
+        .await
     }
 
     async fn write_chunks(
@@ -170,7 +173,7 @@ impl RedisResults {
             command.arg(&data).arg(number);
             let mut connection = self.connection.clone();
             let chunk = command.query_async::<Option<Vec<u8>>>(&mut connection);
-            let chunk = self.answered(timeout(ANSWER_TIMEOUT, chunk).await)?;
+            let chunk = answered(timeout(ANSWER_TIMEOUT, chunk).await)?;
             // A result that gave way meanwhile is unknown.
             let Some(chunk) = chunk else { return Ok(None) };
             bytes.extend_from_slice(&chunk);
@@ -187,7 +190,8 @@ impl RedisResults {
         self.ask::<u64>(call).await.map(drop)
     }
 
-    /// Runs a transfer unless Redis is away, and for no longer than [`TRANSFER_TIMEOUT`].
+    /// Runs a transfer unless Redis is away, and for no longer than [`TRANSFER_TIMEOUT`]. The transfer as a
+    /// whole says if Redis is away: a slow Redis answers each command and is too late with the result.
     async fn within_time<T>(
         &self,
         transfer: impl Future<Output = Result<T, SharedStoreError>>,
@@ -195,10 +199,11 @@ impl RedisResults {
         if !self.may_ask() {
             return Err(SharedStoreError::Away(format!("it is asked again every {RETRY_INTERVAL:?}")));
         }
-        match timeout(TRANSFER_TIMEOUT, transfer).await {
-            Ok(transferred) => transferred,
-            Err(_) => Err(SharedStoreError::Away(format!("a result took more than {TRANSFER_TIMEOUT:?}"))),
-        }
+        let late = || Err(SharedStoreError::Away(format!("a result took more than {TRANSFER_TIMEOUT:?}")));
+        let transferred = timeout(TRANSFER_TIMEOUT, transfer).await.unwrap_or_else(|_| late());
+        let is_away = matches!(transferred, Err(SharedStoreError::Away(_)));
+        *self.away_until.lock() = is_away.then(|| Instant::now() + RETRY_INTERVAL);
+        transferred
     }
 
     /// Returns false while Redis is away; then true for one transfer each [`RETRY_INTERVAL`].
@@ -217,23 +222,7 @@ impl RedisResults {
 
     async fn ask<T: FromRedisValue>(&self, call: ScriptInvocation<'_>) -> Result<T, SharedStoreError> {
         let mut connection = self.connection.clone();
-        self.answered(timeout(ANSWER_TIMEOUT, call.invoke_async::<T>(&mut connection)).await)
-    }
-
-    fn answered<T>(
-        &self,
-        answer: Result<Result<T, RedisError>, tokio::time::error::Elapsed>,
-    ) -> Result<T, SharedStoreError> {
-        let is_away =
-            |error: &RedisError| error.is_io_error() || error.is_timeout() || error.is_connection_dropped();
-        let (away, error) = match answer {
-            Ok(Ok(answer)) => (None, Ok(answer)),
-            Ok(Err(error)) if !is_away(&error) => (None, Err(SharedStoreError::Refused(error_chain(&error)))),
-            Ok(Err(error)) => (Some(()), Err(SharedStoreError::Away(error_chain(&error)))),
-            Err(_) => (Some(()), Err(SharedStoreError::Away(format!("no answer within {ANSWER_TIMEOUT:?}")))),
-        };
-        *self.away_until.lock() = away.map(|()| Instant::now() + RETRY_INTERVAL);
-        error
+        answered(timeout(ANSWER_TIMEOUT, call.invoke_async::<T>(&mut connection)).await)
     }
 
     /// Begins a call of a script with the keys of the indexes of all results.
@@ -257,7 +246,50 @@ impl RedisResults {
     }
 }
 
+/// A result that is being written. Its drop removes the parts unless the write is over, so that a failure, a
+/// timeout and a caller that left leave no bytes that count until their expiry. If Redis does not answer
+/// the removal within [`ANSWER_TIMEOUT`], the parts stay until they expire.
+struct Reservation<'a> {
+    results: &'a Arc<RedisResults>,
+    name: SealedName,
+    /// True if the result is whole, or gave way.
+    is_over: bool,
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        // Without a runtime the process is going down.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let (results, name) = (Arc::clone(self.results), self.name);
+        runtime.spawn(async move {
+            if let Err(error) = results.remove(&name).await {
+                tracing::debug!(%error, "parts of a large result stay in Redis until they expire");
+            }
+        });
+    }
+}
+
+/// Returns the value of an answer.
+fn answered<T>(
+    answer: Result<Result<T, RedisError>, tokio::time::error::Elapsed>,
+) -> Result<T, SharedStoreError> {
+    let is_away =
+        |error: &RedisError| error.is_io_error() || error.is_timeout() || error.is_connection_dropped();
+    match answer {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) if is_away(&error) => Err(SharedStoreError::Away(error_chain(&error))),
+        Ok(Err(error)) => Err(SharedStoreError::Refused(error_chain(&error))),
+        Err(_) => Err(SharedStoreError::Away(format!("no answer within {ANSWER_TIMEOUT:?}"))),
+    }
+}
+
 /// Returns the id of a result: the digests of its owner and of itself.
 fn id(name: &SealedName) -> String {
     format!("{}:{}", hex::encode(name.owner), hex::encode(name.key))
 }
+
+#[cfg(test)]
+mod tests;
