@@ -73,7 +73,7 @@ pub use self::sections::optimizer::code::job::CodeJob;
 pub use self::sections::optimizer::contextual::{ContextSource, Contextual, NoContext};
 pub use self::sections::optimizer::discovery::{ConfiguredTags, ContextSigns, Discovery, MetricsMode};
 pub use self::sections::optimizer::embeddings::{EmbeddingProvider, Embeddings, LOCAL_MODELS, OnUnavailable};
-pub use self::sections::optimizer::large_results::LargeResults;
+pub use self::sections::optimizer::large_results::{DatasetModel, LargeResults};
 pub use self::sections::optimizer::learning::Learning;
 pub use self::sections::optimizer::limits::Limits;
 pub use self::sections::optimizer::llm::Llm;

@@ -174,7 +174,8 @@ pub struct RawOptimizer {
     pub contextual: RawContextual,
     /// Learning from the use of tools.
     pub learning: RawLearning,
-    /// The language model that ranks tools for `recommend_tools` and `search_tools`.
+    /// The language model that ranks tools for `recommend_tools` and `search_tools`, and writes queries for
+    /// `process_large_dataset` as `largeResults.llm` says.
     pub llm: Option<RawLlm>,
     /// `GET /tools`: tools by topic over plain HTTP. Off by default.
     pub discovery: Discovery,

@@ -25,8 +25,24 @@ pub struct LargeResults {
     pub max_bytes_per_principal: u64,
     /// Most bytes of all principals.
     pub max_bytes: u64,
+    /// Use of a language model that writes queries.
+    pub llm: DatasetModel,
     /// Rows whose values a language model sees that writes a query.
     pub preview_rows: usize,
+}
+
+/// Use of a language model that writes a query for `process_large_dataset`. The model sees the operation,
+/// names of its parameters, and names and types of columns with the keys of nested objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DatasetModel {
+    /// None: a call with `engine: llm` is refused.
+    Off,
+    /// For a call with `engine: llm`: the model of `optimizer.llm`, else the client's own by sampling.
+    Asked,
+    /// As `asked`. The model of `optimizer.llm` also reads words that a call without `engine` leaves to the
+    /// server, if the server's grammar does not understand them.
+    Auto,
 }
 
 /// Keep large results of call_tool, and answer with a reference, the shape and the beginning. Adds the tools
@@ -52,8 +68,10 @@ pub struct RawLargeResults {
     /// in memory. Beyond it the least recently used one goes.
     #[schemars(range(min = 65_536, max = 1_099_511_627_776_u64))]
     pub max_bytes: u64,
+    /// Use of a language model that writes a query for `process_large_dataset`.
+    pub llm: DatasetModel,
     /// Rows whose values a language model sees when it writes a query for `process_large_dataset`. 0: it sees
-    /// names and types of columns alone.
+    /// names and types of columns, and keys of nested objects, alone.
     #[schemars(range(max = 10))]
     pub preview_rows: u32,
 }
@@ -66,6 +84,7 @@ impl Default for RawLargeResults {
             ttl: "1h".into(),
             max_bytes_per_principal: 64 << 20,
             max_bytes: 256 << 20,
+            llm: DatasetModel::Asked,
             preview_rows: 0,
         }
     }
@@ -89,6 +108,7 @@ impl RawLargeResults {
             ttl: self.ttl.validate("optimizer.largeResults.ttl", &TTL, report),
             max_bytes_per_principal: self.max_bytes_per_principal,
             max_bytes: self.max_bytes,
+            llm: self.llm,
             preview_rows: self.preview_rows as usize,
         }
     }
