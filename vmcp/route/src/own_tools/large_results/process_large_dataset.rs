@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
-use vmcp_config::OptimTool;
+use vmcp_config::{DatasetModel, OptimTool};
 use vmcp_engine::engine::kept_results::owner;
 use vmcp_engine::telemetry::calls::Origin;
 use vmcp_results::dataset::{
@@ -34,6 +34,9 @@ use crate::own_tools::tool_result::own_answer::{self, Refusal};
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest time of an operation; a longer one counts as this.
 const MAX_TIMEOUT: Duration = Duration::from_secs(30);
+/// Error of a call for a language model that the server does not allow.
+const MODEL_IS_OFF: &str =
+    "engine: the server's `optimizer.largeResults.llm` is off; use words, or `sql: SELECT … FROM data`";
 /// Bytes of the preview of a result that is kept itself.
 const PREVIEW_BYTES: usize = 400;
 
@@ -129,16 +132,19 @@ async fn processed(context: CallContext<'_>, arguments: &OwnArguments<'_>) -> Re
 }
 
 /// Runs a task by the engine that the caller names. Without a name, the model of `optimizer.llm` reads words
-/// that the grammar does not understand. Returns the tool that kept data came from, the result, and the query
-/// of a language model.
+/// that the grammar does not understand where `optimizer.largeResults.llm` is [`DatasetModel::Auto`]. Returns
+/// the tool that kept data came from, the result, and the query of a language model.
 async fn execute(
     context: CallContext<'_>,
     engine: Option<Engine>,
     data: &Data,
     task: &Task,
 ) -> Result<(Option<String>, Processed, Option<String>), Refusal> {
+    let llm = context.snapshot.config.optimizer.large_results.llm;
     let wants_model = engine == Some(Engine::Llm) && !is_code(&task.operation);
-    let model = || LanguageModel::available(context, wants_model).filter(|_| engine != Some(Engine::Words));
+    if wants_model && llm == DatasetModel::Off {
+        return Err(failure(ErrorType::InvalidInput, MODEL_IS_OFF));
+    }
     let mut misunderstood = None;
     if !wants_model {
         let (operation, parameters, timeout) =
@@ -147,19 +153,22 @@ async fn execute(
         match on_data(context, data, work).await? {
             (tool, Ok(done)) => return Ok((tool, done, None)),
             (_, Err(error)) => {
-                let refused = failure(error_type(&error), error.to_string());
-                if !matches!(error, JobError::Operation(DatasetError::Misunderstood(_))) {
-                    return Err(refused);
+                let may_ask_model = engine.is_none()
+                    && llm == DatasetModel::Auto
+                    && matches!(error, JobError::Operation(DatasetError::Misunderstood(_)));
+                if !may_ask_model {
+                    return Err(failure(error_type(&error), error.to_string()));
                 }
-                misunderstood = Some(refused);
+                misunderstood = Some(error.to_string());
             }
         }
     }
-    let Some(model) = model() else {
-        let missing = || failure(ErrorType::InvalidInput, format!("engine: {}", language_model::MISSING));
-        return Err(misunderstood.unwrap_or_else(missing));
+    let Some(model) = LanguageModel::available(context, wants_model) else {
+        let missing = || format!("engine: {}", language_model::MISSING);
+        return Err(failure(ErrorType::InvalidInput, misunderstood.unwrap_or_else(missing)));
     };
-    let ByModel { tool, done, query } = by_model::run(context, &model, data, task).await?;
+    let ByModel { tool, done, query } =
+        by_model::run(context, &model, data, task, misunderstood.as_deref()).await?;
     Ok((tool, done, Some(query)))
 }
 

@@ -22,17 +22,23 @@ pub(super) struct ByModel {
     pub(super) query: String,
 }
 
-/// Has the model write a query for the task, and runs it on all rows.
+/// Has the model write a query for the task, and runs it on all rows. `misunderstood` is the error of the
+/// grammar if the grammar read the words first; the failure of the model then begins with it.
 pub(super) async fn run(
     context: CallContext<'_>,
     model: &LanguageModel<'_>,
     data: &Data,
     task: &Task,
+    misunderstood: Option<&str>,
 ) -> Result<ByModel, Refusal> {
+    let failed = |error_type, error: String| match misunderstood {
+        Some(words) => failure(ErrorType::InvalidInput, format!("{words}. By a language model: {error}")),
+        None => failure(error_type, error),
+    };
     let metrics = context.engine.metrics();
     let (first_rows, timeout) = (context.snapshot.config.optimizer.large_results.preview_rows, task.timeout);
     let (_, outlined) = on_data(context, data, move |data| outline(data, first_rows, timeout)).await?;
-    let outlined = outlined.map_err(|error| failure(error_type(&error), error.to_string()))?;
+    let outlined = outlined.map_err(|error| failed(error_type(&error), error.to_string()))?;
     let first = prompt::first(&task.operation, &task.parameters, &outlined);
     let (mut asked, mut reason) = (first.clone(), String::new());
     for _ in 0..MAX_ASKS {
@@ -40,7 +46,7 @@ pub(super) async fn run(
         let answer = model.ask(prompt::SYSTEM, &asked).await.map_err(|reason| {
             metrics.dataset_model_failures.inc();
             let error = format!("operation: the language model did not answer ({reason}); {INSTEAD}");
-            failure(ErrorType::BackendError, error)
+            failed(ErrorType::BackendError, error)
         })?;
         let query = match prompt::read(&answer) {
             Ok(query) => query,
@@ -58,7 +64,7 @@ pub(super) async fn run(
             Err(error) => {
                 let told = words_for_model(&error, first_rows > 0).ok_or_else(|| {
                     metrics.dataset_model_failures.inc();
-                    failure(error_type(&error), format!("{error}; the language model's query was: {query}"))
+                    failed(error_type(&error), format!("{error}; the language model's query was: {query}"))
                 })?;
                 asked = prompt::second(&first, &query, &told);
                 reason = format!("{error}; its query was: {query}");
@@ -67,7 +73,7 @@ pub(super) async fn run(
     }
     metrics.dataset_model_failures.inc();
     let error = format!("operation: the language model wrote no query that works ({reason}); {INSTEAD}");
-    Err(failure(ErrorType::InvalidInput, error))
+    Err(failed(ErrorType::InvalidInput, error))
 }
 
 /// Another way, for the caller.

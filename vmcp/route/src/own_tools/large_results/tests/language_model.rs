@@ -36,9 +36,10 @@ fn counter(engine: &Engine, name: &str) -> u64 {
 #[tokio::test]
 async fn words_that_are_not_understood_become_a_query_over_all_rows() {
     let model = FakeModel::start_with(&["Sure: SELECT", "SELECT nothing FROM data", QUERY]).await;
-    let (engine, _server) = setup(Some(&model), "").await;
+    let (engine, _server) = setup(Some(&model), ", llm: auto").await;
     let failed = process(&engine, "make it nicer", None).await;
     let error = failed["error"].as_str().unwrap();
+    assert!(error.starts_with("operation not understood") && error.contains("Fields: "), "{failed}");
     assert!(
         error.contains("no such column: nothing") && error.contains("SELECT nothing FROM data"),
         "{failed}"
@@ -110,6 +111,25 @@ async fn values_reach_the_model_only_where_the_configuration_says_so() {
 }
 
 #[tokio::test]
+async fn the_configuration_says_when_a_model_is_asked() {
+    let model = FakeModel::start(Some(QUERY)).await;
+    for (more, asked) in
+        [("", "llm"), (", llm: asked", "llm"), (", llm: 'off'", "optimizer.largeResults.llm")]
+    {
+        let (engine, _server) = setup(Some(&model), more).await;
+        let before = model.prompts().len();
+        let refused = process(&engine, "make it nicer", None).await;
+        let error = refused["error"].as_str().unwrap();
+        assert!(error.starts_with("operation not understood"), "{more}: {refused}");
+        assert_eq!(model.prompts().len(), before, "{more}: not asked");
+        let done = process(&engine, "make it nicer", Some("llm")).await;
+        let answer = done["engine"].as_str().or(done["error"].as_str()).unwrap();
+        assert!(answer.contains(asked), "{more}: {done}");
+        assert_eq!(model.prompts().len() > before, asked == "llm", "{more}");
+    }
+}
+
+#[tokio::test]
 async fn without_a_model_or_its_answer_the_failure_says_so() {
     let (engine, _server) = setup(None, "").await;
     let refused = process(&engine, "make it nicer", Some("llm")).await;
@@ -120,11 +140,15 @@ async fn without_a_model_or_its_answer_the_failure_says_so() {
     let refused = process(&engine, "make it nicer", None).await;
     assert!(refused["error"].as_str().unwrap().contains("operation not understood"), "{refused}");
     let model = FakeModel::start(None).await;
-    let (engine, _server) = setup(Some(&model), "").await;
-    let failed = process(&engine, "make it nicer", None).await;
+    let (engine, _server) = setup(Some(&model), ", llm: auto").await;
+    let failed = process(&engine, "make it nicer", Some("llm")).await;
     assert!(failed["error"].as_str().unwrap().contains("did not answer"), "{failed}");
     assert_eq!(failed["error_type"], "BackendError");
     assert_eq!(model.prompts().len(), 1, "a model that is away is asked once");
+    let failed = process(&engine, "make it nicer", None).await;
+    let error = failed["error"].as_str().unwrap();
+    assert!(error.starts_with("operation not understood") && error.contains("did not answer"), "{failed}");
+    assert_eq!(failed["error_type"], "InvalidInput");
     let code = process(&engine, "sql: SELECT 1 AS one", Some("llm")).await;
     assert_eq!(code["result"], json!([{"one": 1}]), "code needs no model: {code}");
 }
