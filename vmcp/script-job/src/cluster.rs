@@ -42,14 +42,18 @@ impl ClusterJobs {
         }
     }
 
-    pub(crate) async fn create(&self, job: &Job) -> Result<(), CallError> {
-        within(self.jobs.create(&PostParams::default(), job)).await.map(|_| ())
+    /// Creates a Job and returns its UID.
+    pub(crate) async fn create(&self, job: &Job) -> Result<String, CallError> {
+        let created = within(self.jobs.create(&PostParams::default(), job)).await?;
+        created.metadata.uid.ok_or_else(|| CallError("the API server gave the Job no UID".to_owned()))
     }
 
-    /// Returns the pod of a Job, once there is one.
-    pub(crate) async fn pod(&self, job: &str) -> Result<Option<Pod>, CallError> {
-        let of_job = ListParams::default().labels(&format!("batch.kubernetes.io/job-name={job}")).limit(1);
-        Ok(within(self.pods.list(&of_job)).await?.items.into_iter().next())
+    /// Returns the pod of a Job, once there is one: a pod whose controller is the Job with this UID. Any pod
+    /// may carry the label with the name of the Job.
+    pub(crate) async fn pod(&self, job: &str, uid: &str) -> Result<Option<Pod>, CallError> {
+        let of_job = ListParams::default().labels(&format!("batch.kubernetes.io/job-name={job}"));
+        let pods = within(self.pods.list(&of_job)).await?.items;
+        Ok(pods.into_iter().find(|pod| is_controlled_by(pod, uid)))
     }
 
     /// Returns why a Job has no pod, from its events: a quota, an admission policy, a missing RuntimeClass.
@@ -86,6 +90,12 @@ impl CallError {
     fn is_missing(&self) -> bool {
         self.0.contains("NotFound")
     }
+}
+
+/// Returns true if the controller of a pod is the object with this UID.
+fn is_controlled_by(pod: &Pod, uid: &str) -> bool {
+    let mut owners = pod.metadata.owner_references.iter().flatten();
+    owners.any(|owner| owner.controller == Some(true) && owner.uid == uid)
 }
 
 /// Bounds a call.

@@ -24,12 +24,21 @@ pub const CONTAINER: &str = "script";
 pub const DRIVER: &str = include_str!("script_driver.py");
 /// `app.kubernetes.io/name` of Jobs and pods of scripts; the operator's NetworkPolicy selects by it.
 const APP_NAME: &str = "vmcp-script";
+/// Most characters of the server's name in the name of a Job: with `-script-` and twelve digits, the name has
+/// at most 63, since it is also the value of a label.
+const MAX_SERVER_PART: usize = 43;
 /// Seconds after which the cluster removes a Job that has ended, in case its server could not.
 const TTL_SECONDS: i32 = 60;
-/// Time between the latest end of a script and the deadline of its pod: a script of a server that died ends
-/// with its connection, and at the latest here. Tools that ask the user while their call is held take part
-/// of it.
+/// Time between the latest end of a script and the deadline of its pod: a script whose server died ends with
+/// its connection, unless it replaced `os._exit`, and at the latest here. Tools that ask the user while their
+/// call is held take part of it.
 const GRACE: Duration = Duration::from_mins(10);
+
+/// Returns the name of a Job: the server's name, cut at [`MAX_SERVER_PART`], and random digits.
+pub(crate) fn job_name(server: &str, random: [u8; 6]) -> String {
+    let part: String = server.chars().take(MAX_SERVER_PART).collect();
+    format!("{}-script-{}", part.trim_end_matches(['-', '.']), hex::encode(random))
+}
 
 /// Returns the Job. `token` is known to the server alone; `most` bounds a frame of the pod, in bytes.
 pub(crate) fn job(pod: &ServerPod, settings: &JobSettings, name: &str, token: &str, most: usize) -> Job {
@@ -74,12 +83,14 @@ fn labels(pod: &ServerPod) -> BTreeMap<String, String> {
 fn pod_spec(pod: &ServerPod, settings: &JobSettings, token: &str, most: usize) -> PodSpec {
     let secrets = settings.image_pull_secrets.iter();
     let secrets: Vec<_> = secrets.map(|name| LocalObjectReference { name: name.clone() }).collect();
+    let deadline = settings.start_timeout.saturating_add(settings.max_timeout).saturating_add(GRACE);
     PodSpec {
         automount_service_account_token: Some(false),
         enable_service_links: Some(false),
         restart_policy: Some("Never".to_owned()),
         // Of the pod, whose status then says why it ended; that of the Job is behind it and removes the pod.
-        active_deadline_seconds: Some(seconds(settings.max_timeout.saturating_add(GRACE))),
+        // It runs from the pod's placement on a node, so the pull of the image counts.
+        active_deadline_seconds: Some(seconds(deadline)),
         // The interpreter is process 1, which SIGTERM does not end.
         termination_grace_period_seconds: Some(1),
         runtime_class_name: settings.runtime_class_name.clone(),

@@ -24,6 +24,9 @@ use crate::server_pod::ServerPod;
 
 /// Pause between two looks at a pod that starts.
 const LOOK: Duration = Duration::from_millis(250);
+/// Time from the first failed pull of an image until the launch gives up. The kubelet's first pause is 10 s,
+/// so it pulls a second time before.
+const BACK_OFF: Duration = Duration::from_secs(20);
 /// Looks without a pod after which the events of the Job are read.
 const LOOKS_WITHOUT_POD: usize = 8;
 /// Time of one attempt to connect. The container runs, so packets that get no answer are dropped.
@@ -77,20 +80,19 @@ impl JobLauncher {
     ) -> Result<Box<dyn Interpreter>, Failure> {
         let end = Instant::now() + settings.start_timeout;
         let cluster = self.cluster().await?;
-        let name = format!("{}-script-{}", self.pod.server, hex::encode(random::<6>()?));
+        let name = job::job_name(&self.pod.server, random::<6>()?);
         let token = hex::encode(random::<32>()?);
         let most = max_frame(limits);
         let job = job::job(&self.pod, settings, &name, &token, most);
         // Before the call: a creation whose answer is lost may have made it.
         let running = RunningJob::new(cluster.clone(), name.clone());
-        if let Err(error) = cluster.create(&job).await {
-            return Err(pod_state::not_started(&error.to_string(), settings));
-        }
-        let address = wait(&cluster, &name, settings, end).await?;
-        let stream = connect(SocketAddr::new(address, self.pod.script_port), &token, end).await;
-        let stream = stream.map_err(|error| pod_state::not_started(&error, settings))?;
-        let mut interpreter =
-            PodInterpreter { stream, running, settings: settings.clone(), limits: limits.clone(), most };
+        let created = cluster.create(&job).await;
+        let uid = created.map_err(|error| pod_state::not_started(&error.to_string(), settings))?;
+        let pod = StartingPod { cluster: &cluster, job: &name, uid: &uid, settings, end };
+        let address = SocketAddr::new(pod.address().await?, self.pod.script_port);
+        let stream = pod.connect(address, &token).await?;
+        let (settings, limits) = (settings.clone(), limits.clone());
+        let mut interpreter = PodInterpreter { stream, running, uid, settings, limits, most };
         match timeout(READY, interpreter.read()).await {
             Ok(Ok(FromWorker::Ready(_))) => Ok(Box::new(interpreter)),
             Ok(Ok(_)) => Err(pod_state::worker_error("it sent an unexpected frame")),
@@ -110,57 +112,87 @@ impl ScriptJobs for JobLauncher {
     }
 }
 
-/// Waits until the pod of a Job runs, and returns its address.
-async fn wait(
-    cluster: &ClusterJobs,
-    job: &str,
-    settings: &JobSettings,
+/// The pod of a Job, from the Job's creation until the pod takes the token.
+struct StartingPod<'a> {
+    cluster: &'a ClusterJobs,
+    /// Name of the Job.
+    job: &'a str,
+    /// UID of the Job.
+    uid: &'a str,
+    settings: &'a JobSettings,
+    /// End of the start timeout.
     end: Instant,
-) -> Result<IpAddr, Failure> {
-    let mut cause = None;
-    let mut without_pod = 0;
-    while Instant::now() < end {
-        match cluster.pod(job).await {
-            Ok(Some(pod)) => match pod_state::state(&pod, settings) {
-                PodState::Runs(address) => return Ok(address),
-                PodState::Failed(failure) => return Err(failure),
-                PodState::Starts(why) => cause = why.or(cause),
-            },
-            Ok(None) => {
-                without_pod += 1;
-                if without_pod % LOOKS_WITHOUT_POD == 0
-                    && let Some(refusal) = cluster.refusal(job).await
-                {
-                    return Err(pod_state::not_started(&refusal, settings));
-                }
-            }
-            Err(error) => cause = Some(error.to_string()),
-        }
-        sleep(LOOK).await;
-    }
-    let seconds = settings.start_timeout.as_secs_f64();
-    let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
-    Err(pod_state::not_started(&format!("no pod ran within {seconds} seconds{cause}"), settings))
 }
 
-/// Connects to the interpreter of a pod, which may not listen yet, and sends the token.
-async fn connect(address: SocketAddr, token: &str, end: Instant) -> Result<TcpStream, String> {
-    loop {
-        let error = match timeout(CONNECT, TcpStream::connect(address)).await {
-            Ok(Ok(mut stream)) => match stream.write_all(token.as_bytes()).await {
-                Ok(()) => {
-                    let _ = stream.set_nodelay(true);
-                    return Ok(stream);
+impl StartingPod<'_> {
+    /// Waits until the pod runs, and returns its address.
+    async fn address(&self) -> Result<IpAddr, Failure> {
+        let StartingPod { cluster, job, uid, settings, end } = *self;
+        let mut cause = None;
+        let mut without_pod = 0;
+        let mut backs_off_since: Option<Instant> = None;
+        while Instant::now() < end {
+            match cluster.pod(job, uid).await {
+                Ok(Some(pod)) => match pod_state::state(&pod, settings) {
+                    PodState::Runs(address) => return Ok(address),
+                    PodState::Failed(failure) => return Err(failure),
+                    PodState::Starts(why) => cause = why.or(cause),
+                    PodState::BacksOff(why) => {
+                        if backs_off_since.get_or_insert_with(Instant::now).elapsed() >= BACK_OFF {
+                            return Err(pod_state::not_started(&why, settings));
+                        }
+                        cause = Some(why);
+                    }
+                },
+                Ok(None) => {
+                    without_pod += 1;
+                    if without_pod % LOOKS_WITHOUT_POD == 0
+                        && let Some(refusal) = cluster.refusal(job).await
+                    {
+                        return Err(pod_state::not_started(&refusal, settings));
+                    }
                 }
-                Err(error) => error.to_string(),
-            },
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => "no answer; a NetworkPolicy may drop the packets".to_owned(),
-        };
-        if Instant::now() >= end {
-            return Err(format!("its pod cannot be reached at {address}: {error}"));
+                Err(error) => cause = Some(error.to_string()),
+            }
+            sleep(LOOK).await;
         }
-        sleep(LOOK).await;
+        let seconds = settings.start_timeout.as_secs_f64();
+        let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
+        Err(pod_state::not_started(&format!("no pod ran within {seconds} seconds{cause}"), settings))
+    }
+
+    /// Connects to the interpreter of the pod, which may not listen yet, and sends the token.
+    async fn connect(&self, address: SocketAddr, token: &str) -> Result<TcpStream, Failure> {
+        let job = self.job;
+        loop {
+            let error = match timeout(CONNECT, TcpStream::connect(address)).await {
+                Ok(Ok(mut stream)) => match stream.write_all(token.as_bytes()).await {
+                    Ok(()) => {
+                        let _ = stream.set_nodelay(true);
+                        return Ok(stream);
+                    }
+                    Err(error) => error.to_string(),
+                },
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => "no answer; a NetworkPolicy may drop the packets".to_owned(),
+            };
+            match self.cluster.pod(job, self.uid).await {
+                Ok(Some(pod)) => {
+                    if let Some(failure) = pod_state::end(&pod, self.settings) {
+                        return Err(failure);
+                    }
+                }
+                Ok(None) => return Err(pod_state::removed()),
+                Err(_) => {}
+            }
+            if Instant::now() >= self.end {
+                // The address is for the administrator alone: the client learns nothing of the network.
+                tracing::warn!(job, %address, error, "the pod of a script runs and cannot be reached");
+                let error = format!("its pod runs and cannot be reached: {error}");
+                return Err(pod_state::not_started(&error, self.settings));
+            }
+            sleep(LOOK).await;
+        }
     }
 }
 

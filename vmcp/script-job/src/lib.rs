@@ -12,7 +12,8 @@
 //!
 //! The server connects to the pod, and the pod connects to nothing: a NetworkPolicy denies it every outgoing
 //! connection. The API server names the pod's address, and the pod knows the server by a token of which the
-//! Job holds the hash alone. Whoever may read Jobs learns nothing to use.
+//! Job holds the hash alone. Whoever may read Jobs learns nothing to use. The server connects only to a pod
+//! whose controller is its Job, by UID.
 
 mod cluster;
 mod job;

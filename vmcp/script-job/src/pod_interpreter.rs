@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use tokio::net::TcpStream;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use vmcp_script::ScriptLimits;
 use vmcp_script::jobs::JobSettings;
 use vmcp_script::pool::Interpreter;
@@ -21,6 +21,8 @@ const MAX_ARGUMENTS: usize = 4 << 20;
 const MAX_ERROR: usize = 10_000;
 /// Looks at a pod whose connection has ended, until its status says why.
 const LOOKS: usize = 20;
+/// Longest time of all looks together; beyond it, the failure names no cause.
+const EXPLAIN: Duration = Duration::from_secs(10);
 /// Pause between two looks.
 const LOOK: Duration = Duration::from_millis(250);
 /// Remedy of a script whose tool asks the user.
@@ -29,8 +31,9 @@ const NEVER_WAITS: &str = "a script in a Kubernetes Job cannot wait for the answ
 
 /// Returns the largest frame that a pod may send, in bytes.
 pub(crate) fn max_frame(limits: &ScriptLimits) -> usize {
-    // Escapes may double a text.
-    MAX_ARGUMENTS + 2 * limits.result_bytes + 2 * limits.output_bytes
+    // The limit of a result counts its JSON. The limit of the output counts plain text, in which a control
+    // character of one byte becomes an escape of six, such as `\u0001`.
+    MAX_ARGUMENTS + 2 * limits.result_bytes + 6 * limits.output_bytes
 }
 
 /// A Job; dropped, it is removed in the background.
@@ -59,6 +62,8 @@ impl Drop for RunningJob {
 pub(crate) struct PodInterpreter {
     pub(crate) stream: TcpStream,
     pub(crate) running: RunningJob,
+    /// UID of the Job.
+    pub(crate) uid: String,
     pub(crate) settings: JobSettings,
     pub(crate) limits: ScriptLimits,
     /// Largest frame of the pod, in bytes.
@@ -86,21 +91,29 @@ impl Interpreter for PodInterpreter {
 
     fn explain(self: Box<Self>) -> BoxFuture<'static, Failure> {
         Box::pin(async move {
-            let RunningJob { cluster, name } = &self.running;
-            for _ in 0..LOOKS {
-                let pod = cluster.pod(name).await;
-                if let Ok(Some(pod)) = &pod
-                    && let Some(failure) = pod_state::end(pod, &self.settings)
-                {
-                    return failure;
-                }
-                if matches!(pod, Ok(None)) {
-                    return pod_state::worker_error("its Job or its node was removed");
-                }
-                sleep(LOOK).await;
-            }
-            pod_state::worker_error("its connection ended")
+            let cause = timeout(EXPLAIN, self.cause_of_end()).await;
+            cause.ok().flatten().unwrap_or_else(|| pod_state::worker_error("its connection ended"))
         })
+    }
+}
+
+impl PodInterpreter {
+    /// Looks at the pod until its status says why it ended; `None` after [`LOOKS`] looks.
+    async fn cause_of_end(&self) -> Option<Failure> {
+        let RunningJob { cluster, name } = &self.running;
+        for _ in 0..LOOKS {
+            match cluster.pod(name, &self.uid).await {
+                Ok(Some(pod)) => {
+                    if let Some(failure) = pod_state::end(&pod, &self.settings) {
+                        return Some(failure);
+                    }
+                }
+                Ok(None) => return Some(pod_state::removed()),
+                Err(_) => {}
+            }
+            sleep(LOOK).await;
+        }
+        None
     }
 }
 
@@ -133,6 +146,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_frame_has_room_for_an_output_of_control_characters() {
+        let limits = ScriptLimits { output_bytes: 4 << 20, ..ScriptLimits::default() };
+        let output = json!("\u{1}".repeat(limits.output_bytes)).to_string();
+        assert!(output.len() <= max_frame(&limits), "{}", output.len());
+    }
 
     #[test]
     fn a_pod_cannot_exceed_the_limits_of_its_script() {

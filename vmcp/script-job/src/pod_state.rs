@@ -7,13 +7,10 @@ use vmcp_script::jobs::JobSettings;
 use vmcp_script::protocol::Failure;
 
 /// Reasons of a waiting container that no further wait mends soon.
-const FINAL_REASONS: [&str; 5] = [
-    "CreateContainerConfigError",
-    "CreateContainerError",
-    "ErrImageNeverPull",
-    "ImagePullBackOff",
-    "InvalidImageName",
-];
+const FINAL_REASONS: [&str; 4] =
+    ["CreateContainerConfigError", "CreateContainerError", "ErrImageNeverPull", "InvalidImageName"];
+/// Reason of a waiting container whose image is pulled again after a pause. One failed pull is enough for it.
+const BACK_OFF: &str = "ImagePullBackOff";
 /// Longest message of the cluster in an error, in characters; a longer one is cut.
 const MAX_MESSAGE: usize = 500;
 /// Exit code of a process that SIGKILL ended: 128 and the signal's number.
@@ -24,6 +21,8 @@ const KILLED: i32 = 137;
 pub(crate) enum PodState {
     /// It is not there yet; the cause, where the cluster names one.
     Starts(Option<String>),
+    /// A pull of its image failed, and the kubelet pauses before the next one; the cause.
+    BacksOff(String),
     /// Its container runs, at this address.
     Runs(IpAddr),
     /// It will take no script.
@@ -48,6 +47,9 @@ pub(crate) fn state(pod: &Pod, settings: &JobSettings) -> PodState {
     if FINAL_REASONS.contains(&reason) {
         return PodState::Failed(not_started(&format!("{reason}: {message}"), settings));
     }
+    if reason == BACK_OFF {
+        return PodState::BacksOff(format!("{reason}: {message}"));
+    }
     if !message.is_empty() {
         return PodState::Starts(Some(format!("{reason}: {message}")));
     }
@@ -64,7 +66,8 @@ pub(crate) fn end(pod: &Pod, settings: &JobSettings) -> Option<Failure> {
     let terminated = container_state(status).and_then(|state| state.terminated.as_ref());
     match status.reason.as_deref() {
         Some("DeadlineExceeded") => {
-            let error = "the pod of the script reached its own deadline while a tool waited for the user";
+            let error =
+                "the pod of the script reached its deadline (`activeDeadlineSeconds`); run a shorter script";
             return Some(Failure::new("TimeoutError", error));
         }
         Some("Evicted") => {
@@ -100,6 +103,11 @@ fn ended(terminated: &ContainerStateTerminated, settings: &JobSettings) -> Failu
 /// Returns the failure of a pod that ended without a result.
 pub(crate) fn worker_error(how: &str) -> Failure {
     Failure::new("WorkerError", format!("the pod of the script is gone: {how}; run the script again"))
+}
+
+/// Returns the failure of a script whose pod no longer exists.
+pub(crate) fn removed() -> Failure {
+    worker_error("its Job or its node was removed")
 }
 
 /// Returns the failure of a Job whose pod does not start, with the cause and its remedy.
@@ -168,6 +176,9 @@ mod tests {
             PodState::Starts(Some("ErrImagePull: reset by peer".to_owned())),
             "it is retried"
         );
+        let again =
+            with_state(&json!({ "waiting": { "reason": "ImagePullBackOff", "message": "reset by peer" } }));
+        assert_eq!(of(&again), PodState::BacksOff("ImagePullBackOff: reset by peer".to_owned()));
         let condition = json!({ "type": "PodScheduled", "status": "False", "message": "0/3 nodes" });
         let unscheduled = of(&json!({ "conditions": [condition] }));
         assert_eq!(unscheduled, PodState::Starts(Some("the pod has no node: 0/3 nodes".to_owned())));
@@ -175,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_pod_that_cannot_start_says_the_remedy() {
-        let waiting = json!({ "waiting": { "reason": "ImagePullBackOff", "message": "not found" } });
+        let waiting = json!({ "waiting": { "reason": "InvalidImageName", "message": "not found" } });
         let (kind, error) = failure(&with_state(&waiting));
         assert_eq!(kind, "StartError");
         assert!(error.contains("not found") && error.contains("correct `code.job.image`"), "{error}");

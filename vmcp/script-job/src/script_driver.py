@@ -99,7 +99,10 @@ class Server:
         threading.Thread(target=self.listen, daemon=True).start()
 
     def listen(self):
-        """Reads frames; a script whose server is gone ends at once, whatever it does."""
+        """Reads frames; ends the process once the server is gone.
+
+        A script may replace `os._exit`; the deadline of its pod ends it then.
+        """
         try:
             while True:
                 (length,) = struct.unpack(">I", receive(self.connection, 4))

@@ -58,12 +58,22 @@ fn nothing_outlives_its_time_or_its_server() {
     let job = manifest(&settings());
     assert_eq!(job["spec"]["backoffLimit"], 0);
     assert_eq!(job["spec"]["activeDeadlineSeconds"], 61 + 120 + 1_200);
-    assert_eq!(job["spec"]["template"]["spec"]["activeDeadlineSeconds"], 120 + 600);
+    assert_eq!(job["spec"]["template"]["spec"]["activeDeadlineSeconds"], 61 + 120 + 600);
     assert_eq!(job["spec"]["ttlSecondsAfterFinished"], 60);
     let owner = json!([{ "apiVersion": "v1", "kind": "Pod", "name": "x-1", "uid": "u" }]);
     assert_eq!(job["metadata"]["ownerReferences"], owner);
     assert_eq!(job["metadata"]["labels"], job["spec"]["template"]["metadata"]["labels"]);
     assert_eq!(job["metadata"]["labels"]["app.kubernetes.io/instance"], "x");
+}
+
+#[test]
+fn the_name_of_a_job_fits_into_a_label() {
+    assert_eq!(job_name("x", [0xab; 6]), "x-script-abababababab");
+    let longest = job_name(&"s".repeat(52), [0; 6]);
+    assert_eq!(longest, format!("{}-script-000000000000", "s".repeat(43)));
+    assert_eq!(longest.len(), 63);
+    let cut_at_a_dash = job_name(&format!("{}-.{}", "s".repeat(41), "t".repeat(9)), [0; 6]);
+    assert_eq!(cut_at_a_dash, format!("{}-script-000000000000", "s".repeat(41)));
 }
 
 #[test]

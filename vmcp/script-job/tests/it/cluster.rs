@@ -17,6 +17,9 @@ use vmcp_script::protocol::{CallEnd, HostCall, Raised, StartScript, ToolUse};
 use vmcp_script::{ResourceBounds, ScriptLimits};
 use vmcp_script_job::{JobLauncher, ServerPod};
 
+/// UID that the API server gives the Job.
+pub(crate) const JOB_UID: &str = "the-job";
+
 /// The state of the cluster.
 #[derive(Default)]
 struct State {
@@ -26,6 +29,10 @@ struct State {
     process: Option<Child>,
     /// Status of the pod in place of one that runs.
     status: Option<Value>,
+    /// Status of the pod in the first answer about it.
+    first_status: Option<Value>,
+    /// Pods of others that carry the label of the Job; listed before its own.
+    strangers: Vec<Value>,
     removed: bool,
 }
 
@@ -39,6 +46,18 @@ impl Cluster {
         let cluster = Cluster::default();
         cluster.0.lock().status = Some(status);
         cluster
+    }
+
+    /// A cluster whose pod has this status at first, and then runs.
+    pub(crate) fn with_first_status(status: Value) -> Cluster {
+        let cluster = Cluster::default();
+        cluster.0.lock().first_status = Some(status);
+        cluster
+    }
+
+    /// Adds a pod of another owner, which carries the label of the Job.
+    pub(crate) fn add_stranger(&self, pod: Value) {
+        self.0.lock().strangers.push(pod);
     }
 
     /// Gives the pod this status from now on.
@@ -70,7 +89,8 @@ impl Cluster {
         let path = head.uri.path().to_owned();
         let answer = match (head.method, path.rsplit('/').next().unwrap()) {
             (Method::POST, "jobs") => {
-                let job: Value = serde_json::from_slice(&body).unwrap();
+                let mut job: Value = serde_json::from_slice(&body).unwrap();
+                job["metadata"]["uid"] = json!(JOB_UID);
                 let mut state = self.0.lock();
                 if state.status.is_none() {
                     state.process = Some(start(&job));
@@ -79,14 +99,17 @@ impl Cluster {
                 job
             }
             (Method::GET, "pods") => {
-                let state = self.0.lock();
+                let mut state = self.0.lock();
                 let running = json!({ "phase": "Running", "podIP": "127.0.0.1", "containerStatuses": [{
                     "name": "script", "image": "i", "imageID": "", "ready": true, "restartCount": 0,
                     "state": { "running": {} },
                 }]});
-                let status = state.status.clone().unwrap_or(running);
-                let pods =
-                    if status.is_null() { json!([]) } else { json!([{ "metadata": {}, "status": status }]) };
+                let first = state.first_status.take();
+                let status = first.or_else(|| state.status.clone()).unwrap_or(running);
+                let mut pods = state.strangers.clone();
+                if !status.is_null() {
+                    pods.push(json!({ "metadata": owned_by_job(JOB_UID), "status": status }));
+                }
                 json!({ "apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": pods })
             }
             (Method::GET, "events") => {
@@ -103,6 +126,13 @@ impl Cluster {
         let body = Body::from(answer.to_string().into_bytes());
         Ok(Response::builder().header("content-type", "application/json").body(body).unwrap())
     }
+}
+
+/// Returns the metadata of a pod whose controller is a Job with this UID.
+pub(crate) fn owned_by_job(uid: &str) -> Value {
+    json!({ "ownerReferences": [
+        { "apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": uid, "controller": true },
+    ]})
 }
 
 /// Starts the program of a Job's pod.

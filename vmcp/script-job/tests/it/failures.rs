@@ -1,11 +1,11 @@
 //! The end of scripts whose pod does not start, is killed, or belies the protocol, and of the Jobs of all.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use vmcp_script::jobs::JobSettings;
 
-use super::cluster::{Cluster, Host, job_settings, run, run_with};
+use super::cluster::{Cluster, Host, JOB_UID, job_settings, owned_by_job, run, run_with};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -63,7 +63,7 @@ async fn a_pod_that_is_killed_says_why() {
 
 #[tokio::test]
 async fn a_pod_that_does_not_start_says_the_remedy() {
-    let pull = json!({ "waiting": { "reason": "ImagePullBackOff", "message": "python:3 not found" } });
+    let pull = json!({ "waiting": { "reason": "ErrImageNeverPull", "message": "python:3 not found" } });
     let cluster = Cluster::with_status(with_state(&pull));
     let (kind, error) = failure(&cluster, "1", LONG).await;
     assert_eq!(kind, "StartError");
@@ -82,6 +82,62 @@ async fn a_pod_that_does_not_start_says_the_remedy() {
     let error = ran.finished.end.unwrap_err().error;
     assert!(error.contains("no pod ran within 0.3 seconds"), "{error}");
     cluster.is_removed().await;
+}
+
+#[tokio::test]
+async fn an_image_is_pulled_again_after_a_failure() {
+    let pull = with_state(&json!({ "waiting": { "reason": "ImagePullBackOff", "message": "reset" } }));
+    let cluster = Cluster::with_first_status(pull.clone());
+    let ran = run(&cluster, &Host::default(), "1 + 1", LONG).await;
+    assert_eq!(ran.finished.end, Ok(json!(2)));
+
+    let cluster = Cluster::with_status(pull);
+    let settings = JobSettings { start_timeout: Duration::from_millis(300), ..job_settings() };
+    let ran = run_with(&cluster, &Host::default(), "1", &settings, LONG).await;
+    let error = ran.finished.end.unwrap_err().error;
+    assert!(error.contains("reset") && error.contains("code.job.image"), "{error}");
+}
+
+/// A pod that dies before it listens is noticed long before the start timeout of 20 s.
+#[tokio::test]
+async fn a_pod_that_dies_before_it_listens_says_why() {
+    let mut running = with_state(&json!({ "running": {} }));
+    running["podIP"] = json!("127.0.0.1");
+    let cluster = Cluster::with_status(running);
+    let ended = cluster.clone();
+    let started = Instant::now();
+    let ((kind, error), ()) = tokio::join!(failure(&cluster, "1", LONG), async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        ended.set_status(with_state(&json!({ "terminated": { "reason": "Error", "exitCode": 127 } })));
+    });
+    assert!(kind == "WorkerError" && error.contains("exit code 127"), "{kind}: {error}");
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    cluster.is_removed().await;
+}
+
+#[tokio::test]
+async fn an_unreachable_pod_keeps_its_address_to_itself() {
+    let mut running = with_state(&json!({ "running": {} }));
+    running["podIP"] = json!("127.0.0.1");
+    let cluster = Cluster::with_status(running);
+    let settings = JobSettings { start_timeout: Duration::from_millis(300), ..job_settings() };
+    let ran = run_with(&cluster, &Host::default(), "1", &settings, LONG).await;
+    let error = ran.finished.end.unwrap_err().error;
+    assert!(error.contains("runs and cannot be reached") && !error.contains("127.0.0.1"), "{error}");
+}
+
+/// A person who may create pods may give one the label of a Job. The server sends it no token and no script.
+#[tokio::test]
+async fn a_pod_of_a_stranger_gets_no_script() {
+    let status = json!({ "phase": "Failed", "reason": "Evicted", "message": "a stranger" });
+    let mut guest = owned_by_job(JOB_UID);
+    guest["ownerReferences"][0]["controller"] = json!(false);
+    let cluster = Cluster::default();
+    for metadata in [json!({}), owned_by_job("another-job"), guest] {
+        cluster.add_stranger(json!({ "metadata": metadata, "status": status }));
+    }
+    let ran = run(&cluster, &Host::default(), "1 + 1", LONG).await;
+    assert_eq!(ran.finished.end, Ok(json!(2)));
 }
 
 /// A script may write frames of its own: it has the whole process.
