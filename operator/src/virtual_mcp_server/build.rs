@@ -19,6 +19,8 @@ pub(super) fn build(
 ) -> Desired {
     let server = &order.server;
     let mut desired = Desired { keep: order.keep.clone(), ..Desired::default() };
+    // First, so that the pods of scripts are closed from the beginning.
+    desired.children.extend(objects::script_isolation(server, settings));
     if server.pods.service_account.is_none() {
         desired.children.push(Child::from_object(&objects::service_account(server)));
     }
@@ -51,6 +53,6 @@ pub(super) fn build(
         _ => desired.keep.push((ChildKind::Deployment, server.name.clone())),
     }
     desired.children.extend(objects::optional(server));
-    desired.children.extend(objects::scripts(server, settings));
+    desired.children.extend(objects::script_right(server, settings));
     desired
 }

@@ -14,7 +14,7 @@ use vmcp_crds::virtual_mcp_server::{EmbeddingSource, Scale, TeiService, Validate
 pub(super) use self::config::{config_map, secret};
 pub(super) use self::deployment::deployment;
 pub(super) use self::exposure::{optional, route};
-pub(super) use self::scripts::scripts;
+pub(super) use self::scripts::{script_isolation, script_right};
 pub(super) use self::service::{client_service, peers_service};
 use super::names;
 use crate::runtime::child_metadata;

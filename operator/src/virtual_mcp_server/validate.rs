@@ -166,10 +166,8 @@ fn configure(
         );
         return Err(ConfigurationRefusal { reason: "Malformed", message });
     }
-    if server.has_script_jobs() && settings.script_jobs_role.is_none() {
-        let message = "spec.config.code.engine: `job` takes rights that this installation grants no server; set \
-                       `scriptJobs.enabled: true` of the operator's chart, or use `worker`";
-        return Err(ConfigurationRefusal { reason: "ScriptJobsDisabled", message: message.to_owned() });
+    if let Some(refusal) = script_jobs_refusal(server, settings) {
+        return Err(refusal);
     }
     let Members { backends, composite_tools } = members;
     let mut server = server.clone();
@@ -229,6 +227,25 @@ fn configure(
     let mounted =
         MountedConfiguration { text: lowered.text.clone(), secrets: secrets.chain(certificates).collect() };
     Ok(Configuration { lowered, mounted, backends })
+}
+
+/// Returns why the scripts of a server may not run as Jobs.
+fn script_jobs_refusal(server: &Validated, settings: &BuildSettings) -> Option<ConfigurationRefusal> {
+    if !server.has_script_jobs() {
+        return None;
+    }
+    let (reason, message) = if settings.script_jobs_role.is_none() {
+        let message = "spec.config.code.engine: `job` takes rights that this installation grants no server; set \
+                       `scriptJobs.enabled: true` of the operator's chart, or use `worker`";
+        ("ScriptJobsDisabled", message)
+    } else if server.pods.service_account.is_some() {
+        let message = "spec.serviceAccount: scripts that run as Jobs take a ServiceAccount that the operator makes for \
+                       this server alone; remove the field, or use `spec.config.code.engine: worker`";
+        ("ScriptJobsServiceAccount", message)
+    } else {
+        return None;
+    };
+    Some(ConfigurationRefusal { reason, message: message.to_owned() })
 }
 
 /// Returns the backends to configure, the members that cannot be called (by name, with the reason), and the

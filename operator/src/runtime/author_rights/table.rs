@@ -68,6 +68,7 @@ const AUTOSCALERS: Right =
 const BUDGETS: Right = Right::to_create("policy", "poddisruptionbudgets", "PodDisruptionBudgets");
 const NETWORK_POLICIES: Right = Right::to_create("networking.k8s.io", "networkpolicies", "NetworkPolicies");
 const JOBS: Right = Right::to_create("batch", "jobs", "Jobs");
+const PODS: Right = Right { verb: "list", group: "", resource: "pods", kinds: "Pods" };
 const ROUTES: Right = Right::to_create("gateway.networking.k8s.io", "httproutes", "HTTPRoutes");
 const MONITORS: Right = Right::to_create("monitoring.coreos.com", "servicemonitors", "ServiceMonitors");
 const SECRETS: Right = Right::to_get("secrets", "Secrets");
@@ -152,6 +153,12 @@ pub const AUTHOR_RIGHTS: &[AuthorRight] = &[
         Trigger::Is("config.code.engine", "job"),
         "has Jobs run an image of its author's choice, and lets its pods make them",
         JOBS,
+    ),
+    row(
+        &["VirtualMCPServer"],
+        Trigger::Is("config.code.engine", "job"),
+        "lets its pods list the pods of the namespace",
+        PODS,
     ),
     row(
         &["MCPServer"],

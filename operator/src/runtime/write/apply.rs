@@ -50,7 +50,7 @@ pub struct Applied {
     pub deleted: Vec<(ChildKind, String)>,
     /// Optional kinds that were desired and that this cluster lacks.
     pub missing: Vec<ChildKind>,
-    /// The first error; all other children were applied all the same.
+    /// The first error; all other children were applied all the same, except those that wait for this one.
     pub failed: Option<ApplyError>,
 }
 
@@ -132,15 +132,23 @@ impl Context {
         let owner = ChildOwner::from_object(owner, self.resource_of::<K>());
         let mut applied = Applied::default();
         let mut wanted = desired.keep;
+        let mut present: Vec<(ChildKind, String)> = Vec::new();
         for child in desired.children {
             if self.children.is_missing(child.kind) {
                 applied.missing.push(child.kind);
                 continue;
             }
             let key = (child.kind, child.name().to_owned());
+            if !child.after.iter().all(|needed| present.contains(needed)) {
+                // Still desired: an existing one is not deleted below.
+                wanted.push(key);
+                continue;
+            }
             match self.apply_one(&owner, child).await {
-                Ok(true) => applied.written.push(key.clone()),
-                Ok(false) => {}
+                Ok(written) => {
+                    present.push(key.clone());
+                    applied.written.extend(written.then(|| key.clone()));
+                }
                 // The other children are applied all the same: one foreign object does not hold them up.
                 Err(error) => applied.failed = applied.failed.or(Some(error)),
             }

@@ -22,6 +22,8 @@ use crate::runtime::watch::{ChildKind, ChildType};
 pub struct Child {
     pub(super) kind: ChildKind,
     pub(super) object: DynamicObject,
+    /// Children that must be applied before; see [`only_after`](Self::only_after).
+    pub(super) after: Vec<(ChildKind, String)>,
 }
 
 impl Child {
@@ -32,13 +34,14 @@ impl Child {
         let dynamic = serde_json::to_value(object).and_then(serde_json::from_value);
         let name = object.meta().name.clone().unwrap_or_default();
         let object = dynamic.unwrap_or_else(|_| DynamicObject::new(&name, &K::KIND.resource()));
-        Self { kind: K::KIND, object }
+        Self { kind: K::KIND, object, after: Vec::new() }
     }
 
     /// Takes JSON (everything but `apiVersion`, `kind` and `metadata`), for kinds that have no Rust type
     /// here.
     pub fn json(kind: ChildKind, metadata: ObjectMeta, content: Value) -> Self {
-        Self { kind, object: DynamicObject { types: Some(kind.types()), metadata, data: content } }
+        let object = DynamicObject { types: Some(kind.types()), metadata, data: content };
+        Self { kind, object, after: Vec::new() }
     }
 
     /// Puts a pod template in the place of the object's own: JSON may have fields that its type lacks.
@@ -47,6 +50,14 @@ impl Child {
         if let Some(slot) = self.object.data.pointer_mut("/spec/template") {
             *slot = template;
         }
+        self
+    }
+
+    /// Applies this child only if these earlier ones of the same owner were applied without an error, such as
+    /// a right only behind the isolation of its use. Otherwise the child stays as it is.
+    #[must_use]
+    pub(crate) fn only_after(mut self, children: impl IntoIterator<Item = (ChildKind, String)>) -> Self {
+        self.after.extend(children);
         self
     }
 

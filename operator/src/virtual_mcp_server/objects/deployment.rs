@@ -87,7 +87,7 @@ fn template(
         spec: Some(PodSpec {
             // Not even the token of an account that the resource names: `vmcp` calls the API server for
             // Jobs of scripts alone.
-            automount_service_account_token: Some(scripts::role(server, settings).is_some()),
+            automount_service_account_token: Some(scripts::granted_role(server, settings).is_some()),
             termination_grace_period_seconds: Some(pods.termination_grace_period_seconds.unwrap_or(grace)),
             security_context: Some(pod::non_root(
                 base.security_context.unwrap_or_default(),

@@ -10,7 +10,7 @@ use vmcp_crds::lower::SCRIPT_PORT;
 use vmcp_crds::virtual_mcp_server::Validated;
 
 use super::{account, meta};
-use crate::runtime::{BuildSettings, Child, RoleName};
+use crate::runtime::{BuildSettings, Child, ChildKind, RoleName};
 use crate::virtual_mcp_server::names;
 
 /// Group of the kinds of RBAC.
@@ -25,15 +25,32 @@ pub(in crate::virtual_mcp_server) fn role<'a>(
     settings.script_jobs_role.as_ref().filter(|_| server.has_script_jobs())
 }
 
-/// Returns the RoleBinding and the NetworkPolicy.
-pub(in crate::virtual_mcp_server) fn scripts(
+/// Returns the role, if the pods run as the account that the operator makes for them. An account that the
+/// resource names gets none: its other pods would have the right too.
+pub(super) fn granted_role<'a>(server: &Validated, settings: &'a BuildSettings) -> Option<&'a RoleName> {
+    role(server, settings).filter(|_| server.pods.service_account.is_none())
+}
+
+/// Returns the NetworkPolicy of the pods of scripts.
+pub(in crate::virtual_mcp_server) fn script_isolation(
     server: &Validated,
     settings: &BuildSettings,
-) -> impl Iterator<Item = Child> {
-    let role = role(server, settings);
-    let objects =
-        role.map(|role| [Child::from_object(&binding(server, role)), Child::from_object(&isolation(server))]);
-    objects.into_iter().flatten()
+) -> Option<Child> {
+    role(server, settings).map(|_| Child::from_object(&isolation(server)))
+}
+
+/// Returns the RoleBinding, which waits for the NetworkPolicy and for the ServiceAccount: no script runs
+/// without isolation, and a foreign account of this name gets no right.
+pub(in crate::virtual_mcp_server) fn script_right(
+    server: &Validated,
+    settings: &BuildSettings,
+) -> Option<Child> {
+    let role = granted_role(server, settings)?;
+    let needed = [
+        (ChildKind::NetworkPolicy, names::scripts(&server.name)),
+        (ChildKind::ServiceAccount, names::auxiliary(&server.name)),
+    ];
+    Some(Child::from_object(&binding(server, role)).only_after(needed))
 }
 
 /// Returns the RoleBinding: in the namespace of the server, its pods may make Jobs.

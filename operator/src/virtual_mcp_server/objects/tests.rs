@@ -31,12 +31,17 @@ fn built(spec: &str) -> Vec<(String, Value)> {
     desired.children.iter().map(named).collect()
 }
 
-/// Returns the objects of an installation that lets scripts run as Jobs.
-fn built_with_jobs(spec: &str) -> Vec<(String, Value)> {
-    let settings = BuildSettings {
+/// Returns the settings of an installation that lets scripts run as Jobs.
+fn settings_with_jobs() -> BuildSettings {
+    BuildSettings {
         script_jobs_role: Some("ClusterRole/vmcp-operator-script-jobs".parse().expect("a role")),
         ..settings()
-    };
+    }
+}
+
+/// Returns the objects of an installation that lets scripts run as Jobs.
+fn built_with_jobs(spec: &str) -> Vec<(String, Value)> {
+    let settings = settings_with_jobs();
     let references = references();
     let plan = validate(&server(spec), &references, PolicyCheck(&vmcp_access::policy::findings), &settings);
     let server = plan.server.as_ref().expect("valid");
@@ -61,12 +66,16 @@ fn scripts_as_jobs_take_a_right_a_token_and_an_isolation() {
     };
     let without = built_with_jobs("{}");
     assert_eq!((names(&without).len(), token(&without)), (0, json!(false)));
-    let objects = built_with_jobs("{serviceAccount: own, config: {code: {engine: job}}}");
-    assert_eq!(names(&objects), ["RoleBinding/x-vmcp-scripts", "NetworkPolicy/x-vmcp-scripts"]);
+    let objects = built_with_jobs("{config: {code: {engine: job}}}");
+    assert_eq!(names(&objects), ["NetworkPolicy/x-vmcp-scripts", "RoleBinding/x-vmcp-scripts"]);
+    assert_eq!(objects.first().expect("objects").0, "NetworkPolicy/x-vmcp-scripts", "before the pods");
     assert_eq!(token(&objects), true);
     let binding = &objects.iter().find(|(name, _)| name == "RoleBinding/x-vmcp-scripts").expect("one").1;
     assert_eq!(binding["roleRef"]["kind"], "ClusterRole");
-    assert_eq!(binding["subjects"], json!([{ "kind": "ServiceAccount", "name": "own", "namespace": "n" }]));
+    assert_eq!(
+        binding["subjects"],
+        json!([{ "kind": "ServiceAccount", "name": "x-vmcp", "namespace": "n" }])
+    );
     let policy = &objects.iter().find(|(name, _)| name == "NetworkPolicy/x-vmcp-scripts").expect("one").1;
     let pods = json!({ "app.kubernetes.io/name": "vmcp-script", "app.kubernetes.io/instance": "x" });
     assert_eq!(policy["spec"]["podSelector"]["matchLabels"], pods);
@@ -86,6 +95,24 @@ fn scripts_as_jobs_take_a_word_of_the_installation() {
     assert_eq!(refused.reason, "ScriptJobsDisabled");
     let objects = built("{config: {code: {engine: worker}}}");
     assert!(objects.iter().all(|(name, _)| !name.ends_with("-scripts")), "{objects:?}");
+}
+
+#[test]
+fn an_account_of_the_resource_gets_no_right_to_make_jobs() {
+    let (settings, references) = (settings_with_jobs(), references());
+    let own = server("{serviceAccount: own, config: {code: {engine: job}}}");
+    let plan = validate(&own, &references, PolicyCheck(&vmcp_access::policy::findings), &settings);
+    let refused = plan.configuration.as_ref().expect_err("refused");
+    assert_eq!(refused.reason, "ScriptJobsServiceAccount");
+    let valid = plan.server.as_ref().expect("valid");
+    let order = order(valid, &plan, None, Uptake::InForce, &CurrentExposure::default());
+    let children = build(&order, &plan, &references, &settings).children;
+    let of_scripts = children.iter().filter(|child| child.name() == "x-vmcp-scripts").map(Child::kind);
+    assert_eq!(
+        of_scripts.collect::<Vec<_>>(),
+        [ChildKind::NetworkPolicy],
+        "scripts of old pods stay isolated"
+    );
 }
 
 fn one(spec: &str, name: &str) -> Value {
