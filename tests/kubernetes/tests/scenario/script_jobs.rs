@@ -64,13 +64,17 @@ fn account(place: &Namespace) -> String {
     format!("system:serviceaccount:{}:x-vmcp", place.name)
 }
 
+/// Starts an operator of an installation that lets scripts run as Jobs.
+async fn operator_with_jobs(place: &Namespace) -> Operator {
+    place.apply(&script_jobs_role().to_string()).await;
+    let role = format!("Role/{SCRIPT_JOBS_ROLE}");
+    Operator::with(place, "one", &[("LEADER_ELECT", "false"), ("SCRIPT_JOBS_ROLE", role.as_str())]).await
+}
+
 #[tokio::test]
 async fn a_server_with_jobs_may_make_them_and_nothing_else() {
     let place = ControlPlane::shared().await.namespace("jobs").await;
-    place.apply(&script_jobs_role().to_string()).await;
-    let role = format!("Role/{SCRIPT_JOBS_ROLE}");
-    let variables = [("LEADER_ELECT", "false"), ("SCRIPT_JOBS_ROLE", role.as_str())];
-    let _operator = Operator::with(&place, "one", &variables).await;
+    let _operator = operator_with_jobs(&place).await;
     apply(
         &place,
         "VirtualMCPServer",
@@ -145,6 +149,36 @@ async fn a_server_with_jobs_may_make_them_and_nothing_else() {
             (pod.automount_service_account_token == Some(false)).then_some(())
         })
         .await;
+}
+
+#[tokio::test]
+async fn without_an_isolation_there_is_no_right() {
+    let place = ControlPlane::shared().await.namespace("unisolated").await;
+    place
+        .apply(
+            "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: x-vmcp-scripts}, \
+             spec: {podSelector: {}, egress: [{}]}}",
+        )
+        .await;
+    let _operator = operator_with_jobs(&place).await;
+    apply(&place, "VirtualMCPServer", "x", "{config: {code: {engine: job}}}").await;
+    let message = await_condition::<VirtualMCPServer>(&place, "x", "Ready", "False", "NameTaken").await;
+    assert!(message.contains(SCRIPTS), "{message}");
+    assert!(place.get::<RoleBinding>(SCRIPTS).await.is_none());
+    place.delete::<NetworkPolicy>(SCRIPTS).await;
+    place.eventually("the right", async || place.get::<RoleBinding>(SCRIPTS).await).await;
+}
+
+#[tokio::test]
+async fn an_account_of_the_author_gets_no_right() {
+    let place = ControlPlane::shared().await.namespace("ownaccount").await;
+    let _operator = operator_with_jobs(&place).await;
+    apply(&place, "VirtualMCPServer", "x", "{serviceAccount: own, config: {code: {engine: job}}}").await;
+    await_condition::<VirtualMCPServer>(&place, "x", "ConfigValid", "False", "ScriptJobsServiceAccount")
+        .await;
+    let user = format!("system:serviceaccount:{}:own", place.name);
+    assert!(!may(&place, &user, "create", "batch", "jobs", &place.name).await);
+    assert!(place.get::<RoleBinding>(SCRIPTS).await.is_none());
 }
 
 #[tokio::test]
@@ -337,44 +371,12 @@ async fn a_quota_is_named() {
     assert!(failure.error.contains("raise the ResourceQuota"), "{}", failure.error);
 }
 
-/// A server under an attacker keeps its rights, and the right to make Jobs would reach further: a Job runs
-/// any pod.
-/// A change of a Job that an attacker makes.
+/// A change of a manifest.
 type Change = fn(&mut Value);
 
-#[tokio::test]
-async fn a_job_gains_its_server_nothing() {
-    let place = ControlPlane::shared().await.namespace("escape").await;
-    if !install_rights(&place).await {
-        return;
-    }
-    let labels = BTreeMap::from([("app.kubernetes.io/name", "vmcp-script")]);
-    let job = |change: &dyn Fn(&mut Value)| {
-        let mut job = json!({
-            "apiVersion": "batch/v1", "kind": "Job",
-            "metadata": { "generateName": "j-", "labels": labels },
-            "spec": { "template": { "metadata": { "labels": labels }, "spec": {
-                "restartPolicy": "Never", "automountServiceAccountToken": false,
-                "securityContext": { "runAsNonRoot": true },
-                "containers": [{ "name": "c", "image": "i", "securityContext": { "allowPrivilegeEscalation": false } }],
-            }}},
-        });
-        change(&mut job);
-        serde_json::from_value::<Job>(job).expect("a Job")
-    };
-    let jobs: Api<Job> = Api::namespaced(client_as(place.cluster(), &account(&place)).await, &place.name);
-    let refusal = async |change: &dyn Fn(&mut Value)| {
-        let made = jobs.create(&PostParams::default(), &job(change)).await;
-        made.err().map(|error| error.to_string()).unwrap_or_default()
-    };
-    place
-        .eventually("the policy", async || {
-            let refused = refusal(&|job| job["metadata"]["labels"] = json!({ "app": "other" })).await;
-            refused.contains("Jobs of scripts alone").then_some(())
-        })
-        .await;
-    assert_eq!(refusal(&|_| {}).await, "");
-    let attempts: [(Change, &str); 8] = [
+/// Returns changes of a pod that the policy refuses, each with a part of the refusal.
+fn pods_beyond_a_script() -> [(Change, &'static str); 13] {
+    [
         (|pod| pod["automountServiceAccountToken"] = json!(true), "no token"),
         (|pod| pod["serviceAccountName"] = json!("admin"), "no ServiceAccount"),
         (|pod| pod["volumes"] = json!([{ "name": "s", "secret": { "secretName": "s" } }]), "no Secret"),
@@ -394,9 +396,95 @@ async fn a_job_gains_its_server_nothing() {
             "no privileges",
         ),
         (|pod| pod["securityContext"] = json!({}), "no privileges"),
-    ];
-    for (attempt, expected) in attempts {
+        (|pod| pod["securityContext"]["seccompProfile"]["type"] = json!("Unconfined"), "no privileges"),
+        (
+            |pod| {
+                let unconfined = json!({ "type": "Unconfined" });
+                pod["containers"][0]["securityContext"]["seccompProfile"] = unconfined;
+            },
+            "no privileges",
+        ),
+        (|pod| pod["nodeName"] = json!("n"), "names no node"),
+        (|pod| pod["tolerations"] = json!([{ "operator": "Exists" }]), "tolerates no taint"),
+        (|pod| pod["priorityClassName"] = json!("system-cluster-critical"), "no priority"),
+    ]
+}
+
+/// Returns changes of a Job that the policy refuses, each with a part of the refusal. Without the labels of
+/// its server, no NetworkPolicy isolates the pod; by another label, a Service could lead to it.
+fn jobs_beyond_a_script() -> [(Change, &'static str); 5] {
+    [
+        (
+            |job| {
+                for labels in ["/metadata/labels", "/spec/template/metadata/labels"] {
+                    job.pointer_mut(labels).expect("labels")["app.kubernetes.io/instance"] = json!("other");
+                }
+            },
+            "their server's",
+        ),
+        (|job| job["metadata"]["labels"]["app.kubernetes.io/instance"] = json!("other"), "their server's"),
+        (
+            |job| {
+                job["spec"]["template"]["metadata"]["labels"] =
+                    json!({ "app.kubernetes.io/name": "vmcp-script" });
+            },
+            "their server's",
+        ),
+        (|job| job["spec"]["template"]["metadata"]["labels"]["app"] = json!("web"), "their server's"),
+        (
+            |job| {
+                job["spec"]["manualSelector"] = json!(true);
+                job["spec"]["selector"] = json!({ "matchLabels": { "app.kubernetes.io/instance": "x" } });
+            },
+            "its own pods alone",
+        ),
+    ]
+}
+
+/// A server under an attacker keeps its rights, and the right to make Jobs would reach further: a Job runs
+/// any pod.
+#[tokio::test]
+async fn a_job_gains_its_server_nothing() {
+    let place = ControlPlane::shared().await.namespace("escape").await;
+    if !install_rights(&place).await {
+        return;
+    }
+    let labels = BTreeMap::from([
+        ("app.kubernetes.io/name", "vmcp-script"),
+        ("app.kubernetes.io/instance", "x"),
+        ("app.kubernetes.io/managed-by", "vmcp"),
+    ]);
+    let job = |change: &dyn Fn(&mut Value)| {
+        let mut job = json!({
+            "apiVersion": "batch/v1", "kind": "Job",
+            "metadata": { "generateName": "j-", "labels": labels },
+            "spec": { "template": { "metadata": { "labels": labels }, "spec": {
+                "restartPolicy": "Never", "automountServiceAccountToken": false,
+                "securityContext": { "runAsNonRoot": true, "seccompProfile": { "type": "RuntimeDefault" } },
+                "containers": [{ "name": "c", "image": "i", "securityContext": { "allowPrivilegeEscalation": false } }],
+            }}},
+        });
+        change(&mut job);
+        serde_json::from_value::<Job>(job).expect("a Job")
+    };
+    let jobs: Api<Job> = Api::namespaced(client_as(place.cluster(), &account(&place)).await, &place.name);
+    let refusal = async |change: &dyn Fn(&mut Value)| {
+        let made = jobs.create(&PostParams::default(), &job(change)).await;
+        made.err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    place
+        .eventually("the policy", async || {
+            let refused = refusal(&|job| job["metadata"]["labels"] = json!({ "app": "other" })).await;
+            refused.contains("Jobs of scripts alone").then_some(())
+        })
+        .await;
+    assert_eq!(refusal(&|_| {}).await, "");
+    for (attempt, expected) in pods_beyond_a_script() {
         let refused = refusal(&|job| attempt(&mut job["spec"]["template"]["spec"])).await;
+        assert!(refused.contains(expected), "{expected}: {refused}");
+    }
+    for (attempt, expected) in jobs_beyond_a_script() {
+        let refused = refusal(&attempt).await;
         assert!(refused.contains(expected), "{expected}: {refused}");
     }
     // Jobs of others stay.
