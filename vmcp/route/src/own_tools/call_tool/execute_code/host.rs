@@ -222,13 +222,13 @@ fn hidden_tool<'a>(
     let catalog = context.snapshot.unfiltered();
     let own = server.and_then(|server| catalog.tool_of(server, name).first().copied());
     let exact = own.or_else(|| catalog.tool(name)).filter(|tool| tool.listed);
-    let is_meant = |tool: &CatalogTool| match server {
-        Some(server) => is_named(tool, server, name),
-        None => {
-            let mut parts =
-                name.match_indices('.').filter_map(|(at, _)| name.get(..at).zip(name.get(at + 1..)));
-            python_name(&tool.name) == name || parts.any(|(server, name)| is_named(tool, server, name))
+    let is_meant = |tool: &CatalogTool| {
+        if let Some(server) = server {
+            return is_named(tool, server, name);
         }
+        let mut parts =
+            name.match_indices('.').filter_map(|(at, _)| name.get(..at).zip(name.get(at + 1..)));
+        python_name(&tool.name) == name || parts.any(|(server, name)| is_named(tool, server, name))
     };
     exact.or_else(|| catalog.listed().find(|tool| is_meant(tool) && context.view.tool(&tool.name).is_none()))
 }

@@ -98,7 +98,7 @@ async fn read_number(connection: &mut BufReader<TcpStream>) -> Option<usize> {
 async fn parts_of_a_result_that_is_not_written_to_its_end_are_removed() {
     let (write, remove) = (scripts::write(), scripts::remove());
     let mut server = FakeRedis::start(&write).await;
-    let (bounds, life) = (Bounds { per_owner: 1 << 20, total: 1 << 20 }, Duration::from_secs(60));
+    let (bounds, life) = (Bounds { per_owner: 1 << 20, total: 1 << 20 }, Duration::from_mins(1));
     let name = SealedName { owner: [1; 32], key: [2; 32] };
     let sealed = SealedResult { name, bytes: vec![0; 10] };
     let results = server.results();
