@@ -105,10 +105,11 @@ impl WebhookFailure {
         }
     }
 
-    /// Returns the failure for a client: without an address.
+    /// Returns the failure for a client: without an address, and without details of a patch.
     pub fn told(&self) -> String {
         match self {
             WebhookFailure::Unreachable(_) => "the webhook cannot be reached".to_owned(),
+            WebhookFailure::Patch(_) => "the webhook's patch cannot be applied".to_owned(),
             other => other.to_string(),
         }
     }

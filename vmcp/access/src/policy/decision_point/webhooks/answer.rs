@@ -58,8 +58,12 @@ pub(super) fn decision(
         return Err(WebhookFailure::Unreadable("its `patch_type` is not `json_patch`"));
     }
     let operations = serde_json::from_str::<Option<Vec<PatchOperation>>>(patch.get());
-    let operations =
-        operations.map_err(|error| WebhookFailure::Patch(error.to_string()))?.unwrap_or_default();
+    // The error's own text quotes the answer, which may hold values that neither log nor client may show.
+    let misread = |error: serde_json::Error| {
+        let (line, column) = (error.line(), error.column());
+        WebhookFailure::Patch(format!("`patch` is no list of operations, at line {line}, column {column}"))
+    };
+    let operations = operations.map_err(misread)?.unwrap_or_default();
     if operations.is_empty() {
         return Ok(WebhookDecision::Allowed);
     }

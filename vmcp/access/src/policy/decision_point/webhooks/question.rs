@@ -28,7 +28,7 @@ pub struct AskedCall<'a> {
     pub identity: &'a Identity,
     /// The client's address; `None`: it is on this machine, over stdio.
     pub address: Option<IpAddr>,
-    /// The backend; empty for a composite tool.
+    /// The backend; `composite` for a composite tool.
     pub backend: &'a str,
     /// The tool's listed name.
     pub name: &'a str,

@@ -173,13 +173,15 @@ async fn an_answer_that_cannot_be_used_decides_nothing() {
         (replace("/principal/sub", json!("root")), "patch", "reaches outside"),
         (replace("/mcp_request/params/arguments", json!([])), "patch", "no object"),
         (replace("/mcp_request/params/arguments/none/a", json!(1)), "patch", "path is invalid"),
-        (patch(json!([{"op": "merge", "path": "/mcp_request/a"}])), "patch", "unknown variant"),
+        (patch(json!([{"op": "pin-4711", "path": "/mcp_request/a"}])), "patch", "no list of operations"),
         (patch(json!(vec![grows.clone(); 200])), "patch", "than"),
         (patch(json!(vec![grows; 257])), "patch", "at most 256"),
     ] {
         let failure = told(&body, WebhookKind::Mutating, None).await.unwrap_err();
         assert_eq!(failure.word(), word, "{body:.200}: {failure}");
         assert!(failure.to_string().contains(text), "{body:.200}: {failure}");
+        assert!(!failure.to_string().contains("pin-4711"), "{failure}");
+        assert!(word != "patch" || failure.told() == "the webhook's patch cannot be applied", "{failure}");
     }
     for path in ["/mcp_response/id", "/mcp_response/result/content", "/mcp_response/result"] {
         let body = replace(path, json!(7));
