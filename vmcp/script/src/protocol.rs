@@ -201,7 +201,8 @@ pub enum Raised {
     Arguments,
     /// `OSError`: the server gave no answer.
     Unanswered,
-    /// `PermissionError`: the call needs an answer of the user, or a right that the caller lacks.
+    /// `PermissionError`: the call needs an answer of the user, or a right that the caller lacks, or its
+    /// result is withheld.
     Asks,
 }
 

@@ -69,8 +69,10 @@ pub enum CallEnd {
         /// Its `content`.
         content: Value,
     },
-    /// No result; the text says why.
+    /// No result; the text says why. The call may be repeated.
     Failed(String),
+    /// No result, also if the call is repeated: it was denied, or its result withheld. The text says why.
+    Refused(String),
     /// The tool asks the user first.
     Asks {
         /// Questions by key, each with `method` and `params`.

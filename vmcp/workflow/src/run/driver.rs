@@ -332,16 +332,16 @@ impl<'a, C: ToolCaller, J: Journal> Driver<'a, C, J> {
             (None, _, CallEnd::Complete { output, content }) => {
                 self.settle(step, StepEnd::completed(output, content));
             }
-            (None, Action::Call(call), CallEnd::Failed(error)) => {
+            (None, Action::Call(call), CallEnd::Failed(error) | CallEnd::Refused(error)) => {
                 self.fail(step, &format!("{}: {error}", call.tool));
             }
-            (None, _, CallEnd::Failed(error)) => {
+            (None, _, CallEnd::Failed(error) | CallEnd::Refused(error)) => {
                 self.fail(step, &error);
             }
             (None, _, CallEnd::Asks { questions, state }) => {
                 self.set(step, StepState::Waiting(Waiting { questions, state, arguments }));
             }
-            (Some(index), Action::ForEach(each), CallEnd::Failed(error)) => {
+            (Some(index), Action::ForEach(each), CallEnd::Failed(error) | CallEnd::Refused(error)) => {
                 self.item_failed(step, each, index, format!("{}: {error}", each.call.tool));
             }
             (Some(index), _, CallEnd::Complete { output, content }) => {
@@ -353,7 +353,7 @@ impl<'a, C: ToolCaller, J: Journal> Driver<'a, C, J> {
                 self.is_unkept = true;
                 self.journal.step(&step.id, Phase::Waiting, None);
             }
-            (Some(_), _, CallEnd::Failed(_)) => {}
+            (Some(_), _, CallEnd::Failed(_) | CallEnd::Refused(_)) => {}
         }
     }
 

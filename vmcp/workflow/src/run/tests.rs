@@ -32,6 +32,7 @@ impl ToolCaller for Lab {
         self.times.lock().unwrap().insert(call.step.clone(), (start, begun.elapsed()));
         match call.tool.as_str() {
             "fail" => CallEnd::Failed("it broke".to_owned()),
+            "refused" => CallEnd::Refused("not permitted".to_owned()),
             "fails_twice" if self.failures.fetch_add(1, Ordering::SeqCst) < 2 => {
                 CallEnd::Failed("not yet".to_owned())
             }
@@ -181,6 +182,12 @@ async fn failures_abort_continue_or_are_retried() {
     assert_eq!(lab.times("a").1, 3030);
     let lab = Lab::default();
     assert_eq!(failure(start(&retries(1), &lab, json!({})).await), "step `a` failed: fails_twice: not yet");
+
+    let on_error = json!({ "action": "retry", "retryCount": 3, "retryDelay": "1s" });
+    let refused = with_steps(json!([{ "id": "a", "tool": "refused", "onError": on_error }]));
+    let lab = Lab::default();
+    assert_eq!(failure(start(&refused, &lab, json!({})).await), "step `a` failed: refused: not permitted");
+    assert_eq!(lab.steps(), ["a"], "a refused call is not repeated");
 }
 
 #[tokio::test(start_paused = true)]

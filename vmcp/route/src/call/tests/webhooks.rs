@@ -279,6 +279,20 @@ async fn a_post_webhook_replaces_or_withholds_the_result() {
 }
 
 #[tokio::test]
+async fn a_step_whose_result_is_withheld_is_not_repeated() {
+    let hook = Hook::answering(deny).await;
+    let composite = "compositeTools: [{ name: once, description: d, parameters: { type: object }, \
+                     steps: [{ id: a, tool: s.greet, arguments: { who: Ada }, \
+                     onError: { action: retry, retryCount: 3, retryDelay: 1ms } }] }]\n";
+    let settings = format!("{}{composite}", settings("post", &[hook.entry("dlp", "tools: [s_greet]")]));
+    let (engine, server, _) = greeter(&settings, Options::default()).await;
+    let params = json!({"name": "once", "arguments": {}});
+    let failed = call_with(&engine, &Caller::default(), params).await.unwrap().to_string();
+    assert!(failed.contains("withholds the result"), "{failed}");
+    assert_eq!(server.calls().len(), 1);
+}
+
+#[tokio::test]
 async fn a_task_leads_around_no_post_webhook() {
     let hook = Hook::answering(deny).await;
     let Setup { engine, backends, .. } =

@@ -89,6 +89,10 @@ impl Steps<'_> {
         let context = CallContext { engine, snapshot: &snapshot, view: &view, caller: &caller };
         match call_through_seam(context, &snapshot, tool, &call).await {
             Ok(end) => end,
+            // Final: a repeated call is denied again, or runs a tool again whose result is withheld again.
+            Err(error @ (CallError::Denied { .. } | CallError::Withheld { .. })) => {
+                CallEnd::Refused(error.to_string())
+            }
             Err(error) => CallEnd::Failed(error.to_string()),
         }
     }

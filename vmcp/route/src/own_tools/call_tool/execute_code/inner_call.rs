@@ -122,6 +122,7 @@ async fn call_once(
         Err(
             error @ (CallError::NotConfirmed { .. }
             | CallError::Denied { .. }
+            | CallError::Withheld { .. }
             | CallError::InsufficientScope { .. }),
         ) => raised(Raised::Asks, error.to_string()),
         Err(error) => raised(Raised::Unanswered, error.to_string()),
