@@ -197,12 +197,23 @@ impl DownstreamRouter {
         }
     }
 
-    /// Sends a change of a task to a client, under the id that the client knows.
+    /// True if webhooks read results of tools.
+    fn results_are_read(&self) -> bool {
+        self.push().is_some_and(|push| !push.engine.snapshot().webhooks.post.is_empty())
+    }
+
+    /// Sends a change of a task to a client, under the id that the client knows. Where webhooks read results,
+    /// the outcome of the task is left out: the client asks for it, and the webhook is asked then.
     fn publish_task(&self, to: Arc<Mailbox>, id: &str, shown: &str, notification: &Notification<'_>) {
         let Some(params) = notification.params else { return };
         let renamed = tasks::renamed(params, |own| (own == id).then(|| shown.to_owned()));
-        let params = renamed.as_deref().or(Some(params));
-        self.publish([to], None, &Notification { method: notification.method.clone(), params });
+        let mut params = renamed.unwrap_or_else(|| params.to_owned());
+        if self.results_are_read() {
+            let Some(state) = tasks::without_outcome(&params) else { return };
+            params = state;
+        }
+        let notification = Notification { method: notification.method.clone(), params: Some(&params) };
+        self.publish([to], None, &notification);
     }
 
     /// Sends an update to the subscribers of a resource and of everything that encloses it, to each

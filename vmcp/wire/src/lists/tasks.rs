@@ -19,6 +19,10 @@ pub const TASK_ID: &str = "taskId";
 pub const TASK: &str = "task";
 /// `tasks`, the key of the entries of `tasks/list`.
 pub const TASKS: &str = "tasks";
+/// `result` and `error`: the outcome of a task in its state, by the extension for modern clients.
+pub const RESULT: &str = "result";
+/// See [`RESULT`].
+pub const ERROR: &str = "error";
 
 /// Returns the id of the task that a result of `tools/call` created.
 #[must_use]
@@ -58,6 +62,16 @@ pub fn related_renamed(object: &RawValue, rename: impl Fn(&str) -> Option<String
     let mut edit = read.edit();
     rename_related(&read, &mut edit, rename);
     (!edit.is_unchanged()).then(|| edit.finish().into_raw().ok()).flatten()
+}
+
+/// Removes `result` and `error`, which the state of an ended task holds. Returns `None` if the state cannot be
+/// read.
+pub fn without_outcome(state: &RawValue) -> Option<Box<RawValue>> {
+    let read = Object::parse(state).ok()?;
+    let mut edit = read.edit();
+    edit.remove(RESULT);
+    edit.remove(ERROR);
+    edit.finish().into_raw().ok()
 }
 
 fn rename_related<'a>(object: &Object<'a>, edit: &mut Edit<'_, 'a>, rename: impl Fn(&str) -> Option<String>) {
@@ -146,6 +160,15 @@ mod tests {
         for unchanged in [r#"{"taskId":"u"}"#, r#"{"content":[]}"#, "7"] {
             assert!(renamed(&raw(unchanged), rename).is_none(), "{unchanged}");
         }
+    }
+
+    #[test]
+    fn a_state_loses_its_outcome_and_nothing_else() {
+        let without = |state: &str| without_outcome(&raw(state)).map(|state| state.get().to_owned());
+        let completed = r#"{"taskId":"t","status":"completed","r\u0065sult":{"content":[]},"error":null}"#;
+        assert_eq!(without(completed).as_deref(), Some(r#"{"taskId":"t","status":"completed"}"#));
+        assert_eq!(without(r#"{"taskId":"t"}"#).as_deref(), Some(r#"{"taskId":"t"}"#));
+        assert_eq!(without("[]"), None);
     }
 
     #[test]
