@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 use vmcp_backend::{CallError, ClientFacts, Event, Question, Response, RpcOutcome};
 use vmcp_json::object::{Edit, Object};
 use vmcp_json::{text, text::empty_object};
+use vmcp_wire::handshake::client_capabilities::without_tasks_extension;
 use vmcp_wire::keys::INPUT_REQUESTS;
 use vmcp_wire::meta::META;
 use vmcp_wire::methods;
@@ -37,6 +38,15 @@ pub(crate) fn told_client(context: CallContext<'_>, backend: &str) -> ClientFact
         client.capabilities = client.capabilities.as_deref().and_then(without_questions).map(Into::into);
     }
     client
+}
+
+/// Returns the caller as a backend is told of it whose result a webhook reads: as a client that takes no task
+/// for a result.
+pub(crate) fn without_tasks(client: ClientFacts) -> ClientFacts {
+    let Some(without) = client.capabilities.as_deref().and_then(without_tasks_extension) else {
+        return client;
+    };
+    ClientFacts { capabilities: RawValue::from_string(without).ok().map(Into::into), ..client }
 }
 
 fn without_questions(capabilities: &RawValue) -> Option<Box<RawValue>> {
@@ -224,6 +234,18 @@ mod tests {
             r#"{"elicitation":{"form":{}},"sampling":{},"roots":{"listChanged":true},"extensions":{"x":{}}}"#;
         assert_eq!(told(all).as_deref(), Some(r#"{"extensions":{"x":{}}}"#));
         assert_eq!(told("{}").as_deref(), Some("{}"));
+    }
+
+    #[test]
+    fn a_backend_whose_result_is_read_hears_of_no_tasks() {
+        let told = |capabilities: &str| {
+            let capabilities = Some(raw(capabilities).into());
+            let told = without_tasks(ClientFacts { capabilities, ..ClientFacts::default() });
+            told.capabilities.map(|told| told.get().to_owned())
+        };
+        let tasks = r#"{"roots":{},"extensions":{"x":{},"io.modelcontextprotocol/tasks":{}}}"#;
+        assert_eq!(told(tasks).as_deref(), Some(r#"{"roots":{},"extensions":{"x":{}}}"#));
+        assert_eq!(told(r#"{"roots":{}}"#).as_deref(), Some(r#"{"roots":{}}"#));
     }
 
     #[test]

@@ -21,6 +21,7 @@ use super::confirmation;
 use super::input_rounds::{InputRounds, Next};
 use super::outgoing::Outgoing;
 use super::question_source;
+use super::rights::webhooks;
 use super::task_calls::{self, task_names};
 use crate::answer::is_pending;
 use crate::caller::CallContext;
@@ -104,6 +105,8 @@ pub(super) async fn run(
         Era::Modern => response = visit_first(context, target, response),
     }
     match target.item {
+        // A webhook that reads the result refuses a task: the caller gets no id of it.
+        Item::Tool(_) if webhooks::read_result(context, target) => Ok(response),
         Item::Tool(tool) => task_calls::issue(context, tool, outgoing.as_task, response),
         _ => Ok(response),
     }
@@ -168,6 +171,10 @@ impl Exchange<'_> {
         let caller = context.caller;
         let exchange = exchange_span::begin(span, target, backend.spec());
         let ClientAtBackend { principal, credentials } = context.at_backend(backend);
+        let mut client = question_source::told_client(context, target.backend);
+        if matches!(target.item, Item::Tool(_)) && webhooks::read_result(context, target) {
+            client = question_source::without_tasks(client);
+        }
         let request = Request {
             method: &target.method,
             params,
@@ -178,7 +185,7 @@ impl Exchange<'_> {
             trace: traces::outgoing(&exchange, &caller.trace),
             principal,
             credentials,
-            client: question_source::told_client(context, target.backend),
+            client,
             session: caller.session,
             events: self.events(),
             cancel: caller.cancel.clone(),
