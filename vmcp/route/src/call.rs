@@ -87,6 +87,11 @@ pub(crate) fn may_name(context: CallContext<'_>, tool: &Arc<CatalogTool>) -> boo
     matches!(context.snapshot.policy.decide(&request), Decision::Allow { .. })
 }
 
+/// True if a post webhook reads the results of this tool, and may replace them.
+pub(crate) fn is_result_read(context: CallContext<'_>, tool: &Arc<CatalogTool>) -> bool {
+    webhooks::read_result(context, &BackendTarget::tool(context.snapshot, tool))
+}
+
 /// Asks the policy about a call. `arguments` are JSON text; `recorder` goes on with the call, or ends here.
 pub(crate) fn authorize<'a>(
     context: CallContext<'a>,

@@ -39,6 +39,8 @@ pub enum Denier {
     Webhook(Arc<str>),
     /// The policy, about the arguments that the webhook of this name changed.
     PolicyAfter(Arc<str>),
+    /// The tool's input schema, about the arguments that the webhook of this name changed.
+    MisfitAfter(Arc<str>),
 }
 
 impl fmt::Display for Denier {
@@ -48,6 +50,9 @@ impl fmt::Display for Denier {
             Denier::Webhook(name) => write!(f, "the webhook `{name}`"),
             Denier::PolicyAfter(name) => {
                 write!(f, "the policies, about the arguments as the webhook `{name}` changed them,")
+            }
+            Denier::MisfitAfter(name) => {
+                write!(f, "the input schema, about the arguments as the webhook `{name}` changed them,")
             }
         }
     }

@@ -157,8 +157,11 @@ async fn with_fallback(
     answer: Result<Answer, CallError>,
     (parameters, params): (&RawValue, &OwnedParams),
 ) -> Answer {
-    let mut failure = failure_of(&answer).filter(|_| call.include_fallbacks);
-    if let Some(result) = unfailed(&answer).filter(|_| call.include_fallbacks && failure.is_none()) {
+    // A result that a webhook has read stands: the webhook may have replaced it by an error or an empty list,
+    // and need not read the results of a similar tool.
+    let includes = call.include_fallbacks && !(answer.is_ok() && call::is_result_read(context, tool));
+    let mut failure = failure_of(&answer).filter(|_| includes);
+    if let Some(result) = unfailed(&answer).filter(|_| includes && failure.is_none()) {
         let violation = fallback::violation(context, tool, result).await;
         failure = violation.map(|violation| (violation, Transmission::Sent));
     }

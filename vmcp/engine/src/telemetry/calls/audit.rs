@@ -1,9 +1,9 @@
 //! Audit log: one line for each call, with subject, tool, outcome and latency. Neither arguments nor results
 //! are ever logged. The log format adds the trace id.
 //!
-//! Levels keep the volume sane: denied calls are warnings, calls through own tools are info, as they are few;
-//! direct calls are debug, as there may be thousands a second. `--log-level info,vmcp::audit=debug`
-//! shows them all.
+//! Levels keep the volume sane: denied calls and withheld results are warnings, calls through own tools are
+//! info, as they are few; direct calls are debug, as there may be thousands a second.
+//! `--log-level info,vmcp::audit=debug` shows them all.
 
 use super::observer::CallObserver;
 use super::record::{CallRecord, Outcome};
@@ -55,6 +55,9 @@ fn write(record: &CallRecord) {
     if record.outcome == Outcome::Denied {
         let policy = record.policy.as_ref().map(PolicyId::as_str);
         line!(warn, record, "call denied", tool = own, called = item, method = method, policy = policy);
+    } else if record.outcome == Outcome::Failed("withheld") {
+        let policy = record.policy.as_ref().map(PolicyId::as_str);
+        line!(warn, record, "result withheld", tool = own, called = item, method = method, policy = policy);
     } else if own.is_some() {
         line!(info, record, "optimizer call", tool = own, called = called);
     } else {

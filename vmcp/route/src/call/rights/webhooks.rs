@@ -77,9 +77,17 @@ pub(in crate::call) async fn before_call(
         let call = asked(context, tool, arguments);
         ask(context, webhook, WebhookKind::Validating, &call, recorder.record()).await?;
     }
-    let Some((arguments, _)) = &changed else { return Ok(None) };
+    let Some((arguments, webhook)) = &changed else { return Ok(None) };
     let params = params.with(&[(ARGUMENTS, Some(arguments.get()))]);
-    params.map(Some).map_err(|error| CallError::InvalidRequest { reason: error.to_string() })
+    params.map(Some).map_err(|error| misfit(webhook, error.to_string(), recorder.record()))
+}
+
+/// Denies a call whose changed arguments cannot be sent. As final as a denial: a similar tool would get the
+/// client's own arguments.
+fn misfit(webhook: &Webhook, reason: String, record: &mut CallRecord) -> CallError {
+    let name = &webhook.settings().name;
+    record.policy = Some(PolicyId::new(format!("webhook {name}: the changed arguments do not fit")));
+    CallError::Denied { by: Denier::MisfitAfter(Arc::clone(name)), reason: Some(reason) }
 }
 
 /// Judges arguments that a webhook changed, as a client's own.
@@ -92,10 +100,9 @@ async fn judge(
     record: &mut CallRecord,
 ) -> Result<(), CallError> {
     let name = &webhook.settings().name;
-    let fits = check_arguments(context, tool, arguments).await;
-    fits.map_err(|misfit| CallError::InvalidRequest {
-        reason: format!("the webhook `{name}` changed the arguments; {misfit}"),
-    })?;
+    if let Err(reason) = check_arguments(context, tool, arguments).await {
+        return Err(misfit(webhook, reason, record));
+    }
     let request = AccessRequest {
         principal: &context.caller.principal,
         action: &target.method,
@@ -126,15 +133,17 @@ pub(in crate::call) async fn after_call(
     let (Some(tool), Some(first)) = (target.item.tool(), reader(context, target)) else {
         return Ok(response);
     };
-    if is_unread(target, &response).map_err(|reason| withheld(first, Some(reason.to_owned())))? {
-        return Ok(response);
+    match is_unread(target, &response) {
+        Ok(true) => return Ok(response),
+        Ok(false) => {}
+        Err(reason) => return Err(withhold_unread(context, first, reason, record)),
     }
     for webhook in meant(&context.snapshot.webhooks.post, tool) {
         let answer = match &response.outcome {
             RpcOutcome::Result(result) => ToolAnswer::Result(result.get()),
             RpcOutcome::Error(error) => ToolAnswer::Error(error.get()),
             RpcOutcome::Arriving(_) => {
-                return Err(withheld(webhook, Some("it was not collected".to_owned())));
+                return Err(withhold_unread(context, webhook, "it was not collected", record));
             }
         };
         let call = AskedCall { answer: Some(answer), ..asked(context, tool, params.get(ARGUMENTS)) };
@@ -170,6 +179,18 @@ fn is_unread(target: &BackendTarget<'_>, response: &Response) -> Result<bool, &'
 fn holds_result(state: &Payload) -> bool {
     let Ok(state) = Object::parse(state) else { return true };
     ["result", "error"].iter().any(|key| state.text(key).is_some_and(|value| value != "null"))
+}
+
+/// Withholds a result that the webhook cannot be asked about, as a question that cannot be asked does.
+fn withhold_unread(
+    context: CallContext<'_>,
+    webhook: &Webhook,
+    reason: &'static str,
+    record: &mut CallRecord,
+) -> CallError {
+    let unaskable = WebhookFailure::Unaskable(reason.to_owned());
+    count(context, webhook, WebhookKind::Post, unaskable.word());
+    refuse(webhook, WebhookKind::Post, Some(reason), Some(reason.to_owned()), record)
 }
 
 fn asked<'a>(context: CallContext<'a>, tool: &'a CatalogTool, arguments: Option<&'a str>) -> AskedCall<'a> {
@@ -220,8 +241,7 @@ async fn ask(
     let labels = WebhookLabels { webhook: name.to_string(), kind: kind.word() };
     let metrics = context.engine.metrics();
     metrics.webhook_duration.get_or_create(&labels).observe(begun.elapsed().as_secs_f64());
-    let labels = WebhookOutcomeLabels { webhook: labels.webhook, kind: labels.kind, outcome };
-    metrics.webhook_questions.get_or_create(&labels).inc();
+    count(context, webhook, kind, outcome);
     let (reason, told) = match answer {
         Ok(WebhookDecision::Allowed) => return Ok(None),
         Ok(WebhookDecision::Changed(value)) => {
@@ -247,21 +267,36 @@ async fn ask(
             (Some(failure.word().to_owned()), Some(failure.told()))
         }
     };
+    Err(refuse(webhook, kind, reason.as_deref(), told, record))
+}
+
+/// Counts a question by its outcome.
+fn count(context: CallContext<'_>, webhook: &Webhook, kind: WebhookKind, outcome: &'static str) {
+    let webhook = webhook.settings().name.to_string();
+    let labels = WebhookOutcomeLabels { webhook, kind: kind.word(), outcome };
+    context.engine.metrics().webhook_questions.get_or_create(&labels).inc();
+}
+
+/// Notes a denial on the record, and returns it as an error. `reason` is for operators, `told` for the client.
+fn refuse(
+    webhook: &Webhook,
+    kind: WebhookKind,
+    reason: Option<&str>,
+    told: Option<String>,
+    record: &mut CallRecord,
+) -> CallError {
+    let name = Arc::clone(&webhook.settings().name);
     // Read in the log line and the audit event of the denial.
-    record.policy = Some(match &reason {
+    record.policy = Some(match reason {
         Some(reason) => PolicyId::new(format!("webhook {name}: {reason}")),
         None => PolicyId::new(format!("webhook {name}")),
     });
     let effect = if kind == WebhookKind::Post { "withheld_result" } else { "denied" };
-    record.webhooks.push(WebhookEffect { webhook: Arc::clone(name), effect });
-    Err(match kind {
-        WebhookKind::Post => withheld(webhook, told),
+    record.webhooks.push(WebhookEffect { webhook: Arc::clone(&name), effect });
+    match kind {
+        WebhookKind::Post => CallError::Withheld { webhook: name, reason: told },
         WebhookKind::Mutating | WebhookKind::Validating => {
-            CallError::Denied { by: Denier::Webhook(Arc::clone(name)), reason: told }
+            CallError::Denied { by: Denier::Webhook(name), reason: told }
         }
-    })
-}
-
-fn withheld(webhook: &Webhook, reason: Option<String>) -> CallError {
-    CallError::Withheld { webhook: Arc::clone(&webhook.settings().name), reason }
+    }
 }

@@ -212,8 +212,9 @@ async fn changed_arguments_are_judged_by_schema_and_policy() {
         ),
         (
             &number,
-            Outcome::Failed("invalid_request"),
-            "the webhook `w` changed the arguments; parameters do not fit",
+            Outcome::Denied,
+            "not permitted by the input schema, about the arguments as the webhook `w` changed them, of this \
+             server: parameters do not fit",
         ),
     ] {
         let settings = format!(
@@ -276,6 +277,41 @@ async fn a_post_webhook_replaces_or_withholds_the_result() {
         assert_eq!(effects(&record), [("dlp", "withheld_result")]);
     }
     assert_eq!(server.calls().len(), 2, "a withheld result leads to no second call");
+}
+
+#[tokio::test]
+async fn an_answer_of_a_webhook_leads_to_no_similar_tool() {
+    let empties = Hook::answering(|_| {
+        patch(&json!([{"op": "replace", "path": "/mcp_response/result", "value": {"content": []}}]))
+    })
+    .await;
+    let fails = Hook::answering(|_| {
+        patch(&json!([{"op": "add", "path": "/mcp_response/result/isError", "value": true}]))
+    })
+    .await;
+    let misfits = Hook::answering(|_| {
+        patch(&json!([{"op": "replace", "path": "/mcp_request/params/arguments/who", "value": 7}]))
+    })
+    .await;
+    for (kind, hook, calls) in [("post", &empties, 1), ("post", &fails, 1), ("mutating", &misfits, 0)] {
+        let tool = ("greet", "Greets somebody.", json!({"who": {"type": "string"}}));
+        let asked = Scripted::start(std::slice::from_ref(&tool)).await;
+        let similar = Scripted::start(&[tool]).await;
+        for server in [&asked, &similar] {
+            server.annotate("greet", json!({"readOnlyHint": true}));
+        }
+        let settings = format!(
+            "optimizer: {{ embeddings: {{ provider: none }}, autoRetryFallback: SafeOnly }}\nwebhooks: {{ {kind}: \
+             [{}] }}\n",
+            hook.entry("w", "tools: [a_greet]")
+        );
+        let yaml = backends(&[("a", &asked.url), ("b", &similar.url)], &settings);
+        let engine = engine_with(&yaml, Options::default()).await;
+        let arguments = json!({"tool_name": "a_greet", "parameters": {"who": "Ada"}});
+        let answer = call(&engine, "optim.call_tool", arguments).await.unwrap().to_string();
+        assert!(!answer.contains("b_greet") && !answer.contains("fallback"), "{kind}: {answer}");
+        assert_eq!((asked.calls().len(), similar.calls().len()), (calls, 0), "{kind}: {answer}");
+    }
 }
 
 #[tokio::test]
