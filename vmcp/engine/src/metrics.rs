@@ -94,7 +94,7 @@ pub struct WebhookOutcomeLabels {
     pub webhook: String,
     /// `mutating`, `validating` or `post`.
     pub kind: &'static str,
-    /// `allowed`, `changed`, `denied`, or the reason of a missing answer: `unaskable`, `timeout`,
+    /// `allowed`, `changed`, `denied`, or the reason of a missing answer: `unaskable`, `timeout`, `busy`,
     /// `unreachable`, `status`, `unreadable`, `patch`.
     pub outcome: &'static str,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{RequestBuilder, StatusCode};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 use vmcp_error_chain::error_chain;
@@ -20,6 +20,13 @@ const JSON: &str = "application/json";
 pub(super) struct Service {
     client: RenewedClient,
     places: Semaphore,
+}
+
+/// A place among the requests under way, until the deadline of its request.
+pub(super) struct Place<'a> {
+    service: &'a Service,
+    deadline: Instant,
+    _permit: SemaphorePermit<'a>,
 }
 
 /// The places that a service may be at, and its proof.
@@ -76,31 +83,37 @@ impl Service {
         self.places.available_permits()
     }
 
-    /// Posts one request; `dress` adds its headers to it.
+    /// Waits for a free place; `limit` is the time limit of the whole.
+    pub(super) async fn place(&self, limit: Duration) -> Result<Place<'_>, PostFailure> {
+        let deadline = Instant::now() + limit;
+        // The semaphore is never closed.
+        let Ok(Ok(permit)) = timeout_at(deadline, self.places.acquire()).await else {
+            return Err(PostFailure::Timeout);
+        };
+        // Requests that wait end together; none begins in the place of a request that has just ended.
+        if Instant::now() >= deadline {
+            return Err(PostFailure::Timeout);
+        }
+        Ok(Place { service: self, deadline, _permit: permit })
+    }
+
+    /// Posts one request once a place is free; `dress` adds its headers to it.
     pub(super) async fn post(
         &self,
         post: Post<'_>,
         dress: impl FnOnce(RequestBuilder, &[u8]) -> RequestBuilder,
     ) -> Result<PostAnswer, PostFailure> {
-        let deadline = Instant::now() + post.limit;
-        let answer = timeout_at(deadline, self.post_until(post, deadline, dress)).await;
-        answer.map_err(|_| PostFailure::Timeout)?
+        let place = self.place(post.limit).await?;
+        place.post(post, dress).await
     }
 
-    async fn post_until(
+    async fn send(
         &self,
         Post { url, body, limit, max_answer }: Post<'_>,
-        deadline: Instant,
         dress: impl FnOnce(RequestBuilder, &[u8]) -> RequestBuilder,
     ) -> Result<PostAnswer, PostFailure> {
         let unreachable = |error: FetchError| PostFailure::Unreachable(error.to_string());
         let client = self.client.get().map_err(unreachable)?;
-        // The semaphore is never closed.
-        let Ok(_place) = self.places.acquire().await else { return Err(PostFailure::Timeout) };
-        // Requests that wait end together; none begins in the place of a request that has just ended.
-        if Instant::now() >= deadline {
-            return Err(PostFailure::Timeout);
-        }
         client.check(url).await.map_err(unreachable)?;
         // Beyond the limit of the whole, which tells a time-out from other failures.
         let request = client.client().post(url.clone()).timeout(limit.saturating_add(limit));
@@ -122,5 +135,17 @@ impl Service {
             answer.extend_from_slice(&piece);
         }
         Ok(PostAnswer { status, body: answer })
+    }
+}
+
+impl Place<'_> {
+    /// Posts the request of this place; `dress` adds its headers to it.
+    pub(super) async fn post(
+        &self,
+        post: Post<'_>,
+        dress: impl FnOnce(RequestBuilder, &[u8]) -> RequestBuilder,
+    ) -> Result<PostAnswer, PostFailure> {
+        let answer = timeout_at(self.deadline, self.service.send(post, dress)).await;
+        answer.map_err(|_| PostFailure::Timeout)?
     }
 }

@@ -12,10 +12,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::value::RawValue;
+use tokio::sync::Semaphore;
 use vmcp_config::Webhook as Settings;
 
 use super::message::signature;
-use super::service::{ClientTls, Post, PostFailure, Reach, Service};
+use super::service::{ClientTls, Place, Post, PostFailure, Reach, Service};
 use crate::rate_limit::LogLimit;
 pub use question::{AskedCall, ToolAnswer};
 
@@ -25,6 +26,8 @@ const MAX_QUESTION_BYTES: usize = 8 * 1024 * 1024;
 const MAX_ANSWER_BYTES: usize = 1024 * 1024;
 /// Questions under way at once to one webhook; others wait, up to its time limit.
 const MAX_CONCURRENT: usize = 64;
+/// Questions to one webhook that wait; a further one is not asked.
+const MAX_WAITING: usize = 4096;
 /// Least time between two log lines about missing answers for one reason.
 const LOG_INTERVAL: Duration = Duration::from_mins(1);
 /// Headers of a signed question.
@@ -78,6 +81,9 @@ pub enum WebhookFailure {
     /// No answer came in time, the wait for a free place included.
     #[error("no answer within {} seconds", .0.as_secs_f64())]
     Timeout(Duration),
+    /// [`MAX_WAITING`] questions wait already.
+    #[error("the webhook has too many questions to answer")]
+    Busy,
     /// The service cannot be reached, or may not be.
     #[error("the webhook cannot be reached: {0}")]
     Unreachable(String),
@@ -98,6 +104,7 @@ impl WebhookFailure {
         match self {
             WebhookFailure::Unaskable(_) => "unaskable",
             WebhookFailure::Timeout(_) => "timeout",
+            WebhookFailure::Busy => "busy",
             WebhookFailure::Unreachable(_) => "unreachable",
             WebhookFailure::Status(_) => "status",
             WebhookFailure::Unreadable(_) => "unreadable",
@@ -119,6 +126,8 @@ impl WebhookFailure {
 pub struct Webhook {
     settings: Arc<Settings>,
     service: Service,
+    /// Places of questions that wait or are under way.
+    queue: Semaphore,
     /// Log lines about missing answers, by the reason's word.
     failure_lines: LogLimit<&'static str>,
 }
@@ -142,7 +151,8 @@ impl Webhook {
             },
         };
         let service = Service::new(reach, MAX_CONCURRENT);
-        Webhook { service, failure_lines: LogLimit::new(LOG_INTERVAL), settings }
+        let queue = Semaphore::new(MAX_CONCURRENT + MAX_WAITING);
+        Webhook { service, queue, failure_lines: LogLimit::new(LOG_INTERVAL), settings }
     }
 
     /// Returns the settings.
@@ -156,10 +166,14 @@ impl Webhook {
         kind: WebhookKind,
         call: &AskedCall<'_>,
     ) -> Result<WebhookDecision, WebhookFailure> {
-        let body = question::question(&self.settings, call, SystemTime::now())?;
-        let answer = self.post(body).await?;
+        let question = question::question(&self.settings, call, SystemTime::now())?;
+        let Ok(_queued) = self.queue.try_acquire() else { return Err(WebhookFailure::Busy) };
+        // Held until the decision is read: it bounds the bodies, the answers and the patches in memory.
+        let place = self.service.place(self.settings.timeout).await;
+        let place = place.map_err(|failure| self.failure(failure))?;
+        let answer = self.post(&place, question.to_body()?).await?;
         let Some(answer) = answer else { return Ok(WebhookDecision::Denied { reason: None }) };
-        answer::decision(kind, call, &self.settings, &answer)
+        answer::decision(kind, call, &self.settings, &answer).await
     }
 
     /// Returns the number of missing answers without a log line since the last line for this reason, if a
@@ -169,24 +183,29 @@ impl Webhook {
     }
 
     /// Returns the body of the answer; `None`: the status denies.
-    async fn post(&self, body: Vec<u8>) -> Result<Option<Vec<u8>>, WebhookFailure> {
+    async fn post(&self, place: &Place<'_>, body: Vec<u8>) -> Result<Option<Vec<u8>>, WebhookFailure> {
         let Settings { url, hmac_secret, timeout: limit, .. } = &*self.settings;
         let post = Post { url, body, limit: *limit, max_answer: MAX_ANSWER_BYTES };
-        let answer = self.service.post(post, |request, body| {
+        let answer = place.post(post, |request, body| {
             let Some(secret) = hmac_secret else { return request };
             let timestamp = crate::clock::now();
             let signature = signature(secret.expose(), timestamp, body);
             request.header(TIMESTAMP, timestamp).header(SIGNATURE, signature)
         });
-        let answer = answer.await.map_err(|failure| match failure {
-            PostFailure::Timeout => WebhookFailure::Timeout(*limit),
-            PostFailure::Unreachable(reason) => WebhookFailure::Unreachable(reason),
-            PostFailure::TooLarge => WebhookFailure::Unreadable("it has more than 1 MiB"),
-        })?;
+        let answer = answer.await.map_err(|failure| self.failure(failure))?;
         match answer.status {
             reqwest::StatusCode::OK => Ok(Some(answer.body)),
             reqwest::StatusCode::UNPROCESSABLE_ENTITY => Ok(None),
             other => Err(WebhookFailure::Status(other.as_u16())),
+        }
+    }
+
+    /// Returns a failure of the service in the terms of webhooks.
+    fn failure(&self, failure: PostFailure) -> WebhookFailure {
+        match failure {
+            PostFailure::Timeout => WebhookFailure::Timeout(self.settings.timeout),
+            PostFailure::Unreachable(reason) => WebhookFailure::Unreachable(reason),
+            PostFailure::TooLarge => WebhookFailure::Unreadable("it has more than 1 MiB"),
         }
     }
 }

@@ -1,21 +1,31 @@
 //! Answers of a webhook, in the shape of ToolHive's `Response` and `MutatingResponse`.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+use std::thread::available_parallelism;
 
 use json_patch::PatchOperation;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
+use tokio::sync::Semaphore;
 use vmcp_config::{Webhook as Settings, sanitize};
 
 use super::patch;
-use super::question::AskedCall;
+use super::question::{AskedCall, PatchedPart};
 use super::{WebhookDecision, WebhookFailure, WebhookKind};
 
 /// Most characters of a reason.
 const MAX_REASON_CHARS: usize = 300;
 /// The only kind of patch.
 const JSON_PATCH: &str = "json_patch";
+/// Bytes of a patch and the part that it changes, up to which the patch is applied where its answer is read;
+/// a longer one is applied on a blocking thread.
+const MAX_INLINE_BYTES: usize = 16 * 1024;
+
+/// Patches that may be applied on blocking threads at a time: half of the cores, so that the other half
+/// serves connections. Further ones wait.
+static PATCH_SLOTS: LazyLock<Semaphore> =
+    LazyLock::new(|| Semaphore::new(available_parallelism().map_or(1, |cores| cores.get().div_ceil(2))));
 
 /// An answer as it is written. A repeated key is an error; unknown keys are not looked at.
 #[derive(Deserialize)]
@@ -34,7 +44,7 @@ struct Answer {
 }
 
 /// Reads an answer about a call.
-pub(super) fn decision(
+pub(super) async fn decision(
     kind: WebhookKind,
     call: &AskedCall<'_>,
     settings: &Settings,
@@ -57,6 +67,23 @@ pub(super) fn decision(
     if patch_type != JSON_PATCH {
         return Err(WebhookFailure::Unreadable("its `patch_type` is not `json_patch`"));
     }
+    if patch.get().len() + call.patched_text().len() <= MAX_INLINE_BYTES {
+        return patched(&patch, &call.patched_part(settings));
+    }
+    // Held by the work itself: a caller that goes away does not free the thread.
+    let slot = PATCH_SLOTS.acquire().await.ok();
+    // Copied in its slot: a tree of values takes many times the bytes of its text.
+    let part = call.patched_part(settings);
+    let work = move || {
+        let _slot = slot;
+        patched(&patch, &part)
+    };
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err(WebhookFailure::Patch("its thread has ended".to_owned())))
+}
+
+/// Applies a patch.
+fn patched(patch: &RawValue, part: &PatchedPart) -> Result<WebhookDecision, WebhookFailure> {
     let operations = serde_json::from_str::<Option<Vec<PatchOperation>>>(patch.get());
     // The error's own text quotes the answer, which may hold values that neither log nor client may show.
     let misread = |error: serde_json::Error| {
@@ -67,9 +94,10 @@ pub(super) fn decision(
     if operations.is_empty() {
         return Ok(WebhookDecision::Allowed);
     }
-    let changed = match call.answer {
-        None => patch::arguments(call.request_document(settings)?, &operations),
-        Some(answer) => patch::answer(answer.document()?, &operations),
+    let document = part.document()?;
+    let changed = match part {
+        PatchedPart::Request { .. } => patch::arguments(document, &operations),
+        PatchedPart::Response { .. } => patch::answer(document, &operations),
     };
     match changed.map_err(WebhookFailure::Patch)? {
         None => Ok(WebhookDecision::Allowed),

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use uuid::Uuid;
 use vmcp_config::{SentClaims, Webhook as Settings};
 
@@ -49,8 +49,9 @@ pub enum ToolAnswer<'a> {
     Error(&'a str),
 }
 
+/// A question: texts of the call and its answer, which are copied only in [`Question::to_body`].
 #[derive(Serialize)]
-struct Question<'a> {
+pub(super) struct Question<'a> {
     version: &'static str,
     uid: String,
     timestamp: String,
@@ -107,38 +108,74 @@ struct Context<'a> {
     transport: &'static str,
 }
 
-impl AskedCall<'_> {
+/// The part of a call that patches may change, with texts of its own for a blocking thread.
+pub(super) enum PatchedPart {
+    /// Before the call.
+    Request {
+        /// The name of the tool that the service is told.
+        name: String,
+        arguments: String,
+    },
+    /// Behind the call.
+    Response {
+        /// `result` or `error`.
+        key: &'static str,
+        value: String,
+    },
+}
+
+impl<'a> AskedCall<'a> {
     /// Returns the name of the tool that the service is told.
-    fn told_name(&self, settings: &Settings) -> &str {
+    fn told_name(&self, settings: &Settings) -> &'a str {
         if settings.original_names { self.original_name } else { self.name }
     }
 
-    fn arguments(&self) -> &str {
+    fn arguments(&self) -> &'a str {
         let written = self.arguments.map(str::trim).filter(|arguments| *arguments != "null");
         written.unwrap_or("{}")
     }
 
-    /// Returns the document that patches of a webhook before the call apply to.
-    pub(super) fn request_document(&self, settings: &Settings) -> Result<Value, WebhookFailure> {
-        let params = json!({"name": self.told_name(settings), "arguments": value(self.arguments())?});
-        let request = json!({"jsonrpc": "2.0", "id": REQUEST_ID, "method": "tools/call", "params": params});
-        Ok(json!({"mcp_request": request}))
+    /// Returns the text of the part that patches may change.
+    pub(super) fn patched_text(&self) -> &'a str {
+        match self.answer {
+            None => self.arguments(),
+            Some(ToolAnswer::Result(text) | ToolAnswer::Error(text)) => text,
+        }
+    }
+
+    /// Copies the part that patches may change.
+    pub(super) fn patched_part(&self, settings: &Settings) -> PatchedPart {
+        let text = self.patched_text().to_owned();
+        match self.answer {
+            None => PatchedPart::Request { name: self.told_name(settings).to_owned(), arguments: text },
+            Some(ToolAnswer::Result(_)) => PatchedPart::Response { key: "result", value: text },
+            Some(ToolAnswer::Error(_)) => PatchedPart::Response { key: "error", value: text },
+        }
     }
 }
 
-impl ToolAnswer<'_> {
-    /// Returns the document that patches of a webhook behind the call apply to.
+impl PatchedPart {
+    /// Returns the document that patches apply to.
     pub(super) fn document(&self) -> Result<Value, WebhookFailure> {
-        let (key, text) = match self {
-            ToolAnswer::Result(text) => ("result", text),
-            ToolAnswer::Error(text) => ("error", text),
-        };
-        let mut response = json!({"jsonrpc": "2.0", "id": REQUEST_ID});
-        if let Some(object) = response.as_object_mut() {
-            object.insert(key.to_owned(), value(text)?);
-        }
-        Ok(json!({"mcp_response": response}))
+        let (jsonrpc, id) = (Value::from("2.0"), Value::from(REQUEST_ID));
+        Ok(match self {
+            PatchedPart::Request { name, arguments } => {
+                let params = object([("name", name.as_str().into()), ("arguments", value(arguments)?)]);
+                let method = Value::from("tools/call");
+                let members = [("jsonrpc", jsonrpc), ("id", id), ("method", method), ("params", params)];
+                object([("mcp_request", object(members))])
+            }
+            PatchedPart::Response { key, value: text } => {
+                let response = object([("jsonrpc", jsonrpc), ("id", id), (*key, value(text)?)]);
+                object([("mcp_response", response)])
+            }
+        })
     }
+}
+
+/// Makes an object; its values are moved, where `json!` copies them.
+fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
+    Value::Object(members.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
 }
 
 /// Parses a text of the client or the backend.
@@ -146,20 +183,34 @@ fn value(text: &str) -> Result<Value, WebhookFailure> {
     serde_json::from_str(text).map_err(|error| WebhookFailure::Unaskable(error.to_string()))
 }
 
-/// Writes a question. Fails if the client's groups cannot be read, a part cannot be parsed, or the whole is
+fn unaskable(reason: &str) -> WebhookFailure {
+    WebhookFailure::Unaskable(reason.to_owned())
+}
+
+fn too_long() -> WebhookFailure {
+    unaskable("it has more than 8 MiB")
+}
+
+impl Question<'_> {
+    /// Writes the question as JSON text; fails if it is too long.
+    pub(super) fn to_body(&self) -> Result<Vec<u8>, WebhookFailure> {
+        let text = serde_json::to_vec(self).map_err(|error| unaskable(&error.to_string()))?;
+        if text.len() > MAX_QUESTION_BYTES { Err(too_long()) } else { Ok(text) }
+    }
+}
+
+/// Makes a question. Fails if the client's groups cannot be read, a part cannot be parsed, or the whole is
 /// too long: a webhook that cannot be shown a call cannot allow it.
-pub(super) fn question(
+pub(super) fn question<'a>(
     settings: &Settings,
-    call: &AskedCall<'_>,
+    call: &AskedCall<'a>,
     now: SystemTime,
-) -> Result<Vec<u8>, WebhookFailure> {
-    let unaskable = |reason: &str| WebhookFailure::Unaskable(reason.to_owned());
+) -> Result<Question<'a>, WebhookFailure> {
     let raw =
         |text| serde_json::from_str::<&RawValue>(text).map_err(|_| unaskable("a part of it is no JSON"));
     // Before anything is copied: a text of the backend may be much longer.
     let length = call.arguments().len()
         + call.answer.map_or(0, |(ToolAnswer::Result(text) | ToolAnswer::Error(text))| text.len());
-    let too_long = || unaskable("it has more than 8 MiB");
     if length > MAX_QUESTION_BYTES {
         return Err(too_long());
     }
@@ -169,7 +220,7 @@ pub(super) fn question(
         Some(ToolAnswer::Error(text)) => Some(response(None, Some(raw(text)?))),
         None => None,
     };
-    let question = Question {
+    Ok(Question {
         version: VERSION,
         uid: Uuid::new_v4().to_string(),
         timestamp: humantime::format_rfc3339_micros(now).to_string(),
@@ -187,9 +238,7 @@ pub(super) fn question(
             source_ip: call.address.map(|address| address.to_canonical().to_string()).unwrap_or_default(),
             transport: if call.address.is_some() { "streamable-http" } else { "stdio" },
         },
-    };
-    let text = serde_json::to_vec(&question).map_err(|error| unaskable(&error.to_string()))?;
-    if text.len() > MAX_QUESTION_BYTES { Err(too_long()) } else { Ok(text) }
+    })
 }
 
 fn principal<'a>(

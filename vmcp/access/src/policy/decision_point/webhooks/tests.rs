@@ -148,7 +148,11 @@ async fn a_patch_changes_arguments_or_a_result() {
     assert_eq!(changed(told(&whole, WebhookKind::Post, Some(result)).await), other);
     let part = patch(json!([{"op": "replace", "path": "/mcp_response/result/content/0/text", "value": "*"}]));
     assert_eq!(changed(told(&part, WebhookKind::Post, Some(result)).await)["content"][0]["text"], "*");
-    for unchanged in [patch(json!([])), patch(json!(null)), r#"{"allowed":true}"#.to_owned()] {
+    let long = json!({"content": [{"type": "text", "text": "4".repeat(100_000)}]}).to_string();
+    let masked = changed(told(&part, WebhookKind::Post, Some(&long)).await);
+    assert_eq!(masked["content"][0]["text"], "*", "applied on a blocking thread");
+    let same = patch(json!([{"op": "replace", "path": "/mcp_response/result/isError", "value": false}]));
+    for unchanged in [patch(json!([])), patch(json!(null)), same, r#"{"allowed":true}"#.to_owned()] {
         let decision = told(&unchanged, WebhookKind::Post, Some(result)).await;
         assert!(matches!(decision, Ok(WebhookDecision::Allowed)), "{unchanged}: {decision:?}");
     }
@@ -160,6 +164,13 @@ async fn an_answer_that_cannot_be_used_decides_nothing() {
         json!({"allowed": true, "patch_type": "json_patch", "patch": operations}).to_string()
     };
     let replace = |path: &str, value: Value| patch(json!([{"op": "replace", "path": path, "value": value}]));
+    let doubles = (0..20).map(|number| {
+        json!({"op": "copy", "from": "/mcp_request/params/arguments",
+            "path": format!("/mcp_request/params/arguments/copy{number}")})
+    });
+    let long =
+        json!({"op": "add", "path": "/mcp_request/params/arguments/long", "value": "x".repeat(100_000)});
+    let doubles: Vec<Value> = std::iter::once(long).chain(doubles).collect();
     let grows = json!({"op": "copy", "from": "/mcp_request/params/arguments",
         "path": "/mcp_request/params/arguments/again"});
     for (body, word, text) in [
@@ -174,7 +185,8 @@ async fn an_answer_that_cannot_be_used_decides_nothing() {
         (replace("/mcp_request/params/arguments", json!([])), "patch", "no object"),
         (replace("/mcp_request/params/arguments/none/a", json!(1)), "patch", "path is invalid"),
         (patch(json!([{"op": "pin-4711", "path": "/mcp_request/a"}])), "patch", "no list of operations"),
-        (patch(json!(vec![grows.clone(); 200])), "patch", "than"),
+        (patch(json!(vec![grows.clone(); 200])), "patch", "deeper than 160"),
+        (patch(json!(doubles)), "patch", "operation 4: more than 1 MiB"),
         (patch(json!(vec![grows; 257])), "patch", "at most 256"),
     ] {
         let failure = told(&body, WebhookKind::Mutating, None).await.unwrap_err();
@@ -216,6 +228,17 @@ async fn a_webhook_that_floods_redirects_or_hangs_gives_no_answer() {
     let private = Webhook::new(Arc::clone(&config.webhooks.post[0]));
     let failure = private.ask(WebhookKind::Post, &about(&Identity::Anonymous, None)).await.unwrap_err();
     assert!(failure.to_string().contains("set allowPrivateIp"), "{failure}");
+}
+
+#[tokio::test]
+async fn a_question_behind_too_many_others_is_not_asked() {
+    let service = Service::saying(r#"{"allowed":true}"#).await;
+    let hook = webhook(&service.url, "");
+    let others = hook.queue.try_acquire_many((MAX_CONCURRENT + MAX_WAITING) as u32).unwrap();
+    let failure = hook.ask(WebhookKind::Mutating, &about(&Identity::Anonymous, None)).await.unwrap_err();
+    assert_eq!((failure, service.count()), (WebhookFailure::Busy, 0));
+    drop(others);
+    hook.ask(WebhookKind::Mutating, &about(&Identity::Anonymous, None)).await.unwrap();
 }
 
 #[tokio::test]
