@@ -226,8 +226,7 @@ fn hidden_tool<'a>(
         if let Some(server) = server {
             return is_named(tool, server, name);
         }
-        let mut parts =
-            name.match_indices('.').filter_map(|(at, _)| name.get(..at).zip(name.get(at + 1..)));
+        let mut parts = name.match_indices('.').filter_map(|(at, _)| name.get(..at).zip(name.get(at + 1..)));
         python_name(&tool.name) == name || parts.any(|(server, name)| is_named(tool, server, name))
     };
     exact.or_else(|| catalog.listed().find(|tool| is_meant(tool) && context.view.tool(&tool.name).is_none()))
