@@ -203,7 +203,7 @@ impl DownstreamRouter {
     }
 
     /// Sends a change of a task to a client, under the id that the client knows. Where webhooks read results,
-    /// the outcome of the task is left out: the client asks for it, and the webhook is asked then.
+    /// the outcome of the task is left out: a client that asks for it gets it read, or a refusal.
     fn publish_task(&self, to: Arc<Mailbox>, id: &str, shown: &str, notification: &Notification<'_>) {
         let Some(params) = notification.params else { return };
         let renamed = tasks::renamed(params, |own| (own == id).then(|| shown.to_owned()));
