@@ -3,7 +3,6 @@
 
 mod transcript_file;
 
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -160,13 +159,11 @@ fn owner(principal: &Principal) -> [u8; 32] {
     Sha256::new().chain_update(PURPOSE).chain_update(key.to_string()).finalize().into()
 }
 
-/// True for a client without an identity on this machine.
+/// True for a client without an identity on this machine. Compares the whole address: [`Principal::key`] masks
+/// `::1` to its /64 network.
 fn is_local(principal: &Principal) -> bool {
-    match principal.key() {
-        PrincipalKey::Only => true,
-        PrincipalKey::Address(address) => IpAddr::is_loopback(&address),
-        PrincipalKey::Identity(_) => false,
-    }
+    principal.identity.as_known().is_none()
+        && principal.address.is_none_or(|address| address.to_canonical().is_loopback())
 }
 
 fn kept_since(settings: &SessionHooks) -> i64 {

@@ -39,6 +39,10 @@ async fn a_summary_is_handed_over_after_a_restart() {
     let listed = sessions.list(&me, &settings, SessionQuery::default()).await.unwrap();
     let states: Vec<_> = listed.iter().map(|session| session.status.name()).collect();
     assert_eq!(states, ["active", "expired"]);
+    for local in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
+        let seen = sessions.list(&Principal::at(local), &settings, SessionQuery::default()).await.unwrap();
+        assert_eq!(seen, listed, "{local}");
+    }
     let elsewhere = Principal::at("192.0.2.1");
     assert!(sessions.list(&elsewhere, &settings, SessionQuery::default()).await.unwrap().is_empty());
     assert_eq!(sessions.get(&elsewhere, &settings, ended.session_id.clone()).await, Ok(None));
