@@ -55,9 +55,9 @@ enum OwnContent {
 }
 
 /// Answers `resources/read` of an own resource; `None` if there is none for this caller. The policy must allow
-/// the tool that tells the same.
+/// the tool that tells the same, with the arguments of that call.
 pub(super) fn read(context: CallContext<'_>, uri: &str, resource: OwnResource<'_>) -> Option<Answer> {
-    call::authorize_own(context, resource.right(), Some("{}")).ok()?;
+    call::authorize_own(context, resource.right(), Some(&arguments(resource))).ok()?;
     let mut recorder = context.start_record(Origin::Own(resource.right()));
     recorder.keep_arguments(Some(&json!({ "uri": uri }).to_string()));
     let told = content(context, resource);
@@ -65,6 +65,14 @@ pub(super) fn read(context: CallContext<'_>, uri: &str, resource: OwnResource<'_
     let text = serde_json::to_string(&told?).ok()?;
     let contents = json!({ "contents": [{ "uri": uri, "mimeType": "application/json", "text": text }] });
     Some(Answer::own(to_raw_value(&contents).unwrap_or_default()))
+}
+
+/// Returns the arguments of the call that tells the same: policies may read them.
+fn arguments(resource: OwnResource<'_>) -> String {
+    match resource {
+        OwnResource::Tool(name) => json!({ "tool_name": name }).to_string(),
+        OwnResource::Config | OwnResource::Status | OwnResource::Server(_) => "{}".to_owned(),
+    }
 }
 
 fn content(context: CallContext<'_>, resource: OwnResource<'_>) -> Option<OwnContent> {

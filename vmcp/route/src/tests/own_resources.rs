@@ -48,6 +48,29 @@ impl ListedRights for Deny {
     }
 }
 
+/// Denies own tools that are called with these arguments.
+#[derive(Debug)]
+struct DenyArguments(&'static str);
+
+impl Policy for DenyArguments {
+    fn decide(&self, request: &AccessRequest<'_>) -> Decision {
+        let policy = PolicyId::new("deny");
+        if matches!(request.item, Item::OwnTool(_)) && request.arguments == Some(self.0) {
+            Decision::Deny { policy }
+        } else {
+            Decision::Allow { policy }
+        }
+    }
+
+    fn restricts_some(&self) -> bool {
+        true
+    }
+
+    fn listed_rights<'a>(&'a self, _: &Principal) -> Box<dyn ListedRights + 'a> {
+        Box::new(Deny(""))
+    }
+}
+
 async fn setup(settings: &str, policy: Option<Arc<dyn Policy>>) -> (Engine, Scripted) {
     let fields = json!({"path": {"type": "string"}});
     let tools = [("read", "Reads a file.", fields.clone()), ("write", "Writes.", fields)];
@@ -123,6 +146,15 @@ async fn a_client_reads_what_it_may_ask_the_tools_for() {
     assert!(read(&engine, "vmcp://tools/fs_read").await.is_ok());
     assert_eq!(listed(&engine, List::Resources), Vec::<String>::new());
     assert_eq!(listed(&engine, List::ResourceTemplates), ["vmcp://tools/{name}"]);
+}
+
+#[tokio::test]
+async fn a_policy_about_arguments_guards_the_resource_too() {
+    let policy = DenyArguments(r#"{"tool_name":"fs_read"}"#);
+    let (engine, _server) = setup(ON, Some(Arc::new(policy))).await;
+    assert!(read(&engine, "vmcp://tools/fs_read").await.is_err());
+    assert!(read(&engine, "vmcp://tools/fs_write").await.is_ok());
+    assert!(read(&engine, "vmcp://servers/fs").await.is_ok());
 }
 
 #[tokio::test]
