@@ -20,7 +20,7 @@ mod runner;
 mod text;
 mod yaml;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::entry::{Package, Remote, ServerEntry};
 use fill::Filler;
@@ -223,12 +223,18 @@ impl Candidate<'_> {
         if let Some(fault) = entry.findings.iter().find(|fault| is_below(&fault.path)) {
             return Err(refused(&fault.path, &fault.message));
         }
-        let filler = Filler::new(answers);
+        // Inputs may share a label, and only a later one may mark it as secret: the first pass finds the marks.
+        let mut secret_labels = BTreeSet::new();
+        self.fill(Filler::new(answers, &mut secret_labels))?;
+        self.fill(Filler::new(answers, &mut secret_labels))
+    }
+
+    fn fill(&self, filler: Filler<'_>) -> Result<Draft, PlanError> {
         match self {
             Candidate::Remote(remote) => remote::draft(remote, filler),
             Candidate::Package(package, way) => package::draft(package, *way, filler),
             Candidate::Other(package) => {
-                let path = format!("{path}.registryType");
+                let path = format!("{}.registryType", package.path);
                 let known = "npm, pypi and oci are known";
                 Err(refused(
                     &path,

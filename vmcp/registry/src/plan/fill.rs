@@ -1,6 +1,8 @@
 //! [`Filler`]: values of inputs, from a person's answers and the entry's defaults.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use vmcp_config::secret_signs::is_secret_name;
 
 use super::PlanError;
 use super::text::{Part, Text};
@@ -20,13 +22,19 @@ pub struct Question {
 /// Collects questions while values are filled in.
 pub(super) struct Filler<'a> {
     answers: &'a BTreeMap<String, String>,
+    /// Labels that the entry marks as secret, in any of the inputs that share the label.
+    secret_labels: &'a mut BTreeSet<String>,
     pub(super) questions: Vec<Question>,
     pub(super) missing: Vec<String>,
 }
 
 impl<'a> Filler<'a> {
-    pub(super) fn new(answers: &'a BTreeMap<String, String>) -> Self {
-        Self { answers, questions: Vec::new(), missing: Vec::new() }
+    /// `secret_labels` carries the labels of an earlier pass over the same entry.
+    pub(super) fn new(
+        answers: &'a BTreeMap<String, String>,
+        secret_labels: &'a mut BTreeSet<String>,
+    ) -> Self {
+        Self { answers, secret_labels, questions: Vec::new(), missing: Vec::new() }
     }
 
     /// Returns the value of an input; `None` if it has none, and notes a required one as missing.
@@ -72,17 +80,27 @@ impl<'a> Filler<'a> {
         Ok(is_complete.then_some(Text(parts)))
     }
 
-    fn answer(&mut self, label: &str, input: &Input, is_secret: bool) -> Result<Option<Part>, PlanError> {
-        if !self.questions.iter().any(|question| question.label == label) {
-            self.questions.push(Question { label: label.to_owned(), is_secret, input: input.clone() });
+    /// Returns the value of a label. An answer is a secret also by the label's name (`GITHUB_TOKEN`), because
+    /// publishers forget the mark; the entry's own default is published, and a secret by the mark only.
+    fn answer(&mut self, label: &str, input: &Input, is_marked: bool) -> Result<Option<Part>, PlanError> {
+        if is_marked {
+            self.secret_labels.insert(label.to_owned());
         }
-        let value = match (self.answers.get(label), &input.default) {
+        let is_marked = self.secret_labels.contains(label);
+        let is_secret = is_marked || is_secret_by_name(label, input);
+        match self.questions.iter_mut().find(|question| question.label == label) {
+            Some(question) => question.is_secret |= is_secret,
+            None => {
+                self.questions.push(Question { label: label.to_owned(), is_secret, input: input.clone() });
+            }
+        }
+        let (value, is_secret) = match (self.answers.get(label), &input.default) {
             (Some(answer), _) if is_reference(answer) => return Ok(Some(Part::Reference(answer.clone()))),
             (Some(answer), _) => {
                 check(label, input, answer)?;
-                answer
+                (answer, is_secret)
             }
-            (None, Some(default)) => default,
+            (None, Some(default)) => (default, is_marked),
             (None, None) => {
                 if input.is_required && !self.missing.iter().any(|known| known == label) {
                     self.missing.push(label.to_owned());
@@ -93,6 +111,12 @@ impl<'a> Filler<'a> {
         let value = value.clone();
         Ok(Some(if is_secret { Part::Secret { label: label.to_owned(), value } } else { Part::Value(value) }))
     }
+}
+
+/// True for a free text whose label names a secret. Numbers (`MAX_TOKENS`), switches, paths and published
+/// choices (`AUTH_TYPE`) are none.
+fn is_secret_by_name(label: &str, input: &Input) -> bool {
+    input.format == InputFormat::Text && input.choices.is_empty() && is_secret_name(label)
 }
 
 /// True for one reference and nothing else: `${NAME}`, `${secret:NAME}`, `${file:/path}`.

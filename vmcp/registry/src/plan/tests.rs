@@ -122,6 +122,32 @@ fn remotes_become_addresses_and_their_secrets_stay_apart() {
 }
 
 #[test]
+fn an_answer_is_a_secret_by_its_name_and_under_every_input_of_its_label() {
+    let unmarked = package(json!({ "environmentVariables": [
+        { "name": "GITHUB_TOKEN", "isRequired": true },
+        { "name": "AUTH_TYPE", "choices": ["basic", "none"], "default": "basic" },
+        { "name": "AUTH_REALM", "default": "main" },
+        { "name": "MAX_TOKENS", "format": "number" },
+    ]}));
+    let answers = [("GITHUB_TOKEN", "hunter2"), ("MAX_TOKENS", "100")];
+    let made = draft(&unmarked, &answers).unwrap();
+    let secret: Vec<_> = made.questions.iter().map(|question| question.is_secret).collect();
+    assert_eq!(secret, [true, false, true, false]);
+    assert_eq!(made.secrets(), BTreeMap::from([("GITHUB_TOKEN", "hunter2")]));
+    let text = yaml(&unmarked, &answers);
+    assert!(text.contains("GITHUB_TOKEN: ${WEATHER_GITHUB_TOKEN}") && text.contains("AUTH_REALM: main"));
+    assert!(!text.contains("hunter2"), "{text}");
+
+    let shared = package(json!({ "packageArguments": [
+        { "type": "named", "name": "--pin", "isRequired": true },
+        { "type": "positional", "valueHint": "pin", "isRequired": true, "isSecret": true },
+    ]}));
+    let made = draft(&shared, &[("pin", "hunter2")]).unwrap();
+    assert_eq!((made.questions.len(), made.questions[0].is_secret), (1, true));
+    assert!(!yaml(&shared, &[("pin", "hunter2")]).contains("hunter2"));
+}
+
+#[test]
 fn hostile_packages_are_refused_by_the_field_that_attacks() {
     let named = |name: &str, value: &str| json!([{ "type": "named", "name": name, "value": value }]);
     for (fields, reason) in [
