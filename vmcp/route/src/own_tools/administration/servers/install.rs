@@ -13,13 +13,13 @@ use vmcp_engine::optim::names::OptimTool;
 use vmcp_engine::server_registrar::{
     NewServer, RegisteredServer, ServerChange, ServerPlace, ServerRegistrar,
 };
-use vmcp_registry::entry::ServerEntry;
-use vmcp_registry::plan::{Draft, PlanError, Target, Way};
+use vmcp_registry::entry::{EntryStatus, ServerEntry};
+use vmcp_registry::plan::{Draft, Part, PlanError, Question, Target, Text, Way};
 use vmcp_registry::report;
 
 use super::answer::{Changed, Installed, NeededValue, refused};
 use super::{arguments, check_room, effect, make, permission, registry, wanted_values};
-use crate::caller::CallContext;
+use crate::caller::{CallContext, secret_arguments};
 use crate::own_tools::arguments::own_arguments::OwnArguments;
 use crate::own_tools::tool_result::own_answer::Refusal;
 
@@ -61,13 +61,17 @@ pub(super) async fn run(
     if !open.is_empty() {
         answers.extend(wanted_values::ask(context, &entry.name, &open).await?);
     }
-    let secrets = first.questions.iter().filter(|one| one.is_secret && one.input.is_required);
+    let is_open = |one: &&Question| one.is_secret && one.input.is_required && one.input.default.is_none();
+    let secrets = first.questions.iter().filter(is_open);
     answers.extend(secrets.map(|one| (one.label.clone(), PLACEHOLDER.to_owned())));
-    let draft = draft(entry, way, &answers)?;
+    let mut draft = draft(entry, way, &answers)?;
     if let Some(label) = draft.missing.first() {
         return Err(refused(format!("the server needs a value for {label}: give it in 'values'")));
     }
     let place = place(&draft)?;
+    if entry.status == EntryStatus::Deprecated {
+        draft.notes.push(format!("{} is deprecated", entry.name));
+    }
 
     let origin = format!("{} {} by {}, from {}", entry.name, entry.version, draft.origin, fetched.source);
     let mut installed = Installed {
@@ -129,16 +133,40 @@ fn draft(
     })
 }
 
+/// True for a word with a value that was given, and that neither the entry publishes as a default or a choice
+/// nor the configuration replaces by a variable. Numbers and switches are no secrets.
+fn is_private(draft: &Draft, text: &Text) -> bool {
+    let is_published = |value: &str| {
+        let is_known = |question: &Question| {
+            let input = &question.input;
+            input.default.as_deref() == Some(value) || input.choices.iter().any(|choice| choice == value)
+        };
+        draft.questions.iter().any(is_known)
+            || value.parse::<f64>().is_ok()
+            || matches!(value, "true" | "false")
+    };
+    let is_secret = text.0.iter().any(|part| matches!(part, Part::Secret { .. }));
+    !is_secret && text.0.iter().any(|part| matches!(part, Part::Value(value) if !is_published(value)))
+}
+
 /// Returns the program or the address, with the placeholder for each secret.
 fn place(draft: &Draft) -> Result<ServerPlace, Refusal> {
-    let values = |texts: &BTreeMap<String, vmcp_registry::plan::Text>| {
+    let values = |texts: &BTreeMap<String, Text>| {
         texts.iter().map(|(name, text)| (name.clone(), Secret::from(text.plain()))).collect()
     };
     match &draft.target {
         Target::Program { command, env } => {
-            let words: Vec<String> = command.iter().map(vmcp_registry::plan::Text::plain).collect();
-            for (index, word) in words.iter().enumerate() {
-                arguments::check_shell_syntax(&format!("command[{index}]"), word).map_err(refused)?;
+            let words: Vec<String> = command.iter().map(Text::plain).collect();
+            let mut before = "";
+            for (index, (text, word)) in command.iter().zip(&words).enumerate() {
+                let field = format!("command[{index}]");
+                arguments::check_shell_syntax(&field, word).map_err(refused)?;
+                if is_private(draft, text) && secret_arguments::is_secret_argument(before, word) {
+                    return Err(refused(format!(
+                        "{field} must not be a secret: add the server with `vmcp registry add`"
+                    )));
+                }
+                before = word;
             }
             Ok(ServerPlace::Program { words, env: values(env) })
         }

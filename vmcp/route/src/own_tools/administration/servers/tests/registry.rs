@@ -18,7 +18,17 @@ fn npm(name: &str, package: &Value) -> Value {
 impl RegistryReader for Catalog {
     fn read(&self, registry: Option<&str>) -> BoxFuture<'static, Result<Arc<RegistryContent>, String>> {
         let source = registry.unwrap_or("official").to_owned();
+        let mut unmarked = npm(
+            "com.example/unmarked",
+            &json!({
+                "identifier": "@example/unmarked",
+                "environmentVariables": [{"name": "GITHUB_TOKEN", "isRequired": true}],
+                "packageArguments": [{"type": "positional", "valueHint": "database"}],
+            }),
+        );
+        unmarked["status"] = "deprecated".into();
         let entries = [
+            unmarked,
             npm(
                 "com.example/weather",
                 &json!({"identifier": "@example/weather", "environmentVariables": [
@@ -61,7 +71,7 @@ async fn servers_are_searched_and_shown_with_pins_and_inputs() {
     let setup = setup(&jira.url, "").await;
     let found = setup.call("optim.search_registry", json!({"query": "weather forecast", "limit": 1})).await;
     assert_eq!(found["servers"].as_array().unwrap().len(), 1, "{found}");
-    assert_eq!((&found["registry"], &found["total"]), (&json!("official"), &json!(8)));
+    assert_eq!((&found["registry"], &found["total"]), (&json!("official"), &json!(9)));
     let all = setup.call("optim.search_registry", json!({"limit": 50})).await;
     let long = all["servers"].as_array().unwrap().iter().find(|one| one["name"] == "com.example/remote");
     assert_eq!(long.unwrap()["description"].as_str().unwrap().chars().count(), 301);
@@ -117,6 +127,28 @@ async fn secrets_among_the_arguments_are_refused_and_kept_out_of_records() {
     let odd = json!({"name": "com.example/weather", "values": {"CITY": "${GITHUB_TOKEN}"}});
     let (refused, _) = setup.ask("accept", "optim.install_server", odd).await;
     assert!(error(&refused).contains("must not refer to variables"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_secret_without_the_mark_of_its_publisher_is_one_too() {
+    let jira = server("get_issue").await;
+    let setup = setup(&jira.url, "").await;
+    for (values, reason) in [
+        (json!({"GITHUB_TOKEN": "hunter2"}), "values.GITHUB_TOKEN is a secret"),
+        (json!({"database": "postgres://me:hunter2@db.example/x"}), "command[3] must not be a secret"),
+    ] {
+        let arguments = json!({"name": "com.example/unmarked", "values": values});
+        let (refused, asked) = setup.ask("accept", "optim.install_server", arguments).await;
+        assert!(error(&refused).starts_with(reason), "{refused}");
+        assert!(asked.is_empty() && !refused.to_string().contains("hunter2"), "{refused}");
+    }
+    assert_eq!(setup.changes(), 0);
+    let arguments = json!({"name": "com.example/unmarked"});
+    let (installed, asked) = setup.ask("accept", "optim.install_server", arguments).await;
+    assert_eq!(installed["needs"][0]["input"], "GITHUB_TOKEN", "{installed}");
+    assert!(asked.len() == 1 && asked[0].contains("note: com.example/unmarked is deprecated"), "{asked:?}");
+    let text = setup.registrar.text.lock().clone();
+    assert!(text.contains("GITHUB_TOKEN: ${VMCP_ADDED_GITHUB_TOKEN}"), "{text}");
 }
 
 #[tokio::test]
