@@ -215,7 +215,7 @@ fn not_found() -> Response {
     failure(StatusCode::NOT_FOUND, "not found".to_owned())
 }
 
-/// 503: the store failed, or is full.
+/// 503: the store failed.
 fn unavailable(error: &AgentSessionError) -> Response {
     failure(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
 }

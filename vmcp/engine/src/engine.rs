@@ -47,7 +47,7 @@ pub use snapshot::list::{ListEntry, Page, PagedList};
 pub use snapshot::view::{ListDigests, View};
 pub use tool_drift::ChangedTool;
 
-use crate::access::agent_sessions::AgentSessions;
+use crate::access::agent_sessions::{self, AgentSessions};
 use crate::access::identity::{Principal, PrincipalKey};
 use crate::access::outgoing::TokenFactory;
 use crate::access::policy;
@@ -175,6 +175,10 @@ impl Engine {
         }));
         tokio::spawn(kept_results::sweep(results, stop.clone()));
         tokio::spawn(handle::ask_replicas(engine.clone(), stop));
+        if let Some(dir) = dir {
+            let settings = engine.snapshot().config.optimizer.session_hooks.clone();
+            tokio::task::spawn_blocking(move || agent_sessions::forget_old(&dir, &settings));
+        }
         Ok(engine)
     }
 

@@ -4,9 +4,7 @@
 use vmcp_hooks::decision::Decision;
 use vmcp_hooks::hook_call::HookCall;
 use vmcp_hooks::session::SessionStatus;
-use vmcp_store::{
-    HookMoment, MAX_EVENTS_OF_SESSION, MAX_SESSIONS, SessionLimits, SessionQuery, StateStore, TakenHook,
-};
+use vmcp_store::{HookMoment, MAX_EVENTS_OF_SESSION, MAX_SESSIONS, SessionLimits, SessionQuery, StateStore};
 
 const ALICE: [u8; 32] = [1; 32];
 const BOB: [u8; 32] = [2; 32];
@@ -34,10 +32,7 @@ fn take_summed(
         new_machine_id: format!("machine-{now}"),
         summary: summary.map(str::to_owned),
     };
-    match store.take_hook(owner, &call(json), &moment, LIMITS).expect("a store") {
-        TakenHook::Recorded(decision) => *decision,
-        TakenHook::Full => unreachable!("there is room"),
-    }
+    store.take_hook(owner, &call(json), &moment, LIMITS).expect("a store")
 }
 
 fn start(id: &str, source: &str, project: &str) -> String {
@@ -125,28 +120,28 @@ fn sessions_are_bounded_by_owner_by_age_and_altogether() {
         sessions.into_iter().map(|session| session.id).collect()
     };
     assert_eq!(ids(&ALICE, 0), ["id-5", "id-4", "id-3"]);
-    assert_eq!(ids(&ALICE, 5), ["id-5"], "older ones are not shown");
+    assert_eq!(ids(&ALICE, 4), ["id-5", "id-4"]);
+    assert_eq!(ids(&ALICE, 0), ["id-5", "id-4"], "reading forgets older ones");
     assert_eq!(store.session(&ALICE, "id-4", 5).unwrap(), None);
+    assert_eq!(ids(&ALICE, 0), ["id-5"]);
+    store.forget_sessions(6).unwrap();
+    assert!(ids(&ALICE, 0).is_empty());
+    take(&store, &ALICE, &start("a5", "startup", "/p"), 5);
     let late = HookMoment { now: 9, new_id: "n".into(), new_machine_id: "m".into(), summary: None };
     let limits = SessionLimits { kept_since: 6, ..LIMITS };
     store.take_hook(&BOB, &call(&start("c", "startup", "/p")), &late, limits).unwrap();
     assert_eq!((ids(&ALICE, 0).len(), ids(&BOB, 0).len()), (0, 2), "and are forgotten");
 
+    take(&store, &ALICE, &start("a", "startup", "/p"), 10);
     let limits = SessionLimits { max_of_owner: MAX_SESSIONS + 1, kept_since: 0 };
-    let mut refused = None;
-    for now in 0..=MAX_SESSIONS {
+    for now in 0..MAX_SESSIONS {
         let moment =
-            HookMoment { now: 9, new_id: format!("n{now}"), new_machine_id: "m".into(), summary: None };
-        let begin = call(&start(&format!("c{now}"), "startup", "/p"));
-        if store.take_hook(&BOB, &begin, &moment, limits).unwrap() == TakenHook::Full {
-            refused = Some(now);
-            break;
-        }
+            HookMoment { now: 11, new_id: format!("n{now}"), new_machine_id: "m".into(), summary: None };
+        store.take_hook(&BOB, &call(&start(&format!("c{now}"), "startup", "/p")), &moment, limits).unwrap();
     }
-    assert_eq!(refused, Some(MAX_SESSIONS - 2));
-    let stop = HookMoment { now: 9, new_id: "x".into(), new_machine_id: "m".into(), summary: None };
-    let known = store.take_hook(&BOB, &call(&hook("Stop", "c1")), &stop, limits).unwrap();
-    assert!(matches!(known, TakenHook::Recorded(_)), "known sessions go on");
+    assert_eq!(ids(&ALICE, 0), ["id-10"], "who has few keeps them");
+    assert_eq!(store.session(&BOB, "id-6", 0).unwrap(), None, "who has the most loses the oldest");
+    assert!(store.session(&BOB, &format!("n{}", MAX_SESSIONS - 1), 0).unwrap().is_some());
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub use vmcp_hooks::session::SessionStatus;
 use vmcp_hooks::session::{Session, SessionEvent};
 use vmcp_hooks::summary;
 pub use vmcp_store::SessionQuery;
-use vmcp_store::{HookMoment, MAX_SESSIONS, SessionLimits, StateStore, StoreError, TakenHook};
+use vmcp_store::{HookMoment, STATE_FILE_NAME, SessionLimits, StateStore, StoreError};
 
 pub use self::transcript_file::end_of;
 use self::transcript_file::read_end;
@@ -35,11 +35,6 @@ pub enum AgentSessionError {
     /// The database failed.
     #[error("the sessions cannot be read or written: {0}")]
     Store(String),
-    /// The process is at its limit.
-    #[error(
-        "the server keeps {MAX_SESSIONS} sessions, its limit; it takes new ones when old ones are forgotten"
-    )]
-    Full,
 }
 
 impl From<StoreError> for AgentSessionError {
@@ -76,10 +71,8 @@ impl AgentSessions {
                 if call.wants_summary() { summarize(&mut call, &dirs) } else { (None, None) };
             let moment =
                 HookMoment { now: millis(), new_id: random_id(), new_machine_id: random_id(), summary };
-            match store.take_hook(&owner, &call, &moment, limits)? {
-                TakenHook::Recorded(decision) => Ok(HookReport::new(&call, *decision, note)),
-                TakenHook::Full => Err(AgentSessionError::Full),
-            }
+            let decision = store.take_hook(&owner, &call, &moment, limits)?;
+            Ok(HookReport::new(&call, decision, note))
         })
         .await
     }
@@ -120,6 +113,16 @@ impl AgentSessions {
         let store = Arc::clone(self.store.get_or_try_init(|| open(self.dir.clone())).await?);
         let ended = || AgentSessionError::Store("the process is going down".to_owned());
         tokio::task::spawn_blocking(move || work(&store)).await.map_err(|_| ended())?
+    }
+}
+
+/// Forgets sessions of earlier processes beyond `keepDays`, also if no hook comes any more. Blocks.
+pub(crate) fn forget_old(dir: &Path, settings: &SessionHooks) {
+    let forgotten = || StateStore::open(dir)?.forget_sessions(kept_since(settings));
+    if dir.join(STATE_FILE_NAME).exists()
+        && let Err(error) = forgotten()
+    {
+        tracing::warn!(%error, "old sessions of agents are not forgotten");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Sessions of coding agents, and the hooks that they sent. Each session belongs to its owner: for every
 //! other one it does not exist.
 
-use rusqlite::{OptionalExtension as _, Row, Transaction, params};
+use rusqlite::{OptionalExtension as _, Row, ToSql, Transaction, params};
 use vmcp_hooks::decision::{self, Decision, Known, Moment};
 use vmcp_hooks::hook_call::HookCall;
 use vmcp_hooks::session::{Session, SessionEvent, SessionStatus};
@@ -10,7 +10,7 @@ use crate::{StateStore, StoreError};
 
 /// Events that are kept of one session; beyond, the oldest go.
 pub const MAX_EVENTS_OF_SESSION: usize = 200;
-/// Sessions of all owners; beyond, a new one is refused.
+/// Sessions of all owners; beyond, the oldest session of the owner with the most goes.
 pub const MAX_SESSIONS: usize = 5_000;
 /// Sessions in one answer.
 const MAX_LISTED: usize = 200;
@@ -41,15 +41,6 @@ pub struct HookMoment {
     pub summary: Option<String>,
 }
 
-/// The fate of a hook.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TakenHook {
-    /// It is recorded.
-    Recorded(Box<Decision>),
-    /// The session would be one more than [`MAX_SESSIONS`].
-    Full,
-}
-
 /// Sessions that are wanted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionQuery {
@@ -71,19 +62,14 @@ impl StateStore {
         call: &HookCall,
         moment: &HookMoment,
         limits: SessionLimits,
-    ) -> Result<TakenHook, StoreError> {
+    ) -> Result<Decision, StoreError> {
         self.write(|transaction| {
+            forget_old(transaction, limits.kept_since)?;
             let machine_id = machine_id(transaction, &moment.new_machine_id)?;
             let machine = call.params.machine_id.as_deref().unwrap_or(&machine_id);
             let found = find(transaction, owner, call, machine, limits.kept_since)?;
-            let is_new = found.is_none();
-            if is_new {
-                forget(transaction, owner, limits)?;
-                let count: usize =
-                    transaction.query_row("SELECT count(*) FROM sessions", [], |row| row.get(0))?;
-                if count >= MAX_SESSIONS {
-                    return Ok(TakenHook::Full);
-                }
+            if found.is_none() {
+                make_room(transaction, owner, limits.max_of_owner)?;
             }
             let waiting = if decision::takes_over(call) {
                 waiting(transaction, owner, call, machine, limits.kept_since)?
@@ -104,11 +90,18 @@ impl StateStore {
                 transaction.execute(set, params![owner, parent, expired])?;
             }
             add_event(transaction, call, &decided.session)?;
-            Ok(TakenHook::Recorded(Box::new(decided)))
+            Ok(decided)
         })
     }
 
-    /// Returns sessions of an owner, the one with the latest hook first.
+    /// Forgets sessions of all owners whose last hook was before this time, in milliseconds since the Unix
+    /// epoch.
+    pub fn forget_sessions(&self, kept_since: i64) -> Result<(), StoreError> {
+        self.write(|transaction| forget_old(transaction, kept_since))
+    }
+
+    /// Returns sessions of an owner, the one with the latest hook first. Sessions of all owners before
+    /// `kept_since` are forgotten.
     pub fn sessions(
         &self,
         owner: &[u8; 32],
@@ -117,8 +110,9 @@ impl StateStore {
     ) -> Result<Vec<Session>, StoreError> {
         let SessionQuery { status, source, project_id, limit } = query;
         let limit = limit.unwrap_or(MAX_LISTED).min(MAX_LISTED);
-        self.read(|connection| {
-            let mut select = connection.prepare_cached(&format!(
+        self.write(|transaction| {
+            forget_old(transaction, kept_since)?;
+            let mut select = transaction.prepare_cached(&format!(
                 "SELECT {COLUMNS} FROM sessions WHERE owner = ?1 AND updated_at >= ?2
                  AND (?3 IS NULL OR status = ?3) AND (?4 IS NULL OR source = ?4)
                  AND (?5 IS NULL OR project_id = ?5)
@@ -132,19 +126,21 @@ impl StateStore {
     }
 
     /// Returns a session of an owner with its events, oldest first; `None` if the owner has none of this id.
+    /// Sessions of all owners before `kept_since` are forgotten.
     pub fn session(
         &self,
         owner: &[u8; 32],
         id: &str,
         kept_since: i64,
     ) -> Result<Option<(Session, Vec<SessionEvent>)>, StoreError> {
-        self.read(|connection| {
+        self.write(|transaction| {
+            forget_old(transaction, kept_since)?;
             let select =
                 format!("SELECT {COLUMNS} FROM sessions WHERE owner = ?1 AND id = ?2 AND updated_at >= ?3");
-            let found = connection.query_row(&select, params![owner, id, kept_since], session).optional()?;
+            let found = transaction.query_row(&select, params![owner, id, kept_since], session).optional()?;
             let Some(found) = found else { return Ok(None) };
             let select = "SELECT type, detail, at FROM session_events WHERE session_id = ?1 ORDER BY id";
-            let mut select = connection.prepare_cached(select)?;
+            let mut select = transaction.prepare_cached(select)?;
             let event = |row: &Row<'_>| {
                 Ok(SessionEvent { hook_type: row.get(0)?, detail: row.get(1)?, at: row.get(2)? })
             };
@@ -207,15 +203,33 @@ fn waiting(
     transaction.query_row(&select, of, session).optional()
 }
 
-/// Makes room for a new session: forgets old sessions, and of the owner's all but the latest.
-fn forget(transaction: &Transaction<'_>, owner: &[u8; 32], limits: SessionLimits) -> rusqlite::Result<()> {
-    let doomed = "updated_at < ?2 OR id IN (SELECT id FROM sessions WHERE owner = ?1
-                  ORDER BY updated_at DESC, id LIMIT -1 OFFSET ?3)";
-    let of = params![owner, limits.kept_since, limits.max_of_owner.saturating_sub(1)];
+/// Forgets sessions whose last hook was before `kept_since`, of all owners.
+fn forget_old(transaction: &Transaction<'_>, kept_since: i64) -> rusqlite::Result<()> {
+    forget(transaction, "updated_at < ?1", params![kept_since])
+}
+
+/// Makes room for a new session of an owner: forgets all but the owner's latest and, of a full database, the
+/// oldest session of the owner with the most, so that one owner cannot shut the others out.
+fn make_room(transaction: &Transaction<'_>, owner: &[u8; 32], max_of_owner: usize) -> rusqlite::Result<()> {
+    let beyond = "id IN (SELECT id FROM sessions WHERE owner = ?1
+                  ORDER BY updated_at DESC, id LIMIT -1 OFFSET ?2)";
+    forget(transaction, beyond, params![owner, max_of_owner.saturating_sub(1)])?;
+    let count: usize = transaction.query_row("SELECT count(*) FROM sessions", [], |row| row.get(0))?;
+    if count < MAX_SESSIONS {
+        return Ok(());
+    }
+    let oldest = "id IN (SELECT id FROM sessions WHERE owner = (
+                    SELECT owner FROM sessions GROUP BY owner ORDER BY count(*) DESC, owner LIMIT 1)
+                  ORDER BY updated_at, id LIMIT 1)";
+    forget(transaction, oldest, params![])
+}
+
+/// Forgets the sessions for which a condition holds, with their events.
+fn forget(transaction: &Transaction<'_>, condition: &str, of: &[&dyn ToSql]) -> rusqlite::Result<()> {
     let events =
-        format!("DELETE FROM session_events WHERE session_id IN (SELECT id FROM sessions WHERE {doomed})");
+        format!("DELETE FROM session_events WHERE session_id IN (SELECT id FROM sessions WHERE {condition})");
     transaction.execute(&events, of)?;
-    transaction.execute(&format!("DELETE FROM sessions WHERE {doomed}"), of)?;
+    transaction.execute(&format!("DELETE FROM sessions WHERE {condition}"), of)?;
     Ok(())
 }
 
