@@ -127,7 +127,11 @@ impl HooksApi {
         };
         let sessions = self.engine.agent_sessions();
         match sessions.list(&context.caller.principal, settings(context), query).await {
-            Ok(sessions) => answer(StatusCode::OK, &Listed { sessions }),
+            Ok(sessions) => {
+                // A summary has up to 16 KiB, and quotes prompts: the answer about one session shows it.
+                let brief = sessions.into_iter().map(|session| Session { summary: None, ..session });
+                answer(StatusCode::OK, &Listed { sessions: brief.collect() })
+            }
             Err(error) => unavailable(&error),
         }
     }

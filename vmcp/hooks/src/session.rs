@@ -66,7 +66,8 @@ pub struct Session {
     pub status: SessionStatus,
     /// Session that it took over from.
     pub parent_session_id: Option<String>,
-    /// Summary in Markdown.
+    /// Summary in Markdown; absent in lists of sessions.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
     /// Working directory.
     pub cwd: Option<String>,

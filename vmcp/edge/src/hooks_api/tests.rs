@@ -40,6 +40,14 @@ async fn sessions_of_one_principal_are_unknown_to_another() {
     assert_eq!(ask(&engine, &bob, "GET", "/sessions", &Value::Null).await.1, json!({"sessions": []}));
     let (_, shown) = ask(&engine, &alice, "GET", &own, &Value::Null).await;
     assert_eq!((&shown["status"], &shown["events"][0]["type"]), (&json!("active"), &json!("session-start")));
+    let ending = json!({"session_id": "s", "transcript": "User: fix it"});
+    let end = json!({"hook_type": "SessionEnd", "params": ending, "source": "codex"});
+    assert_eq!(ask(&engine, &alice, "POST", "/hooks/execute", &end).await.0, 200);
+    let (_, shown) = ask(&engine, &alice, "GET", &own, &Value::Null).await;
+    assert!(shown["summary"].as_str().unwrap().contains("fix it"), "{shown}");
+    let (_, listed) = ask(&engine, &alice, "GET", "/sessions", &Value::Null).await;
+    let listed = &listed["sessions"][0];
+    assert_eq!((&listed["status"], listed.get("summary")), (&json!("handoff_ready"), None), "{listed}");
     assert_eq!(ask(&engine, &alice, "DELETE", &own, &Value::Null).await.0, 204);
     assert_eq!(ask(&engine, &alice, "GET", &own, &Value::Null).await.0, 404);
 }
