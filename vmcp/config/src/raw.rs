@@ -142,7 +142,6 @@ impl RawConfig {
             auth_server.and_then(|raw| raw.validate(&self.server.session_keys, &mut incoming_auth, report));
         // A login of one person must not serve other people by itself.
         let is_one_person = incoming_auth.is_anonymous();
-        self.optimizer.session_hooks.check_readers(is_one_person, report);
         let passthrough = &self.passthrough_headers;
         let outgoing = OutgoingRules::new(&self.outgoing_auth, passthrough, &names, is_one_person, report);
         let outgoing = outgoing.with_upstreams(auth_server.as_ref(), self.auth_server.is_some(), report);
@@ -155,6 +154,7 @@ impl RawConfig {
         };
         let server = self.server.validate(report);
         self.incoming_auth.check_open_port(&server, report);
+        self.optimizer.session_hooks.check_readers(is_one_person, &server, report);
         let telemetry = self.telemetry.validate(report);
         let (backends, unavailable) = backend::validate(&self.backends, &shared, report);
         for (index, backend) in backends.iter().enumerate() {

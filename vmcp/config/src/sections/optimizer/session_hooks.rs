@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::problems::{self, Report};
+use crate::sections::server::Server;
 
 /// Path of the folders of transcripts.
 const TRANSCRIPT_DIRS: &str = "optimizer.sessionHooks.transcriptDirs";
@@ -54,9 +55,23 @@ impl Default for RawSessionHooks {
 }
 
 impl RawSessionHooks {
+    /// Refuses folders of transcripts that others than the person of this machine could read.
     /// `is_one_person`: clients have no identities.
-    pub(crate) fn check_readers(&self, is_one_person: bool, report: &mut Report) {
-        if !is_one_person && !self.transcript_dirs.is_empty() {
+    pub(crate) fn check_readers(&self, is_one_person: bool, server: &Server, report: &mut Report) {
+        if self.transcript_dirs.is_empty() {
+            return;
+        }
+        // Clients of a proxy on this machine come from its address.
+        let may_be_proxied = !server.listen.ip().is_loopback() || !server.allowed_hosts.is_empty();
+        if may_be_proxied && !report.is_dropped("server.listen") {
+            report.problem(
+                TRANSCRIPT_DIRS,
+                "other machines reach this server, and behind a proxy their clients look like those of this one",
+                "remove it, or listen at 127.0.0.1 without `server.allowedHosts`; `vmcp hooks send` brings the \
+                 transcript with the hook",
+            );
+        }
+        if !is_one_person {
             report.problem(
                 TRANSCRIPT_DIRS,
                 "clients have identities (incomingAuth), and each could read the transcripts of all",
@@ -109,5 +124,10 @@ mod tests {
         assert!(problems(&dirs(&format!("[{}]", vec!["/t"; 17].join(", ")))).contains("17 folders"));
         let keys = "incomingAuth: { type: apiKeys, apiKeys: [{ subject: a, key: 0123456789abcdef0123456789abcdef }] }";
         assert!(problems(&(dirs("[/t]") + keys)).contains("each could read the transcripts of all"));
+        assert!(load(&dirs("[/t]"), "f", &|_| None).is_ok());
+        for server in ["listen: '0.0.0.0:8080'", "allowedHosts: [mcp.example.com]"] {
+            let problems = problems(&format!("{}server: {{ {server} }}\n", dirs("[/t]")));
+            assert!(problems.contains("behind a proxy their clients look like"), "{server}: {problems}");
+        }
     }
 }
