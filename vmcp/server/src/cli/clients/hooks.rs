@@ -5,7 +5,7 @@ mod install;
 mod send;
 
 use clap::{Args, Subcommand, ValueEnum};
-use url::Url;
+use url::{Host, Url};
 use vmcp_hooks::native::NativeClient;
 
 use crate::cli::console::failure::{CommandFailure, Exit};
@@ -51,6 +51,16 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
     match arguments.command {
         Command::Install(arguments) => install::run(&arguments, global),
         Command::Send(arguments) => send::run(arguments, global),
+    }
+}
+
+/// True for a URL of this machine.
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(Host::Ipv6(ip)) => ip.is_loopback(),
+        None => false,
     }
 }
 

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use url::Url;
 use vmcp_hooks::native::NativeClient;
 
+use super::is_loopback;
+
 /// Seconds after which a client goes on without the answer.
 const TIMEOUT_SECONDS: u32 = 10;
 /// Events that are installed for both clients.
@@ -59,12 +61,15 @@ pub(super) fn handlers(
     events.map(|event| (*event, handler(event))).collect()
 }
 
-/// True for a handler that [`handlers`] made, also for another server.
-pub(super) fn is_own(client: NativeClient, handler: &Value) -> bool {
+/// True for a handler that [`handlers`] made: a command of vmcp, the URL of the `current` server, or that of a
+/// server on this machine, whose port may have changed. URLs of other machines are other programs' hooks.
+pub(super) fn is_own(client: NativeClient, handler: &Value, current: Option<&Url>) -> bool {
     let text = |key: &str| handler.get(key).and_then(Value::as_str).unwrap_or_default();
     let sends = format!(" hooks send {}", client.name());
     let is_command = text("command").contains(&sends) && text("command").contains("vmcp");
-    is_command || text("url").ends_with(&format!("/hooks/{}", client.name()))
+    let path = format!("/hooks/{}", client.name());
+    let is_local = |url: &Url| is_loopback(url) && url.path() == path && url.query().is_none();
+    is_command || Url::parse(text("url")).is_ok_and(|url| current == Some(&url) || is_local(&url))
 }
 
 /// Returns the command line for a shell.
@@ -98,17 +103,32 @@ mod tests {
             let made = handlers(client, &route(url), true);
             for (event, handler) in &made {
                 assert!(client.events().contains(event), "{event}");
-                assert!(is_own(client, handler), "{handler}");
+                assert!(is_own(client, handler, None), "{handler}");
             }
             assert!(
-                !made
-                    .iter()
-                    .any(|(_, handler)| is_own(NativeClient::Codex, handler)
-                        != (client == NativeClient::Codex))
+                !made.iter().any(|(_, handler)| is_own(NativeClient::Codex, handler, None)
+                    != (client == NativeClient::Codex))
             );
             assert_eq!(made.len() - handlers(client, &route(url), false).len(), 2);
         }
-        assert!(!is_own(NativeClient::Claude, &json!({"type": "command", "command": "beep"})));
+        assert!(!is_own(NativeClient::Claude, &json!({"type": "command", "command": "beep"}), None));
+    }
+
+    #[test]
+    fn a_url_of_another_machine_is_own_only_if_it_is_the_current_one() {
+        let current = Url::parse("http://192.0.2.1:8080/hooks/claude").unwrap();
+        for (url, expected) in [
+            ("http://192.0.2.1:8080/hooks/claude", true),
+            ("http://localhost:9/hooks/claude", true),
+            ("http://[::1]:9/hooks/claude", true),
+            ("http://127.0.0.1:9/other/hooks/claude", false),
+            ("http://127.0.0.1:9/hooks/claude?of=another", false),
+            ("http://192.0.2.2:8080/hooks/claude", false),
+            ("https://hooks.example.com/hooks/claude", false),
+        ] {
+            let handler = json!({"type": "http", "url": url});
+            assert_eq!(is_own(NativeClient::Claude, &handler, Some(&current)), expected, "{url}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use url::Url;
 use vmcp_client_files::hooks_file;
+use vmcp_config::Config;
 use vmcp_hooks::native::NativeClient;
 
 use super::handlers::{HookRoute, handlers, is_own};
@@ -17,8 +18,9 @@ use vmcp_engine::folders;
 
 /// Write hooks into a coding agent's configuration, or take them out
 ///
-/// Other hooks and comments beside them stay. Claude Code calls the server's URL itself; where it cannot, and
-/// in Codex, the hook is `vmcp hooks send`.
+/// Other hooks stay. Comments stay, except inside the list of an event that changes. Claude Code calls the
+/// server's URL itself; where it cannot, in Codex, and if the server has identities, the hook is `vmcp hooks
+/// send`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -50,7 +52,8 @@ pub(super) fn run(arguments: &Arguments, global: &GlobalOptions) -> Result<Exit,
         CommandFailure::new("there is no home folder").remedy("name the client's file with --file")
     })?;
     let text = read(&path)?;
-    let own = |handler: &serde_json::Value| is_own(client, handler);
+    let current = hook_url(client, arguments.url.as_ref(), global).ok();
+    let own = |handler: &serde_json::Value| is_own(client, handler, current.as_ref());
     let not_edited = |error: String| {
         CommandFailure::new(format!("{} is not edited: {error}", path.display()))
             .remedy("correct the file, or name another one with --file")
@@ -69,9 +72,13 @@ pub(super) fn run(arguments: &Arguments, global: &GlobalOptions) -> Result<Exit,
     let (config, url) = if arguments.url.is_some() {
         (None, None)
     } else {
-        let config = std::path::absolute(global.config_path()?)?;
-        warn_if_off(global)?;
-        (Some(config.display().to_string()), Some(hook_url(client, None, global)?))
+        let path = std::path::absolute(global.config_path()?)?;
+        let config = global.load()?.config;
+        warn_of(&config);
+        // The client itself sends no credentials; the command adds a token.
+        let is_open = config.incoming_auth.is_anonymous();
+        let url = is_open.then(|| hook_url(client, None, global)).transpose()?;
+        (Some(path.display().to_string()), url)
     };
     let base = arguments.url.as_ref().map(Url::to_string).unwrap_or_default();
     let server = match &config {
@@ -91,13 +98,14 @@ pub(super) fn run(arguments: &Arguments, global: &GlobalOptions) -> Result<Exit,
     Ok(Exit::Done)
 }
 
-/// Tells a person whose server does not take hooks.
-fn warn_if_off(global: &GlobalOptions) -> Result<(), CommandFailure> {
-    let optimizer = global.load()?.config.optimizer;
-    if !optimizer.enabled || !optimizer.session_hooks.enabled {
+/// Tells a person why the server would refuse the hooks.
+fn warn_of(config: &Config) {
+    if !config.optimizer.enabled || !config.optimizer.session_hooks.enabled {
         notes::note("the server takes no hooks yet: set optimizer.sessionHooks.enabled: true");
     }
-    Ok(())
+    if !config.incoming_auth.is_anonymous() {
+        notes::note("the server wants a token: set VMCP_HOOKS_TOKEN in the environment of the client");
+    }
 }
 
 /// Returns the file in which the client keeps its hooks.

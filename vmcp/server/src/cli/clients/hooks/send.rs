@@ -6,13 +6,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
+use reqwest::redirect::Policy;
 use serde_json::{Map, Value};
 use url::Url;
 use vmcp_config::Secret;
 use vmcp_error_chain::error_chain;
 use vmcp_hooks::native::NativeClient;
 
-use super::{Client, hook_url};
+use super::{Client, hook_url, is_loopback};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::options::GlobalOptions;
 use crate::cli::process;
@@ -89,18 +90,27 @@ async fn send(
     token: Option<Secret>,
     payload: String,
 ) -> Result<Value, CommandFailure> {
+    check_way(&url, token.as_ref())?;
     let unreachable = |error: reqwest::Error| {
         CommandFailure::new(format!("{url}: {}", error_chain(&error.without_url())))
             .remedy("is `vmcp start` running, with optimizer.sessionHooks.enabled: true?")
     };
     // The server runs on this machine or is named by its address.
-    let http = reqwest::Client::builder().no_proxy().timeout(TIMEOUT).build().map_err(unreachable)?;
+    // A redirect would lead the token and the transcript elsewhere.
+    let http = reqwest::Client::builder().no_proxy().redirect(Policy::none()).timeout(TIMEOUT);
+    let http = http.build().map_err(unreachable)?;
     let mut request = http.post(url.clone()).header("content-type", "application/json").body(payload);
     if let Some(token) = token {
         request = request.bearer_auth(token.expose());
     }
     let mut answer =
         request.send().await.and_then(reqwest::Response::error_for_status).map_err(unreachable)?;
+    if answer.status().is_redirection() {
+        return Err(CommandFailure::new(format!(
+            "{url}: the server redirects, and a hook follows no redirect"
+        ))
+        .remedy("name the server's own address by --url"));
+    }
     let mut bytes = Vec::new();
     while let Some(piece) = answer.chunk().await.map_err(unreachable)? {
         if bytes.len() + piece.len() > MAX_ANSWER_BYTES {
@@ -113,4 +123,34 @@ async fn send(
     serde_json::from_slice::<Map<String, Value>>(&bytes).map(Value::Object).map_err(|_| {
         CommandFailure::new(format!("{url}: no answer for {}, but something else", client.name()))
     })
+}
+
+/// Refuses to send a token in clear text to another machine.
+fn check_way(url: &Url, token: Option<&Secret>) -> Result<(), CommandFailure> {
+    if token.is_some() && url.scheme() != "https" && !is_loopback(url) {
+        return Err(CommandFailure::new(format!("{url}: the token would travel in clear text"))
+            .remedy("name the server by --url with https://"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_goes_to_another_machine_by_tls_only() {
+        let token = Secret::from("hunter2".to_owned());
+        for (url, is_sent) in [
+            ("https://mcp.example.com/hooks/codex", true),
+            ("http://127.0.0.1:8080/hooks/codex", true),
+            ("http://localhost:8080/hooks/codex", true),
+            ("http://mcp.example.com/hooks/codex", false),
+            ("http://192.0.2.1:8080/hooks/codex", false),
+        ] {
+            let url = Url::parse(url).unwrap();
+            assert_eq!(check_way(&url, Some(&token)).is_ok(), is_sent, "{url}");
+            assert!(check_way(&url, None).is_ok(), "{url}");
+        }
+    }
 }
