@@ -52,7 +52,7 @@ pub(crate) async fn start(
     closed: CancellationToken,
 ) -> Result<JoinHandle<()>, LinkError> {
     let WebSocketLimits { message_bytes, ping_interval } = limits;
-    let upgraded = handshake::open(&endpoint, &mux).await?;
+    let (upgraded, secrets) = handshake::open(&endpoint, &mux).await?;
     let (stream, allowance) = AllowedReads::new(TokioIo::new(upgraded), message_bytes);
     let config = WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER_BYTES)
@@ -67,7 +67,7 @@ pub(crate) async fn start(
         let heard = AtomicBool::new(true);
         let reason = tokio::select! {
             biased;
-            reason = reader::read(frames, &mux, &heard, &allowance, message_bytes) => reason,
+            reason = reader::read(frames, &mux, &heard, &allowance, message_bytes, &secrets) => reason,
             () = closed.cancelled() => "stopped".to_owned(),
             reason = silence(&heard, ping_interval) => reason,
             _ = &mut writer => "writing to the websocket failed".to_owned(),

@@ -53,7 +53,7 @@ impl CredentialSource for Down {
     }
 }
 
-fn tokens(name: &'static str) -> SharedCredentials {
+pub(crate) fn tokens(name: &'static str) -> SharedCredentials {
     Arc::new(Tokens { name, made: AtomicU32::new(0) })
 }
 

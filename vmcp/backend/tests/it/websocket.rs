@@ -15,6 +15,7 @@ use tokio_tungstenite::{WebSocketStream, accept_hdr_async};
 use vmcp_backend::{Backend, BackendSettings, BackendState};
 use vmcp_config::{Headers, KnownSecrets, Transport};
 
+use crate::credentials::tokens;
 use crate::proxies::behind_tls;
 use crate::support::scripts::initialized;
 use crate::support::{
@@ -265,6 +266,17 @@ async fn a_close_frame_ends_the_call_with_its_code_and_words_without_secrets() {
     })
     .await;
     assert!(error.contains("with code 1012: restarting for ***"), "{error}");
+}
+
+#[tokio::test]
+async fn a_close_frame_repeats_no_token_of_the_handshake() {
+    let own = BackendSettings { credentials: Some(tokens("fetched")), ..settings() };
+    let error = harmed(own, async |mut socket| {
+        let frame = CloseFrame { code: 1008.into(), reason: "expired: fetched-1".into() };
+        let _ = socket.close(Some(frame)).await;
+    })
+    .await;
+    assert!(error.contains("with code 1008: expired: ***"), "{error}");
 }
 
 #[tokio::test]

@@ -11,15 +11,16 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use vmcp_error_chain::error_chain;
 
 use crate::transport::endpoint::Endpoint;
-use crate::transport::link_error::LinkError;
+use crate::transport::link_error::{LinkError, Secrets};
 use crate::transport::mux::Mux;
 use crate::transport::refused_response::{refusal, words};
 
 /// Subprotocol of MCP over websockets, as the SDKs name it.
 const SUBPROTOCOL: &str = "mcp";
 
-/// Opens a connection and makes it a websocket.
-pub(super) async fn open(endpoint: &Endpoint, mux: &Mux) -> Result<Upgraded, LinkError> {
+/// Opens a connection and makes it a websocket. Returns it with the secrets that the server was sent, which
+/// its close frame may repeat.
+pub(super) async fn open(endpoint: &Endpoint, mux: &Mux) -> Result<(Upgraded, Secrets), LinkError> {
     let key = generate_key();
     let unusable = |_| LinkError::Unsendable("the key of the websocket is unusable".to_owned());
     let mut headers = endpoint.headers();
@@ -39,7 +40,10 @@ pub(super) async fn open(endpoint: &Endpoint, mux: &Mux) -> Result<Upgraded, Lin
     if let Some(fault) = fault(response.headers(), &key) {
         return Err(LinkError::Protocol(format!("the websocket handshake is faulty: {fault}")));
     }
-    upgrade::on(&mut response).await.map_err(|error| LinkError::Closed { detail: error_chain(&error) })
+    let secrets = endpoint.secrets(mux.inbound.secrets.load_full(), response.extensions().get());
+    let upgraded = upgrade::on(&mut response).await;
+    let upgraded = upgraded.map_err(|error| LinkError::Closed { detail: error_chain(&error) })?;
+    Ok((upgraded, secrets))
 }
 
 /// Returns the fault for which RFC 6455 wants a client to give up. A server that chooses no subprotocol is

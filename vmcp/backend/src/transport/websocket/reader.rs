@@ -24,13 +24,14 @@ const STRAY_PAUSE: Duration = Duration::from_millis(1);
 /// Bytes that a control frame counts in [`FillerLimit`] besides its payload, for its header and the answer.
 const CONTROL_FRAME_BYTES: usize = 64;
 
-/// Hands every message to the multiplexer. Returns the reason of the end.
+/// Hands every message to the multiplexer. Returns the reason of the end, in which `secrets` are masked.
 pub(super) async fn read(
     mut frames: impl Stream<Item = Result<Message, Error>> + Unpin,
     mux: &Mux,
     heard: &AtomicBool,
     allowance: &ReadAllowance,
     limit: usize,
+    secrets: &Secrets,
 ) -> String {
     let mut filler = FillerLimit::new(Instant::now());
     let mut strays = 0_u32;
@@ -47,7 +48,7 @@ pub(super) async fn read(
             Message::Text(text) => Bytes::from(text),
             // Not what the subprotocol wants, and harmless.
             Message::Binary(bytes) => bytes,
-            Message::Close(frame) => return closed(frame.as_ref(), mux),
+            Message::Close(frame) => return closed(frame.as_ref(), secrets),
             Message::Ping(payload) | Message::Pong(payload) => {
                 let bytes = payload.len() + CONTROL_FRAME_BYTES;
                 allowance.give_back(bytes);
@@ -84,8 +85,8 @@ fn broken(error: Error, limit: usize) -> String {
     }
 }
 
-fn closed(frame: Option<&CloseFrame>, mux: &Mux) -> String {
+fn closed(frame: Option<&CloseFrame>, secrets: &Secrets) -> String {
     let Some(frame) = frame else { return "the server closed the connection".to_owned() };
-    let said = ServerWords::new(frame.reason.as_bytes(), &Secrets::new(mux.inbound.secrets.load_full()));
+    let said = ServerWords::new(frame.reason.as_bytes(), secrets);
     format!("the server closed the connection with code {}{said}", u16::from(frame.code))
 }
