@@ -59,19 +59,24 @@ mod tests {
         assert_eq!(read_end(&inside, &[]), Err(UnreadTranscript));
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(&outside, &link).unwrap();
-        let sibling = other.path().with_file_name(format!("{}x", dir.path().display()));
+        // A folder whose path begins like the configured one.
+        let sibling = PathBuf::from(format!("{}x", dir.path().display()));
+        fs::create_dir(&sibling).unwrap();
+        let beside = sibling.join("a.jsonl");
+        fs::write(&beside, "User: secret").unwrap();
         for path in [
             outside.clone(),
             link,
             dir.path().join("..").join(other.path().file_name().unwrap()).join("secret"),
             dir.path().to_owned(),
             dir.path().join("absent"),
-            sibling,
+            beside,
             PathBuf::from("a.jsonl"),
             PathBuf::from("/dev/zero"),
         ] {
             assert_eq!(read_end(&path, &dirs), Err(UnreadTranscript), "{}", path.display());
         }
+        fs::remove_dir_all(sibling).unwrap();
     }
 
     #[test]
