@@ -223,7 +223,7 @@ impl Candidate<'_> {
         if let Some(fault) = entry.findings.iter().find(|fault| is_below(&fault.path)) {
             return Err(refused(&fault.path, &fault.message));
         }
-        // Inputs may share a label, and only a later one may mark it as secret: the first pass finds the marks.
+        // Of inputs with one label, a later one may mark it as secret: the first pass finds the marks.
         let mut secret_labels = BTreeSet::new();
         self.fill(Filler::new(answers, &mut secret_labels))?;
         self.fill(Filler::new(answers, &mut secret_labels))

@@ -162,8 +162,8 @@ fn owner(principal: &Principal) -> [u8; 32] {
     Sha256::new().chain_update(PURPOSE).chain_update(key.to_string()).finalize().into()
 }
 
-/// True for a client without an identity on this machine. Compares the whole address: [`Principal::key`] masks
-/// `::1` to its /64 network.
+/// True for a client without an identity on this machine. Compares the whole address: [`Principal::key`]
+/// masks `::1` to its /64 network.
 fn is_local(principal: &Principal) -> bool {
     principal.identity.as_known().is_none()
         && principal.address.is_none_or(|address| address.to_canonical().is_loopback())

@@ -66,9 +66,9 @@ impl RawSessionHooks {
         if may_be_proxied && !report.is_dropped("server.listen") {
             report.problem(
                 TRANSCRIPT_DIRS,
-                "other machines reach this server, and behind a proxy their clients look like those of this one",
-                "remove it, or listen at 127.0.0.1 without `server.allowedHosts`; `vmcp hooks send` brings the \
-                 transcript with the hook",
+                "other machines may reach this server, and behind a proxy they look like this one",
+                "remove it (`vmcp hooks send` brings the transcript with the hook), or listen at 127.0.0.1 \
+                 without `server.allowedHosts`",
             );
         }
         if !is_one_person {
@@ -127,7 +127,7 @@ mod tests {
         assert!(load(&dirs("[/t]"), "f", &|_| None).is_ok());
         for server in ["listen: '0.0.0.0:8080'", "allowedHosts: [mcp.example.com]"] {
             let problems = problems(&format!("{}server: {{ {server} }}\n", dirs("[/t]")));
-            assert!(problems.contains("behind a proxy their clients look like"), "{server}: {problems}");
+            assert!(problems.contains("behind a proxy they look like this one"), "{server}: {problems}");
         }
     }
 }

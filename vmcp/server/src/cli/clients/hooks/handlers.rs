@@ -61,8 +61,8 @@ pub(super) fn handlers(
     events.map(|event| (*event, handler(event))).collect()
 }
 
-/// True for a handler that [`handlers`] made: a command of vmcp, the URL of the `current` server, or that of a
-/// server on this machine, whose port may have changed. URLs of other machines are other programs' hooks.
+/// True for a handler that [`handlers`] made: a command of vmcp, the URL of the `current` server, or that of
+/// a server on this machine, whose port may have changed. URLs of other machines are other programs' hooks.
 pub(super) fn is_own(client: NativeClient, handler: &Value, current: Option<&Url>) -> bool {
     let text = |key: &str| handler.get(key).and_then(Value::as_str).unwrap_or_default();
     let sends = format!(" hooks send {}", client.name());
