@@ -74,6 +74,12 @@
   message: spec.config.code.engine has Jobs run an image of its author's choice, and lets its pods make them; this takes the right to create Jobs in the namespace
   reason: Forbidden
 - expression: >-
+    !(request.kind.kind in ['VirtualMCPServer']) ||
+    !(object.spec.?config.?code.?engine.orValue('') == 'job') ||
+    authorizer.group('').resource('pods').namespace(request.namespace).check('list').allowed()
+  message: spec.config.code.engine lets its pods list the pods of the namespace; this takes the right to list Pods in the namespace
+  reason: Forbidden
+- expression: >-
     !(request.kind.kind in ['MCPServer']) ||
     !(object.spec.?networkPolicy.?ingressFrom.hasValue()) ||
     authorizer.group('networking.k8s.io').resource('networkpolicies').namespace(request.namespace).check('create').allowed()

@@ -1,6 +1,6 @@
 //! Transports: the links to a backend. Streamable HTTP sends one POST a request; stdio, HTTP+SSE and
-//! websockets are two-way streams behind one multiplexer, [`mux`]. A [`Channel`] is a link with what is needed to write
-//! requests for it.
+//! websockets are two-way streams behind one multiplexer, [`mux`]. A [`Channel`] is a link with the
+//! facts that requests for it are written with.
 
 mod body;
 mod channel;

@@ -211,7 +211,7 @@ fn names_stay_unique_and_variables_too() {
 #[test]
 fn what_cannot_be_taken_over_is_said() {
     let imported = imported(&json!({ "mcpServers": {
-        "a": { "type": "websocket", "url": "ws://a" },
+        "a": { "type": "grpc", "url": "http://a" },
         "b": {},
         "c": { "command": 1 },
         "d": { "command": "d", "envFile": ".env" },
@@ -220,7 +220,7 @@ fn what_cannot_be_taken_over_is_said() {
     assert_eq!(
         imported.notes,
         [
-            "\"a\" left out: transport \"websocket\" is not supported",
+            "\"a\" left out: transport \"grpc\" is not supported",
             "\"b\" left out: neither `command` nor `url` is given",
             "\"c\" left out: invalid type: integer `1`, expected a string",
             "d: not taken over: envFile",

@@ -1,8 +1,8 @@
-//! Callers and their rights: [`identity`] says who calls, [`policy`] decides about each call,
-//! [`outgoing`] proves at backends who calls, [`profiles`] narrows what a path leads to, [`principal_shares`]
-//! keeps one caller from taking what belongs to all, [`sealing_keys`] seal ids and states of callers,
-//! [`agent_sessions`] keeps the sessions that coding agents of a caller report, [`context_key`] names callers'
-//! contexts, [`webhooks`] are services that are asked about calls of tools.
+//! Callers and their rights: [`identity`] says who calls, [`policy`] decides about each call, [`outgoing`]
+//! proves at backends who calls, [`profiles`] narrows what a path leads to, [`principal_shares`] keeps one
+//! caller from taking what belongs to all, [`sealing_keys`] seal ids and states of callers,
+//! [`agent_sessions`] keeps the sessions that coding agents of a caller report, [`context_key`] names
+//! callers' contexts, [`webhooks`] are services that are asked about calls of tools.
 
 pub mod agent_sessions;
 mod cedar;

@@ -98,7 +98,7 @@ impl NativeClient {
         }
     }
 
-    /// Reads a payload, a JSON object. `None`: an event that is none of a session, or of a newer client; it
+    /// Reads a payload, a JSON object. `None`: an event outside of sessions, or of a newer client; it
     /// is passed over.
     pub fn read(self, payload: &str) -> Result<Option<HookCall>, HookError> {
         let payload = hook_call::fields(payload, "the hook")?;

@@ -282,7 +282,7 @@ impl<'a> Authorized<'a> {
         }
     }
 
-    /// Shows the shape of a successful result to those who learn it; they take it off this path.
+    /// Shows the shape of a successful result to its learner, which reads it off this path.
     fn observe_shape(&mut self, result: &Payload) {
         let Item::Tool(tool) = self.target.item else { return };
         if !self.recorder.record().pending && !result.is_tool_error() {

@@ -24,7 +24,7 @@ pub struct Tool<'a> {
     pub input: Option<&'a Value>,
     /// Its output schema.
     pub output: Option<&'a Value>,
-    /// Observed shape of its results, in one line; written as a comment where there is no output schema.
+    /// Observed shape of its results, in one line; written as a comment where the output schema is missing.
     pub observed: Option<&'a str>,
 }
 

@@ -140,7 +140,7 @@ impl Payload {
         }
     }
 
-    /// Returns a copy of the JSON text, or of the bytes of a received payload that is no JSON. Unlike a
+    /// Returns a copy of the JSON text, or of the bytes of a received payload of another form. Unlike a
     /// clone, it does not keep the whole answer in memory, and it is made without parsing.
     #[must_use]
     pub fn copied(&self) -> Box<[u8]> {

@@ -50,7 +50,8 @@ pub struct Applied {
     pub deleted: Vec<(ChildKind, String)>,
     /// Optional kinds that were desired and that this cluster lacks.
     pub missing: Vec<ChildKind>,
-    /// The first error; all other children were applied all the same, except those that wait for this one.
+    /// The first error; all other children were applied all the same, except the children that wait for this
+    /// one.
     pub failed: Option<ApplyError>,
 }
 

@@ -147,7 +147,7 @@ fn container(server: &Validated, settings: &BuildSettings) -> Container {
     }
 }
 
-/// Returns the variables of the container; scripts that run as Jobs take those that name the pod.
+/// Returns the variables of the container; scripts that run as Jobs take the variables of the pod's name.
 fn variables(server: &Validated, settings: &BuildSettings) -> Vec<EnvVar> {
     let mut variables = vec![field(POD_IP_VARIABLE, "status.podIP")];
     if scripts::role(server, settings).is_some() {

@@ -1,5 +1,5 @@
-//! Multiplexes requests over one two-way stream of messages (stdio, HTTP+SSE, websocket): answers are matched by vmcp's
-//! own request ids.
+//! Multiplexes requests over one two-way stream of messages (stdio, HTTP+SSE, websocket): answers are matched
+//! by vmcp's own request ids.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;

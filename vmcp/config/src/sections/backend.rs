@@ -220,11 +220,12 @@ pub struct RawBackend {
     /// Address of a remote server, without credentials: `http` or `https`, or `ws` or `wss` for a websocket.
     /// Excludes `command`.
     pub url: Option<String>,
-    /// Transport: `stdio` with `command`; `streamable-http` (default), `sse` or, with a `ws` or `wss` address,
+    /// Transport: `stdio` with `command`; `streamable-http` (default), `sse` or, with a `ws` or `wss`
+    /// address,
     /// `websocket` with `url`.
     pub transport: Option<RawTransport>,
-    /// HTTP headers of every request to `url`, or of the handshake of a websocket, such as `Authorization`; at
-    /// most 64.
+    /// HTTP headers of every request to `url`, or of the handshake of a websocket, such as `Authorization`;
+    /// at most 64.
     pub headers: BTreeMap<String, Secret>,
     /// Use this backend. `false`: it is shown in status, but neither connected nor searched nor called.
     pub enabled: bool,
@@ -235,14 +236,14 @@ pub struct RawBackend {
     /// Time limit of one connection attempt. Default: `proxy.connectionTimeout`.
     #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub connection_timeout: Option<RawDuration>,
-    /// PEM file of certificate authorities that a server at an `https` or `wss` URL is trusted by, besides those of
-    /// the system. A file that changes is read again when a connection fails.
+    /// PEM file of certificate authorities that a server at an `https` or `wss` URL is trusted by, besides
+    /// those of the system. A file that changes is read again when a connection fails.
     pub ca_bundle_path: Option<String>,
     /// Connect at start even if `proxy.lazyConnect` is on.
     pub preconnect: bool,
     /// Clients that share a connection to this backend: a session, an event stream, a process. Default:
-    /// `session` where the server is of the legacy era and may keep state (stdio, SSE, websocket, HTTP with session
-    /// ids), else `shared`.
+    /// `session` where the server is of the legacy era and may keep state (stdio, SSE, websocket, HTTP with
+    /// session ids), else `shared`.
     pub isolation: Option<Isolation>,
     /// Era in which a server that speaks both is spoken to.
     pub protocol_era: ProtocolEra,

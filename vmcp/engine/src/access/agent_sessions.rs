@@ -156,7 +156,7 @@ fn summarize(call: &mut HookCall, dirs: &[PathBuf]) -> (Option<String>, Option<S
 }
 
 /// Returns the owner of a principal's sessions. Clients on this machine without an identity are one person;
-/// a profile is no person.
+/// a profile changes nothing.
 fn owner(principal: &Principal) -> [u8; 32] {
     let key = if is_local(principal) { PrincipalKey::Only } else { principal.key() };
     Sha256::new().chain_update(PURPOSE).chain_update(key.to_string()).finalize().into()

@@ -16,7 +16,7 @@ impl Moment {
     /// Reads `2026-11`, `2026-11-27`, `2026-11-27T09:30[:15][Z|+01:00]`, or with a space for `T`.
     pub(super) fn parse(text: &str) -> Option<Moment> {
         let text = text.trim();
-        // Cheap for texts that are no dates: all begin with a year.
+        // Cheap for other texts: all dates begin with a year.
         let is_year = text.len() >= 7 && text.bytes().take(4).all(|byte| byte.is_ascii_digit());
         if !is_year || text.as_bytes().get(4) != Some(&b'-') {
             return None;

@@ -55,7 +55,7 @@ pub(super) fn read(text: &str) -> Result<Document<'_>, SvgError> {
     if text.len() > MAX_BYTES {
         return Err(SvgError::Bytes { actual: text.len() });
     }
-    // Without a document type there are no entities, which could grow.
+    // A document type could declare entities that grow.
     let options = ParsingOptions { allow_dtd: false, nodes_limit: MAX_NODES, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options)
         .map_err(|error| SvgError::Unreadable(error.to_string()))?;

@@ -114,7 +114,7 @@ impl<'a> Filler<'a> {
 }
 
 /// True for a free text whose label names a secret. Numbers (`MAX_TOKENS`), switches, paths and published
-/// choices (`AUTH_TYPE`) are none.
+/// choices (`AUTH_TYPE`) stay plain.
 fn is_secret_by_name(label: &str, input: &Input) -> bool {
     input.format == InputFormat::Text && input.choices.is_empty() && is_secret_name(label)
 }

@@ -33,7 +33,7 @@ struct Head {
 }
 
 impl SealedName {
-    /// Returns the names of a result of this owner; `None` if the text is no reference.
+    /// Returns the names of a result of this owner; `None` for a text of another form.
     pub fn of(owner: &Owner, reference: &str) -> Option<SealedName> {
         Some(SealedName::new(owner, &Reference::parse(reference)?))
     }

@@ -1,4 +1,5 @@
-//! Secrets among the arguments of add_mcp_server and install_server: recognized where they may not be, kept out of records.
+//! Secrets among the arguments of add_mcp_server and install_server: recognized where they may not be, kept
+//! out of records.
 
 use std::borrow::Cow;
 

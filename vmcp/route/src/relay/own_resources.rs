@@ -54,8 +54,8 @@ enum OwnContent {
     Tool(Box<Answered>),
 }
 
-/// Answers `resources/read` of an own resource; `None` if there is none for this caller. The policy must allow
-/// the tool that tells the same, with the arguments of that call.
+/// Answers `resources/read` of an own resource; `None` if this caller has no such resource. The policy must
+/// allow the tool that tells the same, with the arguments of that call.
 pub(super) fn read(context: CallContext<'_>, uri: &str, resource: OwnResource<'_>) -> Option<Answer> {
     call::authorize_own(context, resource.right(), Some(&arguments(resource))).ok()?;
     let mut recorder = context.start_record(Origin::Own(resource.right()));

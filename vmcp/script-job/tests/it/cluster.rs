@@ -27,7 +27,7 @@ struct State {
     job: Option<Value>,
     /// Its pod's process.
     process: Option<Child>,
-    /// Status of the pod in place of one that runs.
+    /// Status of the pod in place of a running one.
     status: Option<Value>,
     /// Status of the pod in the first answer about it.
     first_status: Option<Value>,

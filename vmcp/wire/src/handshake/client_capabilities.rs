@@ -177,8 +177,8 @@ impl<'a> ClientExtensions<'a> {
     }
 }
 
-/// Removes the tasks extension from capabilities: those of a legacy client, which cannot have modern tasks, or
-/// of a call that must not become one. `None` if the client does not declare the extension.
+/// Removes the tasks extension from capabilities: those of a legacy client, which cannot have modern tasks,
+/// or of a call that must not become one. `None` if the client does not declare the extension.
 #[must_use]
 pub fn without_tasks_extension(capabilities: &RawValue) -> Option<String> {
     let object = Object::parse(capabilities).ok()?;

@@ -64,8 +64,8 @@ pub fn related_renamed(object: &RawValue, rename: impl Fn(&str) -> Option<String
     (!edit.is_unchanged()).then(|| edit.finish().into_raw().ok()).flatten()
 }
 
-/// Removes `result` and `error`, which the state of an ended task holds. Returns `None` if the state cannot be
-/// read.
+/// Removes `result` and `error`, which the state of an ended task holds. Returns `None` if the state cannot
+/// be read.
 pub fn without_outcome(state: &RawValue) -> Option<Box<RawValue>> {
     let read = Object::parse(state).ok()?;
     let mut edit = read.edit();

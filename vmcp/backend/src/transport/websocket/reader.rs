@@ -17,7 +17,7 @@ use crate::transport::body::{FillerLimit, PAUSE};
 use crate::transport::link_error::{Secrets, ServerWords};
 use crate::transport::mux::Mux;
 
-/// Messages that are no JSON-RPC after which reading pauses for [`STRAY_PAUSE`]: backpressure for a server
+/// Messages outside of JSON-RPC after which reading pauses for [`STRAY_PAUSE`]: backpressure for a server
 /// that floods such messages.
 const STRAY_MESSAGES: u32 = 64;
 const STRAY_PAUSE: Duration = Duration::from_millis(1);

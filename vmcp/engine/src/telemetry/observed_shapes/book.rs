@@ -28,7 +28,7 @@ pub(super) struct ObservedShape {
     pub(super) tool: String,
     /// Results that were observed.
     pub(super) calls: u64,
-    /// Results that were looked at, with those that gave no shape. The sample is chosen by it, so that a tool
+    /// Results that were looked at, also the ones without a shape. The sample is chosen by it, so that a tool
     /// without a shape is sampled like any other. The database has no such number: it begins at `calls`.
     pub(super) looked_at: u64,
     /// Empty for a tool that is too irregular.
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn an_irregular_tool_is_learned_no_further() {
         let letters = || ('a'..='y').map(|letter| format!("key_{letter}"));
-        let inner: serde_json::Map<_, _> = letters().take(20).map(|key| (key, json!(1))).collect();
+        let inner: serde_json::Map<_, _> = letters().take(15).map(|key| (key, json!(1))).collect();
         let middle: serde_json::Map<_, _> = letters().take(20).map(|key| (key, json!(inner))).collect();
         let outer: serde_json::Map<_, _> = letters().map(|key| (key, json!([middle]))).collect();
         let mut observed = ObservedShape::default();

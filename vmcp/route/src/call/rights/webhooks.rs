@@ -277,7 +277,8 @@ fn count(context: CallContext<'_>, webhook: &Webhook, kind: WebhookKind, outcome
     context.engine.metrics().webhook_questions.get_or_create(&labels).inc();
 }
 
-/// Notes a denial on the record, and returns it as an error. `reason` is for operators, `told` for the client.
+/// Notes a denial on the record, and returns it as an error. `reason` is for operators, `told` for the
+/// client.
 fn refuse(
     webhook: &Webhook,
     kind: WebhookKind,

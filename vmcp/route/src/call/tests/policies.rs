@@ -208,7 +208,14 @@ async fn no_own_tool_shows_what_policies_do_not_permit() {
         assert!(!answer.contains("one"), "{tool}: {answer}");
     }
     // A client without the action `admin` hears of no such tool, whatever it names.
-    for tool in ["add_mcp_server", "remove_mcp_server", "enable_mcp_server", "disable_mcp_server"] {
+    for tool in [
+        "add_mcp_server",
+        "remove_mcp_server",
+        "enable_mcp_server",
+        "disable_mcp_server",
+        "search_registry",
+        "install_server",
+    ] {
         asked.insert(tool);
         let unknown = call("bob", "no_such_tool", &json!({})).await;
         for server in ["one", "three"] {

@@ -25,7 +25,7 @@ async fn take(context: CallContext<'_>, arguments: &RawValue) -> Result<HookRepo
 }
 
 /// True if the caller may report hooks: a policy that permits `optim.call_hook` permits the paths beside it.
-/// `arguments` are those that the tool would have.
+/// `arguments` are the arguments that the tool would have.
 pub fn may_use_hooks(context: CallContext<'_>, arguments: Option<&str>) -> bool {
     call::authorize_own(context, OptimTool::CallHook, arguments).is_ok()
 }

@@ -30,7 +30,7 @@ pub(in crate::own_tools) struct CallFailure<'a> {
     /// Known servers, if the named one is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::own_tools) available_servers: Option<Vec<&'a str>>,
-    /// Tools that may take the place of the one that failed.
+    /// Tools that may take the place of the failed tool.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(in crate::own_tools) fallback_suggestions: Vec<Suggestion<'a>>,
 }

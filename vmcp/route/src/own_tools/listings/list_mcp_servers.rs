@@ -32,7 +32,7 @@ pub(in crate::own_tools) fn run(context: CallContext<'_>, arguments: &RawValue) 
     })
 }
 
-/// Returns the servers of a view, those that are switched off last.
+/// Returns the servers of a view, switched-off ones last.
 pub(crate) fn servers(context: CallContext<'_>, view: &View) -> Vec<ListedServer> {
     let snapshot = context.snapshot;
     let mut changes = context.engine.changes();

@@ -83,7 +83,7 @@ fn is_alive(process: Pid) -> bool {
     kill(process, None).is_ok() && !is_zombie
 }
 
-/// Returns the process of a server; also of one that does not answer, for it still holds its ports. `None`
+/// Returns the process of a server, also of a silent one, for it still holds its ports. `None`
 /// if it has ended since it was found. `config`: the file whose server is meant.
 async fn pid(connection: &Connection, config: Option<&Path>) -> Result<Option<u32>, CommandFailure> {
     match connection.status().await {

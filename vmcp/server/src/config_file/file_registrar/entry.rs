@@ -9,7 +9,7 @@ use vmcp_engine::server_registrar::{NewServer, RegisteredServer, ServerPlace};
 /// Prefix of the variables that hold values given by clients: no other variable begins so by accident.
 const PREFIX: &str = "VMCP_ADDED_";
 
-/// The entry of a server, with what it refers to.
+/// The entry of a server, with the variables that it refers to.
 #[derive(Debug, Default)]
 pub(super) struct WrittenEntry {
     /// The lines of the entry.

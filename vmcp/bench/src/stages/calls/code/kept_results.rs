@@ -23,7 +23,7 @@ const MAX_ANSWER_BYTES: f64 = 1_023.0;
 const RESULTS: usize = 40;
 /// Most bytes that vmcp may keep.
 const CAP: u64 = 16 << 20;
-/// Results in the making, beside those that are kept: the body, the content, and what the allocator holds.
+/// Results in the making, beside the kept ones: the body, the content, and what the allocator holds.
 const IN_THE_MAKING: u64 = 8;
 
 /// Measures an operation on a kept result, and adds its row.

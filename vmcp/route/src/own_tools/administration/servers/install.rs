@@ -134,7 +134,7 @@ fn draft(
 }
 
 /// True for a word with a value that was given, and that neither the entry publishes as a default or a choice
-/// nor the configuration replaces by a variable. Numbers and switches are no secrets.
+/// nor the configuration replaces by a variable. Numbers and switches stay plain.
 fn is_private(draft: &Draft, text: &Text) -> bool {
     let is_published = |value: &str| {
         let is_known = |question: &Question| {

@@ -77,7 +77,7 @@ pub(super) fn name(arguments: &OwnArguments<'_>) -> Result<String, Refusal> {
 }
 
 /// Returns the entry that `NAME` or `NAME@VERSION` means. The name must be whole: of names behind a slash,
-/// anybody could publish one that looks like another.
+/// anybody could publish a name that looks like another.
 pub(super) fn entry<'a>(content: &'a RegistryContent, name: &str) -> Result<&'a ServerEntry, String> {
     let (name, version) = match name.split_once('@') {
         Some((name, version)) => (name, Some(version)),

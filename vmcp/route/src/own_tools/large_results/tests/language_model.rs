@@ -35,13 +35,13 @@ fn counter(engine: &Engine, name: &str) -> u64 {
 
 #[tokio::test]
 async fn words_that_are_not_understood_become_a_query_over_all_rows() {
-    let model = FakeModel::start_with(&["Sure: SELECT", "SELECT nothing FROM data", QUERY]).await;
+    let model = FakeModel::start_with(&["Sure: SELECT", "SELECT absent FROM data", QUERY]).await;
     let (engine, _server) = setup(Some(&model), ", llm: auto").await;
     let failed = process(&engine, "make it nicer", None).await;
     let error = failed["error"].as_str().unwrap();
     assert!(error.starts_with("operation not understood") && error.contains("Fields: "), "{failed}");
     assert!(
-        error.contains("no such column: nothing") && error.contains("SELECT nothing FROM data"),
+        error.contains("no such column: absent") && error.contains("SELECT absent FROM data"),
         "{failed}"
     );
     let prompts = model.prompts();
