@@ -154,12 +154,12 @@ async fn webhooks_change_deny_and_mask_calls_and_change_without_a_restart() {
 async fn a_webhook_that_misbehaves_gives_a_clear_answer_and_holds_up_nobody() {
     let echo = Fixture::http("echo", "echo").start().await;
     let (_hooks, origin) = Hooks::start().await;
-    for (behavior, text) in [
-        ("flood", "the webhook's answer cannot be read: it has more than 1 MiB"),
-        ("redirect", "the webhook answered with HTTP 302"),
-        ("hang", "no answer within 0.2 seconds"),
+    for (behavior, timeout, text) in [
+        ("flood", "30s", "the webhook's answer cannot be read: it has more than 1 MiB"),
+        ("redirect", "30s", "the webhook answered with HTTP 302"),
+        ("hang", "200ms", "no answer within 0.2 seconds"),
     ] {
-        let fails = settings(&origin, &[("validating", behavior)], &json!({"timeout": "200ms"}));
+        let fails = settings(&origin, &[("validating", behavior)], &json!({"timeout": timeout}));
         let vmcp = Vmcp::new().backend(&echo).config(fails).start().await;
         let client = vmcp.with_tool("echo_echo").await;
         let refused = client.call_tool("echo_echo", json!({"message": "a"})).await.text;
