@@ -91,8 +91,8 @@ fn paths_are_served_only_when_switched_on() {
 #[tokio::test]
 async fn a_policy_that_denies_the_tool_denies_the_paths() {
     let policy = "incomingAuth: { type: apiKeys, apiKeys: [{ subject: a, key: 0123456789abcdef0123456789abcdef }], \
-                  authz: { type: cedar, policies: ['permit(principal, action, resource) unless { resource == \
-                  Tool::\"optim.call_hook\" };'] } }\n";
+                  authz: { type: cedar, policies: ['forbid(principal, action, resource == \
+                  Tool::\"optim.call_hook\");'] } }\n";
     let engine = engine(&format!("{ON}{policy}")).await;
     let who = known("alice");
     let start = json!({"hook_type": "SessionStart", "params": {"session_id": "s"}});
