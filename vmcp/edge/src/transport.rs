@@ -4,5 +4,6 @@
 
 pub(crate) mod http;
 pub mod line_reader;
+pub(crate) mod query_parameters;
 pub mod stdio;
 mod trace;

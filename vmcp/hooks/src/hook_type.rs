@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_eleven_names_and_their_other_spellings_normalize() {
+    fn names_and_their_other_spellings_normalize() {
         for (name, normalized) in [
             ("SessionStart", "session-start"),
             ("SessionEnd", "session-end"),
@@ -109,6 +109,11 @@ mod tests {
             ("SubagentStart", "subagent-start"),
             ("SubagentStop", "subagent-stop"),
             ("Notification", "notification"),
+            ("PostCompact", "post-compact"),
+            ("PermissionRequest", "permission-request"),
+            ("PostToolUseFailure", "post-tool-use-failure"),
+            ("StopFailure", "stop-failure"),
+            ("Interrupt", "interrupt"),
         ] {
             let kebab = |name: &str| {
                 let mut kebab = String::new();
@@ -129,12 +134,5 @@ mod tests {
         }
         assert_eq!(HookType::from_name("Whatever"), None);
         assert_eq!(HookType::from_name(""), None);
-    }
-
-    #[test]
-    fn each_available_name_is_understood() {
-        for name in HookType::available() {
-            assert!(HookType::from_name(name).is_some(), "{name}");
-        }
     }
 }

@@ -6,7 +6,6 @@
 use serde::Serialize;
 
 use crate::hook_call::{self, HookCall, HookError};
-use crate::hook_type::HookType;
 use crate::report::HookReport;
 
 /// Characters of a text for the model; Claude Code cuts longer ones at 10,000.
@@ -25,38 +24,21 @@ pub enum NativeClient {
     Codex,
 }
 
-/// Events of Claude Code 2.1.
-const CLAUDE_EVENTS: [&str; 31] = [
+/// Events of Claude Code 2.1 that belong to sessions.
+const CLAUDE_EVENTS: [&str; 14] = [
     "SessionStart",
-    "Setup",
     "UserPromptSubmit",
-    "UserPromptExpansion",
     "PreToolUse",
     "PermissionRequest",
-    "PermissionDenied",
     "PostToolUse",
     "PostToolUseFailure",
-    "PostToolBatch",
     "Notification",
-    "MessageDisplay",
     "SubagentStart",
     "SubagentStop",
-    "TaskCreated",
-    "TaskCompleted",
     "Stop",
     "StopFailure",
-    "TeammateIdle",
-    "InstructionsLoaded",
-    "ConfigChange",
-    "CwdChanged",
-    "DirectoryAdded",
-    "FileChanged",
-    "WorktreeCreate",
-    "WorktreeRemove",
     "PreCompact",
     "PostCompact",
-    "Elicitation",
-    "ElicitationResult",
     "SessionEnd",
 ];
 
@@ -105,7 +87,7 @@ impl NativeClient {
         let name = "hook_event_name";
         let event = hook_call::text(&payload, name, name, MAX_EVENT_CHARS)?;
         let event = event.ok_or(HookError::Missing(name))?;
-        if !self.events().contains(&event.as_str()) || HookType::from_name(&event).is_none() {
+        if !self.events().contains(&event.as_str()) {
             return Ok(None);
         }
         HookCall::of_type(&event, self.name(), &payload).map(Some)

@@ -145,15 +145,9 @@ impl ResultStore {
     }
 
     /// Keeps a result, and lets go of results over the bounds.
-    pub fn keep(
-        &self,
-        keep: Keep,
-        bounds: Bounds,
-        moment: Moment<'_>,
-    ) -> Result<(Reference, Arc<StoredResult>), KeepError> {
+    pub fn keep(&self, keep: Keep, bounds: Bounds, moment: Moment<'_>) -> Result<(), KeepError> {
         bounds.check(keep.stored.content.len() as u64)?;
-        let reference = keep.reference();
-        let SealedName { owner, key } = SealedName::new(&keep.owner, &reference);
+        let SealedName { owner, key } = SealedName::new(&keep.owner, &keep.reference());
         let expires = keep.stored.expires;
         let written = self.files.as_ref().filter(|_| keep.at_rest).and_then(|files| {
             let sealed = keep.seal(moment.ring).map_err(io::Error::from);
@@ -167,7 +161,7 @@ impl ResultStore {
         let stored = keep.stored;
         let (bytes, place) = match written {
             Some(bytes) => (bytes, Place::File),
-            None => (stored.content.len() as u64, Place::Memory(Arc::clone(&stored))),
+            None => (stored.content.len() as u64, Place::Memory(stored)),
         };
         let removed = {
             let mut table = self.table.lock();
@@ -181,7 +175,7 @@ impl ResultStore {
             let limit = bounds.per_owner.min(bounds.total);
             return Err(KeepError::TooLarge { bytes, limit });
         }
-        Ok((reference, stored))
+        Ok(())
     }
 
     /// Returns a result of this owner; `None` for an unknown or expired result, and for another's.

@@ -220,7 +220,7 @@ impl<'a> Authorized<'a> {
         }
         let is_read = webhooks::read_result(self.context, &self.target);
         let stream = stream && !is_read;
-        let way = send::Way { context: self.context, target: &self.target, span: &span, stream };
+        let way = send::Way { context: self.context, target: &self.target, span: &span, stream, is_read };
         // Pinned first: the adapter would move the whole state.
         let mut answer = pin!(send::run(way, params, &mut self.recorder)).instrument(span.clone()).await;
         if is_read && let Ok(response) = answer {

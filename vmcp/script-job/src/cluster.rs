@@ -28,10 +28,15 @@ pub(crate) struct ClusterJobs {
     events: Api<Event>,
 }
 
-/// Error of a call, as one line.
+/// Error of a call.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct CallError(String);
+#[error("{text}")]
+pub(crate) struct CallError {
+    /// The error as one line.
+    text: String,
+    /// True if the API server has no such object.
+    is_missing: bool,
+}
 
 impl ClusterJobs {
     pub(crate) fn new(client: Client, namespace: &str) -> ClusterJobs {
@@ -45,7 +50,7 @@ impl ClusterJobs {
     /// Creates a Job and returns its UID.
     pub(crate) async fn create(&self, job: &Job) -> Result<String, CallError> {
         let created = within(self.jobs.create(&PostParams::default(), job)).await?;
-        created.metadata.uid.ok_or_else(|| CallError("the API server gave the Job no UID".to_owned()))
+        created.metadata.uid.ok_or_else(|| CallError::new("the API server gave the Job no UID".to_owned()))
     }
 
     /// Returns the pod of a Job, once there is one: a pod whose controller is the Job with this UID. Any pod
@@ -73,7 +78,7 @@ impl ClusterJobs {
         for attempt in 1..=ATTEMPTS {
             match within(self.jobs.delete(job, &parameters)).await {
                 Ok(_) => return,
-                Err(error) if error.is_missing() => return,
+                Err(error) if error.is_missing => return,
                 Err(error) if attempt == ATTEMPTS => {
                     tracing::warn!(job, %error, "the Job of a script could not be removed; it ends by itself");
                 }
@@ -87,8 +92,8 @@ impl ClusterJobs {
 }
 
 impl CallError {
-    fn is_missing(&self) -> bool {
-        self.0.contains("NotFound")
+    fn new(text: String) -> CallError {
+        CallError { text, is_missing: false }
     }
 }
 
@@ -101,12 +106,13 @@ fn is_controlled_by(pod: &Pod, uid: &str) -> bool {
 /// Bounds a call.
 async fn within<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, CallError> {
     match timeout(CALL, call).await {
-        Ok(answer) => answer.map_err(|error| {
-            CallError(match error {
-                kube::Error::Api(status) => format!("{} ({})", status.message, status.reason),
-                other => error_chain(&other),
-            })
+        Ok(answer) => answer.map_err(|error| match error {
+            kube::Error::Api(status) => CallError {
+                text: format!("{} ({})", status.message, status.reason),
+                is_missing: status.code == 404,
+            },
+            other => CallError::new(error_chain(&other)),
         }),
-        Err(_) => Err(CallError(format!("the API server gave no answer in {} s", CALL.as_secs()))),
+        Err(_) => Err(CallError::new(format!("the API server gave no answer in {} s", CALL.as_secs()))),
     }
 }

@@ -11,8 +11,8 @@
 //! | `script_driver.py` | the program of the pod, of the standard library alone |
 //!
 //! The server connects to the pod, and the pod connects to nothing: a NetworkPolicy denies it every outgoing
-//! connection. The API server names the pod's address, and the pod knows the server by a token of which the
-//! Job holds the hash alone. Whoever may read Jobs learns nothing to use. The server connects only to a pod
+//! connection. The API server names the pod's address, and the pod knows the server by a token. The Job holds
+//! only the hash of that token, which is of no use to readers of Jobs. The server connects only to a pod
 //! whose controller is its Job, by UID.
 
 mod cluster;

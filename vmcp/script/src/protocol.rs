@@ -272,7 +272,7 @@ pub fn encode(frame: &impl Serialize) -> io::Result<Vec<u8>> {
 }
 
 /// Fails if a frame of this length is too long.
-pub fn check_length(length: usize) -> io::Result<()> {
+fn check_length(length: usize) -> io::Result<()> {
     if length > MAX_FRAME {
         let message = format!("a frame of {length} bytes, the limit is {MAX_FRAME}");
         return Err(io::Error::new(io::ErrorKind::InvalidData, message));

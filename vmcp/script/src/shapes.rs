@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-pub use observe::content;
+pub use observe::{content, parsed, text_of};
 
 /// Principals whose results must have a key before all others may see it.
 pub const SHOWN_FROM: usize = 3;

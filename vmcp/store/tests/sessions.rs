@@ -1,10 +1,10 @@
 //! Sessions of coding agents in `state.db`: hand-off, owners, bounds, restarts.
 #![expect(clippy::expect_used, reason = "helpers of tests")]
 
-use vmcp_hooks::decision::Decision;
+use vmcp_hooks::decision::{Decision, Moment};
 use vmcp_hooks::hook_call::HookCall;
 use vmcp_hooks::session::SessionStatus;
-use vmcp_store::{HookMoment, MAX_EVENTS_OF_SESSION, MAX_SESSIONS, SessionLimits, SessionQuery, StateStore};
+use vmcp_store::{MAX_EVENTS_OF_SESSION, MAX_SESSIONS, SessionLimits, SessionQuery, StateStore};
 
 const ALICE: [u8; 32] = [1; 32];
 const BOB: [u8; 32] = [2; 32];
@@ -26,10 +26,10 @@ fn take_summed(
     now: i64,
     summary: Option<&str>,
 ) -> Decision {
-    let moment = HookMoment {
+    let moment = Moment {
         now,
         new_id: format!("id-{now}"),
-        new_machine_id: format!("machine-{now}"),
+        machine_id: format!("machine-{now}"),
         summary: summary.map(str::to_owned),
     };
     store.take_hook(owner, &call(json), &moment, LIMITS).expect("a store")
@@ -127,7 +127,7 @@ fn sessions_are_bounded_by_owner_by_age_and_altogether() {
     store.forget_sessions(6).unwrap();
     assert!(ids(&ALICE, 0).is_empty());
     take(&store, &ALICE, &start("a5", "startup", "/p"), 5);
-    let late = HookMoment { now: 9, new_id: "n".into(), new_machine_id: "m".into(), summary: None };
+    let late = Moment { now: 9, new_id: "n".into(), machine_id: "m".into(), summary: None };
     let limits = SessionLimits { kept_since: 6, ..LIMITS };
     store.take_hook(&BOB, &call(&start("c", "startup", "/p")), &late, limits).unwrap();
     assert_eq!((ids(&ALICE, 0).len(), ids(&BOB, 0).len()), (0, 2), "and are forgotten");
@@ -135,8 +135,7 @@ fn sessions_are_bounded_by_owner_by_age_and_altogether() {
     take(&store, &ALICE, &start("a", "startup", "/p"), 10);
     let limits = SessionLimits { max_of_owner: MAX_SESSIONS + 1, kept_since: 0 };
     for now in 0..MAX_SESSIONS {
-        let moment =
-            HookMoment { now: 11, new_id: format!("n{now}"), new_machine_id: "m".into(), summary: None };
+        let moment = Moment { now: 11, new_id: format!("n{now}"), machine_id: "m".into(), summary: None };
         store.take_hook(&BOB, &call(&start(&format!("c{now}"), "startup", "/p")), &moment, limits).unwrap();
     }
     assert_eq!(ids(&ALICE, 0), ["id-10"], "who has few keeps them");

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use vmcp_config::OptimTool;
 
-use super::super::validated::{EmbeddingSource, ValidOptimizer};
+use super::super::validated::ValidOptimizer;
 use super::Config;
 use crate::fields::yaml_block::Block;
 use crate::problem::Problem;
@@ -80,7 +80,7 @@ pub(in super::super) fn offer(
         let mut settings = Block::new();
         settings.insert("tools".to_owned(), json!([tool]));
         settings.insert("exposure".to_owned(), "All".into());
-        return Some(ValidOptimizer::without_search(EmbeddingSource::None, settings));
+        return Some(ValidOptimizer::without_search(settings));
     };
     let default = || json!([OptimTool::FindTool.bare(), OptimTool::CallTool.bare()]);
     let tools = optimizer.settings.entry("tools").or_insert_with(default);

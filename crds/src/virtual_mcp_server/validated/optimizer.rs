@@ -34,13 +34,10 @@ pub struct ValidOptimizer {
 
 impl ValidOptimizer {
     /// Makes the optimizer of a resource that has none: it offers the tools in `settings` alone.
-    pub(in crate::virtual_mcp_server) fn without_search(
-        embeddings: EmbeddingSource,
-        settings: Block,
-    ) -> ValidOptimizer {
+    pub(in crate::virtual_mcp_server) fn without_search(settings: Block) -> ValidOptimizer {
         ValidOptimizer {
             cache_size: Storage::default().size_limit,
-            embeddings,
+            embeddings: EmbeddingSource::None,
             on_unavailable: OnUnavailable::Degrade,
             llm: None,
             settings,

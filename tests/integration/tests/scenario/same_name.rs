@@ -57,6 +57,7 @@ impl Person {
             }
             self.call(&client, "log", &mut logged).await;
         }
+        assert_eq!(logged.len(), self.logged, "{self:?} hears {logged:?}");
         told.push(json!(["log messages", logged]));
         told
     }

@@ -130,7 +130,6 @@ async fn webhooks_change_deny_and_mask_calls_and_change_without_a_restart() {
     })
     .await;
 
-    let before = echo.calls("echo").await;
     vmcp.reconfigure(settings(&origin, &[("validating", "deny")], &json!({"tellReason": true})));
     let denied = eventually("the new webhook", async || {
         let answer = client.call_tool("echo_echo", json!({"message": "a"})).await;
@@ -144,7 +143,6 @@ async fn webhooks_change_deny_and_mask_calls_and_change_without_a_restart() {
     let calls = echo.calls("echo").await;
     client.call_tool("echo_echo", json!({"message": "b"})).await;
     assert_eq!(echo.calls("echo").await, calls, "the backend hears nothing");
-    assert!(calls >= before);
     let counted =
         vmcp.metric(r#"vmcp_webhook_questions_total{webhook="deny",kind="validating",outcome="denied"}"#);
     assert!(counted.await >= 2);

@@ -1,15 +1,14 @@
 //! [`SharedBuckets`]: token buckets in Redis, which the replicas of a server share.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use parking_lot::Mutex;
 use redis::aio::ConnectionManager;
 use redis::{RedisError, Script};
 use tokio::time::timeout;
 use vmcp_config::RedisStore;
 use vmcp_error_chain::error_chain;
 
-use super::redis_connection::{ANSWER_TIMEOUT, connect};
+use super::redis_connection::{ANSWER_TIMEOUT, Outage, connect};
 use super::{Bucket, Limited, Scope};
 
 /// Takes a token of each bucket, or none if one is empty: atomic, and by the clock of Redis, so that clocks
@@ -46,17 +45,13 @@ end
 return {0, 0}
 ";
 
-/// Time after a failure in which Redis is not asked, so that calls do not wait for [`ANSWER_TIMEOUT`] each;
-/// then one call asks. A call that has waited for so long counts in this replica.
-const RETRY_INTERVAL: Duration = Duration::from_secs(5);
-
 /// Token buckets in Redis.
 pub struct SharedBuckets {
     store: RedisStore,
     connection: ConnectionManager,
     script: Script,
-    /// Moment until which Redis is not asked; `None`: it has answered.
-    away_until: Mutex<Option<Instant>>,
+    /// A call that has waited for Redis in vain counts in this replica.
+    outage: Outage,
 }
 
 impl std::fmt::Debug for SharedBuckets {
@@ -69,7 +64,7 @@ impl SharedBuckets {
     /// Buckets in `store`; connects with the first call.
     pub fn new(store: RedisStore) -> Result<Self, RedisError> {
         let connection = connect(&store)?;
-        Ok(Self { store, connection, script: Script::new(TAKE), away_until: Mutex::default() })
+        Ok(Self { store, connection, script: Script::new(TAKE), outage: Outage::default() })
     }
 
     /// Returns the server that the buckets are in.
@@ -79,7 +74,7 @@ impl SharedBuckets {
 
     /// True unless the last answer of Redis failed to come.
     pub fn is_up(&self) -> bool {
-        self.away_until.lock().is_none()
+        !self.outage.is_on()
     }
 
     /// Takes `weight` tokens of each bucket, or none if one has fewer; `None` if Redis does not answer.
@@ -88,7 +83,7 @@ impl SharedBuckets {
         buckets: &[(Scope, String, Bucket)],
         weight: u32,
     ) -> Option<Result<(), Limited>> {
-        if !self.may_ask() {
+        if !self.outage.may_ask() {
             return None;
         }
         let mut call = self.script.prepare_invoke();
@@ -103,7 +98,7 @@ impl SharedBuckets {
             Ok(Err(error)) => return self.failed(&error_chain(&error)),
             Err(_) => return self.failed(&format!("no answer within {ANSWER_TIMEOUT:?}")),
         };
-        if self.away_until.lock().take().is_some() {
+        if self.outage.end() {
             tracing::info!("Redis answers again; the rate limits are shared by all replicas");
         }
         let Some((scope, ..)) = emptiest.checked_sub(1).and_then(|place| buckets.get(place)) else {
@@ -112,20 +107,8 @@ impl SharedBuckets {
         Some(Err(Limited { scope: *scope, retry_after: Duration::from_millis(milliseconds) }))
     }
 
-    /// Returns false while Redis is away; then true for one call each [`RETRY_INTERVAL`].
-    fn may_ask(&self) -> bool {
-        let mut away_until = self.away_until.lock();
-        let Some(until) = *away_until else { return true };
-        let now = Instant::now();
-        if now >= until {
-            *away_until = Some(now + RETRY_INTERVAL);
-        }
-        now >= until
-    }
-
     fn failed<T>(&self, reason: &str) -> Option<T> {
-        let before = self.away_until.lock().replace(Instant::now() + RETRY_INTERVAL);
-        if before.is_none() {
+        if self.outage.begin() {
             let RedisStore { host, port, .. } = &self.store;
             tracing::warn!(
                 host,

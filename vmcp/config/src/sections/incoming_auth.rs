@@ -7,8 +7,10 @@ mod client_certificates;
 pub(crate) mod decision_point;
 pub(crate) mod introspection;
 pub(crate) mod oidc;
+mod service_url;
 pub(crate) mod source_naming;
 pub(crate) mod token_binding;
+mod tool_filter;
 pub(crate) mod tool_scopes;
 pub(crate) mod webhooks;
 

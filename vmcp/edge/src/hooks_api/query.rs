@@ -1,7 +1,8 @@
 //! The parameters of `GET /sessions`.
 
-use url::form_urlencoded;
 use vmcp_engine::access::agent_sessions::{SessionQuery, SessionStatus};
+
+use crate::transport::query_parameters::{limit, query_parameters};
 
 /// Most characters of a parameter.
 const MAX_CHARS: usize = 4096;
@@ -10,25 +11,16 @@ const MAX_CHARS: usize = 4096;
 /// as absent.
 pub(super) fn read_query(query: &str) -> Result<SessionQuery, String> {
     let mut read = SessionQuery::default();
-    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-        let value = value.trim();
-        if value.is_empty() {
-            continue;
-        }
-        if value.chars().count() > MAX_CHARS {
-            return Err(format!("{name} has more than {MAX_CHARS} characters"));
-        }
+    for parameter in query_parameters(query, MAX_CHARS) {
+        let (name, value) = parameter?;
         match &*name {
             "status" => {
                 let known = "status must be active, paused, ended, handoff_ready or expired";
-                read.status = Some(SessionStatus::from_name(value).ok_or(known)?);
+                read.status = Some(SessionStatus::from_name(&value).ok_or(known)?);
             }
             "source" => read.source = Some(value.to_lowercase()),
-            "project_id" => read.project_id = Some(value.to_owned()),
-            "limit" => {
-                let limit = value.parse().ok().filter(|limit| *limit > 0);
-                read.limit = Some(limit.ok_or("limit must be a whole number above 0")?);
-            }
+            "project_id" => read.project_id = Some(value),
+            "limit" => read.limit = Some(limit(&value)?),
             _ => {}
         }
     }

@@ -1,6 +1,6 @@
 //! [`ToolsQuery`]: the parameters of `GET /tools`.
 
-use url::form_urlencoded;
+use crate::transport::query_parameters::{limit, query_parameters};
 
 /// Longest text of one parameter, in characters; a longer one is refused.
 const MAX_CHARS: usize = 8192;
@@ -26,23 +26,14 @@ impl ToolsQuery {
     /// Reads a query string; unknown parameters are ignored, an empty one counts as absent.
     pub(super) fn read(query: &str) -> Result<ToolsQuery, String> {
         let mut read = ToolsQuery::default();
-        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-            let value = value.trim();
-            if value.is_empty() {
-                continue;
-            }
-            if value.chars().count() > MAX_CHARS {
-                return Err(format!("{name} has more than {MAX_CHARS} characters"));
-            }
+        for parameter in query_parameters(query, MAX_CHARS) {
+            let (name, value) = parameter?;
             match &*name {
-                "context" => read.add_contexts(value),
-                "category" => read.category = Some(value.to_owned()),
-                "message" => read.message = Some(value.to_owned()),
-                "userId" => read.user_id = Some(value.to_owned()),
-                "limit" => {
-                    let limit = value.parse().ok().filter(|limit| *limit > 0);
-                    read.limit = Some(limit.ok_or("limit is no whole number above 0")?);
-                }
+                "context" => read.add_contexts(&value),
+                "category" => read.category = Some(value),
+                "message" => read.message = Some(value),
+                "userId" => read.user_id = Some(value),
+                "limit" => read.limit = Some(limit(&value)?),
                 _ => {}
             }
         }

@@ -11,13 +11,14 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 use vmcp_config::SessionHooks;
+use vmcp_hooks::decision::Moment;
 use vmcp_hooks::hook_call::HookCall;
 use vmcp_hooks::report::HookReport;
 pub use vmcp_hooks::session::SessionStatus;
 use vmcp_hooks::session::{Session, SessionEvent};
 use vmcp_hooks::summary;
 pub use vmcp_store::SessionQuery;
-use vmcp_store::{HookMoment, STATE_FILE_NAME, SessionLimits, StateStore, StoreError};
+use vmcp_store::{STATE_FILE_NAME, SessionLimits, StateStore, StoreError};
 
 pub use self::transcript_file::end_of;
 use self::transcript_file::read_end;
@@ -69,8 +70,7 @@ impl AgentSessions {
         self.on_store(move |store| {
             let (summary, note) =
                 if call.wants_summary() { summarize(&mut call, &dirs) } else { (None, None) };
-            let moment =
-                HookMoment { now: millis(), new_id: random_id(), new_machine_id: random_id(), summary };
+            let moment = Moment { now: millis(), new_id: random_id(), machine_id: random_id(), summary };
             let decision = store.take_hook(&owner, &call, &moment, limits)?;
             Ok(HookReport::new(&call, decision, note))
         })

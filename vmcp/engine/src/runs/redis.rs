@@ -6,19 +6,13 @@ use std::time::Duration;
 use redis::aio::ConnectionManager;
 use redis::{FromRedisValue, RedisError, Script, ScriptInvocation};
 use tokio::time::timeout;
-use vmcp_access::rate_limit::redis_connection::{ANSWER_TIMEOUT, connect};
+use vmcp_access::rate_limit::redis_connection::{ANSWER_TIMEOUT, CLOCK, connect};
 use vmcp_config::RedisStore;
 use vmcp_error_chain::error_chain;
 use vmcp_store::{HOLDER_PROCESS_BYTES, MAX_RUNS_OF_OWNER, RunClaim};
 
 use super::kept::RunLookup;
 use super::store::{ANSWER_KNOWN, LEASE, RunRecord, RunStoreError, millis};
-
-/// Sets `now`, the milliseconds of Redis' clock.
-const CLOCK: &str = r"
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-";
 
 /// Keeps a new run. KEYS: the run, the runs of its request, the runs of its owner. ARGV: holder, lease,
 /// life, owner, state, id, most runs of an owner, beginning of the keys of runs. Of an owner's abandoned

@@ -1,4 +1,4 @@
-//! [`ObservedShapes`]: learns the shapes of results of tools that declare none (`outputSchema`), by backend
+//! [`ObservedShapes`]: learns the shapes of the results of tools without `outputSchema`, by backend
 //! and hash of the definition, and shows them in the tools' signatures.
 //!
 //! The request path never waits: it samples successful results, hands small ones to a thread through a

@@ -20,7 +20,8 @@ fn keep(store: &ResultStore, owner: u8, id: u8, text: &str, now: u64) -> Result<
         at_rest: true,
     };
     let ring = ring("a secret of enough bytes");
-    store.keep(keep, BOUNDS, Moment { ring: &ring, now }).map(|(reference, _)| reference.to_string())
+    let reference = keep.reference().to_string();
+    store.keep(keep, BOUNDS, Moment { ring: &ring, now }).map(|()| reference)
 }
 
 fn get(store: &ResultStore, owner: u8, reference: &str, now: u64) -> Option<String> {

@@ -7,7 +7,6 @@ use vmcp_wire::headers::build_param_headers;
 use vmcp_wire::lists::tasks::TASK;
 use vmcp_wire::owned::OwnedParams;
 
-use super::rights::webhooks;
 use super::task_calls;
 use crate::caller::CallContext;
 use crate::router::BackendTarget;
@@ -23,18 +22,18 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Makes the parameters for `target` of the client's.
+    /// Makes the parameters for `target` of the client's. `is_read`: a webhook reads the result, so that the
+    /// call becomes no task.
     pub(super) fn new(
         context: CallContext<'_>,
         target: &BackendTarget<'_>,
         params: &OwnedParams,
+        is_read: bool,
     ) -> Result<Outgoing, CallError> {
         let mut outgoing = Outgoing { params: params.clone(), param_headers: Vec::new(), as_task: false };
         if let Item::Tool(tool) = target.item {
             let asks = params.get(TASK).is_some();
-            outgoing.as_task = asks
-                && task_calls::may_ask(context, target.backend)
-                && !webhooks::read_result(context, target);
+            outgoing.as_task = asks && !is_read && task_calls::may_ask(context, target.backend);
             if asks && !outgoing.as_task {
                 let without = params.with(&[(TASK, None)]);
                 outgoing.params =

@@ -21,7 +21,6 @@ use super::confirmation;
 use super::input_rounds::{InputRounds, Next};
 use super::outgoing::Outgoing;
 use super::question_source;
-use super::rights::webhooks;
 use super::task_calls::{self, task_names};
 use crate::answer::is_pending;
 use crate::caller::CallContext;
@@ -43,6 +42,8 @@ pub(super) struct Way<'a> {
     pub(super) span: &'a Span,
     /// True if a large result may be returned while it arrives.
     pub(super) stream: bool,
+    /// True if a webhook reads the result.
+    pub(super) is_read: bool,
 }
 
 /// Checks the form of a request, then takes the tokens that it costs.
@@ -71,14 +72,14 @@ pub(super) async fn run(
     params: &OwnedParams,
     recorder: &mut CallRecorder,
 ) -> Result<Response, CallError> {
-    let Way { context, target, .. } = way;
+    let Way { context, target, is_read, .. } = way;
     if let Item::Tool(tool) = target.item
         && confirmation::is_needed(context, tool)
     {
         // Boxed, as the rounds of input: most calls carry the state of neither.
         Box::pin(confirmation::obtain(context, tool, params)).await?;
     }
-    let outgoing = Outgoing::new(context, target, params)?;
+    let outgoing = Outgoing::new(context, target, params, is_read)?;
     let continues = context.caller.continues.is_some();
     let mut exchange = Exchange { way, outgoing: &outgoing, recorder, continues, open_run: None };
     let mut response = exchange.send(context.snapshot, &outgoing.params).await?;
@@ -106,7 +107,7 @@ pub(super) async fn run(
     }
     match target.item {
         // A webhook that reads the result refuses a task: the caller gets no id of it.
-        Item::Tool(_) if webhooks::read_result(context, target) => Ok(response),
+        Item::Tool(_) if is_read => Ok(response),
         Item::Tool(tool) => task_calls::issue(context, tool, outgoing.as_task, response),
         _ => Ok(response),
     }
@@ -161,7 +162,7 @@ impl Exchange<'_> {
 
     /// Sends the request with these parameters to the backend of a snapshot.
     async fn send(&mut self, snapshot: &Snapshot, params: &OwnedParams) -> Result<Response, CallError> {
-        let Way { context, target, span, stream } = self.way;
+        let Way { context, target, span, stream, is_read } = self.way;
         if let Some(composite) =
             target.item.tool().and_then(|tool| router::composite_definition(snapshot, tool))
         {
@@ -172,7 +173,7 @@ impl Exchange<'_> {
         let exchange = exchange_span::begin(span, target, backend.spec());
         let ClientAtBackend { principal, credentials } = context.at_backend(backend);
         let mut client = question_source::told_client(context, target.backend);
-        if matches!(target.item, Item::Tool(_)) && webhooks::read_result(context, target) {
+        if matches!(target.item, Item::Tool(_)) && is_read {
             client = question_source::without_tasks(client);
         }
         let request = Request {

@@ -27,7 +27,7 @@ impl<'a> TextBlock<'a> {
 /// A content block of an image.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ImageBlock<'a> {
+pub(super) struct ImageBlock<'a> {
     r#type: &'static str,
     /// The file in base64.
     data: &'a str,
@@ -44,7 +44,7 @@ impl<'a> ImageBlock<'a> {
 /// A content block.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Block<'a> {
+pub(super) enum Block<'a> {
     Text(TextBlock<'a>),
     Image(ImageBlock<'a>),
 }
@@ -113,10 +113,16 @@ pub(super) fn failure(json: &RawValue) -> Box<RawValue> {
 
 /// Makes a result with pictures behind its text: the JSON as `structuredContent` and as a text block.
 pub(super) fn illustrated(json: &RawValue, pictures: &[Picture], is_error: bool) -> Box<RawValue> {
-    let images = pictures.iter().map(|picture| Block::Image(ImageBlock::new(picture)));
-    let content: Vec<Block<'_>> =
-        std::iter::once(Block::Text(TextBlock::new(json.get()))).chain(images).collect();
-    result(&content, Some(json), is_error)
+    result(&blocks([json.get()], pictures), Some(json), is_error)
+}
+
+/// Makes blocks of texts, with pictures behind them.
+pub(super) fn blocks<'a>(
+    texts: impl IntoIterator<Item = &'a str>,
+    pictures: &'a [Picture],
+) -> Vec<Block<'a>> {
+    let texts = texts.into_iter().map(|text| Block::Text(TextBlock::new(text)));
+    texts.chain(pictures.iter().map(|picture| Block::Image(ImageBlock::new(picture)))).collect()
 }
 
 /// Kinds of failure of a call, as the model reads them.

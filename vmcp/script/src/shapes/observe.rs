@@ -80,9 +80,22 @@ pub fn content(result: &mut Value) -> Option<Value> {
         return Some(structured);
     }
     let [block] = result.get("content")?.as_array()?.as_slice() else { return None };
-    let text = block.get("text").filter(|_| block.get("type").is_some_and(|kind| *kind == "text"))?;
-    let text = text.as_str()?;
+    // The shape of a text is the same whatever it says.
+    Some(match parsed(text_of(block)?) {
+        Value::String(_) => Value::String(String::new()),
+        value => value,
+    })
+}
+
+/// Returns a text as JSON, if it is an object or a list; a number in a text stays a text.
+pub fn parsed(text: &str) -> Value {
     let is_container = text.trim_start().starts_with(['{', '[']);
-    let parsed = is_container.then(|| serde_json::from_str(text).ok()).flatten();
-    Some(parsed.unwrap_or_else(|| Value::String(String::new())))
+    let parsed = is_container.then(|| serde_json::from_str::<Value>(text).ok()).flatten();
+    parsed.unwrap_or_else(|| Value::String(text.to_owned()))
+}
+
+/// Returns the text of a block of text.
+pub fn text_of(block: &Value) -> Option<&str> {
+    block.get("type").filter(|kind| *kind == "text")?;
+    block.get("text")?.as_str()
 }

@@ -9,7 +9,7 @@ mod remote_server;
 mod server_options;
 pub(super) mod tool_report;
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::progress;
 use crate::cli::options::{GlobalOptions, no_file};
 use crate::cli::process::block_on;
-use crate::cli::running_server::{RunningServer, local_socket, mcp_url};
+use crate::cli::running_server::{RunningServer, connectable, local_socket, mcp_url};
 
 /// Time that a server has to answer a request to its admin port.
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(30);
@@ -334,7 +334,7 @@ async fn probe_server(
 ) -> Option<(Connection, StatusReport)> {
     let admin =
         AdminPort { url: Url::parse(&format!("http://{}", connectable(admin))).ok()?, token, socket: None };
-    let mcp = Url::parse(&mcp_url(connectable(listen), tls)).ok()?;
+    let mcp = Url::parse(&mcp_url(listen, tls)).ok()?;
     let status: StatusReport = admin
         .get("admin/status", remote_server::PROBE_TIMEOUT)
         .await
@@ -351,14 +351,4 @@ fn runs_with(status: &StatusReport, config: &Config) -> bool {
     theirs.sort_unstable();
     ours.sort_unstable();
     theirs == ours
-}
-
-/// Replaces the unspecified address, on which a server listens, by loopback, to which a client can connect.
-fn connectable(address: SocketAddr) -> SocketAddr {
-    let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    SocketAddr::new(ip, address.port())
 }

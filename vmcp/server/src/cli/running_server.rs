@@ -15,7 +15,7 @@ mod process_files;
 pub(super) mod serve_options;
 pub(super) mod start_lock;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -89,10 +89,20 @@ impl RunningServer {
     }
 }
 
-/// Returns the URL of a client port at `address`.
+/// Returns the URL of a client port that listens at `address`, for clients of this machine.
 pub(super) fn mcp_url(address: SocketAddr, tls: bool) -> String {
     let scheme = if tls { "https" } else { "http" };
-    format!("{scheme}://{address}/mcp")
+    format!("{scheme}://{}/mcp", connectable(address))
+}
+
+/// Replaces the unspecified address, on which a server listens, by loopback, to which a client can connect.
+pub(super) fn connectable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
 }
 
 /// The state file of this process; removed when dropped.
@@ -145,6 +155,17 @@ fn file_prefix(config: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_on_all_addresses_is_reached_by_loopback() {
+        for (listen, tls, url) in [
+            ("0.0.0.0:8080", false, "http://127.0.0.1:8080/mcp"),
+            ("[::]:8080", true, "https://[::1]:8080/mcp"),
+            ("10.0.0.7:8080", false, "http://10.0.0.7:8080/mcp"),
+        ] {
+            assert_eq!(mcp_url(listen.parse().unwrap(), tls), url);
+        }
+    }
 
     #[test]
     fn each_living_server_is_found_by_its_file_until_it_ends() {

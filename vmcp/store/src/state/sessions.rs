@@ -28,19 +28,6 @@ pub struct SessionLimits {
     pub kept_since: i64,
 }
 
-/// Facts about the moment of a hook.
-#[derive(Debug, Clone)]
-pub struct HookMoment {
-    /// The present time, in milliseconds since the Unix epoch.
-    pub now: i64,
-    /// Random id for a new session.
-    pub new_id: String,
-    /// Random id for the machines of clients that name none, unless the database has one.
-    pub new_machine_id: String,
-    /// Summary of the transcript that came with the hook.
-    pub summary: Option<String>,
-}
-
 /// Sessions that are wanted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionQuery {
@@ -55,33 +42,26 @@ pub struct SessionQuery {
 }
 
 impl StateStore {
-    /// Decides about a hook of `owner`, and records it, in one transaction.
+    /// Decides about a hook of `owner`, and records it, in one transaction. The database keeps the first
+    /// `machine_id`, for the machines of clients that name none.
     pub fn take_hook(
         &self,
         owner: &[u8; 32],
         call: &HookCall,
-        moment: &HookMoment,
+        moment: &Moment,
         limits: SessionLimits,
     ) -> Result<Decision, StoreError> {
         self.write(|transaction| {
             forget_old(transaction, limits.kept_since)?;
-            let machine_id = machine_id(transaction, &moment.new_machine_id)?;
+            let machine_id = machine_id(transaction, &moment.machine_id)?;
             let machine = call.params.machine_id.as_deref().unwrap_or(&machine_id);
-            let found = find(transaction, owner, call, machine, limits.kept_since)?;
+            let found = find(transaction, owner, call, machine)?;
             if found.is_none() {
                 make_room(transaction, owner, limits.max_of_owner)?;
             }
-            let waiting = if decision::takes_over(call) {
-                waiting(transaction, owner, call, machine, limits.kept_since)?
-            } else {
-                None
-            };
-            let moment = Moment {
-                now: moment.now,
-                new_id: moment.new_id.clone(),
-                machine_id: machine_id.clone(),
-                summary: moment.summary.clone(),
-            };
+            let waiting =
+                if decision::takes_over(call) { waiting(transaction, owner, call, machine)? } else { None };
+            let moment = Moment { machine_id: machine_id.clone(), ..moment.clone() };
             let decided = decision::decide(call, Known { session: found, waiting }, moment);
             put(transaction, owner, &decided.session)?;
             if let Some(parent) = &decided.expires {
@@ -113,15 +93,13 @@ impl StateStore {
         self.write(|transaction| {
             forget_old(transaction, kept_since)?;
             let mut select = transaction.prepare_cached(&format!(
-                "SELECT {COLUMNS} FROM sessions WHERE owner = ?1 AND updated_at >= ?2
-                 AND (?3 IS NULL OR status = ?3) AND (?4 IS NULL OR source = ?4)
-                 AND (?5 IS NULL OR project_id = ?5)
-                 ORDER BY updated_at DESC, id LIMIT ?6"
+                "SELECT {COLUMNS} FROM sessions WHERE owner = ?1
+                 AND (?2 IS NULL OR status = ?2) AND (?3 IS NULL OR source = ?3)
+                 AND (?4 IS NULL OR project_id = ?4)
+                 ORDER BY updated_at DESC, id LIMIT ?5"
             ))?;
             let status = status.map(SessionStatus::name);
-            select
-                .query_map(params![owner, kept_since, status, source, project_id, limit], session)?
-                .collect()
+            select.query_map(params![owner, status, source, project_id, limit], session)?.collect()
         })
     }
 
@@ -135,9 +113,8 @@ impl StateStore {
     ) -> Result<Option<(Session, Vec<SessionEvent>)>, StoreError> {
         self.write(|transaction| {
             forget_old(transaction, kept_since)?;
-            let select =
-                format!("SELECT {COLUMNS} FROM sessions WHERE owner = ?1 AND id = ?2 AND updated_at >= ?3");
-            let found = transaction.query_row(&select, params![owner, id, kept_since], session).optional()?;
+            let select = format!("SELECT {COLUMNS} FROM sessions WHERE owner = ?1 AND id = ?2");
+            let found = transaction.query_row(&select, params![owner, id], session).optional()?;
             let Some(found) = found else { return Ok(None) };
             let select = "SELECT type, detail, at FROM session_events WHERE session_id = ?1 ORDER BY id";
             let mut select = transaction.prepare_cached(select)?;
@@ -175,15 +152,14 @@ fn find(
     owner: &[u8; 32],
     call: &HookCall,
     machine: &str,
-    kept_since: i64,
 ) -> rusqlite::Result<Option<Session>> {
     let Some(id) = &call.params.session_id else { return Ok(None) };
     let select = format!(
-        "SELECT {COLUMNS} FROM sessions WHERE owner = ?1 AND updated_at >= ?5
+        "SELECT {COLUMNS} FROM sessions WHERE owner = ?1
          AND ((machine_id = ?2 AND source = ?3 AND external_id = ?4) OR id = ?4)
          ORDER BY id = ?4 DESC LIMIT 1"
     );
-    transaction.query_row(&select, params![owner, machine, call.source, id, kept_since], session).optional()
+    transaction.query_row(&select, params![owner, machine, call.source, id], session).optional()
 }
 
 /// Finds the newest session of the same machine, client and project that waits for a hand-off.
@@ -192,14 +168,13 @@ fn waiting(
     owner: &[u8; 32],
     call: &HookCall,
     machine: &str,
-    kept_since: i64,
 ) -> rusqlite::Result<Option<Session>> {
     let select = format!(
         "SELECT {COLUMNS} FROM sessions WHERE owner = ?1 AND machine_id = ?2 AND source = ?3
-         AND project_id = ?4 AND status = ?5 AND updated_at >= ?6 ORDER BY updated_at DESC, id LIMIT 1"
+         AND project_id = ?4 AND status = ?5 ORDER BY updated_at DESC, id LIMIT 1"
     );
     let ready = SessionStatus::HandoffReady.name();
-    let of = params![owner, machine, call.source, call.project(), ready, kept_since];
+    let of = params![owner, machine, call.source, call.project(), ready];
     transaction.query_row(&select, of, session).optional()
 }
 

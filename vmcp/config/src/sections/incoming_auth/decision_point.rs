@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::authz::RawAuthz;
+use super::service_url;
 use crate::problems::{self, Report};
 use crate::values::duration::{self, RawDuration};
-use crate::values::http_url;
 use crate::values::secret::{self, Secret};
 
 /// Path of the section.
@@ -134,20 +134,9 @@ impl RawDecisionPoint {
     /// `authz`: the section that says where groups are.
     pub(crate) fn validate(&self, authz: &RawAuthz, report: &mut Report) -> Option<DecisionPoint> {
         let at = |key: &str| problems::key(PATH, key);
-        let url = if let Some(url) = &self.url {
-            http_url::validate(url, &at("url"), report)
-        } else {
-            report.problem(
-                &at("url"),
-                "missing",
-                "add the URL that decides, such as `https://pdp.example/decide`",
-            );
-            None
-        };
-        if url.as_ref().is_some_and(|url| url.scheme() == "http") && !self.insecure_allow_http {
-            let remedy = "use an https:// URL; for a sidecar on loopback, set `insecureAllowHttp: true`";
-            report.problem(&at("url"), "decisions that come over plain HTTP can be forged", remedy);
-        }
+        let about = ("https://pdp.example/decide", "decisions");
+        let allow_http = self.insecure_allow_http;
+        let url = service_url::validate(self.url.as_deref(), &at("url"), about, allow_http, report);
         let remedy = "make one by `openssl rand -base64 32`";
         if let Some(secret) = &self.hmac_secret {
             if secret.expose().chars().count() < MIN_SECRET_CHARS {

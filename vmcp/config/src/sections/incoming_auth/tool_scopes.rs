@@ -1,14 +1,13 @@
 //! `incomingAuth.toolScopes`: OAuth scopes that calls of tools need.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::oidc::check_scopes;
+use super::tool_filter::ToolFilter;
 use crate::problems::{self, Report};
-use crate::rules::NamePattern;
 use crate::rules::RESERVED_NAMES;
 use crate::sections::aggregation;
 
@@ -24,10 +23,7 @@ pub struct ToolScopes(Vec<ToolScopeRule>);
 /// Scopes that calls of some tools need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ToolScopeRule {
-    /// Patterns of names; none: all tools of the backends.
-    tools: Vec<NamePattern>,
-    /// Names of backends; none: all.
-    backends: BTreeSet<Arc<str>>,
+    filter: ToolFilter,
     scopes: Vec<String>,
 }
 
@@ -55,7 +51,7 @@ impl ToolScopes {
     /// backend's. The scopes of all rules that mean the tool add up.
     pub fn needed(&self, backend: &str, name: &str, own_name: &str) -> Vec<&str> {
         let mut needed = Vec::new();
-        for rule in self.0.iter().filter(|rule| rule.means(backend, name, own_name)) {
+        for rule in self.0.iter().filter(|rule| rule.filter.means(backend, name, own_name)) {
             add(&mut needed, &rule.scopes);
         }
         needed
@@ -66,16 +62,6 @@ impl ToolScopes {
         let mut all = Vec::new();
         self.0.iter().for_each(|rule| add(&mut all, &rule.scopes));
         all
-    }
-}
-
-impl ToolScopeRule {
-    fn means(&self, backend: &str, name: &str, own_name: &str) -> bool {
-        let of_backend = self.backends.is_empty() || self.backends.contains(backend);
-        let named = |pattern: &NamePattern| {
-            pattern.matches(name) || (!self.backends.is_empty() && pattern.matches(own_name))
-        };
-        of_backend && (self.tools.is_empty() || self.tools.iter().any(named))
     }
 }
 
@@ -107,11 +93,7 @@ pub(super) fn validate(
     }
     let rule = |(index, raw): (usize, &RawToolScope)| {
         raw.check(&problems::item(PATH, index), backends, report);
-        ToolScopeRule {
-            tools: raw.tools.iter().map(|pattern| NamePattern::new(pattern.as_str())).collect(),
-            backends: raw.backends.iter().map(|name| name.as_str().into()).collect(),
-            scopes: raw.scopes.clone(),
-        }
+        ToolScopeRule { filter: ToolFilter::new(&raw.tools, &raw.backends), scopes: raw.scopes.clone() }
     };
     ToolScopes(rules.iter().enumerate().map(rule).collect())
 }

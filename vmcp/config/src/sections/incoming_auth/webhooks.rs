@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::authz::RawAuthz;
+use super::service_url;
+use super::tool_filter::ToolFilter;
 use crate::problems::{self, Report};
-use crate::rules::NamePattern;
 use crate::sections::aggregation;
 use crate::values::duration::{self, RawDuration};
-use crate::values::http_url;
 use crate::values::secret::{self, Secret};
 
 /// Path of the section.
@@ -63,10 +63,8 @@ pub struct Webhook {
     pub tell_reason: bool,
     /// True if the service receives the backend's own names of tools in place of the listed ones.
     pub original_names: bool,
-    /// Patterns of listed names; none: all tools of the backends.
-    tools: Vec<NamePattern>,
-    /// Names of backends; none: all.
-    backends: BTreeSet<Arc<str>>,
+    /// The tools that the service is asked about.
+    filter: ToolFilter,
     /// True if questions may go out without TLS.
     pub insecure_allow_http: bool,
     /// True if the service may have a private or loopback address.
@@ -203,11 +201,7 @@ impl Webhook {
     /// Returns true if the service is asked about a tool: `name` is the listed name, `own_name` the
     /// backend's.
     pub fn means(&self, backend: &str, name: &str, own_name: &str) -> bool {
-        let of_backend = self.backends.is_empty() || self.backends.contains(backend);
-        let named = |pattern: &NamePattern| {
-            pattern.matches(name) || (!self.backends.is_empty() && pattern.matches(own_name))
-        };
-        of_backend && (self.tools.is_empty() || self.tools.iter().any(named))
+        self.filter.means(backend, name, own_name)
     }
 }
 
@@ -266,20 +260,9 @@ impl RawWebhook {
             let message = "is no name: at most 320 letters, digits, `-`, `_`, `.` and `/`";
             report.problem(&at("name"), message, "shorten it, or replace the other characters by `-`");
         }
-        let url = if let Some(url) = &self.url {
-            http_url::validate(url, &at("url"), report)
-        } else {
-            report.problem(
-                &at("url"),
-                "missing",
-                "add the URL of the service, such as `https://guard.example/ask`",
-            );
-            None
-        };
-        if url.as_ref().is_some_and(|url| url.scheme() == "http") && !self.insecure_allow_http {
-            let remedy = "use an https:// URL; for a sidecar on loopback, set `insecureAllowHttp: true`";
-            report.problem(&at("url"), "answers that come over plain HTTP can be forged", remedy);
-        }
+        let about = ("https://guard.example/ask", "answers");
+        let allow_http = self.insecure_allow_http;
+        let url = service_url::validate(self.url.as_deref(), &at("url"), about, allow_http, report);
         self.check_secret(&at("hmacSecret"), report);
         for (index, name) in self.backends.iter().enumerate() {
             aggregation::check_backend(name, &problems::item(&at("backends"), index), backends, report);
@@ -318,8 +301,7 @@ impl RawWebhook {
             claims: if has_all { SentClaims::All } else { SentClaims::Named(self.claims.clone()) },
             tell_reason: self.tell_reason,
             original_names: self.original_names,
-            tools: self.tools.iter().map(|pattern| NamePattern::new(pattern.as_str())).collect(),
-            backends: self.backends.iter().map(|name| name.as_str().into()).collect(),
+            filter: ToolFilter::new(&self.tools, &self.backends),
             insecure_allow_http: self.insecure_allow_http,
             allow_private_addresses: self.allow_private_ip,
             ca_bundle_path: self.ca_bundle_path.as_ref().map(PathBuf::from),

@@ -91,7 +91,7 @@ pub struct RawCode {
     /// call fails, and the script may catch that. Default: the time limit of the tool.
     #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub call_timeout: Option<RawDuration>,
-    /// Learn types and keys, without values, of the results of tools that declare none (`outputSchema`),
+    /// Learn types and keys of the results of tools without `outputSchema`, but no values,
     /// and show them in the tools' signatures. A key is shown to the clients whose results had it, and to
     /// all once three clients had it. Default: on while a tool that runs scripts is among
     /// `optimizer.tools`, unless `optimizer.learning.enabled` is `false`.

@@ -72,6 +72,12 @@ impl ShapeBook {
 
     /// Removes the shapes that were observed longest ago, until the rest is within the bounds; returns them.
     pub(super) fn prune(&mut self) -> Vec<(String, SchemaHash)> {
+        let shapes = || self.0.values().flat_map(|shapes| shapes.values());
+        let mut left: usize = self.0.values().map(|shapes| shapes.len()).sum();
+        let mut places: usize = shapes().map(|observed| observed.shape.places()).sum();
+        if left <= MAX_SHAPES && places <= MAX_PLACES {
+            return Vec::new();
+        }
         let all = self.0.iter().map(|(backend, shapes)| (&**backend, shapes));
         let of_backend = |(backend, shapes): (&str, &Arc<Shapes>)| {
             let entry = |(hash, observed): (&SchemaHash, &Arc<ObservedShape>)| {
@@ -80,12 +86,8 @@ impl ShapeBook {
             shapes.iter().map(entry).collect::<Vec<_>>()
         };
         let mut all: Vec<_> = all.flat_map(of_backend).collect();
-        let mut places: usize = all.iter().map(|(_, places, ..)| places).sum();
-        if all.len() <= MAX_SHAPES && places <= MAX_PLACES {
-            return Vec::new();
-        }
         all.sort_unstable();
-        let (mut left, mut removed) = (all.len(), Vec::new());
+        let mut removed = Vec::new();
         for (_, its_places, backend, hash) in all {
             if left <= MAX_SHAPES && places <= MAX_PLACES {
                 break;

@@ -278,7 +278,7 @@ async fn run_part(
                 Script::Waiting(waiting, limits.clone())
             }
         };
-        let end = match (&config.code.job, context.engine.script_jobs()) {
+        let end = match (job_of(config, arguments.dialect), context.engine.script_jobs()) {
             (None, _) => workers.run(&principal, settings(config), script, &host).await,
             (Some(_), _) if matches!(part, Part::Waiting(..)) => return Err(OTHER_ENGINE.to_owned()),
             (Some(job), Some(jobs)) => {
@@ -297,6 +297,12 @@ async fn run_part(
             ScriptEnd::Waits(waiting) => return Ok(PartEnd::Waits(waiting)),
         }
     }
+}
+
+/// Returns the Job that runs a script; `None`: a worker runs it. Scripts of ToolHive are Python to workers
+/// alone.
+fn job_of(config: &Config, dialect: Dialect) -> Option<&CodeJob> {
+    config.code.job.as_ref().filter(|_| dialect == Dialect::Python)
 }
 
 /// True if the script did not run, because others do.

@@ -34,6 +34,12 @@ pub(in crate::own_tools) enum LanguageModel<'a> {
     },
 }
 
+/// Writes a text in one line: a line break would begin another entry of a prompt, or another task.
+pub(in crate::own_tools) fn in_one_line(text: &str) -> String {
+    let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    text.chars().map(|c| if breaks(c) { ' ' } else { c }).collect()
+}
+
 impl<'a> LanguageModel<'a> {
     /// Returns the configured model; without one, the client's if `may_sample` and the client offers that.
     pub(in crate::own_tools) fn available(

@@ -93,6 +93,7 @@ pub(super) fn read(rows: &MontyObject, mut columns: Columns, kind: Kind) -> Resu
     let x_name = columns.x.as_ref().and_then(Column::name);
     let y_name = if let [only] = columns.y.as_slice() { only.name() } else { None };
     let mut read = Vec::with_capacity(drawn);
+    let is_flat = table.is_flat();
     for place in 0..length {
         let series = columns.series.as_ref().map(|column| label(table.cell(place, column)));
         let (x, value) = match &table {
@@ -102,7 +103,7 @@ pub(super) fn read(rows: &MontyObject, mut columns: Columns, kind: Kind) -> Resu
                     .map_or((Cell::Missing, Cell::Missing), |(key, value)| (cell(key), cell(value)));
                 if kind == Kind::Histogram { (value, Cell::Missing) } else { (key, value) }
             }
-            Table::Rows(rows) if table.is_flat() => {
+            Table::Rows(rows) if is_flat => {
                 let value = rows.get(place).map_or(Cell::Missing, cell);
                 if kind == Kind::Histogram {
                     (value, Cell::Missing)

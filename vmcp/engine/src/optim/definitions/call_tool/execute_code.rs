@@ -10,14 +10,21 @@ use super::super::{Names, OptimTool};
 /// Returns the definition of execute_code.
 pub(in crate::optim::definitions) fn definition(names: &Names<'_>, config: &Config) -> Value {
     let milliseconds = |limit: Duration| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+    // CPython in a Job draws nothing, and has a folder for temporary files.
+    let (images, lacks) = if config.code.job.is_some() {
+        ("", "No network.")
+    } else {
+        ("Images: plot(\"bar\", rows, x, y); emit_svg(text). ", "No files, no network.")
+    };
+    let description = format!(
+        "Runs a Python script that calls tools; only its result comes back. For many calls, or large results. \
+         Tools: server.tool(argument=value); call_tool(server, tool, args); parallel([lambda: server.tool(n=1)]); \
+         search_tools(text); describe(\"server.tool\"). {images}The last expression is the result. {lacks}"
+    );
     json!({
         "name": names.listed(OptimTool::ExecuteCode),
         "title": "Execute code",
-        "description":
-            "Runs a Python script that calls tools; only its result comes back. For many calls, or large results. \
-             Tools: server.tool(argument=value); call_tool(server, tool, args); parallel([lambda: server.tool(n=1)]); \
-             search_tools(text); describe(\"server.tool\"). Images: plot(\"bar\", rows, x, y); emit_svg(text). \
-             The last expression is the result. No files, no network.",
+        "description": description,
         "inputSchema": {
             "type": "object",
             "properties": {

@@ -158,7 +158,7 @@ fn program(arguments: &OwnArguments<'_>, command: &str) -> Result<ServerPlace, S
     Ok(ServerPlace::Program { words: std::iter::once(command).chain(args).collect(), env })
 }
 
-/// Refuses a word that a shell would read as syntax: whoever wrote it expects a shell.
+/// Refuses a word that a shell would read as syntax: its author expects a shell, and vmcp runs none.
 pub(super) fn check_shell_syntax(field: &str, word: &str) -> Result<(), String> {
     if SHELL_WORDS.contains(&word) || word.contains("$(") || word.contains('`') {
         return Err(format!("{field} must have no shell syntax: vmcp runs no shell"));

@@ -10,6 +10,7 @@ use vmcp_engine::telemetry::calls::{Origin, Outcome};
 use vmcp_model::catalog::CatalogTool;
 use vmcp_script::pool::Called;
 use vmcp_script::protocol::{CallEnd, Raised};
+use vmcp_script::shapes::{parsed, text_of};
 use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
 use vmcp_wire::payload::Payload;
 use vmcp_wire::translate::{ResultType, payload_type};
@@ -182,19 +183,6 @@ fn value(result: &Payload, dialect: Dialect) -> CallEnd {
     })
 }
 
-/// Returns a text as JSON, if it is an object or a list; a number in a text stays a text.
-fn parsed(text: &str) -> Value {
-    let is_container = text.trim_start().starts_with(['{', '[']);
-    let parsed = is_container.then(|| serde_json::from_str::<Value>(text).ok()).flatten();
-    parsed.unwrap_or_else(|| Value::String(text.to_owned()))
-}
-
 fn raised(kind: Raised, message: String) -> Called<AskingCall> {
     Called::Ended(CallEnd::Raised { kind, message })
-}
-
-/// Returns the text of a block of text.
-pub(super) fn text_of(block: &Value) -> Option<&str> {
-    block.get("type").filter(|kind| *kind == "text")?;
-    block.get("text")?.as_str()
 }

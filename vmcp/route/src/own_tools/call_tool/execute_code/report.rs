@@ -1,5 +1,6 @@
 //! The end of a script as the result of execute_code, or of execute_tool_script.
 
+use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use vmcp_script::pool::Ran;
@@ -7,7 +8,7 @@ use vmcp_script::protocol::{Failure, Finished};
 
 use super::Dialect;
 use super::call_arguments::{CodeArguments, LANGUAGE};
-use crate::own_tools::tool_result;
+use crate::own_tools::tool_result::{self, Block};
 
 /// Returns the result of a script that has ended, with its pictures behind it.
 pub(super) fn result(ran: Ran, arguments: &CodeArguments) -> Box<RawValue> {
@@ -39,6 +40,14 @@ pub(super) fn result(ran: Ran, arguments: &CodeArguments) -> Box<RawValue> {
     tool_result::illustrated(&raw(&Value::Object(answer)), &pictures, is_error)
 }
 
+/// A result that says `isError` also if it is none.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolHiveResult<'a> {
+    content: Vec<Block<'a>>,
+    is_error: bool,
+}
+
 /// The result in ToolHive's form: the value as JSON in a text, and the printed text in another one; or the
 /// error as text. Pictures stand behind them.
 fn toolhive_result(ran: Ran) -> Box<RawValue> {
@@ -51,15 +60,10 @@ fn toolhive_result(ran: Ran) -> Box<RawValue> {
             format!("script execution failed: {error} ({error_type}{line})")
         }
     };
-    let mut content = vec![json!({ "type": "text", "text": text })];
-    let printed = output.trim_end_matches('\n');
-    if !printed.is_empty() {
-        content.push(json!({ "type": "text", "text": format!("Script logs:\n{printed}") }));
-    }
-    content.extend(pictures.iter().map(
-        |picture| json!({ "type": "image", "data": picture.data, "mimeType": picture.format.mime_type() }),
-    ));
-    raw(&json!({ "content": content, "isError": is_error }))
+    let printed = Some(output.trim_end_matches('\n')).filter(|printed| !printed.is_empty());
+    let logs = printed.map(|printed| format!("Script logs:\n{printed}"));
+    let texts = std::iter::once(text.as_str()).chain(logs.as_deref());
+    raw(&ToolHiveResult { content: tool_result::blocks(texts, &pictures), is_error })
 }
 
 /// The value of the last expression: a list or dict as JSON, everything else as the text that `print` writes.
@@ -102,6 +106,6 @@ fn failed(failure: Failure, output: &str) -> Map<String, Value> {
     answer
 }
 
-fn raw(value: &Value) -> Box<RawValue> {
+fn raw(value: &impl Serialize) -> Box<RawValue> {
     to_raw_value(value).unwrap_or_default()
 }

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 use vmcp_engine::engine::View;
 use vmcp_script::names::python_name;
-
-use super::inner_call::text_of;
+use vmcp_script::shapes::text_of;
 
 /// Names that a script has besides its tools.
 const BUILT_IN: [&str; 2] = ["call_tool", "parallel"];

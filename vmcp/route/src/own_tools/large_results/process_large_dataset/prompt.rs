@@ -9,6 +9,8 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 use vmcp_results::dataset::Outline;
 
+use crate::own_tools::listings::language_model::in_one_line;
+
 /// Bytes of all columns in the prompt, and as many of all names of parameters; further ones are counted.
 const MAX_NAMES_BYTES: usize = 8 << 10;
 /// Longest answer that is read, 64 KiB.
@@ -110,12 +112,6 @@ fn beginning(text: &str) -> Option<&str> {
         at += line.len();
     }
     None
-}
-
-/// Writes a text in one line: a line break would begin another entry of the prompt.
-fn in_one_line(text: &str) -> String {
-    let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
-    text.chars().map(|c| if breaks(c) { ' ' } else { c }).collect()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use vmcp_model::catalog::CatalogTool;
 
 use super::brief;
-use crate::own_tools::listings::language_model::LanguageModel;
+use crate::own_tools::listings::language_model::{LanguageModel, in_one_line};
 pub(crate) use vmcp_engine::telemetry::tool_metrics::MetricsBook;
 
 /// Most tools that the model may choose.
@@ -44,9 +44,8 @@ pub(super) async fn choose<'a>(
 fn prompt(task: &str, candidates: &[&CatalogTool], book: &MetricsBook) -> String {
     let mut prompt = format!("Task: {task}\n\nTools:\n");
     for tool in candidates {
-        // A line break in a description would begin another entry, or another task.
-        let in_one_line = |c: char| if is_line_break(c) { ' ' } else { c };
-        let text: String = brief(tool).chars().take(MAX_BRIEF_CHARS).map(in_one_line).collect();
+        let text: String = brief(tool).chars().take(MAX_BRIEF_CHARS).collect();
+        let text = in_one_line(&text);
         // Writing to a string cannot fail.
         let _ = write!(prompt, "- {}: {text}", tool.name);
         if let Some(metrics) = book.get(&tool.backend, &tool.definition.name) {
@@ -56,11 +55,6 @@ fn prompt(task: &str, candidates: &[&CatalogTool], book: &MetricsBook) -> String
         prompt.push('\n');
     }
     prompt
-}
-
-/// True for characters that end a line of text: control characters, and the separators of Unicode.
-fn is_line_break(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
 /// Reads the array in an answer, which models like to wrap in words or a code fence. Names that are no

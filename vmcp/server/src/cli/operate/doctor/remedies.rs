@@ -170,7 +170,10 @@ fn by_hand(transport: &Transport) -> String {
         Transport::Stdio { command, args, .. } if args.is_empty() => format!("`{command}`"),
         Transport::Stdio { command, .. } => format!("`{command} …`, with the arguments of the configuration"),
         Transport::Http { url, .. } | Transport::Sse { url, .. } | Transport::WebSocket { url, .. } => {
-            format!("`curl -i {}{}`", url.origin().ascii_serialization(), url.path())
+            // Refusals of a websocket's handshake are answers over HTTP, which every curl shows.
+            let origin = url.origin().ascii_serialization();
+            let origin = origin.strip_prefix("ws").map_or(origin.clone(), |rest| format!("http{rest}"));
+            format!("`curl -i {origin}{}`", url.path())
         }
     }
 }
@@ -246,9 +249,14 @@ mod tests {
             idle_timeout: None,
         };
         let url = "https://user:secret@example.com/mcp?key=secret".parse().unwrap();
+        let socket = "wss://user:secret@example.com/ws?key=secret".parse().unwrap();
         for (transport, expected) in [
             (stdio, "`uvx …`"),
             (Transport::Http { url, headers: Headers::default() }, "`curl -i https://example.com/mcp`"),
+            (
+                Transport::WebSocket { url: socket, headers: Headers::default() },
+                "`curl -i https://example.com/ws`",
+            ),
         ] {
             let text = remedy_for("x", "?", Some(&transport));
             assert!(text.contains(expected) && !text.contains("secret"), "{text}");

@@ -7,13 +7,12 @@ mod scripts;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use parking_lot::Mutex;
 use redis::aio::ConnectionManager;
 use redis::{FromRedisValue, RedisError, Script, ScriptInvocation};
 use tokio::time::timeout;
-use vmcp_access::rate_limit::redis_connection::{ANSWER_TIMEOUT, connect};
+use vmcp_access::rate_limit::redis_connection::{ANSWER_TIMEOUT, Outage, RETRY_INTERVAL, connect};
 use vmcp_config::RedisStore;
 use vmcp_error_chain::error_chain;
 use vmcp_results::store::{Bounds, MAX_RESULTS_PER_OWNER, SealedName, SealedResult};
@@ -26,8 +25,6 @@ const TRANSFER_TIMEOUT: Duration = Duration::from_secs(20);
 const BATCH: usize = 1_000;
 /// Calls of the script that makes room; a store that is still over its bounds refuses the result.
 const MAX_BATCHES: usize = 100;
-/// Time after a failure in which Redis is not asked, so that results do not wait for it one by one.
-const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A shared store that did not keep or give a result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -51,8 +48,7 @@ pub(super) struct RedisResults {
     write: Script,
     touch: Script,
     remove: Script,
-    /// Moment until which Redis is not asked; `None`: the last transfer was answered.
-    away_until: Mutex<Option<Instant>>,
+    outage: Outage,
     evicted: AtomicU64,
 }
 
@@ -71,7 +67,7 @@ impl RedisResults {
             write: scripts::write(),
             touch: scripts::touch(),
             remove: scripts::remove(),
-            away_until: Mutex::default(),
+            outage: Outage::default(),
             evicted: AtomicU64::new(0),
             server,
         })
@@ -116,7 +112,7 @@ impl RedisResults {
         let chunks = sealed.bytes.chunks(CHUNK_BYTES);
         let count = chunks.len();
         for (number, chunk) in chunks.enumerate() {
-            let mut call = self.write.key(self.index("sizes"));
+            let mut call = self.write.key(self.data("sizes"));
             call.key(self.data(&id)).arg(&id).arg(number).arg(chunk).arg(life).arg(count);
             if self.ask::<u64>(call).await? == 0 {
                 return Err(SharedStoreError::GaveWay);
@@ -164,7 +160,7 @@ impl RedisResults {
     ) -> Result<Option<Vec<u8>>, SharedStoreError> {
         let id = id(name);
         let data = self.data(&id);
-        let mut call = self.touch.key(self.index("used"));
+        let mut call = self.touch.key(self.data("used"));
         call.key(self.of_owner(name)).key(&data).arg(&id);
         let Some(count) = self.ask::<Option<u64>>(call).await? else { return Ok(None) };
         let mut bytes = Vec::new();
@@ -196,28 +192,18 @@ impl RedisResults {
         &self,
         transfer: impl Future<Output = Result<T, SharedStoreError>>,
     ) -> Result<T, SharedStoreError> {
-        if !self.may_ask() {
+        if !self.outage.may_ask() {
             return Err(SharedStoreError::Away(format!("it is asked again every {RETRY_INTERVAL:?}")));
         }
         let late = || Err(SharedStoreError::Away(format!("a result took more than {TRANSFER_TIMEOUT:?}")));
         let transferred = timeout(TRANSFER_TIMEOUT, transfer).await.unwrap_or_else(|_| late());
         let is_away = matches!(transferred, Err(SharedStoreError::Away(_)));
-        *self.away_until.lock() = is_away.then(|| Instant::now() + RETRY_INTERVAL);
-        transferred
-    }
-
-    /// Returns false while Redis is away; then true for one transfer each [`RETRY_INTERVAL`].
-    fn may_ask(&self) -> bool {
-        let mut away_until = self.away_until.lock();
-        let now = Instant::now();
-        match *away_until {
-            Some(until) if now < until => false,
-            Some(_) => {
-                *away_until = Some(now + RETRY_INTERVAL);
-                true
-            }
-            None => true,
+        if is_away {
+            self.outage.begin();
+        } else {
+            self.outage.end();
         }
+        transferred
     }
 
     async fn ask<T: FromRedisValue>(&self, call: ScriptInvocation<'_>) -> Result<T, SharedStoreError> {
@@ -227,13 +213,9 @@ impl RedisResults {
 
     /// Begins a call of a script with the keys of the indexes of all results.
     fn indexes<'a>(&self, script: &'a Script) -> ScriptInvocation<'a> {
-        let mut call = script.key(self.index("sizes"));
-        call.key(self.index("expiry")).key(self.index("used")).key(self.index("sums"));
+        let mut call = script.key(self.data("sizes"));
+        call.key(self.data("expiry")).key(self.data("used")).key(self.data("sums"));
         call
-    }
-
-    fn index(&self, name: &str) -> String {
-        self.data(name)
     }
 
     fn of_owner(&self, name: &SealedName) -> String {

@@ -65,6 +65,13 @@ async fn mistakes_in_the_arguments_name_their_field() {
 }
 
 #[test]
+fn it_runs_in_a_worker_where_other_scripts_are_jobs() {
+    let config = vmcp_engine::testing::config("code: { engine: job }");
+    assert!(job_of(&config, Dialect::Python).is_some());
+    assert!(job_of(&config, Dialect::ToolHive).is_none());
+}
+
+#[test]
 fn results_have_the_form_of_toolhive() {
     let result = |ran| serde_json::from_str::<Value>(report::result(ran, &arguments()).get()).unwrap();
     let done = result(ran(Ok(json!({ "count": 2 })), "log line 1\nlog line 2\n"));

@@ -13,12 +13,7 @@
 //! All expire after the last result in them.
 
 use redis::Script;
-
-/// Sets `now`, the milliseconds of Redis' clock.
-const CLOCK: &str = r"
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-";
+use vmcp_access::rate_limit::redis_connection::CLOCK;
 
 /// Defines `forget`. KEYS: sizes, expiry, used, sums. The first change frees memory: Redis refuses a script
 /// at its memory limit only before the first change.

@@ -113,7 +113,7 @@ async fn parts_of_a_result_that_is_not_written_to_its_end_are_removed() {
     assert!(matches!(written, Err(SharedStoreError::Away(_))), "{written:?}");
     server.called(&write).await;
     server.called(&remove).await;
-    assert!(!results.may_ask(), "the next result does not wait for Redis");
+    assert!(!results.outage.may_ask(), "the next result does not wait for Redis");
 }
 
 #[tokio::test]
