@@ -32,7 +32,8 @@ use super::deputies::client_as;
 
 const SCRIPTS: &str = "x-vmcp-scripts";
 
-/// Waits until a user may do this, or no longer may: the authorizer learns of a binding a moment after it is made.
+/// Waits until a user may do this, or no longer may: the authorizer learns of a binding a moment after it is
+/// made.
 async fn await_right(
     place: &Namespace,
     user: &str,
