@@ -16,7 +16,7 @@ SCENARIO_THREADS ?= $(shell echo $$(($(CORES) * 3 < 4 ? 4 : $(CORES) * 3)))
 CONTROL_PLANE_THREADS ?= $(shell echo $$(($(CORES) * 2)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test need-go control-plane control-plane-oldest test-unit test-security test-integration test-kubernetes test-control-plane test-oldest-kubernetes test-dynamic-tools tools-metrics e2e conformance build-tests model lint format check-format check-signs features check-features doc clippy deny bench bench-operator first-start fuzz fuzz-short schema crds check-generated image helm-lint deploy-manifests olm-validate clean-cache
+.PHONY: help setup build demo test need-go control-plane control-plane-oldest test-unit test-security test-integration test-kubernetes test-control-plane test-oldest-kubernetes test-dynamic-tools tools-metrics e2e conformance build-tests model lint format check-format check-signs features check-features doc clippy deny bench bench-operator first-start fuzz fuzz-short schema crds check-generated image helm-lint check-alerts deploy-manifests olm-validate clean-cache
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -162,6 +162,9 @@ helm-lint: ## Lint the chart, with its defaults and with everything on (HELM nam
 	  $$helm lint --quiet --strict --kube-version 1.34 $$chart -f $$values && \
 	  $$helm template --kube-version 1.34 vmcp $$chart -f $$values >/dev/null || exit 1; \
 	done
+
+check-alerts: ## Test the alerts of the chart with promtool, which Debian's package has
+	@scripts/check-alerts.sh
 
 deploy-manifests: ## Write deploy/ from the chart
 	@scripts/deploy-manifests.sh

@@ -164,16 +164,44 @@ fn scraped(page: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn alerts_and_dashboard_ask_for_metrics_that_exist() {
+fn alerts_and_dashboards_ask_for_metrics_that_exist() {
     let known: BTreeSet<_> = scraped("metrics.md").union(&scraped("operator-metrics.md")).cloned().collect();
     assert!(known.len() > 40, "{known:?}");
-    for file in ["templates/prometheusrule.yaml", "dashboards/vmcp.json"] {
-        let text = fs::read_to_string(chart(file)).unwrap();
+    let dashboards = fs::read_dir(chart("dashboards")).unwrap().map(|file| file.unwrap().path());
+    let files: Vec<_> = dashboards.chain([chart("alerts/vmcp.yaml")]).collect();
+    assert_eq!(files.len(), 5, "{files:?}");
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
         let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-        let asked: BTreeSet<_> = words.filter(|word| word.starts_with("vmcp_")).map(str::to_owned).collect();
-        assert!(asked.len() > 8, "{file}: {asked:?}");
+        let families = ["vmcp_", "mcp_client_", "mcp_server_"];
+        let is_metric = |word: &str| families.iter().any(|family| word.starts_with(family));
+        let asked: BTreeSet<_> = words.filter(|word| is_metric(word)).map(str::to_owned).collect();
+        assert!(asked.len() > 5, "{}: {asked:?}", file.display());
         let unknown: Vec<_> = asked.difference(&known).collect();
-        assert!(unknown.is_empty(), "{file} asks for metrics that nobody has: {unknown:?}");
+        assert!(unknown.is_empty(), "{} asks for metrics that nobody has: {unknown:?}", file.display());
+    }
+}
+
+/// Returns the anchor of a heading, as code hosts make it.
+fn anchor(heading: &str) -> String {
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.collect::<String>().to_lowercase().replace(' ', "-")
+}
+
+#[test]
+fn every_alert_leads_to_its_runbook() {
+    let rules: Value =
+        serde_saphyr::from_str(&fs::read_to_string(chart("alerts/vmcp.yaml")).unwrap()).unwrap();
+    let groups = rules["groups"].as_array().unwrap();
+    let alerts: Vec<_> = groups.iter().flat_map(|group| group["rules"].as_array().unwrap()).collect();
+    assert!(alerts.len() > 15, "{}", alerts.len());
+    for alert in alerts {
+        let link = alert["annotations"]["runbook_url"].as_str().unwrap_or_else(|| panic!("{alert}"));
+        let (page, heading) = link.split_once('#').unwrap_or((link, ""));
+        let text = fs::read_to_string(chart("../..").join(page)).unwrap_or_else(|_| panic!("{link}"));
+        let mut headings = text.lines().filter(|line| line.starts_with('#'));
+        let found = headings.any(|line| anchor(line.trim_start_matches('#').trim()) == heading);
+        assert!(heading.is_empty() || found, "{link}: no such heading");
     }
 }
 

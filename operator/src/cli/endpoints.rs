@@ -3,13 +3,14 @@
 use std::sync::{Arc, Weak};
 
 use axum::Router;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
 use parking_lot::Mutex;
+use vmcp_exposition::Format;
 
 use super::metrics_token;
 use super::options::Options;
@@ -69,8 +70,10 @@ pub(super) async fn serve(
         if let Err(refusal) = metrics_token::check(token_file.as_deref(), &headers).await {
             return refusal.into_response();
         }
-        let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-        (StatusCode::OK, [("content-type", kind)], metrics.text()).into_response()
+        let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+        let format = Format::of_accept(accept.unwrap_or_default());
+        let kind = [(header::CONTENT_TYPE, format.content_type())];
+        (StatusCode::OK, kind, format.render(metrics.text())).into_response()
     };
     let readiness = readiness.clone();
     let health = Router::new()

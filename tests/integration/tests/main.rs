@@ -46,6 +46,7 @@ mod scenario {
     mod lists_and_calls;
     mod log_output;
     mod login;
+    mod monitoring;
     mod newcomer;
     mod notifications;
     mod policies;

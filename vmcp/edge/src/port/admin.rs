@@ -21,7 +21,7 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{Query, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Json};
 use axum::routing::{get, post};
@@ -29,6 +29,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::watch;
 use vmcp_config::status::ConfigurationStatus;
+use vmcp_exposition::Format;
 
 use self::guard::{AdminGuard, admit, admit_scraper, audit, from_known_host};
 use super::admin_routes::{ADMIN_ROUTES, AdminRoute};
@@ -127,13 +128,15 @@ async fn index() -> String {
     std::iter::once("The admin port of vmcp\n\n".to_owned()).chain(ADMIN_ROUTES.iter().map(line)).collect()
 }
 
-/// Answers `/metrics` in the OpenMetrics text format.
-async fn metrics(State(Admin(inner)): State<Admin>) -> impl IntoResponse {
+/// Answers `/metrics` in the text format that the request accepts.
+async fn metrics(State(Admin(inner)): State<Admin>, headers: HeaderMap) -> impl IntoResponse {
     if !inner.engine.snapshot().config.telemetry.metrics_enabled {
         return (StatusCode::NOT_FOUND, "telemetry.metricsEnabled is false\n").into_response();
     }
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, kind)], inner.engine.render_metrics()).into_response()
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    let format = Format::of_accept(accept.unwrap_or_default());
+    let text = format.render(inner.engine.render_metrics());
+    ([(header::CONTENT_TYPE, format.content_type())], text).into_response()
 }
 
 /// The query `?backend=NAME`.

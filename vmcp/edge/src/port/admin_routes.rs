@@ -49,7 +49,7 @@ pub const ADMIN_ROUTES: [AdminRoute; 22] = [
         path: "/metrics",
         wants_token: false,
         query: "",
-        answer: "application/openmetrics-text",
+        answer: "application/openmetrics-text, text/plain",
         purpose: "[Metrics](metrics.md); 404 if `telemetry.metricsEnabled` is false. With `server.metricsTokens`, 401 without one of \
                   them or of `server.adminTokens`.",
     },
