@@ -32,6 +32,8 @@ pub struct Aggregation {
     pub name_length: NameLength,
     /// Treatment of definitions for which a client or a model API refuses a whole list.
     pub faulty_definitions: FaultyDefinitions,
+    /// Listed names of tools, by a second name that own tools take for them. A tool of that very name wins.
+    pub aliases: BTreeMap<String, String>,
 }
 
 /// Longest resolved name of a tool or prompt, in bytes. Model APIs take at most 64, and clients put a prefix

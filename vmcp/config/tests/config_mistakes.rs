@@ -269,6 +269,10 @@ mistakes! {
              f:2: aggregation.tools[1].workload: missing; name the backend that this entry is about",
         "backends: [{ name: a, url: http://a }]\naggregation: { tools: [{ workload: a }, { workload: a }] }" =>
             "f:2: aggregation.tools[1].workload: a second entry for `a`; put all rules of a backend into one entry",
+        "aggregation:\n  aliases:\n    a b: s_x\n    c: ''\n    d: e\n    e: s_y" =>
+            "f:3: aggregation.aliases[\"a b\"]: not a legal name of a tool; use 1 to 64 letters, digits, `_`, `-` and `.`\n\
+             f:4: aggregation.aliases.c: no name of a tool; write the name under which the tool is listed\n\
+             f:5: aggregation.aliases.d: `e` is an alias itself; write the tool's listed name",
         "aggregation: { conflictResolution: priority }" =>
             "f:1: aggregation.conflictResolutionConfig.priorityOrder: strategy `priority` needs an order; list backend names, most important first",
         "aggregation: { conflictResolution: priority, conflictResolutionConfig: { priorityOrder: [x] } }" =>

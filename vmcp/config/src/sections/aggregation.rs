@@ -38,6 +38,9 @@ pub struct RawAggregation {
     /// tools of all servers: an output schema that does not compile, an input schema with `anyOf` at its top,
     /// a property name with a space. Default: `Mend`, and `PassThrough` with the strategy `passthrough`.
     pub faulty_definitions: Option<FaultyDefinitions>,
+    /// Second names of tools: `optim.call_tool` and the other own tools take each for the listed name beside
+    /// it. They are not listed, policies know the listed name alone, and a tool that is called so wins.
+    pub aliases: BTreeMap<String, String>,
     /// Filters and overrides, one entry a backend.
     pub tools: Vec<RawToolRules>,
 }
@@ -52,6 +55,7 @@ impl Default for RawAggregation {
             confirm: RawConfirm::default(),
             on_tool_change: OnToolChange::default(),
             faulty_definitions: None,
+            aliases: BTreeMap::new(),
             tools: Vec::new(),
         }
     }
@@ -224,7 +228,25 @@ impl RawAggregation {
                 RawStrategy::Passthrough => FaultyDefinitions::PassThrough,
                 RawStrategy::Prefix | RawStrategy::Priority | RawStrategy::Manual => FaultyDefinitions::Mend,
             }),
+            aliases: self.validate_aliases(report),
         }
+    }
+
+    fn validate_aliases(&self, report: &mut Report) -> BTreeMap<String, String> {
+        for (alias, tool) in &self.aliases {
+            let at = problems::key("aggregation.aliases", alias);
+            if alias.is_empty() || alias.len() > NameLength::MAX || !alias.chars().all(is_name_char) {
+                let remedy = format!("use 1 to {} letters, digits, `_`, `-` and `.`", NameLength::MAX);
+                report.problem(&at, "not a legal name of a tool", remedy);
+            }
+            if tool.is_empty() || tool.len() > MAX_TOOL_NAME {
+                report.problem(&at, "no name of a tool", "write the name under which the tool is listed");
+            } else if self.aliases.contains_key(tool) {
+                let shown = report.shown(&at, tool);
+                report.problem(&at, format!("{shown} is an alias itself"), "write the tool's listed name");
+            }
+        }
+        self.aliases.clone()
     }
 
     fn validate_name_length(&self, report: &mut Report) -> NameLength {

@@ -22,7 +22,7 @@ use super::fallback::alternatives::Alternative;
 use super::fallback::call_failure::{self, CallFailure};
 use super::fallback::{self, FailedCall};
 use super::large_results::{keeping, references, response_limit};
-use super::resolve::tool_lookup;
+use super::resolve::{tool_lookup, unaliased};
 use super::tool_result::{self, Envelope, ErrorType};
 use super::unavailable::{self, UnavailableServer};
 use crate::answer::{Answer, Content};
@@ -63,7 +63,12 @@ async fn call(
     let keeps = config.optimizer.large_results.enabled;
     let (limits, max_timeout) = (&config.optimizer.limits, config.proxy.max_tool_timeout);
     let call = match CallArguments::parse(arguments, limits, max_timeout, keeps) {
-        Ok(call) => call,
+        Ok(mut call) => {
+            if call.server.is_none() {
+                call.tool = unaliased(context, &call.tool).to_owned();
+            }
+            call
+        }
         Err(error) => {
             let own = NameStyle::Dotted.listed(OptimTool::CallTool);
             let failure = CallFailure::new(None, &own, ErrorType::InvalidInput, error.to_string());

@@ -14,6 +14,14 @@ use super::tool_result::own_answer::Refusal;
 use crate::call;
 use crate::caller::CallContext;
 
+/// Returns the listed name that a name stands for: that of [`aliases`], unless a tool has the name itself.
+///
+/// [`aliases`]: vmcp_config::rules::Aggregation::aliases
+pub(super) fn unaliased<'a>(context: CallContext<'a>, name: &'a str) -> &'a str {
+    let alias = || context.snapshot.config.aggregation.aliases.get(name);
+    if context.view.tool(name).is_some() { name } else { alias().map_or(name, String::as_str) }
+}
+
 /// Returns the tool; one that the caller may not call is answered like one that does not exist.
 pub(super) fn resolve<'a>(
     context: CallContext<'a>,
@@ -21,6 +29,7 @@ pub(super) fn resolve<'a>(
     server: Option<&str>,
 ) -> Result<&'a Arc<CatalogTool>, Refusal> {
     let view = context.view;
+    let name = if server.is_none() { unaliased(context, name) } else { name };
     let fits = if let Some(server) = server {
         visible_server(context, server)?;
         view.tools_of(server, name)

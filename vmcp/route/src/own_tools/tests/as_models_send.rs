@@ -77,6 +77,25 @@ async fn keys_of_a_framework_reach_only_tools_that_declare_them() {
 }
 
 #[tokio::test]
+async fn an_alias_calls_the_tool_that_it_stands_for() {
+    let tools = [("find", "Finds.", json!({})), ("look", "Looks.", json!({}))];
+    let aliases = "aggregation: { aliases: { search: s_find, s_look: s_find, gone: s_gone } }\n";
+    let own = "optimizer: { tools: [call_tool, get_tool_schema], embeddings: { provider: none } }\n";
+    let (engine, server) = setup(&tools, &format!("{own}{aliases}")).await;
+    let called = async |name: &str| {
+        let answer = call(&engine, "call_tool", json!({"tool_name": name, "parameters": {}})).await;
+        (answer.is_ok(), server.calls().last().map(|call| call["name"].clone()))
+    };
+    assert_eq!(called("search").await, (true, Some(json!("find"))));
+    assert_eq!(called("s_look").await, (true, Some(json!("look"))), "a tool of that very name wins");
+    let schema = call(&engine, "get_tool_schema", json!({"tool_name": "search"})).await.unwrap();
+    assert!(schema.to_string().contains("s_find"), "{schema}");
+    let missing = json!({"tool_name": "gone", "parameters": {}});
+    let missing = error_text(&call(&engine, "call_tool", missing).await);
+    assert!(missing.contains("tool not found: s_gone"), "{missing}");
+}
+
+#[tokio::test]
 async fn a_tool_that_no_list_can_have_is_found_and_called() {
     let odd = json!({"first name": {"type": "string"}});
     let tools = [
