@@ -6,6 +6,7 @@
 //! tools_api     tools by topic, over plain HTTP
 //! registry_api  profiles as servers of a registry, for IDEs
 //! hooks_api     hooks of coding agents, and their sessions
+//! rest_api      servers, tools and calls, over plain HTTP
 //!   │
 //! transport   http ─┐  bytes become a message and a `Peer`, its sender
 //!             stdio ┘
@@ -30,6 +31,7 @@ pub mod port;
 mod push;
 mod registry_api;
 mod request;
+mod rest_api;
 mod session;
 mod tools_api;
 pub mod transport;

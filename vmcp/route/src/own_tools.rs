@@ -24,7 +24,7 @@ use vmcp_engine::optim::names::OptimTool;
 
 pub use administration::call_hook::{execute_hook, may_use_hooks};
 pub(super) use fallback::call_failure::failed_call;
-pub use listings::tools_by_model;
+pub use listings::{listed_servers, tools_by_model};
 
 /// Runs an own tool. `params` are those of `tools/call`.
 pub(super) async fn run(context: CallContext<'_>, tool: OptimTool, params: &OwnedParams) -> Answer {

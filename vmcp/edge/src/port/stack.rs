@@ -13,6 +13,7 @@
 //! PlainApiRoute         profiles as servers of a registry, for IDEs                 200, 400, 404, 405
 //! PlainApiRoute         tools by topic, for programs that are no MCP clients        200, 400, 403, 405
 //! PlainApiRoute         hooks of coding agents, and their sessions                  200, 400, 404, 405, 503
+//! PlainApiRoute         servers, tools and calls, for programs that do not speak MCP 200, 400, 404, 405
 //! ReadBody              media types, size, time, the byte budget of the process     406, 408, 413, 415, 503
 //! StepUp                the challenge of a call whose token lacks scopes            403
 //!   │
@@ -44,6 +45,7 @@ use super::layers::step_up::StepUp;
 use crate::hooks_api::HooksApi;
 use crate::registry_api::RegistryApi;
 use crate::request::Edge;
+use crate::rest_api::RestApi;
 use crate::tools_api::ToolsApi;
 use crate::transport::http::McpService;
 use crate::transport::http::exchange::{Arrival, Service};
@@ -60,7 +62,8 @@ pub(super) fn client_stack(
 
     let mcp = McpService::new(Arc::clone(edge));
     let read_body = ReadBody::new(budget, Arc::clone(&metrics), StepUp::new(mcp));
-    let hooks = PlainApiRoute::new(HooksApi::new(edge.engine.clone()), &edge.engine, read_body);
+    let rest = PlainApiRoute::new(RestApi::new(edge.engine.clone()), &edge.engine, read_body);
+    let hooks = PlainApiRoute::new(HooksApi::new(edge.engine.clone()), &edge.engine, rest);
     let tools = PlainApiRoute::new(ToolsApi::new(edge.engine.clone()), &edge.engine, hooks);
     let registry = PlainApiRoute::new(RegistryApi::new(edge.engine.clone()), &edge.engine, tools);
     let sign_in = AuthServerRoute::new(Arc::clone(edge), edge.engine.byte_budget().clone(), registry);

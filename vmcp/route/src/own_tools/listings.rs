@@ -12,6 +12,7 @@ pub(super) mod search_available_tools;
 pub(super) mod search_tools;
 pub(super) mod tool_metrics;
 
+pub use list_mcp_servers::listed_servers;
 pub use ranked::tools_by_model;
 
 #[cfg(test)]

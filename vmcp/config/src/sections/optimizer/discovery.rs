@@ -58,6 +58,7 @@ fn compile(pattern: &str) -> Result<Regex, regex::Error> {
 /// that the caller has at `/mcp`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of its own in the file")]
 pub struct Discovery {
     /// Serve it.
     pub enabled: bool,
@@ -76,6 +77,8 @@ pub struct Discovery {
     /// `true`: where a message means no context, the language model of `optimizer.llm` chooses among all
     /// tools.
     pub llm_fallback: bool,
+    /// Serve servers and tools, and take calls, at `/api/v1/servers`, for programs that do not speak MCP.
+    pub rest_api: bool,
 }
 
 impl Default for Discovery {
@@ -87,6 +90,7 @@ impl Default for Discovery {
             tags: BTreeMap::new(),
             metrics_mode: MetricsMode::default(),
             llm_fallback: false,
+            rest_api: false,
         }
     }
 }

@@ -12,6 +12,7 @@ use super::read_body::refuse_unread;
 use super::resource_metadata;
 use crate::hooks_api::HooksApi;
 use crate::registry_api::RegistryApi;
+use crate::rest_api::RestApi;
 use crate::tools_api::ToolsApi;
 use crate::transport::http::exchange::{Arrival, PlainApi as _, Response, Service};
 use crate::transport::http::refuse::RefusalReason;
@@ -57,7 +58,8 @@ impl<S: Service<Arrival>> Service<Arrival> for Endpoint<S> {
         let config = &arrival.snapshot.config;
         let is_of_api = ToolsApi::serves(config, path)
             || RegistryApi::serves(config, path)
-            || HooksApi::serves(config, path);
+            || HooksApi::serves(config, path)
+            || RestApi::serves(config, path);
         if is_of_auth_server || is_of_api {
             return self.0.call(arrival).await;
         }

@@ -32,6 +32,11 @@ pub(in crate::own_tools) fn run(context: CallContext<'_>, arguments: &RawValue) 
     })
 }
 
+/// Returns the servers of the caller's view, as list_mcp_servers shows them.
+pub fn listed_servers(context: CallContext<'_>) -> impl Serialize + use<> {
+    servers(context, context.view)
+}
+
 /// Returns the servers of a view, switched-off ones last.
 pub(crate) fn servers(context: CallContext<'_>, view: &View) -> Vec<ListedServer> {
     let snapshot = context.snapshot;
