@@ -98,26 +98,53 @@ impl ClientTls {
         Self { ca_bundle: ca_bundle.map(Path::to_owned), ..Self::default() }
     }
 
-    fn apply(&self, mut builder: ClientBuilder) -> Result<ClientBuilder, FetchError> {
-        let wrong = |path: &Path, reason: String| FetchError::Certificates { path: path.to_owned(), reason };
-        let read = |path: &Path| std::fs::read(path).map_err(|error| wrong(path, error.to_string()));
-        if let Some(path) = &self.ca_bundle {
-            let certificates = Certificate::from_pem_bundle(&read(path)?);
-            builder =
-                builder.tls_certs_merge(certificates.map_err(|error| wrong(path, error_chain(&error)))?);
-        }
-        if let Some((certificate, key)) = &self.identity {
+    /// Returns true if a file belongs to it, whose content can change.
+    pub(super) fn has_files(&self) -> bool {
+        self.ca_bundle.is_some() || self.identity.is_some()
+    }
+
+    /// Reads the files.
+    pub(super) fn read(&self) -> Result<TlsFiles, FetchError> {
+        let read = |path: &Path| std::fs::read(path).map_err(|error| unusable(path, error.to_string()));
+        let identity = self.identity.as_ref().map(|(certificate, key)| {
             let mut pem = read(certificate)?;
             pem.push(b'\n');
             pem.extend(read(key)?);
-            let identity = Identity::from_pem(&pem);
-            builder = builder.identity(identity.map_err(|error| wrong(certificate, error_chain(&error)))?);
+            Ok(pem)
+        });
+        Ok(TlsFiles {
+            ca_bundle: self.ca_bundle.as_deref().map(read).transpose()?,
+            identity: identity.transpose()?,
+        })
+    }
+
+    fn apply(&self, files: &TlsFiles, mut builder: ClientBuilder) -> Result<ClientBuilder, FetchError> {
+        if let (Some(path), Some(pem)) = (&self.ca_bundle, &files.ca_bundle) {
+            let certificates = Certificate::from_pem_bundle(pem);
+            builder =
+                builder.tls_certs_merge(certificates.map_err(|error| unusable(path, error_chain(&error)))?);
+        }
+        if let (Some((path, _)), Some(pem)) = (&self.identity, &files.identity) {
+            let identity = Identity::from_pem(pem);
+            builder = builder.identity(identity.map_err(|error| unusable(path, error_chain(&error)))?);
         }
         if self.skip_verify {
             builder = builder.tls_danger_accept_invalid_certs(true);
         }
         Ok(builder)
     }
+}
+
+fn unusable(path: &Path, reason: String) -> FetchError {
+    FetchError::Certificates { path: path.to_owned(), reason }
+}
+
+/// Content of the files of a [`ClientTls`], as PEM. No `Debug`: a private key is among it.
+#[derive(PartialEq, Eq)]
+pub(super) struct TlsFiles {
+    ca_bundle: Option<Vec<u8>>,
+    /// The certificate, a line break, and its key.
+    identity: Option<Vec<u8>>,
 }
 
 /// An HTTP client for the documents and the endpoints of one provider.
@@ -140,18 +167,24 @@ impl GuardedClient {
         rules: GuardRules,
         ca_bundle: Option<&Path>,
     ) -> Result<GuardedClient, FetchError> {
-        GuardedClient::with_tls(rules, &ClientTls::trusting(ca_bundle))
+        let tls = ClientTls::trusting(ca_bundle);
+        GuardedClient::with_tls(rules, &tls, &tls.read()?)
     }
 
-    /// Makes a client with rules and TLS of its own.
-    pub(crate) fn with_tls(rules: GuardRules, tls: &ClientTls) -> Result<GuardedClient, FetchError> {
-        GuardedClient::through(Proxies::of_environment(), rules, tls)
+    /// Makes a client with rules and TLS of its own; `files` is the content of the files of `tls`.
+    pub(super) fn with_tls(
+        rules: GuardRules,
+        tls: &ClientTls,
+        files: &TlsFiles,
+    ) -> Result<GuardedClient, FetchError> {
+        GuardedClient::through(Proxies::of_environment(), rules, tls, files)
     }
 
     fn through(
         proxies: Proxies,
         GuardRules { allow_http, allow_private, private_setting }: GuardRules,
         tls: &ClientTls,
+        files: &TlsFiles,
     ) -> Result<GuardedClient, FetchError> {
         let rules = AddressRules { allow_private, private_setting };
         let resolver = GuardedResolver { rules, proxies: proxies.clone() };
@@ -160,7 +193,8 @@ impl GuardedClient {
             .proxy(proxies.for_reqwest())
             .timeout(REQUEST_TIMEOUT)
             .dns_resolver(Arc::new(resolver));
-        let client = tls.apply(builder)?.build().map_err(|error| FetchError::Client(error_chain(&error)))?;
+        let client =
+            tls.apply(files, builder)?.build().map_err(|error| FetchError::Client(error_chain(&error)))?;
         Ok(GuardedClient { client, rules, allow_http, proxies })
     }
 
@@ -300,7 +334,8 @@ mod tests {
         let proxy = format!("http://{}", listener.local_addr().unwrap());
         let proxies = Proxies::new(&|name| (name == "ALL_PROXY").then(|| proxy.clone()));
         let rules = GuardRules { allow_http: true, allow_private: false, private_setting: "allow" };
-        let client = GuardedClient::through(proxies, rules, &ClientTls::default()).unwrap();
+        let tls = ClientTls::default();
+        let client = GuardedClient::through(proxies, rules, &tls, &tls.read().unwrap()).unwrap();
         let served = tokio::spawn(async move {
             let (mut socket, _) = listener.accept().await.unwrap();
             let mut head = vec![0; 1024];

@@ -1,20 +1,44 @@
-//! [`RenewedClient`]: a client whose file of certificates is read again after a failure.
+//! [`RenewedClient`]: a client that follows its files of certificates.
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use vmcp_config::OidcIssuer;
 
-use super::guarded_http::{ClientTls, FetchError, GuardRules, GuardedClient};
+use super::guarded_http::{ClientTls, FetchError, GuardRules, GuardedClient, TlsFiles};
 
-/// A client that is made with the first request, and with the first one after a failure in transport: its
-/// file of certificates may have been replaced, or be mounted late.
-#[derive(Debug)]
+/// Least time between two looks at the files of a client: a rotated certificate is in use 10 seconds after
+/// its file at the latest. Requests under way keep the client that they began with.
+const LOOK_INTERVAL: Duration = Duration::from_secs(10);
+
+/// A client that is made with the first request, with the first one after a failure in transport, and when
+/// its files of certificates have other content.
 pub(crate) struct RenewedClient {
     rules: GuardRules,
     tls: ClientTls,
-    client: Mutex<Option<Arc<GuardedClient>>>,
+    made: Mutex<Option<MadeClient>>,
+}
+
+/// The client in use.
+struct MadeClient {
+    client: Arc<GuardedClient>,
+    /// Content of its files.
+    files: Arc<TlsFiles>,
+    /// Time of the last look at the files.
+    looked: Instant,
+    /// Reason why the newest content is not in use; logged once.
+    refusal: Option<String>,
+}
+
+impl std::fmt::Debug for RenewedClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RenewedClient")
+            .field("rules", &self.rules)
+            .field("tls", &self.tls)
+            .finish_non_exhaustive()
+    }
 }
 
 impl RenewedClient {
@@ -23,7 +47,7 @@ impl RenewedClient {
     }
 
     pub(crate) fn with_tls(rules: GuardRules, tls: ClientTls) -> Self {
-        Self { rules, tls, client: Mutex::default() }
+        Self { rules, tls, made: Mutex::default() }
     }
 
     /// Returns the client of an issuer.
@@ -31,18 +55,113 @@ impl RenewedClient {
         Self::new(GuardRules::of_issuer(issuer), issuer.ca_bundle_path.as_deref())
     }
 
-    /// Returns the client; fails if its files of certificates cannot be read.
+    /// Returns the client in use, or makes the first one; fails if its files of certificates cannot be used.
     pub(crate) fn get(&self) -> Result<Arc<GuardedClient>, FetchError> {
-        let mut client = self.client.lock();
-        if let Some(client) = &*client {
-            return Ok(Arc::clone(client));
+        self.get_at(Instant::now())
+    }
+
+    fn get_at(&self, now: Instant) -> Result<Arc<GuardedClient>, FetchError> {
+        let (client, files) = {
+            let mut made = self.made.lock();
+            let Some(made) = &mut *made else {
+                let files = self.tls.read()?;
+                let client = Arc::new(GuardedClient::with_tls(self.rules, &self.tls, &files)?);
+                let files = Arc::new(files);
+                *made = Some(MadeClient { client: Arc::clone(&client), files, looked: now, refusal: None });
+                return Ok(client);
+            };
+            let is_due = now.saturating_duration_since(made.looked) >= LOOK_INTERVAL;
+            if !is_due || !self.tls.has_files() {
+                return Ok(Arc::clone(&made.client));
+            }
+            // One request looks; the others go on with the client in use.
+            made.looked = now;
+            (Arc::clone(&made.client), Arc::clone(&made.files))
+        };
+        Ok(self.look(&files, now).unwrap_or(client))
+    }
+
+    /// Returns a new client if the files differ from `before`. Files that cannot be used leave the one in
+    /// use: a rotation may be under way.
+    fn look(&self, before: &TlsFiles, now: Instant) -> Option<Arc<GuardedClient>> {
+        let renewed = self.tls.read().and_then(|files| {
+            if files == *before {
+                return Ok(None);
+            }
+            let client = Arc::new(GuardedClient::with_tls(self.rules, &self.tls, &files)?);
+            Ok(Some((client, Arc::new(files))))
+        });
+        let mut made = self.made.lock();
+        match renewed {
+            Ok(Some((client, files))) => {
+                *made = Some(MadeClient { client: Arc::clone(&client), files, looked: now, refusal: None });
+                Some(client)
+            }
+            Ok(None) => {
+                if let Some(made) = &mut *made {
+                    made.refusal = None;
+                }
+                None
+            }
+            Err(error) => {
+                let refusal = Some(error.to_string());
+                if let Some(made) = made.as_mut().filter(|made| made.refusal != refusal) {
+                    made.refusal = refusal;
+                    tracing::warn!(%error, "new certificates are not in use; the earlier ones stay; mend the files");
+                }
+                None
+            }
         }
-        let made = GuardedClient::with_tls(self.rules, &self.tls)?;
-        Ok(Arc::clone(client.insert(Arc::new(made))))
     }
 
     /// Has the next request make a new client.
     pub(crate) fn forget(&self) {
-        *self.client.lock() = None;
+        *self.made.lock() = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rotated_certificates_are_taken_up_and_broken_ones_are_not() {
+        // reqwest wants a TLS provider.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let folder = tempfile::tempdir().unwrap();
+        let [ca, certificate, key] = ["ca.crt", "tls.crt", "tls.key"].map(|name| folder.path().join(name));
+        let signed = || rcgen::generate_simple_self_signed(["guard.example".to_owned()]).unwrap();
+        let rotate_authority = || std::fs::write(&ca, signed().cert.pem()).unwrap();
+        let rotate_identity = || {
+            let signed = signed();
+            std::fs::write(&certificate, signed.cert.pem()).unwrap();
+            std::fs::write(&key, signed.signing_key.serialize_pem()).unwrap();
+        };
+        rotate_authority();
+        rotate_identity();
+        let tls = ClientTls {
+            ca_bundle: Some(ca.clone()),
+            identity: Some((certificate.clone(), key.clone())),
+            skip_verify: false,
+        };
+        let rules = GuardRules { allow_http: false, allow_private: false, private_setting: "allow" };
+        let renewed = RenewedClient::with_tls(rules, tls);
+        let start = Instant::now();
+        let at = |looks: u32| renewed.get_at(start + LOOK_INTERVAL * looks).unwrap();
+        let first = at(0);
+        assert!(Arc::ptr_eq(&first, &at(1)), "the same content");
+        rotate_identity();
+        assert!(Arc::ptr_eq(&first, &at(1)), "no look is due");
+        let second = at(2);
+        assert!(!Arc::ptr_eq(&first, &second), "another client certificate");
+        rotate_authority();
+        let third = at(3);
+        assert!(!Arc::ptr_eq(&second, &third), "another authority");
+        std::fs::write(&key, "no key").unwrap();
+        assert!(Arc::ptr_eq(&third, &at(4)), "a half of a rotation");
+        std::fs::remove_file(&ca).unwrap();
+        assert!(Arc::ptr_eq(&third, &at(5)), "no file");
+        renewed.forget();
+        assert!(renewed.get_at(start).is_err(), "a new client needs its files");
     }
 }
