@@ -28,6 +28,7 @@ use crate::shared_settings::mcp_external_auth_config::MCPExternalAuthConfig;
 use crate::shared_settings::mcp_oidc_config::MCPOIDCConfig;
 use crate::shared_settings::mcp_telemetry_config::MCPTelemetryConfig;
 use crate::shared_settings::mcp_tool_config::MCPToolConfig;
+use crate::shared_settings::mcp_webhook_config::MCPWebhookConfig;
 use crate::virtual_mcp_server::VirtualMCPServer;
 
 /// Returns the definitions of all kinds in a group.
@@ -89,6 +90,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         definition::<MCPOIDCConfig>(&[]),
         definition::<MCPExternalAuthConfig>(&[]),
         definition::<MCPToolConfig>(&[]),
+        definition::<MCPWebhookConfig>(&[]),
         definition::<VirtualMCPCompositeToolDefinition>(&[]),
     ]
 }

@@ -49,4 +49,7 @@ pub use self::shared_settings::mcp_telemetry_config::{
     MCPTelemetryConfig, MCPTelemetryConfigSpec, MCPTelemetryConfigStatus,
 };
 pub use self::shared_settings::mcp_tool_config::{MCPToolConfig, MCPToolConfigSpec, MCPToolConfigStatus};
+pub use self::shared_settings::mcp_webhook_config::{
+    MCPWebhookConfig, MCPWebhookConfigSpec, MCPWebhookConfigStatus,
+};
 pub use self::virtual_mcp_server::{VirtualMCPServer, VirtualMCPServerSpec, VirtualMCPServerStatus};

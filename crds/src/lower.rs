@@ -12,6 +12,7 @@ mod referenced_objects;
 mod resource_paths;
 mod secret_files;
 mod tool_configs;
+mod webhooks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -28,6 +29,7 @@ pub use self::referenced_objects::{
     Backend, EmbeddingService, HeaderValue, PolicyCheck, ReferencedCompositeTool, ReferencedObjects,
 };
 use self::secret_files::SecretFiles;
+pub use self::webhooks::{ReferencedWebhooks, WebhookScope, webhook_path};
 use crate::fields::references::SecretKeyReference;
 use crate::problem::{Invalid, Problem};
 use crate::virtual_mcp_server::{Validated, authz};

@@ -151,6 +151,9 @@ pub struct MCPServerSpec {
     /// MCPToolConfig with a filter and overrides for the tools of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_config_ref: Option<LocalReference>,
+    /// MCPWebhookConfig with services that are asked about calls of the server's tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook_config_ref: Option<LocalReference>,
     /// Fields that are accepted and not followed yet, as written.
     #[serde(flatten)]
     #[schemars(skip)]

@@ -6,3 +6,4 @@ pub mod mcp_external_auth_config;
 pub mod mcp_oidc_config;
 pub mod mcp_telemetry_config;
 pub mod mcp_tool_config;
+pub mod mcp_webhook_config;

@@ -114,6 +114,9 @@ pub struct VirtualMCPServerSpec {
     /// MCPTelemetryConfig that says where traces go and whether metrics are served.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub telemetry_config_ref: Option<TelemetryConfigReference>,
+    /// MCPWebhookConfig with services that are asked about calls of every backend's tools.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub webhook_config_ref: Option<LocalReference>,
     /// Authentication of clients. Default: `anonymous`.
     #[serde(skip_serializing_if = "Block::is_empty")]
     #[schemars(schema_with = "authz::incoming_auth_schema")]

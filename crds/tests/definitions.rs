@@ -18,8 +18,8 @@ use vmcp_crds::definitions;
 use vmcp_crds::lower::{EmbeddingService, ReferencedObjects};
 use vmcp_crds::{
     EmbeddingServer, GROUP, MCPAuthzConfig, MCPExternalAuthConfig, MCPGroup, MCPOIDCConfig, MCPRemoteProxy,
-    MCPServer, MCPServerEntry, MCPTelemetryConfig, MCPToolConfig, VERSION, VirtualMCPCompositeToolDefinition,
-    VirtualMCPServer, reference_markdown,
+    MCPServer, MCPServerEntry, MCPTelemetryConfig, MCPToolConfig, MCPWebhookConfig, VERSION,
+    VirtualMCPCompositeToolDefinition, VirtualMCPServer, reference_markdown,
 };
 
 const ACCEPTED: &str = include_str!("resources/accepted.yaml");
@@ -261,6 +261,7 @@ fn round_trip(manifest: &Value) -> Value {
         "MCPOIDCConfig" => through::<MCPOIDCConfig>(manifest),
         "MCPExternalAuthConfig" => through::<MCPExternalAuthConfig>(manifest),
         "MCPToolConfig" => through::<MCPToolConfig>(manifest),
+        "MCPWebhookConfig" => through::<MCPWebhookConfig>(manifest),
         "VirtualMCPCompositeToolDefinition" => through::<VirtualMCPCompositeToolDefinition>(manifest),
         other => panic!("{other}"),
     }

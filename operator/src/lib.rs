@@ -25,7 +25,7 @@ mod workload;
 use runtime::Context;
 use shared_settings::{
     composite_tool_definition, mcp_authz_config, mcp_external_auth_config, mcp_oidc_config,
-    mcp_telemetry_config, mcp_tool_config,
+    mcp_telemetry_config, mcp_tool_config, mcp_webhook_config,
 };
 
 /// Returns all controllers. Each registers its triggers at once, before any watch starts, and works when it
@@ -42,6 +42,7 @@ pub(crate) fn controllers(context: &Arc<Context>) -> Vec<BoxFuture<'static, ()>>
         mcp_authz_config::controller(context),
         mcp_telemetry_config::controller(context),
         mcp_tool_config::controller(context),
+        mcp_webhook_config::controller(context),
         composite_tool_definition::controller(context),
         virtual_mcp_server::controller(context),
     ]

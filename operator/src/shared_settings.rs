@@ -7,3 +7,4 @@ pub(crate) mod mcp_external_auth_config;
 pub(crate) mod mcp_oidc_config;
 pub(crate) mod mcp_telemetry_config;
 pub(crate) mod mcp_tool_config;
+pub(crate) mod mcp_webhook_config;

@@ -1,6 +1,6 @@
 {{- /* Written by `make schema` from operator/src/runtime/author_rights/table.rs. */}}
 {{- define "vmcp-operator.authorKinds" -}}
-[embeddingservers, mcpexternalauthconfigs, mcpoidcconfigs, mcpremoteproxies, mcpservers, mcpserverentries, mcptelemetryconfigs, virtualmcpservers]
+[embeddingservers, mcpexternalauthconfigs, mcpoidcconfigs, mcpremoteproxies, mcpservers, mcpserverentries, mcptelemetryconfigs, mcpwebhookconfigs, virtualmcpservers]
 {{- end }}
 {{- define "vmcp-operator.authorRights" -}}
 - expression: >-
@@ -120,6 +120,18 @@
     !(object.spec.?openTelemetry.?sensitiveHeaders.hasValue()) ||
     authorizer.group('').resource('secrets').namespace(request.namespace).check('get').allowed()
   message: spec.openTelemetry.sensitiveHeaders sends values of Secrets to the collector that is named here; this takes the right to get Secrets in the namespace
+  reason: Forbidden
+- expression: >-
+    !(request.kind.kind in ['MCPWebhookConfig']) ||
+    !(object.spec.?mutating.orValue([]).exists(item, has(item.hmacSecretRef)) || object.spec.?validating.orValue([]).exists(item, has(item.hmacSecretRef)) || object.spec.?post.orValue([]).exists(item, has(item.hmacSecretRef))) ||
+    authorizer.group('').resource('secrets').namespace(request.namespace).check('get').allowed()
+  message: hmacSecretRef of an entry of spec.mutating, spec.validating, spec.post signs messages to the URL that is named here with the value of a Secret; this takes the right to get Secrets in the namespace
+  reason: Forbidden
+- expression: >-
+    !(request.kind.kind in ['MCPWebhookConfig']) ||
+    !(object.spec.?mutating.orValue([]).exists(item, has(item.tlsConfig)) || object.spec.?validating.orValue([]).exists(item, has(item.tlsConfig)) || object.spec.?post.orValue([]).exists(item, has(item.tlsConfig))) ||
+    authorizer.group('').resource('secrets').namespace(request.namespace).check('get').allowed()
+  message: tlsConfig of an entry of spec.mutating, spec.validating, spec.post has pods mount Secrets, and prove themselves by one to the URL that is named here; this takes the right to get Secrets in the namespace
   reason: Forbidden
 - expression: >-
     !(request.kind.kind in ['MCPServerEntry', 'MCPRemoteProxy']) ||

@@ -2,7 +2,7 @@
 {{- define "vmcp-operator.rules" -}}
 # Resources that people write are read, and never written but for their status. `get` tells where the mistake of a malformed one is.
 - apiGroups: [toolhive.stacklok.com]
-  resources: [virtualmcpservers, mcpgroups, mcpservers, mcpserverentries, mcpremoteproxies, mcptelemetryconfigs, mcpauthzconfigs, mcpoidcconfigs, mcpexternalauthconfigs, mcptoolconfigs, virtualmcpcompositetooldefinitions]
+  resources: [virtualmcpservers, mcpgroups, mcpservers, mcpserverentries, mcpremoteproxies, mcptelemetryconfigs, mcpauthzconfigs, mcpoidcconfigs, mcpexternalauthconfigs, mcptoolconfigs, mcpwebhookconfigs, virtualmcpcompositetooldefinitions]
   verbs: [get, list, watch]
 - apiGroups: [toolhive.stacklok.com]
   resources:
@@ -17,6 +17,7 @@
     - mcpauthzconfigs/status
     - mcpoidcconfigs/status
     - mcptoolconfigs/status
+    - mcpwebhookconfigs/status
     - virtualmcpcompositetooldefinitions/status
   verbs: [patch]
 # Children of the resources. `list` and `watch` notice edits by hand, `get` makes sure that no foreign object is adopted, `create` and `patch` are server-side

@@ -100,7 +100,6 @@ const MCP_SERVER: &[PendingField] = &[
     pending("telemetryConfigRef", "traces of the bridge"),
     pending("trustProxyHeaders", "a proxy before the server"),
     pending("volumes", "nothing: volumes in spec.podTemplateSpec"),
-    pending("webhookConfigRef", "webhooks"),
 ];
 
 /// In place of fields that shape ToolHive's proxy.

@@ -11,6 +11,7 @@ use super::prune_missing_backends::MissingBackends;
 use super::referenced_objects::{Backend, EmbeddingService, HeaderValue, ReferencedObjects};
 use super::secret_files::{self, SecretFiles};
 use super::tool_configs;
+use super::webhooks;
 use crate::fields::headers::SensitiveHeader;
 use crate::fields::pending;
 use crate::fields::references::SecretKeyReference;
@@ -71,6 +72,7 @@ impl Document<'_> {
             ("authServer", self.auth_server()),
             ("outgoingAuth", self.outgoing_auth()),
             ("passthroughHeaders", self.server.passthrough_headers.clone().into()),
+            ("webhooks", webhooks::render(self.referenced.webhooks, self.secrets)),
             ("server", server(settings.server, self.server)),
         ] {
             if value.as_object().is_none_or(|block| !block.is_empty()) {

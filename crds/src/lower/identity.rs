@@ -6,6 +6,8 @@ use serde_json::Value;
 
 /// The guard of [`Identity`] that asks clients who they are.
 const AUTHENTICATION: &str = "authentication";
+/// The guard of webhooks, which may deny and change calls.
+const WEBHOOKS: &str = "webhooks";
 /// Blocks of `incomingAuth` that refuse calls.
 const BLOCKS: [&str; 3] = ["authz", "toolScopes", "decisionPoint"];
 /// Requirements of an identity provider.
@@ -17,6 +19,7 @@ const REQUIREMENTS: [&str; 2] = ["requiredScopes", "requiredBinding"];
 pub struct Identity {
     incoming_auth: Value,
     auth_server: Value,
+    webhooks: Value,
 }
 
 impl Identity {
@@ -25,7 +28,11 @@ impl Identity {
     pub fn from_text(text: &str) -> Self {
         let mut file = serde_saphyr::from_str::<Value>(text).unwrap_or_default();
         let mut take = |key: &str| file.get_mut(key).map(Value::take).unwrap_or_default();
-        Self { incoming_auth: take("incomingAuth"), auth_server: take("authServer") }
+        Self {
+            incoming_auth: take("incomingAuth"),
+            auth_server: take("authServer"),
+            webhooks: take("webhooks"),
+        }
     }
 
     /// Returns true if clients must present credentials.
@@ -46,7 +53,8 @@ impl Identity {
         let blocks = BLOCKS.into_iter().filter(|key| is_given(&self.incoming_auth, key));
         let requirements = REQUIREMENTS.into_iter().filter(|key| is_given(provider, key));
         let authentication = self.authenticates().then_some(AUTHENTICATION);
-        authentication.into_iter().chain(blocks).chain(requirements).collect()
+        let webhooks = (!self.webhooks.is_null()).then_some(WEBHOOKS);
+        authentication.into_iter().chain(webhooks).chain(blocks).chain(requirements).collect()
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 
 use vmcp_config::{Authz, Finding, Isolation, ProtocolEra};
 
+use super::webhooks::ReferencedWebhooks;
 use crate::fields::references::SecretKeyReference;
 use crate::fields::yaml_block::Block;
 use crate::mcp_server_entry::RemoteTransport;
@@ -106,6 +107,8 @@ pub struct ReferencedObjects<'a> {
     pub oidc_certificates: Option<&'a str>,
     /// Certificates, as PEM, that the `caBundleRef` of its decision point leads to.
     pub decision_point_certificates: Option<&'a str>,
+    /// MCPWebhookConfigs of it and of its backends, each at most once with each scope.
+    pub webhooks: &'a [ReferencedWebhooks],
     /// Its managed or referenced embedding service.
     pub embedding_service: Option<&'a EmbeddingService>,
 }

@@ -1,6 +1,7 @@
 //! Translates paths of `vmcp.yaml` to those of the resource, where a person can correct them.
 
 use super::referenced_objects::ReferencedObjects;
+use super::webhooks;
 use crate::problem::Problem;
 use crate::virtual_mcp_server::{Validated, WrittenAs, authz};
 
@@ -38,6 +39,7 @@ fn path_in_resource(server: &Validated, referenced: &ReferencedObjects<'_>, path
         "authServer" => {
             format!("spec.authServerConfig{}", path.strip_prefix("authServer").unwrap_or_default())
         }
+        "webhooks" => webhook(referenced, path),
         "" => "spec".to_owned(),
         _ => format!("spec.{path}"),
     }
@@ -58,6 +60,22 @@ fn incoming_auth(server: &Validated, path: &str) -> String {
     } else {
         format!("spec.incomingAuth.authzConfig.inline{rest}")
     }
+}
+
+/// Translates `webhooks.post[3].url` to the place of the webhook in its MCPWebhookConfig.
+fn webhook(referenced: &ReferencedObjects<'_>, path: &str) -> String {
+    let found = || {
+        let (kind, mut index, field) = webhooks::split(path)?;
+        for config in referenced.webhooks {
+            let (_, webhooks) = config.kinds().into_iter().find(|(name, _)| *name == kind)?;
+            if index < webhooks.len() {
+                return Some(format!("MCPWebhookConfig {}: spec.{kind}[{index}]{field}", config.name));
+            }
+            index -= webhooks.len();
+        }
+        None
+    };
+    found().unwrap_or_else(|| format!("spec.{path}"))
 }
 
 fn optimizer(server: &Validated, path: &str) -> String {

@@ -28,6 +28,14 @@ impl SecretFiles {
         reference
     }
 
+    /// Adds the file of a secret; returns its path.
+    pub(super) fn path(&mut self, secret: &SecretKeyReference) -> String {
+        let file = file_name(secret);
+        let path = format!("{SECRETS_DIR}/{file}");
+        self.files.insert(file, secret.clone());
+        path
+    }
+
     /// Adds a file of certificates; returns its path. The name follows from the content, so that other
     /// certificates are another configuration. It has no `_`, as all names of secrets have.
     pub(super) fn certificates(&mut self, pem: &str) -> String {

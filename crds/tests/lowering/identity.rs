@@ -159,3 +159,57 @@ fn an_authorization_server_is_lowered_with_its_secrets_as_files_and_its_primary_
     let refused = lower(&spec, &referenced).unwrap_err().to_string();
     assert!(refused.contains("`other` is not among"), "{refused}");
 }
+
+#[test]
+fn webhooks_are_lowered_with_their_secrets_as_files_and_their_backends() {
+    let spec = |webhook: &Value| serde_json::from_value(json!({ "validating": [webhook] })).unwrap();
+    let guard = json!({
+        "name": "guard", "url": "https://guard.team.svc/ask?a=${b}", "failurePolicy": "ignore", "timeout": "2s",
+        "hmacSecretRef": { "name": "guard", "key": "hmac" },
+        "tlsConfig": {
+            "caSecretRef": { "name": "guard", "key": "ca" },
+            "clientCertSecretRef": { "name": "guard", "key": "crt" }, "clientKeySecretRef": { "name": "guard", "key": "key" },
+        },
+    });
+    let plain = json!({ "name": "plain", "url": "http://10.0.0.1/", "claims": ["*"], "tlsConfig": { "insecureSkipVerify": true } });
+    let webhooks = [
+        ReferencedWebhooks {
+            name: "git".to_owned(),
+            spec: spec(&guard),
+            scope: WebhookScope::Backends(vec!["git".to_owned()]),
+        },
+        ReferencedWebhooks { name: "all".to_owned(), spec: spec(&plain), scope: WebhookScope::All },
+    ];
+    let backends = [backend("git"), backend("wiki")];
+    let around =
+        ReferencedObjects { backends: &backends, webhooks: &webhooks, ..ReferencedObjects::default() };
+    let lowered = lower(&json!({}), &around).unwrap();
+    let [guard, plain] = &lowered.config.webhooks.validating[..] else { panic!("{}", lowered.text) };
+    assert_eq!((&*guard.name, guard.url.query()), ("git/guard", Some("a=${b}")));
+    assert_eq!((&guard.claims, &plain.claims), (&SentClaims::Named(Vec::new()), &SentClaims::All));
+    assert_eq!(&*plain.name, "all/plain/all");
+    assert!(guard.original_names && guard.allow_private_addresses && !guard.insecure_allow_http);
+    assert!(guard.means("git", "git_push", "push") && !guard.means("wiki", "wiki_read", "read"));
+    let named = |path: &std::path::Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+    let (certificate, key) = guard.client_certificate.as_ref().unwrap();
+    assert_eq!([named(certificate), named(key)], ["guard_crt", "guard_key"]);
+    assert_eq!(named(guard.ca_bundle_path.as_ref().unwrap()), "guard_ca");
+    let files: Vec<_> = lowered.secrets.keys().map(String::as_str).collect();
+    assert_eq!(files, ["guard_ca", "guard_crt", "guard_hmac", "guard_key"]);
+    assert!(plain.insecure_allow_http && !plain.insecure_skip_verify && !plain.original_names);
+    assert!(!plain.allow_private_addresses && plain.means("wiki", "wiki_read", "read"));
+
+    let wrong = json!({ "name": "slow", "url": "https://guard/", "timeout": "1h" });
+    let webhooks =
+        [ReferencedWebhooks { name: "all".to_owned(), spec: spec(&wrong), scope: WebhookScope::All }];
+    let around = ReferencedObjects { webhooks: &webhooks, ..ReferencedObjects::default() };
+    let refused = lower(&json!({}), &around).unwrap_err().to_string();
+    assert!(refused.contains("MCPWebhookConfig all: spec.validating[0].timeout: "), "{refused}");
+}
+
+#[test]
+fn webhooks_are_a_guard_of_the_configuration() {
+    let guarded = Identity::from_text("webhooks: { post: [{ name: a }] }");
+    assert!(Identity::from_text("{}").drops_a_guard_of(&guarded));
+    assert!(!guarded.drops_a_guard_of(&guarded));
+}

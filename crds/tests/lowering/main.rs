@@ -10,11 +10,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use vmcp_config::{
     Authz, EmbeddingProvider, Exposure, Finding, IntrospectedTokens, Isolation, OnDecisionFailure, OptimTool,
-    Problem, ProtocolEra, ResourceIds, TokenBinding,
+    Problem, ProtocolEra, ResourceIds, SentClaims, TokenBinding,
 };
 use vmcp_crds::fields::references::SecretKeyReference;
 use vmcp_crds::lower::{
-    Backend, EmbeddingService, HeaderValue, Lowered, PolicyCheck, ReferencedCompositeTool, ReferencedObjects,
+    Backend, EmbeddingService, HeaderValue, Identity, Lowered, PolicyCheck, ReferencedCompositeTool,
+    ReferencedObjects, ReferencedWebhooks, WebhookScope,
 };
 use vmcp_crds::mcp_server_entry::RemoteTransport;
 use vmcp_crds::virtual_mcp_server::{EmbeddingSource, TeiService};

@@ -20,7 +20,7 @@ use crate::workload::pod;
 const MAX_NAME_LENGTH: usize = 59;
 
 /// Fields of ToolHive that check callers, and that are accepted and not followed.
-const CALLER_CHECKS: [&str; 4] = ["oidcConfigRef", "authzConfig", "authzConfigRef", "webhookConfigRef"];
+const CALLER_CHECKS: [&str; 3] = ["oidcConfigRef", "authzConfig", "authzConfigRef"];
 
 /// A valid MCPServer, the only input of [`build`](super::build).
 #[derive(Debug, Clone, PartialEq)]
@@ -113,8 +113,11 @@ pub(super) fn validate(server: &MCPServer, references: &References) -> Result<Va
 fn check_caller_guard(server: &MCPServer, problems: &mut Vec<Problem>) {
     let is_closed = server.spec.network_policy.as_ref().is_none_or(|policy| policy.enabled);
     let guard = CALLER_CHECKS.iter().find(|field| server.spec.pending.contains_key(**field));
-    if let (false, Some(guard)) = (is_closed, guard) {
-        let message = format!("`spec.{guard}` is not followed yet, so that every pod could call the server");
+    let guard = guard.map(|guard| (*guard, "is not followed yet"));
+    let webhooks = server.spec.webhook_config_ref.as_ref();
+    let guard = guard.or(webhooks.map(|_| ("webhookConfigRef", "is followed by VirtualMCPServers alone")));
+    if let (false, Some((guard, reason))) = (is_closed, guard) {
+        let message = format!("`spec.{guard}` {reason}, so that every pod could call the server");
         let remedy = format!("remove `networkPolicy.enabled: false`, or remove `{guard}`");
         problems.push(Problem::new("spec.networkPolicy.enabled", message, remedy));
     }

@@ -31,6 +31,12 @@ impl Trigger {
         match self {
             Self::Always => Some(""),
             Self::Given(paths) => paths.iter().copied().find(|path| given(path).is_some()),
+            Self::GivenInItem(lists, field) => lists.iter().copied().find(|list| {
+                let items = given(list).and_then(Value::as_array);
+                items.is_some_and(|items| {
+                    items.iter().any(|item| item.get(field).is_some_and(|value| !is_empty(value)))
+                })
+            }),
             Self::Is(path, value) => given(path).is_some_and(|found| found == value).then_some(path),
             Self::Unless(path, value) => given(path).is_some_and(|found| found != value).then_some(path),
         }
@@ -75,6 +81,10 @@ mod tests {
         match trigger {
             Trigger::Always => vec![json!({})],
             Trigger::Given(paths) => paths.iter().map(|path| with(path, json!({ "a": "b" }))).collect(),
+            Trigger::GivenInItem(lists, field) => {
+                let item = json!([{ "name": "a" }, { field: { "a": "b" } }]);
+                lists.iter().map(|list| with(list, item.clone())).collect()
+            }
             Trigger::Is(path, value) => vec![with(path, json!(value))],
             Trigger::Unless(path, value) => vec![with(path, json!(format!("not-{value}")))],
         }
@@ -106,6 +116,10 @@ mod tests {
             ("MCPServerEntry", json!({ "remoteUrl": "https://a.example/mcp", "headerForward": {} })),
             ("MCPExternalAuthConfig", json!({ "type": "unauthenticated" })),
             ("MCPGroup", json!({})),
+            (
+                "MCPWebhookConfig",
+                json!({ "post": [{ "name": "a", "url": "https://a/", "tlsConfig": null }] }),
+            ),
         ] {
             assert_eq!(unchecked(kind, &spec, &settings), None, "{kind} {spec}");
         }

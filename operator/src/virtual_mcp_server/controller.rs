@@ -127,6 +127,7 @@ fn triggers(context: &Arc<Context>) -> Triggers<VirtualMCPServer> {
             servers(change, context, |_, _| true)
         })
         .on(&all.tool_configs, |change, context| servers(change, context, |_, _| change.substantial))
+        .on(&all.webhook_configs, |change, context| servers(change, context, |_, _| change.substantial))
         .on(&all.composite_tool_definitions, |change, context| {
             servers(change, context, |server, name| {
                 change.substantial && composite_tool_refs_of(server).any(|reference| reference == name)

@@ -8,11 +8,11 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use serde_json::Value;
 use vmcp_crds::fields::references::{CaBundleReference, LocalReference, SecretKeyReference};
-use vmcp_crds::lower::{ADMIN_TOKEN, METRICS_TOKEN, SESSION_KEY};
+use vmcp_crds::lower::{ADMIN_TOKEN, METRICS_TOKEN, SESSION_KEY, WebhookScope};
 use vmcp_crds::virtual_mcp_server::{AuthServerConfig, IncomingAuth, authz};
 use vmcp_crds::{
     EmbeddingServer, MCPAuthzConfig, MCPExternalAuthConfig, MCPOIDCConfig, MCPServer, MCPServerEntry,
-    MCPTelemetryConfig, MCPToolConfig, VirtualMCPCompositeToolDefinition, VirtualMCPServer,
+    MCPTelemetryConfig, MCPToolConfig, MCPWebhookConfig, VirtualMCPCompositeToolDefinition, VirtualMCPServer,
 };
 
 use super::last_good::{LastGood, MountedConfiguration};
@@ -37,6 +37,8 @@ pub(super) struct References {
     pub auth_configs: BTreeMap<String, Arc<MCPExternalAuthConfig>>,
     /// The MCPToolConfigs that backends use, by name.
     pub tool_configs: BTreeMap<String, Arc<MCPToolConfig>>,
+    /// The MCPWebhookConfigs that the server and its backends use, by name.
+    pub webhook_configs: BTreeMap<String, Arc<MCPWebhookConfig>>,
     /// The VirtualMCPCompositeToolDefinitions that it refers to, by name.
     pub composite_tools: BTreeMap<String, Arc<VirtualMCPCompositeToolDefinition>>,
     /// The named MCPTelemetryConfig, if it exists.
@@ -193,6 +195,13 @@ fn from_stores(server: &VirtualMCPServer, context: &Context) -> References {
         Some((name, config))
     });
     references.tool_configs = found.collect();
+    let used: BTreeSet<String> =
+        webhook_configs_of(server, &references).into_iter().map(|(name, _)| name).collect();
+    let found = used.into_iter().filter_map(|name| {
+        let config = all.webhook_configs.get(&namespace, &name)?;
+        Some((name, config))
+    });
+    references.webhook_configs = found.collect();
     references
 }
 
@@ -246,6 +255,25 @@ pub(super) fn tool_configs_of(
     servers.chain(entries).filter_map(resolve).collect()
 }
 
+/// Returns each reference to an MCPWebhookConfig, by its name and scope: the server's own, and those of its
+/// backends. One that both refer to comes twice, because services are told other names of tools.
+pub(super) fn webhook_configs_of(
+    server: &VirtualMCPServer,
+    references: &References,
+) -> Vec<(String, WebhookScope)> {
+    let mut of_backends: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for backend in &references.servers {
+        if let Some(reference) = &backend.spec.webhook_config_ref {
+            of_backends.entry(&reference.name).or_default().push(backend.name_any());
+        }
+    }
+    let own = server.spec.webhook_config_ref.iter();
+    let own = own.map(|reference| (reference.name.clone(), WebhookScope::All));
+    let of_backends = of_backends.into_iter();
+    own.chain(of_backends.map(|(name, backends)| (name.to_owned(), WebhookScope::Backends(backends))))
+        .collect()
+}
+
 /// Path of the reference to the certificates of the decision point.
 const DECISION_POINT_BUNDLE_PATH: &str = "spec.incomingAuth.decisionPoint.caBundleRef";
 
@@ -271,6 +299,9 @@ fn malformed_members(server: &VirtualMCPServer, context: &Context, mounted: &str
             of("MCPAuthzConfig", all.authz_configs.malformed(&namespace))
                 .filter(|(_, name)| is(authz::reference(&server.spec.incoming_auth), name)),
         )
+        .chain(of("MCPWebhookConfig", all.webhook_configs.malformed(&namespace)).filter(|(_, name)| {
+            is(server.spec.webhook_config_ref.as_ref().map(|reference| reference.name.as_str()), name)
+        }))
         .chain(
             of("MCPTelemetryConfig", all.telemetry_configs.malformed(&namespace))
                 .filter(|(_, name)| is(telemetry, name)),
@@ -321,7 +352,7 @@ fn selected(server: &VirtualMCPServer, labels: &BTreeMap<String, String>) -> boo
 }
 
 /// Returns all Secrets that the server, its clients' keys, its decision point, its store, its identity
-/// provider, its telemetry settings or its entries refer to.
+/// provider, its telemetry settings, its webhooks or its entries refer to.
 fn secrets_of(server: &VirtualMCPServer, references: &References) -> Vec<SecretKeyReference> {
     let embeddings = server.spec.optimizer.as_ref().and_then(|optimizer| optimizer.embeddings.as_ref());
     let tei = embeddings.and_then(|embeddings| embeddings.tei.as_ref());
@@ -344,6 +375,7 @@ fn secrets_of(server: &VirtualMCPServer, references: &References) -> Vec<SecretK
     let of_clients = incoming.secret_references();
     let of_issuer = references.oidc.as_ref().and_then(|config| config.spec.secret_reference().cloned());
     let of_auth = references.auth_configs.values().flat_map(|config| config.spec.secret_references());
+    let of_webhooks = references.webhook_configs.values().flat_map(|config| config.spec.secret_references());
     let auth_server = server.spec.auth_server_config.as_ref();
     let of_auth_server = auth_server.into_iter().flat_map(AuthServerConfig::secret_references);
     let storage = server.spec.session_storage.as_ref().and_then(|storage| storage.password_ref.clone());
@@ -354,6 +386,7 @@ fn secrets_of(server: &VirtualMCPServer, references: &References) -> Vec<SecretK
         .chain(of_clients)
         .chain(of_issuer)
         .chain(of_auth)
+        .chain(of_webhooks)
         .chain(of_auth_server)
         .collect()
 }

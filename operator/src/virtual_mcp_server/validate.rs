@@ -12,18 +12,22 @@ mod embeddings;
 mod language_model;
 mod secret_values;
 mod tool_configs;
+mod webhooks;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use kube::ResourceExt as _;
 use vmcp_config::is_backend_name;
-use vmcp_crds::lower::{Backend, Lowered, PolicyCheck, ReferencedCompositeTool, ReferencedObjects};
+use vmcp_crds::lower::{
+    Backend, Lowered, PolicyCheck, ReferencedCompositeTool, ReferencedObjects, ReferencedWebhooks,
+};
 use vmcp_crds::virtual_mcp_server::{EmbeddingSource, Validated};
 use vmcp_crds::{Invalid, Problem, VirtualMCPServer};
 
 use self::composite_tools::CompositeToolProblem;
 use self::tool_configs::ToolConfigProblem;
+use self::webhooks::WebhookConfigProblem;
 use super::dereference::References;
 use super::last_good::MountedConfiguration;
 use crate::runtime::{BuildSettings, PodSchema, unchecked};
@@ -50,6 +54,8 @@ pub(super) struct Plan {
     pub duplicates: Vec<String>,
     /// References to MCPToolConfigs that cannot be followed.
     pub tool_configs: Vec<ToolConfigProblem>,
+    /// References to MCPWebhookConfigs that cannot be followed.
+    pub webhooks: Vec<WebhookConfigProblem>,
     /// References to VirtualMCPCompositeToolDefinitions that cannot be followed.
     pub composite_tools: Vec<CompositeToolProblem>,
     /// Features that are off because of their references.
@@ -103,12 +109,18 @@ pub(super) fn validate(
     let (mut backends, mut unusable, duplicates) = backends(references, settings);
     credentials::add(server, references, settings, &mut backends, &mut unusable);
     let tool_configs = tool_configs::add(server, references, &mut backends, &mut unusable);
+    let resolved_webhooks = webhooks::resolve(server, references, settings, &mut backends, &mut unusable);
     let (composite_tools, composite_problems) = composite_tools::resolve(server, references);
-    let members = Members { backends, composite_tools };
+    let webhooks::ResolvedWebhooks { webhooks, refusal, problems: webhook_problems } = resolved_webhooks;
+    let members = Members { backends, composite_tools, webhooks };
     let mut left_out = LeftOut::default();
     let configuration = match &checked {
         Err(invalid) => Err(ConfigurationRefusal { reason: "InvalidSpec", message: invalid.to_string() }),
-        Ok(server) => configure(server, members, references, policies, settings, &mut left_out),
+        Ok(server) => match refusal {
+            // Left out, the calls that they would deny would go on.
+            Some(refusal) => Err(refusal),
+            None => configure(server, members, references, policies, settings, &mut left_out),
+        },
     };
     Plan {
         server: checked,
@@ -117,6 +129,7 @@ pub(super) fn validate(
         unusable,
         duplicates,
         tool_configs,
+        webhooks: webhook_problems,
         composite_tools: composite_problems,
         left_out,
     }
@@ -149,6 +162,7 @@ fn check(server: &VirtualMCPServer, schema: &PodSchema) -> (Result<Validated, In
 struct Members {
     backends: Vec<Backend>,
     composite_tools: Vec<ReferencedCompositeTool>,
+    webhooks: Vec<ReferencedWebhooks>,
 }
 
 /// Lowers the resource to `vmcp.yaml` and collects the values that it refers to.
@@ -169,7 +183,7 @@ fn configure(
     if let Some(refusal) = script_jobs_refusal(server, settings) {
         return Err(refusal);
     }
-    let Members { backends, composite_tools } = members;
+    let Members { backends, composite_tools, webhooks } = members;
     let mut server = server.clone();
     left_out.embeddings = embeddings::unusable(&server, references);
     if let (Some(_), Some(optimizer)) = (&left_out.embeddings, &mut server.optimizer) {
@@ -200,6 +214,7 @@ fn configure(
         oidc: references.oidc.as_ref().map(|config| &config.spec),
         oidc_certificates: references.oidc_certificates.pem(),
         decision_point_certificates: references.decision_point_certificates.pem(),
+        webhooks: &webhooks,
         embedding_service: embedding_service.as_ref(),
     };
     let invalid = |invalid: Invalid| ConfigurationRefusal {

@@ -29,4 +29,5 @@ mod scenario {
     mod toolhive_group;
     mod upgrades;
     mod virtual_mcp_server;
+    mod webhook_configs;
 }

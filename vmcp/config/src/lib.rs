@@ -65,7 +65,9 @@ pub use self::sections::incoming_auth::source_naming::{
 };
 pub use self::sections::incoming_auth::token_binding::TokenBinding;
 pub use self::sections::incoming_auth::tool_scopes::ToolScopes;
-pub use self::sections::incoming_auth::webhooks::{SentClaims, Webhook, WebhookFailurePolicy, Webhooks};
+pub use self::sections::incoming_auth::webhooks::{
+    MAX_WEBHOOKS, SentClaims, Webhook, WebhookFailurePolicy, Webhooks,
+};
 pub use self::sections::operational::{CircuitBreaker, LogLevel, Operational};
 pub use self::sections::optimizer::admin::{Admin, ServerRule, ServerSource};
 pub use self::sections::optimizer::code::Code;

@@ -24,6 +24,9 @@ Without `AUTHORS_CHECKED`, the operator itself refuses the field of every line, 
             Trigger::Given(paths) => {
                 paths.iter().map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ")
             }
+            Trigger::GivenInItem(lists, field) => {
+                lists.iter().map(|list| format!("`{list}[].{field}`")).collect::<Vec<_>>().join(", ")
+            }
             Trigger::Is(path, value) => format!("`{path}: {value}`"),
             Trigger::Unless(path, value) => format!("`{path}`, unless `{value}`"),
         };

@@ -49,6 +49,11 @@ fn expression(row: &AuthorRight) -> String {
                 paths.iter().map(|path| format!("{}.hasValue()", optional(path))).collect();
             Some(given.join(" || "))
         }
+        Trigger::GivenInItem(lists, field) => {
+            let given =
+                |list: &&str| format!("{}.orValue([]).exists(item, has(item.{field}))", optional(list));
+            Some(lists.iter().map(given).collect::<Vec<_>>().join(" || "))
+        }
         Trigger::Is(path, value) => Some(format!("{}.orValue('') == '{value}'", optional(path))),
         Trigger::Unless(path, value) => Some(format!("{}.orValue('{value}') != '{value}'", optional(path))),
     };
@@ -65,6 +70,9 @@ fn message(row: &AuthorRight) -> String {
     let subject = match row.trigger {
         Trigger::Always => format!("a resource of the kind {}", row.kinds.join(" or ")),
         Trigger::Given(paths) => format!("spec.{}", paths.first().copied().unwrap_or_default()),
+        Trigger::GivenInItem(lists, field) => {
+            format!("{field} of an entry of spec.{}", lists.join(", spec."))
+        }
         Trigger::Is(path, _) | Trigger::Unless(path, _) => format!("spec.{path}"),
     };
     format!("{subject} {}; this takes the right to {} in the namespace", row.gives, row.right.words())

@@ -20,6 +20,8 @@ pub enum Trigger {
     Always,
     /// One of these fields.
     Given(&'static [&'static str]),
+    /// An item of one of these lists that has this field.
+    GivenInItem(&'static [&'static str], &'static str),
     /// A field with this value.
     Is(&'static str, &'static str),
     /// A field with another value than this one, which is its default.
@@ -74,6 +76,8 @@ const MONITORS: Right = Right::to_create("monitoring.coreos.com", "servicemonito
 const SECRETS: Right = Right::to_get("secrets", "Secrets");
 const CONFIG_MAPS: Right = Right::to_get("configmaps", "ConfigMaps");
 
+/// Lists of webhooks.
+const WEBHOOKS: &[&str] = &["mutating", "validating", "post"];
 /// Servers at a URL.
 const ENTRIES: &[&str] = &["MCPServerEntry", "MCPRemoteProxy"];
 
@@ -200,6 +204,18 @@ pub const AUTHOR_RIGHTS: &[AuthorRight] = &[
         &["MCPTelemetryConfig"],
         Trigger::Given(&["openTelemetry.sensitiveHeaders"]),
         "sends values of Secrets to the collector that is named here",
+        SECRETS,
+    ),
+    row(
+        &["MCPWebhookConfig"],
+        Trigger::GivenInItem(WEBHOOKS, "hmacSecretRef"),
+        "signs messages to the URL that is named here with the value of a Secret",
+        SECRETS,
+    ),
+    row(
+        &["MCPWebhookConfig"],
+        Trigger::GivenInItem(WEBHOOKS, "tlsConfig"),
+        "has pods mount Secrets, and prove themselves by one to the URL that is named here",
         SECRETS,
     ),
     row(ENTRIES, Trigger::Given(&["caBundleRef"]), "has pods mount a ConfigMap", CONFIG_MAPS),

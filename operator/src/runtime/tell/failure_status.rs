@@ -116,6 +116,7 @@ fn is_shared_settings(kind: &str) -> bool {
             | "MCPOIDCConfig"
             | "MCPExternalAuthConfig"
             | "MCPToolConfig"
+            | "MCPWebhookConfig"
             | COMPOSITE_TOOL
     )
 }

@@ -8,8 +8,8 @@ use kube::api::ApiResource;
 use kube::core::PartialObjectMeta;
 use vmcp_crds::{
     EmbeddingServer, MCPAuthzConfig, MCPExternalAuthConfig, MCPGroup, MCPOIDCConfig, MCPRemoteProxy,
-    MCPServer, MCPServerEntry, MCPTelemetryConfig, MCPToolConfig, VirtualMCPCompositeToolDefinition,
-    VirtualMCPServer,
+    MCPServer, MCPServerEntry, MCPTelemetryConfig, MCPToolConfig, MCPWebhookConfig,
+    VirtualMCPCompositeToolDefinition, VirtualMCPServer,
 };
 
 use super::resource_store::AnyResourceStore;
@@ -39,6 +39,8 @@ pub struct ResourceStores {
     pub external_auth_configs: ResourceStore<MCPExternalAuthConfig>,
     /// Every MCPToolConfig.
     pub tool_configs: ResourceStore<MCPToolConfig>,
+    /// Every MCPWebhookConfig.
+    pub webhook_configs: ResourceStore<MCPWebhookConfig>,
     /// Every VirtualMCPCompositeToolDefinition.
     pub composite_tool_definitions: ResourceStore<VirtualMCPCompositeToolDefinition>,
     /// Pods that the operator's workloads made, without their spec.
@@ -64,6 +66,7 @@ impl Default for ResourceStores {
             oidc_configs: ResourceStore::default(),
             external_auth_configs: ResourceStore::default(),
             tool_configs: ResourceStore::default(),
+            webhook_configs: ResourceStore::default(),
             composite_tool_definitions: ResourceStore::default(),
             pods: ResourceStore::new(Some(ours), trim_pod),
             secrets: ResourceStore::new(None, value_cache::trim),
@@ -74,7 +77,7 @@ impl Default for ResourceStores {
 
 impl ResourceStores {
     /// Lists every store; a new field that is missing here does not compile.
-    fn all(&self) -> [&dyn AnyResourceStore; 15] {
+    fn all(&self) -> [&dyn AnyResourceStore; 16] {
         let Self {
             virtual_mcp_servers,
             mcp_groups,
@@ -87,6 +90,7 @@ impl ResourceStores {
             oidc_configs,
             external_auth_configs,
             tool_configs,
+            webhook_configs,
             composite_tool_definitions,
             pods,
             secrets,
@@ -104,6 +108,7 @@ impl ResourceStores {
             oidc_configs,
             external_auth_configs,
             tool_configs,
+            webhook_configs,
             composite_tool_definitions,
             pods,
             secrets,

@@ -124,6 +124,7 @@ pub(super) fn verbs_of(kind: &str) -> &'static [Verb] {
         | "MCPOIDCConfig"
         | "MCPExternalAuthConfig"
         | "MCPToolConfig"
+        | "MCPWebhookConfig"
         | "VirtualMCPCompositeToolDefinition" => &[Verb::Get, Verb::Patch],
         child if ChildKind::ALL.iter().any(|kind| kind.as_str() == child) => {
             &[Verb::Get, Verb::Apply, Verb::Patch, Verb::Delete]

@@ -111,6 +111,13 @@ pub(super) fn attempts() -> Vec<Attempt> {
     let policies = "create NetworkPolicies";
     let (secrets, deployments) = ("get Secrets", "create Deployments");
     let note = json!({ "annotations": { "a": "b" } });
+    let webhook = |more: Value| {
+        let mut webhook = json!({ "name": "a", "url": "https://a.example/" });
+        for (key, value) in more.as_object().into_iter().flatten() {
+            webhook[key] = value.clone();
+        }
+        webhook
+    };
     let managed = json!({ "provider": "tei", "tei": { "managed": {} } });
     [
         ("writer", "VirtualMCPServer", json!({}), deployments),
@@ -174,6 +181,16 @@ pub(super) fn attempts() -> Vec<Attempt> {
         ("writer", "MCPOIDCConfig", private_provider, "get ConfigMaps"),
         ("tenant", "MCPExternalAuthConfig", bearer, secrets),
         ("tenant", "MCPTelemetryConfig", json!({ "openTelemetry": collector }), secrets),
+        ("tenant", "MCPWebhookConfig", json!({ "validating": [webhook(json!({ "hmacSecretRef": key }))] }), secrets),
+        (
+            "writer",
+            "MCPWebhookConfig",
+            json!({
+                "mutating": [webhook(json!({}))],
+                "post": [webhook(json!({})), webhook(json!({ "name": "b", "tlsConfig": { "caSecretRef": key } }))],
+            }),
+            secrets,
+        ),
     ]
     .map(|(user, kind, spec, right)| Attempt { user, kind, spec, right })
     .into()

@@ -7,7 +7,7 @@ use vmcp_crds::virtual_mcp_server::{EmbeddingSource, TeiService};
 use super::Degradations;
 use crate::runtime::{Conditions, is_true};
 use crate::virtual_mcp_server::dereference::{
-    composite_tool_refs_of, embedding_server_of, group_of, tool_configs_of,
+    composite_tool_refs_of, embedding_server_of, group_of, tool_configs_of, webhook_configs_of,
 };
 use crate::virtual_mcp_server::status::ObservedVirtualMCPServer;
 
@@ -37,6 +37,7 @@ pub(super) fn references(
         telemetry(observed, &reference.name, conditions, degradations);
     }
     tool_configs(observed, conditions);
+    webhooks(observed, conditions);
     composite_tools(observed, conditions, degradations);
     authentication(observed, conditions);
     auth_server(observed, conditions);
@@ -51,6 +52,18 @@ fn tool_configs(observed: &ObservedVirtualMCPServer<'_>, conditions: &mut Condit
         conditions.set(KIND, false, problem.reason, problem.message.clone());
     } else if !tool_configs_of(observed.server, observed.references).is_empty() {
         conditions.set(KIND, true, "ToolConfigRefsValid", "every MCPToolConfig exists and is valid");
+    }
+}
+
+/// Sets `WebhookConfigRefsValidated` if the server or a backend has an MCPWebhookConfig. A reference that
+/// cannot be followed degrades the server: by `ConfigValid` if it is the server's own, else by its backend,
+/// which is not called.
+fn webhooks(observed: &ObservedVirtualMCPServer<'_>, conditions: &mut Conditions) {
+    const KIND: &str = "WebhookConfigRefsValidated";
+    if let Some(problem) = observed.plan.webhooks.first() {
+        conditions.set(KIND, false, problem.reason, problem.message.clone());
+    } else if !webhook_configs_of(observed.server, observed.references).is_empty() {
+        conditions.set(KIND, true, "WebhookConfigRefsValid", "every MCPWebhookConfig exists and is valid");
     }
 }
 

@@ -24,9 +24,10 @@ const PATH: &str = "webhooks";
 /// Range of `timeout`, 10 ms to 30 s: a call waits for each of its webhooks.
 const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(30);
 /// Most webhooks of one kind: each call is compared to all of them.
-const MAX_WEBHOOKS: usize = 256;
-/// Most characters of a name: a resource's name of 253, a dot, and a name of 63 as ToolHive has it.
-const MAX_NAME_CHARS: usize = 320;
+pub const MAX_WEBHOOKS: usize = 256;
+/// Most characters of a name: a resource's name of 253, a name of 63 as ToolHive has it, and the words of
+/// the operator between and behind them.
+const MAX_NAME_CHARS: usize = 330;
 /// Fewest characters of `hmacSecret` without a warning.
 const MIN_SECRET_CHARS: usize = 16;
 /// Entry of `claims` that stands for all claims.
@@ -125,7 +126,7 @@ pub struct RawWebhooks {
 #[schemars(rename = "Webhook")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct RawWebhook {
-    /// Required. Name in metrics, logs, audit events and errors: at most 320 letters, digits, `-`, `_`, `.`
+    /// Required. Name in metrics, logs, audit events and errors: at most 330 letters, digits, `-`, `_`, `.`
     /// and `/`, unique within its kind.
     pub name: String,
     /// Required. URL that questions are posted to, as JSON. Redirects are not followed.
@@ -257,7 +258,7 @@ impl RawWebhook {
         if self.name.is_empty() {
             report.problem(&at("name"), "missing", "add a name, by which logs and errors tell the webhook");
         } else if self.name.len() > MAX_NAME_CHARS || !self.name.chars().all(is_named) {
-            let message = "is no name: at most 320 letters, digits, `-`, `_`, `.` and `/`";
+            let message = "is no name: at most 330 letters, digits, `-`, `_`, `.` and `/`";
             report.problem(&at("name"), message, "shorten it, or replace the other characters by `-`");
         }
         let about = ("https://guard.example/ask", "answers");

@@ -40,11 +40,11 @@ fn a_webhook_means_the_tools_that_it_names() {
 
 #[test]
 fn mistakes_name_the_field() {
-    let long = "a".repeat(321);
+    let long = "a".repeat(331);
     for (webhook, message) in [
         ("{ url: 'https://a/' }".to_owned(), "webhooks.mutating[0].name: missing"),
         ("{ name: 'a b', url: 'https://a/' }".to_owned(), "is no name"),
-        (format!("{{ name: {long}, url: 'https://a/' }}"), "at most 320"),
+        (format!("{{ name: {long}, url: 'https://a/' }}"), "at most 330"),
         ("{ name: a }".to_owned(), "webhooks.mutating[0].url: missing"),
         ("{ name: a, url: 'http://a.example/' }".to_owned(), "can be forged"),
         ("{ name: a, url: 'https://u:p@a/' }".to_owned(), "must not carry credentials"),
