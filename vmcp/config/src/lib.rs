@@ -97,9 +97,12 @@ pub use self::values::duration::{
     PATTERN as DURATION_PATTERN, RANGE as RANGE_KEY, format as format_duration, parse as parse_duration,
 };
 pub use self::values::headers::{Headers, is_reserved_header, is_token_char};
+pub use self::values::redaction::{is_secret_setting, without_secrets};
 pub use self::values::secret::{MASK, Secret};
 pub use self::writing::backend_entry::BackendEntry;
 pub use self::writing::edit;
+use self::writing::effective::{EffectiveConfig, WrittenSettings};
+pub use self::writing::effective::{EffectiveSetting, SettingSource};
 pub use self::writing::schema::json_schema;
 pub use self::writing::schema_table::{SchemaTable, range_of_rule};
 pub use self::writing::settings_page::reference_markdown;
@@ -195,9 +198,10 @@ pub fn load_from(
     check: FurtherCheck<'_>,
 ) -> Result<Loaded, Problems> {
     let mut report = problems::Report::default();
-    let config = read(text, sources, &mut report).map(|raw| {
-        let effective_yaml = writing::effective::render(&raw, &report.references);
-        raw.validate(effective_yaml, &mut report)
+    let config = read(text, sources, &mut report).map(|(raw, written)| {
+        let resolved = report.secrets.values().flatten().cloned();
+        let effective = EffectiveConfig::new(&raw, &written, &report.references, resolved);
+        raw.validate(effective, &mut report)
     });
     for finding in config.iter().flat_map(check) {
         match finding {
@@ -216,7 +220,11 @@ pub fn load_from(
     }
 }
 
-fn read(text: &str, sources: ReferenceSources<'_>, report: &mut problems::Report) -> Option<RawConfig> {
+fn read(
+    text: &str,
+    sources: ReferenceSources<'_>,
+    report: &mut problems::Report,
+) -> Option<(RawConfig, WrittenSettings)> {
     let mut document = document::parse(text, report)?;
     document::translate_legacy_keys(&mut document);
     let root = writing::schema::shared();
@@ -224,8 +232,11 @@ fn read(text: &str, sources: ReferenceSources<'_>, report: &mut problems::Report
         document::Content::Null => serde_json::Value::Object(serde_json::Map::new()),
         _ => Checker { root, text, sources, report }.check(document, root, "")?,
     };
+    let written = WrittenSettings::of_file(&value);
     otel_variables::fill(&mut value, sources.settings, report);
-    RawConfig::deserialize(value)
+    let written = written.completed(&value);
+    let raw = RawConfig::deserialize(value)
         .map_err(|error| report.problem("", error.to_string(), "correct this value"))
-        .ok()
+        .ok()?;
+    Some((raw, written))
 }

@@ -60,6 +60,7 @@ pub use crate::sections::server::RawServer;
 pub use crate::sections::telemetry::RawTelemetry;
 pub use crate::values::decimal::RawDecimal;
 pub use crate::values::duration::RawDuration;
+use crate::writing::effective::EffectiveConfig;
 pub use vmcp_workflow::raw::RawCompositeTool;
 
 /// Header in which clients send keys of `incomingAuth.apiKeys`.
@@ -116,7 +117,7 @@ pub struct RawConfig {
 
 impl RawConfig {
     /// Validates all sections. With problems in the report, the result must not be used.
-    pub(crate) fn validate(&self, effective_yaml: String, report: &mut Report) -> Config {
+    pub(crate) fn validate(&self, effective: EffectiveConfig, report: &mut Report) -> Config {
         let names: BTreeSet<&str> =
             self.backends.iter().filter_map(|backend| backend.name.as_deref()).collect();
         let timeouts = &self.operational.timeouts;
@@ -209,7 +210,7 @@ impl RawConfig {
             rate_limiting: self.rate_limiting.validate(&self.session_storage, report),
             webhooks: self.webhooks.validate(&self.incoming_auth.authz, &names, report),
             server,
-            effective_yaml,
+            effective,
         }
     }
 }

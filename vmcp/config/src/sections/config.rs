@@ -10,6 +10,7 @@ use super::incoming_auth::webhooks::Webhooks;
 use url::Url;
 use vmcp_workflow::CompositeTool;
 
+use super::backend::known_secrets::KnownSecrets;
 use super::backend::outgoing_auth::{Credentials, OAuthClient};
 use super::backend::{Backend, Transport};
 use super::incoming_auth::IncomingAuth;
@@ -22,6 +23,7 @@ use super::rate_limiting::RateLimiting;
 use super::server::Server;
 use super::telemetry::Telemetry;
 use crate::rules::Aggregation;
+use crate::writing::effective::{EffectiveConfig, EffectiveSetting};
 
 /// Paths of the settings that a server reads at its start only: a change of any other takes effect while it
 /// runs, and so does a new certificate in place of the one that `server.tls` had. A path that names a block
@@ -82,14 +84,38 @@ pub struct Config {
     pub webhooks: Webhooks,
     /// Listening addresses and limits on clients.
     pub server: Server,
-    /// The text of [`Config::effective_yaml`].
-    pub(crate) effective_yaml: String,
+    /// The configuration in force, as people read it.
+    pub(crate) effective: EffectiveConfig,
 }
 
 impl Config {
     /// Returns the configuration in force as YAML of the file's shape: defaults filled in, secrets masked.
     pub fn effective_yaml(&self) -> &str {
-        &self.effective_yaml
+        &self.effective.yaml
+    }
+
+    /// Returns every setting in force with its source, secrets masked. Options of the command line, such as
+    /// `--listen`, are no settings.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use vmcp_config::SettingSource;
+    ///
+    /// let loaded = vmcp_config::load("operational: { logLevel: debug }", "vmcp.yaml", &|_| None)?;
+    /// let settings = loaded.config.effective_settings();
+    /// let of = |path: &str| settings.iter().find(|setting| setting.path == path).map(|it| &it.source);
+    /// assert_eq!(of("operational.logLevel"), Some(&SettingSource::File));
+    /// assert_eq!(of("server.listen"), Some(&SettingSource::Default));
+    /// # Ok::<(), vmcp_config::Problems>(())
+    /// ```
+    pub fn effective_settings(&self) -> Vec<EffectiveSetting> {
+        self.effective.settings()
+    }
+
+    /// Returns every secret of the file and of the values that it refers to.
+    pub fn known_secrets(&self) -> &KnownSecrets {
+        &self.effective.secrets
     }
 
     /// Returns true if a backend uses a login when there is one.

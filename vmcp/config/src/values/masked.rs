@@ -64,11 +64,75 @@ pub(crate) fn without_query_values(text: &str) -> Cow<'_, str> {
     format!("{address}?{}", masked.collect::<Vec<_>>().join("&")).into()
 }
 
+/// Collects what masks stand for: `masked` is made of `plain`, which has the values.
+pub(crate) fn hidden(masked: &Value, plain: &Value, found: &mut Vec<String>) {
+    match (masked, plain) {
+        (Value::Object(masked), Value::Object(plain)) => {
+            for (key, entry) in masked {
+                if let Some(plain) = plain.get(key) {
+                    hidden(entry, plain, found);
+                }
+            }
+        }
+        (Value::Array(masked), Value::Array(plain)) => {
+            masked.iter().zip(plain).for_each(|(masked, plain)| hidden(masked, plain, found));
+        }
+        (Value::String(masked), Value::String(plain)) if masked != plain => {
+            hidden_parts(masked, plain, found);
+        }
+        _ => {}
+    }
+}
+
+/// Collects the parts of a text that masks stand for. Where the rest of the text differs, all of it.
+fn hidden_parts(masked: &str, plain: &str, found: &mut Vec<String>) {
+    let known = found.len();
+    let mut pieces = masked.split(MASK);
+    let mut rest = pieces.next().and_then(|first| plain.strip_prefix(first));
+    let mut parts = Vec::new();
+    for piece in pieces {
+        let next = match (rest, piece) {
+            (Some(text), "") => Some((text, "")),
+            (Some(text), piece) => text.split_once(piece),
+            (None, _) => None,
+        };
+        rest = next.map(|(part, after)| {
+            parts.push(part.to_owned());
+            after
+        });
+    }
+    match rest {
+        Some("") => found.extend(parts),
+        _ => found.push(plain.to_owned()),
+    }
+    // A client shows `Authorization` without its scheme.
+    let new = found.iter().skip(known).filter_map(|value| value.split_once(' '));
+    let tokens: Vec<_> = new.filter(|(_, token)| !token.contains(' ')).map(|(_, it)| it.to_owned()).collect();
+    found.extend(tokens);
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_masks_stand_for_is_found_at_any_depth() {
+        let plain = json!({
+            "headers": {"Authorization": "Bearer t0p-secret"}, "key": "k3y",
+            "list": [{"url": "https://a.example/mcp?a=one&b=two"}, {"url": "https://a.example"}],
+        });
+        let masked = json!({
+            "headers": {"Authorization": "***"}, "key": "***", "default": true,
+            "list": [{"url": "https://a.example/mcp?a=***&b=***"}, {"url": "https://a.example"}],
+        });
+        let mut found = Vec::new();
+        hidden(&masked, &plain, &mut found);
+        found.sort();
+        found.dedup();
+        assert_eq!(found, ["Bearer t0p-secret", "k3y", "one", "t0p-secret", "two"]);
+    }
 
     #[test]
     fn tokens_in_urls_and_arguments_are_masked_and_nothing_else_is() {

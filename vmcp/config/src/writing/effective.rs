@@ -1,23 +1,143 @@
-//! Rendering of the configuration in force as YAML, for `--print-config`: defaults filled in, secrets masked,
-//! and references to the environment in place of their values.
+//! [`EffectiveConfig`]: the configuration in force as YAML, for `--print-config` and reports: defaults filled
+//! in, secrets masked, and references to the environment in place of their values; with the source of each
+//! value.
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::problems;
 use crate::raw::RawConfig;
+use crate::references;
+use crate::sections::backend::known_secrets::KnownSecrets;
 use crate::values::masked;
 use crate::values::secret::MASK;
 
-/// Renders the raw configuration; `references` has the text, as written, of values that came from elsewhere,
-/// by path.
-pub(crate) fn render(raw: &RawConfig, references: &BTreeMap<String, String>) -> String {
-    let mut value = serde_json::to_value(raw).unwrap_or_default();
-    masked::mask(&mut value);
-    restore(&mut value, "", references);
-    // Neither step can fail: the types hold nothing but strings, numbers, lists and maps with string keys.
-    serde_saphyr::to_string(&value).unwrap_or_default()
+/// The configuration in force, as people read it. Compared by its text alone.
+#[derive(Debug, Clone)]
+pub(crate) struct EffectiveConfig {
+    /// YAML of the file's shape.
+    pub(crate) yaml: String,
+    /// The values of the YAML.
+    value: Value,
+    /// Sources of values other than defaults, by path.
+    sources: BTreeMap<String, SettingSource>,
+    /// Every secret of the file and of the values that it refers to.
+    pub(crate) secrets: KnownSecrets,
+}
+
+impl PartialEq for EffectiveConfig {
+    fn eq(&self, other: &EffectiveConfig) -> bool {
+        self.yaml == other.yaml
+    }
+}
+
+/// Source of a setting's value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SettingSource {
+    /// The value that vmcp has without a setting.
+    Default,
+    /// The configuration file.
+    File,
+    /// References in the configuration file, as it writes them, to a variable, a file or a stored secret.
+    Reference(String),
+    /// A variable of OpenTelemetry, which counts where the file is silent.
+    Environment,
+}
+
+/// One setting in force.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EffectiveSetting {
+    /// Path, such as `backends[0].url`.
+    pub path: String,
+    /// Value; `***` for a secret.
+    pub value: Value,
+    /// Source of the value.
+    pub source: SettingSource,
+}
+
+/// The settings before they are validated: as the file has them, and with those of the environment.
+pub(crate) struct WrittenSettings {
+    /// Paths of values in the file.
+    file: Vec<String>,
+    /// All settings, with secrets in plain text.
+    values: Value,
+}
+
+impl WrittenSettings {
+    /// Notes the settings of the file; [`WrittenSettings::completed`] adds the others.
+    pub(crate) fn of_file(settings: &Value) -> WrittenSettings {
+        let mut file = Vec::new();
+        leaves(settings, "", &mut |path, _| file.push(path.to_owned()));
+        WrittenSettings { file, values: Value::Null }
+    }
+
+    /// Adds the settings as they are read: those of the file, and those of the environment.
+    pub(crate) fn completed(self, settings: &Value) -> WrittenSettings {
+        WrittenSettings { values: settings.clone(), ..self }
+    }
+}
+
+impl EffectiveConfig {
+    /// Renders the raw configuration; `references` has the text, as written, of values that came from
+    /// elsewhere, by path, and `resolved` the secrets among these values.
+    pub(crate) fn new(
+        raw: &RawConfig,
+        written: &WrittenSettings,
+        references: &BTreeMap<String, String>,
+        resolved: impl IntoIterator<Item = String>,
+    ) -> EffectiveConfig {
+        let mut value = serde_json::to_value(raw).unwrap_or_default();
+        masked::mask(&mut value);
+        let mut secrets: Vec<String> = resolved.into_iter().collect();
+        masked::hidden(&value, &written.values, &mut secrets);
+        restore(&mut value, "", references);
+        // Neither step can fail: the types hold nothing but strings, numbers, lists and maps with string
+        // keys.
+        let yaml = serde_saphyr::to_string(&value).unwrap_or_default();
+        let mut sources = BTreeMap::new();
+        leaves(&written.values, "", &mut |path, _| {
+            sources.insert(path.to_owned(), SettingSource::Environment);
+        });
+        for path in &written.file {
+            let source = match references.get(path) {
+                Some(text) => SettingSource::Reference(references::named(text)),
+                None => SettingSource::File,
+            };
+            sources.insert(path.clone(), source);
+        }
+        EffectiveConfig { yaml, value, sources, secrets: KnownSecrets::of_values(secrets) }
+    }
+
+    /// Returns every setting with its source, in the order of the YAML.
+    pub(crate) fn settings(&self) -> Vec<EffectiveSetting> {
+        let mut settings = Vec::new();
+        leaves(&self.value, "", &mut |path, value| {
+            let source = self.sources.get(path).cloned().unwrap_or(SettingSource::Default);
+            settings.push(EffectiveSetting { path: path.to_owned(), value: value.clone(), source });
+        });
+        settings
+    }
+}
+
+/// Visits every value that has no parts, with its path. An empty map or list is one.
+fn leaves(value: &Value, path: &str, visit: &mut impl FnMut(&str, &Value)) {
+    match value {
+        Value::Object(entries) if !entries.is_empty() => {
+            for (key, entry) in entries {
+                leaves(entry, &problems::key(path, key), visit);
+            }
+        }
+        Value::Array(items) if !items.is_empty() => {
+            for (index, entry) in items.iter().enumerate() {
+                leaves(entry, &problems::item(path, index), visit);
+            }
+        }
+        Value::Null => {}
+        _ => visit(path, value),
+    }
 }
 
 fn restore(value: &mut Value, path: &str, references: &BTreeMap<String, String>) {

@@ -50,6 +50,20 @@ impl KnownSecrets {
                 }
             }
         }
+        Self::of_values(found)
+    }
+
+    /// Collects secrets without white space around them, also as JSON writes them. A secret of fewer than 6
+    /// bytes is left out.
+    pub fn of_values(found: Vec<String>) -> Self {
+        let mut found: Vec<String> = found.iter().map(|secret| secret.trim().to_owned()).collect();
+        let escaped = |secret: &String| {
+            let quoted = serde_json::to_string(secret).ok()?;
+            let escaped = quoted.strip_prefix('"')?.strip_suffix('"')?;
+            (escaped != secret).then(|| escaped.to_owned())
+        };
+        let escaped: Vec<String> = found.iter().filter_map(escaped).collect();
+        found.extend(escaped);
         found.retain(|secret| secret.len() >= MIN_BYTES);
         found.sort_unstable();
         found.dedup();
