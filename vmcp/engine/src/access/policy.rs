@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use vmcp_access::policy::{CedarPolicy, ClaimsKey, DEFAULT_DENY, Kind};
 use vmcp_config::Config;
 use vmcp_model::catalog::{CatalogPrompt, CatalogTool};
@@ -130,7 +130,7 @@ pub enum Decision {
 }
 
 /// A decision, for operators.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
     /// True if the call may go on.
@@ -142,7 +142,7 @@ pub struct Explanation {
     /// Policies that were not evaluated, with the reason.
     pub errors: Vec<String>,
     /// A policy that is only tried out, and would decide otherwise.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shadow: Option<String>,
 }
 

@@ -1,4 +1,9 @@
 //! Log lines on standard error, as JSON or as text, each with the id of its trace.
+//!
+//! `levels` changes the level of modules at run time; `terminal_line` formats lines for a person.
+
+pub mod levels;
+mod terminal_line;
 
 use std::fmt;
 use std::io::IsTerminal as _;
@@ -8,13 +13,14 @@ use opentelemetry::trace::TraceContextExt as _;
 use tracing::{Event, Subscriber};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{FilterExt as _, filter_fn};
 use tracing_subscriber::fmt::format::{JsonFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
 use tracing_subscriber::registry::LookupSpan;
-use tracing_subscriber::{EnvFilter, Layer};
 use vmcp_config::sanitize::escape_unseen;
 
+use self::terminal_line::TerminalLine;
 use super::TelemetryError;
 
 /// Target prefix of lines whose span names the backend.
@@ -89,27 +95,29 @@ where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
     let directives = if settings.filter.is_empty() { "info" } else { &settings.filter };
-    let filter = EnvFilter::builder()
-        .parse(directives)
-        .map_err(|_| TelemetryError::Filter(settings.filter.clone()))?;
+    let levels = levels::adjustable(directives, true)
+        .ok_or_else(|| TelemetryError::Filter(settings.filter.clone()))?;
     // The only spans shown in lines are the backends', which live as long as their tasks. All others are
-    // disabled here, so that without an exporter the span of a request costs an atomic load.
-    let filter =
-        filter.and(filter_fn(|metadata| metadata.is_event() || metadata.target().starts_with(BACKENDS)));
-    let filter = filter.and(filter_fn(|metadata| !metadata.target().starts_with(FILE_EVENTS)));
+    // disabled here, before the lock of the levels, so that without an exporter the span of a request costs
+    // an atomic load.
+    let filter = filter_fn(|metadata| {
+        let target = metadata.target();
+        (metadata.is_event() || target.starts_with(BACKENDS)) && !target.starts_with(FILE_EVENTS)
+    });
+    let filter = filter.and(levels);
     let terminal = std::io::stderr().is_terminal();
     let json = settings.style == LogStyle::Json || (settings.style == LogStyle::Auto && !terminal);
-    let lines =
-        tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(terminal && !json && takes_color());
-    let format = tracing_subscriber::fmt::format();
+    let lines = tracing_subscriber::fmt::layer().with_writer(writer);
     Ok(if json {
-        let format = format.json().flatten_event(true).with_current_span(true).with_span_list(false);
-        let format = Traced { format, join: join_json };
-        lines.fmt_fields(JsonFields::new()).event_format(format).with_filter(filter).boxed()
+        let format = tracing_subscriber::fmt::format()
+            .json()
+            .flatten_event(true)
+            .with_current_span(true)
+            .with_span_list(false);
+        lines.fmt_fields(JsonFields::new()).event_format(Traced(format)).with_filter(filter).boxed()
     } else {
-        let format = format.with_target(false).with_ansi(terminal);
-        let format = Traced { format, join: join_text };
-        lines.event_format(format).with_filter(filter).boxed()
+        let format = TerminalLine { colored: terminal && takes_color() };
+        lines.with_ansi(false).event_format(format).with_filter(filter).boxed()
     })
 }
 
@@ -120,14 +128,9 @@ fn trace_id() -> Option<String> {
     span.is_valid().then(|| span.trace_id().to_string())
 }
 
-/// Writes a line, with the id of its trace if it has one.
-type Join = fn(&mut Writer<'_>, &str, Option<&str>) -> fmt::Result;
-
-/// A format that adds the trace id to the lines of another format, and mends what a person could misread.
-struct Traced<F> {
-    format: F,
-    join: Join,
-}
+/// A format that adds the trace id to the lines of JSON of another format, and mends what a person could
+/// misread.
+struct Traced<F>(F);
 
 impl<S, N, F> FormatEvent<S, N> for Traced<F>
 where
@@ -142,25 +145,16 @@ where
         event: &Event<'_>,
     ) -> fmt::Result {
         let mut line = String::new();
-        self.format.format_event(context, Writer::new(&mut line), event)?;
-        let line = escape_unseen(line);
-        (self.join)(&mut writer, &line, trace_id().as_deref())
+        self.0.format_event(context, Writer::new(&mut line), event)?;
+        write_json(&mut writer, &escape_unseen(line), trace_id().as_deref())
     }
 }
 
-fn join_json(writer: &mut Writer<'_>, line: &str, id: Option<&str>) -> fmt::Result {
+/// Writes a line of JSON, with the id of its trace if it has one.
+fn write_json(writer: &mut Writer<'_>, line: &str, id: Option<&str>) -> fmt::Result {
     match (line.strip_prefix('{'), id) {
         (Some(rest), Some(id)) => write!(writer, "{{\"trace_id\":\"{id}\",{rest}"),
         _ => writer.write_str(line),
-    }
-}
-
-/// Ends a line with the id of its trace.
-fn join_text(writer: &mut Writer<'_>, line: &str, id: Option<&str>) -> fmt::Result {
-    writer.write_str(line.trim_end())?;
-    match id {
-        Some(id) => writeln!(writer, " trace_id={id}"),
-        None => writer.write_str("\n"),
     }
 }
 

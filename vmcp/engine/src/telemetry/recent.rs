@@ -2,6 +2,7 @@
 
 mod calls;
 mod lines;
+mod traced;
 
 use std::collections::VecDeque;
 
@@ -11,6 +12,7 @@ use serde::Serialize;
 pub use self::calls::{RecentCall, RecentCalls};
 pub use self::lines::RecentLine;
 pub use self::lines::{filter, layer, lines};
+pub use self::traced::{TracedCall, WantedCall};
 
 /// Entries that are kept; an older one makes room for a new one.
 const MAX_ENTRIES: usize = 1000;
@@ -52,7 +54,13 @@ pub struct Batch<T> {
 impl<T: Clone> RecentEntries<T> {
     /// Adds an entry.
     pub fn push(&self, entry: T) {
+        self.push_numbered(|_| entry);
+    }
+
+    /// Adds the entry that `make` makes of its number.
+    pub fn push_numbered(&self, make: impl FnOnce(u64) -> T) {
         let mut ring = self.ring.lock();
+        let entry = make(ring.next);
         if ring.entries.len() == MAX_ENTRIES {
             ring.entries.pop_front();
         }

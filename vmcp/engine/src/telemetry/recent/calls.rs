@@ -6,12 +6,16 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use super::RecentEntries;
+use super::traced::{TracedCall, WantedCall};
 use crate::telemetry::calls::{CallObserver, CallRecord};
 
 /// One call that has ended.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecentCall {
+    /// Number of the call in this process, for `vmcp trace`; `None` from a server of an older version.
+    #[serde(default)]
+    pub id: Option<u64>,
     /// Time of its end, RFC 3339.
     pub at: String,
     /// Tool of vmcp through which it came, such as `optim.call_tool`.
@@ -38,9 +42,12 @@ pub struct RecentCalls(RecentEntries<Arc<CallEntry>>);
 
 /// A call as it is kept; its texts are written only when they are read.
 #[derive(Debug)]
-struct CallEntry {
-    at: SystemTime,
-    record: CallRecord,
+pub(super) struct CallEntry {
+    /// Number of the call in this process.
+    pub(super) number: u64,
+    /// Time of its end.
+    pub(super) at: SystemTime,
+    pub(super) record: CallRecord,
 }
 
 impl RecentCalls {
@@ -53,20 +60,38 @@ impl RecentCalls {
     }
 }
 
+impl RecentCalls {
+    /// Returns the calls that `wanted` names, each with the calls within it; the oldest first.
+    pub fn traced(&self, wanted: &WantedCall) -> Vec<TracedCall> {
+        let all = self.0.since(0, |_| true).entries;
+        let chosen: Vec<_> = all.iter().filter(|entry| wanted.is(entry)).collect();
+        let is_chosen = |entry: &Arc<CallEntry>| chosen.iter().any(|one| one.number == entry.number);
+        let within = |entry: &Arc<CallEntry>| chosen.iter().any(|outer| entry.is_within(outer));
+        let shown = all.iter().filter_map(|entry| match (is_chosen(entry), within(entry)) {
+            (true, _) => Some(entry.traced(false)),
+            (false, true) => Some(entry.traced(true)),
+            (false, false) => None,
+        });
+        shown.collect()
+    }
+}
+
 impl CallObserver for RecentCalls {
     fn observe(&self, record: &CallRecord) {
         // The span would live as long as the entry.
         let none = tracing::Span::none;
         let record = CallRecord { span: none(), exchange: none(), arguments: None, ..record.clone() };
-        self.0.push(Arc::new(CallEntry { at: SystemTime::now(), record }));
+        let at = SystemTime::now();
+        self.0.push_numbered(|number| Arc::new(CallEntry { number, at, record }));
     }
 }
 
 impl CallEntry {
-    fn shown(&self) -> RecentCall {
-        let CallEntry { at, record } = self;
+    pub(super) fn shown(&self) -> RecentCall {
+        let CallEntry { number, at, record } = self;
         let tool = record.tool.as_ref().map(|tool| tool.name.as_str());
         RecentCall {
+            id: Some(*number),
             at: humantime::format_rfc3339_millis(*at).to_string(),
             via: record.origin.own_tool().map(str::to_owned),
             method: record.method.clone().into_owned(),

@@ -7,13 +7,13 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
-use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::filter::{FilterFn, filter_fn};
-use tracing_subscriber::layer::{Context, Layer};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::filter::{FilterExt as _, LevelFilter, filter_fn};
+use tracing_subscriber::layer::{Context, Filter, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
 use super::RecentEntries;
-use crate::telemetry::logs::BACKENDS;
+use crate::telemetry::logs::{BACKENDS, levels};
 
 /// Characters of a line that are kept.
 const MAX_LINE_CHARS: usize = 2000;
@@ -46,14 +46,18 @@ where
     Keep
 }
 
-/// Makes the filter of the layer: spans of backends, and lines of vmcp's own from info on. It filters this
-/// layer alone.
-pub fn filter() -> FilterFn {
-    filter_fn(|metadata| {
-        let level = *metadata.level() <= Level::INFO;
-        let target = metadata.target();
-        if metadata.is_span() { target.starts_with(BACKENDS) } else { level && target.starts_with("vmcp") }
-    })
+/// Makes the filter of the layer: spans of backends, and lines of vmcp's own from info on, or as
+/// [`levels::change`] says. It filters this layer alone.
+pub fn filter<S>() -> Box<dyn Filter<S> + Send + Sync>
+where
+    S: Subscriber,
+{
+    let is_kept = filter_fn(|metadata| metadata.is_event() || metadata.target().starts_with(BACKENDS));
+    match levels::adjustable("off,vmcp=info", false) {
+        Some(levels) => Box::new(is_kept.and(levels)),
+        // Not reached: the directives are constant.
+        None => Box::new(is_kept.and(LevelFilter::INFO)),
+    }
 }
 
 struct Keep;

@@ -48,32 +48,40 @@ struct Batch<T> {
 
 /// Runs `vmcp logs`.
 pub(in crate::cli) fn logs(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
-    show::<RecentLine>(arguments, global, "admin/logs", |line| {
-        let RecentLine { at, level, backend, text } = line;
-        let backend = backend.as_deref().map(|name| format!("{name}: ")).unwrap_or_default();
-        let level = match level.as_str() {
-            "ERROR" => paint(Tone::Bad, "ERROR"),
-            "WARN" => paint(Tone::Warning, "WARN "),
-            level => format!("{level:5}"),
-        };
-        format!("{} {level} {backend}{text}", clock(at))
-    })
+    show::<RecentLine>(arguments, global, "admin/logs", log_line)
+}
+
+/// Returns a log line for a person.
+pub(super) fn log_line(line: &RecentLine) -> String {
+    let RecentLine { at, level, backend, text } = line;
+    let backend = backend.as_deref().map(|name| format!("{name}: ")).unwrap_or_default();
+    let level = match level.as_str() {
+        "ERROR" => paint(Tone::Bad, "ERROR"),
+        "WARN" => paint(Tone::Warning, "WARN "),
+        level => format!("{level:5}"),
+    };
+    format!("{} {level} {backend}{text}", clock(at))
 }
 
 /// Runs `vmcp calls`.
 pub(in crate::cli) fn calls(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
-    show::<RecentCall>(arguments, global, "admin/calls", |call| {
-        let RecentCall { at, via, method, backend, item, outcome, took_ms, bytes_in, bytes_out } = call;
-        let item = item.as_deref().or(via.as_deref()).unwrap_or(method);
-        let backend = backend.as_deref().unwrap_or("-");
-        format!(
-            "{} {outcome:10} {took_ms:8.1} ms {bytes_in:7} B in {bytes_out:8} B out  {backend}  {item}",
-            clock(at)
-        )
-    })
+    show::<RecentCall>(arguments, global, "admin/calls", call_line)
 }
 
-fn clock(at: &str) -> &str {
+/// Returns a call in a line for a person; it begins with the number that `vmcp trace` takes.
+pub(super) fn call_line(call: &RecentCall) -> String {
+    let RecentCall { id, at, via, method, backend, item, outcome, took_ms, bytes_in, bytes_out } = call;
+    let id = id.map_or_else(|| "-".to_owned(), |id| id.to_string());
+    let item = item.as_deref().or(via.as_deref()).unwrap_or(method);
+    let backend = backend.as_deref().unwrap_or("-");
+    format!(
+        "{id:>5} {} {outcome:10} {took_ms:8.1} ms {bytes_in:7} B in {bytes_out:8} B out  {backend}  {item}",
+        clock(at)
+    )
+}
+
+/// Returns the time of day of an RFC 3339 time.
+pub(super) fn clock(at: &str) -> &str {
     at.get(CLOCK).unwrap_or(at)
 }
 
