@@ -4,9 +4,9 @@
 //! |---|---|
 //! | `run` | serve, mcp-server, bridge, try, service |
 //! | `setup` | init, add, registry, remove…, validate, secret, model, schema; the same in a cluster |
-//! | `ask` | tools, find, call, backends, authz, eval: a running server, or an engine in this process |
+//! | `ask` | tools, find, call, backends, explain-tool, authz, eval: a server, or an engine in this process |
 //! | `lifecycle` | start, stop, restart, status |
-//! | `operate` | logs, calls, runs, metrics, doctor, sessions, audit |
+//! | `operate` | top, logs, log-level, calls, trace, runs, metrics, doctor, support-bundle, sessions… |
 //! | `clients` | connect, hooks, login, logout |
 //!
 //! | module | holds |
@@ -85,15 +85,20 @@ enum Command {
     Find(ask::find::Arguments),
     Call(ask::call::Arguments),
     Backends(ask::backends::Arguments),
+    ExplainTool(ask::explain_tool::Arguments),
     Doctor(operate::doctor::Arguments),
+    SupportBundle(operate::support_bundle::Arguments),
     Start(lifecycle::start::Arguments),
     Status(lifecycle::status::Arguments),
     Stop(lifecycle::stop::Arguments),
     Restart(lifecycle::restart::Arguments),
+    Top(operate::top::Arguments),
     /// Show the latest log lines of the running server
     Logs(operate::follow::Arguments),
-    /// Show the latest calls: time, outcome, duration, size, tool
+    LogLevel(operate::log_level::Arguments),
+    /// Show the latest calls: number, time, outcome, duration, size, tool
     Calls(operate::follow::Arguments),
+    Trace(operate::trace::Arguments),
     Runs(operate::runs::Arguments),
     Metrics(operate::metrics::Arguments),
     Service(run::service::Arguments),
@@ -144,13 +149,18 @@ pub fn main() -> ExitCode {
         Command::Find(arguments) => ask::find::run(arguments, &global),
         Command::Call(arguments) => ask::call::run(arguments, &global),
         Command::Backends(arguments) => ask::backends::run(arguments, &global),
+        Command::ExplainTool(arguments) => ask::explain_tool::run(arguments, &global),
         Command::Doctor(arguments) => operate::doctor::run(arguments, &global),
+        Command::SupportBundle(arguments) => operate::support_bundle::run(&arguments, &global),
         Command::Start(arguments) => lifecycle::start::run(&arguments, &global),
         Command::Status(arguments) => lifecycle::status::run(arguments, &global),
         Command::Stop(arguments) => lifecycle::stop::run(arguments, &global),
         Command::Restart(arguments) => lifecycle::restart::run(arguments, &global),
         Command::Logs(arguments) => operate::follow::logs(arguments, &global),
+        Command::LogLevel(arguments) => operate::log_level::run(&arguments, &global),
+        Command::Top(arguments) => operate::top::run(&arguments, &global),
         Command::Calls(arguments) => operate::follow::calls(arguments, &global),
+        Command::Trace(arguments) => operate::trace::run(&arguments, &global),
         Command::Runs(arguments) => operate::runs::run(arguments, &global),
         Command::Metrics(arguments) => operate::metrics::run(&arguments, &global),
         Command::Service(arguments) => run::service::run(&arguments, &global),

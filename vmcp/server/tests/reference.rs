@@ -130,6 +130,23 @@ fn admin_api_page() {
          | `steps` | steps that have begun: `id`, `state` (also `skipped`), `tookMs`, `error` |\n",
     );
     page.push_str(
+        "\n## POST /admin/explain-tool\n\nThe body is `{ \"tool\": NAME }`; `claims` (of a token, with `sub`), `profile` and `query` are \
+         optional, and names and queries have at\nmost 4,096 bytes. The answer:\n\n| field | meaning |\n|---|---|\n\
+         | `tool`, `who` | listed name of the tool; subject of the client, or `anonymous` |\n\
+         | `isKnown`, `isAllowed`, `isListed`, `isFound` | some backend has it; the client may call it; its `tools/list` has it; its find_tool can find it |\n\
+         | `steps` | `subject` (`known`, `backend`, `name`, `definition`, `filter`, `policy`, `list`, `search`), `passes`, and `why` with the setting that decides |\n\
+         | `policy` | decision without arguments: `allowed`, `policy`, `couldAllow` with other arguments, `errors`, `shadow` |\n\
+         | `rank` | only with `query`: `rank` from 1 among `searched` tools, `returned` by find_tool, the parts of the score in `explanation`, `degraded`, the `first` hits |\n\
+         | `nearest` | only for an unknown name: names that are meant perhaps |\n",
+    );
+    page.push_str(
+        "\n## GET /admin/config_dump\n\n`{ \"settings\": [ … ] }`, one object a value. Options of the command line are not \
+         in it:\n\n| field | meaning |\n|---|---|\n\
+         | `path` | place in the file, such as `backends[0].url` |\n\
+         | `value` | value in force; `***` for a secret; the text of a reference for what it stands for |\n\
+         | `source` | `default`, `file`, `environment` (a variable of OpenTelemetry), or `{ \"reference\": … }` with the variable, file or stored secret that the file names |\n",
+    );
+    page.push_str(
         "\n## GET /admin/tool-metrics\n\n`{ \"tools\": [ … ] }`, one object a tool that was called. Neither arguments nor \
          results are kept, except the first 300\ncharacters of the last error:\n\n| field | meaning |\n|---|---|\n\
          | `server`, `tool` | its backend, and its name there |\n\

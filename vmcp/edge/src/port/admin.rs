@@ -1,6 +1,7 @@
 //! The admin port: `/healthz`, `/readyz`, `/metrics`, and the reports under `/admin/`, which want a bearer
 //! token.
 
+pub mod diagnosis;
 mod guard;
 pub mod operator_call;
 pub mod port;
@@ -8,7 +9,6 @@ mod readiness;
 mod recent;
 mod refresh;
 mod sessions;
-mod slots;
 mod status;
 mod tool_changes;
 mod tool_metrics;
@@ -25,9 +25,11 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Json};
 use axum::routing::{get, post};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::watch;
+use tokio_util::task::AbortOnDropHandle;
 use vmcp_config::status::ConfigurationStatus;
 use vmcp_exposition::Format;
 
@@ -48,6 +50,8 @@ struct AdminState {
     draining: AtomicBool,
     /// The latest calls.
     calls: Arc<RecentCalls>,
+    /// Ends a change of the log level that was made for a time.
+    level_timer: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
 impl Admin {
@@ -63,7 +67,8 @@ impl Admin {
         calls: Arc<RecentCalls>,
     ) -> Self {
         let started = Instant::now();
-        Self(Arc::new(AdminState { engine, configuration, started, draining: AtomicBool::new(false), calls }))
+        let (draining, level_timer) = (AtomicBool::new(false), Mutex::default());
+        Self(Arc::new(AdminState { engine, configuration, started, draining, calls, level_timer }))
     }
 
     /// Makes `/readyz` answer 503, so that no new requests are sent here.
@@ -105,6 +110,11 @@ pub fn report_routes(admin: Admin) -> Router {
         .route("/admin/sessions/ended", get(sessions::list))
         .route("/admin/logs", get(recent::logs))
         .route("/admin/calls", get(recent::calls))
+        .route("/admin/calls/trace", get(diagnosis::call_trace::show))
+        .route("/admin/explain-tool", post(diagnosis::explain_tool::serve))
+        .route("/admin/config_dump", get(diagnosis::config_dump::show))
+        .route("/admin/support", get(diagnosis::support::show))
+        .route("/admin/log-level", get(diagnosis::log_level::show).put(diagnosis::log_level::change))
         .route("/admin/runs", get(recent::runs))
         .route("/admin/tool-metrics", get(tool_metrics::show))
         .route("/admin/tool-metrics/reset", post(tool_metrics::reset))

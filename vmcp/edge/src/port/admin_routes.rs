@@ -18,7 +18,7 @@ pub struct AdminRoute {
 }
 
 /// Every route of the admin port.
-pub const ADMIN_ROUTES: [AdminRoute; 22] = [
+pub const ADMIN_ROUTES: [AdminRoute; 28] = [
     AdminRoute {
         method: "GET",
         path: "/",
@@ -152,6 +152,62 @@ pub const ADMIN_ROUTES: [AdminRoute; 22] = [
     },
     AdminRoute {
         method: "GET",
+        path: "/admin/calls/trace",
+        wants_token: true,
+        query: "`id`: number of a call, or a W3C trace id",
+        answer: "application/json",
+        purpose: "All that is kept about a call, `{calls, lines}`: caller, policy, times, the calls within it and its log \
+                  lines; neither arguments nor results. 404 for a call that is not among the latest 1000, 400 \
+                  without an id.",
+    },
+    AdminRoute {
+        method: "POST",
+        path: "/admin/explain-tool",
+        wants_token: true,
+        query: "",
+        answer: "application/json",
+        purpose: "Explains a tool by name: body `{tool, claims, profile, query}`, all but `tool` optional. Is it known, \
+                  allowed by which policy, listed by which rule, found for the query: [fields](#post-adminexplain-tool). \
+                  400 for a body that is none.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/config_dump",
+        wants_token: true,
+        query: "",
+        answer: "application/json",
+        purpose: "The configuration in force, `{settings}`: `path`, `value`, `source` of each setting, secrets masked: \
+                  [fields](#get-adminconfig_dump).",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/support",
+        wants_token: true,
+        query: "",
+        answer: "application/json",
+        purpose: "Texts for `vmcp support-bundle`, `{files}` by name: status, configuration, tools, calls, log lines, metrics. \
+                  Values of all secrets that the configuration knows are `***`.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/log-level",
+        wants_token: true,
+        query: "",
+        answer: "application/json",
+        purpose: "Levels of log lines: `start`, `changes` by module (`vmcp`: all of vmcp's own), and `until`.",
+    },
+    AdminRoute {
+        method: "PUT",
+        path: "/admin/log-level",
+        wants_token: true,
+        query: "`level`: off, error, warn, info, debug or trace; `module`: only this one's, else all of vmcp's own; `for`: the \
+                time that it holds; or `reset=true`: the levels of the start",
+        answer: "application/json",
+        purpose: "Changes the level of log lines while the process runs, and answers as GET does; 400 for a wrong level, \
+                  module or time.",
+    },
+    AdminRoute {
+        method: "GET",
         path: "/admin/runs",
         wants_token: true,
         query: "`tool`: only runs of this composite tool",
@@ -238,8 +294,13 @@ mod tests {
             // Routes that act on one thing refuse a request that does not name it.
             let needs_name = matches!(
                 route.path,
-                "/admin/restart" | "/admin/tools/approve" | "/admin/sessions/end" | "/admin/sessions/allow"
-            );
+                "/admin/restart"
+                    | "/admin/tools/approve"
+                    | "/admin/sessions/end"
+                    | "/admin/sessions/allow"
+                    | "/admin/calls/trace"
+                    | "/admin/explain-tool"
+            ) || route.method == "PUT";
             let status = served.status();
             let expected = if needs_name { status == 400 } else { status.is_success() };
             assert!(expected, "{} {}: {status}", route.method, route.path);

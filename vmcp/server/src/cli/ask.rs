@@ -4,5 +4,6 @@ pub(super) mod authz;
 pub(super) mod backends;
 pub(super) mod call;
 pub(super) mod eval;
+pub(super) mod explain_tool;
 pub(super) mod find;
 pub(super) mod tools;

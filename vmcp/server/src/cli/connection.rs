@@ -13,11 +13,13 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use reqwest::Method;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use url::Url;
 use vmcp_config::status::{self, BackendState, BackendStatus, StatusReport};
 use vmcp_config::{Config, Secret};
+use vmcp_edge::port::admin::diagnosis::explain_tool::{ExplainRequest, ToolExplanation};
 use vmcp_edge::port::admin::operator_call::{OperatorAnswer, OperatorCall};
 
 pub(super) use self::call_failure::CallFailure;
@@ -31,6 +33,7 @@ use crate::cli::console::progress;
 use crate::cli::options::{GlobalOptions, no_file};
 use crate::cli::process::block_on;
 use crate::cli::running_server::{RunningServer, connectable, local_socket, mcp_url};
+use vmcp_engine::access::identity::Identity;
 
 /// Time that a server has to answer a request to its admin port.
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(30);
@@ -82,6 +85,32 @@ pub(super) fn with_identity<T>(
         let identity = Some(claims.into_identity());
         let started = InProcessEngine::start(file.config, need, wait, identity).await;
         let connection = started.map(Connection::InProcess)?;
+        let outcome = work(&connection).await;
+        connection.close().await;
+        outcome
+    })
+}
+
+/// As [`with_connection`], but an engine in this process applies the policies of the configuration file to a
+/// client, as a server does.
+pub(super) fn with_policies<T>(
+    global: &GlobalOptions,
+    server_options: &ServerOptions,
+    identity: Identity,
+    need: &Readiness<'_>,
+    work: impl AsyncFnOnce(&Connection) -> Result<T, CommandFailure>,
+) -> Result<T, CommandFailure> {
+    global.start_logs()?;
+    block_on(async {
+        let server =
+            if server_options.local { None } else { Connection::find_server(global, server_options).await? };
+        let connection = if let Some(server) = server {
+            server
+        } else {
+            let file = global.load_if_any()?.ok_or_else(no_file)?;
+            let started = InProcessEngine::start(file.config, need, server_options.wait, Some(identity));
+            Connection::InProcess(started.await?)
+        };
         let outcome = work(&connection).await;
         connection.close().await;
         outcome
@@ -190,6 +219,31 @@ impl Connection {
         limit: Duration,
     ) -> Result<T, CommandFailure> {
         self.admin_port()?.post_for(path, limit).await
+    }
+
+    /// Changes a setting of a running server, and returns its report.
+    pub(super) async fn put<T: DeserializeOwned>(&self, path: &str) -> Result<T, CommandFailure> {
+        self.admin_port()?.exchange(Method::PUT, path, None, ADMIN_TIMEOUT).await
+    }
+
+    /// Returns a report of a running server about one thing, which it may not know.
+    pub(super) async fn lookup<T: DeserializeOwned>(&self, path: &str) -> Result<T, CommandFailure> {
+        self.admin_port()?.exchange(Method::GET, path, None, ADMIN_TIMEOUT).await
+    }
+
+    /// Explains one tool.
+    pub(super) async fn explain_tool(
+        &self,
+        request: &ExplainRequest,
+    ) -> Result<ToolExplanation, CommandFailure> {
+        match self {
+            Connection::InProcess(own) => own.explain_tool(request).await,
+            Connection::Server { .. } => {
+                let body = serde_json::to_value(request)?;
+                let path = "admin/explain-tool";
+                self.admin_port()?.exchange(Method::POST, path, Some(&body), ADMIN_TIMEOUT).await
+            }
+        }
     }
 
     /// Returns a report of a running server.

@@ -7,6 +7,8 @@
 //! Connections have the clocks of the client port ([`ConnectionServer`]). A connection beyond the limit
 //! closes the one that is idle longest, so that idle connections never keep a probe out.
 
+mod slots;
+
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -30,8 +32,8 @@ use tokio_util::task::AbortOnDropHandle;
 use tower::ServiceExt as _;
 use vmcp_config::Server;
 
+use self::slots::{Slot, Slots};
 use super::guard::audit::OperatorAddress;
-use super::slots::{Slot, Slots};
 use super::{Admin, router};
 use crate::port::connection::ConnectionServer;
 use crate::port::connections::refuse;

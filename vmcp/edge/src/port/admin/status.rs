@@ -30,12 +30,17 @@ fn issues(engine: &Engine, snapshot: &Snapshot) -> Vec<String> {
 }
 
 /// Answers `GET /admin/status` with the report that operators, the command line and the operator read.
-pub(super) async fn show(State(Admin(inner)): State<Admin>) -> impl IntoResponse {
+pub(super) async fn show(State(admin): State<Admin>) -> impl IntoResponse {
+    Json(report(&admin))
+}
+
+/// Makes the report.
+pub(super) fn report(Admin(inner): &Admin) -> StatusReport {
     let engine = &inner.engine;
     let snapshot = engine.snapshot();
     let view = snapshot.whole_view();
     let connections = engine.metrics().client_connections.get();
-    Json(StatusReport {
+    StatusReport {
         name: status::NAME.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         pid: std::process::id(),
@@ -51,7 +56,7 @@ pub(super) async fn show(State(Admin(inner)): State<Admin>) -> impl IntoResponse
         rerank: engine.rerank_status(),
         identity_providers: snapshot.authentication.status().into_iter().map(identity_provider).collect(),
         issues: issues(engine, &snapshot),
-    })
+    }
 }
 
 /// Returns the report about one identity provider.

@@ -181,6 +181,21 @@ async fn a_tool_without_a_counted_call_is_not_found() {
 }
 
 #[tokio::test]
+async fn who_changed_the_log_level_to_what_is_on_record() {
+    let seen = Arc::<SeenActions>::default();
+    let options = Options { observers: vec![Arc::clone(&seen) as _], ..Options::default() };
+    let engine = engine_with(&format!("server: {{ adminTokens: [{OLD}] }}\n{KEYWORDS}"), options).await;
+    let router = router(Admin::new(engine, None), ([0, 0, 0, 0], 9090).into());
+    let put = Request::put("/admin/log-level?level=debug&module=vmcp_edge").header(header::HOST, "vmcp:9090");
+    let mut request = put.header(header::AUTHORIZATION, format!("Bearer {OLD}")).body(Body::empty()).unwrap();
+    request.extensions_mut().insert(OperatorAddress([10, 0, 0, 7].into()));
+    router.oneshot(request).await.unwrap();
+    let actions = seen.0.lock();
+    let (action, begin) = (&actions[0], "PUT /admin/log-level level=debug&module=vmcp_edge ");
+    assert!(action.starts_with(begin) && action.contains("10.0.0.7 Some(\"admin token "), "{action}");
+}
+
+#[tokio::test]
 async fn wrong_tokens_are_slowed_counted_and_on_record_and_orders_name_their_operator() {
     let seen = Arc::<SeenActions>::default();
     let options = Options { observers: vec![Arc::clone(&seen) as _], ..Options::default() };
@@ -211,7 +226,7 @@ async fn wrong_tokens_are_slowed_counted_and_on_record_and_orders_name_their_ope
 
 /// Keeps the actions that it is told of.
 #[derive(Debug, Default)]
-struct SeenActions(parking_lot::Mutex<Vec<String>>);
+struct SeenActions(Mutex<Vec<String>>);
 
 impl CallObserver for SeenActions {
     fn observe(&self, _: &CallRecord) {}

@@ -26,6 +26,11 @@ impl FromStr for ClaimsFile {
 }
 
 impl ClaimsFile {
+    /// Returns the claims.
+    pub(in crate::cli) fn claims(&self) -> &Map<String, Value> {
+        &self.0
+    }
+
     /// Returns the identity with these claims.
     pub(in crate::cli) fn into_identity(self) -> Identity {
         let text = |name: &str| self.0.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();

@@ -15,9 +15,10 @@ use vmcp_config::Config;
 use vmcp_config::status::EmbeddingState;
 
 use super::call_failure::CallFailure;
-use crate::cli::console::failure::CommandFailure;
+use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::{notes, progress};
 use crate::cli::process::{self, orphan_reaper};
+use vmcp_edge::port::admin::diagnosis::explain_tool::{self, ExplainRequest, ToolExplanation};
 use vmcp_edge::port::admin::operator_call::{self, OperatorAnswer, OperatorCall};
 use vmcp_edge::port::admin::{self, Admin};
 use vmcp_engine::access::identity::Identity;
@@ -153,6 +154,15 @@ impl InProcessEngine {
         let request = http::Request::get(format!("/{path}")).body(Body::empty())?;
         let response = self.admin.clone().oneshot(request).await?;
         Ok(serde_json::from_slice(&response.into_body().collect().await?.to_bytes())?)
+    }
+
+    /// Explains a tool.
+    pub(super) async fn explain_tool(
+        &self,
+        request: &ExplainRequest,
+    ) -> Result<ToolExplanation, CommandFailure> {
+        let explained = explain_tool::explain(&self.engine, request).await;
+        explained.map_err(|error| CommandFailure::new(error).exit(Exit::Usage))
     }
 
     /// Calls a tool.

@@ -8,6 +8,7 @@ use reqwest::{ClientBuilder, Method, RequestBuilder, Response, StatusCode};
 use rmcp::model::{CallToolRequestParams, CallToolResponse, ProtocolVersion};
 use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, ServiceError};
 use rmcp::transport::StreamableHttpClientTransport;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use url::Url;
@@ -142,6 +143,42 @@ impl AdminPort {
         })
     }
 
+    /// Sends a request, with JSON if `body` has some, and returns the report that answers it. The reason of a
+    /// refusal is the server's own.
+    pub(super) async fn exchange<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        timeout: Duration,
+    ) -> Result<T, CommandFailure> {
+        let url = self.address_of(path);
+        let request = self.request(method, path, Some(timeout))?;
+        let request = match body {
+            Some(body) => request.json(body),
+            None => request,
+        };
+        let answer = request.send().await.map_err(|error| unavailable(&url, error))?;
+        let exit = match answer.status() {
+            StatusCode::BAD_REQUEST => Some(Exit::Usage),
+            StatusCode::NOT_FOUND => Some(Exit::NothingFound),
+            _ => None,
+        };
+        if let Some(exit) = exit {
+            let refusal: Option<Refusal> = answer.json().await.ok();
+            return Err(match refusal {
+                Some(Refusal { error }) => CommandFailure::new(error).exit(exit),
+                None => CommandFailure::new(format!("{url}: the server has no such report"))
+                    .exit(Exit::Failed)
+                    .remedy("it may be of an older version; `vmcp restart` starts this one"),
+            });
+        }
+        let answer = answer.error_for_status().map_err(|error| unavailable(&url, error))?;
+        answer.json().await.map_err(|error| {
+            CommandFailure::new(format!("{url} does not answer as expected: {}", in_one_line(error)))
+        })
+    }
+
     /// Requests an action.
     pub(super) async fn post(&self, path: &str, timeout: Duration) -> Result<(), CommandFailure> {
         self.send(Method::POST, path, timeout).await.map(drop)
@@ -174,6 +211,12 @@ impl AdminPort {
         }
         Ok(request)
     }
+}
+
+/// The answer to a refused request.
+#[derive(Deserialize)]
+struct Refusal {
+    error: String,
 }
 
 /// Returns an HTTP client without a proxy: the server runs on this machine or is named by its address.

@@ -31,7 +31,12 @@ pub(in crate::cli) fn result(text: &str) -> Result<(), CommandFailure> {
 
 /// As [`result`], for text with painted parts, which are in color where the terminal takes it.
 pub(in crate::cli) fn painted(text: &str) -> Result<(), CommandFailure> {
-    write(&paint::render(&harmless(text), paint::on_stdout()))
+    write(&rendered(text))
+}
+
+/// Returns text with painted parts as [`painted`] writes it.
+pub(in crate::cli) fn rendered(text: &str) -> String {
+    paint::render(&harmless(text), paint::on_stdout())
 }
 
 fn harmless(text: &str) -> Cow<'_, str> {
