@@ -305,7 +305,8 @@ mod tests {
             let expected = if needs_name { status == 400 } else { status.is_success() };
             assert!(expected, "{} {}: {status}", route.method, route.path);
             let kind = served.headers()["content-type"].to_str().unwrap();
-            assert!(kind.starts_with(route.answer), "{}: {kind}", route.path);
+            let is_described = route.answer.split(", ").any(|answer| kind.starts_with(answer));
+            assert!(is_described, "{}: {kind}", route.path);
             let guarded = answer([0, 0, 0, 0], route).await.status() == 401;
             assert_eq!(guarded, route.wants_token, "{}", route.path);
         }
