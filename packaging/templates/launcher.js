@@ -1,0 +1,39 @@
+#!/usr/bin/env node
+// Starts the binary of this platform, which npm has installed as an optional dependency, in place of this process.
+"use strict";
+const { spawn } = require("node:child_process");
+const { constants } = require("node:os");
+
+const name = `@vmcp/${process.platform}-${process.arch}`;
+const supported = Object.keys(require("../package.json").optionalDependencies);
+
+function binary() {
+  if (!supported.includes(name)) {
+    throw new Error(`no binary for ${process.platform} ${process.arch}; there are ${supported.join(", ")}`);
+  }
+  try {
+    return require.resolve(`${name}/bin/vmcp`);
+  } catch {
+    throw new Error(`${name} is not installed; install vmcp again, without --omit=optional and --no-optional`);
+  }
+}
+
+function launch(program) {
+  const child = spawn(program, process.argv.slice(2), { stdio: "inherit" });
+  // The terminal sends Ctrl-C to the child as well. A process manager signals this process alone.
+  const forwarded = ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"];
+  for (const signal of forwarded) process.on(signal, () => child.kill(signal));
+  child.on("error", (error) => fail(`cannot start ${program}: ${error.message}`));
+  child.on("exit", (code, signal) => process.exit(signal ? 128 + constants.signals[signal] : code));
+}
+
+function fail(message) {
+  console.error(`vmcp: ${message}`);
+  process.exit(1);
+}
+
+try {
+  launch(binary());
+} catch (error) {
+  fail(error.message);
+}
