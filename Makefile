@@ -16,7 +16,7 @@ SCENARIO_THREADS ?= $(shell echo $$(($(CORES) * 3 < 4 ? 4 : $(CORES) * 3)))
 CONTROL_PLANE_THREADS ?= $(shell echo $$(($(CORES) * 2)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test need-go control-plane control-plane-oldest test-unit test-security test-integration test-kubernetes test-control-plane test-oldest-kubernetes test-dynamic-tools tools-metrics e2e conformance build-tests model lint format check-format check-signs features check-features doc clippy deny bench bench-operator first-start fuzz fuzz-short schema crds check-generated image helm-lint check-alerts deploy-manifests olm-validate clean-cache
+.PHONY: help setup build packages demo test need-go control-plane control-plane-oldest test-unit test-security test-integration test-kubernetes test-control-plane test-oldest-kubernetes test-dynamic-tools tools-metrics e2e conformance build-tests model lint format check-format check-signs features check-features doc clippy deny bench bench-operator first-start fuzz fuzz-short schema crds check-generated image helm-lint check-alerts deploy-manifests olm-validate clean-cache
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,11 @@ setup: ## Install what is missing: linker, Rust components, MCP servers and clie
 build: setup ## Build the release binary
 	cargo build --release -p vmcp --bin vmcp
 	@echo "built $(CARGO_TARGET_DIR)/release/vmcp"
+
+# From local files: install.sh and the npm packages fetch nothing from elsewhere.
+packages: build ## Make the packages of this machine's platform: install.sh, wheel, npm
+	@packaging/from-checkout.sh $(CARGO_TARGET_DIR)/release/vmcp $(CACHE)/packages
+	@echo "install:  sh $(CACHE)/packages/install.sh"
 
 demo: setup ## Real MCP servers behind vmcp: list, search, call
 	@scripts/demo.sh

@@ -23,7 +23,7 @@ PICTURES = ROOT / "docs/user/tutorial"
 WIDTH = 100
 # Name of the picture that a command begins; commands up to the next one are on it too.
 CHAPTERS = {"vmcp validate": "validate", "vmcp model": "model", "vmcp backends": "backends", 'vmcp find "what': "find", "vmcp call": "call"}
-NOT_TYPED = ("tar ", "make ", "docker ", "claude ", "vmcp serve")
+NOT_TYPED = ("curl ", "export ", "sh ", "npx ", "vmcp --version", "make ", "docker ", "claude ", "vmcp serve")
 
 
 def free_port():

@@ -37,6 +37,7 @@ mod scenario {
     mod hostile_client;
     mod hot_reload;
     mod identity;
+    mod installation;
     mod isolation;
     mod laptop;
     mod large_answers;

@@ -5,21 +5,36 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::process::Command;
-use vmcp_integration::{binary, free_port, page_commands, python, skipped};
+use vmcp_integration::{Packages, PageCommand, binary, free_port, page_commands, python, skipped};
 
 /// Time for the first start of all servers, whose packages may have to be downloaded first.
 const FIRST_START: Duration = Duration::from_mins(20);
-/// Commands that the machine of a test cannot follow: they install, or need what tests have no right to.
-const NOT_FOLLOWED: [&str; 4] = ["tar ", "make ", "docker ", "claude "];
+/// Beginnings of commands that a test cannot follow: an hour of compiling, an account, another program, a
+/// cluster.
+const NOT_FOLLOWED: [&str; 8] =
+    ["make ", "docker ", "claude ", "brew ", "cargo ", "gh ", "helm ", "kubectl "];
+/// Beginnings of commands that install vmcp. Each takes the packages of this build, not published ones.
+const INSTALLERS: [&str; 4] = ["curl ", "npm install ", "uv tool install ", "sh ~/.cache/vmcp/packages/"];
+/// URL of the newest release's files, as pages write it.
+const RELEASE: &str = "https://github.com/OWNER/REPO/releases/latest/download";
 
 /// A home with nothing in it, and a shell as a person has it.
 struct Newcomer {
     home: tempfile::TempDir,
     folder: PathBuf,
     ports: [String; 2],
+    /// True for a home whose vmcp comes from an installer.
+    installs: bool,
 }
 
 impl Newcomer {
+    /// A newcomer who has to install vmcp first.
+    fn without_vmcp() -> Newcomer {
+        let mut newcomer = Newcomer::new();
+        newcomer.installs = true;
+        newcomer
+    }
+
     fn new() -> Newcomer {
         let newcomer = Newcomer::without_downloads();
         let home = newcomer.home.path();
@@ -39,14 +54,79 @@ impl Newcomer {
         let home = tempfile::tempdir().expect("a folder");
         let folder = home.path().to_owned();
         let ports = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
-        Newcomer { home, folder, ports }
+        Newcomer { home, folder, ports, installs: false }
+    }
+
+    /// Installs vmcp by a command of a page, from packages of this build; returns its output.
+    async fn installs_by(&mut self, command: &str) -> String {
+        let packages = Packages::made();
+        let (home, cache) = (self.home.path().to_owned(), self.home.path().join(".cache/vmcp/packages"));
+        // The packages of a checkout are those of its machine's platform.
+        std::fs::create_dir_all(&cache).expect("a folder");
+        for file in packages.of_this_platform() {
+            let link = cache.join(file.file_name().expect("a name"));
+            if !link.exists() {
+                std::os::unix::fs::symlink(&file, link).expect("a link");
+            }
+        }
+        let command = command.replace(RELEASE, &format!("{}/files", packages.host));
+        let environment = packages.environment(&home);
+        let environment: Vec<_> = environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let (code, output) = self.types(&command, &environment).await;
+        assert_eq!(code, Some(0), "$ {command}\n{output}");
+        let program = self.follows("command -v vmcp").await;
+        assert!(Path::new(program.trim_end()).starts_with(&home), "$ {command}\ninstalled {program}");
+        output
+    }
+
+    /// Types a command of a page and returns its output, or `None` for a command that tests cannot follow. A
+    /// second installer gets a new home.
+    async fn reads(&mut self, command: &PageCommand) -> Option<String> {
+        let typed = command.text.as_str();
+        if NOT_FOLLOWED.iter().any(|it| typed.starts_with(it)) {
+            return None;
+        }
+        let output = match typed {
+            _ if INSTALLERS.iter().any(|it| typed.starts_with(it)) => {
+                let (_, program) = self.types("command -v vmcp", &[]).await;
+                if Path::new(program.trim_end()).starts_with(self.home.path()) {
+                    let mut other = Newcomer::without_vmcp();
+                    let output = other.installs_by(typed).await;
+                    assert_eq!(other.follows("vmcp --version").await, self.follows("vmcp --version").await);
+                    output
+                } else {
+                    self.installs_by(typed).await
+                }
+            }
+            "vmcp serve" => {
+                self.follows("vmcp serve --detach").await;
+                self.waits_for(&["time"]).await;
+                return Some(String::new());
+            }
+            "vmcp model pull" => self.gets_the_model().await,
+            _ if typed.starts_with("vmcp find") => {
+                let found = self.finds(typed).await;
+                let first = found.lines().nth(1).unwrap_or_default();
+                assert!(first.contains("time_get_current_time"), "{found}");
+                found
+            }
+            _ => self.follows(typed).await,
+        };
+        assert!(
+            has_shown(&output, &command.shown),
+            "$ {typed}\n{output}\nbut the page shows {:?}",
+            command.shown
+        );
+        Some(output)
     }
 
     /// Runs a command as typed; returns its exit code and all that it printed.
     async fn types(&mut self, command: &str, environment: &[(&str, &str)]) -> (Option<i32>, String) {
-        let tools = [binary("vmcp"), python("uvx")];
-        let mut path: Vec<PathBuf> =
-            tools.iter().filter_map(|tool| tool.parent().map(Path::to_owned)).collect();
+        // Folders into which installers put vmcp come first, then its build, for tests that install nothing.
+        let installed = [".local/bin", ".npm-global/bin", "vmcp/node_modules/.bin"];
+        let mut path: Vec<PathBuf> = installed.map(|folder| self.home.path().join(folder)).into();
+        let tools = if self.installs { vec![python("uvx")] } else { vec![binary("vmcp"), python("uvx")] };
+        path.extend(tools.iter().filter_map(|tool| tool.parent().map(Path::to_owned)));
         path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
         let mut shell = Command::new("bash");
         shell.args(["-c", &format!("{command}\nrc=$?; pwd > \"$HOME/.folder\"; exit $rc")]);
@@ -160,36 +240,50 @@ fn has_shown(output: &str, shown: &[String]) -> bool {
 
 #[tokio::test]
 async fn the_tutorial_works_word_for_word() {
-    let mut newcomer = Newcomer::new();
+    let mut newcomer = Newcomer::without_vmcp();
     let mut followed = 0;
     for command in page_commands("docs/user/tutorial.md") {
-        let typed = command.text.as_str();
-        if NOT_FOLLOWED.iter().any(|it| typed.starts_with(it)) {
-            continue;
-        }
-        followed += 1;
-        if typed == "vmcp serve" {
-            newcomer.follows("vmcp serve --detach").await;
+        followed += usize::from(newcomer.reads(&command).await.is_some());
+        if command.text == "vmcp serve" {
             newcomer.waits_for(&["time", "everything"]).await;
-            continue;
-        }
-        let output = match typed {
-            "vmcp model pull" => newcomer.gets_the_model().await,
-            _ if typed.starts_with("vmcp find") => newcomer.finds(typed).await,
-            _ => newcomer.follows(typed).await,
-        };
-        assert!(
-            has_shown(&output, &command.shown),
-            "$ {typed}\n{output}\nbut the page shows {:?}",
-            command.shown
-        );
-        if typed.starts_with("vmcp find") {
-            let first = output.lines().nth(1).unwrap_or_default();
-            assert!(first.contains("time_get_current_time"), "{output}");
         }
     }
     newcomer.follows("vmcp stop").await;
-    assert!(followed >= 8, "the page has commands to follow: {followed}");
+    assert!(followed >= 12, "the page has commands to follow: {followed}");
+}
+
+#[tokio::test]
+async fn the_readme_works_from_its_first_line() {
+    let mut newcomer = Newcomer::without_vmcp();
+    let commands = page_commands("README.md");
+    assert!(commands[0].text.starts_with("curl "), "the page begins with the installation");
+    let mut typed = Vec::new();
+    for command in commands {
+        // Below are examples whose servers are not those of the page.
+        let is_example = command.text.starts_with("vmcp call clock_");
+        if !is_example && newcomer.reads(&command).await.is_some() {
+            typed.push(command.text);
+        }
+    }
+    newcomer.follows("vmcp stop").await;
+    for wanted in ["npm install ", "uv tool install ", "vmcp init", "vmcp serve", "vmcp find ", "vmcp call "]
+    {
+        assert!(typed.iter().any(|command| command.starts_with(wanted)), "{wanted}: {typed:#?}");
+    }
+}
+
+#[tokio::test]
+async fn the_page_about_installation_works_word_for_word() {
+    let mut newcomer = Newcomer::without_vmcp();
+    let mut installers = 0;
+    for command in page_commands("docs/user/install.md") {
+        if command.text.starts_with("sha256sum ") {
+            newcomer.follows(&format!("cd '{}'", Packages::made().folder.display())).await;
+        }
+        let followed = newcomer.reads(&command).await.is_some();
+        installers += usize::from(followed && INSTALLERS.iter().any(|it| command.text.starts_with(it)));
+    }
+    assert_eq!(installers, 6, "curl, npm, uv; from a checkout: install.sh, uv, npm");
 }
 
 fn npx(package: &str) -> Value {
