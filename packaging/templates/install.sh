@@ -41,7 +41,7 @@ platform() {
   echo "$processor-$system"
 }
 
-# Fetches URL $1 into file $2. A redirection keeps to the protocol of the URL.
+# Fetches URL $1 into file $2. Nothing relies on the way: the checksum decides.
 fetch() {
   protocol=${1%%:*}
   if has curl; then

@@ -1,8 +1,9 @@
 #!/usr/bin/env node
-// Starts the binary of this platform, which npm has installed as an optional dependency, in place of this process.
+// Starts the binary of this platform, which npm has installed as an optional dependency, and ends as it ends.
 "use strict";
 const { spawn } = require("node:child_process");
 const { constants } = require("node:os");
+const { isatty } = require("node:tty");
 
 const name = `@vmcp/${process.platform}-${process.arch}`;
 const supported = Object.keys(require("../package.json").optionalDependencies);
@@ -20,9 +21,12 @@ function binary() {
 
 function launch(program) {
   const child = spawn(program, process.argv.slice(2), { stdio: "inherit" });
-  // The terminal sends Ctrl-C to the child as well. A process manager signals this process alone.
-  const forwarded = ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"];
-  for (const signal of forwarded) process.on(signal, () => child.kill(signal));
+  // A process manager signals this process alone. A terminal signals the child too, which ends at once at a second
+  // signal in place of letting calls end.
+  const fromTerminal = isatty(0) ? ["SIGINT", "SIGQUIT", "SIGHUP"] : [];
+  for (const signal of ["SIGINT", "SIGQUIT", "SIGHUP", "SIGTERM", "SIGUSR1", "SIGUSR2"]) {
+    process.on(signal, () => fromTerminal.includes(signal) || child.kill(signal));
+  }
   child.on("error", (error) => fail(`cannot start ${program}: ${error.message}`));
   child.on("exit", (code, signal) => process.exit(signal ? 128 + constants.signals[signal] : code));
 }

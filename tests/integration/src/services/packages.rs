@@ -176,7 +176,7 @@ async fn answer(State(host): State<Arc<(PathBuf, String)>>, uri: Uri) -> Respons
     let Some(mut bytes) = file else { return StatusCode::NOT_FOUND.into_response() };
     match kind {
         "half" => bytes.truncate(bytes.len() / 2),
-        "changed" => bytes.iter_mut().last().into_iter().for_each(|byte| *byte ^= 1),
+        "changed" => bytes.last_mut().into_iter().for_each(|byte| *byte ^= 1),
         _ => {}
     }
     bytes.into_response()

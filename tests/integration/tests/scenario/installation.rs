@@ -202,7 +202,7 @@ async fn a_wheel_is_installed_into_a_fresh_environment() {
         ["venv/bin/vmcp", "venv/bin/vmcp-server", "venv/bin/python -m vmcp_server", "uvx vmcp-server"]
     {
         let output = must(home, &format!("{command} --version")).await;
-        assert!(output.ends_with(&format!("vmcp {VERSION}\n")), "{command}: {output}");
+        assert!(output.starts_with(&format!("vmcp {VERSION}\n")), "{command}: {output}");
     }
 }
 
