@@ -39,7 +39,9 @@ pub use proxies::{ForwardProxy, RoundRobin, TlsProxy, forward};
 pub use raw_connection::RawConnection;
 pub use script::console_page::{PageCommand, page_commands};
 pub use script::run_script;
-pub use services::{Collector, IdentityProvider, Packages, Prometheus, PrometheusPrograms, Redis, Span, browse};
+pub use services::{
+    Collector, IdentityProvider, Packages, Prometheus, PrometheusPrograms, Redis, Span, browse,
+};
 pub use services::{npm_manifest, own_platform, package, stand_ins};
 pub use vmcp::{Cli, Vmcp, VmcpBuilder, vmcp_command};
 pub use vmcp_tidy::skipped;
