@@ -14,8 +14,11 @@ use serde_json::{Value, json};
 
 use crate::paths::binary;
 
-/// Platforms of packages, and the header that a stand-in for their binary has.
-const PLATFORMS: [(&str, fn() -> Vec<u8>); 4] = [
+/// Header of a program, as a stand-in for a binary has it.
+type Header = fn() -> Vec<u8>;
+
+/// Platforms of packages, each with the header of its stand-in.
+const PLATFORMS: [(&str, Header); 4] = [
     ("x86_64-linux", || elf(62)),
     ("aarch64-linux", || elf(183)),
     ("x86_64-macos", || macho(0x0100_0007, 10 << 16 | 12 << 8)),
