@@ -32,6 +32,8 @@ pub struct Packages {
     /// URL of the host. `/files/NAME` is a file, `/changed/NAME` the same with one other byte, `/half/NAME`
     /// its first half, `/npm` a registry.
     pub host: String,
+    /// Held to the end of the process: another one with the same folder waits.
+    _lock: fs::File,
 }
 
 impl Packages {
@@ -40,6 +42,8 @@ impl Packages {
         static MADE: OnceLock<Packages> = OnceLock::new();
         MADE.get_or_init(|| {
             let folder = binary("vmcp").with_file_name("packages");
+            let lock = fs::File::create(folder.with_extension("lock")).expect("a file");
+            lock.lock().expect("a lock");
             let binaries = tempfile::tempdir().expect("a folder");
             stand_ins(binaries.path());
             strip(&binaries.path().join(own_platform()).join("vmcp"));
@@ -49,7 +53,7 @@ impl Packages {
             let output =
                 package(binaries.path(), &folder, &["--complete", "--level=1", "--downloads", &downloads]);
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            Packages { folder, host }
+            Packages { folder, host, _lock: lock }
         })
     }
 
