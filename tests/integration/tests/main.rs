@@ -21,6 +21,7 @@ mod scenario {
     mod composite_tools;
     mod confirmation;
     mod connect;
+    mod console;
     mod contexts;
     mod credentials;
     mod edge;

@@ -89,6 +89,7 @@ pub use self::sections::proxy::Proxy;
 pub use self::sections::rate_limiting::session_storage::RedisStore;
 pub use self::sections::rate_limiting::{RateLimit, RateLimiting, TokenBucket};
 pub use self::sections::server::Server;
+pub use self::sections::server::console::ConsoleAccess;
 pub use self::sections::server::registry::ServedRegistry;
 pub use self::sections::server::tls::Tls;
 pub use self::sections::telemetry::Telemetry;

@@ -7,6 +7,7 @@ pub mod admin;
 pub mod admin_routes;
 mod connection;
 mod connections;
+pub mod console;
 mod layers;
 mod open_files;
 pub mod serve;

@@ -6,7 +6,7 @@
 //! | `setup` | init, add, registry, remove…, validate, secret, model, schema; the same in a cluster |
 //! | `ask` | tools, find, call, backends, explain-tool, authz, eval: a server, or an engine in this process |
 //! | `lifecycle` | start, stop, restart, status |
-//! | `operate` | top, logs, log-level, calls, trace, runs, metrics, doctor, support-bundle, sessions… |
+//! | `operate` | top, logs, log-level, calls, trace, runs, metrics, doctor, console, support-bundle… |
 //! | `clients` | connect, hooks, login, logout |
 //!
 //! | module | holds |
@@ -93,6 +93,7 @@ enum Command {
     Stop(lifecycle::stop::Arguments),
     Restart(lifecycle::restart::Arguments),
     Top(operate::top::Arguments),
+    Console(operate::console::Arguments),
     /// Show the latest log lines of the running server
     Logs(operate::follow::Arguments),
     LogLevel(operate::log_level::Arguments),
@@ -156,6 +157,7 @@ pub fn main() -> ExitCode {
         Command::Status(arguments) => lifecycle::status::run(arguments, &global),
         Command::Stop(arguments) => lifecycle::stop::run(arguments, &global),
         Command::Restart(arguments) => lifecycle::restart::run(arguments, &global),
+        Command::Console(arguments) => operate::console::run(&arguments, &global),
         Command::Logs(arguments) => operate::follow::logs(arguments, &global),
         Command::LogLevel(arguments) => operate::log_level::run(&arguments, &global),
         Command::Top(arguments) => operate::top::run(&arguments, &global),

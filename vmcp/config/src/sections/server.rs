@@ -1,6 +1,7 @@
 //! `server`: listening addresses, limits on clients, graceful shutdown, and the secrets and hosts that
 //! protect the ports.
 
+pub(crate) mod console;
 pub(crate) mod registry;
 pub(crate) mod tls;
 
@@ -8,6 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use console::ConsoleAccess;
 use ipnet::IpNet;
 use registry::{RawServedRegistry, ServedRegistry};
 use schemars::JsonSchema;
@@ -77,6 +79,8 @@ pub struct Server {
     pub admin_tokens: Vec<Secret>,
     /// Bearer tokens for `/metrics`, besides `admin_tokens`. Empty: `/metrics` wants none.
     pub metrics_tokens: Vec<Secret>,
+    /// People to whom the web console on the admin port is served.
+    pub console: ConsoleAccess,
     /// The registry API on the client port; `None`: it is not served.
     pub registry: Option<ServedRegistry>,
 }
@@ -153,6 +157,8 @@ pub struct RawServer {
     /// Bearer tokens of at least 16 characters for `/metrics`, any of which is accepted, as is each of
     /// `adminTokens`. Empty: `/metrics` wants no token.
     pub metrics_tokens: Vec<Secret>,
+    /// The web console on the admin port: `off`, `loopback` or `tokens`.
+    pub console: ConsoleAccess,
     /// `GET /v0.1/servers`: the profiles of this server, for IDEs that allow the servers of a registry alone.
     /// Off by default.
     pub registry: RawServedRegistry,
@@ -181,6 +187,7 @@ impl Default for RawServer {
             peers: Vec::new(),
             admin_tokens: Vec::new(),
             metrics_tokens: Vec::new(),
+            console: ConsoleAccess::default(),
             registry: RawServedRegistry::default(),
         }
     }
@@ -200,6 +207,7 @@ impl RawServer {
         check_secrets(&self.session_keys, "server.sessionKeys", report);
         check_secrets(&self.admin_tokens, "server.adminTokens", report);
         check_secrets(&self.metrics_tokens, "server.metricsTokens", report);
+        self.console.check(&self.admin_tokens, report);
         if self.tls.is_some() {
             tls::check_peers(&self.peer_address, report);
         }
@@ -236,6 +244,7 @@ impl RawServer {
             peers: self.peers.iter().enumerate().map(|(i, peer)| validate_peer(peer, i, report)).collect(),
             admin_tokens: self.admin_tokens.clone(),
             metrics_tokens: self.metrics_tokens.clone(),
+            console: self.console,
             registry: self.registry.validate(report),
         }
     }

@@ -9,21 +9,21 @@ mod readiness;
 mod recent;
 mod refresh;
 mod sessions;
-mod status;
+pub(in crate::port) mod status;
 mod tool_changes;
 mod tool_metrics;
 mod topic_usage;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware;
-use axum::response::{IntoResponse, Json};
+use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -33,23 +33,31 @@ use tokio_util::task::AbortOnDropHandle;
 use vmcp_config::status::ConfigurationStatus;
 use vmcp_exposition::Format;
 
-use self::guard::{AdminGuard, admit, admit_scraper, audit, from_known_host};
+pub(in crate::port) use self::guard::audit::OperatorAddress;
+pub(in crate::port) use self::guard::{AdminGuard, audit, bearer, is_one_of};
+use self::guard::{admit, admit_scraper, from_known_host};
 use super::admin_routes::{ADMIN_ROUTES, AdminRoute};
+use super::console;
+use super::console::sources::ConsoleSources;
 use vmcp_engine::engine::Engine;
 use vmcp_engine::telemetry::recent::RecentCalls;
 
 /// The state of the admin port; cheap to clone.
 #[derive(Clone)]
-pub struct Admin(Arc<AdminState>);
+pub struct Admin(pub(in crate::port) Arc<AdminState>);
 
-struct AdminState {
-    engine: Engine,
+pub(in crate::port) struct AdminState {
+    pub(in crate::port) engine: Engine,
     /// Outcome of the latest reloads; `None` without a configuration file.
-    configuration: Option<watch::Receiver<ConfigurationStatus>>,
+    pub(in crate::port) configuration: Option<watch::Receiver<ConfigurationStatus>>,
     started: Instant,
     draining: AtomicBool,
     /// The latest calls.
-    calls: Arc<RecentCalls>,
+    pub(in crate::port) calls: Arc<RecentCalls>,
+    /// Remedies and snippets of the console.
+    pub(in crate::port) console: ConsoleSources,
+    /// Address of the client port, once it is bound.
+    clients_at: OnceLock<SocketAddr>,
     /// Ends a change of the log level that was made for a time.
     level_timer: Mutex<Option<AbortOnDropHandle<()>>>,
 }
@@ -57,18 +65,36 @@ struct AdminState {
 impl Admin {
     /// Creates the admin port of `engine`, whose reloads `configuration` reports.
     pub fn new(engine: Engine, configuration: Option<watch::Receiver<ConfigurationStatus>>) -> Self {
-        Self::with_calls(engine, configuration, Arc::default())
+        Self::with_calls(engine, configuration, Arc::default(), ConsoleSources::default())
     }
 
-    /// As [`Admin::new`]; `calls` observes the calls of `engine`.
+    /// As [`Admin::new`]; `calls` observes the calls of `engine`, and `console` adds to its pages.
     pub fn with_calls(
         engine: Engine,
         configuration: Option<watch::Receiver<ConfigurationStatus>>,
         calls: Arc<RecentCalls>,
+        console: ConsoleSources,
     ) -> Self {
-        let started = Instant::now();
-        let (draining, level_timer) = (AtomicBool::new(false), Mutex::default());
-        Self(Arc::new(AdminState { engine, configuration, started, draining, calls, level_timer }))
+        Self(Arc::new(AdminState {
+            engine,
+            configuration,
+            started: Instant::now(),
+            draining: AtomicBool::new(false),
+            calls,
+            console,
+            clients_at: OnceLock::new(),
+            level_timer: Mutex::default(),
+        }))
+    }
+
+    /// Records the address of the client port, which the console shows. The first record stays.
+    pub(in crate::port) fn serves_clients_at(&self, address: SocketAddr) {
+        let _ = self.0.clients_at.set(address);
+    }
+
+    /// Returns the address of the client port, if there is one.
+    pub(in crate::port) fn clients_at(&self) -> Option<SocketAddr> {
+        self.0.clients_at.get().copied()
     }
 
     /// Makes `/readyz` answer 503, so that no new requests are sent here.
@@ -84,12 +110,13 @@ pub fn router(admin: Admin, address: SocketAddr) -> Router {
         report_routes(admin.clone()).route_layer(middleware::from_fn_with_state(guard.clone(), admit));
     Router::new()
         .route("/readyz", get(readiness::show))
-        .with_state(guard.clone())
         .route("/", get(index))
+        .with_state(guard.clone())
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/metrics", get(metrics).layer(middleware::from_fn_with_state(guard.clone(), admit_scraper)))
         .with_state(admin)
         .merge(guarded)
+        .merge(console::routes(&guard))
         .layer(middleware::from_fn_with_state(guard, from_known_host))
 }
 
@@ -132,10 +159,15 @@ pub fn local_routes(admin: Admin) -> Router {
     report_routes(admin).merge(calls)
 }
 
-/// Answers `/` with the routes of this port.
-async fn index() -> String {
+/// Answers `/` with the routes of this port; a browser is sent to the console where that is served.
+async fn index(State(guard): State<AdminGuard>, headers: HeaderMap) -> Response {
+    let accepts = headers.get(header::ACCEPT).and_then(|kinds| kinds.to_str().ok()).unwrap_or_default();
+    if accepts.contains("text/html") && console::is_served(&guard) {
+        return (StatusCode::SEE_OTHER, [(header::LOCATION, console::ROOT)]).into_response();
+    }
     let line = |route: &AdminRoute| format!("{:4} {}\n", route.method, route.path);
-    std::iter::once("The admin port of vmcp\n\n".to_owned()).chain(ADMIN_ROUTES.iter().map(line)).collect()
+    let lines = ADMIN_ROUTES.iter().map(line);
+    std::iter::once("The admin port of vmcp\n\n".to_owned()).chain(lines).collect::<String>().into_response()
 }
 
 /// Answers `/metrics` in the text format that the request accepts.

@@ -18,14 +18,23 @@ pub struct AdminRoute {
 }
 
 /// Every route of the admin port.
-pub const ADMIN_ROUTES: [AdminRoute; 28] = [
+pub const ADMIN_ROUTES: [AdminRoute; 29] = [
     AdminRoute {
         method: "GET",
         path: "/",
         wants_token: false,
         query: "",
         answer: "text/plain",
-        purpose: "This list of routes, for a person with a browser.",
+        purpose: "This list of routes; a browser is sent to the web console where that is served.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/console/",
+        wants_token: false,
+        query: "",
+        answer: "text/html",
+        purpose: "The web console and its pages, to the people whom `server.console` names: 404 to all others, 401 \
+                  with a form to sign in where a token is wanted. Its orders are `POST` with a token of the page.",
     },
     AdminRoute {
         method: "GET",

@@ -60,6 +60,7 @@ impl Ports {
     pub async fn open(edge: Arc<Edge>, admin: Admin, server: &Server) -> Result<Ports, ServeError> {
         let (clients, client) = bind("server.listen", server.listen).await?;
         let (operators, operator) = bind("server.adminListen", server.admin_listen).await?;
+        admin.serves_clients_at(client);
         let tls = TlsPort::new(&edge.engine.snapshot().config).map_err(ServeError::Tls)?;
         let workers = Workers::start().map_err(ServeError::Threads)?;
         let stack = Arc::new(client_stack(&edge, server, client));

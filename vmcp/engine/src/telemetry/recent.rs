@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use parking_lot::Mutex;
 use serde::Serialize;
 
-pub use self::calls::{RecentCall, RecentCalls};
+pub use self::calls::{CallEntry, RecentCall, RecentCalls};
 pub use self::lines::RecentLine;
 pub use self::lines::{filter, layer, lines};
 pub use self::traced::{TracedCall, WantedCall};

@@ -16,6 +16,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "start",
             "status",
             "top",
+            "console",
             "doctor",
             "support-bundle",
             "logs",

@@ -1,6 +1,7 @@
 //! Commands for a running server: logs and their level, calls, runs, metrics, diagnosis, what support needs.
 
 pub(super) mod audit;
+pub(super) mod console;
 pub(super) mod doctor;
 pub(super) mod follow;
 pub(super) mod log_level;

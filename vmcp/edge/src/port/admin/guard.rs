@@ -1,7 +1,7 @@
 //! The guard of the admin port: a bearer token for the reports, and the rules against DNS rebinding and
 //! foreign pages. Wrong tokens are logged, counted, recorded and slowed.
 
-pub(super) mod audit;
+pub(in crate::port) mod audit;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,6 +21,7 @@ use vmcp_config::Secret;
 use super::Admin;
 use crate::port::REFUSAL_LOG_INTERVAL;
 use crate::port::layers::host_rules::{GuardRefusal, HostGuard};
+use vmcp_engine::access::identity::Principal;
 use vmcp_engine::telemetry::metrics::RefusalLabels;
 
 /// Time after which a wrong token is answered.
@@ -38,10 +39,12 @@ const SCRAPER_UNAUTHORIZED_TEXT: &str =
 
 /// Admits operators to the reports.
 #[derive(Clone)]
-pub(super) struct AdminGuard {
-    pub(super) admin: Admin,
+pub(in crate::port) struct AdminGuard {
+    pub(in crate::port) admin: Admin,
     /// True if the port can be reached from this machine only.
-    loopback: bool,
+    pub(in crate::port) loopback: bool,
+    /// The port's number.
+    pub(in crate::port) port: u16,
     /// The rules against DNS rebinding and foreign pages.
     host: Arc<HostGuard>,
     /// Places for answers to wrong tokens, which wait for [`WRONG_TOKEN_DELAY`].
@@ -55,33 +58,42 @@ impl AdminGuard {
         let host = Arc::new(HostGuard::new(address, &[], &[]));
         let delayed = Arc::new(Semaphore::new(MAX_DELAYED));
         let log = Arc::new(LogLimit::new(REFUSAL_LOG_INTERVAL));
-        Self { admin, loopback: address.ip().is_loopback(), host, delayed, log }
+        let (loopback, port) = (address.ip().is_loopback(), address.port());
+        Self { admin, loopback, port, host, delayed, log }
     }
 
     /// Puts a request without a needed token, or with a wrong one, on record. Returns true for a wrong token.
     fn record(&self, request: &Request) -> bool {
-        let (principal, path) = (audit::sender(request), request.uri().path());
         let is_wrong = request.headers().contains_key(header::AUTHORIZATION);
+        self.record_refusal(&audit::sender(request), request.uri().path(), is_wrong);
+        is_wrong
+    }
+
+    /// Puts a request without a needed token, or with a wrong one, on record.
+    pub(in crate::port) fn record_refusal(&self, principal: &Principal, path: &str, is_wrong: bool) {
         let reason = if is_wrong { "wrong token" } else { "no token" };
         let labels = RefusalLabels { reason: "admin_token" };
         self.admin.0.engine.metrics().client_requests_refused.get_or_create(&labels).inc();
-        audit::refused(&self.admin, &principal, path, reason);
+        audit::refused(&self.admin, principal, path, reason);
         if let Some(left_out) = self.log.admit((), Instant::now()) {
             let address = principal.address;
             tracing::warn!(?address, reason, left_out, "request refused at the admin port");
         }
-        is_wrong
+    }
+
+    /// Waits as long as an answer to a wrong token takes. Returns false at once if too many others wait: a
+    /// flood holds no connections that probes need.
+    pub(in crate::port) async fn slow_down(&self) -> bool {
+        let Ok(_waits) = self.delayed.try_acquire() else { return false };
+        sleep(WRONG_TOKEN_DELAY).await;
+        true
     }
 
     /// Answers it.
     async fn refuse(&self, is_wrong: bool, words: &'static str) -> Response {
-        if is_wrong {
-            // Bounded, so that a flood holds no connections that probes need.
-            let Ok(_waits) = self.delayed.try_acquire() else {
-                let later = [(header::RETRY_AFTER, "1")];
-                return (StatusCode::TOO_MANY_REQUESTS, later, "too many wrong tokens\n").into_response();
-            };
-            sleep(WRONG_TOKEN_DELAY).await;
+        if is_wrong && !self.slow_down().await {
+            let later = [(header::RETRY_AFTER, "1")];
+            return (StatusCode::TOO_MANY_REQUESTS, later, "too many wrong tokens\n").into_response();
         }
         (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], words).into_response()
     }
@@ -177,14 +189,14 @@ pub(super) async fn admit_scraper(State(guard): State<AdminGuard>, request: Requ
 }
 
 /// Returns the bearer token of a request.
-pub(super) fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+pub(in crate::port) fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     let (scheme, token) = headers.get(header::AUTHORIZATION)?.as_bytes().split_at_checked("Bearer ".len())?;
     scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
 }
 
 /// Compares in constant time: a token that is nearly right takes as long as any other of its length. All
 /// tokens are compared, so the time does not tell which one matched.
-fn is_one_of(token: &[u8], tokens: &[Secret]) -> bool {
+pub(in crate::port) fn is_one_of(token: &[u8], tokens: &[Secret]) -> bool {
     let same = tokens.iter().map(|known| known.expose().as_bytes().ct_eq(token));
     same.fold(Choice::from(0), |any, this| any | this).into()
 }

@@ -214,7 +214,8 @@ impl Service<Arrival> for AdminService {
         let _busy = self.slot.begin();
         let Arrival { mut head, body, reading: _reading, from, .. } = arrival;
         head.extensions.insert(OperatorAddress(from));
-        let is_report = head.uri.path().starts_with("/admin/");
+        let path = head.uri.path();
+        let is_report = path.starts_with("/admin/") || path.starts_with("/console");
         let answer = answer(self.router.clone(), Request::from_parts(*head, Body::new(body)));
         if !is_report {
             return answer.await;

@@ -34,8 +34,8 @@ pub(super) async fn show(State(admin): State<Admin>) -> impl IntoResponse {
     Json(report(&admin))
 }
 
-/// Makes the report.
-pub(super) fn report(Admin(inner): &Admin) -> StatusReport {
+/// Returns the report about the whole process.
+pub(in crate::port) fn report(Admin(inner): &Admin) -> StatusReport {
     let engine = &inner.engine;
     let snapshot = engine.snapshot();
     let view = snapshot.whole_view();

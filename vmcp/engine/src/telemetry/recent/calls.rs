@@ -40,14 +40,15 @@ pub struct RecentCall {
 #[derive(Debug, Default)]
 pub struct RecentCalls(RecentEntries<Arc<CallEntry>>);
 
-/// A call as it is kept; its texts are written only when they are read.
+/// A call as it is kept, without its arguments and spans; its texts are written only when they are read.
 #[derive(Debug)]
-pub(super) struct CallEntry {
+pub struct CallEntry {
     /// Number of the call in this process.
-    pub(super) number: u64,
+    pub number: u64,
     /// Time of its end.
-    pub(super) at: SystemTime,
-    pub(super) record: CallRecord,
+    pub at: SystemTime,
+    /// Its facts.
+    pub record: CallRecord,
 }
 
 impl RecentCalls {
@@ -57,6 +58,13 @@ impl RecentCalls {
             |entry: &Arc<CallEntry>| backend.is_none_or(|name| entry.record.backend.as_deref() == Some(name));
         let batch = self.0.since(after, wanted);
         super::Batch { next: batch.next, entries: batch.entries.iter().map(|entry| entry.shown()).collect() }
+    }
+
+    /// Returns the calls from number `after` on, each with its number, the oldest first.
+    pub fn entries(&self, after: u64) -> super::Batch<(u64, Arc<CallEntry>)> {
+        let super::Batch { next, entries } = self.0.since(after, |_| true);
+        let first = next - entries.len() as u64;
+        super::Batch { next, entries: (first..).zip(entries).collect() }
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod client_entry;
 mod record;
+pub(in crate::cli) mod snippets;
 
 use std::path::{Path, PathBuf};
 

@@ -12,6 +12,7 @@ use url::Url;
 use vmcp_access::outgoing::logins::Logins;
 use vmcp_config::{Backend, Credentials, OAuthClient, Transport};
 
+pub(in crate::cli) use self::authorization::has_display;
 use self::authorization::{Plan, SignInRoute};
 use crate::cli::completions::candidates;
 use crate::cli::connection::duration;

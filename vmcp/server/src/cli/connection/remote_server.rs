@@ -179,6 +179,18 @@ impl AdminPort {
         })
     }
 
+    /// Returns the address of the web console, once the port has answered that it serves one.
+    pub(in crate::cli) async fn console_url(&self, timeout: Duration) -> Result<String, CommandFailure> {
+        let answer = self.request(Method::GET, "console/console.css", Some(timeout))?.send().await;
+        let answer = answer.map_err(|error| unavailable(self.url.as_str(), error))?;
+        if !answer.status().is_success() {
+            return Err(CommandFailure::new(format!("{} serves no web console", self.url)).remedy(
+                "set `server: { console: loopback }`, or `tokens` with `adminTokens` on other addresses",
+            ));
+        }
+        Ok(self.address_of("console/"))
+    }
+
     /// Requests an action.
     pub(super) async fn post(&self, path: &str, timeout: Duration) -> Result<(), CommandFailure> {
         self.send(Method::POST, path, timeout).await.map(drop)

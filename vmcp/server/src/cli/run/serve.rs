@@ -18,10 +18,12 @@ use vmcp_egress::Proxies;
 
 use self::cached_registry::CachedRegistry;
 use self::local_clients::LocalClients;
+use crate::cli::clients::connect::snippets::snippets;
 use crate::cli::connection::duration;
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::{notes, output};
 use crate::cli::lifecycle::{background, start};
+use crate::cli::operate::doctor::remedies;
 use crate::cli::options::{ConfigFile, GlobalOptions, listen_address, profile_of};
 use crate::cli::process::{self, StopSignals, orphan_reaper, pid1_reaper};
 use crate::cli::running_server::local_socket::{self, LocalSocket};
@@ -33,6 +35,7 @@ use crate::config_file::source::is_in_cluster;
 use crate::config_file::watch::ConfigWatch;
 use vmcp_edge::port::admin::port::AdminPort;
 use vmcp_edge::port::admin::{self, Admin};
+use vmcp_edge::port::console::sources::ConsoleSources;
 use vmcp_edge::port::serve::{Ports, dual_stack};
 use vmcp_edge::transport::stdio;
 use vmcp_edge::{DownstreamRouter, Edge};
@@ -181,7 +184,12 @@ async fn serve(
     });
     let edge = Edge::new(engine.clone(), router);
     let watch = ConfigWatch::start(path.clone(), source, lookup, engine.clone(), registrar.written());
-    let admin = Admin::with_calls(engine.clone(), Some(watch.status()), calls);
+    let entries_of = std::path::absolute(&path)?;
+    let console = ConsoleSources {
+        remedy: Some(remedies::for_error),
+        snippets: Some(Arc::new(move |url| snippets(&entries_of, url))),
+    };
+    let admin = Admin::with_calls(engine.clone(), Some(watch.status()), calls, console);
     let _audit =
         AbortOnDropHandle::new(tokio::spawn(follow_audit_settings(engine.clone(), Arc::clone(&audit))));
     let _announcer = AbortOnDropHandle::new(tokio::spawn(announce_backends(engine.clone())));

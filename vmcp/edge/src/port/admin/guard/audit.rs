@@ -18,25 +18,26 @@ const FINGERPRINT: usize = 12;
 
 /// The address of the operator, as an extension of a request; a request of the local socket has none.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::port::admin) struct OperatorAddress(pub(in crate::port::admin) IpAddr);
+pub(in crate::port) struct OperatorAddress(pub(in crate::port) IpAddr);
+
+/// Name of an operator whom the console let in, as an extension of a request.
+#[derive(Debug, Clone)]
+pub(in crate::port) struct OperatorName(pub(in crate::port) String);
 
 /// Returns the sender of a request.
-pub(super) fn sender(request: &Request) -> Principal {
+pub(in crate::port) fn sender(request: &Request) -> Principal {
     let address = request.extensions().get::<OperatorAddress>().map(|address| address.0);
     Principal { address, ..Principal::default() }
 }
 
 /// Middleware that records orders, which are all requests that change something.
-pub(in crate::port::admin) async fn record(
-    State(admin): State<Admin>,
-    request: Request,
-    next: Next,
-) -> Response {
+pub(in crate::port) async fn record(State(admin): State<Admin>, request: Request, next: Next) -> Response {
     if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
         return next.run(request).await;
     }
     let principal = sender(&request);
-    let actor = operator(request.headers(), principal.address);
+    let name_of_console = request.extensions().get::<OperatorName>().map(|name| name.0.clone());
+    let actor = name_of_console.unwrap_or_else(|| operator(request.headers(), principal.address));
     let name = format!("{} {}", request.method(), request.uri().path());
     let query = request.uri().query().map(str::to_owned);
     let response = next.run(request).await;
@@ -55,7 +56,7 @@ pub(in crate::port::admin) async fn record(
 }
 
 /// Records a request that is refused at the door.
-pub(super) fn refused(admin: &Admin, principal: &Principal, path: &str, reason: &str) {
+pub(in crate::port) fn refused(admin: &Admin, principal: &Principal, path: &str, reason: &str) {
     admin.0.engine.call_observers().acted(&Action {
         result: reason,
         is_refused: true,
@@ -65,13 +66,16 @@ pub(super) fn refused(admin: &Admin, principal: &Principal, path: &str, reason: 
 }
 
 /// Names an operator whose request was admitted.
-fn operator(headers: &HeaderMap, address: Option<IpAddr>) -> String {
+pub(in crate::port) fn operator(headers: &HeaderMap, address: Option<IpAddr>) -> String {
     match (bearer(headers), address) {
         (_, None) => "a user of this machine, at the local socket".to_owned(),
-        (Some(token), _) => {
-            let digest = hex::encode(Sha256::digest(token));
-            format!("admin token {}", digest.get(..FINGERPRINT).unwrap_or_default())
-        }
+        (Some(token), _) => token_name(token),
         (None, Some(_)) => "a user of this machine, without a token".to_owned(),
     }
+}
+
+/// Names a token without revealing it.
+pub(in crate::port) fn token_name(token: &[u8]) -> String {
+    let digest = hex::encode(Sha256::digest(token));
+    format!("admin token {}", digest.get(..FINGERPRINT).unwrap_or_default())
 }

@@ -311,7 +311,7 @@ fn show(address: &str, open_browser: bool) {
 }
 
 /// True if a browser has somewhere to appear: over ssh it would take the terminal.
-fn has_display() -> bool {
+pub(in crate::cli) fn has_display() -> bool {
     !cfg!(target_os = "linux")
         || ["DISPLAY", "WAYLAND_DISPLAY"]
             .iter()

@@ -1,0 +1,58 @@
+//! `server.console`: people to whom the web console on the admin port is served.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::problems::Report;
+use crate::values::secret::Secret;
+
+/// People to whom the web console on the admin port is served.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ConsoleAccess {
+    /// To no one.
+    Off,
+    /// To people on this machine: only if `adminListen` is a loopback address. With `adminTokens`, they sign
+    /// in with one.
+    #[default]
+    Loopback,
+    /// On any address, to people who sign in with one of `adminTokens`. The admin port speaks plain HTTP:
+    /// beyond this machine it belongs behind a proxy that ends TLS.
+    Tokens,
+}
+
+impl ConsoleAccess {
+    pub(super) fn check(self, admin_tokens: &[Secret], report: &mut Report) {
+        if self == ConsoleAccess::Tokens && admin_tokens.is_empty() {
+            report.problem(
+                "server.console",
+                "`tokens` needs `server.adminTokens`, and there are none",
+                "add a token there, or write `loopback`",
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::load;
+
+    fn load_server(server: &str) -> Result<crate::Config, String> {
+        let loaded = load(&format!("server: {server}"), "vmcp.yaml", &|_| None);
+        loaded.map(|loaded| loaded.config).map_err(|problems| problems.to_string())
+    }
+
+    #[test]
+    fn the_console_is_on_loopback_unless_the_file_says_otherwise() {
+        use super::ConsoleAccess::{Loopback, Off, Tokens};
+        for (server, expected) in [
+            ("{}", Loopback),
+            ("{ console: off }", Off),
+            ("{ console: tokens, adminTokens: [a token of enough characters] }", Tokens),
+        ] {
+            assert_eq!(load_server(server).unwrap().server.console, expected, "{server}");
+        }
+        let refused = load_server("{ console: tokens }").unwrap_err();
+        assert!(refused.contains("server.console") && refused.contains("server.adminTokens"), "{refused}");
+    }
+}

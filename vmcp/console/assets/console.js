@@ -1,0 +1,72 @@
+"use strict";
+// Improvements of pages that can be read without: a filter for rows, live calls, copying.
+
+for (const box of document.querySelectorAll("[data-filter]")) {
+  box.hidden = false;
+  const input = box.querySelector("input");
+  const said = box.querySelector("[role=status]");
+  const rows = [...document.querySelectorAll(box.dataset.filter)];
+  input.addEventListener("input", () => {
+    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    let shown = 0;
+    for (const row of rows) {
+      const text = row.textContent.toLowerCase();
+      row.hidden = !words.every((word) => text.includes(word));
+      if (!row.hidden) shown += 1;
+    }
+    said.textContent = words.length ? `${shown} of ${rows.length} rows` : "";
+  });
+}
+
+for (const button of document.querySelectorAll("[data-copy]")) {
+  if (!navigator.clipboard) continue;
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    const source = document.getElementById(button.dataset.copy);
+    await navigator.clipboard.writeText(source.textContent);
+    button.textContent = "Copied";
+  });
+}
+
+// Polls for rows behind the newest one. A page in the background rests; an error doubles the pause.
+const live = document.querySelector("[data-live]");
+if (live) {
+  const MOST_ROWS = 500;
+  const body = document.querySelector("tbody");
+  const state = document.querySelector("[data-live-state]");
+  const toggle = document.querySelector("[data-live-toggle]");
+  let after = live.dataset.after;
+  let pause = 2000;
+  let on = true;
+  toggle.hidden = false;
+  toggle.addEventListener("click", () => {
+    on = !on;
+    toggle.textContent = on ? "Pause" : "Go on";
+    toggle.setAttribute("aria-pressed", String(!on));
+    state.textContent = on ? "New calls appear by themselves." : "Paused.";
+  });
+  state.textContent = "New calls appear by themselves.";
+  const step = async () => {
+    if (on && !document.hidden) {
+      try {
+        const address = new URL(live.dataset.live, location.href);
+        address.searchParams.set("after", after);
+        const answer = await fetch(address, { cache: "no-store" });
+        if (!answer.ok) throw new Error(String(answer.status));
+        after = answer.headers.get("x-next") ?? after;
+        const rows = new DOMParser().parseFromString(`<table><tbody>${await answer.text()}</tbody></table>`, "text/html");
+        const fresh = [...rows.querySelectorAll("tbody > tr")];
+        for (const row of fresh) row.classList.add("new");
+        body.prepend(...fresh);
+        while (body.rows.length > MOST_ROWS) body.lastElementChild.remove();
+        pause = 2000;
+      } catch {
+        pause = Math.min(pause * 2, 60000);
+        state.textContent = "The server does not answer; trying again.";
+      }
+      if (pause === 2000) state.textContent = "New calls appear by themselves.";
+    }
+    setTimeout(step, pause);
+  };
+  setTimeout(step, pause);
+}

@@ -1,0 +1,122 @@
+//! [`Frame`]: the head, the navigation and the message that all pages share.
+
+use maud::{DOCTYPE, Markup, html};
+
+use crate::links::link;
+
+/// Sections of the console, in the order of the navigation: address and name.
+const SECTIONS: [(&str, &str); 7] = [
+    ("", "Overview"),
+    ("tools", "Tools"),
+    ("search", "Search"),
+    ("calls", "Calls"),
+    ("connect", "Connect"),
+    ("configuration", "Configuration"),
+    ("logs", "Logs"),
+];
+
+/// Name of the hidden field with [`Frame::form_token`].
+pub const FORM_TOKEN: &str = "form_token";
+
+/// The parts that all pages share.
+#[derive(Debug, Clone, Default)]
+pub struct Frame {
+    /// Version of the server.
+    pub version: String,
+    /// Value that proves a form to come from a page of this console (CSRF token).
+    pub form_token: String,
+    /// True if a person signed in with a token, and may sign out.
+    pub is_signed_in: bool,
+    /// Message about the last action.
+    pub notice: Option<&'static str>,
+}
+
+impl Frame {
+    /// Returns the page `section` with its content, as HTML.
+    pub fn page(&self, section: &str, title: &str, content: &Markup) -> String {
+        let body = html! {
+            a.skip href="#content" { "Skip to the content" }
+            header {
+                p.brand { a href=(link("", &[])) { "vmcp" } " console" }
+                nav aria-label="Sections" {
+                    ul {
+                        @for (address, name) in SECTIONS {
+                            li { a href=(link(address, &[])) aria-current=[(address == section).then_some("page")] { (name) } }
+                        }
+                    }
+                }
+                @if self.is_signed_in {
+                    (self.form(&link("sign-out", &[]), &html! { button.quiet { "Sign out" } }))
+                }
+            }
+            main id="content" tabindex="-1" {
+                h1 { (title) }
+                @if let Some(notice) = self.notice { p.notice role="status" { (notice) } }
+                (content)
+            }
+            footer { p { "vmcp " (self.version) } }
+        };
+        document(title, &body)
+    }
+
+    /// Returns a form that changes something, with the token that proves its origin.
+    pub fn form(&self, action: &str, content: &Markup) -> Markup {
+        html! {
+            form method="post" action=(action) {
+                input type="hidden" name=(FORM_TOKEN) value=(self.form_token);
+                (content)
+            }
+        }
+    }
+}
+
+/// Returns a whole document.
+pub(crate) fn document(title: &str, body: &Markup) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " – vmcp" }
+                link rel="stylesheet" href="/console/console.css";
+                link rel="icon" href="data:,";
+                script src="/console/console.js" defer {}
+            }
+            body { (body) }
+        }
+    };
+    page.into_string()
+}
+
+/// Returns a table that scrolls by itself where the window is narrow, and can be reached by keyboard.
+pub(crate) fn table(label: &str, head: &[&str], rows: &Markup) -> Markup {
+    html! {
+        div.scroll role="region" tabindex="0" aria-label=(label) {
+            table {
+                thead { tr { @for name in head { th scope="col" { (name) } } } }
+                tbody { (rows) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_has_one_heading_landmarks_and_nothing_inline() {
+        let frame = Frame { is_signed_in: true, form_token: "t0".to_owned(), ..Frame::default() };
+        let page = frame.page("calls", "Calls", &html! { p { "x" } });
+        assert_eq!(page.matches("<h1>").count(), 1);
+        for part in ["<main id=\"content\"", "<nav aria-label", "lang=\"en\"", "value=\"t0\""] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        assert!(page.contains("<a href=\"/console/calls\" aria-current=\"page\">Calls</a>"), "{page}");
+        assert!(
+            !page.contains("style=") && !page.contains("onclick") && page.matches("<script").count() == 1
+        );
+    }
+}

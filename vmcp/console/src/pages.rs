@@ -1,0 +1,13 @@
+//! One module for each page: its data, and its function from data to HTML.
+
+pub mod calls;
+pub mod catalog;
+pub mod configuration;
+pub mod connect;
+pub mod logs;
+pub mod overview;
+pub mod search;
+pub mod server;
+pub mod sign_in;
+pub mod tool;
+pub mod try_tool;

@@ -1,0 +1,186 @@
+//! The latest calls, and one of them opened. Neither arguments nor results are part of the data.
+
+use maud::{Markup, html};
+
+use crate::frame::{Frame, table};
+use crate::links::link;
+use crate::text;
+
+/// A filter over calls, as its form holds it; an empty text admits every call.
+#[derive(Debug, Clone, Default)]
+pub struct CallFilter {
+    /// Part of the tool's name.
+    pub tool: String,
+    /// Part of the caller's name.
+    pub who: String,
+    /// Outcome, or `failed` for all but `ok`.
+    pub outcome: String,
+}
+
+impl CallFilter {
+    /// Returns true if the call is wanted.
+    pub fn admits(&self, call: &Call) -> bool {
+        let is_outcome = match self.outcome.as_str() {
+            "" => true,
+            "failed" => call.outcome != "ok",
+            outcome => call.outcome == outcome,
+        };
+        is_outcome && call.item.contains(&self.tool) && call.who.contains(&self.who)
+    }
+}
+
+/// One call that has ended.
+#[derive(Debug, Clone, Default)]
+pub struct Call {
+    /// Its number in this process.
+    pub number: u64,
+    /// Time of its end.
+    pub at: String,
+    /// Caller: subject of its identity, or address.
+    pub who: String,
+    /// Tool of vmcp through which it came; empty for a direct call.
+    pub via: String,
+    /// MCP method.
+    pub method: String,
+    /// Server; empty if it reached none.
+    pub server: String,
+    /// Tool, prompt, URI or task.
+    pub item: String,
+    /// `ok`, or the kind of the failure.
+    pub outcome: String,
+    /// Time from the request to the end of the answer, in milliseconds.
+    pub took_ms: f64,
+    /// Part of it during which the server had a request.
+    pub server_ms: f64,
+    /// Bytes of parameters.
+    pub bytes_in: u64,
+    /// Bytes of the answer.
+    pub bytes_out: u64,
+    /// Further facts, by name, for the page of one call.
+    pub facts: Vec<(&'static str, String)>,
+}
+
+/// Returns the page with the calls, the newest first. `next` is the number to go on behind.
+pub fn calls(frame: &Frame, filter: &CallFilter, calls: &[Call], next: u64, outcomes: &[String]) -> String {
+    let query: Vec<(&str, &str)> =
+        vec![("tool", &filter.tool), ("who", &filter.who), ("outcome", &filter.outcome)];
+    let content = html! {
+        p { "The latest 1000 calls of this process at most, without arguments and results." }
+        form.filter method="get" {
+            div.field { label for="tool" { "Tool" } input id="tool" name="tool" type="search" value=(filter.tool); }
+            div.field { label for="who" { "Caller" } input id="who" name="who" type="search" value=(filter.who); }
+            div.field {
+                label for="outcome" { "Outcome" }
+                select id="outcome" name="outcome" {
+                    option value="" { "any" }
+                    option value="failed" selected[filter.outcome == "failed"] { "failed" }
+                    @for outcome in outcomes { option value=(outcome) selected[*outcome == filter.outcome] { (outcome) } }
+                }
+            }
+            button { "Filter" }
+        }
+        div data-live=(link("calls/rows", &query)) data-after=(next) {
+            p.hint role="status" data-live-state { "Load the page again for newer calls." }
+            button.quiet type="button" data-live-toggle aria-pressed="false" hidden { "Pause" }
+        }
+        (table("Calls", &["Time", "Caller", "Tool", "Server", "Outcome", "Took", "In", "Out"], &rows(calls)))
+        @if calls.is_empty() { p { "No call fits." } }
+    };
+    frame.page("calls", "Calls", &content)
+}
+
+/// Returns the rows of calls, the newest first.
+pub fn rows(calls: &[Call]) -> Markup {
+    html! {
+        @for call in calls {
+            tr {
+                td.time { a href=(link("call", &[("number", &call.number.to_string())])) { (call.at) } }
+                td { (text::line(&call.who)) }
+                td { (text::line(if call.item.is_empty() { &call.via } else { &call.item })) }
+                td { (text::line(&call.server)) }
+                td { (outcome(&call.outcome)) }
+                td.number { (text::milliseconds(call.took_ms)) }
+                td.number { (text::bytes(call.bytes_in)) }
+                td.number { (text::bytes(call.bytes_out)) }
+            }
+        }
+    }
+}
+
+/// Returns the page of one call.
+pub fn call(frame: &Frame, call: &Call) -> String {
+    let facts = [
+        ("Ended at", call.at.clone()),
+        ("Caller", call.who.clone()),
+        ("Method", call.method.clone()),
+        ("Through", call.via.clone()),
+        ("Server", call.server.clone()),
+        ("Tool, prompt, URI or task", call.item.clone()),
+        ("Took", text::milliseconds(call.took_ms)),
+        ("Of which the server", text::milliseconds(call.server_ms)),
+        ("Parameters", text::bytes(call.bytes_in)),
+        ("Answer", text::bytes(call.bytes_out)),
+    ];
+    let content = html! {
+        p.lead { (outcome(&call.outcome)) }
+        dl.facts {
+            @for (name, value) in facts.iter().chain(&call.facts).filter(|(_, value)| !value.is_empty()) {
+                dt { (name) } dd { (text::line(value)) }
+            }
+        }
+        p.hint { "Arguments and results are not kept here. The audit log has arguments if " code { "audit" } " asks for them." }
+        p { a href=(link("calls", &[])) { "All calls" } }
+    };
+    frame.page("calls", &format!("Call {}", call.number), &content)
+}
+
+fn outcome(outcome: &str) -> Markup {
+    let class = match outcome {
+        "ok" => "good",
+        "cancelled" => "warn",
+        _ => "bad",
+    };
+    html! { span class=(class) { (outcome) } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Call {
+        Call {
+            number: 7,
+            who: "ann".to_owned(),
+            item: "jira_<b>search\u{202e}".to_owned(),
+            outcome: "tool_error".to_owned(),
+            ..Call::default()
+        }
+    }
+
+    #[test]
+    fn a_filter_reads_tool_caller_and_outcome() {
+        let admits = |tool: &str, who: &str, outcome: &str| {
+            let filter =
+                CallFilter { tool: tool.to_owned(), who: who.to_owned(), outcome: outcome.to_owned() };
+            filter.admits(&sample())
+        };
+        assert!(admits("", "", "") && admits("search", "ann", "failed") && admits("", "", "tool_error"));
+        assert!(!admits("note", "", "") && !admits("", "bob", "") && !admits("", "", "ok"));
+    }
+
+    #[test]
+    fn names_are_inert_and_a_row_leads_to_its_call() {
+        let page = calls(&Frame::default(), &CallFilter::default(), &[sample()], 8, &["ok".to_owned()]);
+        assert!(
+            page.contains("href=\"/console/call?number=7\"") && page.contains("data-after=\"8\""),
+            "{page}"
+        );
+        assert!(page.contains("jira_&lt;b&gt;search⟨U+202E⟩"), "{page}");
+    }
+
+    #[test]
+    fn one_call_shows_its_further_facts() {
+        let page = call(&Frame::default(), &Call { facts: vec![("Trace", "4bf9".to_owned())], ..sample() });
+        assert!(page.contains("<dt>Trace</dt><dd><bdi>4bf9</bdi></dd>"), "{page}");
+    }
+}

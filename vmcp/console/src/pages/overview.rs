@@ -1,0 +1,177 @@
+//! The first page: the state in one sentence, figures, and a table of servers.
+
+mod sentence;
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+use vmcp_config::status::{BackendState, BackendStatus, BreakerPosition, StatusReport};
+
+pub use sentence::sentence;
+
+use crate::frame::{Frame, table};
+use crate::{links, text};
+
+/// The data of the page.
+#[derive(Debug, Clone, Default)]
+pub struct Overview {
+    /// The report of `/admin/status`.
+    pub status: StatusReport,
+    /// Remedy for the last error of a server, by its name, as `vmcp doctor` gives it.
+    pub remedies: BTreeMap<String, String>,
+    /// Calls among the latest 1000.
+    pub activity: Activity,
+    /// Tokens of the optimizer's own definitions; `None` if it is off.
+    pub optimizer_tokens: Option<u64>,
+}
+
+/// Figures about the latest calls.
+#[derive(Debug, Clone, Default)]
+pub struct Activity {
+    /// Calls that ended within the last minute.
+    pub last_minute: usize,
+    /// Median of the time that the kept calls took, in milliseconds; `None` without a call.
+    pub median_ms: Option<f64>,
+    /// 99th percentile of it.
+    pub p99_ms: Option<f64>,
+    /// Kept calls that did not end in `ok`.
+    pub failed: usize,
+    /// Kept calls.
+    pub kept: usize,
+    /// Median of the time that a server took, in milliseconds, by its name.
+    pub by_server: BTreeMap<String, f64>,
+}
+
+/// Returns the page.
+pub fn overview(frame: &Frame, data: &Overview) -> String {
+    let Overview { status, activity, .. } = data;
+    let content = html! {
+        p.lead { (sentence(status)) }
+        @if let Some(refused) = &status.configuration.refused {
+            div.notice.problem {
+                p { strong { "The last edit of the configuration is refused" } "; the one before stays in force:" }
+                (text::prose(&refused.message))
+            }
+        }
+        @if !status.configuration.needs_restart.is_empty() {
+            p.notice { "These settings take effect after a restart: " (status.configuration.needs_restart.join(", ")) "." }
+        }
+        (figures(data))
+        h2 { "Servers" }
+        @if status.backends.is_empty() {
+            p { "There are no servers yet. " code { "vmcp add" } " adds one, " code { "vmcp init --from claude" } " imports yours." }
+        } @else {
+            (table("Servers", &["Server", "State", "Era", "Transport", "Latency", "Tools", "Sessions", "Last error, and the remedy"], &html! {
+                @for backend in &status.backends { (row(backend, data)) }
+            }))
+        }
+        @if activity.kept > 0 {
+            p.quiet-text { "Times are of the latest " (activity.kept) " calls of this process, of which " (activity.failed) " failed." }
+        }
+        (search_state(status))
+        @if !status.issues.is_empty() {
+            h2 { "Definitions that need attention" }
+            ul { @for issue in status.issues.iter().take(MAX_ISSUES) { li { (text::line(issue)) } } }
+            @if status.issues.len() > MAX_ISSUES { p { (status.issues.len() - MAX_ISSUES) " more are in " code { "/admin/status" } "." } }
+        }
+    };
+    frame.page("", "Overview", &content)
+}
+
+/// Most issues that the page lists.
+const MAX_ISSUES: usize = 50;
+
+fn figures(data: &Overview) -> Markup {
+    let Overview { status, activity, optimizer_tokens, .. } = data;
+    let sessions: usize = status.backends.iter().map(|backend| backend.sessions).sum();
+    let saved = optimizer_tokens.map(|own| status.baseline_tokens.saturating_sub(own));
+    html! {
+        ul.figures {
+            li { strong { (status.tools) } "tools" }
+            @if let Some(saved) = saved { li { strong { (saved) } "tokens saved in each list" } }
+            li { strong { (activity.last_minute) } "calls in the last minute" }
+            @for (value, name) in [(activity.median_ms, "p50 of calls"), (activity.p99_ms, "p99 of calls")] {
+                @if let Some(value) = value { li { strong { (text::milliseconds(value)) } (name) } }
+            }
+            li { strong { (status.connections) } "connections of clients" }
+            li { strong { (sessions) } "sessions at servers" }
+        }
+    }
+}
+
+fn row(backend: &BackendStatus, data: &Overview) -> Markup {
+    html! {
+        tr {
+            th scope="row" { a href=(links::server(&backend.name)) { (text::line(&backend.name)) } }
+            td { (state(backend)) }
+            td { (backend.era.as_deref().unwrap_or("–")) }
+            td { (backend.transport) }
+            td.number { @if let Some(median) = data.activity.by_server.get(&backend.name) { (text::milliseconds(*median)) } @else { "–" } }
+            td.number { @if let Some(tools) = backend.tools { (tools) } @else { "–" } }
+            td.number { (backend.sessions) }
+            td.wide { (trouble(backend, data.remedies.get(&backend.name).map(String::as_str))) }
+        }
+    }
+}
+
+/// Shows the last error of a server and its remedy, tools that wait for approval, and advice.
+pub(crate) fn trouble(backend: &BackendStatus, remedy: Option<&str>) -> Markup {
+    html! {
+        @if let Some(error) = &backend.last_error {
+            div { (text::line(error)) }
+            @if let Some(remedy) = remedy { div { strong { "What to do: " } (text::line(remedy)) } }
+        }
+        @if !backend.quarantined.is_empty() {
+            div { a href=(links::server(&backend.name)) { (backend.quarantined.len()) " changed tools wait for approval" } }
+        }
+        @for advice in &backend.advice { div { (text::line(advice)) } }
+    }
+}
+
+/// Shows the state of a server in words; color is never the only sign.
+pub(crate) fn state(backend: &BackendStatus) -> Markup {
+    let (class, word) = match (backend.state, backend.breaker) {
+        (BackendState::Connected, BreakerPosition::Open) => ("bad", "circuit open"),
+        (BackendState::Connected, BreakerPosition::HalfOpen) => ("warn", "circuit half open"),
+        (BackendState::Connected, BreakerPosition::Closed) => ("good", "connected"),
+        (BackendState::Connecting, _) => ("warn", "connecting"),
+        (BackendState::Failed, _) => ("bad", "failed"),
+        (BackendState::Configured, _) => ("quiet-text", "idle"),
+    };
+    html! { span class=(class) { (word) } }
+}
+
+fn search_state(status: &StatusReport) -> Markup {
+    let embeddings = &status.embeddings;
+    html! {
+        h2 { "Search" }
+        p {
+            @if embeddings.wanted == 0 { "Searches use keywords (" (embeddings.state.as_str()) ")." }
+            @else { (embeddings.embedded) " of " (embeddings.wanted) " tools have a vector (" (embeddings.state.as_str()) ")." }
+            @if let Some(model) = &embeddings.model { " Model: " code { (text::line(model)) } "." }
+        }
+        @if let Some(reason) = &embeddings.reason { p.notice.problem { (text::line(reason)) } }
+        @if let Some(hint) = &embeddings.hint { p { strong { "What to do: " } (text::line(hint)) } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_shows_states_in_words_and_an_error_with_its_remedy() {
+        let backend = BackendStatus {
+            name: "github".to_owned(),
+            state: BackendState::Failed,
+            last_error: Some("<script>alert(1)</script>\u{202e}".to_owned()),
+            ..BackendStatus::default()
+        };
+        let status = StatusReport { backends: vec![backend], ..StatusReport::default() };
+        let remedies = BTreeMap::from([("github".to_owned(), "`vmcp login github`".to_owned())]);
+        let page = overview(&Frame::default(), &Overview { status, remedies, ..Overview::default() });
+        assert!(page.contains("<span class=\"bad\">failed</span>"), "{page}");
+        assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;⟨U+202E⟩"), "{page}");
+        assert!(page.contains("What to do: </strong><bdi>`vmcp login github`"), "{page}");
+    }
+}

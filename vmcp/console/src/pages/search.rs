@@ -1,0 +1,226 @@
+//! The search playground: a query, the ranks and values of both arms, and the place of one tool by name.
+
+use maud::{Markup, html};
+use vmcp_search::{Explanation, Ranking, SearchMode};
+
+use crate::frame::{Frame, table};
+use crate::links;
+use crate::text;
+
+/// A query, as its form holds it.
+#[derive(Debug, Clone, Default)]
+pub struct Query {
+    /// Task that the tool should do.
+    pub text: String,
+    /// Terms; may be empty.
+    pub keywords: String,
+    /// Name of a tool whose place is wanted; may be empty.
+    pub wanted: String,
+}
+
+/// The answer to a query.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// Ranks, values and counts; its hits may be more than are shown.
+    pub ranking: Ranking,
+    /// Name, server and own name of each shown hit, in the ranking's order.
+    pub tools: Vec<(String, String, String)>,
+    /// Reason, if the search had to do without something.
+    pub degraded: Option<String>,
+    /// Weight of the vectors, 0 to 1.
+    pub semantic_ratio: f32,
+    /// Number of hits that a client gets.
+    pub limit: usize,
+    /// Reason why the wanted tool is where it is.
+    pub verdict: Option<Verdict>,
+}
+
+/// The place of a tool that was asked for by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// No server offers it.
+    Unknown,
+    /// A filter hides it.
+    Hidden,
+    /// Its changed definition waits for approval.
+    Quarantined,
+    /// It has this rank, from 1.
+    Ranked(usize),
+    /// It shares no word with the query, and its meaning is too far away.
+    NoMatch,
+}
+
+/// Returns the page.
+pub fn search(frame: &Frame, query: &Query, answer: Option<&Answer>) -> String {
+    let content = html! {
+        p { "Searches as " code { "find_tool" } " does, over all tools, and explains each place." }
+        form.filter method="get" {
+            div.field { label for="q" { "Task" } input id="q" name="q" type="search" required value=(query.text); }
+            div.field { label for="keywords" { "Keywords" } input id="keywords" name="keywords" value=(query.keywords); }
+            div.field { label for="wanted" { "Why is this tool not here?" } input id="wanted" name="wanted" placeholder="its name" value=(query.wanted); }
+            button { "Search" }
+        }
+        @if let Some(answer) = answer { (found(query, answer)) }
+    };
+    frame.page("search", "Search playground", &content)
+}
+
+fn found(query: &Query, answer: &Answer) -> Markup {
+    let Answer { ranking, tools, degraded, limit, .. } = answer;
+    html! {
+        @if let Some(verdict) = &answer.verdict {
+            p.notice role="status" { code { (text::line(&query.wanted)) } " " (verdict_text(verdict, *limit)) }
+        }
+        @if let Some(degraded) = degraded { p.notice.problem { "Degraded: " (text::line(degraded)) "." } }
+        h2 { "Found" }
+        p {
+            (mode(ranking.mode)) " " (ranking.visible) " tools searched, " (ranking.keyword_matches) " share a word with the query, "
+            (ranking.without_vector) " have no vector. Weight of the meaning: " (text::percent(f64::from(answer.semantic_ratio))) "."
+        }
+        @if !ranking.terms.is_empty() {
+            p { "Words, with the tools that have them: "
+                @for term in &ranking.terms { code { (text::line(&term.term)) } " " (term.documents) " " } }
+        }
+        @if !ranking.clauses.is_empty() {
+            p { "Parts of the query that were searched by themselves: "
+                @for clause in &ranking.clauses { q { (text::line(clause)) } " " } }
+        }
+        @if tools.is_empty() { p { "No tool fits." } }
+        @else {
+            (table("Ranking", &["Rank", "Tool", "Value", "Words: rank", "BM25F", "Meaning: rank", "Cosine", "Part", "Failures", "Learned", "Re-ranked"], &html! {
+                @for (number, ((name, server, original), hit)) in tools.iter().zip(&ranking.hits).enumerate() {
+                    tr {
+                        td.number { (number + 1) }
+                        th scope="row" { a href=(links::tool(server, original)) { (text::line(name)) } }
+                        @if let Some(explanation) = &hit.explanation { (values(explanation)) }
+                    }
+                }
+            }))
+            p.hint { "Value: both arms, normalized and weighted, without what failures cost and with what learning adds. A client gets the first " (limit) "." }
+        }
+    }
+}
+
+fn mode(mode: SearchMode) -> &'static str {
+    match mode {
+        SearchMode::Hybrid => "By words and meaning.",
+        SearchMode::Semantic => "By meaning.",
+        SearchMode::Keyword => "By words.",
+    }
+}
+
+fn values(explanation: &Explanation) -> Markup {
+    let rank = |rank: Option<usize>| rank.map_or_else(|| "–".to_owned(), |rank| rank.to_string());
+    let cells = [
+        format!("{:.3}", explanation.fused),
+        rank(explanation.bm25_rank),
+        format!("{:.2} → {:.2}", explanation.bm25, explanation.bm25_normalized),
+        rank(explanation.cosine_rank),
+        match explanation.cosine {
+            Some(cosine) => format!("{cosine:.3} → {:.2}", explanation.cosine_normalized),
+            None => format!("estimated {:.2}", explanation.cosine_normalized),
+        },
+        explanation
+            .best_clause
+            .map_or_else(|| "–".to_owned(), |(part, value)| format!("{}: {value:.2}", part + 1)),
+        match explanation.reliability {
+            Some(reliability) => format!(
+                "−{:.3} ({:.0} % of {} calls succeeded)",
+                explanation.reliability_penalty,
+                reliability.success_rate * 100.0,
+                reliability.calls
+            ),
+            None => "–".to_owned(),
+        },
+        if explanation.learned_bonus > 0.0 {
+            format!("+{:.3}", explanation.learned_bonus)
+        } else {
+            "–".to_owned()
+        },
+        explanation.rerank_score.map_or_else(|| "–".to_owned(), |score| format!("{score:.3}")),
+    ];
+    html! { @for cell in cells { td.number { (cell) } } }
+}
+
+fn verdict_text(verdict: &Verdict, limit: usize) -> String {
+    match verdict {
+        Verdict::Unknown => {
+            "is offered by no server: check the name on the page “Tools”, and the state of its server."
+                .to_owned()
+        }
+        Verdict::Hidden => {
+            "is hidden by a filter of the configuration (aggregation, or its server's entry).".to_owned()
+        }
+        Verdict::Quarantined => {
+            "is hidden until its changed definition is approved, on its own page.".to_owned()
+        }
+        Verdict::Ranked(rank) if *rank <= limit => format!("is here, at rank {rank}."),
+        Verdict::Ranked(rank) => {
+            format!("has rank {rank}: a client gets {limit} tools (optimizer.search.maxTools).")
+        }
+        Verdict::NoMatch => {
+            "shares no word with the query, and its meaning is not near (or it has no vector).".to_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vmcp_search::{Hit, QueryTerm};
+
+    use super::*;
+
+    fn answer(verdict: Option<Verdict>) -> Answer {
+        let explanation = Explanation {
+            cosine: Some(0.5),
+            cosine_rank: Some(2),
+            cosine_normalized: 0.75,
+            bm25: 1.5,
+            bm25_rank: Some(1),
+            bm25_normalized: 0.9,
+            best_clause: Some((0, 0.4)),
+            reliability: None,
+            reliability_penalty: 0.0,
+            learned_bonus: 0.125,
+            fused: 0.875,
+            rerank_score: None,
+        };
+        let ranking = Ranking {
+            hits: vec![Hit { document: 0, score: 1.0, explanation: Some(explanation) }],
+            mode: SearchMode::Hybrid,
+            visible: 9,
+            without_vector: 0,
+            keyword_matches: 3,
+            terms: vec![QueryTerm { term: "<b>".to_owned(), documents: 3 }],
+            clauses: vec![],
+        };
+        let tools = vec![("jira_search".to_owned(), "jira".to_owned(), "search".to_owned())];
+        Answer { ranking, tools, degraded: None, semantic_ratio: 0.5, limit: 8, verdict }
+    }
+
+    #[test]
+    fn both_arms_are_shown_with_rank_and_value() {
+        let query = Query { text: "\"><script>".to_owned(), ..Query::default() };
+        let page = search(&Frame::default(), &query, Some(&answer(None)));
+        for part in ["0.875", "1.50 → 0.90", "0.500 → 0.75", "+0.125", "jira_search", "1: 0.40"] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        assert!(!page.contains("<script>") && !page.contains("<b>"), "{page}");
+    }
+
+    #[test]
+    fn a_missing_tool_has_its_reason() {
+        let query = Query { text: "x".to_owned(), wanted: "y".to_owned(), ..Query::default() };
+        for (verdict, words) in [
+            (Verdict::Unknown, "offered by no server"),
+            (Verdict::Hidden, "hidden by a filter"),
+            (Verdict::Quarantined, "until its changed definition is approved"),
+            (Verdict::Ranked(3), "is here, at rank 3"),
+            (Verdict::Ranked(12), "has rank 12: a client gets 8 tools"),
+            (Verdict::NoMatch, "shares no word"),
+        ] {
+            let page = search(&Frame::default(), &query, Some(&answer(Some(verdict))));
+            assert!(page.contains(words), "{words}: {page}");
+        }
+    }
+}

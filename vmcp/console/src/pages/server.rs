@@ -1,0 +1,118 @@
+//! The page of one server: its state, orders to it, and its tools.
+
+use maud::{Markup, html};
+use vmcp_config::status::BackendStatus;
+
+use super::catalog::{ToolRow, filter, tools};
+use super::overview::{state, trouble};
+use crate::frame::Frame;
+use crate::links::link;
+use crate::text;
+
+/// The data of the page.
+#[derive(Debug, Clone, Default)]
+pub struct ServerPage {
+    /// State of the server.
+    pub status: BackendStatus,
+    /// Remedy for its last error.
+    pub remedy: Option<String>,
+    /// Instructions that it gives to models.
+    pub instructions: Option<String>,
+    /// Its tools; at most [`PAGE_SIZE`](super::catalog::PAGE_SIZE).
+    pub tools: Vec<ToolRow>,
+    /// Number of all its tools.
+    pub total: usize,
+}
+
+/// Returns the page.
+pub fn server(frame: &Frame, data: &ServerPage) -> String {
+    let ServerPage { status, remedy, instructions, tools: rows, total } = data;
+    let query = [("server", status.name.as_str())];
+    let content = html! {
+        p.lead { (state(status)) }
+        (trouble(status, remedy.as_deref()))
+        div.actions {
+            (frame.form(&link("refresh", &query), &html! { button { "List its tools again" } }))
+            (frame.form(&link("restart", &query), &html! { button.quiet { "Connect again" } }))
+        }
+        p.hint { "“Connect again” ends the connection, and the program behind it: calls under way fail." }
+        h2 { "Facts" }
+        (facts(status))
+        @if let Some(instructions) = instructions {
+            h2 { "Instructions to models" }
+            (text::prose(instructions))
+        }
+        h2 { "Tools" }
+        @if rows.is_empty() { p { "No tool is known. The server lists none, or has not been listed yet." } }
+        @else {
+            @if rows.len() < *total { p { "The first " (rows.len()) " of " (total) " tools." } }
+            (filter("tr[data-row]", "Filter"))
+            (tools(rows, false))
+        }
+    };
+    frame.page("tools", &format!("Server {}", text::inert(&status.name, text::MAX_LINE)), &content)
+}
+
+fn facts(status: &BackendStatus) -> Markup {
+    let self_reported =
+        [&status.server_name, &status.server_version].map(|part| part.as_deref().unwrap_or_default());
+    let era = [&status.era, &status.revision].map(|part| part.as_deref().unwrap_or_default());
+    let facts = [
+        ("Transport", status.transport.clone()),
+        ("Era", era.join(" ").trim().to_owned()),
+        ("Calls itself", self_reported.join(" ").trim().to_owned()),
+        ("Credentials", status.credentials.clone().unwrap_or_default()),
+        ("Proxy", status.proxy.clone().unwrap_or_default()),
+        ("Resources", status.resources.to_string()),
+        ("Templates", status.templates.to_string()),
+        ("Prompts", status.prompts.to_string()),
+        ("Rejected definitions", status.rejected.to_string()),
+        ("Connections after the first", status.restarts.to_string()),
+        ("Sessions for clients", status.sessions.to_string()),
+    ];
+    let times = [
+        ("Connected since", status.connected_at),
+        ("Listed at", status.last_refresh),
+        ("Signed in at", status.signed_in_at),
+    ];
+    html! {
+        dl.facts {
+            @for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) { dt { (name) } dd { (text::line(value)) } }
+            @for (name, time) in times {
+                @if let Some(time) = time { dt { (name) } dd { (humantime::format_rfc3339_seconds(time)) } }
+            }
+            @if let Some(changes) = &status.changes {
+                dt { "Last listing" }
+                dd { (changes.added) " added, " (changes.updated) " changed, " (changes.removed) " removed, " (changes.unchanged) " as before" }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_carry_the_form_token_and_the_name() {
+        let status = BackendStatus { name: "jira".to_owned(), ..BackendStatus::default() };
+        let frame = Frame { form_token: "t0ken".to_owned(), ..Frame::default() };
+        let page = server(&frame, &ServerPage { status, ..ServerPage::default() });
+        assert_eq!(page.matches("name=\"form_token\" value=\"t0ken\"").count(), 2, "{page}");
+        assert!(page.contains("action=\"/console/restart?server=jira\""), "{page}");
+    }
+
+    #[test]
+    fn what_a_server_says_about_itself_is_inert() {
+        let status = BackendStatus {
+            name: "x".to_owned(),
+            server_name: Some("<img src=x onerror=alert(1)>".to_owned()),
+            last_error: Some("\u{1b}]0;owned\u{7}".to_owned()),
+            ..BackendStatus::default()
+        };
+        let instructions = Some(format!("<script>{}", "x".repeat(1 << 20)));
+        let page = server(&Frame::default(), &ServerPage { status, instructions, ..ServerPage::default() });
+        assert!(!page.contains("<img") && !page.contains("<script>") && !page.contains('\u{1b}'), "{page}");
+        assert!(page.len() < 20_000, "{}", page.len());
+    }
+}

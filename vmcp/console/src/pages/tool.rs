@@ -1,0 +1,180 @@
+//! The page of one tool: what its server wrote, what clients see, its schema, reliability and last change.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::catalog::Visibility;
+use crate::frame::Frame;
+use crate::links::{self, link};
+use crate::{schema, text};
+
+/// The data of the page.
+#[derive(Debug, Clone, Default)]
+pub struct ToolPage {
+    /// Name under which clients call it.
+    pub name: String,
+    /// Its server.
+    pub server: String,
+    /// Its name there.
+    pub original: String,
+    /// Title as clients see it.
+    pub title: Option<String>,
+    /// Description as clients see it.
+    pub description: String,
+    /// The way by which clients reach it.
+    pub visibility: Visibility,
+    /// Tokens that it costs in a list.
+    pub tokens: u32,
+    /// SHA-256 of the definition.
+    pub hash: String,
+    /// The definition as the server wrote it, indented.
+    pub written: String,
+    /// The definition as clients get it, indented; `None` if it is the same.
+    pub served: Option<String>,
+    /// Schema of the arguments.
+    pub input_schema: Value,
+    /// Schema of the structured result.
+    pub output_schema: Option<Value>,
+    /// Figures of its calls; `None` before the first.
+    pub reliability: Option<Reliability>,
+    /// Its latest change.
+    pub change: Option<Change>,
+}
+
+/// Figures of a tool's calls.
+#[derive(Debug, Clone, Default)]
+pub struct Reliability {
+    /// Calls.
+    pub calls: u64,
+    /// Share of all calls that succeeded, 0 to 1.
+    pub success_rate: f64,
+    /// Share of about the last 50 calls that succeeded, 0 to 1.
+    pub recent_success_rate: f64,
+    /// Mean latency of about the last 50 calls, in milliseconds.
+    pub recent_latency_ms: f64,
+    /// Text of the last error.
+    pub last_error: Option<String>,
+    /// Time of the last error.
+    pub last_error_at: Option<String>,
+}
+
+/// The latest change of a definition.
+#[derive(Debug, Clone, Default)]
+pub struct Change {
+    /// `pending`, `accepted` or `approved`.
+    pub state: String,
+    /// Time at which it was noticed.
+    pub at: String,
+    /// Path, value before and value after of each field that differs.
+    pub fields: Vec<(String, Option<String>, Option<String>)>,
+}
+
+/// Returns the page.
+pub fn tool(frame: &Frame, data: &ToolPage) -> String {
+    let content = html! {
+        p { "A tool of " a href=(links::server(&data.server)) { (text::line(&data.server)) } ", "
+            (data.visibility.shown()) "." }
+        @if let Some(change) = &data.change { (change_of(frame, data, change)) }
+        h2 { "For models" }
+        @if let Some(title) = &data.title { p { strong { (text::line(title)) } } }
+        (text::prose(&data.description))
+        p { a href=(link("try", &[("server", &data.server), ("tool", &data.original)])) { "Try it" } }
+        h2 { "Arguments" }
+        (schema::tree(&data.input_schema))
+        @if let Some(output) = &data.output_schema { h2 { "Structured result" } (schema::tree(output)) }
+        h2 { "Reliability" }
+        (reliability(data.reliability.as_ref()))
+        h2 { "Definition" }
+        dl.facts {
+            dt { "Name at its server" } dd { code { (text::line(&data.original)) } }
+            dt { "Tokens in a list" } dd { (data.tokens) }
+            dt { "SHA-256" } dd { code { (data.hash) } }
+        }
+        h3 { "As its server wrote it" }
+        (text::document("Definition as its server wrote it", &data.written))
+        @match &data.served {
+            Some(served) => { h3 { "As clients get it" } (text::document("Definition as clients get it", served)) }
+            None => p { "Clients get it unchanged." }
+        }
+    };
+    frame.page("tools", &text::inert(&data.name, text::MAX_LINE), &content)
+}
+
+fn change_of(frame: &Frame, data: &ToolPage, change: &Change) -> Markup {
+    let is_pending = change.state == "pending";
+    let query = [("server", data.server.as_str()), ("tool", data.original.as_str())];
+    html! {
+        h2 { "Last change" }
+        p { (change.at) ": "
+            @if is_pending { "hidden from clients until it is approved. Read the difference first." }
+            @else { (change.state) "." } }
+        @for (field, before, after) in &change.fields {
+            h3 { code { (text::line(field)) } }
+            @for (class, word, value) in [("before", "Before", before), ("after", "After", after)] {
+                @if let Some(value) = value {
+                    p.hint { (word) }
+                    div class=(class) { (text::document(word, value)) }
+                } @else { p.hint { (word) ": absent" } }
+            }
+        }
+        @if is_pending {
+            (frame.form(&link("approve", &query), &html! { button { "Approve this definition" } }))
+        }
+    }
+}
+
+fn reliability(figures: Option<&Reliability>) -> Markup {
+    let Some(figures) = figures else { return html! { p { "No call of it was counted yet." } } };
+    html! {
+        dl.facts {
+            dt { "Calls" } dd { (figures.calls) }
+            dt { "Succeeded" } dd { (text::percent(figures.success_rate)) ", lately " (text::percent(figures.recent_success_rate)) }
+            dt { "Latency, lately" } dd { (text::milliseconds(figures.recent_latency_ms)) }
+            @if let Some(error) = &figures.last_error {
+                dt { "Last error" } dd { (text::line(error)) @if let Some(at) = &figures.last_error_at { " (" (at) ")" } }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn page(change: Change) -> String {
+        let data = ToolPage {
+            name: "x_<b>".to_owned(),
+            server: "x".to_owned(),
+            original: "<b>".to_owned(),
+            description: format!("[click](javascript:alert(1))\u{202e}{}", "y".repeat(1 << 20)),
+            written: format!("{{\"d\": \"{}\"}}", "<script>".repeat(1 << 17)),
+            input_schema: json!({"properties": {"</code><script>": {"type": "string"}}}),
+            change: Some(change),
+            ..ToolPage::default()
+        };
+        tool(&Frame::default(), &data)
+    }
+
+    #[test]
+    fn a_hostile_definition_is_shown_inert_and_bounded() {
+        let page = page(Change::default());
+        assert!(page.len() < 5 * text::MAX_DOCUMENT, "{}", page.len());
+        assert!(!page.contains("<script>") && !page.contains("<b>") && !page.contains('\u{202e}'));
+        assert!(!page.contains("href=\"javascript"), "text never becomes a link");
+        assert!(page.contains("Clients get it unchanged."));
+    }
+
+    #[test]
+    fn only_a_pending_change_can_be_approved_and_its_difference_is_shown() {
+        let fields =
+            vec![("description".to_owned(), Some("Adds.".to_owned()), Some("Send <key>".to_owned()))];
+        let change =
+            |state: &str| Change { state: state.to_owned(), fields: fields.clone(), ..Change::default() };
+        let pending = page(change("pending"));
+        assert!(pending.contains("Send &lt;key&gt;") && pending.contains("Adds."), "the difference");
+        assert!(pending.contains("action=\"/console/approve?server=x&amp;tool=%3Cb%3E\""));
+        assert!(!page(change("accepted")).contains("/console/approve"));
+    }
+}

@@ -1,0 +1,90 @@
+//! Arguments of a tool, read from the fields of its form.
+
+use serde_json::{Map, Value};
+
+use super::form::MAX_FIELDS;
+
+/// Begin of the names of fields that hold arguments; the property's name follows.
+pub const ARGUMENT_PREFIX: &str = "argument.";
+/// Field with all arguments as one JSON object; it adds to the other fields.
+const ALL: &str = "arguments";
+
+/// Reads the arguments from the pairs of a form. An empty field leaves its argument out. The error names the
+/// field and what it should hold.
+pub fn arguments(schema: &Value, pairs: &[(String, String)]) -> Result<Map<String, Value>, String> {
+    let mut arguments = Map::new();
+    if let Some((_, text)) = pairs.iter().find(|(name, value)| name == ALL && !value.trim().is_empty()) {
+        let Ok(Value::Object(all)) = serde_json::from_str(text) else {
+            return Err("`arguments` must be a JSON object: write one such as {\"limit\": 5}".to_owned());
+        };
+        arguments = all;
+    }
+    let named = pairs.iter().filter_map(|(name, value)| Some((name.strip_prefix(ARGUMENT_PREFIX)?, value)));
+    for (name, value) in named.filter(|(_, value)| !value.is_empty()).take(MAX_FIELDS) {
+        let property = schema.get("properties").and_then(|properties| properties.get(name));
+        let value = read(property.unwrap_or(&Value::Null), value).ok_or_else(|| {
+            format!("`{name}` must be JSON: write a number, true, a \"text\", a list or an object")
+        })?;
+        arguments.insert(name.to_owned(), value);
+    }
+    Ok(arguments)
+}
+
+/// Reads one value by the type of its property. Another text than a number stays a text, so that the server's
+/// own check says what is wrong with it.
+fn read(property: &Value, text: &str) -> Option<Value> {
+    let is_text_choice = || {
+        let values = property.get("enum").and_then(Value::as_array);
+        values.is_some_and(|values| values.iter().all(Value::is_string))
+    };
+    match property.get("type").and_then(Value::as_str) {
+        Some("string") => Some(text.into()),
+        Some("number" | "integer" | "boolean") => {
+            Some(serde_json::from_str(text.trim()).unwrap_or_else(|_| text.into()))
+        }
+        _ if is_text_choice() => Some(text.into()),
+        _ => serde_json::from_str(text).ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read_form(pairs: &[(&str, &str)]) -> Result<Map<String, Value>, String> {
+        let schema = json!({"properties": {
+            "text": {"type": "string"}, "count": {"type": "integer"}, "on": {"type": "boolean"},
+            "kind": {"enum": ["1", "2"]}, "list": {"type": "array"},
+        }});
+        let pairs: Vec<_> =
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        arguments(&schema, &pairs)
+    }
+
+    #[test]
+    fn values_have_the_types_of_the_schema_and_empty_ones_are_left_out() {
+        let read = read_form(&[
+            ("argument.text", "12"),
+            ("argument.count", " 12 "),
+            ("argument.on", "false"),
+            ("argument.kind", "1"),
+            ("argument.list", "[1]"),
+            ("argument.other", ""),
+            ("arguments", "{\"more\": null}"),
+            ("form_token", "x"),
+        ]);
+        let expected =
+            json!({"more": null, "text": "12", "count": 12, "on": false, "kind": "1", "list": [1]});
+        assert_eq!(Value::Object(read.unwrap()), expected);
+    }
+
+    #[test]
+    fn mistakes_name_their_field() {
+        assert!(read_form(&[("argument.list", "1,2")]).unwrap_err().starts_with("`list` must be JSON"));
+        assert!(
+            read_form(&[("arguments", "[]")]).unwrap_err().starts_with("`arguments` must be a JSON object")
+        );
+    }
+}

@@ -1,0 +1,133 @@
+//! A JSON schema as a tree of its properties.
+
+use maud::{Markup, html};
+use serde_json::{Map, Value};
+
+use crate::text;
+
+/// Levels that are shown; deeper ones are in the definition.
+const MAX_DEPTH: usize = 6;
+/// Most properties of one object that are shown.
+const MAX_PROPERTIES: usize = 100;
+/// Most properties of a whole schema that are shown.
+const MAX_TOTAL: usize = 1_000;
+/// Most values of an enumeration that are shown.
+const MAX_VALUES: usize = 20;
+
+/// Shows the properties of a schema: name, type, description, bounds; nested ones below. At most 1,000
+/// properties, six levels deep.
+pub fn tree(schema: &Value) -> Markup {
+    let mut left = MAX_TOTAL;
+    match properties(schema) {
+        Some(_) => branch(schema, MAX_DEPTH, &mut left),
+        None => html! { p { "No arguments are described." } },
+    }
+}
+
+/// Returns the properties of an object, or of the items of a list.
+fn properties(schema: &Value) -> Option<&Map<String, Value>> {
+    let own = schema.get("properties").and_then(Value::as_object).filter(|properties| !properties.is_empty());
+    own.or_else(|| schema.get("items").and_then(|items| items.get("properties")?.as_object()))
+}
+
+fn branch(schema: &Value, depth: usize, left: &mut usize) -> Markup {
+    let Some(properties) = properties(schema) else { return html! {} };
+    if depth == 0 {
+        return html! { p { "Deeper levels are in the definition." } };
+    }
+    let holder =
+        if schema.get("properties").is_some() { schema } else { schema.get("items").unwrap_or(schema) };
+    let shown = properties.len().min(MAX_PROPERTIES).min(*left);
+    *left -= shown;
+    html! {
+        ul.tree {
+            @for (name, property) in properties.iter().take(shown) {
+                li {
+                    code { (text::line(name)) } " " span.type { (text::line(&type_name(property))) }
+                    @if is_required(holder, name) { " " strong { "required" } }
+                    @if let Some(description) = property.get("description").and_then(Value::as_str) {
+                        (text::prose(description))
+                    }
+                    @for (bound, value) in bounds(property) { " " span.bound { (bound) ": " (text::line(&value)) } }
+                    (branch(property, depth - 1, left))
+                }
+            }
+            @if properties.len() > shown {
+                li { (properties.len() - shown) " more properties are in the definition." }
+            }
+        }
+    }
+}
+
+/// Returns true if the schema demands a property.
+pub(super) fn is_required(schema: &Value, name: &str) -> bool {
+    let required = schema.get("required").and_then(Value::as_array);
+    required.is_some_and(|names| names.iter().any(|required| required == name))
+}
+
+/// Returns the type of a property in a word or two.
+pub(super) fn type_name(property: &Value) -> String {
+    let own = match property.get("type") {
+        Some(Value::String(name)) => name.clone(),
+        Some(Value::Array(names)) => {
+            names.iter().filter_map(Value::as_str).take(MAX_VALUES).collect::<Vec<_>>().join(" or ")
+        }
+        _ if property.get("enum").is_some() => "one of".to_owned(),
+        _ if property.get("anyOf").is_some() || property.get("oneOf").is_some() => "several types".to_owned(),
+        _ => "any".to_owned(),
+    };
+    match property.get("items").and_then(|items| items.get("type")?.as_str()) {
+        Some(item) if own == "array" => format!("array of {item}"),
+        _ => own,
+    }
+}
+
+/// Returns the bounds of a property's values, in the order in which they are read.
+fn bounds(property: &Value) -> Vec<(&'static str, String)> {
+    const KEYS: [&str; 9] =
+        ["enum", "default", "format", "minimum", "maximum", "minLength", "maxLength", "pattern", "const"];
+    let shown = |value: &Value| match value {
+        Value::Array(values) => {
+            let more = values.len().saturating_sub(MAX_VALUES);
+            let first: Vec<_> = values.iter().take(MAX_VALUES).map(ToString::to_string).collect();
+            let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+            first.join(", ") + &more
+        }
+        other => other.to_string(),
+    };
+    KEYS.iter().filter_map(|key| Some((*key, shown(property.get(*key)?)))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn properties_have_their_type_bounds_and_children() {
+        let schema = json!({"required": ["to"], "properties": {
+            "to": {"type": "array", "items": {"type": "object", "properties": {"mail": {"type": "string"}}}},
+            "kind": {"enum": ["<b>", "c"], "description": "Kind of <i>mail</i>"},
+        }});
+        let shown = tree(&schema).into_string();
+        assert!(shown.contains("array of object") && shown.contains("<strong>required</strong>"), "{shown}");
+        assert!(shown.contains("mail") && shown.contains("Kind of &lt;i&gt;"), "{shown}");
+        assert!(shown.contains("enum: <bdi>&quot;&lt;b&gt;&quot;, &quot;c&quot;"), "{shown}");
+        assert_eq!(shown.matches("<ul").count(), 2);
+    }
+
+    #[test]
+    fn a_schema_of_any_size_and_depth_stays_bounded() {
+        let wide: Map<String, Value> =
+            (0..5_000).map(|n| (format!("p{n}"), json!({"type": "string"}))).collect();
+        let shown = tree(&json!({ "properties": wide })).into_string();
+        assert!(shown.contains("4900 more properties"), "{}", shown.len());
+        let deep = (0..200).fold(json!({"type": "string"}), |inner, _| json!({"properties": {"x": inner}}));
+        assert_eq!(tree(&deep).into_string().matches("<ul").count(), MAX_DEPTH);
+        let inner: Map<String, Value> = (0..100).map(|n| (format!("q{n}"), json!({}))).collect();
+        let outer: Map<String, Value> =
+            (0..100).map(|n| (format!("p{n}"), json!({ "properties": inner.clone() }))).collect();
+        assert_eq!(tree(&json!({ "properties": outer })).into_string().matches("<code>").count(), MAX_TOTAL);
+    }
+}

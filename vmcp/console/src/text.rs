@@ -1,0 +1,127 @@
+//! Texts of other people's servers, as a page shows them: bounded, escaped, and without characters that hide
+//! or reorder what a person reads.
+
+use std::fmt::Write as _;
+
+use maud::{Markup, html};
+
+/// Most characters of a name, a title or an error.
+pub const MAX_LINE: usize = 300;
+/// Most characters of a description.
+pub const MAX_PROSE: usize = 4_000;
+/// Most characters of a definition or a result.
+pub const MAX_DOCUMENT: usize = 60_000;
+
+/// Shows a text within a sentence or a cell: at most [`MAX_LINE`] characters, isolated from the direction of
+/// the text around it.
+pub fn line(text: &str) -> Markup {
+    html! { bdi { (inert(text, MAX_LINE)) } }
+}
+
+/// Shows a text of several lines: at most [`MAX_PROSE`] characters.
+pub fn prose(text: &str) -> Markup {
+    html! { p.prose dir="auto" { (inert(text, MAX_PROSE)) } }
+}
+
+/// Shows a document, such as a definition: at most [`MAX_DOCUMENT`] characters, in lines as they are.
+pub fn document(label: &str, text: &str) -> Markup {
+    html! { pre.scroll tabindex="0" role="region" aria-label=(label) { code { (inert(text, MAX_DOCUMENT)) } } }
+}
+
+/// Returns at most `limit` characters of a text, and says how many more there are. Control characters, marks
+/// of writing direction, and invisible characters become their code points: they could make a text look like
+/// another, or hide a part of it.
+///
+/// ```
+/// assert_eq!(vmcp_console::text::inert("a\u{202e}b", 10), "a⟨U+202E⟩b");
+/// assert_eq!(vmcp_console::text::inert("abcdef", 2), "ab… (4 more characters)");
+/// ```
+pub fn inert(text: &str, limit: usize) -> String {
+    let mut shown = String::new();
+    let mut rest = text.chars();
+    for character in rest.by_ref().take(limit) {
+        if is_hidden(character) {
+            // Writing to a string cannot fail.
+            let _ = write!(shown, "⟨U+{:04X}⟩", u32::from(character));
+        } else {
+            shown.push(character);
+        }
+    }
+    let more = rest.count();
+    if more > 0 {
+        let _ = write!(shown, "… ({more} more characters)");
+    }
+    shown
+}
+
+/// Returns true for a character that is invisible or changes the order of others. Returns false
+/// for line ends, tabs and the joiners of scripts and emoji.
+fn is_hidden(character: char) -> bool {
+    let is_layout = matches!(character, '\n' | '\t');
+    let is_direction = matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_invisible = matches!(
+        character,
+        '\u{ad}' | '\u{200b}' | '\u{2028}' | '\u{2029}' | '\u{2060}'..='\u{2065}' | '\u{feff}' | '\u{e0000}'..='\u{e0fff}'
+    );
+    (character.is_control() && !is_layout) || is_direction || is_invisible
+}
+
+/// Shows bytes with a unit.
+pub fn bytes(count: u64) -> String {
+    match count {
+        0..1_000 => format!("{count} B"),
+        1_000..1_000_000 => format!("{:.1} kB", count as f64 / 1e3),
+        _ => format!("{:.1} MB", count as f64 / 1e6),
+    }
+}
+
+/// Shows milliseconds with a unit.
+pub fn milliseconds(duration: f64) -> String {
+    if duration < 10.0 {
+        format!("{duration:.1} ms")
+    } else if duration < 10_000.0 {
+        format!("{duration:.0} ms")
+    } else {
+        format!("{:.1} s", duration / 1e3)
+    }
+}
+
+/// Shows a share of 1 as per cent.
+pub fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markup_of_a_server_stays_text() {
+        let shown = line("<img src=x onerror=alert(1)>").into_string();
+        assert_eq!(shown, "<bdi>&lt;img src=x onerror=alert(1)&gt;</bdi>");
+    }
+
+    #[test]
+    fn invisible_characters_are_named_and_joiners_stay() {
+        assert_eq!(inert("a\u{0}\u{1b}[31m", 99), "a⟨U+0000⟩⟨U+001B⟩[31m");
+        assert_eq!(inert("\u{e0041}\u{200b}", 99), "⟨U+E0041⟩⟨U+200B⟩");
+        let family = "👩\u{200d}👧 नमस्ते\n\tx";
+        assert_eq!(inert(family, 99), family);
+    }
+
+    #[test]
+    fn a_megabyte_is_cut_and_counted() {
+        let shown = prose(&"<b>".repeat(400_000)).into_string();
+        assert!(shown.len() < 5 * MAX_PROSE, "{}", shown.len());
+        assert!(shown.contains("(1196000 more characters)"));
+    }
+
+    #[test]
+    fn figures_have_units() {
+        assert_eq!([bytes(999), bytes(1_500), bytes(2_000_000)], ["999 B", "1.5 kB", "2.0 MB"]);
+        assert_eq!(
+            [milliseconds(0.42), milliseconds(120.4), milliseconds(61_000.0)],
+            ["0.4 ms", "120 ms", "61.0 s"]
+        );
+    }
+}

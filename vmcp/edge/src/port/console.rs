@@ -1,0 +1,76 @@
+//! The web console on the admin port: server-rendered pages over what the admin API reports.
+//!
+//! The crate `vmcp-console` has the pages, as pure functions. This room gathers their data, decides who reads
+//! them, and carries out the orders of their forms. The host rules of the admin port hold here too.
+//!
+//! ```text
+//! access    who may read: `server.console`, tokens, the cookie of a person who signed in
+//!   │
+//! forms     body and CSRF token of each form, before its order is carried out
+//!   │
+//! actions   orders ── overview, catalog, playground, call_pages, trying, other_pages: data of pages
+//! ```
+
+mod access;
+mod actions;
+mod answer;
+mod call_pages;
+mod catalog;
+mod forms;
+mod other_pages;
+mod overview;
+mod playground;
+mod session_key;
+pub mod sources;
+mod trying;
+
+use axum::Router;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::{get, post};
+
+pub(super) use access::is_served;
+pub(super) use vmcp_console::links::ROOT;
+
+use self::access::ConsoleDoor;
+use super::admin::{AdminGuard, audit};
+
+/// Returns the routes of the console.
+pub(super) fn routes(guard: &AdminGuard) -> Router {
+    let door = ConsoleDoor::new(guard.clone());
+    let pages = Router::new()
+        .route("/console/", get(overview::show))
+        .route("/console/tools", get(catalog::tools))
+        .route("/console/server", get(catalog::server))
+        .route("/console/tool", get(catalog::tool))
+        .route("/console/search", get(playground::show))
+        .route("/console/calls", get(call_pages::list))
+        .route("/console/calls/rows", get(call_pages::rows))
+        .route("/console/call", get(call_pages::one))
+        .route("/console/connect", get(other_pages::connect))
+        .route("/console/configuration", get(other_pages::configuration))
+        .route("/console/logs", get(other_pages::logs))
+        .route("/console/try", get(trying::show));
+    // The layer that is added last runs first: each order is recorded, also one whose form is refused.
+    let orders = Router::new()
+        .route("/console/refresh", post(actions::refresh))
+        .route("/console/restart", post(actions::restart))
+        .route("/console/approve", post(actions::approve))
+        .route("/console/try", post(trying::call))
+        .route("/console/sign-out", post(access::sign_out))
+        .route_layer(from_fn_with_state(door.clone(), forms::check))
+        .route_layer(from_fn_with_state(guard.admin.clone(), audit::record));
+    let inside = pages.merge(orders).route_layer(from_fn_with_state(door.clone(), access::admit));
+    let outside = Router::new()
+        .route("/console", get(access::to_root))
+        .route("/console/sign-in", post(access::sign_in))
+        .route("/console/console.css", get(answer::style))
+        .route("/console/console.js", get(answer::script));
+    inside
+        .merge(outside)
+        .route_layer(from_fn_with_state(door.clone(), access::only_if_served))
+        .route_layer(from_fn(answer::add_security_headers))
+        .with_state(door)
+}
+
+#[cfg(test)]
+mod tests;

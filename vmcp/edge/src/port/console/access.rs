@@ -1,0 +1,180 @@
+//! The door of the console: `server.console`, the tokens of the admin port, and the cookie of a person who
+//! has signed in with one of them.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use vmcp_config::{ConsoleAccess, Secret};
+use vmcp_console::frame::Frame;
+use vmcp_console::links::ROOT;
+use vmcp_console::pages::sign_in;
+use vmcp_engine::engine::Engine;
+use vmcp_engine::random::now;
+use vmcp_engine::telemetry::calls::{Action, ActionArea};
+
+use super::forms;
+use super::session_key::{SESSION_SECONDS, SessionKey};
+use crate::port::admin::{Admin, AdminGuard, audit, bearer, is_one_of};
+
+/// The door of the console, and the state of its routes; cheap to clone.
+#[derive(Clone)]
+pub(super) struct ConsoleDoor(Arc<DoorState>);
+
+struct DoorState {
+    guard: AdminGuard,
+    key: SessionKey,
+}
+
+/// A person who was let in, as an extension of the request.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Visitor {
+    /// The cookie, or empty where a person came without.
+    session: String,
+}
+
+impl ConsoleDoor {
+    pub(super) fn new(guard: AdminGuard) -> ConsoleDoor {
+        ConsoleDoor(Arc::new(DoorState { guard, key: SessionKey::new() }))
+    }
+
+    /// Returns the state of the admin port.
+    pub(super) fn admin(&self) -> &Admin {
+        &self.0.guard.admin
+    }
+
+    /// Returns the engine.
+    pub(super) fn engine(&self) -> &Engine {
+        &self.admin().0.engine
+    }
+
+    /// Returns what all pages of a visitor share.
+    pub(super) fn frame(&self, visitor: &Visitor) -> Frame {
+        Frame {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            form_token: self.0.key.form_token(&visitor.session),
+            is_signed_in: !visitor.session.is_empty(),
+            notice: None,
+        }
+    }
+
+    /// Returns true if a form was made for this visitor.
+    pub(super) fn has_form_token(&self, visitor: &Visitor, given: &str) -> bool {
+        self.0.key.is_form_token(&visitor.session, given)
+    }
+
+    /// Returns the visitor of a request and the operator's name for audit events; `None`: a token is wanted.
+    fn visitor(&self, request: &Request) -> Option<(Visitor, String)> {
+        let server = &self.engine().snapshot().config.server;
+        let (headers, address) = (request.headers(), audit::sender(request).address);
+        let tokens = &server.admin_tokens;
+        let is_open = tokens.is_empty() && server.console == ConsoleAccess::Loopback && self.0.guard.loopback;
+        if is_open || bearer(headers).is_some_and(|token| is_one_of(token, tokens)) {
+            return Some((Visitor::default(), audit::operator(headers, address)));
+        }
+        let cookie = cookie(headers, &self.cookie_name())?;
+        let token = self.0.key.token_of(cookie, tokens, now())?;
+        let name = audit::token_name(token.expose().as_bytes());
+        Some((Visitor { session: cookie.to_owned() }, name))
+    }
+
+    /// Returns the name of the cookie. Browsers send a cookie to every port of a host: the name tells this
+    /// port's from another one's.
+    fn cookie_name(&self) -> String {
+        format!("vmcp_console_{}", self.0.guard.port)
+    }
+
+    /// Returns a `Set-Cookie` header.
+    fn set_cookie(&self, value: &str, seconds: u64) -> [(header::HeaderName, String); 1] {
+        let name = self.cookie_name();
+        let text = format!("{name}={value}; Path=/console; Max-Age={seconds}; HttpOnly; SameSite=Strict");
+        [(header::SET_COOKIE, text)]
+    }
+}
+
+/// Returns true if the console is served at all: it is on, and its setting admits this port's address.
+pub(in crate::port) fn is_served(guard: &AdminGuard) -> bool {
+    match guard.admin.0.engine.snapshot().config.server.console {
+        ConsoleAccess::Off => false,
+        ConsoleAccess::Loopback => guard.loopback,
+        ConsoleAccess::Tokens => true,
+    }
+}
+
+/// Middleware that answers 404 while the console is not served.
+pub(super) async fn only_if_served(
+    State(door): State<ConsoleDoor>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if is_served(&door.0.guard) {
+        return next.run(request).await;
+    }
+    let words = "the web console is not served here: server.console is `off`, or `loopback` and this port is not on \
+                 loopback; `tokens` serves it to people who sign in\n";
+    (StatusCode::NOT_FOUND, words).into_response()
+}
+
+/// Middleware that passes requests of operators; all others get the form to sign in, with status 401.
+pub(super) async fn admit(State(door): State<ConsoleDoor>, mut request: Request, next: Next) -> Response {
+    if let Some((visitor, name)) = door.visitor(&request) {
+        request.extensions_mut().insert(visitor);
+        request.extensions_mut().insert(audit::OperatorName(name));
+        return next.run(request).await;
+    }
+    door.0.guard.record_refusal(&audit::sender(&request), request.uri().path(), false);
+    let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
+    (StatusCode::UNAUTHORIZED, challenge, Html(sign_in::sign_in(None))).into_response()
+}
+
+/// Answers `GET /console`.
+pub(super) async fn to_root() -> Redirect {
+    Redirect::to(ROOT)
+}
+
+/// Answers `POST /console/sign-in`: a token, typed once, becomes a cookie.
+pub(super) async fn sign_in(State(door): State<ConsoleDoor>, request: Request) -> Response {
+    let sender = audit::sender(&request);
+    let path = request.uri().path().to_owned();
+    let pairs = match forms::read(request.into_body()).await {
+        Ok(pairs) => pairs,
+        Err(refusal) => return refusal,
+    };
+    let token = forms::value(&pairs, "token");
+    let tokens: Vec<Secret> = door.engine().snapshot().config.server.admin_tokens.clone();
+    if token.is_empty() || !is_one_of(token.as_bytes(), &tokens) {
+        door.0.guard.record_refusal(&sender, &path, true);
+        if !door.0.guard.slow_down().await {
+            let later = [(header::RETRY_AFTER, "1")];
+            return (StatusCode::TOO_MANY_REQUESTS, later, "too many wrong tokens\n").into_response();
+        }
+        let page = Html(sign_in::sign_in(Some("This is none of the server's admin tokens.")));
+        return (StatusCode::UNAUTHORIZED, page).into_response();
+    }
+    door.engine().call_observers().acted(&Action {
+        area: ActionArea::Admin,
+        name: "console.sign_in",
+        principal: &sender,
+        actor: Some(&audit::token_name(token.as_bytes())),
+        target: None,
+        result: "ok",
+        is_refused: false,
+        session: None,
+    });
+    let cookie = door.0.key.session(token.as_bytes(), now() + SESSION_SECONDS);
+    (door.set_cookie(&cookie, SESSION_SECONDS), Redirect::to(ROOT)).into_response()
+}
+
+/// Answers `POST /console/sign-out`: the browser forgets its cookie.
+pub(super) async fn sign_out(State(door): State<ConsoleDoor>) -> Response {
+    (door.set_cookie("", 0), Redirect::to(ROOT)).into_response()
+}
+
+/// Returns a cookie of a request. A client may send several lines, each with several cookies.
+fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
+    let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(known, _)| *known == name).map(|(_, value)| value)
+}

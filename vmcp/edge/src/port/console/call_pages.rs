@@ -1,0 +1,128 @@
+//! The data of the pages about calls.
+
+use std::collections::BTreeSet;
+
+use axum::Extension;
+use axum::extract::{Query, State};
+use axum::http::{HeaderName, StatusCode};
+use axum::response::{Html, IntoResponse, Response};
+use serde::Deserialize;
+use vmcp_console::pages::calls::{
+    Call, CallFilter, call as call_page, calls as calls_page, rows as call_rows,
+};
+use vmcp_engine::telemetry::calls::CallRecord;
+use vmcp_engine::telemetry::recent::CallEntry;
+
+use super::access::{ConsoleDoor, Visitor};
+
+/// Header with the number to go on behind.
+const NEXT: HeaderName = HeaderName::from_static("x-next");
+/// Most calls on a page: all that the process keeps would be a page of a megabyte.
+const MAX_SHOWN: usize = 300;
+
+/// The query `?tool=TEXT&who=TEXT&outcome=WORD&after=NUMBER`.
+#[derive(Deserialize)]
+pub(super) struct CallsQuery {
+    #[serde(default)]
+    tool: String,
+    #[serde(default)]
+    who: String,
+    #[serde(default)]
+    outcome: String,
+    #[serde(default)]
+    after: u64,
+}
+
+/// The query `?number=NUMBER`.
+#[derive(Deserialize)]
+pub(super) struct OneCall {
+    number: u64,
+}
+
+/// Answers `GET /console/calls`.
+pub(super) async fn list(
+    State(door): State<ConsoleDoor>,
+    Extension(visitor): Extension<Visitor>,
+    Query(query): Query<CallsQuery>,
+) -> Html<String> {
+    let entries = door.admin().0.calls.entries(0);
+    let outcomes: BTreeSet<_> =
+        entries.entries.iter().map(|(_, entry)| entry.record.outcome.label().to_owned()).collect();
+    let (filter, next) = (query.filter(), entries.next);
+    let calls = newest_first(&entries.entries, &filter);
+    let outcomes: Vec<_> = outcomes.into_iter().collect();
+    Html(calls_page(&door.frame(&visitor), &filter, &calls, next, &outcomes))
+}
+
+/// Answers `GET /console/calls/rows`: the rows of newer calls, for the script.
+pub(super) async fn rows(State(door): State<ConsoleDoor>, Query(query): Query<CallsQuery>) -> Response {
+    let entries = door.admin().0.calls.entries(query.after);
+    let calls = newest_first(&entries.entries, &query.filter());
+    ([(NEXT, entries.next.to_string())], Html(call_rows(&calls).into_string())).into_response()
+}
+
+/// Answers `GET /console/call`.
+pub(super) async fn one(
+    State(door): State<ConsoleDoor>,
+    Extension(visitor): Extension<Visitor>,
+    Query(OneCall { number }): Query<OneCall>,
+) -> Response {
+    let entries = door.admin().0.calls.entries(number).entries;
+    match entries.first().filter(|(first, _)| *first == number) {
+        Some((_, entry)) => {
+            let call = Call { facts: facts(&entry.record), ..shown(number, entry) };
+            Html(call_page(&door.frame(&visitor), &call)).into_response()
+        }
+        None => (StatusCode::NOT_FOUND, "this call is not kept: the latest 1000 calls are\n").into_response(),
+    }
+}
+
+impl CallsQuery {
+    fn filter(&self) -> CallFilter {
+        CallFilter { tool: self.tool.clone(), who: self.who.clone(), outcome: self.outcome.clone() }
+    }
+}
+
+fn newest_first(entries: &[(u64, std::sync::Arc<CallEntry>)], filter: &CallFilter) -> Vec<Call> {
+    let calls = entries.iter().rev().map(|(number, entry)| shown(*number, entry));
+    calls.filter(|call| filter.admits(call)).take(MAX_SHOWN).collect()
+}
+
+fn shown(number: u64, CallEntry { at, record }: &CallEntry) -> Call {
+    let tool = record.tool.as_ref().map(|tool| tool.name.as_str());
+    let address = record.principal.address.filter(|_| record.principal.identity.as_known().is_none());
+    Call {
+        number,
+        at: humantime::format_rfc3339_millis(*at).to_string(),
+        who: address
+            .map_or_else(|| record.principal.identity.subject().to_owned(), |address| address.to_string()),
+        via: record.origin.own_tool().unwrap_or_default().to_owned(),
+        method: record.method.clone().into_owned(),
+        server: record.backend.as_deref().unwrap_or_default().to_owned(),
+        item: tool.or(record.subject.as_deref()).unwrap_or_default().to_owned(),
+        outcome: record.outcome.label().to_owned(),
+        took_ms: record.took.as_secs_f64() * 1e3,
+        server_ms: record.backend_took.as_secs_f64() * 1e3,
+        bytes_in: record.bytes_in,
+        bytes_out: record.bytes_out,
+        facts: Vec::new(),
+    }
+}
+
+/// Returns the further facts of one call. A session id is a credential, and the words of an error may quote
+/// arguments: neither is among them.
+fn facts(record: &CallRecord) -> Vec<(&'static str, String)> {
+    let webhooks: Vec<_> =
+        record.webhooks.iter().map(|effect| format!("{}: {}", effect.webhook, effect.effect)).collect();
+    let profile = record.principal.profile.as_deref().unwrap_or_default();
+    vec![
+        ("Trace", record.trace.map(hex::encode).unwrap_or_default()),
+        ("Profile", profile.to_owned()),
+        ("Requests to the server", record.requests.to_string()),
+        ("Reached the server", record.transmission.as_str().to_owned()),
+        ("Code of its error", record.error_code.map(|code| code.to_string()).unwrap_or_default()),
+        ("Version of the policies", record.policy_version.as_deref().unwrap_or_default().to_owned()),
+        ("Webhooks", webhooks.join(", ")),
+        ("Waits for", if record.pending { "an answer or a task".to_owned() } else { String::new() }),
+    ]
+}

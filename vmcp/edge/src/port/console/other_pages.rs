@@ -1,0 +1,58 @@
+//! The data of the pages about clients, configuration and logs.
+
+use axum::Extension;
+use axum::extract::State;
+use axum::response::Html;
+use vmcp_console::pages::configuration::configuration as configuration_page;
+use vmcp_console::pages::connect::connect as connect_page;
+use vmcp_console::pages::logs::{LogLine, logs as logs_page};
+use vmcp_engine::telemetry::recent;
+
+use super::access::{ConsoleDoor, Visitor};
+
+/// Answers `GET /console/connect`.
+pub(super) async fn connect(
+    State(door): State<ConsoleDoor>,
+    Extension(visitor): Extension<Visitor>,
+) -> Html<String> {
+    let is_tls = door.engine().snapshot().config.server.tls.is_some();
+    let scheme = if is_tls { "https" } else { "http" };
+    let url = door.admin().clients_at().map(|mut address| {
+        // A server that listens everywhere is reached on this machine's own address too.
+        if address.ip().is_unspecified() {
+            let loopback =
+                if address.is_ipv4() { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() };
+            address.set_ip(loopback);
+        }
+        format!("{scheme}://{address}/mcp")
+    });
+    let snippets = door.admin().0.console.snippets.as_ref();
+    let snippets = snippets.map(|snippets| snippets(url.as_deref())).unwrap_or_default();
+    Html(connect_page(&door.frame(&visitor), url.as_deref(), &snippets))
+}
+
+/// Answers `GET /console/configuration`.
+pub(super) async fn configuration(
+    State(door): State<ConsoleDoor>,
+    Extension(visitor): Extension<Visitor>,
+) -> Html<String> {
+    let snapshot = door.engine().snapshot();
+    let status = door.admin().0.configuration.as_ref().map(|it| it.borrow().clone()).unwrap_or_default();
+    Html(configuration_page(&door.frame(&visitor), &status, snapshot.config.effective_yaml()))
+}
+
+/// Answers `GET /console/logs`.
+pub(super) async fn logs(
+    State(door): State<ConsoleDoor>,
+    Extension(visitor): Extension<Visitor>,
+) -> Html<String> {
+    let lines = recent::lines().since(0, |_| true).entries;
+    let shown = |line: recent::RecentLine| LogLine {
+        at: line.at,
+        level: line.level,
+        server: line.backend,
+        text: line.text,
+    };
+    let lines: Vec<_> = lines.into_iter().rev().map(shown).collect();
+    Html(logs_page(&door.frame(&visitor), &lines))
+}

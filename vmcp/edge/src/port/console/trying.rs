@@ -1,0 +1,99 @@
+//! A call of one tool from its form.
+//!
+//! The call is that of a client without credentials, through the one seam of all calls. So it is made only
+//! where the client port lets such clients in: the console opens no way around `incomingAuth`.
+
+use axum::Extension;
+use axum::extract::{Query, State};
+use axum::response::{Html, IntoResponse, Response};
+use vmcp_console::pages::try_tool::{CallEnd, TryTool, try_tool};
+use vmcp_console::schema::{ARGUMENT_PREFIX, arguments};
+use vmcp_engine::access::identity::Principal;
+use vmcp_model::catalog::CatalogTool;
+
+use super::access::{ConsoleDoor, Visitor};
+use super::catalog::{NamedTool, find, indented, parsed, unknown};
+use super::forms::{CheckedForm, value};
+use crate::port::admin::OperatorAddress;
+use crate::port::admin::operator_call::{self, OperatorAnswer, OperatorCall};
+
+/// Reason for which nothing is called where clients sign in.
+const WANTS_CREDENTIALS: &str = "This server's clients prove who they are (incomingAuth), and the console is no client: \
+    call the tool from one, or with `vmcp call`.";
+/// Reason for which a hidden tool is not called.
+const IS_HIDDEN: &str =
+    "Clients cannot call this tool: a filter hides it, or its definition waits for approval.";
+
+/// Answers `GET /console/try`.
+pub(super) async fn show(
+    State(door): State<ConsoleDoor>,
+    Extension(visitor): Extension<Visitor>,
+    Query(query): Query<NamedTool>,
+) -> Response {
+    let snapshot = door.engine().snapshot();
+    let Some(tool) = find(&snapshot, &query) else { return unknown("tool", &query.tool) };
+    let data = TryTool { refused: refusal(&door, &tool), ..data(&tool) };
+    Html(try_tool(&door.frame(&visitor), &data)).into_response()
+}
+
+/// Answers `POST /console/try`.
+pub(super) async fn call(
+    State(door): State<ConsoleDoor>,
+    Extension(visitor): Extension<Visitor>,
+    Extension(CheckedForm(pairs)): Extension<CheckedForm>,
+    address: Option<Extension<OperatorAddress>>,
+    Query(query): Query<NamedTool>,
+) -> Response {
+    let snapshot = door.engine().snapshot();
+    let Some(tool) = find(&snapshot, &query) else { return unknown("tool", &query.tool) };
+    let mut data = TryTool { refused: refusal(&door, &tool), ..data(&tool) };
+    if data.refused.is_none() {
+        let address = address.map(|Extension(OperatorAddress(address))| address);
+        let principal = Principal { address, ..Principal::default() };
+        let confirmed = value(&pairs, "consent") == "yes";
+        data.end = Some(match arguments(&data.input_schema, &pairs) {
+            Ok(arguments) => {
+                let request = OperatorCall { name: tool.name.clone(), arguments, confirmed };
+                end(operator_call::call(door.engine(), principal, &request).await)
+            }
+            Err(mistake) => CallEnd::Mistake(mistake),
+        });
+        value(&pairs, "arguments").clone_into(&mut data.given_json);
+        let given = pairs
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.strip_prefix(ARGUMENT_PREFIX)?.to_owned(), value)));
+        data.given = given.collect();
+    }
+    Html(try_tool(&door.frame(&visitor), &data)).into_response()
+}
+
+/// Returns why the console does not call a tool; `None`: it may.
+fn refusal(door: &ConsoleDoor, tool: &CatalogTool) -> Option<&'static str> {
+    let snapshot = door.engine().snapshot();
+    if !snapshot.authentication.is_anonymous() {
+        return Some(WANTS_CREDENTIALS);
+    }
+    snapshot.whole_view().tool(&tool.name).is_none().then_some(IS_HIDDEN)
+}
+
+fn data(tool: &CatalogTool) -> TryTool {
+    let schema = tool.definition.input_schema.as_deref().and_then(|schema| parsed(schema.get()));
+    TryTool {
+        name: tool.name.clone(),
+        server: tool.backend.to_string(),
+        original: tool.definition.name.clone(),
+        input_schema: schema.unwrap_or_default(),
+        ..TryTool::default()
+    }
+}
+
+fn end(answer: serde_json::Result<OperatorAnswer>) -> CallEnd {
+    match answer {
+        Ok(OperatorAnswer::Result(result)) => {
+            let is_failure = result.get("isError").is_some_and(|is_error| is_error == true);
+            CallEnd::Answer(indented(&result.to_string()), is_failure)
+        }
+        Ok(OperatorAnswer::Error(error)) => CallEnd::Answer(indented(&error.to_string()), true),
+        Err(error) => CallEnd::Mistake(error.to_string()),
+    }
+}
