@@ -78,6 +78,8 @@ pub fn overview(frame: &Frame, data: &Overview) -> String {
     frame.page("", "Overview", &content)
 }
 
+/// Calls that a process keeps: a busier minute has more.
+const MAX_KEPT: usize = 1_000;
 /// Most issues that the page lists.
 const MAX_ISSUES: usize = 50;
 
@@ -89,7 +91,7 @@ fn figures(data: &Overview) -> Markup {
         ul.figures {
             li { strong { (status.tools) } "tools" }
             @if let Some(saved) = saved { li { strong { (saved) } "tokens saved in each list" } }
-            li { strong { (activity.last_minute) } "calls in the last minute" }
+            li { strong { (activity.last_minute) @if activity.last_minute >= MAX_KEPT { "+" } } "calls in the last minute" }
             @for (value, name) in [(activity.median_ms, "p50 of calls"), (activity.p99_ms, "p99 of calls")] {
                 @if let Some(value) = value { li { strong { (text::milliseconds(value)) } (name) } }
             }

@@ -9,15 +9,19 @@ use crate::text;
 
 /// Most fields of a form; a tool with more takes its arguments as JSON.
 pub(super) const MAX_FIELDS: usize = 60;
-/// Most values of a choice.
+/// Most values of a choice; more of them are typed.
 const MAX_CHOICES: usize = 200;
+/// Most characters of a name or a value of a choice; a longer one is written as JSON.
+const MAX_CHARS: usize = 300;
 
 /// Returns one field for each property of the schema, with `given` texts by the name of the property. An
 /// empty field leaves its argument out.
 pub fn fields(schema: &Value, given: &[(String, String)]) -> Markup {
     let properties = schema.get("properties").and_then(Value::as_object);
+    let is_short = |(name, _): &(&String, &Value)| name.chars().nth(MAX_CHARS).is_none();
+    let shown = properties.into_iter().flatten().filter(is_short).take(MAX_FIELDS);
     html! {
-        @for (number, (name, property)) in properties.into_iter().flatten().take(MAX_FIELDS).enumerate() {
+        @for (number, (name, property)) in shown.enumerate() {
             @let id = format!("argument-{number}");
             @let value = given.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value.as_str());
             div.field {
@@ -36,15 +40,7 @@ pub fn fields(schema: &Value, given: &[(String, String)]) -> Markup {
 
 fn input(id: &str, name: &str, property: &Value, value: &str) -> Markup {
     let field = format!("{ARGUMENT_PREFIX}{name}");
-    let choices: Option<Vec<String>> = match property.get("enum").and_then(Value::as_array) {
-        Some(values) if values.iter().all(Value::is_string) => {
-            Some(values.iter().filter_map(Value::as_str).take(MAX_CHOICES).map(str::to_owned).collect())
-        }
-        _ if property.get("type").is_some_and(|kind| kind == "boolean") => {
-            Some(vec!["true".to_owned(), "false".to_owned()])
-        }
-        _ => None,
-    };
+    let choices = choices(property);
     let is_plain = property
         .get("type")
         .and_then(Value::as_str)
@@ -62,6 +58,21 @@ fn input(id: &str, name: &str, property: &Value, value: &str) -> Markup {
         } @else {
             textarea id=(id) name=(field) rows="3" spellcheck="false" placeholder="JSON" { (value) }
         }
+    }
+}
+
+/// Returns the values of a property that has a few of them.
+fn choices(property: &Value) -> Option<Vec<String>> {
+    let is_short = |text: &str| text.chars().nth(MAX_CHARS).is_none();
+    match property.get("enum").and_then(Value::as_array) {
+        Some(values) if values.len() <= MAX_CHOICES => values
+            .iter()
+            .map(|value| value.as_str().filter(|text| is_short(text)).map(str::to_owned))
+            .collect(),
+        None if property.get("type").is_some_and(|kind| kind == "boolean") => {
+            Some(vec!["true".to_owned(), "false".to_owned()])
+        }
+        _ => None,
     }
 }
 

@@ -10,11 +10,13 @@ const MAX_DEPTH: usize = 6;
 /// Most properties of one object that are shown.
 const MAX_PROPERTIES: usize = 100;
 /// Most properties of a whole schema that are shown.
-const MAX_TOTAL: usize = 1_000;
+const MAX_TOTAL: usize = 300;
+/// Most characters of a property's description; the whole one is in the definition.
+const MAX_DESCRIPTION: usize = 1_000;
 /// Most values of an enumeration that are shown.
 const MAX_VALUES: usize = 20;
 
-/// Shows the properties of a schema: name, type, description, bounds; nested ones below. At most 1,000
+/// Shows the properties of a schema: name, type, description, bounds; nested ones below. At most 300
 /// properties, six levels deep.
 pub fn tree(schema: &Value) -> Markup {
     let mut left = MAX_TOTAL;
@@ -46,7 +48,7 @@ fn branch(schema: &Value, depth: usize, left: &mut usize) -> Markup {
                     code { (text::line(name)) } " " span.type { (text::line(&type_name(property))) }
                     @if is_required(holder, name) { " " strong { "required" } }
                     @if let Some(description) = property.get("description").and_then(Value::as_str) {
-                        (text::prose(description))
+                        p.prose dir="auto" { (text::inert(description, MAX_DESCRIPTION)) }
                     }
                     @for (bound, value) in bounds(property) { " " span.bound { (bound) ": " (text::line(&value)) } }
                     (branch(property, depth - 1, left))

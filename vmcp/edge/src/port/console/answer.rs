@@ -7,12 +7,12 @@ use axum::response::{IntoResponse, Response};
 use vmcp_console::assets::{CONTENT_SECURITY_POLICY, SCRIPT, STYLE};
 
 /// Headers of every answer. Pages hold names and errors of servers: no cache keeps them, no other site frames
-/// them or reads their address.
+/// them or reads their address. With `no-referrer`, browsers would send `Origin: null` with each form.
 const SECURITY_HEADERS: [(HeaderName, &str); 7] = [
     (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::X_FRAME_OPTIONS, "DENY"),
-    (header::REFERRER_POLICY, "no-referrer"),
+    (header::REFERRER_POLICY, "same-origin"),
     (header::CACHE_CONTROL, "no-store"),
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),

@@ -45,9 +45,9 @@ pub(super) async fn tools(
 ) -> Html<String> {
     let snapshot = door.engine().snapshot();
     let tools = &snapshot.unfiltered().tools;
-    let rows: Vec<_> =
-        tools.iter().skip(query.from).take(PAGE_SIZE).map(|tool| row(&snapshot, tool)).collect();
-    Html(catalog_page(&door.frame(&visitor), &rows, query.from, tools.len()))
+    let from = query.from.min(tools.len());
+    let rows: Vec<_> = tools.iter().skip(from).take(PAGE_SIZE).map(|tool| row(&snapshot, tool)).collect();
+    Html(catalog_page(&door.frame(&visitor), &rows, from, tools.len()))
 }
 
 /// Answers `GET /console/server`.
