@@ -123,7 +123,7 @@ fn every_setting_of_the_file_is_a_field_of_the_resource() {
 }
 
 /// Settings that a resource gives in another form, or that the operator decides.
-const OTHERWISE: [&str; 12] = [
+const OTHERWISE: [&str; 13] = [
     // Ports and secrets of the pods.
     "server.listen",
     "server.adminListen",
@@ -132,6 +132,8 @@ const OTHERWISE: [&str; 12] = [
     "server.peers",
     "server.adminTokens",
     "server.metricsTokens",
+    // The admin token of a pod is the operator's: people have none to sign in with.
+    "server.console",
     // An Ingress or a Gateway ends TLS: a port with TLS takes no requests from other pods.
     "server.tls",
     // Volume of the pods; `apiKeySecretRef`.
