@@ -1,7 +1,7 @@
 //! A call of one tool from its form.
 //!
 //! The call is that of a client without credentials, through the one seam of all calls. So it is made only
-//! where the client port lets such clients in: the console opens no way around `incomingAuth`.
+//! where a client port lets such clients in: the console opens no way around `incomingAuth`.
 
 use axum::Extension;
 use axum::extract::{Query, State};
@@ -20,6 +20,8 @@ use crate::port::admin::operator_call::{self, OperatorAnswer, OperatorCall};
 /// Reason for which nothing is called where clients sign in.
 const WANTS_CREDENTIALS: &str = "This server's clients prove who they are (incomingAuth), and the console is no client: \
     call the tool from one, or with `vmcp call`.";
+/// Reason for which nothing is called in a process that serves one client on standard input and output.
+const NO_CLIENT_PORT: &str = "This process has no client port: only its own client calls tools.";
 /// Reason for which a hidden tool is not called.
 const IS_HIDDEN: &str =
     "Clients cannot call this tool: a filter hides it, or its definition waits for approval.";
@@ -70,6 +72,9 @@ pub(super) async fn call(
 /// Returns why the console does not call a tool; `None`: it may.
 fn refusal(door: &ConsoleDoor, tool: &CatalogTool) -> Option<&'static str> {
     let snapshot = door.engine().snapshot();
+    if door.admin().clients_at().is_none() {
+        return Some(NO_CLIENT_PORT);
+    }
     if !snapshot.authentication.is_anonymous() {
         return Some(WANTS_CREDENTIALS);
     }
