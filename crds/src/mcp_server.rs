@@ -110,6 +110,10 @@ pub struct MCPServerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000))]
     pub replicas: Option<i32>,
+    /// Number of pods while `replicas` is not given, as ToolHive writes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1000))]
+    pub backend_replicas: Option<i32>,
     /// Session affinity: sends all requests of one client to the same pod, or to any.
     #[serde(default)]
     pub session_affinity: SessionAffinity,
@@ -161,10 +165,15 @@ pub struct MCPServerSpec {
 }
 
 impl MCPServerSpec {
-    /// Returns all Secrets with credentials for registries, each once.
+    /// Returns all Secrets with credentials for registries, each once. Those of `podTemplateSpec` count for
+    /// the lookup of the image's entrypoint too, as for the kubelet.
     pub fn all_pull_secrets(&self) -> Vec<LocalObjectReference> {
+        let of_template = self.pod_template_spec.get("spec").and_then(|pod| pod.get("imagePullSecrets"));
+        // A list that is no list of references is refused where the template is merged.
+        let of_template: Vec<LocalObjectReference> =
+            of_template.cloned().and_then(|list| serde_json::from_value(list).ok()).unwrap_or_default();
         let mut secrets = self.image_pull_secrets.clone();
-        for secret in &self.resource_overrides.proxy_deployment.image_pull_secrets {
+        for secret in self.resource_overrides.proxy_deployment.image_pull_secrets.iter().chain(&of_template) {
             if !secrets.contains(secret) {
                 secrets.push(secret.clone());
             }

@@ -9,7 +9,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use vmcp_crds::definitions;
-use vmcp_crds::fields::pending;
+use vmcp_crds::fields::pending::{self, PendingField, Treatment};
 
 /// `resources/toolhive.yaml`.
 #[derive(Deserialize)]
@@ -37,7 +37,7 @@ struct ServedKind {
 enum Verdict {
     Works,
     Differs(String),
-    Pending(&'static str),
+    Pending(PendingField),
     Refused(String),
 }
 
@@ -86,7 +86,7 @@ fn verdicts(kind: &str, fields: &ServedKind) -> Vec<(String, Verdict)> {
         let waits = pending.iter().find(|field| field.path == path);
         let served = has(&schema, path);
         let verdict = match (waits, fields.differs.get(path), fields.refused.get(path)) {
-            (Some(field), ..) => Verdict::Pending(field.capability),
+            (Some(field), ..) => Verdict::Pending(*field),
             (None, Some(note), _) => Verdict::Differs(note.clone()),
             (None, None, Some(note)) => Verdict::Refused(note.clone()),
             (None, None, None) => Verdict::Works,
@@ -116,8 +116,12 @@ fn page() -> String {
     let toolhive = toolhive();
     let mut page = "# ToolHive's fields\n\n\
         Generated from the definitions and the list of ToolHive's fields; do not edit: `make crds` writes it. The way over:\n\
-        [how to come from ToolHive](../operator/how-to/from-toolhive.md). Fields below a block that waits as a whole are not counted.\n\n\
-        | kind | work | differ | wait | refused |\n|---|---|---|---|---|\n"
+        [how to come from ToolHive](../operator/how-to/from-toolhive.md). Fields below a block that is not followed as a whole\n\
+        are not counted, and a value that asks for what vmcp does anyway (`false`, `enabled: false`) asks for nothing.\n\n\
+        The operator refuses a resource with a field that nothing follows: `Valid` or `ConfigValid` names it. The annotation\n\
+        `toolhive.stacklok.com/unfollowed-fields: ignore` of the resource ignores such fields, but for those that guard something.\n\n\
+        | kind | work | differ | accepted | refused, ignorable | refused, guards | refused by the API server |\n\
+        |---|---|---|---|---|---|---|\n"
         .to_owned();
     let mut details = String::new();
     for (kind, fields) in &toolhive.kinds {
@@ -130,25 +134,32 @@ fn page() -> String {
             Verdict::Differs(note) => Some(note.clone()),
             _ => None,
         });
-        let waits = of(|verdict| match verdict {
-            Verdict::Pending(capability) => Some(capability.replace("nothing: ", "in its place: ")),
-            _ => None,
-        });
+        let unfollowed = |treatment: Treatment| -> Vec<(String, String)> {
+            let of = |verdict: &Verdict| match verdict {
+                Verdict::Pending(field) if field.treatment == treatment => Some(field.hint()),
+                _ => None,
+            };
+            verdicts.iter().filter_map(|(path, verdict)| Some((path.clone(), of(verdict)?))).collect()
+        };
+        let (accepted, ignorable, guards) =
+            (unfollowed(Treatment::Accepted), unfollowed(Treatment::Refused), unfollowed(Treatment::Guard));
         let refused = of(|verdict| match verdict {
             Verdict::Refused(note) => Some(note.clone()),
             _ => None,
         });
-        let counts = [&works, &differs, &waits, &refused].map(|fields| fields.len().to_string());
+        let counts = [&works, &differs, &accepted, &ignorable, &guards, &refused]
+            .map(|fields| fields.len().to_string());
         writeln!(page, "| {kind} | {} |", counts.join(" | ")).unwrap();
         writeln!(details, "\n## {kind}").unwrap();
         section(&mut details, "Work, and differ:", "difference", &differs);
-        section(
-            &mut details,
-            "Accepted, and not followed yet (`FieldsPending` names them):",
-            "waits for",
-            &waits,
-        );
-        section(&mut details, "Refused:", "reason", &refused);
+        for (title, rows) in [
+            ("Accepted, and not followed (`FieldsPending` names them):", &accepted),
+            ("Refused by the operator, unless the annotation ignores them:", &ignorable),
+            ("Refused by the operator, for they guard something:", &guards),
+        ] {
+            section(&mut details, title, "in its place, or missing", rows);
+        }
+        section(&mut details, "Refused by the API server:", "reason", &refused);
         let works: Vec<_> = works.iter().map(|(path, _)| format!("`{path}`")).collect();
         writeln!(details, "\nWork as there: {}.", works.join(", ")).unwrap();
     }

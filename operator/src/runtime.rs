@@ -82,7 +82,7 @@ pub use self::metrics::Metrics;
 pub use self::pod_schema::PodSchema;
 pub(crate) use self::pod_schema::{Field, Shape};
 pub use self::tell::{Conditions, is_true};
-pub(crate) use self::tell::{report, set_pending, set_valid};
+pub(crate) use self::tell::{lacks_a_guard, report, set_pending, set_valid, unfollowed};
 pub use self::watch::{
     Change, ChildKind, ChildType, ChildrenStore, CustomResource, Parsed, ResourceStore, ResourceStores,
     Scope, WatchedResource, kind_of,

@@ -1,6 +1,6 @@
 {{- define "vmcp-operator.name" -}}
 {{- if .Values.fullnameOverride }}{{ .Values.fullnameOverride }}
-{{- else }}{{ .Values.nameOverride | default .Release.Name | trimSuffix "operator" | trimSuffix "-" | trunc 40 }}-operator
+{{- else }}{{ .Values.nameOverride | default .Release.Name | trimSuffix "operator" | trimSuffix "-" | trunc 40 | trimSuffix "-" | default "vmcp" }}-operator
 {{- end }}
 {{- end }}
 

@@ -1,105 +1,181 @@
-//! Fields of ToolHive whose capability comes later: the API server accepts them, the operator ignores them,
-//! and the condition `FieldsPending` names those that a resource has.
+//! Fields of ToolHive that nothing follows, so that its manifests pass the API server's strict validation.
 //!
-//! Fields that guard the client endpoint of a VirtualMCPServer (`incomingAuth`) are followed or refused: an
-//! endpoint that ignored one would be open.
+//! Each has a [`Treatment`]. Fields about callers, credentials or audit are refused: a server that ignored one
+//! would be open. Most others are refused too, until the annotation [`UNFOLLOWED_FIELDS`] of the resource lets
+//! them be ignored. The few that are accepted, and the ignored ones, are named by the condition
+//! `FieldsPending`.
+
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-/// A field that is accepted and not followed yet.
+use super::yaml_block::Block;
+use crate::problem::Problem;
+
+/// Annotation of a resource. Its value [`IGNORE`] ignores fields with [`Treatment::Refused`].
+pub const UNFOLLOWED_FIELDS: &str = "toolhive.stacklok.com/unfollowed-fields";
+/// Value of [`UNFOLLOWED_FIELDS`].
+pub const IGNORE: &str = "ignore";
+
+/// Effect of a field that nothing follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Treatment {
+    /// Refuses the resource: the field guards callers, credentials or audit.
+    Guard,
+    /// Refuses the resource, unless its annotation [`UNFOLLOWED_FIELDS`] allows to ignore the field.
+    Refused,
+    /// None: the condition `FieldsPending` names the field.
+    Accepted,
+}
+
+/// A field that nothing follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PendingField {
     /// Path below `spec`, with dots.
     pub path: &'static str,
     /// The missing capability, or its replacement in vmcp.
     pub capability: &'static str,
+    /// The effect of the field.
+    pub treatment: Treatment,
+    /// Values, as text, that ask for what vmcp does anyway.
+    met: &'static [&'static str],
+}
+
+impl PendingField {
+    /// Names values that ask for what vmcp does anyway.
+    const fn unless(self, met: &'static [&'static str]) -> Self {
+        Self { met, ..self }
+    }
+
+    /// Returns true if the value asks for something that vmcp does not do.
+    fn asks(&self, value: &Value) -> bool {
+        let is_off = |key: &str, off: Value| value.get(key).is_some_and(|found| *found == off);
+        let asks = match value {
+            Value::Null | Value::Bool(false) => false,
+            Value::Object(_) if is_off("enabled", json!(false)) => false,
+            // An empty block may mean the defaults of a guard.
+            _ if self.treatment == Treatment::Guard => true,
+            Value::String(text) => !text.is_empty(),
+            Value::Array(items) => !items.is_empty(),
+            // Memory of its own is what each pod has.
+            Value::Object(block) => {
+                !(block.is_empty() || is_off("provider", json!("memory")) || is_off("type", json!("memory")))
+            }
+            _ => true,
+        };
+        let text = || value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        asks && !self.met.contains(&text().as_str())
+    }
+
+    /// Returns the replacement of the field, or the capability that it waits for.
+    pub fn hint(&self) -> String {
+        match self.capability.strip_prefix("nothing: ") {
+            Some(replacement) => format!("in its place: {replacement}"),
+            None => format!("waits for {}", self.capability),
+        }
+    }
+
+    fn problem(&self) -> Problem {
+        let path = format!("spec.{}", self.path);
+        let remedy = match self.treatment {
+            Treatment::Guard => format!("remove it ({})", self.hint()),
+            Treatment::Refused | Treatment::Accepted => format!(
+                "remove it ({}), or ignore such fields by the annotation `{UNFOLLOWED_FIELDS}: {IGNORE}`",
+                self.hint()
+            ),
+        };
+        Problem::new(path, "nothing follows this field", remedy)
+    }
 }
 
 /// Beginning of the description of a pending field.
-pub(crate) const DESCRIPTION: &str = "Accepted and not followed";
+pub(crate) const DESCRIPTION: &str = "Not followed";
 
-const fn pending(path: &'static str, capability: &'static str) -> PendingField {
-    PendingField { path, capability }
+const fn field(path: &'static str, capability: &'static str, treatment: Treatment) -> PendingField {
+    PendingField { path, capability, treatment, met: &[] }
+}
+
+const fn guard(path: &'static str, capability: &'static str) -> PendingField {
+    field(path, capability, Treatment::Guard)
+}
+
+const fn refused(path: &'static str, capability: &'static str) -> PendingField {
+    field(path, capability, Treatment::Refused)
+}
+
+const fn accepted(path: &'static str, capability: &'static str) -> PendingField {
+    field(path, capability, Treatment::Accepted)
 }
 
 /// Fields of a VirtualMCPServer.
 const VIRTUAL_MCP_SERVER: &[PendingField] = &[
-    pending(
+    refused(
         "authServerConfig.allowConfidentialClientRegistration",
         "nothing: clients are public and prove themselves by PKCE",
     ),
-    pending("authServerConfig.authorizationEndpointBaseUrl", "an authorization endpoint at another host"),
-    pending(
+    refused("authServerConfig.authorizationEndpointBaseUrl", "an authorization endpoint at another host"),
+    refused(
         "authServerConfig.baselineClientScopes",
         "nothing: every client may ask for all scopes of incomingAuth.oidcConfigRef",
     ),
-    pending("authServerConfig.cimd", "client identifiers that are URLs of metadata; clients register"),
-    pending("authServerConfig.delegateClients", "token exchange at the authorization server"),
-    pending(
+    refused("authServerConfig.cimd", "client identifiers that are URLs of metadata; clients register"),
+    guard("authServerConfig.delegateClients", "token exchange at the authorization server"),
+    guard(
         "authServerConfig.disableUpstreamTokenInjection",
         "nothing: only backends with upstreamInject get tokens of providers",
     ),
-    pending("authServerConfig.forceConfidentialRedirectUris", "nothing: clients are public"),
-    pending("authServerConfig.insecureAllowConfidentialOverLoopbackHTTP", "nothing: clients are public"),
-    pending("authServerConfig.storage", "nothing: what clients carry is sealed, and any pod can open it"),
-    pending("authServerConfig.trustedIssuers", "token exchange at the authorization server"),
-    pending("config.audit.detectApplicationErrors", "nothing: errors of tools have an outcome of their own"),
-    pending("config.audit.includeResponseData", "nothing: events hold no results"),
-    pending("config.audit.maxDelegationDepth", "chains of delegation in audit events"),
-    pending("config.backends", "nothing: backends are the members of the group"),
-    pending("config.codeMode.stepLimit", "nothing: spec.config.code.timeout bounds a script by its time"),
-    pending("config.incomingAuth", "authentication of clients; spec.incomingAuth decides"),
-    pending("config.metadata", "nothing: labels of the resource"),
-    pending("config.name", "nothing: the name of the resource"),
-    pending(
-        "config.operational.failureHandling.healthCheckInterval",
-        "nothing: each call and each listing, every spec.config.proxy.refreshInterval, shows whether a backend is alive",
-    ),
-    pending(
-        "config.operational.failureHandling.healthCheckTimeout",
-        "nothing: spec.config.proxy.connectionTimeout",
-    ),
-    pending(
+    guard("authServerConfig.forceConfidentialRedirectUris", "nothing: clients are public"),
+    refused("authServerConfig.insecureAllowConfidentialOverLoopbackHTTP", "nothing: clients are public"),
+    refused("authServerConfig.storage", "nothing: what clients carry is sealed, and any pod can open it"),
+    guard("authServerConfig.trustedIssuers", "token exchange at the authorization server"),
+    refused("config.audit.detectApplicationErrors", "nothing: errors of tools have an outcome of their own")
+        .unless(&["true"]),
+    guard("config.audit.includeResponseData", "nothing: events hold no results"),
+    guard("config.audit.maxDelegationDepth", "chains of delegation in audit events").unless(&["10"]),
+    refused("config.backends", "nothing: backends are the members of the group"),
+    accepted("config.codeMode.stepLimit", "nothing: spec.config.code.timeout bounds a script by its time")
+        .unless(&["100000"]),
+    guard("config.incomingAuth", "authentication of clients; spec.incomingAuth decides"),
+    accepted("config.metadata", "nothing: labels of the resource"),
+    accepted("config.name", "nothing: the name of the resource"),
+    accepted(
         "config.operational.failureHandling.statusReportingInterval",
         "nothing: the operator asks the pods, more often while something changes",
-    ),
-    pending(
-        "config.operational.failureHandling.unhealthyThreshold",
-        "nothing: circuitBreaker.failureThreshold beside it",
-    ),
-    pending("config.outgoingAuth", "nothing: spec.outgoingAuth, or externalAuthConfigRef of the backends"),
-    pending("config.sessionStorage", "nothing: spec.sessionStorage"),
-    pending("config.telemetry", "nothing: spec.telemetryConfigRef"),
+    )
+    .unless(&["30s"]),
+    guard("config.outgoingAuth", "nothing: spec.outgoingAuth, or externalAuthConfigRef of the backends"),
+    refused("config.sessionStorage", "nothing: spec.sessionStorage"),
+    refused("config.telemetry", "nothing: spec.telemetryConfigRef"),
 ];
 
 /// Fields of an MCPServer.
 const MCP_SERVER: &[PendingField] = &[
-    pending("audit", "nothing: spec.config.audit of the VirtualMCPServer"),
-    pending("authServerRef", "nothing: spec.authServerConfig of the VirtualMCPServer"),
-    pending(
+    guard("audit", "nothing: spec.config.audit of the VirtualMCPServer"),
+    guard("authServerRef", "nothing: spec.authServerConfig of the VirtualMCPServer"),
+    guard(
         "authzConfig",
-        "authorization; until then the NetworkPolicy admits the group's VirtualMCPServers only",
+        "nothing: spec.incomingAuth.authzConfig of the VirtualMCPServers of its group, the only callers that its NetworkPolicy admits",
     ),
-    pending(
+    guard(
         "authzConfigRef",
-        "authorization; until then the NetworkPolicy admits the group's VirtualMCPServers only",
+        "nothing: spec.incomingAuth.authzConfig of the VirtualMCPServers of its group, the only callers that its NetworkPolicy admits",
     ),
-    pending("backendReplicas", "nothing: spec.replicas"),
-    pending("endpointPrefix", "a path before the endpoint"),
-    pending(
+    refused("endpointPrefix", "a path before the endpoint"),
+    guard(
         "oidcConfigRef",
-        "authentication; until then the NetworkPolicy admits the group's VirtualMCPServers only",
+        "nothing: spec.incomingAuth of the VirtualMCPServers of its group, the only callers that its NetworkPolicy admits",
     ),
-    pending("proxyMode", "nothing: the bridge serves streamable HTTP in both eras"),
-    pending("rateLimiting", "nothing: spec.config.rateLimiting of the VirtualMCPServer"),
-    pending(
+    refused("proxyMode", "nothing: the bridge serves streamable HTTP in both eras")
+        .unless(&["streamable-http"]),
+    guard("rateLimiting", "nothing: spec.config.rateLimiting of the VirtualMCPServer"),
+    accepted(
         "resourceOverrides.proxyDeployment.env",
         "nothing: no proxy is beside the server; its own variables are spec.env",
     ),
-    pending("sessionStorage", "nothing: the VirtualMCPServer keeps sessions"),
-    pending("telemetryConfigRef", "traces of the bridge"),
-    pending("trustProxyHeaders", "a proxy before the server"),
-    pending("volumes", "nothing: volumes in spec.podTemplateSpec"),
+    refused("sessionStorage", "nothing: the VirtualMCPServer keeps sessions"),
+    refused("telemetryConfigRef", "traces of the bridge"),
+    refused("trustProxyHeaders", "a proxy before the server"),
+    refused("volumes", "nothing: volumes in spec.podTemplateSpec"),
 ];
 
 /// In place of fields that shape ToolHive's proxy.
@@ -107,30 +183,29 @@ const NO_PROXY: &str = "nothing: no proxy is run; VirtualMCPServers connect to t
 
 /// Fields of an MCPRemoteProxy.
 const MCP_REMOTE_PROXY: &[PendingField] = &[
-    pending("audit", "nothing: spec.config.audit of the VirtualMCPServer"),
-    pending("authServerRef", "nothing: spec.authServerConfig of the VirtualMCPServer"),
-    pending("authzConfig", "nothing: spec.incomingAuth.authzConfig of the VirtualMCPServer"),
-    pending("authzConfigRef", "nothing: spec.incomingAuth.authzConfigRef of the VirtualMCPServer"),
-    pending("endpointPrefix", NO_PROXY),
-    pending("oidcConfigRef", "nothing: spec.incomingAuth.oidcConfigRef of the VirtualMCPServer"),
-    pending("podTemplateSpec", NO_PROXY),
-    pending("proxyPort", NO_PROXY),
-    pending("replicas", NO_PROXY),
-    pending("resourceOverrides", NO_PROXY),
-    pending("resources", NO_PROXY),
-    pending("serviceAccount", NO_PROXY),
-    pending("sessionAffinity", NO_PROXY),
-    pending("sessionStorage", NO_PROXY),
-    pending("telemetryConfigRef", "nothing: spec.telemetryConfigRef of the VirtualMCPServer"),
-    pending("trustProxyHeaders", NO_PROXY),
+    guard("audit", "nothing: spec.config.audit of the VirtualMCPServer"),
+    guard("authServerRef", "nothing: spec.authServerConfig of the VirtualMCPServer"),
+    guard("authzConfig", "nothing: spec.incomingAuth.authzConfig of the VirtualMCPServer"),
+    guard("authzConfigRef", "nothing: spec.incomingAuth.authzConfigRef of the VirtualMCPServer"),
+    refused("endpointPrefix", NO_PROXY),
+    guard("oidcConfigRef", "nothing: spec.incomingAuth.oidcConfigRef of the VirtualMCPServer"),
+    refused("podTemplateSpec", NO_PROXY),
+    accepted("proxyPort", NO_PROXY).unless(&["8080"]),
+    accepted("replicas", NO_PROXY),
+    refused("resourceOverrides", NO_PROXY),
+    accepted("resources", NO_PROXY),
+    refused("serviceAccount", NO_PROXY),
+    refused("sessionAffinity", NO_PROXY).unless(&["ClientIP"]),
+    refused("sessionStorage", NO_PROXY),
+    refused("telemetryConfigRef", "nothing: spec.telemetryConfigRef of the VirtualMCPServer"),
+    refused("trustProxyHeaders", NO_PROXY),
 ];
 
 /// Fields of an MCPTelemetryConfig.
 const MCP_TELEMETRY_CONFIG: &[PendingField] = &[
-    pending("openTelemetry.caBundleRef", "certificates of a private authority"),
-    pending("openTelemetry.metrics", "export of metrics; until then `GET /metrics`"),
-    pending("openTelemetry.resourceAttributes", "attributes of traces"),
-    pending("openTelemetry.useLegacyAttributes", "nothing: attributes have one form"),
+    guard("openTelemetry.caBundleRef", "certificates of a private authority"),
+    accepted("openTelemetry.metrics", "export of metrics; until then `GET /metrics`"),
+    refused("openTelemetry.useLegacyAttributes", "nothing: attributes have one form").unless(&["true"]),
 ];
 
 /// Returns the pending fields of a kind.
@@ -144,13 +219,54 @@ pub fn fields_of(kind: &str) -> &'static [PendingField] {
     }
 }
 
-/// Returns the pending fields that a `spec` has.
-pub fn given(kind: &str, spec: &Value) -> Vec<PendingField> {
-    let is_given = |field: &&PendingField| {
+/// Returns the fields of a `spec` that ask for something and that nothing follows.
+fn asked(kind: &str, spec: &Value) -> Vec<PendingField> {
+    let asks = |field: &&PendingField| {
         let found = field.path.split('.').try_fold(spec, |block, name| block.get(name));
-        found.is_some_and(|value| !value.is_null())
+        found.is_some_and(|value| field.asks(value))
     };
-    fields_of(kind).iter().filter(is_given).copied().collect()
+    fields_of(kind).iter().filter(asks).copied().collect()
+}
+
+/// Returns true if the annotations of a resource let fields be ignored.
+fn ignores(annotations: Option<&BTreeMap<String, String>>) -> bool {
+    annotations.and_then(|all| all.get(UNFOLLOWED_FIELDS)).is_some_and(|value| value == IGNORE)
+}
+
+/// Returns the fields of a `spec` that are ignored, for the condition `FieldsPending`.
+pub fn ignored(
+    kind: &str,
+    spec: &Value,
+    annotations: Option<&BTreeMap<String, String>>,
+) -> Vec<PendingField> {
+    let mut fields = asked(kind, spec);
+    fields.retain(|field| match field.treatment {
+        Treatment::Guard => false,
+        Treatment::Refused => ignores(annotations),
+        Treatment::Accepted => true,
+    });
+    fields
+}
+
+/// Returns the problem of each field of a `spec` that refuses the resource.
+pub fn problems(kind: &str, spec: &Value, annotations: Option<&BTreeMap<String, String>>) -> Vec<Problem> {
+    let refuses = |field: &PendingField| match field.treatment {
+        Treatment::Guard => true,
+        Treatment::Refused => !ignores(annotations),
+        Treatment::Accepted => false,
+    };
+    asked(kind, spec).iter().filter(|field| refuses(field)).map(PendingField::problem).collect()
+}
+
+/// Returns true if a `spec` has a guard that nothing follows.
+pub fn lacks_a_guard(kind: &str, spec: &Value) -> bool {
+    asked(kind, spec).iter().any(|field| field.treatment == Treatment::Guard)
+}
+
+/// Returns the fields among `pending` that refuse an MCPRemoteProxy: an entry that was read from one keeps
+/// them, and the API server gives an MCPServerEntry none.
+pub fn problems_of_entry(pending: &Block, annotations: Option<&BTreeMap<String, String>>) -> Vec<Problem> {
+    problems("MCPRemoteProxy", &Value::from(pending.clone()), annotations)
 }
 
 /// Removes the pending fields of a VirtualMCPServer below `prefix` (such as `config.operational`) from the
@@ -176,8 +292,8 @@ fn remove_at(path: &str, block: &mut Map<String, Value>) {
 
 /// Adds the pending fields of a kind to the schema of its `spec`: their content is not looked at.
 pub(crate) fn add_to_schema(kind: &str, spec: &mut Value) {
-    for PendingField { path, capability } in fields_of(kind) {
-        let (blocks, field) = path.rsplit_once('.').unwrap_or(("", path));
+    for field in fields_of(kind) {
+        let (blocks, name) = field.path.rsplit_once('.').unwrap_or(("", field.path));
         let mut properties = "/properties".to_owned();
         for block in blocks.split('.').filter(|name| !name.is_empty()) {
             properties.push('/');
@@ -185,12 +301,15 @@ pub(crate) fn add_to_schema(kind: &str, spec: &mut Value) {
             properties.push_str("/properties");
         }
         if let Some(Value::Object(properties)) = spec.pointer_mut(&properties) {
-            let description = format!("{DESCRIPTION}; waits for {capability}.");
-            let description = description.replace("waits for nothing: ", "in its place: ");
+            let effect = match field.treatment {
+                Treatment::Guard | Treatment::Refused => "refused",
+                Treatment::Accepted => "accepted",
+            };
+            let description = format!("{DESCRIPTION}, {effect}; {}.", field.hint());
             let mut schema = Map::new();
             schema.insert("description".to_owned(), description.into());
             schema.insert("x-kubernetes-preserve-unknown-fields".to_owned(), json!(true));
-            properties.entry(field).or_insert(schema.into());
+            properties.entry(name).or_insert(schema.into());
         }
     }
 }
@@ -199,18 +318,72 @@ pub(crate) fn add_to_schema(kind: &str, spec: &mut Value) {
 mod tests {
     use super::*;
 
+    fn ignoring() -> BTreeMap<String, String> {
+        BTreeMap::from([(UNFOLLOWED_FIELDS.to_owned(), IGNORE.to_owned())])
+    }
+
+    fn paths(problems: Vec<Problem>) -> Vec<String> {
+        problems.into_iter().map(|problem| problem.path).collect()
+    }
+
     #[test]
-    fn pending_fields_are_found_at_any_depth() {
-        let spec = json!({ "authServerConfig": { "cimd": {} }, "config": { "codeMode": { "stepLimit": 9 }, "name": null } });
-        let paths: Vec<_> = given("VirtualMCPServer", &spec).iter().map(|field| field.path).collect();
-        assert_eq!(paths, ["authServerConfig.cimd", "config.codeMode.stepLimit"]);
-        assert!(given("MCPGroup", &spec).is_empty());
+    fn a_field_without_an_effect_is_refused_until_the_annotation_ignores_it() {
+        let spec = json!({ "authServerConfig": { "cimd": { "a": 1 } }, "config": { "codeMode": { "stepLimit": 9 }, "name": null } });
+        let kind = "VirtualMCPServer";
+        assert_eq!(paths(problems(kind, &spec, None)), ["spec.authServerConfig.cimd"]);
+        assert_eq!(paths(problems(kind, &spec, Some(&ignoring()))), [""; 0]);
+        let named = |annotations| -> Vec<_> {
+            ignored(kind, &spec, annotations).iter().map(|field| field.path).collect()
+        };
+        assert_eq!(named(None), ["config.codeMode.stepLimit"]);
+        assert_eq!(named(Some(&ignoring())), ["authServerConfig.cimd", "config.codeMode.stepLimit"]);
+        let other = BTreeMap::from([(UNFOLLOWED_FIELDS.to_owned(), "true".to_owned())]);
+        assert_eq!(problems(kind, &spec, Some(&other)).len(), 1, "another value ignores nothing");
+        assert!(asked("MCPGroup", &spec).is_empty());
+    }
+
+    #[test]
+    fn a_guard_is_refused_whatever_the_annotations_say() {
+        for spec in [
+            json!({ "oidcConfigRef": { "name": "a" } }),
+            json!({ "authzConfig": {} }),
+            json!({ "audit": { "enabled": true } }),
+        ] {
+            for kind in ["MCPServer", "MCPRemoteProxy"] {
+                assert_eq!(problems(kind, &spec, Some(&ignoring())).len(), 1, "{kind} {spec}");
+                assert!(lacks_a_guard(kind, &spec), "{kind} {spec}");
+                assert!(ignored(kind, &spec, Some(&ignoring())).is_empty(), "{kind} {spec}");
+            }
+        }
+        let problem = problems("MCPServer", &json!({ "oidcConfigRef": { "name": "a" } }), None).remove(0);
+        assert!(!problem.to_string().contains(UNFOLLOWED_FIELDS), "{problem}");
+    }
+
+    #[test]
+    fn values_that_vmcp_meets_ask_for_nothing() {
+        for spec in [
+            json!({ "audit": { "enabled": false }, "trustProxyHeaders": false, "endpointPrefix": "" }),
+            json!({ "proxyMode": "streamable-http", "sessionStorage": { "provider": "memory" } }),
+        ] {
+            assert!(problems("MCPServer", &spec, None).is_empty(), "{spec}");
+        }
+        assert_eq!(problems("MCPServer", &json!({ "proxyMode": "sse" }), None).len(), 1);
+        let redis = json!({ "sessionStorage": { "provider": "redis" } });
+        assert_eq!(problems("MCPServer", &redis, None).len(), 1);
+    }
+
+    #[test]
+    fn few_fields_are_accepted_without_an_effect() {
+        let kinds = ["VirtualMCPServer", "MCPServer", "MCPRemoteProxy", "MCPTelemetryConfig"];
+        let accepted = kinds.into_iter().flat_map(fields_of);
+        let accepted = accepted.filter(|field| field.treatment == Treatment::Accepted).count();
+        assert!(accepted <= 10, "{accepted}");
     }
 
     #[test]
     fn the_file_is_spared_pending_fields() {
         let handling =
-            json!({ "failureHandling": { "partialFailureMode": "fail", "healthCheckInterval": "30s" } });
+            json!({ "failureHandling": { "partialFailureMode": "fail", "statusReportingInterval": "30s" } });
         let Value::Object(mut block) = handling else { unreachable!() };
         remove("config.operational", &mut block);
         assert_eq!(Value::from(block), json!({ "failureHandling": { "partialFailureMode": "fail" } }));

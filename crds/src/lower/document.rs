@@ -275,6 +275,7 @@ impl Document<'_> {
                 insecure,
                 headers,
                 sensitive_headers,
+                resource_attributes,
                 tracing,
                 pending: _,
             } = open_telemetry;
@@ -287,6 +288,9 @@ impl Document<'_> {
             telemetry.insert("samplingRate".to_owned(), escape(tracing.sampling_rate.into()));
             if !headers.is_empty() {
                 telemetry.insert("headers".to_owned(), escape(json!(headers)));
+            }
+            if !resource_attributes.is_empty() {
+                telemetry.insert("resourceAttributes".to_owned(), escape(json!(resource_attributes)));
             }
             self.add_headers(&mut telemetry, &sensitive_headers);
         }

@@ -24,6 +24,9 @@ pub(super) fn of_resource(server: &Validated, referenced: &ReferencedObjects<'_>
 }
 
 fn path_in_resource(server: &Validated, referenced: &ReferencedObjects<'_>, path: &str) -> String {
+    if let Some((_, written)) = server.settings.moved.iter().find(|(moved, _)| moved == path) {
+        return written.clone();
+    }
     let block = path.split(['.', '[']).next().unwrap_or_default();
     match block {
         "optimizer" => optimizer(server, path),

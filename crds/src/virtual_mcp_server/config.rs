@@ -1,6 +1,7 @@
 //! `spec.config`: the blocks of `vmcp.yaml` besides backends and optimizer.
 
 pub(super) mod code_mode;
+pub(super) mod failure_handling;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,11 +9,10 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use vmcp_config::raw::{
-    RawAggregation, RawAudit, RawCode, RawOperational, RawProfile, RawProxy, RawRateLimiting, RawServer,
-};
+use vmcp_config::raw::{RawAggregation, RawAudit, RawCode, RawProfile, RawProxy, RawRateLimiting, RawServer};
 
 use self::code_mode::CodeMode;
+use self::failure_handling::OperationalSchema;
 use crate::fields::composite_tool::CompositeToolSchema;
 use crate::fields::references::LocalReference;
 use crate::fields::yaml_block::{self, Block};
@@ -31,7 +31,7 @@ pub struct Config {
     pub aggregation: Block,
     /// Log level, timeouts by backend, and what happens when backends fail.
     #[serde(skip_serializing_if = "Block::is_empty")]
-    #[schemars(with = "RawOperational")]
+    #[schemars(with = "OperationalSchema")]
     pub operational: Block,
     /// Connections to backends: timeouts, retries, refresh.
     #[serde(skip_serializing_if = "Block::is_empty")]

@@ -39,7 +39,10 @@ pub struct VirtualMCPServerStatus {
     /// Conditions of the server; `Ready` sums them up.
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// Backends as the pods see them.
+    /// Number of backends that `discoveredBackends` leaves out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub omitted_backends: Option<i32>,
+    /// Backends as the pods see them, in at most 256 KiB; of more, those that cannot be called come first.
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub discovered_backends: Vec<DiscoveredBackend>,
 }

@@ -14,7 +14,7 @@ use kube::core::Selector;
 
 pub(crate) use self::optimizer::WrittenAs;
 pub use self::optimizer::{EmbeddingSource, TeiService, ValidOptimizer};
-use super::config::code_mode;
+use super::config::{code_mode, failure_handling};
 use super::{
     AuthServerConfig, Autoscaling, ClientService, HttpRoute, PodDisruptionBudget, ServiceMonitor,
     ServiceType, SessionStorage, TelemetryConfigReference, VirtualMCPServer, VirtualMCPServerSpec,
@@ -103,6 +103,8 @@ pub struct YamlBlocks {
     pub operational: Block,
     /// Block `proxy`.
     pub proxy: Block,
+    /// Paths of `vmcp.yaml` whose values are written elsewhere in the resource, each with its path there.
+    pub moved: Vec<(String, String)>,
     /// Block `profiles`.
     pub profiles: Block,
     /// Block `audit`.
@@ -219,6 +221,9 @@ impl VirtualMCPServer {
         spec.service_monitor.iter().for_each(|monitor| monitor.check(&mut problems));
         let config = spec.config.clone().unwrap_or_default();
         let code = code_mode::code(&config, &mut problems);
+        let (mut operational, mut proxy) = (config.operational, config.proxy);
+        let moved = failure_handling::move_health_checks(&mut operational, &mut proxy);
+        failure_handling::raise_max_tool_timeout(&operational, &mut proxy);
         let scale = scale(spec, &mut problems);
         let mut validated = Validated {
             namespace: self.namespace().unwrap_or_default(),
@@ -231,8 +236,9 @@ impl VirtualMCPServer {
             telemetry: spec.telemetry_config_ref.clone(),
             settings: YamlBlocks {
                 aggregation: config.aggregation,
-                operational: config.operational,
-                proxy: config.proxy,
+                operational,
+                proxy,
+                moved,
                 profiles: config.profiles,
                 audit: config.audit,
                 rate_limiting: config.rate_limiting,

@@ -22,7 +22,7 @@ use crate::references;
 use crate::registry::FAILURE_TTL;
 use crate::runtime::{
     ApplyError, BuildSettings, CallError, ChildKind, Context, Desired, Failure, Retry, Triggers, report,
-    run_controller, unchecked, workload_labels,
+    run_controller, unchecked, unfollowed, workload_labels,
 };
 use crate::workload::admin_poller::AdminPoller;
 use crate::workload::cluster_events;
@@ -150,6 +150,10 @@ pub(super) fn plan(
     references: &References,
     settings: &BuildSettings,
 ) -> Result<Desired, SpecRefusal> {
+    let unfollowed = unfollowed(server);
+    if !unfollowed.is_empty() {
+        return Err(SpecRefusal::Invalid(Invalid(unfollowed)));
+    }
     if let Some(problem) = unchecked("MCPServer", &server.spec, settings) {
         return Err(SpecRefusal::Invalid(Invalid(vec![problem])));
     }

@@ -7,8 +7,8 @@ use vmcp_crds::{MCPServer, MCPServerStatus};
 use super::names::{WORKLOAD_NAME, backend};
 use super::permission_profile::{self, ProfileText};
 use crate::references::group_condition;
-use crate::runtime::{Conditions, set_pending};
-use crate::workload::health::{PODS_READY, PodCounts, WorkloadHealth, WorkloadState};
+use crate::runtime::{Conditions, lacks_a_guard, set_pending};
+use crate::workload::health::{PODS_READY, PodCounts, UNAUTHENTICATED, WorkloadHealth, WorkloadState};
 use crate::workload::pod_selector;
 use crate::workload::rollout::set_progress;
 use crate::workload::spec_refusal::{SpecRefusal, set_validity};
@@ -37,8 +37,9 @@ pub(super) fn compute(
     let before = server.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let mut conditions = Conditions::new(before, generation);
     let ObservedMCPServer { group_exists, permission_profile, refusal, counts, health } = observed;
-    let WorkloadHealth { state, reason, message, rollout } = health;
-    conditions.set("Ready", counts.ready > 0 && *state != WorkloadState::Stopped, reason, message.clone());
+    let WorkloadHealth { state, reason, message, rollout } = &without_guard(server, health);
+    let serves = counts.ready > 0 && *state != WorkloadState::Stopped;
+    conditions.set("Ready", serves && !lacks_a_guard(server), reason, message.clone());
     set_validity(&mut conditions, !server.spec.secrets.is_empty(), *refusal);
     set_progress(&mut conditions, rollout);
     permission_profile::set_condition(
@@ -66,4 +67,17 @@ pub(super) fn compute(
         selector: Some(pod_selector(WORKLOAD_NAME, server.metadata.name.as_deref().unwrap_or_default())),
         conditions: conditions.finish(),
     }
+}
+
+/// Returns the health of a server; without a NetworkPolicy, its reason says that every pod may call it.
+fn without_guard(server: &MCPServer, health: &WorkloadHealth) -> WorkloadHealth {
+    let is_open = server.spec.network_policy.as_ref().is_some_and(|policy| !policy.enabled);
+    if !is_open || health.state != WorkloadState::Ready || health.reason != PODS_READY {
+        return health.clone();
+    }
+    let message = format!(
+        "{}; every pod of the cluster may call the server, without credentials; remove `networkPolicy.enabled: false`",
+        health.message
+    );
+    WorkloadHealth { reason: UNAUTHENTICATED.to_owned(), message, ..health.clone() }
 }

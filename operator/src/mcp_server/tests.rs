@@ -12,7 +12,7 @@ use super::running_bridge::RunningBridge;
 use super::status::{self, ObservedMCPServer};
 use crate::references::ReferencedSecrets;
 use crate::registry::RegistryError;
-use crate::runtime::{BuildSettings, Child, ChildKind};
+use crate::runtime::{BuildSettings, ChildKind};
 use crate::workload::health::{PodCounts, resource_health};
 use crate::workload::spec_refusal::SpecRefusal;
 
@@ -382,16 +382,68 @@ fn pods_connect_to_what_their_profile_allows() {
 }
 
 #[test]
-fn a_server_that_names_a_check_of_its_callers_is_not_opened_to_every_pod() {
-    let open = "networkPolicy: {enabled: false}, args:";
-    for guard in ["oidcConfigRef: {name: a}", "authzConfig: {type: inline}", "webhookConfigRef: {name: a}"] {
-        let refused = refused(&STDIO.replace("args:", &format!("{guard}, {open}")));
-        assert!(refused.starts_with("spec.networkPolicy.enabled: `spec."), "{refused}");
-        let closed = STDIO.replace("args:", &format!("{guard}, args:"));
-        let desired = plan(&server(&closed), &references(ReferencedSecrets::default()), &settings()).unwrap();
-        let first = desired.children.first().map(Child::kind);
-        assert_eq!(first, Some(ChildKind::NetworkPolicy), "before the pods");
+fn a_server_open_to_every_pod_has_no_webhooks() {
+    let open = STDIO.replace("args:", "webhookConfigRef: {name: a}, networkPolicy: {enabled: false}, args:");
+    let refused = refused(&open);
+    assert!(refused.starts_with("spec.networkPolicy.enabled: `spec.webhookConfigRef` is followed"), "{refused}");
+}
+
+#[test]
+fn a_guard_that_nothing_follows_refuses_the_server_and_is_never_ready() {
+    for guard in ["oidcConfigRef: {name: a}", "authzConfig: {type: inline}"] {
+        let spec = STDIO.replace("args:", &format!("{guard}, args:"));
+        let mut server = server(&spec);
+        server.metadata.annotations =
+            Some([("toolhive.stacklok.com/unfollowed-fields".to_owned(), "ignore".to_owned())].into());
+        let refusal = plan(&server, &references(ReferencedSecrets::default()), &settings()).unwrap_err();
+        assert!(refusal.to_string().contains("nothing follows this field; remove it"), "{refusal}");
+        // Pods of an earlier version serve on.
+        let counts = PodCounts { desired: 1, existing: 1, ready: 1, ..PodCounts::default() };
+        let status = status(&server, Some(&refusal), Some(counts));
+        assert_eq!(status.phase, Some(MCPServerPhase::Degraded));
+        let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready").unwrap();
+        assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "ConfigInvalid"));
     }
+}
+
+#[test]
+fn fields_without_an_effect_are_ignored_by_an_annotation_alone() {
+    let mut server = server(&STDIO.replace("args:", "endpointPrefix: /a, backendReplicas: 3, args:"));
+    let refusal =
+        plan(&server, &references(ReferencedSecrets::default()), &settings()).unwrap_err().to_string();
+    assert!(refusal.starts_with("spec.endpointPrefix: nothing follows this field; remove it ("), "{refusal}");
+    assert!(refusal.ends_with("annotation `toolhive.stacklok.com/unfollowed-fields: ignore`"), "{refusal}");
+    server.metadata.annotations =
+        Some([("toolhive.stacklok.com/unfollowed-fields".to_owned(), "ignore".to_owned())].into());
+    let desired = plan(&server, &references(ReferencedSecrets::default()), &settings()).unwrap();
+    let deployment = desired.children.iter().find(|child| child.kind() == ChildKind::Deployment).unwrap();
+    let deployment = serde_json::to_value(deployment.object()).unwrap();
+    assert_eq!(deployment["spec"]["replicas"], 3, "backendReplicas is followed");
+}
+
+#[test]
+fn a_server_that_every_pod_may_call_says_so() {
+    for (spec, reason) in [
+        (STDIO.to_owned(), "PodsReady"),
+        (STDIO.replace("args:", "networkPolicy: {enabled: false}, args:"), "Unauthenticated"),
+    ] {
+        let counts = PodCounts { desired: 1, existing: 1, ready: 1, ..PodCounts::default() };
+        let status = status(&server(&spec), None, Some(counts));
+        let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready").unwrap();
+        assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("True", reason));
+        assert_eq!(status.phase, Some(MCPServerPhase::Ready));
+    }
+}
+
+#[test]
+fn pull_secrets_of_the_pod_template_count_for_the_entrypoint() {
+    let spec = "{image: i, imagePullSecrets: [{name: a}], podTemplateSpec: {spec: {imagePullSecrets: [{name: b}, {name: a}]}}}";
+    let names: Vec<_> = server(spec).spec.all_pull_secrets().into_iter().map(|secret| secret.name).collect();
+    assert_eq!(names, ["a", "b"]);
+    assert_eq!(
+        server("{image: i, podTemplateSpec: {spec: {imagePullSecrets: 3}}}").spec.all_pull_secrets(),
+        []
+    );
 }
 
 #[test]

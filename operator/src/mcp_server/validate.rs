@@ -19,9 +19,6 @@ use crate::workload::pod;
 /// The longest name in bytes: `mcp-NAME` is the name of a Service, which has at most 63 characters.
 const MAX_NAME_LENGTH: usize = 59;
 
-/// Fields of ToolHive that check callers, and that are accepted and not followed.
-const CALLER_CHECKS: [&str; 3] = ["oidcConfigRef", "authzConfig", "authzConfigRef"];
-
 /// A valid MCPServer, the only input of [`build`](super::build).
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ValidMCPServer {
@@ -77,7 +74,7 @@ pub(super) fn validate(server: &MCPServer, references: &References) -> Result<Va
         problems.push(Problem::new("metadata.name", "not usable as a name", remedy));
     }
     spec.resource_overrides.check(&mut problems);
-    check_caller_guard(server, &mut problems);
+    check_webhooks(server, &mut problems);
     let secrets = secret_references(server);
     let image_program = match &references.image_program {
         ImageProgramState::Known(program) => Some(program),
@@ -94,7 +91,7 @@ pub(super) fn validate(server: &MCPServer, references: &References) -> Result<Va
         port: spec.proxy_port,
         session_affinity: spec.session_affinity,
         isolation: spec.isolation,
-        replicas: spec.replicas,
+        replicas: spec.replicas.or(spec.backend_replicas),
         service_account: spec.service_account.clone(),
         group: spec.group_ref.as_ref().map(|group| group.name.clone()),
         network_policy: spec.network_policy.clone().unwrap_or_default(),
@@ -108,17 +105,13 @@ pub(super) fn validate(server: &MCPServer, references: &References) -> Result<Va
     if problems.is_empty() { Ok(server) } else { Err(Invalid(problems)) }
 }
 
-/// Refuses a server that is open to every pod although it names a check of its callers: such checks are
-/// accepted and not followed, and the NetworkPolicy stands in for them.
-fn check_caller_guard(server: &MCPServer, problems: &mut Vec<Problem>) {
+/// Refuses a server that is open to every pod although it names webhooks, which VirtualMCPServers alone ask.
+fn check_webhooks(server: &MCPServer, problems: &mut Vec<Problem>) {
     let is_closed = server.spec.network_policy.as_ref().is_none_or(|policy| policy.enabled);
-    let guard = CALLER_CHECKS.iter().find(|field| server.spec.pending.contains_key(**field));
-    let guard = guard.map(|guard| (*guard, "is not followed yet"));
-    let webhooks = server.spec.webhook_config_ref.as_ref();
-    let guard = guard.or(webhooks.map(|_| ("webhookConfigRef", "is followed by VirtualMCPServers alone")));
-    if let (false, Some((guard, reason))) = (is_closed, guard) {
-        let message = format!("`spec.{guard}` {reason}, so that every pod could call the server");
-        let remedy = format!("remove `networkPolicy.enabled: false`, or remove `{guard}`");
+    if !is_closed && server.spec.webhook_config_ref.is_some() {
+        let message = "`spec.webhookConfigRef` is followed by VirtualMCPServers alone, so that every pod could call \
+                       the server past its webhooks";
+        let remedy = "remove `networkPolicy.enabled: false`, or remove `webhookConfigRef`";
         problems.push(Problem::new("spec.networkPolicy.enabled", message, remedy));
     }
 }

@@ -69,7 +69,11 @@ pub(crate) fn set_checks(
     }
     let certificates = validated.unusable_ca_bundle.clone();
     let group = group_condition(conditions, spec.group_ref.as_ref(), group_exists);
-    [address, headers, validated.missing_secrets.clone(), certificates, group].into_iter().flatten().collect()
+    let unfollowed = joined(&validated.unfollowed);
+    [unfollowed, address, headers, validated.missing_secrets.clone(), certificates, group]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Joins problems into one message; `None` without problems.

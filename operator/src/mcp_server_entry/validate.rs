@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 use url::Url;
+use vmcp_crds::fields::pending;
 use vmcp_crds::lower::{Backend, HeaderValue};
 use vmcp_crds::mcp_server_entry::HeaderFromSecret;
 use vmcp_crds::{MCPServerEntry, Problem};
@@ -27,6 +28,8 @@ pub(crate) struct ValidatedEntry {
     pub address_problems: Vec<Problem>,
     /// Problems of the headers.
     pub header_problems: Vec<Problem>,
+    /// Fields that nothing follows and that refuse the resource.
+    pub unfollowed: Vec<Problem>,
     /// Which Secrets are missing, with the command that creates each.
     pub missing_secrets: Option<String>,
     /// The fault of the certificates, with the remedy.
@@ -59,6 +62,7 @@ pub(crate) fn validate(
         },
         address_problems: Vec::new(),
         header_problems: Vec::new(),
+        unfollowed: pending::problems_of_entry(&spec.pending, entry.metadata.annotations.as_ref()),
         missing_secrets: secrets.missing(namespace, &secret_references(entry)),
         unusable_ca_bundle: match ca_bundle {
             CaBundle::Unusable(message) => Some(message.clone()),

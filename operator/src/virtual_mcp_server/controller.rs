@@ -156,6 +156,8 @@ fn has_backend(server: &VirtualMCPServer, name: &str, group: Option<&LocalRefere
     let Some(own) = group_of(server) else { return true };
     let discovered = server.status.iter().flat_map(|status| &status.discovered_backends);
     group.is_some_and(|group| group.name == own)
+        // The status leaves some out: this may be one of them.
+        || server.status.as_ref().is_some_and(|status| status.omitted_backends.is_some())
         || discovered.into_iter().any(|backend| backend.name == name)
         // Not reconciled since its last edit: the status may lack a backend that the configuration has.
         || server.status.as_ref().and_then(|status| status.observed_generation) != server.metadata.generation

@@ -369,6 +369,7 @@ fn secrets_of(server: &VirtualMCPServer, references: &References) -> Vec<SecretK
     let keys_of_services = [
         openai.and_then(|openai| openai.api_key_secret_ref.clone()),
         llm.and_then(|llm| llm.api_key_secret_ref.clone()),
+        server.spec.openai_key_of_pods(),
     ];
     let of_entries = references.entries.iter().flat_map(|entry| mcp_server_entry::secret_references(entry));
     let incoming = IncomingAuth::from_block(&server.spec.incoming_auth).unwrap_or_default();

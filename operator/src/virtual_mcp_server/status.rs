@@ -66,6 +66,8 @@ impl ObservedVirtualMCPServer<'_> {
                 || conditions.iter().any(|condition| condition.reason == conditions::EMBEDDING));
         let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
         let reported = self.reports().next().is_some();
+        let callable = discovered.iter().filter(|backend| is_callable(backend)).count();
+        let (discovered, omitted) = backends::within_budget(discovered);
         let status = VirtualMCPServerStatus {
             phase: Some(phase),
             message: message(phase, &conditions),
@@ -75,13 +77,14 @@ impl ObservedVirtualMCPServer<'_> {
             ready_replicas: count(self.ready()),
             selector: Some(pod_selector(names::WORKLOAD_NAME, &name)),
             backend_count: if reported || self.ready() == 0 {
-                Some(count(discovered.iter().filter(|backend| is_callable(backend)).count()))
+                Some(count(callable))
             } else {
                 before.backend_count
             },
             tool_count: self.reports().map(|report| count(report.tools)).max().or(before.tool_count),
             config_digest: in_force.or(before.config_digest),
             conditions,
+            omitted_backends: (omitted > 0).then(|| count(omitted)),
             discovered_backends: discovered,
         };
         ComputedStatus { status, in_flux }

@@ -30,7 +30,7 @@ use self::tool_configs::ToolConfigProblem;
 use self::webhooks::WebhookConfigProblem;
 use super::dereference::References;
 use super::last_good::MountedConfiguration;
-use crate::runtime::{BuildSettings, PodSchema, unchecked};
+use crate::runtime::{BuildSettings, PodSchema, unchecked, unfollowed};
 use crate::shared_settings::mcp_telemetry_config;
 use crate::workload::pod_template;
 use crate::{mcp_server, mcp_server_entry};
@@ -102,10 +102,9 @@ pub(super) fn validate(
     settings: &BuildSettings,
 ) -> Plan {
     let (checked, template) = check(server, &settings.pod_schema);
-    let checked = match unchecked("VirtualMCPServer", &server.spec, settings) {
-        Some(problem) => Err(Invalid(vec![problem])),
-        None => checked,
-    };
+    let mut refused = unfollowed(server);
+    refused.extend(unchecked("VirtualMCPServer", &server.spec, settings));
+    let checked = if refused.is_empty() { checked } else { Err(Invalid(refused)) };
     let (mut backends, mut unusable, duplicates) = backends(references, settings);
     credentials::add(server, references, settings, &mut backends, &mut unusable);
     let tool_configs = tool_configs::add(server, references, &mut backends, &mut unusable);
@@ -292,7 +291,8 @@ fn backends(
         let bundle = references.entry_ca_bundles.get(&name).cloned().unwrap_or_default();
         let mut validated = mcp_server_entry::validate(entry, &references.secrets, &bundle);
         validated.header_problems.extend(unchecked("MCPServerEntry", &entry.spec, settings));
-        let problem = validated.address_problems.first().or(validated.header_problems.first());
+        let problems = [&validated.unfollowed, &validated.address_problems, &validated.header_problems];
+        let problem = problems.into_iter().flatten().next();
         let lacking = validated.missing_secrets.or(validated.unusable_ca_bundle);
         if let Some(reason) = problem.map(ToString::to_string).or(lacking) {
             unusable.insert(name, reason);

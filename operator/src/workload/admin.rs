@@ -7,22 +7,33 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::AUTHORIZATION;
 use http::{Request, StatusCode};
-use http_body_util::{BodyExt as _, Empty, Limited};
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use k8s_openapi::api::core::v1::Pod;
+use tokio::sync::Semaphore;
 use vmcp_config::status::StatusReport;
 use vmcp_crds::lower::ADMIN_PORT;
 
 /// The longest that a pod may take to answer.
 const POLL_TIMEOUT: Duration = Duration::from_secs(3);
-/// The largest answer that is read, 256 KiB; a larger one is an error. The pod's image is its owner's choice:
-/// many large answers must not exhaust the memory of the operator.
-const MAX_ANSWER_BYTES: usize = 256 << 10;
+/// The largest answer that is read, 1 MiB, about 2000 backends; a larger one is an error.
+const MAX_ANSWER_BYTES: usize = 1 << 20;
+/// The part of an answer that is read without a permit, 256 KiB.
+const SMALL_ANSWER_BYTES: usize = 256 << 10;
+/// The most answers larger than [`SMALL_ANSWER_BYTES`] that are read at the same time; others wait. The pod's
+/// image is its owner's choice: many large answers must not exhaust the memory of the operator.
+const MAX_LARGE_ANSWERS: usize = 8;
+/// The longest error of a backend that is kept, in bytes.
+const MAX_ERROR_BYTES: usize = 1024;
 
 /// Asks pods for their status report, one kept-alive connection a pod.
-pub(crate) struct AdminClient(Client<HttpConnector, Empty<Bytes>>);
+pub(crate) struct AdminClient {
+    client: Client<HttpConnector, Empty<Bytes>>,
+    large_answers: Semaphore,
+}
 
 /// Error of a request for a status report.
 #[derive(Debug, thiserror::Error)]
@@ -99,7 +110,7 @@ impl Default for AdminClient {
             .pool_idle_timeout(Duration::from_secs(30))
             .pool_max_idle_per_host(1)
             .build(connector);
-        Self(client)
+        Self { client, large_answers: Semaphore::new(MAX_LARGE_ANSWERS) }
     }
 }
 
@@ -115,14 +126,66 @@ impl AdminClient {
         let authority = SocketAddr::new(address, ADMIN_PORT);
         let request = Request::get(format!("http://{authority}/admin/status"))
             .header(AUTHORIZATION, [b"Bearer ", token].concat());
-        let response = self.0.request(request.body(Empty::new())?).await?;
+        let response = self.client.request(request.body(Empty::new())?).await?;
         if response.status() != StatusCode::OK {
             return Err(AskError::Status(response.status()));
         }
-        let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES)
-            .collect()
-            .await
-            .map_err(|_| AskError::Body)?;
-        Ok(serde_json::from_slice(&body.to_bytes())?)
+        self.read(response.into_body()).await
+    }
+
+    /// Reads a report. A large answer holds a permit until it is parsed.
+    async fn read(&self, mut body: Incoming) -> Result<StatusReport, AskError> {
+        let mut answer = Vec::new();
+        let mut permit = None;
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|_| AskError::Body)?;
+            let Some(data) = frame.data_ref() else { continue };
+            let length = answer.len() + data.len();
+            if length > MAX_ANSWER_BYTES {
+                return Err(AskError::Body);
+            }
+            if length > SMALL_ANSWER_BYTES && permit.is_none() {
+                permit = Some(self.large_answers.acquire().await.map_err(|_| AskError::Body)?);
+            }
+            answer.extend_from_slice(data);
+        }
+        let report = slim(serde_json::from_slice(&answer)?);
+        drop(permit);
+        Ok(report)
+    }
+}
+
+/// Removes what the operator does not read from a report that it keeps: entries without a name of their own,
+/// and the end of long errors.
+fn slim(mut report: StatusReport) -> StatusReport {
+    report.backends.sort_by(|one, other| one.name.cmp(&other.name));
+    report.backends.dedup_by(|one, other| one.name == other.name);
+    report.backends.retain(|backend| !backend.name.is_empty());
+    report.backends.shrink_to_fit();
+    for error in report.backends.iter_mut().filter_map(|backend| backend.last_error.as_mut()) {
+        error.truncate(error.floor_char_boundary(MAX_ERROR_BYTES));
+    }
+    report
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_kept_report_has_each_backend_once_and_short_errors() {
+        let long = "é".repeat(MAX_ERROR_BYTES);
+        let report = json!({ "tools": 3, "backends": [
+            { "name": "b", "tools": 3 }, {}, {}, { "name": "a", "lastError": long }, { "name": "b" },
+        ] });
+        let report = slim(serde_json::from_value(report).unwrap());
+        let names: Vec<_> = report.backends.iter().map(|backend| backend.name.as_str()).collect();
+        assert_eq!(names, ["a", "b"]);
+        assert_eq!(report.backends[1].tools, Some(3), "the first of two");
+        let error = report.backends[0].last_error.as_deref().unwrap_or_default();
+        assert_eq!(error.len(), MAX_ERROR_BYTES);
+        assert_eq!(report.tools, 3);
     }
 }

@@ -91,6 +91,9 @@ pub(crate) const SOME_PODS_FAIL: &str = "SomePodsFail";
 /// The reason of a workload that is ready and about which there is nothing more to say.
 pub(crate) const PODS_READY: &str = "PodsReady";
 
+/// The reason of a workload that is ready and serves callers without credentials.
+pub(crate) const UNAUTHENTICATED: &str = "Unauthenticated";
+
 /// The state of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WorkloadState {

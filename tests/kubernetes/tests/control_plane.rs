@@ -27,6 +27,7 @@ mod scenario {
     mod services;
     mod stand_in;
     mod toolhive_group;
+    mod unfollowed_fields;
     mod upgrades;
     mod virtual_mcp_server;
     mod webhook_configs;

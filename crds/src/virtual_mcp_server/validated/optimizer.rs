@@ -132,7 +132,10 @@ pub(super) fn optimizer(spec: &VirtualMCPServerSpec, problems: &mut Vec<Problem>
         (Some(optimizer), None) => {
             optimizer.enabled.then(|| from_optimizer_field(optimizer, reference, problems)).flatten()
         }
-        (None, Some(flat)) => Some(from_flat_field(flat, reference, problems)),
+        (None, Some(flat)) => {
+            let key = spec.openai_key_of_pods();
+            Some(from_flat_field(flat, reference, key, problems))
+        }
         (None, None) => {
             reference.and_then(|_| from_optimizer_field(&Optimizer::default(), reference, problems))
         }
@@ -237,6 +240,7 @@ fn check_headers(settings: &Block, sensitive: &[SensitiveHeader], path: &str, pr
 fn from_flat_field(
     flat: &FlatOptimizer,
     reference: Option<&str>,
+    openai_key: Option<SecretKeyReference>,
     problems: &mut Vec<Problem>,
 ) -> ValidOptimizer {
     let FlatOptimizer {
@@ -272,7 +276,7 @@ fn from_flat_field(
                     remedy,
                 ));
             }
-            EmbeddingSource::OpenAi { api_key: None, headers: Vec::new(), settings: service }
+            EmbeddingSource::OpenAi { api_key: openai_key, headers: Vec::new(), settings: service }
         }
         // With both, ToolHive uses the reference; so do we.
         (FlatEmbeddingProvider::Tei, Some(name)) => {
@@ -292,6 +296,24 @@ fn from_flat_field(
         llm: None,
         settings: block([("search", (!search.is_empty()).then_some(Value::Object(search)))]),
         written_as: WrittenAs::Flat,
+    }
+}
+
+impl VirtualMCPServerSpec {
+    /// Returns the Secret of the API key of `config.optimizer` with `embeddingProvider: openai`: ToolHive has
+    /// it as the variable `OPENAI_API_KEY` of the container in `podTemplateSpec`.
+    pub fn openai_key_of_pods(&self) -> Option<SecretKeyReference> {
+        let flat = self.config.as_ref()?.optimizer.as_ref()?;
+        let named = |list: &Value, name: &str| {
+            let is_it = |entry: &&Value| entry.get("name").is_some_and(|found| found == name);
+            list.as_array()?.iter().find(is_it).cloned()
+        };
+        let container = named(self.pod_template_spec.get("spec")?.get("containers")?, "vmcp")?;
+        let variable = named(container.get("env")?, "OPENAI_API_KEY")?;
+        let secret = variable.pointer("/valueFrom/secretKeyRef")?;
+        let text = |key: &str| Some(secret.get(key)?.as_str()?.to_owned());
+        let reference = SecretKeyReference { name: text("name")?, key: text("key")? };
+        (flat.embedding_provider == FlatEmbeddingProvider::OpenAi).then_some(reference)
     }
 }
 

@@ -53,32 +53,50 @@ mod tests {
     use crate::mcp_server_entry::validate;
     use crate::references::{CaBundle, ReferencedSecrets};
 
+    fn status(spec: serde_json::Value, annotations: serde_json::Value) -> MCPRemoteProxyStatus {
+        let proxy: MCPRemoteProxy = serde_json::from_value(json!({
+            "apiVersion": "toolhive.stacklok.com/v1alpha1", "kind": "MCPRemoteProxy",
+            "metadata": { "name": "context7", "namespace": "n", "generation": 2, "annotations": annotations },
+            "spec": spec,
+        }))
+        .unwrap();
+        let validated = validate(&proxy.as_entry(), &ReferencedSecrets::default(), &CaBundle::default());
+        compute(&proxy, &validated, Some(true))
+    }
+
+    fn message(status: &MCPRemoteProxyStatus, kind: &str) -> String {
+        let found = status.conditions.iter().find(|condition| condition.type_ == kind);
+        found.map(|condition| condition.message.clone()).unwrap_or_default()
+    }
+
+    const URL: &str = "https://mcp.example.com/mcp";
+
     #[test]
     fn fields_of_the_proxy_are_named_and_the_server_is_used() {
-        let proxy = |url: &str| -> MCPRemoteProxy {
-            serde_json::from_value(json!({
-                "apiVersion": "toolhive.stacklok.com/v1alpha1", "kind": "MCPRemoteProxy",
-                "metadata": { "name": "context7", "namespace": "n", "generation": 2 },
-                "spec": { "remoteUrl": url, "proxyPort": 8080, "oidcConfigRef": { "name": "idp", "audience": "a" } },
-            }))
-            .unwrap()
-        };
-        let status = |url: &str| {
-            let proxy = proxy(url);
-            let validated = validate(&proxy.as_entry(), &ReferencedSecrets::default(), &CaBundle::default());
-            compute(&proxy, &validated, Some(true))
-        };
-        let used = status("https://mcp.example.com/mcp");
-        assert_eq!((used.phase, used.message), (Some(MCPRemoteProxyPhase::Ready), None));
-        let message = |kind: &str| {
-            let found = used.conditions.iter().find(|condition| condition.type_ == kind);
-            found.map(|condition| condition.message.clone()).unwrap_or_default()
-        };
-        assert!(message("FieldsPending").contains("spec.proxyPort"), "{}", message("FieldsPending"));
-        assert!(message("FieldsPending").contains("spec.oidcConfigRef"), "{}", message("FieldsPending"));
-        assert!(message("ServiceAvailable").contains("no Service"), "{}", message("ServiceAvailable"));
-        let refused = status("http://169.254.169.254/mcp");
+        let used =
+            status(json!({ "remoteUrl": URL, "proxyPort": 9090, "sessionAffinity": "ClientIP" }), json!({}));
+        assert_eq!((used.phase, &used.message), (Some(MCPRemoteProxyPhase::Ready), &None));
+        let pending = message(&used, "FieldsPending");
+        assert!(pending.contains("spec.proxyPort") && !pending.contains("sessionAffinity"), "{pending}");
+        assert!(message(&used, "ServiceAvailable").contains("no Service"));
+        let refused = status(json!({ "remoteUrl": "http://169.254.169.254/mcp" }), json!({}));
         assert_eq!(refused.phase, Some(MCPRemoteProxyPhase::Failed));
         assert!(refused.message.unwrap().contains("link-local"));
+    }
+
+    #[test]
+    fn a_guard_of_the_proxy_refuses_it_whatever_the_annotation_says() {
+        let ignore = json!({ "toolhive.stacklok.com/unfollowed-fields": "ignore" });
+        let guarded = json!({ "remoteUrl": URL, "oidcConfigRef": { "name": "idp", "audience": "a" } });
+        let shaped = json!({ "remoteUrl": URL, "serviceAccount": "a" });
+        for (spec, annotations, phase) in [
+            (&guarded, json!({}), MCPRemoteProxyPhase::Failed),
+            (&guarded, ignore.clone(), MCPRemoteProxyPhase::Failed),
+            (&shaped, json!({}), MCPRemoteProxyPhase::Failed),
+            (&shaped, ignore, MCPRemoteProxyPhase::Ready),
+        ] {
+            let status = status(spec.clone(), annotations.clone());
+            assert_eq!(status.phase, Some(phase), "{spec} {annotations}: {:?}", status.message);
+        }
     }
 }

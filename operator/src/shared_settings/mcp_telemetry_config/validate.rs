@@ -9,7 +9,7 @@ use vmcp_crds::{Invalid, MCPTelemetryConfig, VirtualMCPServer, VirtualMCPServerS
 
 use super::dereference::secret_references;
 use crate::references::ReferencedSecrets;
-use crate::runtime::{BuildSettings, unchecked};
+use crate::runtime::{BuildSettings, unchecked, unfollowed};
 
 /// Refusal of the settings.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,8 +26,10 @@ pub(crate) fn validate(
     secrets: &ReferencedSecrets,
     settings: &BuildSettings,
 ) -> Result<(), InvalidTelemetry> {
-    if let Some(problem) = unchecked("MCPTelemetryConfig", &config.spec, settings) {
-        return Err(InvalidTelemetry { reason: "ConfigInvalid", message: problem.to_string() });
+    let mut refused = unfollowed(config);
+    refused.extend(unchecked("MCPTelemetryConfig", &config.spec, settings));
+    if !refused.is_empty() {
+        return Err(InvalidTelemetry { reason: "ConfigInvalid", message: Invalid(refused).to_string() });
     }
     let namespace = config.metadata.namespace.as_deref().unwrap_or_default();
     if let Some(missing) = secrets.missing(namespace, &secret_references(config)) {

@@ -11,6 +11,42 @@ use super::ObservedVirtualMCPServer;
 /// The longest message in bytes; a longer one is cut off, and the pod's log has all of it.
 const MAX_MESSAGE_BYTES: usize = 512;
 
+/// The most bytes of `status.discoveredBackends`, 256 KiB: etcd takes objects of 1.5 MiB, and each change
+/// writes all of the status.
+const MAX_LIST_BYTES: usize = 256 << 10;
+
+/// Returns the backends whose JSON fits into [`MAX_LIST_BYTES`], sorted by name, and the number of the others.
+/// The worst come first.
+pub(super) fn within_budget(mut backends: Vec<DiscoveredBackend>) -> (Vec<DiscoveredBackend>, usize) {
+    // A backend always serializes.
+    let size = |backend: &DiscoveredBackend| serde_json::to_vec(backend).map_or(0, |json| json.len() + 1);
+    if backends.iter().map(size).sum::<usize>() <= MAX_LIST_BYTES {
+        return (backends, 0);
+    }
+    let all = backends.len();
+    // Stable: equally bad ones stay in the order of their names, so that the status comes to rest.
+    backends.sort_by_key(|backend| std::cmp::Reverse(rank(backend.status)));
+    let mut used = 0;
+    let fits = |backend: &DiscoveredBackend| -> bool {
+        used += size(backend);
+        used <= MAX_LIST_BYTES
+    };
+    let mut kept: Vec<_> = backends.into_iter().take_while(fits).collect();
+    kept.sort_by(|one, other| one.name.cmp(&other.name));
+    let omitted = all - kept.len();
+    (kept, omitted)
+}
+
+/// Ranks states by the need of a person: a state that is not known yet is no fault.
+fn rank(state: BackendState) -> u8 {
+    match state {
+        BackendState::Ready => 0,
+        BackendState::Unknown => 1,
+        BackendState::Degraded => 2,
+        BackendState::Unavailable | BackendState::Unauthenticated => 3,
+    }
+}
+
 /// Returns every member, sorted by name.
 pub(super) fn discovered(observed: &ObservedVirtualMCPServer<'_>) -> Vec<DiscoveredBackend> {
     let before = observed.before().discovered_backends;
@@ -198,5 +234,38 @@ fn breaker(position: BreakerPosition) -> CircuitBreakerState {
         BreakerPosition::Closed => CircuitBreakerState::Closed,
         BreakerPosition::Open => CircuitBreakerState::Open,
         BreakerPosition::HalfOpen => CircuitBreakerState::HalfOpen,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn backend(name: String, status: BackendState) -> DiscoveredBackend {
+        DiscoveredBackend {
+            name,
+            url: None,
+            status,
+            mcp_revision: None,
+            tool_count: None,
+            circuit_breaker_state: None,
+            message: Some("x".repeat(MAX_MESSAGE_BYTES)),
+        }
+    }
+
+    #[test]
+    fn a_list_of_thousands_is_cut_and_the_worst_stay() {
+        let mut backends: Vec<_> =
+            (0..3000).map(|number| backend(format!("b{number:04}"), BackendState::Ready)).collect();
+        backends.push(backend("z".to_owned(), BackendState::Unavailable));
+        let (kept, omitted) = within_budget(backends.clone());
+        assert_eq!(kept.len() + omitted, 3001);
+        assert!(kept.len() > 300 && omitted > 2000, "{} kept, {omitted} left out", kept.len());
+        assert!(serde_json::to_vec(&kept).unwrap().len() <= MAX_LIST_BYTES + 2);
+        assert_eq!(kept.last().map(|backend| backend.name.as_str()), Some("z"));
+        assert_eq!(kept.first().map(|backend| backend.name.as_str()), Some("b0000"));
+        assert_eq!(within_budget(backends.clone()).0, kept, "the status comes to rest");
+        let few = backends.split_off(2990);
+        assert_eq!(within_budget(few.clone()), (few, 0));
     }
 }

@@ -15,9 +15,9 @@ use kube::ResourceExt as _;
 use vmcp_crds::virtual_mcp_server::{BackendState, DiscoveredBackend};
 
 use super::{ObservedVirtualMCPServer, is_callable, refusal};
-use crate::runtime::{ChildKind, Conditions, Failure as _, set_pending};
+use crate::runtime::{ChildKind, Conditions, Failure as _, lacks_a_guard, set_pending};
 use crate::virtual_mcp_server::dereference::group_of;
-use crate::workload::health::{SOME_PODS_FAIL, WorkloadHealth};
+use crate::workload::health::{PODS_READY, SOME_PODS_FAIL, UNAUTHENTICATED, WorkloadHealth};
 use crate::workload::rollout::{Rollout, set_progress};
 use vmcp_error_chain::error_chain;
 
@@ -67,9 +67,21 @@ pub(super) fn all(
 /// Everything that is wrong whether or not pods serve: reason and message.
 type Degradations = Vec<(&'static str, String)>;
 
-/// Sets `Ready`: at least one pod serves.
+/// Sets `Ready`: at least one pod serves, and none without a guard that the resource names. The reason tells
+/// a server that asks clients for no credentials.
 fn ready(observed: &ObservedVirtualMCPServer<'_>, health: &WorkloadHealth, conditions: &mut Conditions) {
-    conditions.set("Ready", observed.ready() > 0, &health.reason, health.message.clone());
+    let serves = observed.ready() > 0;
+    if let (true, true, Some(refusal)) = (serves, lacks_a_guard(observed.server), refusal(observed.plan)) {
+        conditions.set("Ready", false, refusal.reason, refusal.message.clone());
+        return;
+    }
+    let is_anonymous = observed.order.is_some_and(|order| !order.authenticates);
+    if serves && is_anonymous && health.reason == PODS_READY {
+        let message = format!("{}; clients need no credentials, by spec.incomingAuth", health.message);
+        conditions.set("Ready", true, UNAUTHENTICATED, message);
+        return;
+    }
+    conditions.set("Ready", serves, &health.reason, health.message.clone());
 }
 
 /// Reports that the newest pods fail while older ones serve.

@@ -7,6 +7,7 @@ use vmcp_config::status::StatusReport;
 use vmcp_crds::lower::PolicyCheck;
 
 use super::*;
+use crate::references::ReferencedSecrets;
 use crate::runtime::{ApplyError, ChildKind};
 use crate::virtual_mcp_server::exposure_order::{CurrentExposure, order, uptake};
 use crate::virtual_mcp_server::testing::{
@@ -432,4 +433,45 @@ fn what_cannot_be_written_degrades_a_server_that_serves() {
     starting.applied.failed = Some(taken());
     assert_eq!(of(&starting, "Ready"), ("False".to_owned(), "NameTaken".to_owned()));
     assert_eq!(starting.status().phase, Some(Phase::Failed));
+}
+
+#[test]
+fn a_server_that_asks_for_no_credentials_says_so_in_the_reason_of_ready() {
+    let anonymous = World::new("{}").pod(all_well()).status();
+    let ready = condition(&anonymous, "Ready");
+    assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("True", "Unauthenticated"));
+    assert!(ready.message.starts_with("1 of 1 pods are ready; clients need no"), "{}", ready.message);
+    assert_eq!((anonymous.phase, anonymous.message), (Some(Phase::Ready), None));
+
+    let keys = "{incomingAuth: {type: apiKeys, apiKeys: [{subject: ci, secretKeyRef: {name: s, key: k}}]}}";
+    let mut world = World::new(keys);
+    let key = "a-key-of-more-than-thirty-two-characters";
+    world.references.secrets = ReferencedSecrets::from_values(&[("s", "k", key)]);
+    let status = world.pod(all_well()).status();
+    assert_eq!(condition(&status, "Ready").reason, "PodsReady", "{:?}", status.conditions);
+}
+
+#[test]
+fn a_guard_that_nothing_follows_is_never_ready() {
+    let before = World::new("{}").pod(all_well()).later();
+    let mut after = World::new("{config: {incomingAuth: {type: oidc}}}");
+    (after.pods, after.server.status) = (before.pods, before.server.status);
+    let status = after.status();
+    let ready = condition(&status, "Ready");
+    assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "InvalidSpec"));
+    assert!(ready.message.starts_with("spec.config.incomingAuth: nothing follows"), "{}", ready.message);
+    assert_eq!(status.phase, Some(Phase::Degraded), "pods of an earlier version serve on");
+}
+
+#[test]
+fn backends_beyond_the_budget_of_the_status_are_counted() {
+    let mut world = World::new("{}");
+    for number in 0..2000 {
+        world.references = with_server(world.references, &format!("server-with-a-long-name-{number:04}"));
+    }
+    let status = world.status();
+    let kept = status.discovered_backends.len();
+    assert!(kept > 500, "{kept}");
+    assert_eq!(status.omitted_backends, Some(i32::try_from(2002 - kept).unwrap()));
+    assert_eq!(World::new("{}").status().omitted_backends, None);
 }

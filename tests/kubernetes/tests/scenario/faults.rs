@@ -130,7 +130,7 @@ async fn a_fault_of_the_api_server_leaves_ready_alone() {
     let is = async |kind: &str, status: &str, reason: &str| {
         await_condition::<VirtualMCPServer>(&place, "x", kind, status, reason).await
     };
-    is("Ready", "True", "PodsReady").await;
+    is("Ready", "True", "Unauthenticated").await;
 
     place.apply(&broken_webhook(&place)).await;
     place.edit::<VirtualMCPServer>("x", json!({ "spec": { "image": "vmcp:next" } })).await;

@@ -1,0 +1,181 @@
+//! `spec.config.operational` as ToolHive writes it: health checks, and time limits longer than the default
+//! upper one.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Value, json};
+use vmcp_config::parse_duration;
+use vmcp_config::raw::{RawDuration, RawOperational};
+
+use crate::fields::yaml_block::Block;
+
+/// Upper limit of a tool call unless `proxy.maxToolTimeout` is given, as in `vmcp.yaml`.
+const MAX_TOOL_TIMEOUT: Duration = Duration::from_mins(10);
+
+/// Settings of ToolHive's health checks: name below `operational.failureHandling`, setting of vmcp with the
+/// same effect, which wins where both are given, and description.
+const HEALTH_CHECKS: [(&str, HealthCheckSetting, &str); 3] = [
+    (
+        "healthCheckInterval",
+        HealthCheckSetting::Proxy("refreshInterval"),
+        "Interval at which backends are listed again, which shows whether they are alive; `proxy.refreshInterval` wins.",
+    ),
+    (
+        "healthCheckTimeout",
+        HealthCheckSetting::Proxy("connectionTimeout"),
+        "Time limit of one connection attempt; `proxy.connectionTimeout` wins.",
+    ),
+    (
+        "unhealthyThreshold",
+        HealthCheckSetting::FailureThreshold,
+        "Consecutive failures after which calls of a backend are held back; `circuitBreaker.failureThreshold` wins.",
+    ),
+];
+
+/// Setting of vmcp that a setting of ToolHive's health checks becomes.
+#[derive(Debug, Clone, Copy)]
+enum HealthCheckSetting {
+    /// A duration of the block `proxy`.
+    Proxy(&'static str),
+    /// `operational.failureHandling.circuitBreaker.failureThreshold`.
+    FailureThreshold,
+}
+
+impl HealthCheckSetting {
+    /// Returns the path in `vmcp.yaml`.
+    fn path(self) -> String {
+        match self {
+            Self::Proxy(name) => format!("proxy.{name}"),
+            Self::FailureThreshold => {
+                "operational.failureHandling.circuitBreaker.failureThreshold".to_owned()
+            }
+        }
+    }
+}
+
+/// Schema of `operational`, with the settings of ToolHive's health checks.
+pub(super) struct OperationalSchema;
+
+impl JsonSchema for OperationalSchema {
+    fn schema_name() -> Cow<'static, str> {
+        "OperationalSettings".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = RawOperational::json_schema(generator);
+        let handling = "/properties/failureHandling/properties";
+        for (name, setting, description) in HEALTH_CHECKS {
+            let mut property = match setting {
+                HealthCheckSetting::Proxy(_) => RawDuration::json_schema(generator),
+                HealthCheckSetting::FailureThreshold => schemars::json_schema!({
+                    "type": "integer", "format": "int32", "minimum": 1, "maximum": 1000,
+                }),
+            };
+            property.insert("description".to_owned(), description.into());
+            if let Some(Value::Object(properties)) = schema.pointer_mut(handling) {
+                properties.insert(name.to_owned(), property.into());
+            }
+        }
+        schema
+    }
+}
+
+/// Moves the settings of health checks to those of vmcp with the same effect. Returns each path in
+/// `vmcp.yaml` that a setting was moved to, and its path in the resource.
+pub(in super::super) fn move_health_checks(
+    operational: &mut Block,
+    proxy: &mut Block,
+) -> Vec<(String, String)> {
+    let Some(Value::Object(handling)) = operational.get_mut("failureHandling") else { return Vec::new() };
+    let mut moved = Vec::new();
+    for (name, setting, _) in HEALTH_CHECKS {
+        let Some(value) = handling.shift_remove(name).filter(|value| !value.is_null()) else { continue };
+        let (block, key) = match setting {
+            HealthCheckSetting::Proxy(key) => (Some(&mut *proxy), key),
+            HealthCheckSetting::FailureThreshold => {
+                let breaker = handling.entry("circuitBreaker").or_insert_with(|| json!({}));
+                (breaker.as_object_mut(), "failureThreshold")
+            }
+        };
+        let Some(block) = block else { continue };
+        if block.get(key).is_none_or(Value::is_null) {
+            block.insert(key.to_owned(), value);
+            moved.push((setting.path(), format!("spec.config.operational.failureHandling.{name}")));
+        }
+    }
+    moved
+}
+
+/// Raises the upper limit of tool calls, unless it is given, to the longest time limit of the resource:
+/// ToolHive has no upper limit.
+pub(in super::super) fn raise_max_tool_timeout(operational: &Block, proxy: &mut Block) {
+    if proxy.get("maxToolTimeout").is_some_and(|limit| !limit.is_null()) {
+        return;
+    }
+    let timeouts = operational.get("timeouts");
+    let of_backends = timeouts.and_then(|timeouts| timeouts.get("perWorkload")).and_then(Value::as_object);
+    let shared = [timeouts.and_then(|timeouts| timeouts.get("default")), proxy.get("toolTimeout")];
+    let limits = shared.into_iter().flatten().chain(of_backends.into_iter().flat_map(|all| all.values()));
+    let longest = limits
+        .filter_map(|limit| {
+            let text = limit.as_str()?;
+            Some((parse_duration(text)?, text.to_owned()))
+        })
+        .max()
+        .filter(|(limit, _)| *limit > MAX_TOOL_TIMEOUT);
+    if let Some((_, text)) = longest {
+        proxy.insert("maxToolTimeout".to_owned(), text.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(value: Value) -> Block {
+        let Value::Object(block) = value else { panic!("{value}") };
+        block
+    }
+
+    #[test]
+    fn the_default_limit_is_that_of_the_file() {
+        let loaded = vmcp_config::load("{}", "vmcp.yaml", &|_| None).unwrap();
+        assert_eq!(loaded.config.proxy.max_tool_timeout, MAX_TOOL_TIMEOUT);
+    }
+
+    #[test]
+    fn health_checks_become_settings_of_vmcp_that_are_not_given() {
+        let mut operational = block(json!({ "failureHandling": {
+            "healthCheckInterval": "30s", "healthCheckTimeout": "5s", "unhealthyThreshold": 3,
+            "partialFailureMode": "fail",
+        } }));
+        let mut proxy = block(json!({ "connectionTimeout": "9s" }));
+        let moved = move_health_checks(&mut operational, &mut proxy);
+        assert_eq!(Value::from(proxy), json!({ "connectionTimeout": "9s", "refreshInterval": "30s" }));
+        let handling = json!({ "partialFailureMode": "fail", "circuitBreaker": { "failureThreshold": 3 } });
+        assert_eq!(Value::from(operational), json!({ "failureHandling": handling }));
+        let paths: Vec<_> = moved.iter().map(|(path, _)| path.as_str()).collect();
+        let threshold = "operational.failureHandling.circuitBreaker.failureThreshold";
+        assert_eq!(paths, ["proxy.refreshInterval", threshold]);
+    }
+
+    #[test]
+    fn the_upper_limit_follows_the_longest_time_limit_of_a_call() {
+        for (operational, proxy, limit) in [
+            (json!({ "timeouts": { "default": "30m" } }), json!({}), json!("30m")),
+            (
+                json!({ "timeouts": { "default": "30m", "perWorkload": { "a": "1h30m" } } }),
+                json!({}),
+                json!("1h30m"),
+            ),
+            (json!({}), json!({ "toolTimeout": "11m" }), json!("11m")),
+            (json!({ "timeouts": { "default": "10m" } }), json!({}), json!(null)),
+            (json!({ "timeouts": { "default": "30m" } }), json!({ "maxToolTimeout": "20m" }), json!("20m")),
+        ] {
+            let mut proxy = block(proxy);
+            raise_max_tool_timeout(&block(operational.clone()), &mut proxy);
+            assert_eq!(proxy.get("maxToolTimeout").cloned().unwrap_or_default(), limit, "{operational}");
+        }
+    }
+}
