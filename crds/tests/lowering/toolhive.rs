@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use vmcp_crds::MCPTelemetryConfigSpec;
 use vmcp_crds::lower::ReferencedObjects;
 
@@ -39,7 +39,7 @@ fn long_time_limits_and_health_checks_of_toolhive_take_effect() {
     let spec = json!({ "config": { "operational": operational } });
     let lowered = lower(&spec, &ReferencedObjects::default()).unwrap();
     let (proxy, operational) = (&lowered.config.proxy, &lowered.config.operational);
-    let minutes = |minutes| Duration::from_secs(60 * minutes);
+    let minutes = Duration::from_mins;
     assert_eq!((proxy.tool_timeout, proxy.max_tool_timeout), (minutes(30), minutes(30)));
     assert_eq!(proxy.refresh_interval, Duration::from_secs(45));
     assert_eq!(proxy.connection_timeout, Duration::from_secs(7));

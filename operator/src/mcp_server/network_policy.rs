@@ -18,6 +18,9 @@ use crate::workload::{GROUP_LABEL, group_label};
 
 /// The port of the DNS.
 const DNS_PORT: u16 = 53;
+/// The port of Istio's tunnels between pods (HBONE): in ambient mode the policy sees no other port. See
+/// <https://istio.io/latest/docs/ambient/usage/networkpolicy/>.
+const TUNNEL_PORT: u16 = 15008;
 
 /// Returns the NetworkPolicy; `None` if neither direction is limited.
 pub(super) fn network_policy(server: &ValidMCPServer, settings: &BuildSettings) -> Option<NetworkPolicy> {
@@ -63,7 +66,7 @@ fn ingress(server: &ValidMCPServer, settings: &BuildSettings) -> Vec<NetworkPoli
     let callers = std::iter::once(vmcp).chain(server.network_policy.ingress_from.iter().cloned());
     let mut ingress = vec![NetworkPolicyIngressRule {
         from: Some(callers.collect()),
-        ports: Some(vec![port("TCP", target)]),
+        ports: Some(vec![port("TCP", target), port("TCP", TUNNEL_PORT)]),
     }];
     if let ProgramStart::ByBridge(_) = server.start {
         let namespace = settings.operator_namespace.as_ref().map(|name| LabelSelector {
@@ -80,7 +83,7 @@ fn ingress(server: &ValidMCPServer, settings: &BuildSettings) -> Vec<NetworkPoli
         };
         ingress.push(NetworkPolicyIngressRule {
             from: Some(vec![operator]),
-            ports: Some(vec![port("TCP", ADMIN_PORT)]),
+            ports: Some(vec![port("TCP", ADMIN_PORT), port("TCP", TUNNEL_PORT)]),
         });
     }
     ingress

@@ -334,6 +334,7 @@ fn pods_are_restricted_and_take_calls_of_their_group_alone() {
     assert_eq!(callers["matchLabels"], json!({ "app.kubernetes.io/name": "vmcp" }));
     assert_eq!(callers["matchExpressions"][0]["values"], json!(["team", ""]));
     assert_eq!(ingress[0]["ports"][0]["port"], 8080);
+    assert_eq!(ingress[0]["ports"][1]["port"], 15008, "tunnels of Istio's ambient mode");
     let operator = &ingress[1]["from"][0];
     let system = json!({ "kubernetes.io/metadata.name": "vmcp-system" });
     assert_eq!(operator["namespaceSelector"]["matchLabels"], system);

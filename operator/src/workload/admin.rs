@@ -26,6 +26,9 @@ const SMALL_ANSWER_BYTES: usize = 256 << 10;
 /// The most answers larger than [`SMALL_ANSWER_BYTES`] that are read at the same time; others wait. The pod's
 /// image is its owner's choice: many large answers must not exhaust the memory of the operator.
 const MAX_LARGE_ANSWERS: usize = 8;
+/// The most objects of an answer that is parsed: a backend without fields is two bytes of JSON and hundreds in
+/// memory. About 2000 backends have 4000.
+const MAX_OBJECTS: usize = 10_000;
 /// The longest error of a backend that is kept, in bytes.
 const MAX_ERROR_BYTES: usize = 1024;
 
@@ -50,8 +53,8 @@ pub(crate) enum AskError {
     /// The answer is not 200; 401 while the kubelet has not yet mounted a new token.
     #[error("the pod answered {0}")]
     Status(StatusCode),
-    /// The answer broke off, or was larger than the limit.
-    #[error("the answer broke off or was larger than {} KiB", MAX_ANSWER_BYTES >> 10)]
+    /// The answer broke off, or was larger than the limits.
+    #[error("the answer broke off or was larger than {} KiB or {MAX_OBJECTS} objects", MAX_ANSWER_BYTES >> 10)]
     Body,
     /// The answer is not a status report.
     #[error("the answer is no status report")]
@@ -149,10 +152,18 @@ impl AdminClient {
             }
             answer.extend_from_slice(data);
         }
-        let report = slim(serde_json::from_slice(&answer)?);
+        let report = parse(&answer);
         drop(permit);
-        Ok(report)
+        report
     }
+}
+
+/// Parses an answer, unless it would take much more memory than its text.
+fn parse(answer: &[u8]) -> Result<StatusReport, AskError> {
+    if answer.iter().filter(|byte| **byte == b'{').count() > MAX_OBJECTS {
+        return Err(AskError::Body);
+    }
+    Ok(slim(serde_json::from_slice(answer)?))
 }
 
 /// Removes what the operator does not read from a report that it keeps: entries without a name of their own,
@@ -180,12 +191,35 @@ mod tests {
         let report = json!({ "tools": 3, "backends": [
             { "name": "b", "tools": 3 }, {}, {}, { "name": "a", "lastError": long }, { "name": "b" },
         ] });
-        let report = slim(serde_json::from_value(report).unwrap());
+        let report = parse(report.to_string().as_bytes()).unwrap();
         let names: Vec<_> = report.backends.iter().map(|backend| backend.name.as_str()).collect();
         assert_eq!(names, ["a", "b"]);
         assert_eq!(report.backends[1].tools, Some(3), "the first of two");
         let error = report.backends[0].last_error.as_deref().unwrap_or_default();
         assert_eq!(error.len(), MAX_ERROR_BYTES);
         assert_eq!(report.tools, 3);
+    }
+
+    #[test]
+    fn an_answer_of_many_small_objects_is_refused_before_it_is_parsed() {
+        let answer = |count: usize| json!({ "backends": vec![json!({}); count] }).to_string();
+        assert!(parse(answer(MAX_OBJECTS - 1).as_bytes()).is_ok());
+        assert!(matches!(parse(answer(MAX_OBJECTS).as_bytes()), Err(AskError::Body)));
+    }
+
+    #[test]
+    fn the_report_of_a_thousand_failing_backends_is_read() {
+        let error =
+            "connecting to http://mcp-server.tools.svc.cluster.local:8080/mcp failed: connection refused";
+        let backend = |number| {
+            json!({
+                "name": format!("server-{number:04}"), "transport": "streamable-http", "state": "failed",
+                "lastError": error, "breaker": "open", "changes": { "added": 1, "updated": 0, "removed": 0, "unchanged": 3 },
+                "since": "2026-11-27T08:00:00Z", "lastRefresh": "2026-11-27T08:00:00Z",
+            })
+        };
+        let answer = json!({ "backends": (0..1000).map(backend).collect::<Vec<_>>() }).to_string();
+        assert!(answer.len() > SMALL_ANSWER_BYTES && answer.len() < MAX_ANSWER_BYTES, "{}", answer.len());
+        assert_eq!(parse(answer.as_bytes()).unwrap().backends.len(), 1000);
     }
 }

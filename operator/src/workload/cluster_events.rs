@@ -73,14 +73,20 @@ fn scheduled_at(pod: &Pod) -> Option<Timestamp> {
         .find_map(|condition| Some(condition.last_transition_time.as_ref()?.0))
 }
 
-/// Returns true if a container of the pod was started, or the pod is about to end.
+/// Reasons of a waiting container whose volumes may not be mounted yet; any other one comes after the mount,
+/// such as `ImagePullBackOff`.
+const BEFORE_MOUNT: [&str; 2] = ["ContainerCreating", "PodInitializing"];
+
+/// Returns true if a container of the pod got past the mount of its volumes, or the pod is about to end.
 fn is_started(pod: &Pod) -> bool {
     let Some(status) = &pod.status else { return false };
     let mut containers = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
     pod.metadata.deletion_timestamp.is_some()
         || containers.any(|container| {
             let state = container.state.as_ref();
+            let waits_for = state.and_then(|state| state.waiting.as_ref()?.reason.as_deref());
             container.last_state.as_ref().is_some_and(|last| last.terminated.is_some())
+                || waits_for.is_some_and(|reason| !BEFORE_MOUNT.contains(&reason))
                 || state.is_some_and(|state| state.running.is_some() || state.terminated.is_some())
         })
 }
@@ -137,6 +143,9 @@ mod tests {
         let creating = json!({ "waiting": { "reason": "ContainerCreating" } });
         assert!(waits_for_volumes(&pod("2026-01-01T00:00:00Z", &creating)));
         assert!(!waits_for_volumes(&pod("2026-01-01T00:00:00Z", &json!({ "running": {} }))));
+        let no_image = json!({ "waiting": { "reason": "ImagePullBackOff" } });
+        let no_image = pod("2026-01-01T00:00:00Z", &no_image);
+        assert!(!waits_for_volumes(&no_image) && !need_polls(&[Arc::new(no_image)]), "its reason is known");
         assert!(
             !waits_for_volumes(&pod(&Timestamp::now().to_string(), &creating)),
             "it was scheduled just now"

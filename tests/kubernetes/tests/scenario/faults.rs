@@ -62,6 +62,23 @@ async fn an_answer_that_is_too_large_is_not_kept() {
     place.remove().await;
 }
 
+#[tokio::test]
+async fn the_report_of_many_backends_is_read() {
+    if ControlPlane::shared().await.skips_without_controllers() {
+        return;
+    }
+    let (place, _operator) = place("many").await;
+    apply(&place, "VirtualMCPServer", "x", "{}").await;
+    let (stand_in, _) = StandIn::of(&place, "x").await;
+    let error = "e".repeat(400);
+    let backend = |number| json!({ "name": format!("b{number}"), "state": "failed", "lastError": error });
+    let backends: Vec<_> = (0..1000).map(backend).collect();
+    stand_in.set_report(json!({ "tools": 1, "backends": backends }));
+    let kind = "PodsReachable";
+    await_condition::<VirtualMCPServer>(&place, "x", kind, "True", "PodsReachable").await;
+    place.remove().await;
+}
+
 /// Writes into the status of the newest pod of a VirtualMCPServer that its image cannot be pulled.
 async fn fail_newest_pod(place: &Namespace, server: &str, image: &str) {
     let labels = format!("app.kubernetes.io/instance={server},app.kubernetes.io/name=vmcp");
