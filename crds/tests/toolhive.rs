@@ -118,7 +118,7 @@ fn page() -> String {
         Generated from the definitions and the list of ToolHive's fields; do not edit: `make crds` writes it. The way over:\n\
         [how to come from ToolHive](../operator/how-to/from-toolhive.md). Fields below a block that is not followed as a whole\n\
         are not counted, and a value that asks for what vmcp does anyway (`false`, `enabled: false`) asks for nothing.\n\n\
-        The operator refuses a resource with a field that nothing follows: `Valid` or `ConfigValid` names it. The annotation\n\
+        The operator refuses a resource with a field that nothing follows, and its conditions name it. The annotation\n\
         `toolhive.stacklok.com/unfollowed-fields: ignore` of the resource ignores such fields, but for those that guard something.\n\n\
         | kind | work | differ | accepted | refused, ignorable | refused, guards | refused by the API server |\n\
         |---|---|---|---|---|---|---|\n"
