@@ -169,7 +169,7 @@ impl MCPServerSpec {
     /// the lookup of the image's entrypoint too, as for the kubelet.
     pub fn all_pull_secrets(&self) -> Vec<LocalObjectReference> {
         let of_template = self.pod_template_spec.get("spec").and_then(|pod| pod.get("imagePullSecrets"));
-        // A list that is no list of references is refused where the template is merged.
+        // A malformed list is refused where the template is merged.
         let of_template: Vec<LocalObjectReference> =
             of_template.cloned().and_then(|list| serde_json::from_value(list).ok()).unwrap_or_default();
         let mut secrets = self.image_pull_secrets.clone();

@@ -1,8 +1,8 @@
 //! Fields of ToolHive that nothing follows, so that its manifests pass the API server's strict validation.
 //!
-//! Each has a [`Treatment`]. Fields about callers, credentials or audit are refused: a server that ignored one
-//! would be open. Most others are refused too, until the annotation [`UNFOLLOWED_FIELDS`] of the resource lets
-//! them be ignored. The few that are accepted, and the ignored ones, are named by the condition
+//! Each has a [`Treatment`]. Fields about callers, credentials or audit are refused: a server that ignored
+//! one would be open. Most others are refused too, until the annotation [`UNFOLLOWED_FIELDS`] of the resource
+//! lets them be ignored. The few accepted fields, and the ignored ones, are named by the condition
 //! `FieldsPending`.
 
 use std::collections::BTreeMap;

@@ -42,7 +42,7 @@ pub struct VirtualMCPServerStatus {
     /// Number of backends that `discoveredBackends` leaves out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub omitted_backends: Option<i32>,
-    /// Backends as the pods see them, in at most 256 KiB; of more, those that cannot be called come first.
+    /// Backends as the pods see them, in at most 256 KiB; of more, broken backends come first.
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub discovered_backends: Vec<DiscoveredBackend>,
 }

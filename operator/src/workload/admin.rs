@@ -26,8 +26,8 @@ const SMALL_ANSWER_BYTES: usize = 256 << 10;
 /// The most answers larger than [`SMALL_ANSWER_BYTES`] that are read at the same time; others wait. The pod's
 /// image is its owner's choice: many large answers must not exhaust the memory of the operator.
 const MAX_LARGE_ANSWERS: usize = 8;
-/// The most objects of an answer that is parsed: a backend without fields is two bytes of JSON and hundreds in
-/// memory. About 2000 backends have 4000.
+/// The most objects of an answer that is parsed: a backend without fields is two bytes of JSON, and hundreds
+/// of bytes in memory. About 2000 backends have 4000.
 const MAX_OBJECTS: usize = 10_000;
 /// The longest error of a backend that is kept, in bytes.
 const MAX_ERROR_BYTES: usize = 1024;

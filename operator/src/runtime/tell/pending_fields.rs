@@ -1,5 +1,5 @@
-//! Fields of ToolHive that a resource has and that nothing follows: the problems of those that refuse it, and
-//! the condition `FieldsPending` for the others.
+//! Fields of ToolHive in a resource that nothing follows: a problem for each field that refuses the resource,
+//! and the condition `FieldsPending` for the other fields.
 
 use kube::core::object::HasSpec;
 use serde::Serialize;

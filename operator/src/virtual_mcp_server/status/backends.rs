@@ -12,11 +12,11 @@ use super::ObservedVirtualMCPServer;
 const MAX_MESSAGE_BYTES: usize = 512;
 
 /// The most bytes of `status.discoveredBackends`, 256 KiB: etcd takes objects of 1.5 MiB, and each change
-/// writes all of the status.
+/// writes the whole status.
 const MAX_LIST_BYTES: usize = 256 << 10;
 
-/// Returns the backends whose JSON fits into [`MAX_LIST_BYTES`], sorted by name, and the number of the others.
-/// The worst come first.
+/// Returns the backends whose JSON fits into [`MAX_LIST_BYTES`], sorted by name, and the number of the other
+/// backends. The worst backends stay.
 pub(super) fn within_budget(mut backends: Vec<DiscoveredBackend>) -> (Vec<DiscoveredBackend>, usize) {
     // A backend always serializes.
     let size = |backend: &DiscoveredBackend| serde_json::to_vec(backend).map_or(0, |json| json.len() + 1);
@@ -37,7 +37,7 @@ pub(super) fn within_budget(mut backends: Vec<DiscoveredBackend>) -> (Vec<Discov
     (kept, omitted)
 }
 
-/// Ranks states by the need of a person: a state that is not known yet is no fault.
+/// Ranks states by the need of a person: an unknown state needs none.
 fn rank(state: BackendState) -> u8 {
     match state {
         BackendState::Ready => 0,
