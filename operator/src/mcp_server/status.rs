@@ -38,8 +38,8 @@ pub(super) fn compute(
     let mut conditions = Conditions::new(before, generation);
     let ObservedMCPServer { group_exists, permission_profile, refusal, counts, health } = observed;
     let WorkloadHealth { state, reason, message, rollout } = &without_guard(server, health);
-    let serves = counts.ready > 0 && *state != WorkloadState::Stopped;
-    conditions.set("Ready", serves && !lacks_a_guard(server), reason, message.clone());
+    let is_up = counts.ready > 0 && *state != WorkloadState::Stopped;
+    conditions.set("Ready", is_up && !lacks_a_guard(server), reason, message.clone());
     set_validity(&mut conditions, !server.spec.secrets.is_empty(), *refusal);
     set_progress(&mut conditions, rollout);
     permission_profile::set_condition(

@@ -53,7 +53,7 @@ mod tests {
     use crate::mcp_server_entry::validate;
     use crate::references::{CaBundle, ReferencedSecrets};
 
-    fn status(spec: serde_json::Value, annotations: serde_json::Value) -> MCPRemoteProxyStatus {
+    fn status(spec: &serde_json::Value, annotations: &serde_json::Value) -> MCPRemoteProxyStatus {
         let proxy: MCPRemoteProxy = serde_json::from_value(json!({
             "apiVersion": "toolhive.stacklok.com/v1alpha1", "kind": "MCPRemoteProxy",
             "metadata": { "name": "context7", "namespace": "n", "generation": 2, "annotations": annotations },
@@ -73,13 +73,15 @@ mod tests {
 
     #[test]
     fn fields_of_the_proxy_are_named_and_the_server_is_used() {
-        let used =
-            status(json!({ "remoteUrl": URL, "proxyPort": 9090, "sessionAffinity": "ClientIP" }), json!({}));
+        let used = status(
+            &json!({ "remoteUrl": URL, "proxyPort": 9090, "sessionAffinity": "ClientIP" }),
+            &json!({}),
+        );
         assert_eq!((used.phase, &used.message), (Some(MCPRemoteProxyPhase::Ready), &None));
         let pending = message(&used, "FieldsPending");
         assert!(pending.contains("spec.proxyPort") && !pending.contains("sessionAffinity"), "{pending}");
         assert!(message(&used, "ServiceAvailable").contains("no Service"));
-        let refused = status(json!({ "remoteUrl": "http://169.254.169.254/mcp" }), json!({}));
+        let refused = status(&json!({ "remoteUrl": "http://169.254.169.254/mcp" }), &json!({}));
         assert_eq!(refused.phase, Some(MCPRemoteProxyPhase::Failed));
         assert!(refused.message.unwrap().contains("link-local"));
     }
@@ -95,7 +97,7 @@ mod tests {
             (&shaped, json!({}), MCPRemoteProxyPhase::Failed),
             (&shaped, ignore, MCPRemoteProxyPhase::Ready),
         ] {
-            let status = status(spec.clone(), annotations.clone());
+            let status = status(spec, &annotations);
             assert_eq!(status.phase, Some(phase), "{spec} {annotations}: {:?}", status.message);
         }
     }
