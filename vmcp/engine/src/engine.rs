@@ -54,7 +54,7 @@ use crate::access::policy;
 use crate::folders;
 use crate::metrics::{BackendLabels, IssuerLabels, Metrics, StoreLabels};
 use crate::runs::Runs;
-use crate::search::context::{Contexts, Learner};
+use crate::search::context::{Contexts, Learner, ToolKey, learning_mode};
 use crate::search::{LearnedTools, QueryVectors, Searcher};
 use crate::server_registrar::ServerRegistrar;
 use crate::server_registrar::registry_reader::RegistryReader;
@@ -401,8 +401,10 @@ impl Engine {
         self.learner().flush().await;
     }
 
-    /// Returns a searcher of a snapshot that embeds queries with the provider, unless the provider is down.
-    pub fn searcher(&self, snapshot: &Snapshot) -> Searcher {
+    /// Returns a searcher of a snapshot that embeds queries with the provider, unless the provider is down. A
+    /// principal with an identity searches by its own experience with tools, so that one client's failures
+    /// and habits change nothing for others; clients without an identity share theirs.
+    pub fn searcher(&self, snapshot: &Snapshot, principal: PrincipalKey) -> Searcher {
         let vectors = match self.0.shared.provider.load_full() {
             None => QueryVectors::Off,
             Some(provider) => match provider.outage() {
@@ -413,20 +415,29 @@ impl Engine {
         Searcher {
             index: Arc::clone(&snapshot.index),
             vectors,
-            reliability: reliability(&self.total_metrics(), snapshot.unfiltered()),
-            learned: self.learned_tools(snapshot),
+            reliability: match principal {
+                PrincipalKey::Identity(_) => {
+                    documents(self.0.shared.reliability.of(principal), snapshot.unfiltered())
+                }
+                PrincipalKey::Only | PrincipalKey::Address(_) => {
+                    reliability(&self.total_metrics(), snapshot.unfiltered())
+                }
+            },
+            learned: self.learned_tools(snapshot, principal),
             reranking: self.reranking(snapshot),
             settings: (&snapshot.config.optimizer.search).into(),
         }
     }
 
     /// Returns what was learned, for a search; `None` if that is off or nothing was learned.
-    fn learned_tools(&self, snapshot: &Snapshot) -> Option<LearnedTools> {
+    fn learned_tools(&self, snapshot: &Snapshot, principal: PrincipalKey) -> Option<LearnedTools> {
         let learning = &snapshot.config.optimizer.learning;
         let learned = self.learner().learned();
         (learning.enabled && !learned.is_empty()).then(|| LearnedTools {
             learned,
             catalog: Arc::clone(&snapshot.catalog),
+            owner: principal.owner(),
+            mode: learning_mode(learning.mode),
             min_similarity: learning.min_similarity.max(BONUS_MIN_SIMILARITY),
         })
     }
@@ -463,15 +474,27 @@ impl Engine {
 
 /// Returns the success of tools' calls that a ranking takes into account, by document number.
 fn reliability(book: &MetricsBook, catalog: &Catalog) -> Arc<[(usize, Reliability)]> {
-    let known = |metrics: &Arc<ToolMetrics>| {
+    let of_tool = |metrics: &Arc<ToolMetrics>| {
         let success_rate = metrics.recent_success_rate as f32;
         let reliability = Reliability { calls: metrics.call_count, success_rate };
-        let tool = catalog.tool_of(&metrics.backend, &metrics.tool).into_iter();
-        let tool = tool.filter(|_| reliability.counts()).find(|tool| tool.definition.name == metrics.tool)?;
+        let tool: ToolKey = (metrics.backend.as_str().into(), metrics.tool.as_str().into());
+        reliability.counts().then_some((tool, reliability))
+    };
+    documents(book.all().filter_map(of_tool), catalog)
+}
+
+/// Returns the reliability of tools that changes a ranking, by document number.
+fn documents(
+    tools: impl IntoIterator<Item = (ToolKey, Reliability)>,
+    catalog: &Catalog,
+) -> Arc<[(usize, Reliability)]> {
+    let known = |((backend, name), reliability): (ToolKey, Reliability)| {
+        let tool = catalog.tool_of(&backend, &name).into_iter();
+        let tool = tool.filter(|_| reliability.counts()).find(|tool| tool.definition.name == *name)?;
         let document = catalog.tools.binary_search_by(|other| other.name.cmp(&tool.name)).ok()?;
         Some((document, reliability))
     };
-    let mut known: Vec<_> = book.all().filter_map(known).collect();
+    let mut known: Vec<_> = tools.into_iter().filter_map(known).collect();
     known.sort_unstable_by_key(|(document, _)| *document);
     known.into()
 }

@@ -16,6 +16,7 @@ use tracing::field::Empty;
 use tracing::{Instrument, Span, info_span};
 use vmcp_embed::{EmbedError, Embedder};
 use vmcp_model::catalog::Catalog;
+use vmcp_search::learning::{AskedQuery, LearningMode, Recollection};
 use vmcp_search::{Clause, Index, Query, Ranking, Reliability, SearchMode, Visible, rerank, split_clauses};
 
 use context::{Learned, QueryEmbedding, ToolKey};
@@ -53,22 +54,38 @@ pub struct LearnedTools {
     pub learned: Arc<Learned>,
     /// The catalog of the index.
     pub catalog: Arc<Catalog>,
+    /// The identity that searches; `None` for a client without one.
+    pub owner: Option<Arc<str>>,
+    /// Influence of the pairs.
+    pub mode: LearningMode,
     /// Similarity below which a pair says nothing about the query.
     pub min_similarity: f32,
 }
 
+/// Documents that learned pairs speak for.
+#[derive(Debug, Default)]
+struct LearnedDocuments {
+    /// Strength by document, in ascending order of these.
+    strengths: Vec<(usize, f32)>,
+    /// Documents that come among the first three, the most promoted one first.
+    promoted: Vec<usize>,
+}
+
 impl LearnedTools {
-    /// Returns how strongly the pairs speak for documents, in ascending order of these.
-    fn strengths(&self, model: &str, query: &[f32]) -> Vec<(usize, f32)> {
-        let strengths = self.learned.strengths(model, query, self.min_similarity).into_iter();
-        let document = |((backend, name), strength): (ToolKey, f32)| {
-            let found = self.catalog.tool_of(&backend, &name).into_iter();
-            let tool = found.into_iter().find(|tool| *tool.definition.name == *name)?;
-            Some((self.catalog.position(&tool.name)?, strength))
+    /// Returns the documents that the pairs speak for.
+    fn recollect(&self, model: &str, vector: &[f32]) -> LearnedDocuments {
+        let asked = AskedQuery { model, vector, owner: self.owner.as_deref() };
+        let Recollection { strengths, promoted } =
+            self.learned.recollect(&asked, self.min_similarity, self.mode);
+        let document = |(backend, name): &ToolKey| {
+            let found = self.catalog.tool_of(backend, name).into_iter();
+            let tool = found.into_iter().find(|tool| *tool.definition.name == **name)?;
+            self.catalog.position(&tool.name)
         };
-        let mut strengths: Vec<_> = strengths.filter_map(document).collect();
+        let strength = |(tool, strength): (ToolKey, f32)| Some((document(&tool)?, strength));
+        let mut strengths: Vec<_> = strengths.into_iter().filter_map(strength).collect();
         strengths.sort_by_key(|(document, _)| *document);
-        strengths
+        LearnedDocuments { strengths, promoted: promoted.iter().filter_map(document).collect() }
     }
 }
 
@@ -270,16 +287,16 @@ pub async fn embed_query(searcher: &Searcher, text: &str) -> Result<QueryEmbeddi
 }
 
 /// Returns what was learned about a query, by document.
-async fn learned(searcher: &Searcher, query: Option<&Vec<f32>>) -> Vec<(usize, f32)> {
+async fn learned(searcher: &Searcher, query: Option<&Vec<f32>>) -> LearnedDocuments {
     let (Some(learned), Some(query), QueryVectors::From(embedder)) =
         (&searcher.learned, query, &searcher.vectors)
     else {
-        return Vec::new();
+        return LearnedDocuments::default();
     };
     // The provider has just embedded the query, so that it knows its model.
     match embedder.model_id().await {
-        Ok(model) => learned.strengths(&model, query),
-        Err(_) => Vec::new(),
+        Ok(model) => learned.recollect(&model, query),
+        Err(_) => LearnedDocuments::default(),
     }
 }
 
@@ -332,8 +349,7 @@ struct Scan {
     /// One for each text, or none.
     vectors: Vec<Vec<f32>>,
     reliability: Arc<[(usize, Reliability)]>,
-    /// Strength of learned pairs by document, in ascending order.
-    learned: Vec<(usize, f32)>,
+    learned: LearnedDocuments,
     limit: usize,
     settings: SearchSettings,
     explain: bool,
@@ -346,8 +362,9 @@ impl Scan {
         Query {
             reliability: &self.reliability,
             reliability_weight: self.settings.reliability_weight,
-            learned: &self.learned,
+            learned: &self.learned.strengths,
             learned_weight: self.settings.learned_weight,
+            promoted: if self.settings.learned_weight > 0.0 { &self.learned.promoted } else { &[] },
             ..Query::default()
         }
     }

@@ -58,6 +58,7 @@ impl Evidence {
             reliability: None,
             reliability_penalty: 0.0,
             learned_bonus: 0.0,
+            promoted: false,
             fused,
             rerank_score: None,
         }

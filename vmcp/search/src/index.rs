@@ -187,24 +187,36 @@ impl QueryEvidence {
         let penalty = |position: usize| penalty(query, documents, position);
         let gained = |position: usize| gained(query, documents, position);
         let mut ranked: Vec<(f32, usize)> = (0..documents.len())
-            .filter(|position| self.qualifies(*position, mode, query.distance_threshold))
+            .filter(|position| {
+                self.qualifies(*position, mode, query.distance_threshold)
+                    || promotion(query, documents, *position).is_some()
+            })
             .map(|position| (self.fused(position) - penalty(position).1 + gained(position), position))
             .collect();
         let by_value_then_position =
             |left: &(f32, usize), right: &(f32, usize)| right.0.total_cmp(&left.0).then(left.1.cmp(&right.1));
-        if query.limit < ranked.len() {
+        if query.limit < ranked.len() && query.promoted.is_empty() {
             // Partial selection before the sort: linear in the documents, and only the hits are sorted.
             ranked.select_nth_unstable_by(query.limit, by_value_then_position);
             ranked.truncate(query.limit);
         }
         ranked.sort_unstable_by(by_value_then_position);
+        learning::promote(&mut ranked, |(_, position)| promotion(query, documents, *position));
+        // A promoted tool is worth as much as the tool that it displaces, so that scores stay in order.
+        let mut least = f32::NEG_INFINITY;
+        for (value, _) in ranked.iter_mut().rev() {
+            *value = value.max(least);
+            least = *value;
+        }
+        ranked.truncate(query.limit);
         let hit = |(fused, position): (f32, usize)| {
             let document = *documents.get(position)?;
             let explain = || {
                 let (reliability, reliability_penalty) = penalty(position);
                 let explanation = self.whole.explain(position, self.best_clause(position), fused);
                 let learned_bonus = gained(position);
-                Explanation { reliability, reliability_penalty, learned_bonus, ..explanation }
+                let promoted = promotion(query, documents, position).is_some();
+                Explanation { reliability, reliability_penalty, learned_bonus, promoted, ..explanation }
             };
             Some(Hit {
                 document,
@@ -223,6 +235,12 @@ fn gained(query: &Query<'_>, documents: &[usize], position: usize) -> f32 {
     let at = if learned.is_empty() { None } else { documents.get(position).and_then(of) };
     let strength = at.and_then(|at| learned.get(at)).map_or(0.0, |(_, strength)| *strength);
     learning::bonus(strength, query.learned_weight, documents.len())
+}
+
+/// Returns the place of the document at a position among the promoted ones.
+fn promotion(query: &Query<'_>, documents: &[usize], position: usize) -> Option<usize> {
+    let document = documents.get(position).filter(|_| !query.promoted.is_empty())?;
+    query.promoted.iter().position(|promoted| promoted == document)
 }
 
 /// Returns the reliability of the document at a position, and the value that it loses by it.

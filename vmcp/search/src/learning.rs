@@ -6,7 +6,7 @@
 //! says how much one use teaches.
 //!
 //! ```
-//! use vmcp_search::learning::{Learned, LearnedPair, Signal, confidence_after};
+//! use vmcp_search::learning::{AskedQuery, Learned, LearnedPair, LearningMode, Signal, confidence_after};
 //!
 //! let mut learned = Learned::default();
 //! learned.upsert(LearnedPair {
@@ -14,22 +14,28 @@
 //!     model: "model".into(),
 //!     vector: [0.0, 0.05, 0.0, 0.95].into(),
 //!     tool: "file_read",
-//!     confidence: confidence_after(None, Signal::Searched),
+//!     owner: None,
+//!     confidence: confidence_after(None, Signal::Searched, LearningMode::Promote),
 //!     last_used: 0,
 //!     corrects: true,
 //! });
-//! let nearest = learned.nearest("model", &[0.0, 1.0, 0.0, 19.0], 10);
+//! let asked = AskedQuery { model: "model", vector: &[0.0, 1.0, 0.0, 19.0], owner: None };
+//! let nearest = learned.nearest(&asked, 10);
 //! assert!(nearest[0].0 > 0.999 && nearest[0].1.tool == "file_read");
 //! ```
 
 mod learned;
+mod promotion;
+mod recollection;
 mod reliability;
 mod signal;
 mod two_tiers;
 
-pub use learned::{BONUS_MIN_SIMILARITY, DEFAULT_LEARNED_WEIGHT, Learned, LearnedPair, Pruning};
+pub use learned::{AskedQuery, Learned, LearnedPair, Pruning};
+pub use recollection::{BONUS_MIN_SIMILARITY, DEFAULT_LEARNED_WEIGHT, Recollection};
 pub use reliability::{DEFAULT_RELIABILITY_WEIGHT, Reliability};
-pub use signal::{Signal, confidence_after};
+pub use signal::{LearningMode, Signal, confidence_after};
 pub use two_tiers::{TierWeights, merge};
 
-pub(crate) use learned::bonus;
+pub(crate) use promotion::promote;
+pub(crate) use recollection::bonus;

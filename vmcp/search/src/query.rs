@@ -37,6 +37,9 @@ pub struct Query<'a> {
     pub learned: &'a [(usize, f32)],
     /// Weight of learned pairs, 0 (none) to 1.
     pub learned_weight: f32,
+    /// Documents that come among the first three hits, the most promoted one first; further ones than three
+    /// are ignored.
+    pub promoted: &'a [usize],
     /// Adds an [`Explanation`] to each hit.
     pub explain: bool,
 }
@@ -54,6 +57,7 @@ impl Default for Query<'_> {
             reliability_weight: DEFAULT_RELIABILITY_WEIGHT,
             learned: &[],
             learned_weight: DEFAULT_LEARNED_WEIGHT,
+            promoted: &[],
             explain: false,
         }
     }
@@ -145,6 +149,8 @@ pub struct Explanation {
     pub reliability_penalty: f32,
     /// The learned bonus of the tool.
     pub learned_bonus: f32,
+    /// True if the tool was used for nearly the same query, and comes among the first three for that.
+    pub promoted: bool,
     /// The value that orders the hits: the fused one without the penalty and with the bonus.
     pub fused: f32,
     /// The score of a [cross-encoder](crate::rerank), if one has ordered the first hits.

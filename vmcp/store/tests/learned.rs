@@ -48,10 +48,13 @@ fn pairs_of_an_earlier_version_still_change_searches() {
 
 #[test]
 fn the_same_query_has_one_identity_and_another_has_another() {
-    let id = StoredPair::id_of("Open  the notes", "files", "read");
-    assert_eq!(id, StoredPair::id_of("open the Notes ", "files", "read"));
-    assert_ne!(id, StoredPair::id_of("open the note", "files", "read"));
-    assert_ne!(id, StoredPair::id_of("open the notes", "files", "write"));
+    let id = StoredPair::id_of(None, "Open  the notes", "files", "read");
+    assert_eq!(id, StoredPair::id_of(None, "open the Notes ", "files", "read"));
+    assert_ne!(id, StoredPair::id_of(None, "open the note", "files", "read"));
+    assert_ne!(id, StoredPair::id_of(None, "open the notes", "files", "write"));
+    let owned = StoredPair::id_of(Some("ab12"), "open the notes", "files", "read");
+    assert_ne!(id, owned);
+    assert_eq!((StoredPair::owner_of(&owned), StoredPair::owner_of(&id)), (Some("ab12"), None));
     assert!(!id.contains("notes"), "{id}");
 }
 
@@ -66,7 +69,7 @@ fn queries_of_one_short_hash_stay_apart_and_a_repeated_one_is_kept_once() {
     assert_eq!(short_hash(queries[0]), short_hash(queries[1]));
     let store = StateStore::in_memory().unwrap();
     for query in [queries[0], queries[1], queries[0]] {
-        let id = StoredPair::id_of(query, "files", "read");
+        let id = StoredPair::id_of(None, query, "files", "read");
         store.put_learned(&[StoredPair { query: Some(query.to_owned()), ..pair(&id, 1.5) }]).unwrap();
     }
     let mut stored: Vec<_> = store.all_learned().unwrap().into_iter().filter_map(|pair| pair.query).collect();

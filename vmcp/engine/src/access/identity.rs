@@ -35,6 +35,14 @@ pub enum PrincipalKey {
     Identity([u8; 32]),
 }
 
+impl PrincipalKey {
+    /// Returns the owner of what this principal teaches, in hexadecimal digits: its identity. Clients without
+    /// an identity share what they teach.
+    pub fn owner(&self) -> Option<Arc<str>> {
+        matches!(self, PrincipalKey::Identity(_)).then(|| self.to_string().into())
+    }
+}
+
 impl fmt::Display for PrincipalKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -86,7 +86,7 @@ impl Engine {
         snapshot: &Snapshot,
         text: &str,
     ) -> Result<Option<QueryEmbedding>, Degraded> {
-        embed_context(&self.searcher(snapshot), text).await
+        embed_context(&self.searcher(snapshot, PrincipalKey::Only), text).await
     }
 
     /// Returns the list of tools of a client that has set a context, and remembers it in the context. `None`:

@@ -25,6 +25,7 @@ use crate::search::context::{Contexts, Learner};
 use crate::telemetry::calls::{CallObserver, CallObservers};
 use crate::telemetry::observed_shapes::ObservedShapes;
 use crate::telemetry::tool_metrics::ToolMetricsRecorder;
+use crate::telemetry::tool_metrics::by_principal::ReliabilityByPrincipal;
 use crate::telemetry::topic_usage::TopicUsage;
 
 pub(super) struct Shared {
@@ -38,6 +39,8 @@ pub(super) struct Shared {
     /// Counts the bytes of all bodies; its limit follows `server.maxBufferedBytes`.
     pub(super) byte_budget: ByteBudget,
     pub(super) call_observers: Arc<CallObservers>,
+    /// Counts the calls of each identity.
+    pub(super) reliability: Arc<ReliabilityByPrincipal>,
     /// Counts the calls of each tool.
     pub(super) tool_metrics: Arc<ToolMetricsRecorder>,
     /// Sums the tokens of the answers of `GET /tools`.
@@ -91,6 +94,8 @@ impl From<SharedParts> for Shared {
         let SharedParts { tool_metrics, learner, mut observers, .. } = parts;
         observers.push(Arc::clone(&tool_metrics) as Arc<dyn CallObserver>);
         observers.push(Arc::clone(&learner) as Arc<dyn CallObserver>);
+        let reliability = Arc::<ReliabilityByPrincipal>::default();
+        observers.push(Arc::clone(&reliability) as Arc<dyn CallObserver>);
         Shared {
             snapshot: ArcSwap::from_pointee(parts.snapshot),
             generation: watch::Sender::default(),
@@ -99,6 +104,7 @@ impl From<SharedParts> for Shared {
             changes: Mutex::default(),
             call_observers: Arc::new(CallObservers::new(&parts.metrics, observers)),
             metrics: parts.metrics,
+            reliability,
             tool_metrics,
             topic_usage: TopicUsage::default(),
             ranking_services: RankingServices::default(),

@@ -10,11 +10,21 @@ pub(crate) mod learner;
 
 use std::sync::Arc;
 
+use vmcp_search::learning::LearningMode;
+
 pub use contexts::{Context, Contexts, QueryEmbedding};
 pub use learner::Learner;
 
 /// A backend and its own name of a tool: outlives catalogs and renames.
 pub(crate) type ToolKey = (Arc<str>, Arc<str>);
+
+/// Returns the configured way to learn, as the arithmetic knows it.
+pub fn learning_mode(configured: vmcp_config::LearningMode) -> LearningMode {
+    match configured {
+        vmcp_config::LearningMode::Promote => LearningMode::Promote,
+        vmcp_config::LearningMode::Seed => LearningMode::Seed,
+    }
+}
 
 /// All pairs that were learned.
 pub type Learned = vmcp_search::learning::Learned<ToolKey>;

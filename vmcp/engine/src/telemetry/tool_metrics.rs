@@ -1,10 +1,12 @@
 //! Metrics of tools: [`ToolMetricsRecorder`] observes each call and hands it to a thread that counts it in
-//! `state.db`. [`book`] has the figures that requests read, [`report`] shows them to people and models.
+//! `state.db`. [`book`] has the figures that requests read, [`report`] shows them to people and models,
+//! [`by_principal`] keeps those of each identity, in memory.
 //!
 //! The request path never waits: a call goes into a bounded queue, and is dropped and counted
 //! (`vmcp_tool_metrics_dropped_total`) when the queue is full.
 
 pub mod book;
+pub(crate) mod by_principal;
 pub mod report;
 mod writer;
 
@@ -132,7 +134,7 @@ impl CallObserver for ToolMetricsRecorder {
 
 /// Returns true for a success of the tool, false for a failure; `None` if the call says nothing about the
 /// tool: it was refused here, cancelled, or has no result yet.
-fn verdict(record: &CallRecord) -> Option<bool> {
+pub(crate) fn verdict(record: &CallRecord) -> Option<bool> {
     match record.outcome {
         _ if record.requests == 0 || record.pending => None,
         Outcome::Ok => Some(true),

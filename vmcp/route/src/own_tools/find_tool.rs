@@ -61,7 +61,7 @@ async fn find(context: CallContext<'_>, arguments: &RawValue) -> Result<Box<RawV
     let CallContext { engine, snapshot, view, caller } = context;
     let config = &snapshot.config.optimizer;
     let arguments = FindArguments::parse(arguments, &config.limits).map_err(|error| error.to_string())?;
-    let searcher = engine.searcher(snapshot);
+    let searcher = engine.searcher(snapshot, caller.principal.key());
     let request = SearchRequest {
         description: &arguments.description,
         keywords: &arguments.keywords,

@@ -13,6 +13,7 @@ use crate::own_tools::arguments::own_arguments::OwnArguments;
 pub(crate) use vmcp_engine::context_key::ContextKey;
 pub(crate) use vmcp_engine::engine::snapshot::contextual::choose;
 pub(crate) use vmcp_engine::search::context::Context;
+use vmcp_engine::search::context::learning_mode;
 use vmcp_engine::telemetry::calls::{Origin, Outcome};
 
 /// Sets the context, and answers with what it changes.
@@ -84,13 +85,14 @@ async fn set(context: CallContext<'_>, arguments: &RawValue) -> Result<ContextSe
         query: query.as_str().into(),
         embedding,
         learns: optimizer.learning.enabled,
+        mode: learning_mode(optimizer.learning.mode),
         stores_text: optimizer.learning.store_query_text,
         ..Context::default()
     };
-    let choice = choose(snapshot, view, &engine.learner().learned(), &set);
+    let principal = caller.principal.key();
+    let choice = choose(snapshot, view, &engine.learner().learned(), principal, &set);
     let new = || caller.session.map_or_else(|| ContextKey::Handle(random()), ContextKey::Session);
     let key = given.as_deref().and_then(ContextKey::of_handle).or(caller.context).unwrap_or_else(new);
-    let principal = caller.principal.key();
     let key = if engine.contexts().set(key, principal, set.clone()) {
         key
     } else {

@@ -2,11 +2,12 @@
 //! text together.
 
 use super::{gained, penalty};
-use crate::query::{Query, Ranking};
+use crate::learning;
+use crate::query::{Hit, Query, Ranking};
 
 /// Orders the first `scores.len()` hits by `scores`, 0 to 1, one for each in their present order. A tool
 /// that fails loses, and a learned one gains, as in a small set: `query` has what is known of them. Ties keep
-/// their order; hits behind the ordered ones stay there.
+/// their order; hits behind the ordered ones stay there, and promoted ones stay among the first three.
 ///
 /// ```
 /// use vmcp_search::{Document, Index, Query, rerank};
@@ -35,6 +36,13 @@ pub fn rerank(ranking: &mut Ranking, scores: &[f32], query: &Query<'_>) {
     let last = first.last().map_or(1.0, |hit| hit.score);
     for hit in rest {
         hit.score = hit.score.min(last);
+    }
+    let place = |hit: &Hit| query.promoted.iter().position(|promoted| *promoted == hit.document);
+    learning::promote(&mut ranking.hits, place);
+    let mut least = 0.0;
+    for hit in ranking.hits.iter_mut().rev() {
+        hit.score = hit.score.max(least);
+        least = hit.score;
     }
 }
 
@@ -84,6 +92,11 @@ mod tests {
         let mut ranking = found(&query);
         rerank(&mut ranking, &[0.5; 4], &query);
         assert_eq!(order(&ranking).first(), Some(&1));
+        let query = Query { text: "read", promoted: &[3], ..Query::default() };
+        let mut ranking = found(&query);
+        rerank(&mut ranking, &[0.9, 0.8, 0.1, 0.7], &query);
+        assert_eq!(order(&ranking).iter().position(|document| *document == 3), Some(2), "{ranking:?}");
+        assert!(ranking.hits.is_sorted_by(|one, other| one.score >= other.score), "{ranking:?}");
     }
 
     #[test]

@@ -1,23 +1,15 @@
 //! [`Learned`]: the pairs of queries and tools, searched by a linear scan.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 
-use super::reliability;
 use crate::vectors::{dot, normalized};
 
-/// Similarity of two queries below which one does not change the ranking of the other in a search. At .6,
-/// recall@1 of toollinkos, whose queries are alike and need different tools, falls by .036; at .8 it stays
-/// (−.015 to +.005 at 95 %).
-pub const BONUS_MIN_SIMILARITY: f32 = 0.8;
-/// Weight of learned pairs in a search when nothing else is configured: an often confirmed tool gains one
-/// standard deviation for the very query that taught it.
-pub const DEFAULT_LEARNED_WEIGHT: f32 = 0.5;
 /// Nearest pairs that decide about the confidence in a query.
 const CONFIDENCE_PAIRS: usize = 10;
 /// Confidence of a pair at which its bonus is whole: that of one use after a search.
-const FULL_CONFIDENCE: f64 = 1.5;
+pub(super) const FULL_CONFIDENCE: f64 = 1.5;
 /// Share of [`Pruning::threshold`] that stays when there are more pairs.
 const KEPT_SHARE: f64 = 0.9;
 
@@ -32,12 +24,25 @@ pub struct LearnedPair<T> {
     pub vector: Arc<[f32]>,
     /// The tool.
     pub tool: T,
+    /// The principal who used it; only this principal's searches read the pair. `None`: all searches do.
+    pub owner: Option<Arc<str>>,
     /// Confidence, by [`confidence_after`](super::confidence_after).
     pub confidence: f64,
     /// Time of the last use, in milliseconds.
     pub last_used: i64,
     /// True unless a search had found the tool first each time: only then does the pair change a search.
     pub corrects: bool,
+}
+
+/// A query to be compared with those of the pairs.
+#[derive(Clone, Copy, Debug)]
+pub struct AskedQuery<'a> {
+    /// The embedding model.
+    pub model: &'a str,
+    /// Embedding of the query.
+    pub vector: &'a [f32],
+    /// The principal who asks; pairs of other principals say nothing.
+    pub owner: Option<&'a str>,
 }
 
 /// Bounds on the pairs that are kept.
@@ -101,9 +106,12 @@ impl<T: Clone + Eq + Hash> Learned<T> {
     }
 
     /// Returns the pairs nearest to a query, with their cosines, best first; ties in the order of the ids.
-    pub fn nearest(&self, model: &str, query: &[f32], limit: usize) -> Vec<(f32, &Arc<LearnedPair<T>>)> {
-        let Some(query) = normalized(query, query.len()) else { return Vec::new() };
-        let fits = |pair: &&Arc<LearnedPair<T>>| *pair.model == *model && pair.vector.len() == query.len();
+    pub fn nearest(&self, asked: &AskedQuery<'_>, limit: usize) -> Vec<(f32, &Arc<LearnedPair<T>>)> {
+        let Some(query) = normalized(asked.vector, asked.vector.len()) else { return Vec::new() };
+        let fits = |pair: &&Arc<LearnedPair<T>>| {
+            let is_own = pair.owner.as_deref().is_none_or(|owner| Some(owner) == asked.owner);
+            is_own && *pair.model == *asked.model && pair.vector.len() == query.len()
+        };
         let mut near: Vec<_> =
             self.0.values().filter(fits).map(|pair| (dot(&pair.vector, &query), pair)).collect();
         near.sort_by(|(one, _), (other, _)| other.total_cmp(one));
@@ -114,29 +122,12 @@ impl<T: Clone + Eq + Hash> Learned<T> {
     /// Returns how well a query is known, 0 to 1: the mean similarity of the nearest pairs times their number
     /// out of ten. Pairs below `min_similarity` count for neither, so that a new subject stays unknown,
     /// however much was learned about others.
-    pub fn confidence(&self, model: &str, query: &[f32], min_similarity: f32) -> f32 {
-        let near = self.nearest(model, query, CONFIDENCE_PAIRS);
+    pub fn confidence(&self, asked: &AskedQuery<'_>, min_similarity: f32) -> f32 {
+        let near = self.nearest(asked, CONFIDENCE_PAIRS);
         let near: Vec<f32> =
             near.into_iter().map(|(cosine, _)| cosine).filter(|cosine| *cosine >= min_similarity).collect();
         // Mean times density: the number of pairs cancels out.
         near.iter().sum::<f32>() / CONFIDENCE_PAIRS as f32
-    }
-
-    /// Returns for each tool the strength, 0 to 1, of the pairs near to a query. Only pairs that correct a
-    /// search count: a pair that confirms a search could only displace tools of similar queries.
-    pub fn strengths(&self, model: &str, query: &[f32], min_similarity: f32) -> HashMap<T, f32> {
-        let mut strengths = HashMap::new();
-        let near = self.nearest(model, query, usize::MAX);
-        for (cosine, pair) in near.into_iter().filter(|(_, pair)| pair.corrects) {
-            let near = (cosine - min_similarity) / (1.0 - min_similarity).max(f32::EPSILON);
-            if near <= 0.0 {
-                break;
-            }
-            let strength = near.min(1.0) * (pair.confidence / FULL_CONFIDENCE).clamp(0.0, 1.0) as f32;
-            let best = strengths.entry(pair.tool.clone()).or_insert(0.0_f32);
-            *best = best.max(strength);
-        }
-        strengths
     }
 
     /// Removes the pairs that are out of bounds, and returns their ids.
@@ -157,14 +148,6 @@ impl<T: Clone + Eq + Hash> Learned<T> {
         }
         before.into_iter().filter(|id| !self.0.contains_key(id)).collect()
     }
-}
-
-/// Returns the value that a tool of this strength gains among `visible` tools.
-pub(crate) fn bonus(strength: f32, weight: f32, visible: usize) -> f32 {
-    if strength.is_nan() || weight.is_nan() {
-        return 0.0;
-    }
-    weight.clamp(0.0, 1.0) * reliability::spread(visible) * strength.clamp(0.0, 1.0)
 }
 
 #[cfg(test)]

@@ -1,7 +1,19 @@
 //! Signals: how much one use of a tool teaches about the query before it.
 
-/// Share of the confidence before that stays when a pair is seen again.
+use super::learned::FULL_CONFIDENCE;
+
+/// Share of the confidence before that stays when a pair is seen again, with [`LearningMode::Seed`].
 const KEPT: f64 = 0.8;
+
+/// Ways to learn from uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LearningMode {
+    /// Repeated uses add up, and a tool that was used for nearly the same query comes among the first three.
+    #[default]
+    Promote,
+    /// Confidence is a moving average, and learned pairs add a bonus alone.
+    Seed,
+}
 
 /// The way in which a tool came to be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,10 +46,21 @@ impl Signal {
     }
 }
 
-/// Returns the confidence of a pair after a use: an exponential moving average that begins at the first
-/// signal.
-pub fn confidence_after(before: Option<f64>, signal: Signal) -> f64 {
-    before.map_or(signal.weight(), |before| before * KEPT + signal.weight() * (1.0 - KEPT))
+/// Returns the confidence of a pair after a use; it begins at the weight of the first signal.
+///
+/// With [`LearningMode::Seed`] it is an exponential moving average. With [`LearningMode::Promote`] each use
+/// closes a part of the gap to full confidence (noisy-or), so that six uses of a tool that no search found
+/// count for more than one: `1.5 − (1.5 − before) · (1 − weight / 1.5)`.
+pub fn confidence_after(before: Option<f64>, signal: Signal, mode: LearningMode) -> f64 {
+    let weight = signal.weight();
+    match (before, mode) {
+        (None, _) => weight,
+        (Some(before), LearningMode::Seed) => before * KEPT + weight * (1.0 - KEPT),
+        (Some(before), LearningMode::Promote) => {
+            let gap = (FULL_CONFIDENCE - before).max(0.0);
+            FULL_CONFIDENCE - gap * (1.0 - weight / FULL_CONFIDENCE)
+        }
+    }
 }
 
 #[cfg(test)]
@@ -52,9 +75,24 @@ mod tests {
     }
 
     #[test]
-    fn confidence_follows_the_signals_slowly() {
-        let after = |first, second| confidence_after(Some(confidence_after(None, first)), second);
+    fn the_seed_follows_the_signals_slowly() {
+        let seed = |before, signal| confidence_after(before, signal, LearningMode::Seed);
+        let after = |first, second| seed(Some(seed(None, first)), second);
         assert!((after(Signal::Searched, Signal::Used) - 1.3).abs() < 1e-9);
         assert!((after(Signal::Used, Signal::Searched) - 0.7).abs() < 1e-9);
+    }
+
+    #[test]
+    fn repeated_uses_add_up_to_full_confidence() {
+        let mut confidences = Vec::new();
+        for _ in 0..6 {
+            let before = confidences.last().copied();
+            confidences.push(confidence_after(before, Signal::Used, LearningMode::Promote));
+        }
+        assert!(confidences.is_sorted_by(|one, next| one < next), "{confidences:?}");
+        assert!((confidences[1] - 1.5 * (1.0 - 4.0 / 9.0)).abs() < 1e-9, "{confidences:?}");
+        assert!(confidences[5] < FULL_CONFIDENCE && confidences[5] > 1.3, "{confidences:?}");
+        let full = confidence_after(Some(1.5), Signal::Used, LearningMode::Promote);
+        assert!((full - FULL_CONFIDENCE).abs() < 1e-9, "a further use takes nothing away");
     }
 }

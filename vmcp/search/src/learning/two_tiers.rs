@@ -49,7 +49,7 @@ pub fn merge<T: Clone + Eq + Hash + Ord>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::learning::{Learned, LearnedPair};
+    use crate::learning::{AskedQuery, Learned, LearnedPair};
     use crate::{Document, Index, Vectors};
 
     const TOOLS: [&str; 5] = ["file_read", "file_write", "web_search", "db_query", "echo"];
@@ -78,12 +78,13 @@ mod tests {
                 model: "m".into(),
                 vector: vector.to_vec().into(),
                 tool: "file_read",
+                owner: None,
                 confidence: 1.5,
                 last_used: 0,
                 corrects: false,
             });
         }
-        let near = learned.nearest("m", &QUERY, 30);
+        let near = learned.nearest(&AskedQuery { model: "m", vector: &QUERY, owner: None }, 30);
         near.into_iter().map(|(cosine, pair)| (pair.tool, cosine)).collect()
     }
 

@@ -8,6 +8,9 @@ use sha2::{Digest, Sha256};
 use super::StateStore;
 use crate::error::StoreError;
 
+/// Beginning of the identity of a pair that has an owner.
+const OWNED: &str = "learned@";
+
 /// A learned pair, as it is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredPair {
@@ -33,15 +36,21 @@ pub struct StoredPair {
 
 impl StoredPair {
     /// Returns the identity of a query and a tool: the SHA-256 of the query, without regard to letter case
-    /// and blanks, and the tool. The query cannot be read from it.
-    pub fn id_of(query: &str, backend: &str, tool: &str) -> String {
+    /// and blanks, and the tool. The query cannot be read from it. `owner` is the digest of the identity that
+    /// used the tool, in hexadecimal digits; pairs of different owners are different pairs.
+    pub fn id_of(owner: Option<&str>, query: &str, backend: &str, tool: &str) -> String {
         let words: Vec<_> = query.split_whitespace().map(str::to_lowercase).collect();
-        let mut id = String::from("learned:");
+        let mut id = owner.map_or_else(|| String::from("learned:"), |owner| format!("{OWNED}{owner}:"));
         for byte in Sha256::digest(words.join(" ")) {
             // Writing to a string cannot fail.
             let _ = write!(id, "{byte:02x}");
         }
         format!("{id}:{backend}/{tool}")
+    }
+
+    /// Returns the owner that an identity of [`StoredPair::id_of`] names.
+    pub fn owner_of(id: &str) -> Option<&str> {
+        id.strip_prefix(OWNED)?.split_once(':').map(|(owner, _)| owner)
     }
 }
 

@@ -1,9 +1,11 @@
 //! [`ReplicaReport`]: what one replica tells the others, as `GET /admin/replica` answers.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use vmcp_access::authentication::revocations::Revocation;
 use vmcp_search::learning::LearnedPair;
-use vmcp_store::ToolMetrics;
+use vmcp_store::{StoredPair, ToolMetrics};
 
 use crate::search::context::ToolKey;
 
@@ -88,6 +90,7 @@ impl From<&SharedPair> for LearnedPair<ToolKey> {
             model: pair.model.as_str().into(),
             vector: pair.vector.as_slice().into(),
             tool: (pair.server.as_str().into(), pair.tool.as_str().into()),
+            owner: StoredPair::owner_of(&pair.id).map(Arc::from),
             confidence: pair.confidence,
             last_used: pair.last_used,
             corrects: pair.corrects,

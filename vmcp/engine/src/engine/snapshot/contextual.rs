@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use vmcp_config::{ContextSource, Exposure, NoContext};
-use vmcp_search::learning::{TierWeights, merge};
+use vmcp_search::learning::{AskedQuery, TierWeights, merge};
 
 use super::Snapshot;
 use super::list::PagedList;
@@ -63,7 +63,7 @@ impl ContextualLists<'_> {
         }
         let key = key?;
         let context = contexts.with(key, principal, |context| Context::clone(context))?;
-        let choice = choose(snapshot, view, learned, &context);
+        let choice = choose(snapshot, view, learned, principal, &context);
         let listed = choice.documents.as_deref().unwrap_or_default();
         let keys: HashSet<ToolKey> = listed.iter().filter_map(|at| tool_key(view, *at)).collect();
         // A use of a tool in the whole list teaches less than a use of a chosen tool.
@@ -78,8 +78,14 @@ impl ContextualLists<'_> {
     }
 }
 
-/// Chooses the tools of a view for a context.
-pub fn choose(snapshot: &Snapshot, view: &View, learned: &Learned, context: &Context) -> Choice {
+/// Chooses the tools of a view for a context of this principal.
+pub fn choose(
+    snapshot: &Snapshot,
+    view: &View,
+    learned: &Learned,
+    principal: PrincipalKey,
+    context: &Context,
+) -> Choice {
     let optimizer = &snapshot.config.optimizer;
     let settings = &optimizer.contextual;
     if settings.context_source != ContextSource::Embeddings {
@@ -96,13 +102,15 @@ pub fn choose(snapshot: &Snapshot, view: &View, learned: &Learned, context: &Con
     let Some(QueryEmbedding { model, vector }) = &context.embedding else {
         return Choice { confidence: 0.0, documents: None };
     };
-    let confidence = learned.confidence(model, vector, optimizer.learning.min_similarity);
+    let owner = principal.owner();
+    let asked = AskedQuery { model, vector, owner: owner.as_deref() };
+    let confidence = learned.confidence(&asked, optimizer.learning.min_similarity);
     if confidence + TOLERANCE < settings.cold_start_threshold {
         return Choice { confidence, documents: None };
     }
     let candidates = settings.top_k * 2;
     let by_text = snapshot.index.nearest(vector, Some(view.visible()), candidates);
-    let by_use = learned.nearest(model, vector, candidates).into_iter();
+    let by_use = learned.nearest(&asked, candidates).into_iter();
     let by_use: Vec<_> =
         by_use.filter_map(|(cosine, pair)| Some((document(snapshot, view, &pair.tool)?, cosine))).collect();
     let weights = TierWeights { text: settings.static_weight, learned: settings.dynamic_weight };

@@ -9,6 +9,7 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use vmcp_backend::SessionId;
+use vmcp_search::learning::LearningMode;
 
 use super::ToolKey;
 use crate::access::context_key::ContextKey;
@@ -43,6 +44,8 @@ pub struct Context {
     pub embedding: Option<QueryEmbedding>,
     /// True if uses of tools are learned.
     pub learns: bool,
+    /// Way to learn from them.
+    pub mode: LearningMode,
     /// True if the query's text is stored with learned pairs.
     pub stores_text: bool,
     /// Tools of the list that was chosen for this context and served.

@@ -12,7 +12,7 @@ use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use tokio::sync::oneshot;
-use vmcp_search::learning::{LearnedPair, Signal};
+use vmcp_search::learning::{LearnedPair, LearningMode, Signal};
 
 use super::{Contexts, Learned, QueryEmbedding, ToolKey};
 use crate::access::context_key::ContextKey;
@@ -57,6 +57,9 @@ struct ToolUse {
     stores_text: bool,
     embedding: QueryEmbedding,
     tool: ToolKey,
+    /// The identity that used the tool; `None` of a client without one.
+    owner: Option<Arc<str>>,
+    mode: LearningMode,
     signal: Signal,
     /// True if a search within the context had found the tool first.
     was_first: bool,
@@ -130,6 +133,8 @@ impl Learner {
                     query: Arc::clone(&context.query),
                     stores_text: context.stores_text,
                     embedding,
+                    owner: record.principal.key().owner(),
+                    mode: context.mode,
                     signal: Signal::of_use(context.found.contains(&used), context.listed.contains(&used)),
                     was_first: context.found_first.contains(&used),
                     tool: used,

@@ -136,7 +136,7 @@ async fn by_search<'a>(
     context: CallContext<'a>,
     request: &RankingRequest<'_>,
 ) -> (Vec<RankedTool<'a>>, ModeUsed) {
-    let CallContext { engine, snapshot, view, .. } = context;
+    let CallContext { engine, snapshot, view, caller } = context;
     let of_server = |server: &str| {
         let documents = (0..snapshot.unfiltered().tools.len())
             .filter(|at| view.document(*at).is_some_and(|tool| tool.backend.eq_ignore_ascii_case(server)));
@@ -150,7 +150,7 @@ async fn by_search<'a>(
         visible: Some(&visible),
         explain: false,
     };
-    let ranking = search(&engine.searcher(snapshot), searched).await.ranking;
+    let ranking = search(&engine.searcher(snapshot, caller.principal.key()), searched).await.ranking;
     let ranked = |hit: &vmcp_search::Hit| {
         let tool = view.document(hit.document)?.as_ref();
         Some(RankedTool { tool, score: (hit.score * 1e4).round() / 1e4, reason: None })

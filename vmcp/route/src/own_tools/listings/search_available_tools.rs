@@ -83,7 +83,7 @@ async fn found(context: CallContext<'_>, arguments: &RawValue) -> Result<FoundTo
             visible: Some(view.visible()),
             explain: false,
         };
-        let ranking = search(&engine.searcher(snapshot), request).await.ranking;
+        let ranking = search(&engine.searcher(snapshot, caller.principal.key()), request).await.ranking;
         tools =
             ranking.hits.iter().filter_map(|hit| view.document(hit.document)).map(AsRef::as_ref).collect();
         by_search = true;

@@ -286,7 +286,7 @@ incomingAuth:
 "#;
 
 #[tokio::test]
-async fn what_one_client_taught_shows_another_only_what_it_may_call() {
+async fn what_one_identity_taught_changes_nothing_for_another() {
     let (server, service) = (tracker().await, FakeService::start().await.unwrap());
     let engine = engine_of(&yaml(&server, &service, "", POLICIES), Storage::Memory).await;
     let of = |name: &str| {
@@ -311,10 +311,19 @@ async fn what_one_client_taught_shows_another_only_what_it_may_call() {
     let (id, _) = enter(&alice).await;
     assert!(listed_for(&engine, &alice, &id).contains(&"s_watch_issue".to_owned()));
     let (id, set) = enter(&bob).await;
-    assert_eq!(set["structuredContent"]["listed_tools"], 4, "{set}");
+    assert_eq!(set["structuredContent"]["confidence"], 0.0, "{set}");
+    assert_eq!(set["structuredContent"]["listed_tools"], Value::Null, "{set}");
     let names = listed_for(&engine, &bob, &id);
-    assert!(names.contains(&"s_get_weather".to_owned()), "what others taught serves Bob too: {names:?}");
+    assert!(names.contains(&"s_get_weather".to_owned()), "his list is whole: {names:?}");
     assert!(!names.contains(&"s_watch_issue".to_owned()), "{names:?}");
+    let find = json!({"tool_description": TASK, "explain": true, "limit": 12});
+    let learned_for = async |caller: &Caller| {
+        let found = ask(caller, "optim.find_tool", find.clone()).await;
+        let tools = found["structuredContent"]["tools"].as_array().unwrap();
+        let gained = |tool: &&Value| tool["explanation"]["learned_bonus"].as_f64().unwrap() > 0.0;
+        tools.iter().filter(gained).count()
+    };
+    assert_eq!((learned_for(&alice).await, learned_for(&bob).await), (3, 0));
     for (tool, arguments) in [
         ("optim.set_context", json!({"query": TASK})),
         ("optim.search_available_tools", json!({"query": TASK, "context_id": id})),

@@ -1,8 +1,10 @@
 //! The table of pairs: search, confidence, pruning.
 
 use super::*;
+use crate::learning::LearningMode;
 
 const QUERY: [f32; 2] = [1.0, 0.0];
+const ASKED: AskedQuery<'static> = AskedQuery { model: "m", vector: &QUERY, owner: None };
 const BOUNDS: Pruning = Pruning { threshold: 5000, min_confidence: 0.1, unused_ms: 30 };
 
 fn pair(id: &str, vector: &[f32], tool: &'static str) -> LearnedPair<&'static str> {
@@ -11,6 +13,7 @@ fn pair(id: &str, vector: &[f32], tool: &'static str) -> LearnedPair<&'static st
         model: "m".into(),
         vector: vector.into(),
         tool,
+        owner: None,
         confidence: 1.5,
         last_used: 0,
         corrects: true,
@@ -28,12 +31,12 @@ fn the_nearest_pairs_come_first_and_no_more_than_asked_for() {
     for (id, cosine) in [("far", 0.1), ("near", 0.9), ("middle", 0.5)] {
         assert!(learned.upsert(pair(id, &at(cosine), "t")));
     }
-    let near = learned.nearest("m", &[5.0, 0.0], 2);
+    let near = learned.nearest(&AskedQuery { vector: &[5.0, 0.0], ..ASKED }, 2);
     let ids: Vec<_> = near.iter().map(|(_, pair)| pair.id.as_str()).collect();
     assert_eq!(ids, ["near", "middle"]);
     assert!((near[0].0 - 0.9).abs() < 1e-6, "vectors are at unit length");
-    assert!(learned.nearest("another model", &QUERY, 5).is_empty());
-    assert!(learned.nearest("m", &[1.0], 5).is_empty(), "another width");
+    assert!(learned.nearest(&AskedQuery { model: "another model", ..ASKED }, 5).is_empty());
+    assert!(learned.nearest(&AskedQuery { vector: &[1.0], ..ASKED }, 5).is_empty(), "another width");
     assert!(!learned.upsert(pair("none", &[0.0, 0.0], "t")));
 }
 
@@ -47,18 +50,18 @@ fn a_pair_replaces_itself_and_can_be_removed() {
     learned.upsert(pair("b", &at(0.2), "t"));
     learned.clear();
     assert_eq!(learned.all().count(), 0);
-    assert!(learned.nearest("m", &QUERY, 5).is_empty());
+    assert!(learned.nearest(&ASKED, 5).is_empty());
 }
 
 #[test]
 fn confidence_is_mean_similarity_times_density() {
     let mut learned = Learned::default();
-    assert!(learned.confidence("m", &QUERY, 0.6).abs() < f32::EPSILON);
+    assert!(learned.confidence(&ASKED, 0.6).abs() < f32::EPSILON);
     for (number, expected) in [(1, 0.1), (3, 0.3), (10, 1.0), (12, 1.0)] {
         for id in 0..number {
             learned.upsert(pair(&id.to_string(), &QUERY, "t"));
         }
-        let confidence = learned.confidence("m", &QUERY, 0.6);
+        let confidence = learned.confidence(&ASKED, 0.6);
         assert!((confidence - expected).abs() < 1e-5, "{number}: {confidence}");
     }
 }
@@ -69,24 +72,8 @@ fn a_new_subject_stays_unknown_whatever_was_learned_about_others() {
     for id in 0..50 {
         learned.upsert(pair(&id.to_string(), &at(0.45), "t"));
     }
-    assert!(learned.confidence("m", &QUERY, 0.6).abs() < f32::EPSILON);
-    assert!(learned.strengths("m", &QUERY, 0.6).is_empty());
-}
-
-#[test]
-fn the_best_pair_of_a_tool_speaks_for_it() {
-    let mut learned = Learned::default();
-    for id in 0..20 {
-        learned.upsert(pair(&id.to_string(), &at(0.8), "often"));
-    }
-    learned.upsert(pair("once", &QUERY, "once"));
-    learned.upsert(LearnedPair { confidence: 0.5, ..pair("unsure", &QUERY, "unsure") });
-    learned.upsert(LearnedPair { corrects: false, ..pair("first", &QUERY, "first") });
-    let strengths = learned.strengths("m", &QUERY, 0.6);
-    assert!((strengths["once"] - 1.0).abs() < 1e-5);
-    assert!((strengths["often"] - 0.5).abs() < 1e-5, "twenty are not more than one");
-    assert!((strengths["unsure"] - 1.0 / 3.0).abs() < 1e-5);
-    assert!(!strengths.contains_key("first"), "a search found it without the pair");
+    assert!(learned.confidence(&ASKED, 0.6).abs() < f32::EPSILON);
+    assert!(learned.recollect(&ASKED, 0.6, LearningMode::Promote).strengths.is_empty());
 }
 
 #[test]
@@ -103,13 +90,4 @@ fn the_weakest_and_the_unused_go() {
     learned.upsert(LearnedPair { confidence: 0.09, last_used: 31, ..pair("weak", &QUERY, "t") });
     learned.prune(BOUNDS, 31);
     assert_eq!(learned.all().map(|pair| pair.id.as_str()).collect::<Vec<_>>(), ["used"]);
-}
-
-#[test]
-fn the_bonus_is_bounded() {
-    for (strength, weight) in [(1.0, 0.0), (0.0, 1.0), (f32::NAN, 1.0)] {
-        assert!(bonus(strength, weight, 100).abs() < f32::EPSILON);
-    }
-    assert!(bonus(7.0, 7.0, 100) <= reliability::spread(100));
-    assert!(bonus(1.0, 1.0, 10) < bonus(1.0, 1.0, 100));
 }

@@ -36,7 +36,7 @@ use files::Query;
 use report::{Miss, Report};
 use vmcp_engine::engine::embedding::configured;
 use vmcp_engine::engine::embedding::ranking_services;
-use vmcp_engine::search::context::Learned;
+use vmcp_engine::search::context::{Learned, learning_mode};
 use vmcp_engine::search::reranking::Reranking;
 use vmcp_engine::search::{Degraded, QueryVectors, SearchRequest, SearchSettings, Searcher, search};
 
@@ -181,7 +181,11 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
     }
     let min_similarity = config.optimizer.learning.min_similarity.max(BONUS_MIN_SIMILARITY);
     let experience = match (learned, reliability) {
-        (true, _) => Some(Experience::Learned { pairs: Learned::default(), min_similarity }),
+        (true, _) => Some(Experience::Learned {
+            pairs: Learned::default(),
+            mode: learning_mode(config.optimizer.learning.mode),
+            min_similarity,
+        }),
         (_, true) => Some(Experience::Reliability(BTreeMap::new())),
         _ if log.is_some() => {
             return Err(CommandFailure::new("a log teaches nothing by itself")

@@ -133,7 +133,8 @@ pub async fn explain(engine: &Engine, request: &ExplainRequest) -> Result<ToolEx
     };
     explain_known(&mut answer, engine, &snapshot, &view, &principal, &tool);
     if let Some(query) = query {
-        answer.rank = Some(rank::place(engine, &snapshot, &view, &tool, query.trim()).await);
+        let ranked = rank::place(engine, &snapshot, &view, principal.key(), &tool, query.trim());
+        answer.rank = Some(ranked.await);
     }
     Ok(answer)
 }

@@ -154,13 +154,14 @@ impl PairWriter<'_> {
 /// Returns the pair after this use.
 fn learned_pair(learned: &Learned, used: &ToolUse) -> LearnedPair<ToolKey> {
     let (backend, tool) = &used.tool;
-    let id = StoredPair::id_of(&used.query, backend, tool);
+    let id = StoredPair::id_of(used.owner.as_deref(), &used.query, backend, tool);
     let before = learned.get(&id).filter(|pair| pair.model == used.embedding.model);
     LearnedPair {
-        confidence: confidence_after(before.map(|pair| pair.confidence), used.signal),
+        confidence: confidence_after(before.map(|pair| pair.confidence), used.signal, used.mode),
         model: Arc::clone(&used.embedding.model),
         vector: Arc::clone(&used.embedding.vector),
         tool: used.tool.clone(),
+        owner: used.owner.clone(),
         last_used: used.at,
         // Stays, for it may be the pair itself that made the tool the first.
         corrects: !used.was_first || before.is_some_and(|pair| pair.corrects),
@@ -170,6 +171,7 @@ fn learned_pair(learned: &Learned, used: &ToolUse) -> LearnedPair<ToolKey> {
 
 fn of_stored(pair: StoredPair) -> LearnedPair<ToolKey> {
     LearnedPair {
+        owner: StoredPair::owner_of(&pair.id).map(Arc::from),
         id: pair.id,
         model: pair.model_id.into(),
         vector: pair.vector.into(),
@@ -196,7 +198,7 @@ fn stored(pair: &LearnedPair<ToolKey>, query: Option<&Arc<str>>) -> StoredPair {
 
 #[cfg(test)]
 mod tests {
-    use vmcp_search::learning::{Signal, TierWeights};
+    use vmcp_search::learning::{AskedQuery, LearningMode, Signal, TierWeights};
 
     use super::*;
     use crate::search::context::QueryEmbedding;
@@ -208,6 +210,8 @@ mod tests {
             stores_text: false,
             embedding: QueryEmbedding { model: "m".into(), vector: [1.0, 0.0].into() },
             tool: ("files".into(), "read".into()),
+            owner: None,
+            mode: LearningMode::Promote,
             signal: Signal::Searched,
             was_first,
             at: 0,
@@ -220,13 +224,39 @@ mod tests {
         }
     }
 
+    #[test]
+    fn an_identity_owns_what_it_teaches_also_after_a_restart() {
+        let used = |owner: Option<&str>| ToolUse {
+            query: "open the notes".into(),
+            stores_text: false,
+            embedding: QueryEmbedding { model: "m".into(), vector: [1.0, 0.0].into() },
+            tool: ("files".into(), "read".into()),
+            owner: owner.map(Arc::from),
+            mode: LearningMode::Promote,
+            signal: Signal::Searched,
+            was_first: false,
+            at: 0,
+        };
+        let mut learned = Learned::default();
+        for owner in [Some("a1"), Some("b2"), None] {
+            let pair = learned_pair(&learned, &used(owner));
+            let restored = of_stored(stored(&pair, None));
+            assert_eq!(restored.owner.as_deref(), owner);
+            learned.upsert(restored);
+        }
+        assert_eq!(learned.len(), 3);
+        let asked = AskedQuery { model: "m", vector: &[1.0, 0.0], owner: Some("a1") };
+        let near = learned.nearest(&asked, 9).into_iter().map(|(_, pair)| pair.owner.as_deref());
+        assert_eq!(near.collect::<Vec<_>>(), [None, Some("a1")], "another's pair says nothing");
+    }
+
     /// Cosines of five tools' texts with a query, of which the last tool is the unlikely one.
     const BY_TEXT: [(&str, f32); 5] =
         [("db_query", 0.99), ("echo", 0.53), ("web_search", 0.11), ("file_write", 0.02), ("file_read", 0.01)];
 
     /// Returns the place of the unlikely tool among the five, once the pairs that are known have their say.
     fn rank(learned: &Learned, vector: &[f32]) -> usize {
-        let by_use = learned.nearest("m", vector, 30).into_iter();
+        let by_use = learned.nearest(&AskedQuery { model: "m", vector, owner: None }, 30).into_iter();
         let by_use: Vec<_> = by_use.map(|(cosine, pair)| (&*pair.tool.1, cosine)).collect();
         let merged = vmcp_search::learning::merge(&BY_TEXT, &by_use, TierWeights::default(), 5);
         merged.iter().position(|(tool, _)| *tool == "file_read").unwrap() + 1
@@ -255,6 +285,8 @@ mod tests {
             stores_text: false,
             embedding: QueryEmbedding { model: "m".into(), vector: Arc::clone(&vector) },
             tool: ("files".into(), "file_read".into()),
+            owner: None,
+            mode: LearningMode::Promote,
             signal: Signal::Searched,
             was_first: false,
             at: 0,

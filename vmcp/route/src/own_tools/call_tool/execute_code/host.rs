@@ -258,7 +258,8 @@ async fn found(context: CallContext<'_>, dialect: Dialect, query: &str, limit: O
         visible: Some(context.view.visible()),
         explain: false,
     };
-    let found = search(&context.engine.searcher(context.snapshot), request).await;
+    let searcher = context.engine.searcher(context.snapshot, context.caller.principal.key());
+    let found = search(&searcher, request).await;
     let tools = found.ranking.hits.iter().filter_map(|hit| context.view.document(hit.document));
     let entry = |tool: &Arc<CatalogTool>| {
         json!({

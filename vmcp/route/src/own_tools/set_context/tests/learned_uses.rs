@@ -118,3 +118,35 @@ async fn the_text_of_a_query_is_stored_only_where_that_is_configured() {
         assert_eq!(stored[0].query, expected);
     }
 }
+
+/// Returns the names of the tools that a search for the task finds, best first.
+async fn found(engine: &Engine) -> Vec<String> {
+    let find = json!({"tool_description": TASK, "limit": 12});
+    let found = call(engine, "optim.find_tool", find).await.unwrap();
+    let tools = found["structuredContent"]["tools"].as_array().unwrap();
+    tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_tool_used_twice_for_a_query_comes_among_the_first_three_and_the_seed_only_adds_a_bonus() {
+    for (mode, comes) in [("promote", true), ("seed", false)] {
+        let (server, service) = (tracker().await, FakeService::start().await.unwrap());
+        let learning = format!(
+            "learning: {{ mode: {mode} }}, search: {{ learnedWeight: '0.01' }}, exposure: Contextual"
+        );
+        let settings = yaml(&server, &service, "", "").replace("exposure: Contextual", &learning);
+        let engine = engine_of(&settings, Storage::Memory).await;
+        let before = found(&engine).await;
+        let last = before.iter().rfind(|tool| *tool != "s_fail").unwrap().clone();
+        for uses in 0..3 {
+            let after = found(&engine).await;
+            let place = after.iter().position(|tool| *tool == last).unwrap();
+            assert_eq!(place < 3, comes && uses > 1, "{mode}, {uses} uses: {after:?}");
+            assert_eq!(after.first(), before.first(), "the first hit keeps its place");
+            assert_eq!(after.len(), before.len());
+            let (id, _) = set_context(&engine, TASK).await;
+            use_tool(&engine, &id, &last).await;
+            learned(&engine).await;
+        }
+    }
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use vmcp_search::Reliability;
-use vmcp_search::learning::{LearnedPair, Signal, confidence_after};
+use vmcp_search::learning::{LearnedPair, LearningMode, Signal, confidence_after};
 use vmcp_store::StoredPair;
 
 use super::corpus::Corpus;
@@ -18,6 +18,7 @@ pub(super) enum Experience {
     /// Tools that were used, by query.
     Learned {
         pairs: Learned,
+        mode: LearningMode,
         /// Similarity of two queries below which one teaches nothing about the other.
         min_similarity: f32,
     },
@@ -56,7 +57,7 @@ impl Experience {
             Experience::Reliability(_) => None,
         };
         match self {
-            Experience::Learned { pairs, .. } => {
+            Experience::Learned { pairs, mode, .. } => {
                 let text = whole_query(&query.text, &query.keywords);
                 let embedding = embed_query(searcher, &text).await.map_err(|reason| {
                     CommandFailure::new(format!("query {}: {reason}", query.id))
@@ -64,16 +65,18 @@ impl Experience {
                 })?;
                 for needed in used {
                     let (server, tool) = needed.as_pair();
-                    let id = StoredPair::id_of(&text, server, tool);
+                    let id = StoredPair::id_of(None, &text, server, tool);
                     let before = pairs.get(&id).cloned();
                     pairs.upsert(LearnedPair {
                         id,
                         model: Arc::clone(&embedding.model),
                         vector: Arc::clone(&embedding.vector),
                         tool: (server.into(), tool.into()),
+                        owner: None,
                         confidence: confidence_after(
                             before.as_ref().map(|pair| pair.confidence),
                             Signal::Searched,
+                            *mode,
                         ),
                         last_used: 0,
                         corrects: first.as_ref() != Some(needed) || before.is_some_and(|pair| pair.corrects),
@@ -95,10 +98,12 @@ impl Experience {
     /// Returns a searcher that knows this.
     pub(super) fn applied(&self, corpus: &Corpus, searcher: &Searcher) -> Searcher {
         match self {
-            Experience::Learned { pairs, min_similarity } => Searcher {
+            Experience::Learned { pairs, mode, min_similarity } => Searcher {
                 learned: Some(LearnedTools {
                     learned: Arc::new(pairs.clone()),
                     catalog: Arc::clone(corpus.catalog()),
+                    owner: None,
+                    mode: *mode,
                     min_similarity: *min_similarity,
                 }),
                 ..searcher.clone()

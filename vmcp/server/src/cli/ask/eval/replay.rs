@@ -36,6 +36,7 @@ pub(super) struct ReplayMeasures {
     learned_pairs: usize,
     queries: usize,
     recall_at_1: Change,
+    recall_at_3: Change,
     recall_at_8: Change,
     mrr: Change,
     ndcg_at_10: Change,
@@ -120,6 +121,7 @@ impl Replay {
             learned_pairs: self.facts,
             queries: self.before.judgments.len(),
             recall_at_1: over(&|judgment| judgment.recall(1)),
+            recall_at_3: over(&|judgment| judgment.recall(3)),
             recall_at_8: over(&|judgment| judgment.recall(8)),
             mrr: over(&Judgment::reciprocal_rank),
             ndcg_at_10: over(&|judgment| judgment.ndcg(10)),
@@ -141,6 +143,7 @@ impl Replay {
         };
         let rows = [
             row("recall@1", &measures.recall_at_1),
+            row("recall@3", &measures.recall_at_3),
             row("recall@8", &measures.recall_at_8),
             row("MRR", &measures.mrr),
             row("NDCG@10", &measures.ndcg_at_10),

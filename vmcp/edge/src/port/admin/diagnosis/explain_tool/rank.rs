@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vmcp_model::catalog::CatalogTool;
 
+use vmcp_engine::access::identity::PrincipalKey;
 use vmcp_engine::engine::{Engine, Snapshot, View};
 use vmcp_engine::search::{SearchRequest, search};
 
@@ -37,10 +38,11 @@ pub(super) async fn place(
     engine: &Engine,
     snapshot: &Snapshot,
     view: &View,
+    principal: PrincipalKey,
     tool: &CatalogTool,
     query: &str,
 ) -> ToolRank {
-    let searcher = engine.searcher(snapshot);
+    let searcher = engine.searcher(snapshot, principal);
     let request = SearchRequest {
         description: query,
         keywords: "",

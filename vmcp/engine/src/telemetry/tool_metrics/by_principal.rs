@@ -1,0 +1,110 @@
+//! [`ReliabilityByPrincipal`]: success of tools' calls for each identity, in memory. A search of a client with an
+//! identity reads its own figures, so that a wrong token of one client lowers no tool for others.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use lru::LruCache;
+use parking_lot::Mutex;
+use vmcp_search::Reliability;
+
+use super::verdict;
+use crate::access::identity::PrincipalKey;
+use crate::search::context::ToolKey;
+use crate::telemetry::calls::{CallObserver, CallRecord};
+
+/// Identities that are remembered; one more evicts the least recently active. Its searches then find every
+/// tool reliable again.
+const MAX_PRINCIPALS: NonZeroUsize = NonZeroUsize::new(2000).unwrap();
+/// Tools of one identity; the calls of further ones are not counted.
+const MAX_TOOLS: usize = 200;
+/// Calls over which the recent success rate is a running mean, as in `state.db`.
+const RECENT_CALLS: u64 = 50;
+
+/// Observer that counts the calls of identities.
+#[derive(Debug)]
+pub(crate) struct ReliabilityByPrincipal(Mutex<LruCache<PrincipalKey, HashMap<ToolKey, Reliability>>>);
+
+impl Default for ReliabilityByPrincipal {
+    fn default() -> Self {
+        ReliabilityByPrincipal(Mutex::new(LruCache::new(MAX_PRINCIPALS)))
+    }
+}
+
+impl ReliabilityByPrincipal {
+    /// Returns the tools of an identity that have failed often enough to count.
+    pub(crate) fn of(&self, principal: PrincipalKey) -> Vec<(ToolKey, Reliability)> {
+        let mut table = self.0.lock();
+        let tools = table.get(&principal).into_iter().flatten();
+        let counting = tools.filter(|(_, reliability)| reliability.counts());
+        counting.map(|(tool, reliability)| (tool.clone(), *reliability)).collect()
+    }
+
+    fn count(&self, principal: PrincipalKey, tool: ToolKey, succeeded: bool) {
+        let mut table = self.0.lock();
+        let tools = table.get_or_insert_mut(principal, HashMap::new);
+        if tools.len() >= MAX_TOOLS && !tools.contains_key(&tool) {
+            return;
+        }
+        let known = tools.entry(tool).or_insert(Reliability { calls: 0, success_rate: 0.0 });
+        known.calls = known.calls.saturating_add(1);
+        let value = if succeeded { 1.0 } else { 0.0 };
+        known.success_rate += (value - known.success_rate) / known.calls.min(RECENT_CALLS) as f32;
+    }
+}
+
+impl CallObserver for ReliabilityByPrincipal {
+    fn observe(&self, record: &CallRecord) {
+        let principal = record.principal.key();
+        let (Some(tool), Some(succeeded)) = (&record.tool, verdict(record)) else { return };
+        if matches!(principal, PrincipalKey::Identity(_)) {
+            let tool = (Arc::clone(&tool.backend), tool.definition.name.as_str().into());
+            self.count(principal, tool, succeeded);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALICE: PrincipalKey = PrincipalKey::Identity([1; 32]);
+    const BOB: PrincipalKey = PrincipalKey::Identity([2; 32]);
+
+    fn tool(name: &str) -> ToolKey {
+        ("jira".into(), name.into())
+    }
+
+    #[test]
+    fn failures_of_one_identity_are_its_own() {
+        let known = ReliabilityByPrincipal::default();
+        for succeeded in [true, false, false, false] {
+            known.count(ALICE, tool("get"), succeeded);
+            known.count(BOB, tool("get"), true);
+        }
+        known.count(BOB, tool("list"), false);
+        let of_alice = known.of(ALICE);
+        let [(name, Reliability { calls: 4, success_rate })] = of_alice.as_slice() else {
+            panic!("{of_alice:?}")
+        };
+        assert_eq!(*name, tool("get"));
+        assert!((success_rate - 0.25).abs() < 1e-6, "{success_rate}");
+        assert!(known.of(BOB).is_empty(), "successes and a single failure change no ranking");
+    }
+
+    #[test]
+    fn tools_and_identities_are_bounded() {
+        let known = ReliabilityByPrincipal::default();
+        for number in 0..=MAX_TOOLS {
+            (0..3).for_each(|_| known.count(ALICE, tool(&number.to_string()), false));
+        }
+        assert_eq!(known.of(ALICE).len(), MAX_TOOLS);
+        for number in 0..MAX_PRINCIPALS.get() as u64 {
+            let mut digest = [9; 32];
+            digest[..8].copy_from_slice(&number.to_le_bytes());
+            known.count(PrincipalKey::Identity(digest), tool("get"), false);
+        }
+        assert!(known.of(ALICE).is_empty(), "the least recently active identity is forgotten");
+    }
+}
