@@ -29,12 +29,10 @@ use vmcp_access::oidc::issuer::IssuerStatus;
 use vmcp_backend::{BackendState, BackendStatus, ByteBudget, SessionListingCount};
 use vmcp_config::status::{DefinitionChanges, EmbeddingStatus};
 use vmcp_config::{Backend, Config};
-use vmcp_model::catalog::Catalog;
 use vmcp_script::jobs::ScriptJobs;
 use vmcp_script::pool::WorkerPool;
-use vmcp_search::Reliability;
 use vmcp_search::learning::BONUS_MIN_SIMILARITY;
-use vmcp_store::{StoreError, ToolMetrics};
+use vmcp_store::StoreError;
 
 pub use fleet::BackendChanges;
 pub use options::{Options, StartError, Storage};
@@ -54,14 +52,14 @@ use crate::access::policy;
 use crate::folders;
 use crate::metrics::{BackendLabels, IssuerLabels, Metrics, StoreLabels};
 use crate::runs::Runs;
-use crate::search::context::{Contexts, Learner, ToolKey, learning_mode};
+use crate::search::context::{Contexts, Learner, learning_mode};
 use crate::search::{LearnedTools, QueryVectors, Searcher};
 use crate::server_registrar::ServerRegistrar;
 use crate::server_registrar::registry_reader::RegistryReader;
 use crate::telemetry::calls::CallObservers;
 use crate::telemetry::logs;
 use crate::telemetry::observed_shapes::ObservedShapes;
-use crate::telemetry::tool_metrics::{MetricsBook, ToolMetricsRecorder};
+use crate::telemetry::tool_metrics::ToolMetricsRecorder;
 use crate::telemetry::topic_usage::TopicUsage;
 use conductor::ConductorOptions;
 use conductor::commands::ConductorHandle;
@@ -71,6 +69,7 @@ use replicas::Replicas;
 use revocations::WithdrawnCredentials;
 use shared::{Shared, SharedParts};
 use snapshot::client_records::kept_results::KeptResults;
+use snapshot::reliability::{common_reliability, reliability_of_documents};
 use tool_drift::DriftGuard;
 
 /// Interval at which [`Engine::settled`] polls.
@@ -417,10 +416,10 @@ impl Engine {
             vectors,
             reliability: match principal {
                 PrincipalKey::Identity(_) => {
-                    documents(self.0.shared.reliability.of(principal), snapshot.unfiltered())
+                    reliability_of_documents(self.0.shared.reliability.of(principal), snapshot.unfiltered())
                 }
                 PrincipalKey::Only | PrincipalKey::Address(_) => {
-                    reliability(&self.total_metrics(), snapshot.unfiltered())
+                    common_reliability(&self.total_metrics(), snapshot.unfiltered())
                 }
             },
             learned: self.learned_tools(snapshot, principal),
@@ -470,33 +469,6 @@ impl Engine {
             provider.suspect();
         }
     }
-}
-
-/// Returns the success of tools' calls that a ranking takes into account, by document number.
-fn reliability(book: &MetricsBook, catalog: &Catalog) -> Arc<[(usize, Reliability)]> {
-    let of_tool = |metrics: &Arc<ToolMetrics>| {
-        let success_rate = metrics.recent_success_rate as f32;
-        let reliability = Reliability { calls: metrics.call_count, success_rate };
-        let tool: ToolKey = (metrics.backend.as_str().into(), metrics.tool.as_str().into());
-        reliability.counts().then_some((tool, reliability))
-    };
-    documents(book.all().filter_map(of_tool), catalog)
-}
-
-/// Returns the reliability of tools that changes a ranking, by document number.
-fn documents(
-    tools: impl IntoIterator<Item = (ToolKey, Reliability)>,
-    catalog: &Catalog,
-) -> Arc<[(usize, Reliability)]> {
-    let known = |((backend, name), reliability): (ToolKey, Reliability)| {
-        let tool = catalog.tool_of(&backend, &name).into_iter();
-        let tool = tool.filter(|_| reliability.counts()).find(|tool| tool.definition.name == *name)?;
-        let document = catalog.tools.binary_search_by(|other| other.name.cmp(&tool.name)).ok()?;
-        Some((document, reliability))
-    };
-    let mut known: Vec<_> = tools.into_iter().filter_map(known).collect();
-    known.sort_unstable_by_key(|(document, _)| *document);
-    known.into()
 }
 
 /// Returns the status of a backend that is configured and disabled; failed if that is for a `reason`.

@@ -10,6 +10,7 @@ pub mod index_document;
 mod instructions;
 pub(super) mod list;
 mod permissions;
+pub(in crate::engine) mod reliability;
 mod user_interfaces;
 pub(super) mod view;
 mod views;
