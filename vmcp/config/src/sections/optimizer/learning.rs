@@ -31,8 +31,8 @@ pub struct Learning {
 }
 
 /// Learning from use: a tool that was called after `set_context` is remembered for such queries, in
-/// `state.db`, and ranked higher for them: for the same identity where clients have one, else for all clients.
-/// 5000 pairs at most; those unused for 30 days go.
+/// `state.db`, and ranked higher for them: for the same identity where clients have one, else for all
+/// clients. 5000 pairs at most; those unused for 30 days go.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Learning")]

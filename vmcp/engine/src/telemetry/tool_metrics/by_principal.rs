@@ -1,5 +1,5 @@
-//! [`ReliabilityByPrincipal`]: success of tools' calls for each identity, in memory. A search of a client with an
-//! identity reads its own figures, so that a wrong token of one client lowers no tool for others.
+//! [`ReliabilityByPrincipal`]: success of tools' calls for each identity, in memory. A search of a client
+//! with an identity reads its own figures, so that a wrong token of one client lowers no tool for others.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
