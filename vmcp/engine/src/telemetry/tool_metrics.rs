@@ -1,6 +1,6 @@
 //! Metrics of tools: [`ToolMetricsRecorder`] observes each call and hands it to a thread that counts it in
 //! `state.db`. [`book`] has the figures that requests read, [`report`] shows them to people and models,
-//! [`by_principal`] keeps those of each identity, in memory.
+//! `by_principal` keeps those of each identity, in memory.
 //!
 //! The request path never waits: a call goes into a bounded queue, and is dropped and counted
 //! (`vmcp_tool_metrics_dropped_total`) when the queue is full.
