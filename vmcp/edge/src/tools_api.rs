@@ -5,6 +5,7 @@ mod query;
 mod selection;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -12,6 +13,7 @@ use http::request::Parts;
 use http::{Method, StatusCode};
 use serde::Serialize;
 use vmcp_config::Config;
+use vmcp_model::topics::Topics;
 
 use crate::transport::http::exchange::{PlainApi, Response};
 use crate::transport::http::respond;
@@ -64,7 +66,10 @@ impl PlainApi for ToolsApi {
             path => match ToolsQuery::read(head.uri.query().unwrap_or_default()) {
                 Err(message) => failure(StatusCode::BAD_REQUEST, "bad_request", message),
                 Ok(query) if path == "/tools/contexts" => {
-                    let topics = &snapshot.tagged_tools().topics;
+                    self.engine.prepare(snapshot, principal).await;
+                    let view = snapshot.view(principal);
+                    let backends = view.tools().map(|tool| &*tool.backend);
+                    let topics = with_servers(&snapshot.tagged_tools().topics, backends);
                     let contexts = topics.of_message(query.message.as_deref().unwrap_or_default());
                     json(StatusCode::OK, &DetectedContexts { contexts })
                 }
@@ -92,7 +97,8 @@ impl ToolsApi {
         // Programs hand the answer to a model API, which refuses it as a whole for one faulty definition.
         let tagged: Vec<_> = documents.filter_map(tagged).filter(|(tool, _)| tool.in_lists).collect();
         let discovery = &snapshot.config.optimizer.discovery;
-        let mut selection = Selection::choose(&tagged, query, &tools.topics, discovery.context_filtering);
+        let topics = with_servers(&tools.topics, tagged.iter().map(|(tool, _)| &*tool.backend));
+        let mut selection = Selection::choose(&tagged, query, &topics, discovery.context_filtering);
         if let Some(message) = query.message.as_deref().filter(|_| discovery.llm_fallback)
             && selection.found_no_context()
         {
@@ -104,7 +110,7 @@ impl ToolsApi {
         if let Some(size) = selection.size() {
             self.engine.topic_usage().count(size, discovery.metrics_mode, self.engine.metrics());
         }
-        for context in selection.contexts().filter(|context| tools.topics.knows(context)) {
+        for context in selection.contexts().filter(|context| topics.knows(context)) {
             let labels = ContextLabels { context: context.to_owned() };
             self.engine.metrics().tools_contexts.get_or_create(&labels).inc();
         }
@@ -120,6 +126,12 @@ impl ToolsApi {
         self.engine.topic_usage().reset();
         json(StatusCode::OK, &Message { message: "Metrics reset successfully" })
     }
+}
+
+/// Returns the topics with one for each server that the caller may see: no other server is named.
+fn with_servers<'a>(topics: &Topics, backends: impl Iterator<Item = &'a str>) -> Topics {
+    let servers: BTreeSet<&str> = backends.collect();
+    topics.clone().with_servers(servers.into_iter())
 }
 
 /// Returns the principal, narrowed to the profile that `userId` names. Any other name is somebody else's,

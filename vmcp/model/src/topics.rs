@@ -4,7 +4,7 @@
 mod tags;
 mod words;
 
-pub use tags::{ToolTags, best_fitting, fit};
+pub use tags::{ToolTags, best_fitting, fit, server_context};
 
 use regex::Regex;
 
@@ -91,6 +91,25 @@ impl Topics {
         self
     }
 
+    /// Leaves the topic of a product out where the product is not named: there, its words mean other things.
+    #[must_use]
+    pub fn without_absent_product(mut self, names_product: impl Fn(&str) -> bool) -> Topics {
+        self.0.retain(|topic| topic.name != JIRA || names_product(JIRA));
+        self
+    }
+
+    /// Adds a topic for each server, with the words of its name, unless a topic has the name already.
+    #[must_use]
+    pub fn with_servers<'a>(mut self, names: impl Iterator<Item = &'a str>) -> Topics {
+        for name in names {
+            if !self.knows(name) {
+                let keyword = name.to_lowercase().replace(['-', '_', '.'], " ");
+                self.0.push(Topic { name: name.to_owned(), keywords: vec![keyword], patterns: Vec::new() });
+            }
+        }
+        self
+    }
+
     /// True for the name of a known topic.
     pub fn knows(&self, name: &str) -> bool {
         self.0.iter().any(|topic| topic.name == name)
@@ -130,6 +149,17 @@ mod tests {
         assert_eq!(topics_of("the user's memo"), ["notes", "users"]);
         assert_eq!(topics_of("I look for it"), ["search"]);
         assert_eq!(topics_of("hello there"), [""; 0]);
+    }
+
+    #[test]
+    fn topics_come_from_the_catalog() {
+        let servers = ["google-drive", "notes"];
+        let topics =
+            Topics::default().without_absent_product(|word| word != "jira").with_servers(servers.into_iter());
+        assert_eq!(topics.of_message("put it on Google Drive"), ["google-drive"]);
+        assert_eq!(topics.of_message("an issue"), [""; 0], "there is no Jira here");
+        assert_eq!(topics.of_message("a memo"), ["notes"], "the built-in words stay");
+        assert_eq!(Topics::default().without_absent_product(|_| true).of_message("an issue"), ["jira"]);
     }
 
     #[test]

@@ -54,7 +54,7 @@ fn every_argument_of_our_tools_is_in_the_guide() {
     let all = OptimTool::ALL.map(OptimTool::bare).join(", ");
     let yaml = format!("optimizer: {{ tools: [{all}], largeResults: {{ enabled: true }} }}");
     let config = vmcp_config::load(&yaml, "vmcp.yaml", &|_| None).unwrap().config;
-    let definitions = definitions(NameStyle::Underscore, &config);
+    let definitions = definitions(NameStyle::Underscore, &config, true);
     assert_eq!(definitions.len(), OptimTool::ALL.len());
     for definition in definitions {
         let bare = definition.name.trim_start_matches("optim_");

@@ -70,7 +70,7 @@ async fn a_recommendation_names_the_server_that_has_the_documentation() {
     let answer = client.call_tool("optim_recommend_tools", task).await;
     let recommended = answer.structured();
     assert!(
-        recommended["recommendation"].as_str().is_some_and(|words| words.contains("of context7: ")),
+        recommended["recommendation"].as_str().is_some_and(|words| words.contains("of context7")),
         "{}",
         answer.text
     );

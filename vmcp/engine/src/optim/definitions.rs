@@ -16,13 +16,14 @@ mod set_context;
 mod upkeep;
 
 use serde_json::value::{RawValue, to_raw_value};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use vmcp_config::Config;
 use vmcp_model::tokens;
 
 pub use self::find_tool::MAX_FOUND_TOOLS;
+pub use self::list_tools::{LISTED_TOOLS, MAX_LISTED_TOOLS};
 use super::names::{NameStyle, OptimTool};
-use super::own_mark;
+use super::{client_hints, own_mark};
 
 /// An own tool, ready to be listed.
 #[derive(Debug, Clone)]
@@ -66,8 +67,9 @@ impl Names<'_> {
     }
 }
 
-/// Returns the definitions of the tools on offer, sorted by name, under names of this style.
-pub fn definitions(style: NameStyle, config: &Config) -> Vec<Definition> {
+/// Returns the definitions of the tools on offer, sorted by name, under names of this style. `hides_tools`
+/// says that the list lacks tools, so that a model needs the search to know of them.
+pub fn definitions(style: NameStyle, config: &Config, hides_tools: bool) -> Vec<Definition> {
     let names = Names {
         offered: &config.optimizer.tools,
         style,
@@ -105,16 +107,18 @@ pub fn definitions(style: NameStyle, config: &Config) -> Vec<Definition> {
             OptimTool::DisableMcpServer => upkeep::servers::disable(&names),
             OptimTool::CallHook => upkeep::call_hook::definition(&names),
         };
-        definition(&names.listed(*tool), value, &mark)
+        let mut meta = client_hints::of_tool(*tool, hides_tools);
+        meta.insert(own_mark::META_KEY.to_owned(), mark.as_str().into());
+        definition(&names.listed(*tool), value, meta)
     };
     let mut all: Vec<_> = config.optimizer.tools.iter().map(define).collect();
     all.sort_by(|one, other| one.name.cmp(&other.name));
     all
 }
 
-fn definition(name: &str, mut definition: Value, mark: &str) -> Definition {
+fn definition(name: &str, mut definition: Value, meta: Map<String, Value>) -> Definition {
     if let Some(definition) = definition.as_object_mut() {
-        definition.insert("_meta".to_owned(), json!({ own_mark::META_KEY: mark }));
+        definition.insert("_meta".to_owned(), Value::Object(meta));
     }
     let description = definition.get("description").and_then(Value::as_str).unwrap_or_default();
     let schema = definition.get("inputSchema").map(Value::to_string).unwrap_or_default();
@@ -135,7 +139,7 @@ mod tests {
     fn definitions_are_llm_ready() {
         let config = crate::testing::config("");
         for style in [NameStyle::Dotted, NameStyle::Underscore] {
-            let all = definitions(style, &config);
+            let all = definitions(style, &config, true);
             let [call, find] = all.as_slice() else { panic!("{all:?}") };
             assert!(call.name < find.name, "tools/list is sorted");
             for (definition, required) in [(call, "tool_name"), (find, "tool_description")] {
@@ -150,8 +154,8 @@ mod tests {
             assert_eq!(value["annotations"]["readOnlyHint"], true);
             assert!(value["description"].as_str().unwrap().contains(&call.name));
         }
-        assert_eq!(definitions(NameStyle::Dotted, &config)[1].name, "optim.find_tool");
-        assert_eq!(definitions(NameStyle::Underscore, &config)[1].name, "optim_find_tool");
+        assert_eq!(definitions(NameStyle::Dotted, &config, true)[1].name, "optim.find_tool");
+        assert_eq!(definitions(NameStyle::Underscore, &config, true)[1].name, "optim_find_tool");
     }
 
     #[test]
@@ -160,17 +164,19 @@ mod tests {
         let config = crate::testing::config(&format!(
             "optimizer: {{ tools: [{names}], largeResults: {{ enabled: true }} }}"
         ));
-        let all = definitions(NameStyle::Underscore, &config);
+        let all = definitions(NameStyle::Underscore, &config, true);
         assert_eq!(all.len(), OptimTool::ALL.len());
         assert!(all.is_sorted_by_key(|definition| definition.name.clone()));
         for definition in all {
             let value: Value = serde_json::from_str(definition.raw.get()).unwrap();
             assert_eq!(value["name"], definition.name);
+            let description = value["description"].as_str().unwrap();
+            assert!(description.len() <= client_hints::MAX_DESCRIPTION_BYTES, "{}", definition.name);
             let default = ["optim_find_tool", "optim_call_tool"].contains(&definition.name.as_str());
             let tokens = tokens::estimate([definition.size]);
             assert!(default || (20..220).contains(&tokens), "{}: {tokens}", definition.name);
         }
-        let listed = definitions(NameStyle::Dotted, &config);
+        let listed = definitions(NameStyle::Dotted, &config, true);
         let listing = listed.iter().find(|definition| definition.name == "optim.list_tools").unwrap();
         assert!(listing.raw.get().contains("optim.get_tool_schema"), "{}", listing.raw);
     }

@@ -29,6 +29,10 @@ pub struct ToolTags {
     pub contexts: Vec<String>,
     /// Kinds of tools that it is one of.
     pub categories: Vec<String>,
+    /// Server of the tool, whose name is a context of all its tools; not shown, and empty if a topic has the
+    /// name.
+    #[serde(skip)]
+    pub server: String,
 }
 
 impl ToolTags {
@@ -49,8 +53,14 @@ impl ToolTags {
         ToolTags {
             contexts: if said.contexts.is_empty() { by_words() } else { said.contexts },
             categories: if said.categories.is_empty() { by_verb() } else { said.categories },
+            server: server_context(tool, topics),
         }
     }
+}
+
+/// Returns the name of a tool's server, unless a topic has that name: its tools are told by their words.
+pub fn server_context(tool: &CatalogTool, topics: &Topics) -> String {
+    if topics.knows(&tool.backend) { String::new() } else { tool.backend.to_string() }
 }
 
 /// Returns how well a wanted tag fits a tool's: 2 if it is one of them, 1 if one contains the other, else 0.
@@ -65,14 +75,19 @@ pub fn fit(tags: &[String], wanted: &str) -> u8 {
     tags.iter().map(fit).max().unwrap_or_default()
 }
 
-/// Returns the tools that fit any of the wanted contexts, the best fit first; equals keep their order.
+/// Returns the tools that fit any of the wanted contexts, the best fit first; equals keep their order. The
+/// name of a server fits its tools as one of their contexts does.
 pub fn best_fitting<'a, T, C: AsRef<str>>(
     tools: impl Iterator<Item = T>,
     tags: impl Fn(&T) -> Option<&'a ToolTags>,
     wanted: &[C],
 ) -> Vec<T> {
     let strength = |tags: &ToolTags| -> u32 {
-        wanted.iter().map(|context| u32::from(fit(&tags.contexts, context.as_ref()))).sum()
+        let of_context = |context: &C| {
+            let is_server = tags.server.eq_ignore_ascii_case(context.as_ref());
+            if is_server { 2 } else { u32::from(fit(&tags.contexts, context.as_ref())) }
+        };
+        wanted.iter().map(of_context).sum()
     };
     let mut fitting: Vec<(u32, T)> = tools
         .map(|tool| (tags(&tool).map_or(0, strength), tool))
@@ -115,9 +130,14 @@ mod tests {
     #[test]
     fn the_best_fit_comes_first_and_what_fits_nothing_is_left_out() {
         let known = [&["notes"][..], &["documents", "jira"], &[], &["document"], &["jira"]]
-            .map(|contexts| ToolTags { contexts: tags(contexts), categories: Vec::new() });
+            .map(|contexts| ToolTags { contexts: tags(contexts), ..ToolTags::default() });
         let ordered = best_fitting(0..=known.len(), |tool| known.get(*tool), &["jira", "document"]);
         assert_eq!(ordered, [1, 3, 4], "3 points, then two of 2 in their order; the last has no tags");
+        let of = |server: &str| ToolTags { server: server.to_owned(), ..ToolTags::default() };
+        let (github, gitlab) = (of("github"), of("gitlab"));
+        let both = [&gitlab, &github];
+        let ordered = best_fitting(0..2, |tool| both.get(*tool).copied(), &["GitHub"]);
+        assert_eq!(ordered, [1], "by the server's name");
     }
 
     #[test]

@@ -53,6 +53,8 @@ pub(super) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answe
         Ok(json) => (tool_result::structured(&json), Outcome::Ok),
         Err(message) => (tool_result::error(&message), Outcome::ToolError),
     };
+    recorder.record().bytes_in = arguments.get().len() as u64;
+    recorder.record().bytes_out = result.get().len() as u64;
     recorder.settle(outcome);
     Answer::own(result)
 }
@@ -94,7 +96,13 @@ async fn find(context: CallContext<'_>, arguments: &RawValue) -> Result<Box<RawV
         let hits = found.ranking.hits.iter().filter_map(|hit| tool_key(view, hit.document));
         engine.contexts().with(key, caller.principal.key(), |context| context.finds(hits));
     }
-    let unavailable = unavailable::servers(snapshot, view);
+    let mut unavailable = unavailable::servers(snapshot, view);
+    if !arguments.explain {
+        // Causes may be long, and would stand in every answer; `explain` asks for them.
+        for server in &mut unavailable {
+            server.reason = None;
+        }
+    }
     answer(context, &found, &arguments, unavailable).map_err(|error| error.to_string())
 }
 
@@ -120,14 +128,14 @@ fn report(engine: &Engine, degraded: &Degraded, took: Duration) {
 
 #[derive(Serialize)]
 struct FindToolAnswer<'a> {
-    tools: Vec<FoundTool<'a>>,
+    tools: &'a [FoundTool<'a>],
     token_metrics: TokenMetrics,
     search_mode: SearchMode,
     #[serde(skip_serializing_if = "Option::is_none")]
     degraded: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     degraded_reason: Option<String>,
-    /// Servers that do not answer: what is not found may be theirs.
+    /// Servers that do not answer: what is not found may be theirs. The cause only with `explain`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unavailable: Vec<UnavailableServer>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -169,8 +177,8 @@ struct SearchExplanation<'a> {
     clauses: &'a [String],
 }
 
-/// Tokens that the answer saves against listing every tool. The definitions of the own tools are given apart,
-/// as their cost.
+/// Tokens that the answer, as a whole, saves against listing every tool. The definitions of the own tools are
+/// given apart, as their cost.
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) struct TokenMetrics {
     baseline_tokens: u64,
@@ -223,19 +231,22 @@ fn answer(
         explanation: hit.explanation.as_ref(),
     });
     let tools: Vec<_> = tools.collect();
-    let sizes = returned.iter().zip(&tools).map(|(tool, shown)| if full { tool.size } else { shown.size() });
-    let token_metrics = TokenMetrics::new(view, tokens::estimate(sizes));
-    metrics.find_tool_results.observe(returned.len() as f64);
-    metrics.token_savings.observe(token_metrics.savings_percent);
-    to_raw_value(&FindToolAnswer {
-        tools,
-        token_metrics,
+    let mut answer = FindToolAnswer {
+        tools: &tools,
+        token_metrics: TokenMetrics::new(view, 0),
         search_mode: ranking.mode,
         degraded: found.degraded.as_ref().map(|_| true),
         degraded_reason: found.degraded.as_ref().map(ToString::to_string),
         unavailable,
         explain: arguments.explain.then(|| explanation(ranking, settings)),
-    })
+    };
+    let characters = to_raw_value(&answer)?.get().chars().count();
+    answer.token_metrics =
+        TokenMetrics::new(view, tokens::estimate([u32::try_from(characters).unwrap_or(u32::MAX)]));
+    metrics.find_tool_results.observe(returned.len() as f64);
+    // An answer may cost more than a small catalog; a histogram takes no negative values.
+    metrics.token_savings.observe(answer.token_metrics.savings_percent.max(0.0));
+    to_raw_value(&answer)
 }
 
 fn description(tool: &CatalogTool, detail: Detail) -> Option<Cow<'_, str>> {
@@ -255,16 +266,6 @@ fn parameters<'a>(listed: &Object<'a>, detail: Detail) -> Option<Cow<'a, RawValu
         // A schema that cannot be shortened stays whole.
         Detail::Summary => Some(short_schema(schema).map_or_else(|| visible_schema(schema), Cow::Owned)),
         Detail::Full => Some(visible_schema(schema)),
-    }
-}
-
-impl FoundTool<'_> {
-    /// Size in a token estimate, of what is shown.
-    fn size(&self) -> u32 {
-        let schema = self.parameters.as_ref().map_or(0, |schema| schema.get().chars().count());
-        let schema = schema + self.signature.as_ref().map_or(0, |signature| signature.chars().count());
-        let schema = u32::try_from(schema).unwrap_or(u32::MAX);
-        tokens::size(self.name, self.description.as_deref().unwrap_or_default(), schema)
     }
 }
 

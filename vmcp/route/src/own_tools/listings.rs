@@ -5,6 +5,7 @@ pub(crate) mod get_tool_schema;
 pub(super) mod language_model;
 pub(crate) mod list_mcp_servers;
 pub(super) mod list_tools;
+mod page;
 mod profile_view;
 mod ranked;
 pub(super) mod recommend_tools;

@@ -9,17 +9,20 @@ const MAX_OF_BACKEND: usize = 2 * 1024;
 /// Bytes of all instructions: they stand in every conversation of the model. Backends beyond it are left out.
 const MAX_TOTAL: usize = 8 * 1024;
 
-/// Joins the instructions; `None` without any. `with_search` says that the search tools are on offer.
+/// Joins the instructions, vmcp's own first, then those of the backends, the shortest first: Claude Code
+/// shows the first 2 KiB alone. `None` without any. `with_search` says that the search tools are on offer.
 pub(super) fn joined<'a>(
     listings: impl Iterator<Item = (&'a str, &'a Discovered)>,
     with_search: bool,
 ) -> Option<String> {
     let mut joined = if with_search { WITH_SEARCH.to_owned() } else { String::new() };
-    for (backend, discovered) in listings {
-        let Some(text) = discovered.instructions.as_deref().map(str::trim) else { continue };
-        if text.is_empty() {
-            continue;
-        }
+    let said = listings.filter_map(|(backend, discovered)| {
+        let text = discovered.instructions.as_deref().map(str::trim)?;
+        (!text.is_empty()).then_some((backend, text))
+    });
+    let mut said: Vec<_> = said.collect();
+    said.sort_by_key(|(_, text)| text.len());
+    for (backend, text) in said {
         let cut = text.get(..text.floor_char_boundary(MAX_OF_BACKEND)).unwrap_or_default();
         let more = if cut.len() < text.len() { " […]" } else { "" };
         let separator = if joined.is_empty() { "" } else { "\n\n" };
@@ -52,6 +55,8 @@ mod tests {
         assert!(with_search.starts_with(WITH_SEARCH) && with_search.ends_with("\n\n# a\n\nBe kind."));
         let many: Vec<_> = ["b", "c", "d", "e", "f"].into_iter().map(|name| (name, &long)).collect();
         let many = join(&[many.as_slice(), &[("z", &one)]].concat(), true).unwrap();
-        assert!(many.len() <= MAX_TOTAL && many.contains("[…]") && many.ends_with("Be kind."), "{many}");
+        assert!(many.len() <= MAX_TOTAL && many.contains("[…]") && many.contains("Be kind."), "{many}");
+        assert!(many.find("Be kind.").unwrap() < MAX_OF_BACKEND, "the short one is among the first 2 KiB");
+        assert!(WITH_SEARCH.len() < MAX_OF_BACKEND / 2, "vmcp's own leave room for others");
     }
 }

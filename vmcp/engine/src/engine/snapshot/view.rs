@@ -91,8 +91,7 @@ impl View {
     ) -> View {
         let usable = || chosen(&catalog.tools, &permissions.tools);
         let optimizer = &config.optimizer;
-        let own = |style| own_definitions(style, config, permissions);
-        let (dotted, underscore) = (own(NameStyle::Dotted), own(NameStyle::Underscore));
+        let own = |style, hides_tools| own_definitions(style, config, permissions, hides_tools);
         let sizes = |own: &[Definition]| own.iter().map(|definition| definition.size).collect::<Vec<_>>();
         let all = usable().map(|tool| tool.size);
         let lists_everything = !optimizer.enabled
@@ -101,9 +100,13 @@ impl View {
                 Exposure::MetaOnly => false,
                 Exposure::Contextual => optimizer.contextual.no_context == NoContext::All,
                 Exposure::Auto => {
-                    tokens::estimate(all.chain(sizes(&dotted))) <= u64::from(optimizer.auto_token_budget)
+                    // The size does not depend on what is hidden.
+                    let own = sizes(&own(NameStyle::Dotted, false));
+                    tokens::estimate(all.chain(own)) <= u64::from(optimizer.auto_token_budget)
                 }
             };
+        let (dotted, underscore) =
+            (own(NameStyle::Dotted, !lists_everything), own(NameStyle::Underscore, !lists_everything));
         let shows = |tool: &CatalogTool| {
             tool.in_lists && (lists_everything || optimizer.pinned_tools.contains(&tool.name))
         };
@@ -195,7 +198,7 @@ impl View {
         config: &Config,
         documents: &[usize],
     ) -> PagedList {
-        let own = own_definitions(style, config, &self.permissions);
+        let own = own_definitions(style, config, &self.permissions, true);
         let own = own.into_iter().map(|own| ListEntry::new(&own.name, own.raw.into()));
         let pinned = self.tools().filter(|tool| config.optimizer.pinned_tools.contains(&tool.name));
         let mut tools: Vec<_> = documents.iter().filter_map(|at| self.document(*at)).chain(pinned).collect();
@@ -316,9 +319,15 @@ impl View {
     }
 }
 
-/// Returns the definitions of the own tools that the permissions include.
-fn own_definitions(style: NameStyle, config: &Config, permissions: &Permissions) -> Vec<Definition> {
-    let own = if config.optimizer.enabled { definitions(style, config) } else { Vec::new() };
+/// Returns the definitions of the own tools that the permissions include, for a list that has all tools or,
+/// if `hides_tools`, some of them.
+fn own_definitions(
+    style: NameStyle,
+    config: &Config,
+    permissions: &Permissions,
+    hides_tools: bool,
+) -> Vec<Definition> {
+    let own = if config.optimizer.enabled { definitions(style, config, hides_tools) } else { Vec::new() };
     let permitted = |own: &Definition| match own_name(&own.name) {
         Some(OwnName::Reserved(tool) | OwnName::Bare(tool)) => permissions.has_own(tool),
         Some(OwnName::Unknown) | None => false,

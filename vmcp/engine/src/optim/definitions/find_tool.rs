@@ -90,7 +90,7 @@ pub(super) fn definition(names: &Names<'_>, config: &Config) -> Value {
                     "type": "object",
                     "properties": {
                         "baseline_tokens": {"type": "integer", "description": "What listing every tool would cost."},
-                        "returned_tokens": {"type": "integer", "description": "What the tools in this answer cost."},
+                        "returned_tokens": {"type": "integer", "description": "What this answer costs."},
                         "tokens_saved": {"type": "integer"},
                         "savings_percent": {"type": "number"},
                         "optimizer_tokens": {"type": "integer", "description": "What the definitions of the search tools cost."}

@@ -4,6 +4,11 @@ use serde_json::{Value, json};
 
 use super::{Names, OptimTool};
 
+/// Tools in one answer of list_tools, unless the caller asks for another number: some 3,000 tokens.
+pub const LISTED_TOOLS: usize = 100;
+/// Largest `limit` of list_tools; a larger one counts as this.
+pub const MAX_LISTED_TOOLS: usize = 1000;
+
 /// Returns the definition.
 pub(super) fn definition(names: &Names<'_>) -> Value {
     let schema = names.if_offered(OptimTool::GetToolSchema, "; its schema: ");
@@ -17,6 +22,8 @@ pub(super) fn definition(names: &Names<'_>) -> Value {
             "type": "object",
             "properties": {
                 "server": {"type": "string", "description": "Optional: only this server's tools."},
+                "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LISTED_TOOLS, "default": LISTED_TOOLS, "description": "Most tools to return."},
+                "offset": {"type": "integer", "minimum": 0, "description": "Optional: next_offset of the answer before."},
                 "include_metrics": {
                     "type": "boolean",
                     "default": false,

@@ -41,9 +41,10 @@ pub struct CallRecord {
     pub webhooks: Vec<WebhookEffect>,
     /// Requests to the backend: more than one if it asked for input, none if it was not asked.
     pub requests: u32,
-    /// Bytes of parameters sent to the backend.
+    /// Bytes of parameters sent to the backend; of the arguments, for an own tool that answers itself.
     pub bytes_in: u64,
-    /// Bytes of results and errors received from the backend.
+    /// Bytes of results and errors received from the backend; of the answer, for an own tool that answers
+    /// itself.
     pub bytes_out: u64,
     /// Part of its way that the call made: tells whether the backend may have executed it.
     pub transmission: Transmission,

@@ -30,7 +30,7 @@ pub struct RecentCall {
     pub outcome: String,
     /// Milliseconds from the request to the end of the answer.
     pub took_ms: f64,
-    /// Bytes of parameters sent to the backend.
+    /// Bytes of parameters sent to the backend, or of the arguments of an own tool.
     pub bytes_in: u64,
     /// Bytes of the answer.
     pub bytes_out: u64,
@@ -38,7 +38,14 @@ pub struct RecentCall {
 
 /// Observer that keeps the latest calls.
 #[derive(Debug, Default)]
-pub struct RecentCalls(RecentEntries<Arc<CallEntry>>);
+pub struct RecentCalls(RecentEntries<Entry>);
+
+/// A call of this process, or one that a process before has kept.
+#[derive(Debug, Clone)]
+enum Entry {
+    Own(Arc<CallEntry>),
+    Kept(Arc<RecentCall>),
+}
 
 /// A call as it is kept, without its arguments and spans; its texts are written only when they are read.
 #[derive(Debug)]
@@ -54,33 +61,63 @@ pub struct CallEntry {
 impl RecentCalls {
     /// Returns the number to go on behind, and the calls from number `after` on.
     pub fn since(&self, after: u64, backend: Option<&str>) -> super::Batch<RecentCall> {
-        let wanted =
-            |entry: &Arc<CallEntry>| backend.is_none_or(|name| entry.record.backend.as_deref() == Some(name));
+        let wanted = |entry: &Entry| backend.is_none_or(|name| entry.backend() == Some(name));
         let batch = self.0.since(after, wanted);
-        super::Batch { next: batch.next, entries: batch.entries.iter().map(|entry| entry.shown()).collect() }
+        super::Batch { next: batch.next, entries: batch.entries.iter().map(Entry::shown).collect() }
     }
 
-    /// Returns the calls from number `after` on, each with its number, the oldest first.
+    /// Adds calls of a process before this one, oldest first. They lose their numbers, because no facts but
+    /// these are left of them.
+    pub fn restore(&self, calls: Vec<RecentCall>) {
+        for call in calls {
+            self.0.push(Entry::Kept(Arc::new(RecentCall { id: None, ..call })));
+        }
+    }
+
+    /// Returns the calls of this process from number `after` on, each with its number, the oldest first.
     pub fn entries(&self, after: u64) -> super::Batch<(u64, Arc<CallEntry>)> {
-        let super::Batch { next, entries } = self.0.since(after, |_| true);
-        let first = next - entries.len() as u64;
-        super::Batch { next, entries: (first..).zip(entries).collect() }
+        let super::Batch { next, entries } = self.0.since(after, |entry| entry.own().is_some());
+        let own = entries.iter().filter_map(Entry::own);
+        super::Batch { next, entries: own.map(|entry| (entry.number, Arc::clone(entry))).collect() }
     }
-}
 
-impl RecentCalls {
     /// Returns the calls that `wanted` names, each with the calls within it; the oldest first.
     pub fn traced(&self, wanted: &WantedCall) -> Vec<TracedCall> {
-        let all = self.0.since(0, |_| true).entries;
-        let chosen: Vec<_> = all.iter().filter(|entry| wanted.is(entry)).collect();
+        let all = self.entries(0).entries;
+        let all = || all.iter().map(|(_, entry)| entry);
+        let chosen: Vec<_> = all().filter(|entry| wanted.is(entry)).collect();
         let is_chosen = |entry: &Arc<CallEntry>| chosen.iter().any(|one| one.number == entry.number);
         let within = |entry: &Arc<CallEntry>| chosen.iter().any(|outer| entry.is_within(outer));
-        let shown = all.iter().filter_map(|entry| match (is_chosen(entry), within(entry)) {
+        let shown = all().filter_map(|entry| match (is_chosen(entry), within(entry)) {
             (true, _) => Some(entry.traced(false)),
             (false, true) => Some(entry.traced(true)),
             (false, false) => None,
         });
         shown.collect()
+    }
+}
+
+impl Entry {
+    /// Returns a call of this process.
+    fn own(&self) -> Option<&Arc<CallEntry>> {
+        match self {
+            Entry::Own(entry) => Some(entry),
+            Entry::Kept(_) => None,
+        }
+    }
+
+    fn backend(&self) -> Option<&str> {
+        match self {
+            Entry::Own(entry) => entry.record.backend.as_deref(),
+            Entry::Kept(call) => call.backend.as_deref(),
+        }
+    }
+
+    fn shown(&self) -> RecentCall {
+        match self {
+            Entry::Own(entry) => entry.shown(),
+            Entry::Kept(call) => RecentCall::clone(call),
+        }
     }
 }
 
@@ -90,7 +127,7 @@ impl CallObserver for RecentCalls {
         let none = tracing::Span::none;
         let record = CallRecord { span: none(), exchange: none(), arguments: None, ..record.clone() };
         let at = SystemTime::now();
-        self.0.push_numbered(|number| Arc::new(CallEntry { number, at, record }));
+        self.0.push_numbered(|number| Entry::Own(Arc::new(CallEntry { number, at, record })));
     }
 }
 

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use vmcp_model::catalog::CatalogTool;
 use vmcp_search::first_sentence;
 
+use super::page::{Page, Rest};
 use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::SERVER;
@@ -29,6 +30,7 @@ pub(in crate::own_tools) async fn run(context: CallContext<'_>, arguments: &RawV
         let limit = context.snapshot.config.optimizer.limits.tool_name_chars;
         let server = arguments.text(&SERVER, limit)?;
         let with_metrics = arguments.read("include_metrics", "true or false")?.unwrap_or(false);
+        let wanted_page = Page::read(arguments)?;
         let book = with_metrics.then(|| context.engine.total_metrics());
         let view = context.view;
         let servers = context.snapshot.backends.keys().filter(|backend| view.has_backend(backend));
@@ -36,24 +38,41 @@ pub(in crate::own_tools) async fn run(context: CallContext<'_>, arguments: &RawV
             let mut tools: Vec<_> = view.tools().filter(|tool| &*tool.backend == backend).collect();
             tools.sort_by(|one, other| one.name.cmp(&other.name));
             tools
-                .into_iter()
-                .map(|tool| ListedTool::new(tool, book.as_deref(), &changed_at))
-                .collect::<Vec<_>>()
         };
+        let listed = |tool| ListedTool::new(tool, book.as_deref(), &changed_at);
         let Some(wanted) = server else {
-            let servers = servers.map(|name| ServerTools { name, tools: tools_of(name) }).collect();
-            return Ok(Listing::All { success: true, servers });
+            let all: Vec<_> = servers.map(|name| (name.as_ref(), tools_of(name))).collect();
+            let (servers, rest) = wanted_page.of_servers(&all);
+            let servers = servers.into_iter().map(|(name, tools)| {
+                let tools = tools.iter().map(|tool| listed(*tool)).collect();
+                ServerTools { name, tools }
+            });
+            return Ok(Listing::All { success: true, servers: servers.collect(), rest });
         };
         let server = visible_server(context, &wanted)?;
-        Ok(Listing::One { success: true, server, tools: tools_of(server) })
+        let tools = tools_of(server);
+        let (tools, rest) = wanted_page.of_tools(&tools);
+        let tools = tools.iter().map(|tool| listed(*tool)).collect();
+        Ok(Listing::One { success: true, server, tools, rest })
     })
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Listing<'a> {
-    One { success: bool, server: &'a str, tools: Vec<ListedTool<'a>> },
-    All { success: bool, servers: Vec<ServerTools<'a>> },
+    One {
+        success: bool,
+        server: &'a str,
+        tools: Vec<ListedTool<'a>>,
+        #[serde(flatten)]
+        rest: Option<Rest>,
+    },
+    All {
+        success: bool,
+        servers: Vec<ServerTools<'a>>,
+        #[serde(flatten)]
+        rest: Option<Rest>,
+    },
 }
 
 #[derive(Serialize)]

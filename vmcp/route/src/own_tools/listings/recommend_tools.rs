@@ -1,5 +1,7 @@
 //! The handler of recommend_tools: one to three tools for a task, with reasons.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use vmcp_config::OptimTool;
@@ -10,6 +12,7 @@ use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
 use crate::own_tools::tool_result::own_answer::{self, Refusal};
+use crate::own_tools::unavailable;
 use vmcp_engine::telemetry::calls::Origin;
 
 /// Most recommendations.
@@ -88,12 +91,15 @@ async fn recommended<'a>(
     let ranked = ranked::rank(context, &request).await;
     ranked::remember(context, handle.as_deref(), &ranked);
     let tools: Vec<RecommendedTool<'a>> = ranked.tools.into_iter().map(RecommendedTool::from).collect();
-    let lines = tools.iter().map(|found| format!("{} of {}: {}", found.tool, found.server, found.reason));
-    let recommendation = match lines.collect::<Vec<_>>().join("\n") {
+    // The reasons stand beside the tools.
+    let names = tools.iter().map(|found| format!("{} of {}", found.tool, found.server));
+    let recommendation = match names.collect::<Vec<_>>().join(", or ") {
         none if none.is_empty() => "No tool fits.".to_owned(),
-        lines => format!("Use {lines}"),
+        names => format!("Use {names}."),
     };
-    let servers = snapshot.backends.keys().filter(|backend| view.has_backend(backend));
+    let down = unavailable::servers(snapshot, view);
+    let is_up = |backend: &&Arc<str>| down.iter().all(|server| *server.server != ***backend);
+    let servers = snapshot.backends.keys().filter(|backend| view.has_backend(backend)).filter(is_up);
     Ok(Recommended {
         success: true,
         recommendation,

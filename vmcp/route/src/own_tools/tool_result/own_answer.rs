@@ -42,7 +42,7 @@ pub(in crate::own_tools) fn answer<T: Serialize>(
 ) -> Answer {
     let recorder = context.start_own_record(origin, arguments);
     let done = OwnArguments::parse(arguments).map_err(Refusal::from).and_then(|arguments| work(&arguments));
-    settled(recorder, done)
+    settled(recorder, arguments, done)
 }
 
 /// As [`answer`], for work that waits.
@@ -57,14 +57,20 @@ pub(in crate::own_tools) async fn answer_later<T: Serialize>(
         Ok(arguments) => work(&arguments).await,
         Err(error) => Err(Refusal::from(error)),
     };
-    settled(recorder, done)
+    settled(recorder, arguments, done)
 }
 
-fn settled(recorder: CallRecorder, done: Result<impl Serialize, Refusal>) -> Answer {
+fn settled(
+    mut recorder: CallRecorder,
+    arguments: &RawValue,
+    done: Result<impl Serialize, Refusal>,
+) -> Answer {
     let (result, outcome) = match done.and_then(|answer| written(&answer)) {
         Ok(answer) => (tool_result::structured(&answer), Outcome::Ok),
         Err(refusal) => (refused(refusal), Outcome::ToolError),
     };
+    recorder.record().bytes_in = arguments.get().len() as u64;
+    recorder.record().bytes_out = result.get().len() as u64;
     recorder.settle(outcome);
     Answer::own(result)
 }

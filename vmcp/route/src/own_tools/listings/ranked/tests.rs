@@ -67,7 +67,7 @@ async fn a_model_chooses_among_the_first_hits_or_among_all() {
     let recommended = recommend(&engine, Some("llm")).await;
     assert_eq!(recommended["tools"][0]["tool"], "s_page7");
     assert_eq!(recommended["tools"][0]["reason"], "It is the seventh.");
-    assert!(recommended["recommendation"].as_str().unwrap().starts_with("Use s_page7 of s: "));
+    assert!(recommended["recommendation"].as_str().unwrap().starts_with("Use s_page7 of s"));
     assert_eq!((&recommended["mode_used"], &recommended["warning"]), (&json!("llm"), &Value::Null));
     assert!(model.prompts()[0].contains("- s_page7: Reads a page. (100 % of 1 calls succeeded)"));
     assert_eq!(recommend(&engine, None).await["mode_used"], "hybrid");

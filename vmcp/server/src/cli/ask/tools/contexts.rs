@@ -31,7 +31,8 @@ pub(super) fn run(arguments: &ContextsArguments, global: &GlobalOptions) -> Resu
         Some(_) => global.load()?.config,
         None => vmcp_config::load("backends: []", "defaults", &|_| None)?.config,
     };
-    let topics = topics(&config);
+    let servers = config.backends.iter().map(|backend| &*backend.name);
+    let topics = topics(&config).with_servers(servers);
     let detected = Detected { contexts: topics.of_message(&arguments.message) };
     output::print(arguments.output, &detected, || detected.contexts.join("\n"))?;
     if detected.contexts.is_empty() {
