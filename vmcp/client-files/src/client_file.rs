@@ -17,6 +17,8 @@ pub enum ClientFormat {
     Toml,
     /// YAML; a file with comments is not edited, because they would be lost.
     Yaml,
+    /// As [`Yaml`](ClientFormat::Yaml), with a list of servers that have their names in them (Continue).
+    YamlList,
 }
 
 /// A server that was taken out of a client's file.
@@ -162,8 +164,21 @@ mod tests {
     }
 
     #[test]
+    fn a_list_of_named_servers_is_edited() {
+        let before =
+            "name: mine\nmcpServers:\n  - name: time\n    command: uvx\n  - name: own\n    command: own\n";
+        let entry = json!({ "name": "vmcp", "command": "vmcp" });
+        let (after, undone) = round(before, ClientFormat::YamlList, &["mcpServers"], &entry);
+        assert!(after.text.contains("- name: vmcp") && !after.text.contains("uvx"), "{}", after.text);
+        assert_eq!(after.others, ["own"]);
+        assert!(undone.contains("command: uvx") && !undone.contains("vmcp"), "{undone}");
+        let (fresh, _) = round("name: mine\n", ClientFormat::YamlList, &["mcpServers"], &entry);
+        assert!(fresh.text.contains("- name: vmcp"), "{}", fresh.text);
+    }
+
+    #[test]
     fn an_absent_or_empty_file_gets_the_entry() {
-        for format in [ClientFormat::Json, ClientFormat::Toml, ClientFormat::Yaml] {
+        for format in [ClientFormat::Json, ClientFormat::Toml, ClientFormat::Yaml, ClientFormat::YamlList] {
             let (after, _) = round("", format, &["a", "b"], &json!({ "command": "vmcp" }));
             assert!(after.text.contains("command"), "{}", after.text);
             assert!(after.taken.is_empty());

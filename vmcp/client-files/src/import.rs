@@ -1,4 +1,4 @@
-//! Import of other clients' files: Claude, Cursor, Windsurf, VS Code, Gemini, Codex, Zed, opencode, Goose.
+//! Import of other clients' files, in JSON, TOML and YAML: those of [`known_clients`](crate::known_clients).
 //! Secrets leave the file for environment variables.
 
 mod dialects;
@@ -8,10 +8,11 @@ mod jsonc;
 mod secrets;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use serde::Serialize;
 
-use self::dialects::FoundServer;
+use self::dialects::{FoundServer, Reading, switches};
 use self::entry::ToolRules;
 use self::secrets::Secrets;
 use vmcp_config::{MAX_BYTES, RESERVED_NAMES, Secret, is_backend_name, normalize_name};
@@ -26,8 +27,12 @@ pub struct Imported {
     pub entries: String,
     /// True if the text restricts tools by `aggregation`, which the entries alone do not.
     pub restricts_tools: bool,
-    /// Names of the backends, after normalization.
+    /// Names of the backends, after normalization, in the order of the entries.
     pub backends: Vec<String>,
+    /// Names of backends that exist already and that an entry takes the place of.
+    pub replaced: Vec<String>,
+    /// Names of servers that were left out, because a backend has the name already.
+    pub skipped: Vec<String>,
     /// Changes that a person should know of: settings renamed, left out or moved. They are comments in the
     /// YAML too.
     pub notes: Vec<String>,
@@ -48,8 +53,8 @@ pub enum ImportError {
     Unreadable(String),
     /// The file has none of the known shapes.
     #[error(
-        "found no servers; expected `mcpServers` (Claude, Cursor), `servers` (VS Code), `mcp_servers` (Codex), \
-         `context_servers` (Zed), `mcp` (opencode) or `extensions` (Goose)"
+        "found no servers; expected `mcpServers` (Claude, Cursor), `amp.mcpServers` (Amp), `servers` (VS Code), \
+         `mcp_servers` (Codex), `context_servers` (Zed), `mcp` (opencode) or `extensions` (Goose)"
     )]
     NoServers,
 }
@@ -70,46 +75,117 @@ pub enum ImportError {
 /// # Ok::<(), vmcp_client_files::import::ImportError>(())
 /// ```
 pub fn import(text: &str, source_name: &str) -> Result<Imported, ImportError> {
-    import_files(&[(source_name, text)])
+    let file = ClientText { name: source_name, text, folder: None };
+    import_files(&[file], &Surroundings::default())
 }
 
-/// Converts the files of one client, such as those of its scopes, each given with its name. A server that two
-/// files have alike is taken once.
-pub fn import_files(files: &[(&str, &str)]) -> Result<Imported, ImportError> {
+/// A file of another client.
+#[derive(Debug, Clone, Copy)]
+pub struct ClientText<'a> {
+    /// Name for people: the path as it was given.
+    pub name: &'a str,
+    /// Content.
+    pub text: &'a str,
+    /// Absolute folder of the file; `None` if it is unknown.
+    pub folder: Option<&'a Path>,
+}
+
+/// Treatment of a server whose name a backend has already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NameConflict {
+    /// The server is left out.
+    #[default]
+    Skip,
+    /// The server gets a name with a number.
+    Rename,
+    /// The server takes the place of the backend.
+    Replace,
+}
+
+/// Returns true if a variable, given by name, exists with another value than the given one.
+pub type IsTaken<'a> = &'a dyn Fn(&str, &str) -> bool;
+
+/// Circumstances of an import.
+#[derive(Clone, Copy, Default)]
+pub struct Surroundings<'a> {
+    /// Home folder, for `~/` in a path.
+    pub home: Option<&'a Path>,
+    /// Names of backends that exist already.
+    pub backends: &'a [String],
+    /// Treatment of servers with these names.
+    pub conflict: NameConflict,
+    /// Variables outside of the import; `None`: all names are free.
+    pub is_taken: Option<IsTaken<'a>>,
+}
+
+/// Converts the files of one client, such as those of its scopes. A server that two files have alike is taken
+/// once.
+pub fn import_files(
+    files: &[ClientText<'_>],
+    surroundings: &Surroundings<'_>,
+) -> Result<Imported, ImportError> {
     let mut parsed = Vec::new();
-    for (name, text) in files {
+    for ClientText { name, text, .. } in files {
         if text.len() > MAX_BYTES {
             return Err(ImportError::TooLarge);
         }
         let unreadable = |reason| ImportError::Unreadable(format!("{name}: {reason}"));
         parsed.push(format::parse(text).map_err(unreadable)?);
     }
-    let mut servers: Vec<FoundServer<'_>> = Vec::new();
-    for found in parsed.iter().flat_map(dialects::servers) {
-        if !servers.iter().any(|known| known.name == found.name && known.server == found.server) {
-            servers.push(found);
+    let mut servers: Vec<(FoundServer<'_>, Reading<'_>)> = Vec::new();
+    for (file, source) in parsed.iter().zip(files) {
+        let reading = Reading {
+            is_gemini: dialects::is_gemini(source.name, file),
+            is_opencode: dialects::is_opencode(source.name),
+            home: surroundings.home,
+            folder: source.folder,
+        };
+        for found in dialects::servers(file) {
+            let is_known =
+                |(known, _): &(FoundServer<'_>, _)| known.name == found.name && known.server == found.server;
+            if !servers.iter().any(is_known) {
+                servers.push((found, reading));
+            }
         }
     }
     if servers.is_empty() {
         return Err(ImportError::NoServers);
     }
-    let source_name = files.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    let source_name = files.iter().map(|file| file.name).collect::<Vec<_>>().join(", ");
     // A server that has a legal name keeps it, whatever becomes of the others.
-    let legal = servers.iter().map(|found| found.name).filter(|name| is_backend_name(name));
+    let legal = servers.iter().map(|(found, _)| found.name).filter(|name| is_backend_name(name));
     let reserved: BTreeSet<String> = legal.map(str::to_owned).collect();
-    let mut secrets = Secrets::default();
-    let mut names = BTreeSet::new();
+    let is_present = |name: &String| surroundings.backends.contains(name);
+    let mut names: BTreeSet<String> = match surroundings.conflict {
+        NameConflict::Rename => surroundings.backends.iter().cloned().collect(),
+        NameConflict::Skip | NameConflict::Replace => BTreeSet::new(),
+    };
+    let mut secrets = Secrets { is_taken: surroundings.is_taken, ..Secrets::default() };
+    let (mut added, mut skipped) = (Vec::new(), Vec::new());
     let mut all_notes = Vec::new();
     let mut backends = String::new();
     let mut rules = Vec::new();
-    for FoundServer { name: original, server, project } in servers {
+    for (found, reading) in servers {
+        let FoundServer { name: original, server, project } = found;
+        if surroundings.conflict == NameConflict::Skip
+            && let Some(name) = normalize_name(original).filter(is_present)
+        {
+            skipped.push(name);
+            continue;
+        }
         let mut notes = Vec::new();
         let name = match original {
             legal if reserved.contains(legal) && !names.contains(legal) => legal.to_owned(),
             other => unused_name(other, &names, &reserved),
         };
-        let entry =
-            dialects::read(server).and_then(|server| entry::convert(&name, server, &mut secrets, &mut notes));
+        let entry = dialects::read(server, reading, &mut notes).and_then(|mut server| {
+            if !server.disabled && switches::is_off(&parsed, &found, reading.folder) {
+                server.disabled = true;
+                notes.push("a list of the client switches it off".to_owned());
+            }
+            secrets.may_refer_to_files = reading.is_opencode;
+            entry::convert(&name, server, &mut secrets, &mut notes)
+        });
         match entry {
             Ok((entry, tools)) => {
                 notes.extend(project.map(|folder| format!("of the project {folder}")));
@@ -117,6 +193,7 @@ pub fn import_files(files: &[(&str, &str)]) -> Result<Imported, ImportError> {
                     notes.insert(0, format!("renamed from {original:?}"));
                 }
                 names.insert(name.clone());
+                added.push(name.clone());
                 write_item(&mut backends, &entry, &notes);
                 rules.extend(tools);
                 all_notes.extend(notes.into_iter().map(|note| format!("{name}: {note}")));
@@ -134,13 +211,15 @@ pub fn import_files(files: &[(&str, &str)]) -> Result<Imported, ImportError> {
         &format!("Imported from {source_name}. `vmcp validate` checks it; `vmcp init` shows every setting."),
     );
     let list =
-        if names.is_empty() { format!("backends: []\n{backends}") } else { format!("backends:\n{backends}") };
+        if added.is_empty() { format!("backends: []\n{backends}") } else { format!("backends:\n{backends}") };
     let unindented = |line: &str| format!("{}\n", line.strip_prefix("  ").unwrap_or(line));
     Ok(Imported {
         entries: backends.lines().map(unindented).collect(),
         restricts_tools: !rules.is_empty(),
         yaml: title + &list + &aggregation(&rules),
-        backends: names.into_iter().collect(),
+        replaced: added.iter().filter(|name| is_present(name)).cloned().collect(),
+        backends: added,
+        skipped,
         notes: all_notes,
         variables: secrets.variables,
         asked: secrets.asked,

@@ -1,7 +1,8 @@
 //! Known clients, and the places of their configuration.
 
 /// Files of each client; `~` is the home folder, other relative paths are of the project.
-pub const CLIENTS: [(&str, &[&str]); 10] = [
+pub const CLIENTS: [(&str, &[&str]); 19] = [
+    ("amp", &[".amp/settings.json", "~/.config/amp/settings.json"]),
     ("claude", &[".mcp.json", "~/.claude.json"]),
     (
         "claude-desktop",
@@ -11,11 +12,32 @@ pub const CLIENTS: [(&str, &[&str]); 10] = [
             "~/AppData/Roaming/Claude/claude_desktop_config.json",
         ],
     ),
+    (
+        "cline",
+        &[
+            "~/.config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
+            "~/Library/Application Support/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
+            "~/AppData/Roaming/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
+        ],
+    ),
     ("codex", &[".codex/config.toml", "~/.codex/config.toml"]),
+    ("continue", &["~/.continue/config.yaml"]),
+    ("copilot-cli", &["~/.copilot/mcp-config.json"]),
     ("cursor", &[".cursor/mcp.json", "~/.cursor/mcp.json"]),
     ("gemini", &[".gemini/settings.json", "~/.gemini/settings.json"]),
     ("goose", &["~/.config/goose/config.yaml"]),
+    ("kiro", &[".kiro/settings/mcp.json", "~/.kiro/settings/mcp.json"]),
+    ("lm-studio", &["~/.lmstudio/mcp.json", "~/.cache/lm-studio/mcp.json"]),
     ("opencode", &["opencode.json", "opencode.jsonc", "~/.config/opencode/opencode.json"]),
+    (
+        "roo",
+        &[
+            ".roo/mcp.json",
+            "~/.config/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json",
+            "~/Library/Application Support/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json",
+            "~/AppData/Roaming/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json",
+        ],
+    ),
     (
         "vscode",
         &[
@@ -25,9 +47,31 @@ pub const CLIENTS: [(&str, &[&str]); 10] = [
             "~/AppData/Roaming/Code/User/mcp.json",
         ],
     ),
+    (
+        "vscode-insiders",
+        &[
+            ".vscode/mcp.json",
+            "~/.config/Code - Insiders/User/mcp.json",
+            "~/Library/Application Support/Code - Insiders/User/mcp.json",
+            "~/AppData/Roaming/Code - Insiders/User/mcp.json",
+        ],
+    ),
+    (
+        "vscodium",
+        &[
+            ".vscode/mcp.json",
+            "~/.config/VSCodium/User/mcp.json",
+            "~/Library/Application Support/VSCodium/User/mcp.json",
+            "~/AppData/Roaming/VSCodium/User/mcp.json",
+        ],
+    ),
     ("windsurf", &["~/.codeium/windsurf/mcp_config.json"]),
     ("zed", &[".zed/settings.json", "~/.config/zed/settings.json"]),
 ];
+
+/// Files without servers that switch servers of a client off, by client, as in [`CLIENTS`].
+pub const SWITCHES: [(&str, &[&str]); 1] =
+    [("claude", &[".claude/settings.local.json", ".claude/settings.json", "~/.claude/settings.json"])];
 
 /// Returns the names of the known clients.
 pub fn names() -> impl Iterator<Item = &'static str> {

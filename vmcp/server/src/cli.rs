@@ -63,6 +63,7 @@ First steps:
 Exit codes: 0 done, 1 failed, or the tool reported an error, 2 wrong usage, 3 nothing found,
 4 a server cannot be reached.";
 
+#[expect(clippy::large_enum_variant, reason = "a process parses one command")]
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(run::serve::Arguments),

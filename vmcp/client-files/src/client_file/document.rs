@@ -15,6 +15,7 @@ pub(crate) enum Document {
     Json(CstRootNode),
     Toml(DocumentMut),
     Yaml(Map<String, Value>),
+    YamlList(Map<String, Value>),
 }
 
 impl Document {
@@ -32,16 +33,17 @@ impl Document {
                 .parse()
                 .map(Document::Toml)
                 .map_err(|error: toml_edit::TomlError| format!("not readable as TOML: {}", error.message())),
-            ClientFormat::Yaml => {
+            ClientFormat::Yaml | ClientFormat::YamlList => {
                 if text.lines().any(|line| line.trim_start().starts_with('#') || line.contains(" #")) {
                     return Err("it has comments, which would be lost".to_owned());
                 }
                 let value = serde_saphyr::from_str(text).map_err(|_| "not readable as YAML".to_owned())?;
-                match value {
-                    Value::Null => Ok(Document::Yaml(Map::new())),
-                    Value::Object(map) => Ok(Document::Yaml(map)),
-                    _ => Err("not a YAML map".to_owned()),
-                }
+                let map = match value {
+                    Value::Null => Map::new(),
+                    Value::Object(map) => map,
+                    _ => return Err("not a YAML map".to_owned()),
+                };
+                Ok(if format == ClientFormat::Yaml { Document::Yaml(map) } else { Document::YamlList(map) })
             }
         }
     }
@@ -53,11 +55,14 @@ impl Document {
             Document::Toml(document) => toml::from_str::<toml::Table>(&document.to_string())
                 .ok()
                 .and_then(|table| serde_json::to_value(table).ok()),
-            Document::Yaml(map) => Some(Value::Object(map.clone())),
+            Document::Yaml(map) | Document::YamlList(map) => Some(Value::Object(map.clone())),
         };
         let map = place.iter().try_fold(value.unwrap_or_default(), |value, key| value.get(key).cloned());
         match map {
             Some(Value::Object(map)) => map.into_iter().collect(),
+            Some(Value::Array(list)) if matches!(self, Document::YamlList(_)) => {
+                list.into_iter().filter_map(|entry| Some((name_of(&entry)?.to_owned(), entry))).collect()
+            }
             _ => Vec::new(),
         }
     }
@@ -79,6 +84,11 @@ impl Document {
             Document::Yaml(root) => {
                 let map = place.iter().try_fold(root, |map, key| map.get_mut(key)?.as_object_mut());
                 map.and_then(|map| map.shift_remove(name));
+            }
+            Document::YamlList(root) => {
+                if let Some(list) = list_at(root, place) {
+                    list.retain(|entry| name_of(entry) != Some(name));
+                }
             }
         }
     }
@@ -129,6 +139,13 @@ impl Document {
                 }
                 map.insert(name.to_owned(), entry.clone());
             }
+            Document::YamlList(root) => {
+                let list = list_at(root, place).ok_or(SHAPE)?;
+                match list.iter_mut().find(|known| name_of(known) == Some(name)) {
+                    Some(known) => *known = entry.clone(),
+                    None => list.push(entry.clone()),
+                }
+            }
         }
         Ok(())
     }
@@ -138,9 +155,26 @@ impl Document {
         match self {
             Document::Json(root) => Ok(root.to_string()),
             Document::Toml(document) => Ok(document.to_string()),
-            Document::Yaml(map) => serde_saphyr::to_string(map).map_err(|error| error.to_string()),
+            Document::Yaml(map) | Document::YamlList(map) => {
+                serde_saphyr::to_string(map).map_err(|error| error.to_string())
+            }
         }
     }
+}
+
+/// Returns the name that an entry of a list has in it.
+fn name_of(entry: &Value) -> Option<&str> {
+    entry.get("name").and_then(Value::as_str)
+}
+
+/// Returns the list at `place`, which is made if it is absent; `None` if something else stands there.
+fn list_at<'a>(root: &'a mut Map<String, Value>, place: &[String]) -> Option<&'a mut Vec<Value>> {
+    let (last, maps) = place.split_last()?;
+    let mut map = root;
+    for key in maps {
+        map = map.entry(key).or_insert_with(|| Value::Object(Map::new())).as_object_mut()?;
+    }
+    map.entry(last).or_insert_with(|| Value::Array(Vec::new())).as_array_mut()
 }
 
 fn json(value: &Value) -> CstInputValue {

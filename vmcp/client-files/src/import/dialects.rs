@@ -1,14 +1,26 @@
 //! Dialects of other clients: the places where their files keep servers, and one set of keys for all.
 
+mod references;
+pub(super) mod switches;
+
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// Places of a map of servers, by JSON pointer: Claude, Cursor, Windsurf, Gemini; VS Code; Codex; Zed; Goose;
-/// opencode.
-const PLACES: [&str; 7] =
-    ["/mcpServers", "/servers", "/mcp/servers", "/mcp_servers", "/context_servers", "/extensions", "/mcp"];
+/// Places of a map of servers, by JSON pointer: Claude, Cursor, Windsurf, Gemini, Cline, Roo, Kiro, Copilot
+/// CLI, LM Studio, Continue; Amp; VS Code; Codex; Zed; Goose; opencode.
+const PLACES: [&str; 8] = [
+    "/mcpServers",
+    "/amp.mcpServers",
+    "/servers",
+    "/mcp/servers",
+    "/mcp_servers",
+    "/context_servers",
+    "/extensions",
+    "/mcp",
+];
 /// Keys of other dialects, and the key of [`Server`] that means the same.
 const SYNONYMS: [(&str, &str); 14] = [
     ("httpUrl", "url"),
@@ -48,6 +60,12 @@ pub(super) struct Server {
     pub(super) disabled: bool,
     #[serde(deserialize_with = "lenient::number")]
     pub(super) timeout: Option<f64>,
+    /// Time limit of the start, in seconds (Codex).
+    #[serde(deserialize_with = "lenient::number")]
+    pub(super) startup_timeout_sec: Option<f64>,
+    /// Time limit of the start, in milliseconds (Codex, opencode, Continue).
+    #[serde(deserialize_with = "lenient::number", alias = "connectionTimeout")]
+    pub(super) startup_timeout_ms: Option<f64>,
     /// The only tools that the client uses.
     #[serde(deserialize_with = "lenient::words")]
     pub(super) only: Vec<String>,
@@ -63,6 +81,12 @@ impl Server {
     pub(super) fn timeout_seconds(&self) -> Option<f64> {
         let timeout = self.timeout.filter(|timeout| timeout.is_finite() && *timeout > 0.0)?;
         Some(if timeout < FIRST_MILLISECONDS { timeout } else { timeout / 1_000.0 })
+    }
+
+    /// Time limit of the start, in seconds.
+    pub(super) fn start_seconds(&self) -> Option<f64> {
+        let start = self.startup_timeout_sec.or(self.startup_timeout_ms.map(|start| start / 1_000.0));
+        start.filter(|start| start.is_finite() && *start > 0.0)
     }
 }
 
@@ -111,8 +135,35 @@ fn is_setting(value: &Value) -> bool {
     value.is_boolean() || value.is_number() || value.is_array()
 }
 
+/// Circumstances of a file that decide how its servers are read.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Reading<'a> {
+    /// True for a file of Gemini, whose texts refer to variables by `$NAME`.
+    pub(super) is_gemini: bool,
+    /// True for a file of opencode. Its texts alone may refer to files: a file of another client, such as
+    /// `.mcp.json` of a stranger's repository, must not have its reader's files sent to a server.
+    pub(super) is_opencode: bool,
+    /// Home folder, for `~/` in a path.
+    pub(super) home: Option<&'a Path>,
+    /// Folder of the file, for relative paths.
+    pub(super) folder: Option<&'a Path>,
+}
+
+/// Returns true for a file of opencode, by its name.
+pub(super) fn is_opencode(name: &str) -> bool {
+    let file = name.rsplit(['/', '\\']).next().unwrap_or_default();
+    matches!(file, "opencode.json" | "opencode.jsonc")
+}
+
+/// Returns true for a file of Gemini, by its path or by its own keys.
+pub(super) fn is_gemini(name: &str, file: &Value) -> bool {
+    let folder = |part: &str| part == ".gemini";
+    name.split(['/', '\\']).any(folder)
+        || servers(file).iter().any(|found| found.server.get("httpUrl").is_some())
+}
+
 /// Reads a server of any dialect.
-pub(super) fn read(server: &Value) -> Result<Server, String> {
+pub(super) fn read(server: &Value, reading: Reading<'_>, notes: &mut Vec<String>) -> Result<Server, String> {
     let mut keys = match server {
         Value::Object(keys) => keys.clone(),
         Value::Null => return Err("it is null; give it a `command` or a `url`".to_owned()),
@@ -122,7 +173,10 @@ pub(super) fn read(server: &Value) -> Result<Server, String> {
         _ => return Err("it is no object".to_owned()),
     };
     if matches!(keys.get("type").and_then(Value::as_str), Some("local" | "remote")) {
-        opencode(&mut keys);
+        references::opencode(&mut keys, reading);
+    }
+    if reading.is_gemini {
+        references::gemini(&mut keys, notes);
     }
     if let Some(inner @ Value::Object(_)) = keys.get("command").cloned() {
         // Zed: `command: { path, args, env }`.
@@ -160,6 +214,12 @@ pub(super) fn read(server: &Value) -> Result<Server, String> {
     if let Some(Value::Bool(enabled)) = keys.remove("enabled") {
         keys.entry("disabled").or_insert(json!(!enabled));
     }
+    // Copilot CLI writes `tools: ["*"]` for all of them.
+    if let Some(Value::Array(tools)) = keys.remove("tools")
+        && !tools.iter().any(|tool| tool == "*")
+    {
+        keys.entry("only").or_insert(tools.into());
+    }
     variables(&mut keys);
     keys.retain(|_, value| !value.is_null());
     serde_json::from_value(Value::Object(keys)).map_err(|error| error.to_string())
@@ -186,15 +246,6 @@ fn variables(keys: &mut Map<String, Value>) {
             map.entry(key).or_insert(value.into());
         }
     }
-}
-
-/// Translates the words of opencode: its types, and `{env:NAME}` for a variable.
-fn opencode(keys: &mut Map<String, Value>) {
-    let translated = Value::Object(std::mem::take(keys)).to_string().replace("{env:", "${env:");
-    if let Ok(Value::Object(map)) = serde_json::from_str(&translated) {
-        *keys = map;
-    }
-    keys.remove("type");
 }
 
 /// Readers of values as people write them: a number in an argument, a time limit in quotes.
@@ -244,7 +295,11 @@ mod lenient {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{Server, Value, is_gemini, json, servers};
+
+    fn read(server: &Value) -> Result<Server, String> {
+        super::read(server, super::Reading::default(), &mut Vec::new())
+    }
 
     #[test]
     fn every_dialect_becomes_the_same_server() {
@@ -303,6 +358,26 @@ mod tests {
         assert_eq!((server.timeout_seconds(), server.url.as_deref()), (Some(30.0), Some("https://a")));
         assert_eq!((&*server.only, &*server.without), (&["a".to_owned()][..], &["b".to_owned()][..]));
         assert_eq!(read(&json!({ "cmd": "x", "timeout": 300 })).unwrap().timeout_seconds(), Some(300.0));
+        for start in [
+            json!({ "command": "x", "startup_timeout_sec": 20 }),
+            json!({ "command": "x", "startup_timeout_ms": 20_000 }),
+            json!({ "command": ["x"], "type": "local", "timeout": 20_000 }),
+            json!({ "command": "x", "connectionTimeout": 20_000 }),
+        ] {
+            let server = read(&start).unwrap();
+            assert_eq!((server.start_seconds(), server.timeout), (Some(20.0), None), "{start}");
+        }
+        let all = json!({ "type": "local", "command": "x", "tools": ["*"] });
+        assert_eq!(read(&all).unwrap().only, Vec::<String>::new());
+        assert_eq!(read(&json!({ "command": "x", "tools": ["a"] })).unwrap().only, ["a"]);
+    }
+
+    #[test]
+    fn gemini_is_known_by_its_folder_and_its_keys() {
+        let plain = json!({ "mcpServers": { "a": { "url": "https://a" } } });
+        let own = json!({ "mcpServers": { "a": { "httpUrl": "https://a" } } });
+        assert!(is_gemini("/me/.gemini/settings.json", &plain) && is_gemini("x.json", &own));
+        assert!(!is_gemini(".mcp.json", &plain));
     }
 
     #[test]

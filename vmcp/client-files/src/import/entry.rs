@@ -9,7 +9,7 @@ use super::secrets::{self, Secrets};
 use vmcp_config::{BackendEntry, is_reserved_header};
 
 /// Settings of other clients that mean nothing here, or only to a person.
-const IGNORABLE: [&str; 10] = [
+const IGNORABLE: [&str; 12] = [
     "description",
     "gallery",
     "version",
@@ -20,9 +20,13 @@ const IGNORABLE: [&str; 10] = [
     "display_name",
     "bundled",
     "source",
+    "autoRun",
+    "alwaysLoad",
 ];
 /// Longest time limit that is taken over, in seconds: the default of `proxy.maxToolTimeout`.
 const MAX_TIMEOUT_SECONDS: f64 = 600.0;
+/// Longest time of a start that is taken over, in seconds.
+const MAX_START_SECONDS: f64 = 600.0;
 /// Port at which `vmcp serve` listens by default.
 const OWN_PORT: u16 = 8080;
 
@@ -40,7 +44,7 @@ pub(super) struct ToolRules {
 pub(super) fn convert(
     name: &str,
     server: Server,
-    secrets: &mut Secrets,
+    secrets: &mut Secrets<'_>,
     notes: &mut Vec<String>,
 ) -> Result<(BackendEntry, Option<ToolRules>), String> {
     if leads_to_vmcp(name, &server) {
@@ -66,7 +70,8 @@ pub(super) fn convert(
     let shared = BackendEntry {
         name: name.to_owned(),
         enabled: server.disabled.then_some(false),
-        timeout: timeout.map(|seconds| format!("{}s", seconds.ceil())),
+        timeout: timeout.map(seconds),
+        connection_timeout: server.start_seconds().filter(|start| *start <= MAX_START_SECONDS).map(seconds),
         ..BackendEntry::default()
     };
     let list = |tools: &Vec<String>| (!tools.is_empty()).then(|| FlowSeq(tools.clone()));
@@ -89,10 +94,15 @@ pub(super) fn convert(
     Ok((entry, rules))
 }
 
+/// Writes a time limit in whole seconds, rounded up.
+fn seconds(seconds: f64) -> String {
+    format!("{}s", seconds.ceil())
+}
+
 fn with_command(
     shared: BackendEntry,
     server: Server,
-    secrets: &mut Secrets,
+    secrets: &mut Secrets<'_>,
     notes: &mut Vec<String>,
 ) -> BackendEntry {
     let command = server.command.unwrap_or_default();
@@ -123,7 +133,7 @@ fn with_command(
 fn with_url(
     shared: BackendEntry,
     server: Server,
-    secrets: &mut Secrets,
+    secrets: &mut Secrets<'_>,
     notes: &mut Vec<String>,
 ) -> BackendEntry {
     let (reserved, headers): (Vec<_>, Vec<_>) =

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use url::Url;
 
+use super::IsTaken;
+
 use vmcp_config::Secret;
 use vmcp_config::is_variable_name;
 use vmcp_config::secret_signs::{is_option, is_secret_name, looks_secret, password_of_url};
@@ -12,17 +14,24 @@ use vmcp_config::secret_signs::{is_option, is_secret_name, looks_secret, passwor
 /// Schemes of the `Authorization` header, which stay in the text.
 const SCHEMES: [&str; 3] = ["Bearer ", "Basic ", "Token "];
 
+/// Most names of one secret that are tried before its own name is taken after all.
+const MAX_NUMBERED_NAMES: u32 = 1_000;
+
 /// Secrets found so far, by the variable that each was moved to.
 #[derive(Default)]
-pub(super) struct Secrets {
+pub(super) struct Secrets<'a> {
+    /// Variables outside of the import; `None`: all names are free.
+    pub is_taken: Option<IsTaken<'a>>,
     pub variables: BTreeMap<String, Secret>,
+    /// True if `${file:/path}` in the texts at hand is a reference.
+    pub may_refer_to_files: bool,
     /// Variables for values that the other client asks its user for.
     pub asked: BTreeSet<String>,
     /// Variables that the server at hand sets in its `env`, which it expands in its arguments itself.
     pub own: BTreeSet<String>,
 }
 
-impl Secrets {
+impl Secrets<'_> {
     /// Returns the value of the setting `key`, with a secret replaced by a reference to a variable named like
     /// `wanted`.
     pub(crate) fn value(
@@ -140,18 +149,21 @@ impl Secrets {
     fn variable(&mut self, backend: &str, wanted: &str, secret: &str) -> String {
         let plain = upper_snake(wanted);
         let own = upper_snake(&format!("{backend}_{wanted}"));
-        let numbered = (2..).map(|n| format!("{own}_{n}"));
+        let numbered = (2..MAX_NUMBERED_NAMES).map(|n| format!("{own}_{n}"));
         let mut candidates = [plain, own.clone()].into_iter().chain(numbered);
-        let free = |name: &String| self.variables.get(name).is_none_or(|other| other.expose() == secret);
+        let free = |name: &String| {
+            self.variables.get(name).is_none_or(|other| other.expose() == secret)
+                && !self.is_taken.is_some_and(|is_taken| is_taken(name, secret))
+        };
         let name = candidates.find(free).unwrap_or(own);
         self.variables.insert(name.clone(), secret.into());
         name
     }
 }
 
-impl Secrets {
-    /// `${env:X}` and `${input:x}` → `${X}`; `${X}` and `${X:-y}` stay, unless the server sets X itself; any
-    /// other `${…}` and `$$` are kept as they are read.
+impl Secrets<'_> {
+    /// `${env:X}` and `${input:x}` → `${X}`; `${X}`, `${X:-y}` and `${file:/x}` stay, unless the server sets
+    /// X itself; any other `${…}` and `$$` are kept as they are read.
     fn translate(&mut self, theirs: &str, notes: &mut Vec<String>) -> Translated {
         let mut text = String::with_capacity(theirs.len());
         let mut referred = false;
@@ -160,7 +172,10 @@ impl Secrets {
             text.push_str(before);
             rest = after;
             let reference = after.strip_prefix('{').and_then(|inner| inner.split_once('}'));
-            let variable = reference.and_then(|(inner, _)| variable_of(inner));
+            let variable = reference.and_then(|(inner, _)| {
+                let file = (self.may_refer_to_files && inner.starts_with("file:/")).then(|| inner.to_owned());
+                file.or_else(|| variable_of(inner))
+            });
             match (reference, variable) {
                 (Some((inner, _)), Some(_)) if self.own.contains(inner) => {
                     text.push_str("$$");

@@ -32,6 +32,9 @@ pub struct BackendEntry {
     /// Longest time of a call, a duration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<String>,
+    /// Longest time of a connection attempt, a duration.
+    #[serde(rename = "connectionTimeout", skip_serializing_if = "Option::is_none")]
+    pub connection_timeout: Option<String>,
     /// False for a server that is switched off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,

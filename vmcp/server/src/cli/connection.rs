@@ -26,7 +26,7 @@ pub(super) use self::call_failure::CallFailure;
 pub(super) use self::claims_file::ClaimsFile;
 pub(super) use self::consent::Consent;
 pub(super) use self::in_process::{InProcessEngine, Readiness};
-pub(super) use self::remote_server::AdminPort;
+pub(super) use self::remote_server::{AdminPort, McpPort};
 pub(super) use self::server_options::{ServerOptions, duration};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::progress;
@@ -46,7 +46,7 @@ pub(super) enum Connection {
     /// A running server.
     Server {
         /// MCP endpoint, if known.
-        mcp: Option<Url>,
+        mcp: Option<McpPort>,
         /// Admin port, if known.
         admin: Option<AdminPort>,
     },
@@ -167,13 +167,30 @@ impl Connection {
         global: &GlobalOptions,
         server_options: &ServerOptions,
     ) -> Result<Option<Connection>, CommandFailure> {
-        let ServerOptions { url, admin_url, admin_token, .. } = server_options;
         if server_options.names_server() {
-            let admin =
-                admin_url.clone().map(|url| AdminPort { url, token: admin_token.clone(), socket: None });
-            return Ok(Some(Connection::Server { mcp: url.clone(), admin }));
+            return Ok(Some(Connection::named(server_options)));
         }
-        Ok(Connection::recorded(global, admin_token.as_ref(), &global.config_or_running()?).await)
+        let ServerOptions { admin_token, token, .. } = server_options;
+        let found = Connection::recorded(global, admin_token.as_ref(), &global.config_or_running()?).await;
+        Ok(found.map(|server| server.with_token(token.as_ref())))
+    }
+
+    /// Returns the server at the addresses that the options name.
+    fn named(server_options: &ServerOptions) -> Connection {
+        let ServerOptions { url, token, admin_url, admin_token, .. } = server_options;
+        let admin = admin_url.clone().map(|url| AdminPort { url, token: admin_token.clone(), socket: None });
+        Connection::Server { mcp: url.clone().map(|url| McpPort { url, token: token.clone() }), admin }
+    }
+
+    /// Returns the same server, asked with this token at its MCP endpoint.
+    fn with_token(self, token: Option<&Secret>) -> Connection {
+        match self {
+            Connection::Server { mcp, admin } => {
+                let mcp = mcp.map(|port| McpPort { token: token.cloned(), ..port });
+                Connection::Server { mcp, admin }
+            }
+            own @ Connection::InProcess(_) => own,
+        }
     }
 
     /// Returns the server that recorded itself for the configuration file `config`: one with ports, else one
@@ -267,17 +284,15 @@ impl Connection {
         server_options: &ServerOptions,
         need: &Readiness<'_>,
     ) -> Result<Connection, CommandFailure> {
-        let ServerOptions { url, admin_url, admin_token, local, wait } = server_options;
-        if !local && (url.is_some() || admin_url.is_some()) {
-            let admin =
-                admin_url.clone().map(|url| AdminPort { url, token: admin_token.clone(), socket: None });
-            return Ok(Connection::Server { mcp: url.clone(), admin });
+        let ServerOptions { admin_token, token, local, wait, .. } = server_options;
+        if !local && server_options.names_server() {
+            return Ok(Connection::named(server_options));
         }
         if !local
             && let Ok(path) = global.config_or_running()
             && let Some(server) = Connection::recorded(global, admin_token.as_ref(), &path).await
         {
-            return Ok(server);
+            return Ok(server.with_token(token.as_ref()));
         }
         let Some(file) = global.load_if_any()? else {
             // Without a file, a server may still run at the default ports.
@@ -287,16 +302,16 @@ impl Connection {
             } else {
                 probe_server((usual(8080), false), usual(9090), admin_token.clone()).await
             };
-            return found.map(|(server, _)| server).ok_or_else(no_file);
+            return found.map(|(server, _)| server.with_token(token.as_ref())).ok_or_else(no_file);
         };
         let server = &file.config.server;
-        let token = admin_token.as_ref().or(server.admin_tokens.first()).cloned();
+        let of_admin = admin_token.as_ref().or(server.admin_tokens.first()).cloned();
         let client_port = (server.listen, server.tls.is_some());
         if !local
-            && let Some((found, status)) = probe_server(client_port, server.admin_listen, token).await
+            && let Some((found, status)) = probe_server(client_port, server.admin_listen, of_admin).await
             && runs_with(&status, &file.config)
         {
-            return Ok(found);
+            return Ok(found.with_token(token.as_ref()));
         }
         InProcessEngine::start(file.config, need, *wait, None).await.map(Connection::InProcess)
     }
@@ -349,8 +364,8 @@ impl Connection {
         arguments: Map<String, Value>,
         consent: Consent,
     ) -> Result<Value, CallFailure> {
-        if let Connection::Server { mcp: Some(url), .. } = self {
-            return remote_server::call(url, tool, arguments, consent).await;
+        if let Connection::Server { mcp: Some(port), .. } = self {
+            return remote_server::call(port, tool, arguments, consent).await;
         }
         let confirmed = consent == Consent::Given;
         let call = OperatorCall { name: tool.to_owned(), arguments, confirmed };
@@ -388,7 +403,7 @@ async fn probe_server(
 ) -> Option<(Connection, StatusReport)> {
     let admin =
         AdminPort { url: Url::parse(&format!("http://{}", connectable(admin))).ok()?, token, socket: None };
-    let mcp = Url::parse(&mcp_url(listen, tls)).ok()?;
+    let mcp = McpPort { url: Url::parse(&mcp_url(listen, tls)).ok()?, token: None };
     let status: StatusReport = admin
         .get("admin/status", remote_server::PROBE_TIMEOUT)
         .await

@@ -6,4 +6,6 @@ pub(super) mod notes;
 pub(super) mod output;
 pub(super) mod paint;
 pub(super) mod progress;
+pub(super) mod prompt;
 pub(super) mod tool_result;
+mod wrap;

@@ -3,7 +3,9 @@
 pub(super) mod add;
 pub(super) mod config_edit;
 pub(super) mod init;
+mod known_variables;
 pub(super) mod kubernetes;
+mod left_secrets;
 pub(super) mod model;
 pub(super) mod registry;
 pub(super) mod remove;

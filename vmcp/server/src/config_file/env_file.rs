@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use vmcp_config::Secret;
 
 pub(crate) use self::parser::{EnvFile, parse};
-use super::secret_store::private;
+use super::secret_store::{private, write_private};
 use super::source::FileContent;
 
 /// Name of the file beside `vmcp.yaml`.
@@ -63,42 +63,65 @@ fn is_utf16(path: &Path) -> io::Result<bool> {
     }
 }
 
+/// Treatment of a variable that a `.env` file has with another value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OtherValue {
+    /// The file's value stays.
+    Stays,
+    /// The new value takes its place.
+    Replaced,
+}
+
 /// Variables to be added to a `.env` file, checked before anything is written.
 #[derive(Debug)]
 pub struct Addition {
     path: PathBuf,
+    /// Lines to append.
     text: String,
-    /// Names of variables that the file has with another value, which stays.
+    /// The file's other lines, if some have to leave it.
+    kept: Option<String>,
+    /// Names of variables that the file has with another value.
     pub differ: Vec<String>,
 }
 
 impl Addition {
-    /// Checks that the variables can be added to the file at `path`, and would be read back as they are.
-    pub fn prepare(path: &Path, variables: &BTreeMap<String, Secret>) -> io::Result<Addition> {
+    /// Checks that the variables can be added to the file at `path`, and would be read back as they are, as
+    /// would all others.
+    pub fn prepare(
+        path: &Path,
+        variables: &BTreeMap<String, Secret>,
+        other_value: OtherValue,
+    ) -> io::Result<Addition> {
         let before = read(path).map_err(io::Error::other)?.unwrap_or_default();
         if is_utf16(path)? {
             return Err(io::Error::other("it is UTF-16; save it as UTF-8 first"));
         }
         let present: BTreeMap<_, _> = parse(&before).variables.into_iter().collect();
-        let mut differ = Vec::new();
+        let differs =
+            |(name, value): &(&String, &Secret)| present.get(*name).is_some_and(|old| old != value.expose());
+        let differ: Vec<String> = variables.iter().filter(differs).map(|(name, _)| name.clone()).collect();
+        let replaces = other_value == OtherValue::Replaced && !differ.is_empty();
+        let kept = replaces.then(|| without(&before, &differ));
+        let base = kept.as_ref().unwrap_or(&before);
         let mut text = String::new();
-        if !before.is_empty() && !before.ends_with('\n') {
+        if !base.is_empty() && !base.ends_with('\n') {
             text.push('\n');
         }
-        for (name, value) in variables {
-            match present.get(name) {
-                None => text.push_str(&entry(name, value.expose())),
-                Some(old) if old != value.expose() => differ.push(name.clone()),
-                Some(_) => {}
-            }
+        let is_written = |name: &String| !present.contains_key(name) || (replaces && differ.contains(name));
+        for (name, value) in variables.iter().filter(|(name, _)| is_written(name)) {
+            text.push_str(&entry(name, value.expose()));
         }
-        if (before.len() + text.len()) as u64 > MAX_BYTES {
+        if (base.len() + text.len()) as u64 > MAX_BYTES {
             return Err(io::Error::other(format!("it would be larger than {} MiB", MAX_BYTES >> 20)));
         }
-        let after: BTreeMap<_, _> = parse(&format!("{before}{text}")).variables.into_iter().collect();
-        let lost = variables.iter().find(|(name, value)| {
-            !present.contains_key(*name) && after.get(*name).map(String::as_str) != Some(value.expose())
-        });
+        let after: BTreeMap<_, _> = parse(&format!("{base}{text}")).variables.into_iter().collect();
+        let wanted = variables.iter().map(|(name, value)| (name, value.expose()));
+        let wanted = wanted.filter(|(name, _)| is_written(name));
+        let stays = |name: &&String| !variables.contains_key(*name) || !is_written(name);
+        let others =
+            present.iter().filter(|(name, _)| stays(name)).map(|(name, value)| (name, value.as_str()));
+        let lost =
+            wanted.chain(others).find(|(name, value)| after.get(*name).map(String::as_str) != Some(*value));
         if let Some((name, _)) = lost {
             let reason = format!("{name} cannot be added: close the open quotes in the file first");
             return Err(io::Error::other(reason));
@@ -107,15 +130,46 @@ impl Addition {
         if path.exists() {
             OpenOptions::new().append(true).open(path)?;
         }
-        Ok(Addition { path: path.to_owned(), text, differ })
+        Ok(Addition { path: path.to_owned(), text, kept, differ })
     }
 
     /// Writes the variables; a new file is readable by its owner only.
     pub fn write(&self) -> io::Result<()> {
+        if let Some(kept) = &self.kept {
+            // A link stays a link: the file behind it is replaced.
+            return write_private(&self.path.canonicalize()?, &format!("{kept}{}", self.text));
+        }
         let mut file = private(OpenOptions::new().append(true).create(true)).open(&self.path)?;
         file.write_all(self.text.as_bytes())?;
         file.sync_all()
     }
+}
+
+/// Returns the text of a `.env` file without the lines of these variables.
+fn without(text: &str, variables: &[String]) -> String {
+    let is_of = |line: &str| {
+        let name = line.split_once('=').map(|(name, _)| name.trim());
+        let name = name.map(|name| name.strip_prefix("export ").map_or(name, str::trim));
+        name.is_some_and(|name| variables.iter().any(|variable| variable == name))
+    };
+    text.split_inclusive('\n').filter(|line| !is_of(line)).collect()
+}
+
+/// Removes variables from the file at `path`. The error leaves the file as it was: a value of several lines
+/// cannot be removed.
+pub(crate) fn remove_variables(path: &Path, names: &[String]) -> io::Result<()> {
+    let before = read(path).map_err(io::Error::other)?.unwrap_or_default();
+    if is_utf16(path)? {
+        return Err(io::Error::other("it is UTF-16; save it as UTF-8 first"));
+    }
+    let kept = without(&before, names);
+    let mut expected: BTreeMap<_, _> = parse(&before).variables.into_iter().collect();
+    expected.retain(|name, _| !names.contains(name));
+    let after: BTreeMap<_, _> = parse(&kept).variables.into_iter().collect();
+    if after != expected {
+        return Err(io::Error::other("a value of several lines is to be removed; edit the file by hand"));
+    }
+    write_private(&path.canonicalize()?, &kept)
 }
 
 /// Returns the line for a variable, quoted where a parser would read it otherwise.
@@ -162,7 +216,7 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join(NAME);
             std::fs::write(&path, &line).unwrap();
-            if let Ok(addition) = Addition::prepare(&path, &variables(&[("ADDED_BY_TEST", &value)])) {
+            if let Ok(addition) = Addition::prepare(&path, &variables(&[("ADDED_BY_TEST", &value)]), OtherValue::Stays) {
                 addition.write().unwrap();
                 let read = parse(&read(&path).unwrap().unwrap()).variables;
                 prop_assert!(read.contains(&("ADDED_BY_TEST".to_owned(), value)));
@@ -171,12 +225,38 @@ mod tests {
     }
 
     #[test]
+    fn a_value_is_replaced_where_that_is_asked_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(NAME);
+        std::fs::write(&path, "# mine\nA=old\nexport B = old\nC=c\nA=older").unwrap();
+        let wanted = variables(&[("A", "new"), ("B", "new")]);
+        let addition = Addition::prepare(&path, &wanted, OtherValue::Replaced).unwrap();
+        assert_eq!(addition.differ, ["A", "B"]);
+        addition.write().unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "# mine\nC=c\nA=new\nB=new\n");
+        remove_variables(&path, &["A".to_owned()]).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "# mine\nC=c\nB=new\n");
+    }
+
+    #[test]
+    fn a_value_of_several_lines_is_never_cut() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(NAME);
+        let text = "A=\"one\nB=two\"\nC=c\n";
+        std::fs::write(&path, text).unwrap();
+        let replaced = Addition::prepare(&path, &variables(&[("A", "new")]), OtherValue::Replaced);
+        assert!(replaced.is_err() && remove_variables(&path, &["A".to_owned()]).is_err());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    }
+
+    #[test]
     fn variables_are_added_once_and_never_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(NAME);
         std::fs::write(&path, "A=own\nodd line\nX=it's # fine").unwrap();
         for _ in 0..2 {
-            let addition = Addition::prepare(&path, &variables(&[("A", "other"), ("B", "b c")])).unwrap();
+            let wanted = variables(&[("A", "other"), ("B", "b c")]);
+            let addition = Addition::prepare(&path, &wanted, OtherValue::Stays).unwrap();
             assert_eq!(addition.differ, ["A"]);
             addition.write().unwrap();
         }
@@ -193,7 +273,7 @@ mod tests {
         let open = b"A=\"one\nB2=\"";
         for before in [&utf16[..], &open[..]] {
             std::fs::write(&path, before).unwrap();
-            let prepared = Addition::prepare(&path, &variables(&[("B", "#")]));
+            let prepared = Addition::prepare(&path, &variables(&[("B", "#")]), OtherValue::Stays);
             if let Ok(addition) = prepared {
                 addition.write().unwrap();
                 let after = parse(&read(&path).unwrap().unwrap()).variables;
@@ -203,8 +283,8 @@ mod tests {
             }
         }
         std::fs::write(&path, utf16).unwrap();
-        Addition::prepare(&path, &variables(&[("B", "b")])).unwrap_err();
-        assert!(Addition::prepare(dir.path(), &variables(&[("B", "b")])).is_err());
+        Addition::prepare(&path, &variables(&[("B", "b")]), OtherValue::Stays).unwrap_err();
+        assert!(Addition::prepare(dir.path(), &variables(&[("B", "b")]), OtherValue::Stays).is_err());
     }
 
     #[test]

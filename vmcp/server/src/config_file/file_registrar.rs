@@ -16,7 +16,7 @@ use vmcp_config::edit::{self, EditError};
 use vmcp_config::{Problems, Secret};
 use vmcp_engine::server_registrar::{MadeChange, RegistrarError, ServerChange, ServerRegistrar};
 
-use super::env_file::{self, Addition};
+use super::env_file::{self, Addition, OtherValue};
 use super::reference_lookup::ReferenceLookup;
 use super::secret_store::write_private;
 use super::source::{ConfigInputs, read_config};
@@ -142,7 +142,7 @@ impl Inner {
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(unwritable(&secrets, &error)),
         };
-        let addition = Addition::prepare(&secrets, &edited.variables);
+        let addition = Addition::prepare(&secrets, &edited.variables, OtherValue::Stays);
         let addition = addition.map_err(|error| unwritable(&secrets, &error))?;
         let written = addition.write().map_err(|error| unwritable(&secrets, &error));
         written.and_then(|()| self.replace(&edited.text)).inspect_err(|_| {

@@ -55,11 +55,7 @@ fn human_text(status: &StatusReport, verbose: bool) -> String {
     if !errors.is_empty() {
         parts.push(format!("LAST ERROR\n{}", errors.join("\n")));
     }
-    let signed_in = |backend: &BackendStatus| {
-        let at = humantime::format_rfc3339_seconds(backend.signed_in_at?);
-        Some(format!("{}: since {at}; `vmcp logout {}` ends it", backend.name, backend.name))
-    };
-    let signed_in: Vec<_> = backends.iter().filter_map(signed_in).collect();
+    let signed_in: Vec<_> = backends.iter().filter_map(sign_in).collect();
     if !signed_in.is_empty() {
         parts.push(format!("SIGNED IN\n{}", signed_in.join("\n")));
     }
@@ -117,4 +113,37 @@ fn row(backend: &BackendStatus) -> (Option<Tone>, [String; 7]) {
         prompts.to_string(),
     ];
     (tone(*state), cells)
+}
+/// Returns the line on a person's sign-in; a sign-in that the issuer refuses has ended.
+fn sign_in(backend: &BackendStatus) -> Option<String> {
+    let at = humantime::format_rfc3339_seconds(backend.signed_in_at?);
+    let name = &backend.name;
+    let is_refused =
+        |error: &String| ["invalid_grant", "a person to sign in"].iter().any(|sign| error.contains(sign));
+    Some(if backend.last_error.as_ref().is_some_and(is_refused) {
+        format!("{name}: not any more, the sign-in of {at} is refused; `vmcp login {name}`")
+    } else {
+        format!("{name}: since {at}; `vmcp logout {name}` ends it")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn a_refused_sign_in_is_said_to_have_ended() {
+        let backend = |last_error: Option<&str>| BackendStatus {
+            name: "notes".to_owned(),
+            signed_in_at: Some(SystemTime::UNIX_EPOCH),
+            last_error: last_error.map(str::to_owned),
+            ..BackendStatus::default()
+        };
+        assert!(sign_in(&backend(None)).unwrap().contains("`vmcp logout notes`"));
+        assert!(sign_in(&backend(Some("HTTP status 500"))).unwrap().contains("`vmcp logout notes`"));
+        let refused = sign_in(&backend(Some("the login cannot be renewed: invalid_grant"))).unwrap();
+        assert!(refused.contains("refused") && refused.contains("`vmcp login notes`"), "{refused}");
+    }
 }

@@ -38,7 +38,7 @@ pub(in crate::cli) struct Arguments {
     name: String,
     /// Arguments, typed by the schema of the tool: numbers, true and false, lists as a,b or JSON, `a.b=c` for
     /// a member of an object
-    #[arg(value_name = "KEY=VALUE")]
+    #[arg(value_name = "KEY=VALUE", add = ArgValueCandidates::new(candidates::parameters))]
     pairs: Vec<String>,
     /// Arguments as a JSON object; @FILE reads a file, - standard input; pairs override its members
     #[arg(short, long, value_name = "JSON")]

@@ -13,7 +13,7 @@ use vmcp_client_files::client_file::{self, Connected};
 use vmcp_client_files::known_clients::names;
 use vmcp_config::{edit, normalize_name};
 
-use self::client_entry::{ClientShape, Endpoint, StartedProgram};
+use self::client_entry::{ClientShape, Endpoint, KEY_VARIABLE, StartedProgram};
 use self::record::ConnectedClient;
 use super::known_clients;
 use crate::cli::completions::candidates;
@@ -41,10 +41,12 @@ Examples:
   vmcp connect cursor --profile work                # one of `profiles` instead of everything
   vmcp connect claude --undo")]
 pub(in crate::cli) struct Arguments {
-    /// Client: claude, claude-desktop, codex, cursor, gemini, goose, opencode, vscode, windsurf or zed
+    /// Client: amp, claude, claude-desktop, cline, codex, continue, copilot-cli, cursor, gemini, goose, kiro,
+    /// lm-studio, opencode, roo, vscode, vscode-insiders, vscodium, windsurf or zed
     #[arg(add = ArgValueCandidates::new(candidates::clients))]
     client: String,
-    /// Write the URL of `vmcp serve`, which you start, instead of a command that the client starts
+    /// Write the URL of `vmcp serve`, which you start, instead of a command that the client starts; where
+    /// `incomingAuth` wants one of `apiKeys`, the entry refers to the variable VMCP_TOKEN
     #[arg(long)]
     http: bool,
     /// Write a command that starts a server for this client alone (`vmcp serve --stdio`)
@@ -88,9 +90,12 @@ fn connect(
         profile_of(&global.load()?.config, name)?;
     }
     let endpoint = if *http {
-        let server = global.load()?.config.server;
+        let config = global.load()?.config;
         let below = profile.as_ref().map(|name| format!("/{name}")).unwrap_or_default();
-        Endpoint::Url(mcp_url(server.listen, server.tls.is_some()) + &below)
+        let url = mcp_url(config.server.listen, config.server.tls.is_some()) + &below;
+        // With an issuer, clients sign in by themselves; a header would keep them from that.
+        let auth = &config.incoming_auth;
+        Endpoint::Url { url, needs_key: !auth.api_keys.is_empty() && auth.issuers.is_empty() }
     } else {
         Endpoint::Command(StartedProgram {
             program: std::env::current_exe()?,
@@ -127,10 +132,25 @@ fn connect(
     for project in known_clients::project_files(client) {
         notes::note(&format!("note: {} of this project may have servers too", project.display()));
     }
-    if *http {
+    if let Endpoint::Url { needs_key, .. } = endpoint {
         notes::note("`vmcp serve` must run while the client does");
+        if needs_key {
+            notes::note(&note_on_key(shape));
+        }
     }
     Ok(Exit::Done)
+}
+
+/// Returns how the client gets the key that `incomingAuth` wants.
+fn note_on_key(shape: &ClientShape) -> String {
+    if shape.refers_to_key() {
+        return format!(
+            "the entry refers to {KEY_VARIABLE}: start the client with one of `incomingAuth.apiKeys` in that variable"
+        );
+    }
+    "`incomingAuth` wants a key, and this client cannot refer to one: add the header \
+     `Authorization: Bearer …` to the entry, and keep the file private"
+        .to_owned()
 }
 
 fn undo(arguments: &Arguments, shape: &ClientShape) -> Result<Exit, CommandFailure> {

@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use crate::cli::console::failure::{CommandFailure, Exit};
-use vmcp_client_files::known_clients::{CLIENTS, names};
+use vmcp_client_files::known_clients::{CLIENTS, SWITCHES, names};
 use vmcp_engine::folders;
 
 /// Returns the files that `from` means: a file itself, or those of a known client that exist.
@@ -19,8 +19,11 @@ pub(in crate::cli) fn files(from: &str) -> Result<Vec<PathBuf>, CommandFailure> 
             .exit(Exit::Usage)
             .remedy(format!("name a file, or one of {}", known.join(", "))));
     };
-    let found: Vec<_> =
-        resolved(places, home().as_deref()).into_iter().filter(|path| path.is_file()).collect();
+    let present = |places: &[&str]| {
+        let paths = resolved(places, home().as_deref()).into_iter();
+        paths.filter(|path| path.is_file()).collect::<Vec<_>>()
+    };
+    let mut found = present(places);
     if found.is_empty() {
         return Err(CommandFailure::new(format!(
             "no configuration of {from} found (looked for {})",
@@ -28,6 +31,9 @@ pub(in crate::cli) fn files(from: &str) -> Result<Vec<PathBuf>, CommandFailure> 
         ))
         .exit(Exit::NothingFound)
         .remedy("name its file: `vmcp init --from FILE`"));
+    }
+    for (_, switches) in SWITCHES.iter().filter(|(name, _)| *name == from) {
+        found.extend(present(switches));
     }
     Ok(found)
 }

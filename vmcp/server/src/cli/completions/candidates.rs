@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap_complete::CompletionCandidate;
+use serde_json::Value;
 use vmcp_client_files::known_clients;
 use vmcp_config::Config;
 use vmcp_model::catalog::Catalog;
@@ -43,6 +44,29 @@ pub(in crate::cli) fn tools() -> Vec<CompletionCandidate> {
     listed.map(|tool| candidate(&tool.name, tool.definition.description.as_deref().unwrap_or(""))).collect()
 }
 
+/// Returns `name=` for each parameter of the tool that `vmcp call` names, the required ones first.
+pub(in crate::cli) fn parameters() -> Vec<CompletionCandidate> {
+    let Some(catalog) = config().as_ref().and_then(saved_catalog) else { return Vec::new() };
+    let tool = env::args().find_map(|word| catalog.tools.iter().find(|tool| tool.name == word));
+    tool.map(|tool| parameters_of(tool.raw.get())).unwrap_or_default()
+}
+
+/// Returns a candidate for each property of a definition's schema.
+fn parameters_of(definition: &str) -> Vec<CompletionCandidate> {
+    let definition: Value = serde_json::from_str(definition).unwrap_or_default();
+    let schema = definition.get("inputSchema").unwrap_or(&Value::Null);
+    let required = schema.get("required").and_then(Value::as_array);
+    let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|one| one == name));
+    let mut properties: Vec<_> =
+        schema.get("properties").and_then(Value::as_object).into_iter().flatten().collect();
+    properties.sort_by_key(|(name, _)| !is_required(name));
+    let candidate = |(name, schema): (&String, &Value)| {
+        let help = schema.get("description").and_then(Value::as_str).map(|text| brief(text).into());
+        CompletionCandidate::new(format!("{name}=")).help(help)
+    };
+    properties.into_iter().map(candidate).collect()
+}
+
 fn saved_catalog(config: &Config) -> Option<Catalog> {
     let store = Store::open(&folders::storage_dir(config)).ok()?;
     let mut listings = Vec::new();
@@ -74,6 +98,17 @@ fn named_file(mut words: impl Iterator<Item = String>) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parameters_are_completed_with_their_sign_and_the_required_ones_first() {
+        let definition = r#"{"name": "t", "inputSchema": {"required": ["zone"], "properties":
+            {"format": {"type": "string"}, "zone": {"description": "Name of the zone. IANA."}}}}"#;
+        let found = parameters_of(definition);
+        let values: Vec<_> = found.iter().map(|one| one.get_value().to_string_lossy()).collect();
+        assert_eq!(values, ["zone=", "format="]);
+        assert_eq!(found[0].get_help().map(ToString::to_string).as_deref(), Some("Name of the zone."));
+        assert!(parameters_of("[]").is_empty());
+    }
 
     #[test]
     fn the_file_is_the_one_of_the_command_line() {

@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::cli::console::failure::CommandFailure;
 
 /// Reason why a tool call returned no result.
+#[derive(Debug)]
 pub(in crate::cli) enum CallFailure {
     /// The server knows no tool of this name.
     UnknownTool,

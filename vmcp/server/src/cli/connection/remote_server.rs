@@ -8,6 +8,7 @@ use reqwest::{ClientBuilder, Method, RequestBuilder, Response, StatusCode};
 use rmcp::model::{CallToolRequestParams, CallToolResponse, ProtocolVersion};
 use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, ServiceError};
 use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -23,16 +24,25 @@ use vmcp_edge::port::admin::operator_call::{OperatorAnswer, OperatorCall};
 /// Time in which a server must answer to count as running; kept short because most commands wait for it.
 pub(super) const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// MCP endpoint of a server, and the credentials for it.
+pub(in crate::cli) struct McpPort {
+    /// URL of the endpoint.
+    pub(in crate::cli) url: Url,
+    /// Bearer token, if the server wants one.
+    pub(in crate::cli) token: Option<Secret>,
+}
+
 /// Calls a tool over MCP: a client of 2026-07-28 that falls back to 2025-11-25.
 ///
 /// Returns the `CallToolResult` as JSON. A tool that asks a question first (`input_required`) is an error,
 /// because a command cannot answer it; with [`Consent::Given`] such questions are declined.
 pub(super) async fn call(
-    url: &Url,
+    port: &McpPort,
     tool: &str,
     arguments: Map<String, Value>,
     consent: Consent,
 ) -> Result<Value, CallFailure> {
+    let McpPort { url, token } = port;
     let unreachable = |reason: String| {
         CommandFailure::new(format!("{url}: {reason}")).exit(Exit::Unreachable).remedy(remedy(url, &reason))
     };
@@ -40,11 +50,20 @@ pub(super) async fn call(
         preferred_versions: vec![ProtocolVersion::V_2026_07_28],
         legacy_version: Some(ProtocolVersion::V_2025_11_25),
     };
-    let transport = StreamableHttpClientTransport::from_uri(url.as_str());
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
+    if let Some(token) = token {
+        config = config.auth_header(token.expose());
+    }
+    let transport = StreamableHttpClientTransport::from_config(config);
     let client = ConsentingClient::new(consent).serve_with_lifecycle(transport, lifecycle).await;
     let client = match client {
         Ok(client) => client,
-        Err(error) => return Err(unreachable(why_unreachable(url, &error).await).into()),
+        Err(error) => {
+            return Err(match why_unreachable(port, &error).await {
+                WhyUnreachable::Refused(status) => refused(port, status).into(),
+                WhyUnreachable::Because(reason) => unreachable(reason).into(),
+            });
+        }
     };
     let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
     let answer = match consent {
@@ -74,14 +93,39 @@ fn remedy(url: &Url, reason: &str) -> &'static str {
     "is `vmcp serve` running there? --url names another endpoint, --local starts the backends here"
 }
 
+/// Reason why an MCP client could not connect.
+enum WhyUnreachable {
+    /// The server refuses these credentials.
+    Refused(StatusCode),
+    /// Another reason, in words.
+    Because(String),
+}
+
 /// Returns the reason why the MCP client could not connect. Its own error hides the cause, so a plain request
 /// is tried.
-async fn why_unreachable(url: &Url, error: &ClientInitializeError) -> String {
-    let Ok(client) = client().timeout(PROBE_TIMEOUT).build() else { return error.to_string() };
-    match client.get(url.clone()).send().await {
-        Err(cause) if cause.is_connect() => in_one_line(cause),
-        _ => error.to_string(),
+async fn why_unreachable(port: &McpPort, error: &ClientInitializeError) -> WhyUnreachable {
+    let Ok(client) = client().timeout(PROBE_TIMEOUT).build() else {
+        return WhyUnreachable::Because(error.to_string());
+    };
+    let mut request = client.get(port.url.clone());
+    if let Some(token) = &port.token {
+        request = request.bearer_auth(token.expose());
     }
+    match request.send().await {
+        Err(cause) if cause.is_connect() => WhyUnreachable::Because(in_one_line(cause)),
+        Ok(answer) if matches!(answer.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
+            WhyUnreachable::Refused(answer.status())
+        }
+        _ => WhyUnreachable::Because(error.to_string()),
+    }
+}
+
+/// Returns the failure of a client without credentials that the server accepts.
+fn refused(McpPort { url, token }: &McpPort, status: StatusCode) -> CommandFailure {
+    let what = if token.is_some() { "refuses this token" } else { "wants a token" };
+    CommandFailure::new(format!("{url} {what} (HTTP {})", status.as_u16()))
+        .exit(Exit::Unreachable)
+        .remedy("give a key or a token that its `incomingAuth` accepts, by --token or VMCP_TOKEN")
 }
 
 /// Address and credentials of a server's admin port.
@@ -255,6 +299,31 @@ fn in_one_line(error: reqwest::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_wants_a_token_is_said_to_want_one() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url: Url = format!("http://{}/mcp", listener.local_addr().unwrap()).parse().unwrap();
+        let locked = axum::Router::new().fallback(|headers: http::HeaderMap| async move {
+            let known = headers.get("authorization").is_some_and(|value| value == "Bearer key-1");
+            if known { StatusCode::NOT_FOUND } else { StatusCode::UNAUTHORIZED }
+        });
+        tokio::spawn(async move { axum::serve(listener, locked).await });
+        for (token, expected) in [(None, "wants a token"), (Some("other"), "refuses this token")] {
+            let port = McpPort { url: url.clone(), token: token.map(Secret::from) };
+            let called = call(&port, "x", Map::new(), Consent::Absent).await;
+            let Err(CallFailure::Other(failure)) = called else { panic!("{called:?}") };
+            assert!(failure.message().contains(expected), "{}", failure.message());
+            assert!(failure.remedy_text().unwrap().contains("VMCP_TOKEN"));
+            assert!(!failure.message().contains("rmcp"), "{}", failure.message());
+        }
+        let port = McpPort { url, token: Some(Secret::from("key-1")) };
+        let Err(CallFailure::Other(failure)) = call(&port, "x", Map::new(), Consent::Absent).await else {
+            panic!("there is no MCP server")
+        };
+        assert!(!failure.message().contains("token"), "the token is sent: {}", failure.message());
+    }
 
     #[tokio::test]
     async fn an_unreachable_server_is_named_once_with_the_cause() {

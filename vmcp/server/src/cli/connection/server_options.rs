@@ -14,6 +14,9 @@ pub(in crate::cli) struct ServerOptions {
     /// with the configuration file; if none runs, its backends are started in this process]
     #[arg(long, value_name = "URL", env = "VMCP_URL")]
     pub(super) url: Option<Url>,
+    /// Key or token for the MCP endpoint, where `incomingAuth` wants one
+    #[arg(long, value_name = "TOKEN", env = "VMCP_TOKEN", hide_env_values = true)]
+    pub(super) token: Option<Secret>,
     /// Admin port of a running server, such as http://127.0.0.1:9090
     #[arg(long, value_name = "URL", env = "VMCP_ADMIN_URL")]
     pub(super) admin_url: Option<Url>,

@@ -2,14 +2,21 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 
+use console::Term;
 use vmcp_config::sanitize::is_unseen;
 
 use super::paint;
+use super::wrap::wrapped;
 
 /// Writes a note, in color where it is painted and the terminal takes it. A failure to write is ignored:
 /// there is nowhere left to report it.
 pub(in crate::cli) fn note(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{}", paint::render(&without_controls(text), paint::on_stderr()));
+    let text = without_controls(text);
+    let text = match Term::stderr().size_checked().filter(|_| is_terminal()) {
+        Some((_, columns)) => wrapped(&text, columns.into()),
+        None => text,
+    };
+    let _ = writeln!(io::stderr().lock(), "{}", paint::render(&text, paint::on_stderr()));
 }
 
 /// Returns a number with its noun, in the plural unless it is one.

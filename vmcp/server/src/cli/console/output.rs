@@ -5,11 +5,13 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use clap::ValueEnum;
 use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, Width, presets};
+use console::Term;
 use serde::Serialize;
 
 use super::failure::CommandFailure;
 use super::notes::without_controls;
 use super::paint::{self, Tone};
+use super::wrap::wrapped;
 
 /// Format of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -29,12 +31,18 @@ pub(in crate::cli) fn result(text: &str) -> Result<(), CommandFailure> {
     write(&harmless(text))
 }
 
-/// As [`result`], for text with painted parts, which are in color where the terminal takes it.
+/// As [`result`], for text with painted parts, which are in color where the terminal takes it. On a terminal,
+/// lines break between words.
 pub(in crate::cli) fn painted(text: &str) -> Result<(), CommandFailure> {
-    write(&rendered(text))
+    let text = harmless(text);
+    let text = match Term::stdout().size_checked().filter(|_| io::stdout().is_terminal()) {
+        Some((_, columns)) => wrapped(&text, columns.into()).into(),
+        None => text,
+    };
+    write(&paint::render(&text, paint::on_stdout()))
 }
 
-/// Returns text with painted parts as [`painted`] writes it.
+/// Returns text with painted parts as [`painted`] writes it, with its lines as they are.
 pub(in crate::cli) fn rendered(text: &str) -> String {
     paint::render(&harmless(text), paint::on_stdout())
 }
@@ -71,7 +79,7 @@ const COLUMN_GAP: u16 = 2;
 
 /// Returns a table without lines and with a painted header. On a terminal the last column is cut to its
 /// width, or left out where hardly anything of it would fit; the other columns, which identify, are never
-/// cut.
+/// cut. Where they do not fit either, each row becomes a paragraph of its own.
 pub(in crate::cli) fn table<const COLUMNS: usize>(
     header: [&str; COLUMNS],
     rows: impl IntoIterator<Item = [String; COLUMNS]>,
@@ -84,26 +92,73 @@ pub(in crate::cli) fn toned_table<const COLUMNS: usize>(
     header: [&str; COLUMNS],
     rows: impl IntoIterator<Item = (Option<Tone>, [String; COLUMNS])>,
 ) -> String {
-    let mut tones = vec![Some(Tone::Strong)];
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_header(header);
+    // Cells show names and errors of backends, and a pipe may end at a terminal.
+    let rows: Vec<_> =
+        rows.into_iter().map(|(tone, row)| (tone, row.map(|cell| without_controls(&cell)))).collect();
+    let width = table.width();
+    if let Some(width) = width.map(usize::from).filter(|width| others_width(header, &rows) > *width) {
+        return paragraphs(header, &rows, width);
+    }
+    let mut tones = vec![Some(Tone::Strong)];
     for (tone, row) in rows {
         tones.push(tone);
-        // Cells show names and errors of backends, and a pipe may end at a terminal.
-        let mut row = Row::from(row.map(|cell| without_controls(&cell)));
+        let mut row = Row::from(row);
         row.max_height(1);
         table.add_row(row);
     }
-    let width = table.width();
     // Each row is one line.
     let lines = fit(table, width);
     let tones = tones.into_iter().chain(std::iter::repeat(None));
     let painted = lines.lines().zip(tones).map(|(line, tone)| match tone {
         Some(tone) => paint::paint(tone, line),
         None => line.to_owned(),
+    });
+    painted.collect::<Vec<_>>().join("\n")
+}
+
+/// A row of a table, with the tone in which it is painted.
+type TonedRow<const COLUMNS: usize> = (Option<Tone>, [String; COLUMNS]);
+
+/// Returns the characters that all columns but the last one take.
+fn others_width<const COLUMNS: usize>(header: [&str; COLUMNS], rows: &[TonedRow<COLUMNS>]) -> usize {
+    let width = |at: usize| {
+        let cells = rows.iter().filter_map(|(_, row)| row.get(at)).map(|cell| cell.chars().count());
+        cells.chain(header.get(at).map(|name| name.chars().count())).max().unwrap_or_default()
+    };
+    (0..COLUMNS.saturating_sub(1)).map(|at| width(at) + usize::from(COLUMN_GAP)).sum()
+}
+
+/// Returns a paragraph for each row: its cells behind the names of their columns, in lines of `width`. A line
+/// breaks between two cells; a cell that is longer than a line has one of its own.
+fn paragraphs<const COLUMNS: usize>(
+    header: [&str; COLUMNS],
+    rows: &[TonedRow<COLUMNS>],
+    width: usize,
+) -> String {
+    let mut lines = Vec::new();
+    for (tone, row) in rows {
+        let mut line = String::new();
+        for (name, cell) in header.iter().zip(row).filter(|(_, cell)| !cell.is_empty()) {
+            let pair = format!("{name} {}", cell.lines().next().unwrap_or_default());
+            let gap = usize::from(COLUMN_GAP);
+            if !line.is_empty() && line.chars().count() + gap + pair.chars().count() > width {
+                lines.push((*tone, std::mem::take(&mut line)));
+                line.push_str("  ");
+            } else if !line.is_empty() {
+                line.push_str("  ");
+            }
+            line.push_str(&pair);
+        }
+        lines.push((*tone, line));
+    }
+    let painted = lines.into_iter().map(|(tone, line)| match tone {
+        Some(tone) => paint::paint(tone, &line),
+        None => line,
     });
     painted.collect::<Vec<_>>().join("\n")
 }
@@ -141,6 +196,20 @@ mod tests {
         assert!(lines[0].starts_with("NAME      DESCRIPTION"), "{text}");
         assert!(lines[1].starts_with("time_now  [2JThe"), "{text}");
         assert_eq!(lines[2], "x");
+    }
+
+    #[test]
+    fn columns_that_do_not_fit_become_a_paragraph_for_each_row() {
+        let header = ["SCORE", "TOOL", "COSINE", "FUSED", "DESCRIPTION"];
+        let row =
+            ["0.60", "atlassian_jira_create_remote_issue_link", "0.512 (#1)", "1.250", "Creates a link"];
+        let rows = [(None, row.map(str::to_owned))];
+        assert_eq!(others_width(header, &rows), 5 + 2 + 39 + 2 + 10 + 2 + 5 + 2);
+        let text = paragraphs(header, &rows, 60);
+        let expected = "SCORE 0.60  TOOL atlassian_jira_create_remote_issue_link\n  \
+                        COSINE 0.512 (#1)  FUSED 1.250  DESCRIPTION Creates a link";
+        assert_eq!(text, expected);
+        assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
     }
 
     #[test]

@@ -97,7 +97,8 @@ fn human_text(status: &StatusReport, connection: &Connection) -> String {
     let StatusReport { version, pid, uptime_seconds, connections, tools, embeddings, .. } = status;
     let uptime = humantime::format_duration(Duration::from_secs(*uptime_seconds));
     let Connection::Server { mcp, admin } = connection else { return String::new() };
-    let mcp = mcp.as_ref().map_or_else(|| "standard input and output".to_owned(), ToString::to_string);
+    let mcp =
+        mcp.as_ref().map_or_else(|| "standard input and output".to_owned(), |port| port.url.to_string());
     let admin = admin.as_ref().filter(|_| !connection.is_of_client());
     let admin = admin.map_or_else(|| "a socket of this user".to_owned(), |admin| admin.url.to_string());
     let words = [

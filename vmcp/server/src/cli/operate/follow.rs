@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use crate::cli::completions::candidates;
 use crate::cli::connection::{self, Connection, ServerOptions};
 use crate::cli::console::failure::{CommandFailure, Exit};
-use crate::cli::console::output;
+use crate::cli::console::output::{self, OutputFormat};
 use crate::cli::console::paint::{Tone, paint};
 use crate::cli::options::GlobalOptions;
 use vmcp_engine::telemetry::recent::{RecentCall, RecentLine};
@@ -32,9 +32,12 @@ pub(in crate::cli) struct Arguments {
     /// Show at most this many of those that are there
     #[arg(short = 'n', long, value_name = "N", default_value_t = 100)]
     lines: usize,
-    /// Write one JSON object a line
+    /// Write one JSON object a line: `-o json` in short
     #[arg(long)]
     json: bool,
+    /// Format of the entries: text, one JSON object a line, or one YAML document each
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", conflicts_with = "json")]
+    output: OutputFormat,
     #[command(flatten)]
     server_options: ServerOptions,
 }
@@ -72,6 +75,8 @@ pub(in crate::cli) fn calls(arguments: Arguments, global: &GlobalOptions) -> Res
 pub(super) fn call_line(call: &RecentCall) -> String {
     let RecentCall { id, at, via, method, backend, item, outcome, took_ms, bytes_in, bytes_out } = call;
     let id = id.map_or_else(|| "-".to_owned(), |id| id.to_string());
+    // An own tool is shown as lists name it.
+    let via = via.as_deref().map(|name| name.replace('.', "_"));
     let item = item.as_deref().or(via.as_deref()).unwrap_or(method);
     let backend = backend.as_deref().unwrap_or("-");
     format!(
@@ -91,7 +96,8 @@ fn show<T: DeserializeOwned + serde::Serialize>(
     path: &str,
     human: impl Fn(&T) -> String,
 ) -> Result<Exit, CommandFailure> {
-    let Arguments { backend, follow, lines, json, server_options } = arguments;
+    let Arguments { backend, follow, lines, json, output: format, server_options } = arguments;
+    let format = if json { OutputFormat::Json } else { format };
     let filter = backend.map(|name| format!("&backend={name}")).unwrap_or_default();
     connection::with_server(global, &server_options, async |connection: &Connection| {
         let mut after = 0;
@@ -99,10 +105,12 @@ fn show<T: DeserializeOwned + serde::Serialize>(
             let batch: Batch<T> = connection.admin(&format!("{path}?after={after}{filter}")).await?;
             let skip = if after == 0 { batch.entries.len().saturating_sub(lines) } else { 0 };
             for entry in batch.entries.iter().skip(skip) {
-                if json {
-                    output::result(&serde_json::to_string(entry)?)?;
-                } else {
-                    output::painted(&human(entry))?;
+                match format {
+                    OutputFormat::Table => output::painted(&human(entry))?,
+                    OutputFormat::Json => output::result(&serde_json::to_string(entry)?)?,
+                    OutputFormat::Yaml => {
+                        output::result(&format!("---\n{}", serde_saphyr::to_string(entry)?))?;
+                    }
                 }
             }
             // The first number may be 0 again and again: nothing has happened yet.

@@ -1,6 +1,7 @@
 //! `vmcp serve`: runs the server until a signal, or until standard input ends.
 
 mod cached_registry;
+mod kept_calls;
 mod local_clients;
 pub(super) mod served;
 
@@ -17,6 +18,7 @@ use vmcp_config::status::digest;
 use vmcp_egress::Proxies;
 
 use self::cached_registry::CachedRegistry;
+use self::kept_calls::KeptCalls;
 use self::local_clients::LocalClients;
 use crate::cli::clients::connect::snippets::snippets;
 use crate::cli::connection::duration;
@@ -155,6 +157,8 @@ async fn serve(
     let own_digest = served::digest_of(&path);
     served::refuse_loop(&own_digest, std::env::var(SERVED_VARIABLE).ok().as_deref())?;
     let calls = Arc::new(RecentCalls::default());
+    // In a pod, the audit trail is the history.
+    let kept_calls = (!is_in_cluster()).then(|| KeptCalls::open(&config, &own_digest, &calls));
     let metrics = Arc::<Metrics>::default();
     let console = if stdio { ConsoleStream::Stderr } else { ConsoleStream::Stdout };
     let audit = Arc::new(AuditTrail::new(console, Arc::clone(&metrics)));
@@ -182,6 +186,7 @@ async fn serve(
         result: env!("CARGO_PKG_VERSION"),
         ..Action::of_process("server.start", &process)
     });
+    let _writer = kept_calls.as_ref().map(KeptCalls::write_regularly);
     let edge = Edge::new(engine.clone(), router);
     let watch = ConfigWatch::start(path.clone(), source, lookup, engine.clone(), registrar.written());
     let entries_of = std::path::absolute(&path)?;
@@ -236,6 +241,9 @@ async fn serve(
     engine.shutdown(BACKEND_GRACE).await;
     engine.call_observers().acted(&Action::of_process("server.stop", &process));
     audit.apply(None);
+    if let Some(kept_calls) = kept_calls {
+        kept_calls.write().await;
+    }
     tracing::info!("stopped");
     outcome
 }

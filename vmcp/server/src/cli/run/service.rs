@@ -146,11 +146,14 @@ pub(in crate::cli) fn run(arguments: &Arguments, global: &GlobalOptions) -> Resu
                 if no_start {
                     notes::note(&format!("  then: {}", command.join(" ")));
                 } else {
-                    execute(command)?;
+                    execute(command).map_err(|failure| not_started(failure, manager))?;
                 }
             }
             if !no_start {
                 notes::note("vmcp runs, and starts at each login; `vmcp status` shows it");
+                if manager == Manager::Systemd && !lingers() {
+                    notes::note("it ends when you sign out; `loginctl enable-linger` keeps it running");
+                }
             }
         }
         Action::Uninstall => {
@@ -164,6 +167,33 @@ pub(in crate::cli) fn run(arguments: &Arguments, global: &GlobalOptions) -> Resu
         }
     }
     Ok(Exit::Done)
+}
+
+/// Adds what is missing to the failure of a service manager's command.
+fn not_started(failure: CommandFailure, manager: Manager) -> CommandFailure {
+    const WITHOUT: &str = "`vmcp start` runs it in the background until this machine stops";
+    if manager != Manager::Systemd {
+        return failure;
+    }
+    // The words of systemctl in a container or under `sudo`, and of the system without systemctl.
+    let message = failure.message();
+    let lacks_bus = ["Failed to connect to bus", "No medium found", "not been booted with systemd"];
+    if lacks_bus.iter().any(|sign| message.contains(sign)) {
+        return failure.remedy(format!(
+            "this session has no service manager of yours: `loginctl enable-linger`, sign in again as this user \
+             (ssh, not sudo), and run this again; or {WITHOUT}"
+        ));
+    }
+    if message.contains("No such file") {
+        return failure.remedy(format!("there is no systemd here: {WITHOUT}"));
+    }
+    failure
+}
+
+/// Returns true if services of this user go on after the last session, or if that is unknown.
+fn lingers() -> bool {
+    let output = Command::new("loginctl").args(["show-user", "--property=Linger", "--value"]).output();
+    output.map_or(true, |output| String::from_utf8_lossy(&output.stdout).trim() != "no")
 }
 
 fn execute(words: &[&str]) -> Result<(), CommandFailure> {
@@ -180,6 +210,18 @@ fn execute(words: &[&str]) -> Result<(), CommandFailure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_session_without_a_service_manager_is_told_what_is_missing() {
+        let remedy = |reason: &str| {
+            let failure = CommandFailure::new(format!("`systemctl --user daemon-reload` failed: {reason}"));
+            not_started(failure, Manager::Systemd).remedy_text().map(str::to_owned)
+        };
+        let bus = remedy("Failed to connect to bus: No medium found").unwrap();
+        assert!(bus.contains("`loginctl enable-linger`") && bus.contains("`vmcp start`"), "{bus}");
+        assert!(remedy("No such file or directory (os error 2)").unwrap().contains("`vmcp start`"));
+        assert_eq!(remedy("Unit is masked"), None);
+    }
 
     #[test]
     fn odd_paths_stay_one_word() {

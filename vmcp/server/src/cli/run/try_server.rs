@@ -44,7 +44,7 @@ pub(in crate::cli) struct Arguments {
 /// Runs the command.
 pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
     let Arguments { server, wait, output: format } = arguments;
-    let imported = server.import(NAME)?;
+    let imported = server.import(NAME, None)?;
     let variables = |name: &str| {
         imported.variables.get(name).map(|value| value.expose().to_owned()).or_else(|| environment(name))
     };

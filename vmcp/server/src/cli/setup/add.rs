@@ -4,6 +4,7 @@ use clap::Args;
 use vmcp_config::is_backend_name;
 
 use super::config_edit;
+use super::known_variables::KnownVariables;
 use super::kubernetes::{self, AddToCluster, ClusterArguments};
 use super::server_arguments::ServerArguments;
 use crate::cli::console::failure::{CommandFailure, Exit};
@@ -12,8 +13,8 @@ use crate::cli::options::GlobalOptions;
 
 /// Add a backend to the configuration file, or with --kubernetes to a cluster
 ///
-/// Comments in the file stay. Secrets in the arguments go to `.env` beside the file. A running server takes
-/// the backend at once.
+/// Comments in the file stay; without a file, one is made. An entry that would be a mistake is refused.
+/// Secrets in the arguments go to `.env` beside the file. A running server takes the backend at once.
 ///
 /// With --kubernetes it becomes an MCPServer (a program, in an image) or an MCPServerEntry (an address), and
 /// every value of --env and --header goes into a Secret, which is deleted with it.
@@ -46,9 +47,18 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
             .exit(Exit::Usage)
             .remedy("use lower-case letters, digits, `-`, `_` and `.`, at most 63"));
     }
-    let path = global.config_path()?;
-    let imported = server.import(&name)?;
-    config_edit::append(&path, &imported)?;
-    notes::note(&format!("added {name} to {}; `vmcp backends` shows its state", path.display()));
+    let path = config_edit::file_for_new_servers(global);
+    let is_new = !path.exists();
+    let text = config_edit::read_or_first_lines(&path)?;
+    let variables = KnownVariables::of(&path, &text);
+    let imported = server.import(&name, Some(&|name, value| variables.used_otherwise(name, value)))?;
+    // Secrets are named where they are written.
+    for note in imported.notes.iter().filter(|note| !note.contains("is expected in the environment variable"))
+    {
+        notes::note(&format!("note: {note}"));
+    }
+    config_edit::append(&path, &imported, global)?;
+    let made = if is_new { ", which is new" } else { "" };
+    notes::note(&format!("added {name} to {}{made}; `vmcp backends` shows its state", path.display()));
     Ok(Exit::Done)
 }

@@ -1,57 +1,61 @@
 //! Edits of the configuration file by commands: its comments stay, and its secrets go to `.env`.
 
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use vmcp_client_files::import::Imported;
 use vmcp_config::edit::{self, EditError};
+use vmcp_config::{Problem, Secret};
 
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
-use crate::config_file::env_file::{self, Addition};
+use crate::cli::options::{DEFAULT_FILE_NAME, GlobalOptions};
+use crate::config_file::env_file::{self, Addition, OtherValue};
 use crate::config_file::secret_store::write_private;
+use crate::config_file::source::ConfigInputs;
+
+/// Begin of a file that the first server makes.
+const FIRST_LINES: &str = "# Configuration of vmcp; `vmcp init -` shows every setting.\n";
+
+/// Returns the file that a new server goes to: the given one, one of the usual places, that of the only
+/// running server; without any, a new one in the working directory.
+pub(in crate::cli) fn file_for_new_servers(global: &GlobalOptions) -> PathBuf {
+    global.config_or_running().unwrap_or_else(|_| PathBuf::from(DEFAULT_FILE_NAME))
+}
 
 /// Edits the file at `path`.
 pub(in crate::cli) fn edit(
     path: &Path,
     change: impl FnOnce(&str) -> Result<String, EditError>,
 ) -> Result<(), CommandFailure> {
-    edited(path, change)?.write(path)
+    let before = read(path)?;
+    let after = changed(path, &before, change)?;
+    if after == before { Ok(()) } else { write(path, &after) }
 }
 
-/// Text of an edited file, which is not written yet; `None` if nothing changes.
-struct EditedText(Option<String>);
-
-impl EditedText {
-    fn write(self, path: &Path) -> Result<(), CommandFailure> {
-        let Some(edited) = self.0 else { return Ok(()) };
-        // A link stays a link: the file behind it is replaced.
-        let written = path.canonicalize().and_then(|target| write_private(&target, &edited));
-        written.map_err(|error| CommandFailure::new(format!("{}: {error}", path.display())))
-    }
-}
-
-fn edited(
+/// Adds imported servers to the file at `path`, which is made if it is absent, and their secrets to `.env`
+/// beside it. The configuration is checked first and the secrets are written first, so that each entry finds
+/// its secret.
+pub(in crate::cli) fn append(
     path: &Path,
-    change: impl FnOnce(&str) -> Result<String, EditError>,
-) -> Result<EditedText, CommandFailure> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| CommandFailure::new(format!("{}: {error}", path.display())))?;
-    let edited = change(&text).map_err(|error| {
-        let exit = if matches!(error, EditError::NoBackend(_)) { Exit::NothingFound } else { Exit::Failed };
-        CommandFailure::new(format!("{}: {error}", path.display())).exit(exit)
+    imported: &Imported,
+    global: &GlobalOptions,
+) -> Result<(), CommandFailure> {
+    let before = read_or_first_lines(path)?;
+    let after = changed(path, &before, |text| {
+        let mut text = text.to_owned();
+        for name in &imported.replaced {
+            text = edit::remove(&text, name)?;
+        }
+        edit::append(&text, &imported.entries, &imported.backends)
     })?;
-    Ok(EditedText((edited != text).then_some(edited)))
-}
-
-/// Adds imported servers to the file at `path`, and their secrets to `.env` beside it. Both files are checked
-/// first and the secrets are written first, so that each entry finds its secret.
-pub(in crate::cli) fn append(path: &Path, imported: &Imported) -> Result<(), CommandFailure> {
+    check(path, &before, &after, &imported.variables, global)?;
     if imported.restricts_tools {
         notes::note("note: tool filters are not merged; write them into `aggregation.tools`");
     }
-    let edited = edited(path, |text| edit::append(text, &imported.entries, &imported.backends))?;
     keep_secrets(path, imported)?;
-    edited.write(path)
+    write(path, &after)
 }
 
 /// Writes the secrets of imported servers to `.env` beside `path`, readable by its owner only. A failure
@@ -65,7 +69,7 @@ pub(in crate::cli) fn keep_secrets(path: &Path, imported: &Imported) -> Result<(
         CommandFailure::new(format!("{}: {error}", env_file.display()))
             .remedy("no entry was written; mend that file, then run this again")
     };
-    let addition = Addition::prepare(&env_file, &imported.variables).map_err(failed)?;
+    let addition = Addition::prepare(&env_file, &imported.variables, OtherValue::Replaced).map_err(failed)?;
     addition.write().map_err(failed)?;
     // Only names are printed: secrets do not belong on a terminal.
     let names: Vec<_> = imported.variables.keys().map(String::as_str).collect();
@@ -76,10 +80,134 @@ pub(in crate::cli) fn keep_secrets(path: &Path, imported: &Imported) -> Result<(
         names.join(", ")
     ));
     if !addition.differ.is_empty() {
-        notes::note(&format!(
-            "note: {} had other values there already, which stay; check them",
-            addition.differ.join(", ")
-        ));
+        notes::note(&format!("note: the new value replaces the old one of {}", addition.differ.join(", ")));
     }
     Ok(())
+}
+
+/// Returns the variables to which a configuration refers by `${NAME}`; lines of comments do not count.
+pub(in crate::cli) fn variables_of(text: &str) -> BTreeSet<&str> {
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+    let references = lines.flat_map(|line| line.split("${").skip(1)).filter_map(|rest| rest.split_once('}'));
+    let names = references.map(|(inner, _)| inner.split_once(":-").map_or(inner, |(name, _)| name));
+    names.filter(|name| vmcp_config::is_variable_name(name)).collect()
+}
+
+/// Reads the configuration file; an absent one is empty but for a comment.
+pub(in crate::cli) fn read_or_first_lines(path: &Path) -> Result<String, CommandFailure> {
+    match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(FIRST_LINES.to_owned()),
+        read => read.map_err(|error| CommandFailure::new(format!("{}: {error}", path.display()))),
+    }
+}
+
+fn read(path: &Path) -> Result<String, CommandFailure> {
+    std::fs::read_to_string(path).map_err(|error| CommandFailure::new(format!("{}: {error}", path.display())))
+}
+
+fn changed(
+    path: &Path,
+    text: &str,
+    change: impl FnOnce(&str) -> Result<String, EditError>,
+) -> Result<String, CommandFailure> {
+    change(text).map_err(|error| {
+        let exit = if matches!(error, EditError::NoBackend(_)) { Exit::NothingFound } else { Exit::Failed };
+        let failure = CommandFailure::new(format!("{}: {error}", path.display())).exit(exit);
+        match error {
+            EditError::Taken(name) => {
+                failure.remedy(format!("choose another name, or `vmcp remove {name}` first"))
+            }
+            _ => failure,
+        }
+    })
+}
+
+/// Refuses an edit that brings mistakes into the file; mistakes that it has already stay its own.
+fn check(
+    path: &Path,
+    before: &str,
+    after: &str,
+    variables: &BTreeMap<String, Secret>,
+    global: &GlobalOptions,
+) -> Result<(), CommandFailure> {
+    let lookup = global.reference_lookup();
+    let mistakes = |text: &str, further: &BTreeMap<String, Secret>| {
+        let (_, loaded) = ConfigInputs::of_text(text.to_owned(), path, &lookup, further);
+        loaded.err().map(|problems| problems.list).unwrap_or_default()
+    };
+    let found = mistakes(after, variables);
+    if found.is_empty() {
+        return Ok(());
+    }
+    let known = mistakes(before, &BTreeMap::new());
+    // Paths move when an entry is replaced, so that equal messages are counted.
+    let count = |list: &[Problem], message: &str| list.iter().filter(|one| one.message == message).count();
+    let is_new = |problem: &&Problem| count(&found, &problem.message) > count(&known, &problem.message);
+    found.iter().rev().find(is_new).map_or(Ok(()), |problem| {
+        Err(CommandFailure::new(format!("not added: {}: {}", problem.path, problem.message))
+            .remedy(problem.remedy.clone()))
+    })
+}
+
+fn write(path: &Path, text: &str) -> Result<(), CommandFailure> {
+    // A link stays a link: the file behind it is replaced.
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    write_private(&target, text).map_err(|error| CommandFailure::new(format!("{}: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_to_variables_are_found_and_those_to_files_are_not() {
+        let text = "a: ${A} ${B:-x}\nb: Bearer ${C}\nc: ${file:/d} ${secret:E} $${\n  # d: ${D}\n";
+        assert_eq!(variables_of(text), BTreeSet::from(["A", "B", "C"]));
+    }
+
+    fn server(name: &str, entry: &serde_json::Value) -> Imported {
+        let file = serde_json::json!({ "mcpServers": { name: entry } });
+        vmcp_client_files::import::import(&file.to_string(), "test").unwrap()
+    }
+
+    fn remote(token: &str) -> Imported {
+        let headers = serde_json::json!({ "Authorization": format!("Bearer {token}") });
+        server("gh", &serde_json::json!({ "url": "https://gh.example/mcp", "headers": headers }))
+    }
+
+    #[test]
+    fn the_first_server_makes_the_file_and_a_rotated_secret_replaces_the_old() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("vmcp.yaml");
+        let global = GlobalOptions::of_file(Some(path.clone()));
+        let secrets = || std::fs::read_to_string(folder.path().join(".env")).unwrap();
+        append(&path, &remote("0123456789-old"), &global).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with(FIRST_LINES) && text.contains("Bearer ${GH_TOKEN}"), "{text}");
+        assert!(!text.contains("time"), "an example that nobody asked for: {text}");
+        assert_eq!(secrets(), "GH_TOKEN=0123456789-old\n");
+        let taken = append(&path, &remote("0123456789-new"), &global).unwrap_err();
+        assert!(taken.remedy_text().unwrap().contains("`vmcp remove gh`"), "{}", taken.message());
+        assert_eq!(secrets(), "GH_TOKEN=0123456789-old\n", "nothing is written for a refused entry");
+        edit(&path, |text| edit::remove(text, "gh")).unwrap();
+        append(&path, &remote("0123456789-new"), &global).unwrap();
+        assert_eq!(secrets(), "GH_TOKEN=0123456789-new\n");
+    }
+
+    #[test]
+    fn an_entry_that_would_be_a_mistake_is_refused_and_nothing_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("vmcp.yaml");
+        let global = GlobalOptions::of_file(Some(path.clone()));
+        for url in ["ftp://a", "localhost:3000/mcp"] {
+            let refused = append(&path, &server("x2", &serde_json::json!({ "url": url })), &global);
+            let failure = refused.unwrap_err();
+            assert!(failure.message().contains("backends[0].url"), "{url}: {}", failure.message());
+            assert!(!path.exists(), "{url}");
+        }
+        // A mistake elsewhere in the file allows the addition of a server.
+        std::fs::write(&path, "proxy: { maxToolTimeout: soon }\nbackends: []\n").unwrap();
+        append(&path, &server("ok", &serde_json::json!({ "command": "ok" })), &global).unwrap();
+        assert!(std::fs::read_to_string(&path).unwrap().contains("- name: ok"));
+    }
 }

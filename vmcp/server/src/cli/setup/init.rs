@@ -5,32 +5,42 @@ use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use vmcp_client_files::import::{self, Imported};
+use clap_complete::ArgValueCandidates;
+use vmcp_client_files::import::{self, ClientText, Imported, NameConflict, Surroundings};
+use vmcp_config::edit;
 
 use super::config_edit;
+use super::known_variables::KnownVariables;
 use crate::cli::clients::known_clients;
+use crate::cli::completions::candidates;
 use crate::cli::console::failure::{CommandFailure, Exit};
-use crate::cli::console::{notes, output};
+use crate::cli::console::{notes, output, prompt};
 use crate::cli::options::{DEFAULT_FILE_NAME, GlobalOptions};
 use crate::config_file::secret_store::private;
+use vmcp_engine::folders;
 
 /// Write a commented configuration file
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   vmcp init
-  vmcp init --from claude                    # or cursor, vscode, codex, gemini, zed, opencode, goose, …
+  vmcp init --from claude                    # or cursor, vscode, codex, gemini, cline, roo, …
   vmcp init --from .mcp.json
+  vmcp init --from cursor --merge            # into the file that is there
   vmcp init --preset gobby
   vmcp init --from ~/.cursor/mcp.json -      # to standard output")]
 pub(in crate::cli) struct Arguments {
     /// Import the servers of another client, by its name or by a file of it; secrets become references to
     /// variables, which are written to `.env` beside the new file
-    #[arg(long, value_name = "CLIENT|FILE")]
+    #[arg(long, value_name = "CLIENT|FILE", add = ArgValueCandidates::new(candidates::clients))]
     from: Option<String>,
     /// Add the imported servers to an existing file, whose comments stay
     #[arg(long, requires = "from", conflicts_with = "force")]
     merge: bool,
+    /// With --merge: treatment of servers whose name the file has already [default: a question at the
+    /// terminal, else skip]
+    #[arg(long, value_name = "WHAT", requires = "merge")]
+    on_conflict: Option<OnConflict>,
     /// Ports, tools and time limits of another product in place of vmcp's own
     #[arg(long, value_name = "PRESET", conflicts_with = "from")]
     preset: Option<Preset>,
@@ -48,22 +58,52 @@ enum Preset {
     Gobby,
 }
 
+/// Treatment of a server whose name a backend has already.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum OnConflict {
+    /// Leave the server out.
+    Skip,
+    /// Give the server a name with a number.
+    Rename,
+    /// Put the server in the place of the backend.
+    Replace,
+}
+
+impl From<OnConflict> for NameConflict {
+    fn from(chosen: OnConflict) -> NameConflict {
+        match chosen {
+            OnConflict::Skip => NameConflict::Skip,
+            OnConflict::Rename => NameConflict::Rename,
+            OnConflict::Replace => NameConflict::Replace,
+        }
+    }
+}
+
 /// Runs the command.
 pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
-    let Arguments { from, merge, preset, force, file } = arguments;
-    let imported = from.as_deref().map(imported).transpose()?;
+    let Arguments { from, merge, on_conflict, preset, force, file } = arguments;
+    let path = file.or_else(|| global.config.clone()).unwrap_or_else(|| PathBuf::from(DEFAULT_FILE_NAME));
+    let merged = merge && path.exists();
+    let before = if merged { config_edit::read_or_first_lines(&path)? } else { String::new() };
+    let imported = match &from {
+        Some(from) => Some(imported(from, &path, &before, on_conflict)?),
+        None => None,
+    };
     let fresh = match preset {
         Some(Preset::Gobby) => vmcp_config::PRESET_GOBBY,
         None => vmcp_config::STARTER,
     };
     let yaml = imported.as_ref().map_or(fresh, |imported| &imported.yaml);
-    let path = file.or_else(|| global.config.clone()).unwrap_or_else(|| PathBuf::from(DEFAULT_FILE_NAME));
     if path == Path::new("-") {
         output::result(yaml)?;
         return Ok(Exit::Done);
     }
-    if let Some(imported) = imported.as_ref().filter(|_| merge && path.exists()) {
-        config_edit::append(&path, imported)?;
+    if let Some(imported) = imported.as_ref().filter(|_| merged) {
+        if imported.backends.is_empty() {
+            notes::note(&format!("{} stays as it is", path.display()));
+            return Ok(Exit::Done);
+        }
+        config_edit::append(&path, imported, global)?;
     } else {
         if !force && path.exists() {
             return Err(exists_already(&path));
@@ -77,21 +117,76 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
     Ok(Exit::Done)
 }
 
-fn imported(from: &str) -> Result<Imported, CommandFailure> {
-    let paths = known_clients::files(from)?;
+/// Imports what `from` means for the configuration at `path`, whose text is `before`; what the person should
+/// know is printed.
+fn imported(
+    from: &str,
+    path: &Path,
+    before: &str,
+    on_conflict: Option<OnConflict>,
+) -> Result<Imported, CommandFailure> {
     let mut files = Vec::new();
-    for path in &paths {
-        let text = std::fs::read_to_string(path)
+    for path in known_clients::files(from)? {
+        let text = std::fs::read_to_string(&path)
             .map_err(|error| CommandFailure::new(format!("{}: {error}", path.display())))?;
-        files.push((path.display().to_string(), text));
+        let folder = std::path::absolute(&path).ok().and_then(|path| path.parent().map(Path::to_owned));
+        files.push((path.display().to_string(), text, folder));
     }
-    let files: Vec<_> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-    let names = || files.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-    let imported =
-        import::import_files(&files).map_err(|error| CommandFailure::new(format!("{}: {error}", names())))?;
-    let Imported { backends, notes, asked, .. } = &imported;
+    let texts: Vec<_> = files
+        .iter()
+        .map(|(name, text, folder)| ClientText { name, text, folder: folder.as_deref() })
+        .collect();
+    let names = files.iter().map(|(name, _, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+    let home = folders::home_dir();
+    let backends =
+        edit::names(before).map_err(|error| CommandFailure::new(format!("{}: {error}", path.display())))?;
+    let variables = KnownVariables::of(path, before);
+    let mut surroundings = Surroundings {
+        home: home.as_deref(),
+        backends: &backends,
+        conflict: on_conflict.map_or(NameConflict::Skip, NameConflict::from),
+        is_taken: Some(&|name, value| variables.differs(name, value)),
+    };
+    let import = |surroundings: &Surroundings<'_>| {
+        import::import_files(&texts, surroundings)
+            .map_err(|error| CommandFailure::new(format!("{names}: {error}")))
+    };
+    let mut imported = import(&surroundings)?;
+    if on_conflict.is_none() && !imported.skipped.is_empty() && prompt::is_possible() {
+        surroundings.conflict = asked_for(&imported.skipped)?;
+        imported = import(&surroundings)?;
+    }
+    report(&imported, &names);
+    Ok(imported)
+}
+
+/// Asks once what becomes of the servers whose names exist.
+fn asked_for(present: &[String]) -> Result<NameConflict, CommandFailure> {
+    let question = format!("{} exist already: [s]kip, [r]ename, re[p]lace? [s]", present.join(", "));
+    loop {
+        match &*prompt::ask(&question)? {
+            "" | "s" | "skip" => return Ok(NameConflict::Skip),
+            "r" | "rename" => return Ok(NameConflict::Rename),
+            "p" | "replace" => return Ok(NameConflict::Replace),
+            _ => {}
+        }
+    }
+}
+
+fn report(imported: &Imported, names: &str) {
+    let Imported { backends, replaced, skipped, notes, asked, .. } = imported;
     let count = notes::counted(backends.len(), "server");
-    notes::note(&format!("imported {count} of {}: {}", names(), backends.join(", ")));
+    let list = if backends.is_empty() { String::new() } else { format!(": {}", backends.join(", ")) };
+    notes::note(&format!("imported {count} of {names}{list}"));
+    if !replaced.is_empty() {
+        notes::note(&format!("in the place of backends of the same name: {}", replaced.join(", ")));
+    }
+    if !skipped.is_empty() {
+        notes::note(&format!(
+            "left out, because backends have these names: {}; `--on-conflict rename` or `replace` takes them",
+            skipped.join(", ")
+        ));
+    }
     for note in notes {
         notes::note(&format!("note: {note}"));
     }
@@ -102,7 +197,6 @@ fn imported(from: &str) -> Result<Imported, CommandFailure> {
             asked.join(", ")
         ));
     }
-    Ok(imported)
 }
 
 fn write(path: &Path, text: &str, force: bool) -> Result<(), CommandFailure> {

@@ -7,6 +7,7 @@ use vmcp_config::edit;
 
 use super::config_edit;
 use super::kubernetes::{self, ClusterArguments};
+use super::left_secrets;
 use crate::cli::completions::candidates;
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
@@ -25,6 +26,9 @@ pub(in crate::cli) struct Arguments {
 pub(in crate::cli) struct RemoveArguments {
     #[command(flatten)]
     backend: Arguments,
+    /// Remove its secrets from `.env` without a question, unless another backend refers to them
+    #[arg(long)]
+    secrets: bool,
     #[command(flatten)]
     cluster: ClusterArguments,
 }
@@ -45,11 +49,15 @@ pub(in crate::cli) fn remove(
     arguments: &RemoveArguments,
     global: &GlobalOptions,
 ) -> Result<Exit, CommandFailure> {
-    let RemoveArguments { backend, cluster } = arguments;
+    let RemoveArguments { backend, secrets, cluster } = arguments;
     if cluster.kubernetes {
         return kubernetes::remove(&backend.name, cluster, global);
     }
-    run(Change::Remove, backend, global)
+    let path = global.config_or_running()?;
+    let before = config_edit::read_or_first_lines(&path)?;
+    let exit = run(Change::Remove, backend, global)?;
+    left_secrets::offer_removal(&path, &before, *secrets)?;
+    Ok(exit)
 }
 
 /// Runs the command.
@@ -59,7 +67,7 @@ pub(in crate::cli) fn run(
     global: &GlobalOptions,
 ) -> Result<Exit, CommandFailure> {
     let name = &arguments.name;
-    let path = global.config_path()?;
+    let path = global.config_or_running()?;
     config_edit::edit(&path, |text| match change {
         Change::Remove => edit::remove(text, name),
         Change::Enable => edit::set_enabled(text, name, true),

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Map, Value, json};
 use url::Url;
-use vmcp_client_files::import::{self, Imported};
+use vmcp_client_files::import::{self, ClientText, Imported, IsTaken, Surroundings};
 use vmcp_config::Secret;
 
 use crate::cli::console::failure::{CommandFailure, Exit};
@@ -45,8 +45,13 @@ fn header(text: &str) -> Result<(String, String), String> {
 }
 
 impl ServerArguments {
-    /// Returns the server as the import of a client's file would: with its secrets apart.
-    pub(in crate::cli) fn import(self, name: &str) -> Result<Imported, CommandFailure> {
+    /// Returns the server as the import of a client's file would: with its secrets apart. `is_taken` returns
+    /// true for a variable that has another value already.
+    pub(in crate::cli) fn import(
+        self,
+        name: &str,
+        is_taken: Option<IsTaken<'_>>,
+    ) -> Result<Imported, CommandFailure> {
         let ServerArguments { address, env, header, command } = self;
         let object = |pairs: Vec<(String, String)>| {
             pairs.into_iter().map(|(name, value)| (name, Value::String(value))).collect::<Map<_, _>>()
@@ -63,7 +68,9 @@ impl ServerArguments {
             }
         };
         let file = json!({ "mcpServers": { name: server } }).to_string();
-        let imported = import::import(&file, "the command line")?;
+        let source = ClientText { name: "the command line", text: &file, folder: None };
+        let surroundings = Surroundings { is_taken, ..Surroundings::default() };
+        let imported = import::import_files(&[source], &surroundings)?;
         if imported.backends.is_empty() {
             return Err(CommandFailure::new(imported.notes.join("; ")));
         }
@@ -105,7 +112,7 @@ impl ServerArguments {
         };
         let url = self.address.as_deref().and_then(|address| Url::parse(address).ok());
         let signs_in = url.is_some_and(|url| !url.username().is_empty() || url.password().is_some());
-        if !signs_in && words.import(name)?.variables.is_empty() {
+        if !signs_in && words.import(name, None)?.variables.is_empty() {
             return Ok(());
         }
         let (place, remedy) = match self.address {

@@ -1,14 +1,10 @@
 //! Consent to a call that `aggregation.confirm` holds back: asked at the terminal, or given by `--yes`.
 
-use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
-
 use serde_json::{Map, Value};
 
 use crate::cli::console::failure::CommandFailure;
-use crate::cli::console::notes;
+use crate::cli::console::{notes, prompt};
 
-/// Longest answer that is read; the rest is left.
-const MAX_ANSWER_BYTES: u64 = 256;
 /// Most arguments that the question shows; the others are counted.
 const MAX_SHOWN_ARGUMENTS: usize = 64;
 /// Most characters of an argument's value that the question shows.
@@ -29,13 +25,11 @@ pub(super) fn obtain(
         return Ok(());
     }
     let subject = subject(refused);
-    if !(io::stdin().is_terminal() && notes::is_terminal()) {
+    if !prompt::is_possible() {
         return Err(without_terminal(&subject));
     }
     notes::note(&question(&subject, arguments));
-    let _ = write!(io::stderr(), "Call it? [y/N] ");
-    let mut answer = String::new();
-    io::stdin().lock().take(MAX_ANSWER_BYTES).read_line(&mut answer)?;
+    let answer = prompt::ask("Call it? [y/N]")?;
     if accepts(&answer) { Ok(()) } else { Err(CommandFailure::new("not called: you declined")) }
 }
 

@@ -107,7 +107,12 @@ async fn service(config: &Config) -> Finding {
 /// Checks the source of vectors as a running server reports it.
 pub(super) fn embeddings_of_server(embeddings: &EmbeddingStatus) -> Finding {
     let EmbeddingStatus { provider, state, reason, hint, wanted, embedded, .. } = embeddings;
-    let finding = format!("{provider}: {}, {embedded} of {wanted} tools", state.as_str());
+    let finding = if *wanted == 0 {
+        // Its state is a guess before the first request for a vector.
+        format!("{provider}: no tool needs a vector yet")
+    } else {
+        format!("{provider}: {}, {embedded} of {wanted} tools", state.as_str())
+    };
     match reason {
         None => Finding::good("embeddings", finding),
         Some(reason) => {
@@ -202,6 +207,19 @@ fn shown(duration: Duration) -> String {
 mod tests {
     use super::super::finding::Health;
     use super::*;
+
+    #[test]
+    fn embeddings_that_nothing_has_asked_for_are_not_said_to_be_ready() {
+        let status = |wanted| EmbeddingStatus {
+            provider: "local".to_owned(),
+            wanted,
+            embedded: wanted,
+            ..EmbeddingStatus::default()
+        };
+        let shown = |wanted| serde_json::to_string(&embeddings_of_server(&status(wanted))).unwrap();
+        assert!(shown(0).contains("no tool needs a vector yet"), "{}", shown(0));
+        assert!(shown(3).contains("3 of 3 tools"), "{}", shown(3));
+    }
 
     #[test]
     fn a_backend_that_lists_nothing_or_fails_to_list_is_no_good_news() {

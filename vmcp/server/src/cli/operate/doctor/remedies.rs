@@ -168,7 +168,7 @@ fn lacking_scopes(error: &str) -> Option<&str> {
 fn by_hand(transport: &Transport) -> String {
     match transport {
         Transport::Stdio { command, args, .. } if args.is_empty() => format!("`{command}`"),
-        Transport::Stdio { command, .. } => format!("`{command} …`, with the arguments of the configuration"),
+        Transport::Stdio { command, .. } => format!("`{command} …`, with the same arguments"),
         Transport::Http { url, .. } | Transport::Sse { url, .. } | Transport::WebSocket { url, .. } => {
             // Refusals of a websocket's handshake are answers over HTTP, which every curl shows.
             let origin = url.origin().ascii_serialization();

@@ -16,7 +16,7 @@ use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::{notes, output};
 use crate::cli::options::{GlobalOptions, environment};
 use crate::cli::setup::config_edit;
-use crate::config_file::env_file::{self, Addition};
+use crate::config_file::env_file::{self, Addition, OtherValue};
 
 /// The server to add.
 #[derive(Debug, Args)]
@@ -78,9 +78,9 @@ pub(super) fn run(
             .exit(Exit::Usage)
             .remedy(format!("add {}; `vmcp registry show {}` explains them", sets.join(" "), entry.name)));
     }
-    let path = global.config_path()?;
+    let path = config_edit::file_for_new_servers(global);
     let imported = imported(entry, source, &backend, &draft, &path)?;
-    config_edit::append(&path, &imported)?;
+    config_edit::append(&path, &imported, global)?;
     notes::note(&format!(
         "added {backend} to {}: {} {} by {}; `vmcp backends` shows its state",
         path.display(),
@@ -158,6 +158,8 @@ fn imported(
         entries: format!("# {comment}\n{}", draft.yaml(backend, &variable_of)),
         restricts_tools: false,
         backends: vec![backend.to_owned()],
+        replaced: Vec::new(),
+        skipped: Vec::new(),
         notes: Vec::new(),
         variables,
         asked: BTreeSet::new(),
@@ -179,7 +181,7 @@ fn free_variable(
             continue;
         }
         let wanted = BTreeMap::from([(name.clone(), Secret::from(value))]);
-        let addition = Addition::prepare(env_file, &wanted)
+        let addition = Addition::prepare(env_file, &wanted, OtherValue::Stays)
             .map_err(|error| CommandFailure::new(format!("{}: {error}", env_file.display())))?;
         if addition.differ.is_empty() {
             return Ok(name);

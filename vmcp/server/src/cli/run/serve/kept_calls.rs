@@ -1,0 +1,118 @@
+//! Latest calls of a configuration, kept in a file so that `vmcp calls` shows them after a restart. The file
+//! holds what `/admin/calls` shows: neither arguments nor results.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::task::AbortOnDropHandle;
+use vmcp_config::Config;
+use vmcp_engine::folders;
+use vmcp_engine::telemetry::recent::{RecentCall, RecentCalls};
+
+use crate::config_file::secret_store::write_private;
+
+/// Interval at which new calls are written; a process that is killed loses those of the last one.
+const INTERVAL: Duration = Duration::from_secs(30);
+/// Largest file that is read, 4 MiB: a thousand calls take a tenth of it. A larger one is ignored.
+const MAX_BYTES: u64 = 4 << 20;
+
+/// The file of one configuration.
+#[derive(Clone)]
+pub(super) struct KeptCalls {
+    path: PathBuf,
+    calls: Arc<RecentCalls>,
+}
+
+impl KeptCalls {
+    /// Restores the calls of the process before. `digest` stands for the configuration file.
+    pub(super) fn open(config: &Config, digest: &str, calls: &Arc<RecentCalls>) -> KeptCalls {
+        KeptCalls::at(folders::storage_dir(config).join(format!("calls-{digest}.json")), calls)
+    }
+
+    fn at(path: PathBuf, calls: &Arc<RecentCalls>) -> KeptCalls {
+        calls.restore(read(&path));
+        KeptCalls { path, calls: Arc::clone(calls) }
+    }
+
+    /// Writes new calls from time to time, until the result is dropped.
+    pub(super) fn write_regularly(&self) -> AbortOnDropHandle<()> {
+        let kept = self.clone();
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            let mut written = kept.calls.since(u64::MAX, None).next;
+            loop {
+                tokio::time::sleep(INTERVAL).await;
+                let next = kept.calls.since(u64::MAX, None).next;
+                if next != written {
+                    written = next;
+                    kept.write().await;
+                }
+            }
+        }))
+    }
+
+    /// Writes the calls. A failure costs the history alone.
+    pub(super) async fn write(&self) {
+        let KeptCalls { path, calls } = self.clone();
+        let work = move || {
+            let text = serde_json::to_string(&calls.since(0, None).entries)?;
+            path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+            write_private(&path, &text)
+        };
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(work).await {
+            tracing::debug!(%error, "the latest calls are not kept");
+        }
+    }
+}
+
+fn read(path: &Path) -> Vec<RecentCall> {
+    if !path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() <= MAX_BYTES) {
+        return Vec::new();
+    }
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(item: &str) -> RecentCall {
+        RecentCall {
+            id: None,
+            at: "2026-11-27T08:00:00.000Z".to_owned(),
+            via: None,
+            method: "tools/call".to_owned(),
+            backend: Some("time".to_owned()),
+            item: Some(item.to_owned()),
+            outcome: "ok".to_owned(),
+            took_ms: 1.5,
+            bytes_in: 2,
+            bytes_out: 3,
+        }
+    }
+
+    #[tokio::test]
+    async fn calls_come_back_in_their_order_and_new_ones_follow() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("below/calls.json");
+        for (added, expected) in [("one", vec!["one"]), ("two", vec!["one", "two"])] {
+            let calls = Arc::<RecentCalls>::default();
+            let kept = KeptCalls::at(path.clone(), &calls);
+            calls.restore(vec![call(added)]);
+            let shown = calls.since(0, Some("time"));
+            let items: Vec<_> = shown.entries.iter().filter_map(|call| call.item.as_deref()).collect();
+            assert_eq!((items, shown.next), (expected.clone(), expected.len() as u64));
+            assert!(calls.since(0, Some("other")).entries.is_empty());
+            kept.write().await;
+        }
+    }
+
+    #[test]
+    fn a_damaged_file_is_no_history() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("calls.json");
+        std::fs::write(&path, "[{").unwrap();
+        assert!(read(&path).is_empty() && read(folder.path()).is_empty());
+    }
+}

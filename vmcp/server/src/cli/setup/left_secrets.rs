@@ -1,0 +1,65 @@
+//! Secrets of a removed backend that are left in `.env`, or in the store of `vmcp secret`.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::config_edit;
+use crate::cli::console::failure::CommandFailure;
+use crate::cli::console::{notes, prompt};
+use crate::config_file::env_file;
+
+/// Offers to remove the variables from `.env` to which only the removed backend referred: without a question
+/// if `at_once`; without a terminal they stay, and a note names them. `before` is the text of the
+/// configuration at `path` before the removal.
+pub(super) fn offer_removal(path: &Path, before: &str, at_once: bool) -> Result<(), CommandFailure> {
+    let after = config_edit::read_or_first_lines(path)?;
+    let env_file = path.with_file_name(env_file::NAME);
+    let present = env_file::read(&env_file).ok().flatten().unwrap_or_default();
+    let present: BTreeSet<String> =
+        env_file::parse(&present).variables.into_iter().map(|(name, _)| name).collect();
+    let unused = unused_variables(before, &after, &present);
+    for name in unused_secrets(before, &after) {
+        notes::note(&format!(
+            "note: nothing refers to the stored secret {name} now; `vmcp secret rm {name}` removes it"
+        ));
+    }
+    if unused.is_empty() {
+        return Ok(());
+    }
+    let (names, file) = (unused.join(", "), env_file.display());
+    let question = format!("nothing in this file refers to {names} of {file} now; remove it there? [y/N]");
+    let agreed = at_once || (prompt::is_possible() && matches!(&*prompt::ask(&question)?, "y" | "yes"));
+    if !agreed {
+        notes::note(&format!("note: {file} keeps {names}; `vmcp remove --secrets` would remove them too"));
+        return Ok(());
+    }
+    env_file::remove_variables(&env_file, &unused).map_err(|error| {
+        CommandFailure::new(format!("{file}: {error}")).remedy(format!("remove {names} there"))
+    })?;
+    notes::note(&format!("removed {names} from {file}"));
+    Ok(())
+}
+
+fn unused_variables(before: &str, after: &str, present: &BTreeSet<String>) -> Vec<String> {
+    let used = config_edit::variables_of(after);
+    let left = config_edit::variables_of(before).into_iter().filter(|name| !used.contains(name));
+    left.filter(|name| present.contains(*name)).map(str::to_owned).collect()
+}
+
+fn unused_secrets<'a>(before: &'a str, after: &str) -> BTreeSet<&'a str> {
+    let named = before.split("${secret:").skip(1).filter_map(|rest| rest.split(['}', ':']).next());
+    named.filter(|name| !after.contains(&format!("${{secret:{name}}}"))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_variables_of_the_file_that_nothing_refers_to_are_unused() {
+        let (before, after) = ("${A} ${B} ${C} ${secret:S} ${secret:T}", "${B} ${secret:T}");
+        let present = ["A".to_owned(), "B".to_owned(), "D".to_owned()].into();
+        assert_eq!(unused_variables(before, after, &present), ["A"]);
+        assert_eq!(unused_secrets(before, after), BTreeSet::from(["S"]));
+    }
+}
