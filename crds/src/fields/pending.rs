@@ -204,7 +204,6 @@ const MCP_REMOTE_PROXY: &[PendingField] = &[
 /// Fields of an MCPTelemetryConfig.
 const MCP_TELEMETRY_CONFIG: &[PendingField] = &[
     guard("openTelemetry.caBundleRef", "certificates of a private authority"),
-    accepted("openTelemetry.metrics", "export of metrics; until then `GET /metrics`"),
     refused("openTelemetry.useLegacyAttributes", "nothing: attributes have one form").unless(&["true"]),
 ];
 

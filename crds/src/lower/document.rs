@@ -277,6 +277,8 @@ impl Document<'_> {
                 sensitive_headers,
                 resource_attributes,
                 tracing,
+                metrics,
+                resource_attributes,
                 pending: _,
             } = open_telemetry;
             let tracing = tracing.unwrap_or_default();
@@ -293,6 +295,12 @@ impl Document<'_> {
                 telemetry.insert("resourceAttributes".to_owned(), escape(json!(resource_attributes)));
             }
             self.add_headers(&mut telemetry, &sensitive_headers);
+            if let Some(metrics) = metrics {
+                telemetry.insert("metrics".to_owned(), json!({ "enabled": metrics.enabled }));
+            }
+            if !resource_attributes.is_empty() {
+                telemetry.insert("resourceAttributes".to_owned(), escape(json!(resource_attributes)));
+            }
         }
         if let Some(prometheus) = prometheus {
             telemetry.insert("metricsEnabled".to_owned(), prometheus.enabled.into());

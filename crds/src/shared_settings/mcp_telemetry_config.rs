@@ -1,4 +1,4 @@
-//! MCPTelemetryConfig: where traces go and whether metrics are served, for many servers.
+//! MCPTelemetryConfig: where traces and metrics go and whether metrics are served, for many servers.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ use crate::fields::yaml_block::Block;
 )]
 #[serde(default, rename_all = "camelCase")]
 pub struct MCPTelemetryConfigSpec {
-    /// Export of traces.
+    /// Export of traces and metrics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_telemetry: Option<OpenTelemetry>,
     /// Metrics.
@@ -53,6 +53,10 @@ pub struct MCPTelemetryConfigSpec {
     (
         "!self.enabled || !has(self.tracing) || !self.tracing.enabled || has(self.endpoint)",
         "traces have nowhere to go; give endpoint, such as http://collector:4318",
+    ),
+    (
+        "!self.enabled || !has(self.metrics) || !self.metrics.enabled || has(self.endpoint)",
+        "metrics have nowhere to go; give endpoint, such as http://collector:4318",
     ),
 ])))]
 pub struct OpenTelemetry {
@@ -83,6 +87,14 @@ pub struct OpenTelemetry {
     /// Traces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tracing: Option<Tracing>,
+    /// Metrics, beside those at `/metrics`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<MetricsExport>,
+    /// Attributes of the server in its exports, such as `deployment.environment.name`. At most 64.
+    /// `service.name` is `serviceName` of the reference.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 64))]
+    pub resource_attributes: BTreeMap<String, String>,
     /// Fields that are accepted and not followed yet, as written.
     #[serde(flatten)]
     #[schemars(skip)]
@@ -104,6 +116,14 @@ impl Default for Tracing {
     fn default() -> Self {
         Self { enabled: false, sampling_rate: "0.05".to_owned() }
     }
+}
+
+/// Export of metrics.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct MetricsExport {
+    /// `true`: metrics are exported once a minute.
+    pub enabled: bool,
 }
 
 /// Metrics for Prometheus.

@@ -117,6 +117,7 @@ fn settings_arrive_and_text_is_the_same_each_time() {
         "openTelemetry": {
             "enabled": true, "endpoint": "collector:4318", "insecure": true, "tracing": { "enabled": true },
             "sensitiveHeaders": [{ "name": "Authorization", "secretKeyRef": { "name": "otel", "key": "token" } }],
+            "metrics": { "enabled": true }, "resourceAttributes": { "deployment.environment.name": "$test" },
         },
         "prometheus": {},
     }))

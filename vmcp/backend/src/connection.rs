@@ -5,6 +5,7 @@ pub(crate) mod era;
 pub(crate) mod log_level;
 mod revision_choice;
 mod session_check;
+mod session_lifetime;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -13,7 +14,9 @@ use serde_json::value::RawValue;
 use vmcp_json::object::Object;
 use vmcp_wire::era::{Era, Revision};
 
+use self::session_lifetime::SessionLifetime;
 use crate::inbound::call_listener::CallListener;
+use crate::policy::facts::Facts;
 use crate::request::{Request, RpcOutcome};
 use crate::transport::{Channel, Link, LinkError};
 
@@ -43,6 +46,7 @@ pub(crate) struct Connection {
     legacy_refused: AtomicBool,
     /// Set when a modern server was asked what it offers to legacy clients.
     pub(crate) legacy_asked: AtomicBool,
+    _lifetime: Option<SessionLifetime>,
 }
 
 /// Facts that a server told in `initialize` or `server/discover`.
@@ -88,7 +92,7 @@ impl ServerProfile {
 }
 
 impl Connection {
-    pub(crate) fn new(channel: Channel, server: Arc<ServerProfile>) -> Self {
+    pub(crate) fn new(facts: &Facts, channel: Channel, server: Arc<ServerProfile>) -> Self {
         // Clients that share a connection without a session have nothing in common, and no cookies either.
         if let Link::Http(http) = &channel.link
             && !(http.has_session() || channel.inbound.owner().is_one())
@@ -97,6 +101,7 @@ impl Connection {
         }
         Self {
             channel: Arc::new(channel),
+            _lifetime: SessionLifetime::begin(facts, server.revision),
             server,
             served: AtomicBool::new(false),
             failures: AtomicU32::new(0),

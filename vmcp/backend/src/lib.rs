@@ -41,10 +41,10 @@ pub use policy::settings::{BackendSettings, SERVED_VARIABLE};
 pub use policy::{backoff, breaker};
 pub use program::orphan_guard::OrphanGuard;
 pub use request::{
-    ArrivingRest, ArrivingResult, CallError, ClientFacts, ClientInstance, CredentialError, CredentialSource,
-    DEFAULT_DEADLINE, Denier, Detail, Downstream, Event, EventMap, EventReceiver, EventSender, NotQueued,
-    Principal, Question, Request, Response, RpcOutcome, SessionId, SharedCredentials, Subscriber,
-    Transmission, UnprovedRequest, event_queue, uncollected,
+    ArrivingRest, ArrivingResult, CallError, ClientFacts, ClientInstance, ConnectionObserver,
+    CredentialError, CredentialSource, DEFAULT_DEADLINE, Denier, Detail, Downstream, EndedSession, Event,
+    EventMap, EventReceiver, EventSender, NotQueued, Principal, Question, Request, Response, RpcOutcome,
+    SessionId, SharedCredentials, Subscriber, Transmission, UnprovedRequest, event_queue, uncollected,
 };
 pub use sharing::session_listings::SessionListing;
 pub use vmcp_config::status::{BackendState, BackendStatus};

@@ -3,6 +3,7 @@
 pub(crate) mod arriving;
 pub(crate) mod call_error;
 pub(crate) mod client_instance;
+pub(crate) mod connection_observer;
 pub(crate) mod credentials;
 pub(crate) mod event;
 pub(crate) mod event_queue;
@@ -22,6 +23,7 @@ use vmcp_wire::owned::OwnedParams;
 pub use crate::request::arriving::{ArrivingRest, ArrivingResult};
 pub use crate::request::call_error::{CallError, Denier, Detail};
 pub use crate::request::client_instance::ClientInstance;
+pub use crate::request::connection_observer::{ConnectionObserver, EndedSession};
 pub use crate::request::credentials::{
     CredentialError, CredentialSource, SharedCredentials, UnprovedRequest,
 };

@@ -92,8 +92,8 @@ pub use self::sections::server::Server;
 pub use self::sections::server::console::ConsoleAccess;
 pub use self::sections::server::registry::ServedRegistry;
 pub use self::sections::server::tls::Tls;
-pub use self::sections::telemetry::Telemetry;
 use self::sections::telemetry::otel_variables;
+pub use self::sections::telemetry::{SignalExport, Telemetry};
 pub use self::values::duration::{
     PATTERN as DURATION_PATTERN, RANGE as RANGE_KEY, format as format_duration, parse as parse_duration,
 };

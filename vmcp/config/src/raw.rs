@@ -57,7 +57,7 @@ pub use crate::sections::proxy::RawProxy;
 pub use crate::sections::rate_limiting::RawRateLimiting;
 pub use crate::sections::rate_limiting::session_storage::{RawSessionStorage, RawStorageProvider};
 pub use crate::sections::server::RawServer;
-pub use crate::sections::telemetry::RawTelemetry;
+pub use crate::sections::telemetry::{RawSignal, RawTelemetry};
 pub use crate::values::decimal::RawDecimal;
 pub use crate::values::duration::RawDuration;
 use crate::writing::effective::EffectiveConfig;

@@ -228,7 +228,7 @@ fn the_defaults_are_those_of_the_requirements() {
     assert_eq!(config.server.listen, "127.0.0.1:8080".parse().unwrap());
     assert_eq!(config.server.admin_listen, "127.0.0.1:9090".parse().unwrap());
     assert_eq!(config.server.drain_timeout, seconds(30));
-    assert!(!config.telemetry.tracing_enabled && config.telemetry.metrics_enabled);
+    assert!(config.telemetry.traces.is_none() && config.telemetry.metrics_enabled);
 }
 
 #[test]
@@ -329,11 +329,12 @@ fn what_is_said_of_a_backend_elsewhere_arrives_at_the_backend() {
 
 #[test]
 fn a_collector_may_be_given_without_a_scheme() {
-    let endpoint = |yaml: &str| loaded(yaml).telemetry.endpoint.map(|url| url.to_string());
-    assert_eq!(endpoint("telemetry: { endpoint: \"otel:4318\" }").as_deref(), Some("https://otel:4318/"));
+    let endpoint = |yaml: &str| loaded(yaml).telemetry.traces.map(|traces| traces.url.to_string());
+    let traces = "https://otel:4318/v1/traces";
+    assert_eq!(endpoint("telemetry: { endpoint: \"otel:4318\" }").as_deref(), Some(traces));
     assert_eq!(
         endpoint("telemetry: { endpoint: \"otel:4318\", insecure: true }").as_deref(),
-        Some("http://otel:4318/")
+        Some("http://otel:4318/v1/traces")
     );
 }
 

@@ -50,7 +50,7 @@ use crate::access::identity::{Principal, PrincipalKey};
 use crate::access::outgoing::TokenFactory;
 use crate::access::policy;
 use crate::folders;
-use crate::metrics::{BackendLabels, IssuerLabels, Metrics, StoreLabels};
+use crate::metrics::{BackendLabels, IssuerLabels, Metrics, SignalLabels, StoreLabels};
 use crate::runs::Runs;
 use crate::search::context::{Contexts, Learner, learning_mode};
 use crate::search::{LearnedTools, QueryVectors, Searcher};
@@ -59,6 +59,7 @@ use crate::server_registrar::registry_reader::RegistryReader;
 use crate::telemetry::calls::CallObservers;
 use crate::telemetry::logs;
 use crate::telemetry::observed_shapes::ObservedShapes;
+use crate::telemetry::otlp::losses;
 use crate::telemetry::tool_metrics::ToolMetricsRecorder;
 use crate::telemetry::topic_usage::TopicUsage;
 use conductor::ConductorOptions;
@@ -148,6 +149,7 @@ impl Engine {
         };
         let fleet = Fleet::new(
             options.downstream,
+            Arc::clone(&shared.metrics),
             options.bridge,
             shared.byte_budget.clone(),
             options.orphan_guard,
@@ -343,6 +345,8 @@ impl Engine {
     /// Returns all metrics in OpenMetrics text format, for `GET /metrics`.
     pub fn render_metrics(&self) -> String {
         let metrics = self.metrics();
+        // Two renderings at once would clear each other's families.
+        let _rendering = metrics.rendering();
         // The family is rebuilt, so that removed backends leave no gauge behind.
         metrics.backend_up.clear();
         for status in self.backend_status() {
@@ -360,6 +364,10 @@ impl Engine {
                 .rate_limit_store_up
                 .get_or_create(&StoreLabels { provider: "redis".to_owned() })
                 .set(i64::from(store.is_up()));
+        }
+        for signal in losses::SIGNALS {
+            let labels = SignalLabels { signal: signal.label() };
+            metrics.telemetry_lost.get_or_create(&labels).inner().store(signal.lost(), Ordering::Relaxed);
         }
         metrics.log_lines_dropped.inner().store(logs::dropped_lines() as u64, Ordering::Relaxed);
         let kept = self.results().usage();

@@ -4,20 +4,26 @@
 //! catalog; all other label values are fixed words. No text of a client is ever a label. The encoder appends
 //! `_total` to counters.
 
+mod backend_connections;
 mod calls;
+mod exemplars;
 mod operations;
 
+use parking_lot::{Mutex, MutexGuard};
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::exemplar::HistogramWithExemplars;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+pub use backend_connections::{ClientSession, ConnectFailureLabels};
 use calls::BackendCalls;
+pub use exemplars::TraceLabels;
 pub(crate) use operations::OTHER;
 pub use operations::{ClientOperation, ServerOperation, ServerSession, code_label, method_label};
-use operations::{ToolNames, operation_histogram};
+use operations::{ToolNames, operation_histogram, traced_operation_histogram};
 
 /// Upper bounds of vmcp's own duration histograms, in seconds. They begin at 50 µs because find_tool and the
 /// relay live there.
@@ -155,6 +161,13 @@ pub struct LimitLabels {
     pub limit: &'static str,
 }
 
+/// Labels of telemetry that no collector got.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct SignalLabels {
+    /// `traces`, `metrics` or `logs`.
+    pub signal: &'static str,
+}
+
 macro_rules! metrics {
     ($(#[doc = $help:literal] $field:ident: $type:ty = $name:literal, $make:expr;)*) => {
         /// All metrics of a process and the registry that writes them out.
@@ -163,6 +176,7 @@ macro_rules! metrics {
             registry: Registry,
             calls: BackendCalls,
             tool_names: ToolNames,
+            rendering: Mutex<()>,
             $(#[doc = $help] pub $field: $type,)*
         }
 
@@ -179,7 +193,7 @@ macro_rules! metrics {
                     registry.register($name, $help.trim().trim_end_matches('.'), $field.clone());
                 )*
                 let (calls, tool_names) = (BackendCalls::default(), ToolNames::default());
-                Metrics { registry, calls, tool_names, $($field,)* }
+                Metrics { registry, calls, tool_names, rendering: Mutex::default(), $($field,)* }
             }
         }
     };
@@ -259,14 +273,19 @@ metrics! {
     backend_duration: Family<BackendLabels, Histogram, fn() -> Histogram> =
         "vmcp_backend_call_duration_seconds", Family::new_with_constructor(|| Histogram::new(SECONDS));
     /// Duration of a client's request, in seconds (`mcp.server.operation.duration` of OpenTelemetry).
-    server_operations: Family<ServerOperation, Histogram, fn() -> Histogram> =
-        "mcp_server_operation_duration_seconds", Family::new_with_constructor(operation_histogram);
+    server_operations: Family<ServerOperation, TracedHistogram, fn() -> TracedHistogram> =
+        "mcp_server_operation_duration_seconds", Family::new_with_constructor(traced_operation_histogram);
     /// Duration of a call at its backend, in seconds (`mcp.client.operation.duration` of OpenTelemetry).
-    client_operations: Family<ClientOperation, Histogram, fn() -> Histogram> =
-        "mcp_client_operation_duration_seconds", Family::new_with_constructor(operation_histogram);
+    client_operations: Family<ClientOperation, TracedHistogram, fn() -> TracedHistogram> =
+        "mcp_client_operation_duration_seconds", Family::new_with_constructor(traced_operation_histogram);
     /// Life of a session that its client ended, in seconds (`mcp.server.session.duration` of OpenTelemetry).
     server_sessions: Family<ServerSession, Histogram, fn() -> Histogram> =
         "mcp_server_session_duration_seconds", Family::new_with_constructor(operation_histogram);
+    /// Life of a session at a backend, in seconds (`mcp.client.session.duration` of OpenTelemetry).
+    client_sessions: Family<ClientSession, Histogram, fn() -> Histogram> =
+        "mcp_client_session_duration_seconds", Family::new_with_constructor(operation_histogram);
+    /// Attempts to connect to a backend that failed, by the reason.
+    connect_failures: Family<ConnectFailureLabels, Counter> = "vmcp_backend_connect_failures", Family::default();
     /// 1 if a backend is connected, else 0.
     backend_up: Family<BackendLabels, Gauge> = "vmcp_backend_up", Family::default();
     /// 1 if the last fetch of an identity provider's keys, and the last introspection, succeeded, else 0.
@@ -308,6 +327,8 @@ metrics! {
     client_stalls: Counter = "vmcp_client_stalls", Counter::default();
     /// Answers that broke off after their beginning was sent to the client.
     answers_broken_off: Counter = "vmcp_answers_broken_off", Counter::default();
+    /// Open streams of clients for messages that belong to no call.
+    client_streams: Gauge = "vmcp_client_streams", Gauge::default();
     /// Streams of messages that were ended because the client did not read them.
     listeners_cut_off: Counter = "vmcp_listeners_cut_off", Counter::default();
     /// Streams of calls that clients resumed by Last-Event-ID after their connection broke.
@@ -316,6 +337,8 @@ metrics! {
     requests_forwarded: Counter = "vmcp_requests_forwarded", Counter::default();
     /// Log lines dropped because standard error was not read.
     log_lines_dropped: Counter = "vmcp_log_lines_dropped", Counter::default();
+    /// Spans and log records that no collector got, and exports of metrics that failed, by signal.
+    telemetry_lost: Family<SignalLabels, Counter> = "vmcp_telemetry_lost", Family::default();
     /// Audit events left out or lost: refusals of a flood, too many events at once, a target that failed.
     audit_events_dropped: Counter = "vmcp_audit_events_dropped", Counter::default();
     /// Calls that are missing in the metrics of their tools, because they came faster than they were counted.
@@ -324,7 +347,15 @@ metrics! {
     config_reloads: Family<ReloadLabels, Counter> = "vmcp_config_reloads", Family::default();
 }
 
+/// A histogram whose buckets show a trace each.
+type TracedHistogram = HistogramWithExemplars<TraceLabels>;
+
 impl Metrics {
+    /// Waits until no other thread renders, and keeps others from it.
+    pub fn rendering(&self) -> MutexGuard<'_, ()> {
+        self.rendering.lock()
+    }
+
     /// The metrics in OpenMetrics text format, for `GET /metrics`.
     pub fn encode(&self) -> String {
         let mut out = String::new();

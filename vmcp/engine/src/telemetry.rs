@@ -1,4 +1,5 @@
-//! Telemetry: logs on standard error, audit events, traces over OTLP, metrics for Prometheus.
+//! Telemetry: logs on standard error, audit events, metrics for Prometheus; traces, metrics and log lines
+//! over OTLP.
 
 pub mod audit;
 mod call_metrics;
@@ -6,12 +7,13 @@ pub mod calls;
 pub mod logs;
 pub mod observed_shapes;
 pub mod operations;
-mod otlp;
+pub mod otlp;
 pub mod recent;
 pub mod tool_metrics;
 pub mod topic_usage;
 pub mod traces;
 
+use self::otlp::log_lines::LogLines;
 pub use crate::metrics;
 use tracing_subscriber::layer::{Layer, SubscriberExt as _};
 use tracing_subscriber::registry::Registry;
@@ -26,6 +28,7 @@ pub const PIPE: &str = "pipe";
 #[derive(Debug)]
 pub struct Telemetry {
     traces: Option<traces::Exporter>,
+    log_lines: Option<LogLines>,
     _log: logs::LogThread,
 }
 
@@ -45,19 +48,18 @@ pub enum TelemetryError {
     AlreadyInstalled,
 }
 
-/// Installs logs, and traces when `traces` is given. Call once per process, before the runtime starts threads
-/// that log.
-pub fn init(
-    logs: &logs::LogSettings,
-    traces: Option<&traces::TraceSettings>,
-) -> Result<Telemetry, TelemetryError> {
-    let exporter = traces.map(traces::Exporter::new).transpose()?;
+/// Installs logs, and exporters of traces and log lines as `exports` asks for them. Call once per process,
+/// before the runtime starts threads that log.
+pub fn init(logs: &logs::LogSettings, exports: &vmcp_config::Telemetry) -> Result<Telemetry, TelemetryError> {
+    let traces = exports.traces.as_ref().map(|export| traces::Exporter::new(export, exports)).transpose()?;
+    let log_lines = exports.logs.as_ref().map(|export| LogLines::start(export, exports)).transpose()?;
     let log = logs::LogThread::start();
-    tracing_subscriber::registry()
-        .with(layers(logs::layer(logs, log.writer.clone())?, exporter.as_ref()))
-        .try_init()
-        .map_err(|_| TelemetryError::AlreadyInstalled)?;
-    Ok(Telemetry { traces: exporter, _log: log })
+    let mut all = layers(logs::layer(logs, log.writer.clone())?, traces.as_ref());
+    if let Some(lines) = &log_lines {
+        all.push(lines.layer(logs)?);
+    }
+    tracing_subscriber::registry().with(all).try_init().map_err(|_| TelemetryError::AlreadyInstalled)?;
+    Ok(Telemetry { traces, log_lines, _log: log })
 }
 
 /// Installs the logs of a command that a person runs; a line is written before the command goes on.
@@ -79,8 +81,11 @@ fn layers(
 }
 
 impl Telemetry {
-    /// Flushes the queued spans and log lines. Blocks for at most the exporter's timeout and a second.
+    /// Flushes the queued spans and log lines. Blocks for at most the exporter's timeout and two seconds.
     pub fn flush(self) {
+        if let Some(lines) = self.log_lines {
+            lines.shutdown();
+        }
         if let Some(exporter) = self.traces {
             exporter.shutdown();
         }
@@ -89,8 +94,6 @@ impl Telemetry {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-
     use tracing::{debug_span, info_span};
 
     use super::*;
@@ -99,15 +102,9 @@ mod tests {
     fn only_an_exporter_enables_the_span_of_a_request() {
         // The exporter makes a TLS client; `main` installs the provider. Another test may have installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let settings = traces::TraceSettings {
-            endpoint: "http://127.0.0.1:9".to_owned(),
-            service_name: "vmcp".to_owned(),
-            sampling_rate: 1.0,
-            headers: HashMap::new(),
-            timeout: std::time::Duration::from_secs(10),
-            resource_attributes: std::collections::BTreeMap::new(),
-        };
-        let exporter = traces::Exporter::new(&settings).unwrap();
+        let file = "telemetry: { endpoint: 'http://127.0.0.1:9', samplingRate: 1 }";
+        let settings = vmcp_config::load(file, "f", &|_| None).unwrap().config.telemetry;
+        let exporter = traces::Exporter::new(settings.traces.as_ref().unwrap(), &settings).unwrap();
         for (exporter, enabled) in [(None, false), (Some(&exporter), true)] {
             let layers =
                 layers(logs::layer(&logs::LogSettings::default(), std::io::stderr).unwrap(), exporter);

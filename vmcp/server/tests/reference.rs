@@ -7,11 +7,12 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use vmcp_backend::{ConnectionObserver as _, EndedSession};
 use vmcp_edge::port::admin_routes::ADMIN_ROUTES;
 use vmcp_engine::telemetry::metrics::{
     BackendLabels, ChangeLabels, ClientOperation, ContextLabels, DecisionPointLabels, EmbeddingLabels,
     IssuerLabels, LimitLabels, Metrics, PolicyFailureLabels, PolicyShadowLabels, RefusalLabels, ReloadLabels,
-    ServerOperation, ServerSession, StoreLabels, WebhookLabels, WebhookOutcomeLabels,
+    ServerOperation, ServerSession, SignalLabels, StoreLabels, WebhookLabels, WebhookOutcomeLabels,
 };
 
 /// Compares a page with the committed one, or writes it if `VMCP_UPDATE_SCHEMA` is set.
@@ -37,7 +38,7 @@ fn metrics_page() {
         network_transport: "tcp",
         mcp_protocol_version: "2026-07-28",
     };
-    metrics.count_server_operation(&server, Duration::from_millis(1));
+    metrics.count_server_operation(&server, Duration::from_millis(1), None);
     let client = ClientOperation {
         mcp_method_name: "tools/call",
         gen_ai_tool_name: metrics.tool_name("now"),
@@ -45,9 +46,18 @@ fn metrics_page() {
         network_transport: "tcp",
         backend: backend().into(),
     };
-    metrics.client_operations.get_or_create(&client).observe(0.001);
+    metrics.count_client_operation(&client, Duration::from_millis(1), None);
     let session = ServerSession { network_transport: "tcp", mcp_protocol_version: "2025-11-25" };
     metrics.count_server_session(&session, Duration::from_secs(1));
+    let ended = EndedSession {
+        backend: "time",
+        is_program: true,
+        revision: "2025-11-25",
+        lived: Duration::from_secs(1),
+    };
+    metrics.session_ended(&ended);
+    metrics.connect_failed("time", "timeout");
+    metrics.telemetry_lost.get_or_create(&SignalLabels { signal: "logs" }).inc();
     metrics.embedding_duration.get_or_create(&EmbeddingLabels { kind: "query" }).observe(0.001);
     metrics.embedding_errors.get_or_create(&EmbeddingLabels { kind: "query" }).inc();
     metrics.backend_up.get_or_create(&BackendLabels { backend: backend() }).set(1);

@@ -80,7 +80,7 @@ pub(crate) async fn connect(facts: &Facts, hint: EraHint) -> Result<Connection, 
             }
         }
     };
-    Ok(Connection::new(channel, Arc::new(server)))
+    Ok(Connection::new(facts, channel, Arc::new(server)))
 }
 
 /// Time for the answer to the probe. A program that is known to be modern has all the time of its start.

@@ -18,6 +18,7 @@ use crate::policy::stream_floods::StreamFloods;
 use crate::program::last_words::LastWords;
 use crate::program::program_activity::ProgramActivity;
 use crate::server_log::operator_log::OperatorLog;
+use crate::transport::LinkError;
 
 /// Configuration of a backend and its signals. The lower rooms take these instead of the whole
 /// [`BackendCore`](crate::sharing::core::BackendCore), so that no room knows the ones above it.
@@ -77,6 +78,11 @@ impl Facts {
     /// Returns the limits and intervals in force.
     pub(crate) fn settings(&self) -> Arc<BackendSettings> {
         self.settings.load_full()
+    }
+
+    /// Reports a failed attempt to connect.
+    pub(crate) fn observe_failed_connect(&self, error: &LinkError) {
+        self.settings().connection_observer.connect_failed(&self.spec.name, error.connect_reason());
     }
 
     /// Returns the capabilities that a modern server was seen to declare to legacy clients.

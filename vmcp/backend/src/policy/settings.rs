@@ -11,8 +11,9 @@ use crate::policy::breaker::BreakerSettings;
 use crate::policy::byte_budget::ByteBudget;
 use crate::policy::session_listing_count::SessionListingCount;
 use crate::program::orphan_guard::OrphanGuard;
+use crate::request::connection_observer::NoConnectionObserver;
 use crate::request::event::NoDownstream;
-use crate::request::{Downstream, SharedCredentials};
+use crate::request::{ConnectionObserver, Downstream, SharedCredentials};
 
 /// Settings of backends. Clone one value for all of them: they share its pool of HTTP connections.
 #[derive(Clone, Debug)]
@@ -90,6 +91,8 @@ pub struct BackendSettings {
     pub session_idle: Duration,
     /// Receives the messages that belong to no request.
     pub downstream: Arc<dyn Downstream>,
+    /// Hears of failed attempts to connect, and of sessions that ended.
+    pub connection_observer: Arc<dyn ConnectionObserver>,
     /// Counts the sessions that see definitions of their own.
     pub session_listings: SessionListingCount,
     /// Credentials of vmcp's own requests, and of those of clients that bring none.
@@ -142,6 +145,7 @@ impl Default for BackendSettings {
             max_sessions: 10_000,
             session_idle: Duration::from_mins(30),
             downstream: Arc::new(NoDownstream),
+            connection_observer: Arc::new(NoConnectionObserver),
             session_listings: SessionListingCount::default(),
             credentials: None,
             client_version: env!("CARGO_PKG_VERSION").to_owned(),

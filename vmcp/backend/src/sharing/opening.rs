@@ -51,7 +51,9 @@ pub(crate) async fn open(
     };
     let after = patience(facts, main, placement);
     let connection = timeout(after, connect(facts, main, placement, opener, warm)).await;
-    connection.unwrap_or_else(|_| Err(LinkError::ConnectTimeout { detail: format!("after {after:?}") }))
+    let connection =
+        connection.unwrap_or_else(|_| Err(LinkError::ConnectTimeout { detail: format!("after {after:?}") }));
+    connection.inspect_err(|error| facts.observe_failed_connect(error))
 }
 
 /// Starts a process that a client will own.
@@ -86,7 +88,7 @@ async fn connect(
     let route = channel.inbound.route_opening(Arc::clone(opener));
     if placement.era == Era::Modern {
         // There is no handshake: each request says everything.
-        return Ok((Connection::new(channel, Arc::clone(&main.server)), route));
+        return Ok((Connection::new(facts, channel, Arc::clone(&main.server)), route));
     }
     let info = client.info.as_deref().filter(|_| placement.named);
     let info = info.map_or(&*channel.client_info, RawValue::get);
@@ -106,7 +108,7 @@ async fn connect(
     // All sessions say the same about the server, and there may be thousands of them: one copy serves all.
     let same = server.revision == main.server.revision && server.logs == main.server.logs;
     let server = if same { Arc::clone(&main.server) } else { Arc::new(server) };
-    Ok((Connection::new(channel, server), route))
+    Ok((Connection::new(facts, channel, server), route))
 }
 
 /// Waits until questions are answered that the server asked when it was introduced: a server that knows only

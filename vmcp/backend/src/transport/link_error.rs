@@ -138,6 +138,24 @@ impl LinkError {
         })
     }
 
+    /// Returns the label of a failed attempt to connect, one of a fixed set.
+    pub(crate) fn connect_reason(&self) -> &'static str {
+        match self {
+            Self::Connect { .. } => "connect",
+            Self::ConnectTimeout { .. } => "timeout",
+            Self::Closed { .. } | Self::Gone { .. } | Self::Down => "closed",
+            Self::Credentials(_) => "credentials",
+            Self::Refused { .. } | Self::RefusedInDoubt { .. } => "refused",
+            Self::Status(_) | Self::SessionInDoubt { .. } | Self::SessionLost(_) => "status",
+            Self::Protocol(_)
+            | Self::Unreadable { .. }
+            | Self::InitializeRefused { .. }
+            | Self::Flood { .. } => "protocol",
+            Self::Stopped => "stopped",
+            Self::Unsendable(_) | Self::TooLarge { .. } | Self::Overloaded(_) => "other",
+        }
+    }
+
     /// Part of its way that the request made.
     pub(crate) fn transmission(&self) -> Transmission {
         match self {

@@ -2,15 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::telemetry::Telemetry;
+use super::telemetry::{SignalExport, Telemetry};
 use crate::problems::{self, Report};
-use crate::values::headers::Headers;
 
 /// Types of events, with ToolHive's names.
 pub const AUDIT_EVENT_TYPES: [&str; 10] = [
@@ -58,14 +56,10 @@ pub struct Audit {
 /// Collector of log records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtlpTarget {
-    /// Base URL, to which `/v1/logs` is added.
-    pub endpoint: Url,
+    /// Destination of log records.
+    pub export: SignalExport,
     /// Value of the resource attribute `service.name`.
     pub service_name: String,
-    /// HTTP headers of every export.
-    pub headers: Headers,
-    /// Time limit of one export.
-    pub timeout: Duration,
     /// Attributes of the resource beside `service.name`.
     pub resource_attributes: BTreeMap<String, String>,
 }
@@ -127,8 +121,8 @@ pub struct RawAudit {
     pub enabled: bool,
     /// Name of this server in events (`component`).
     pub component: String,
-    /// Send events to the collector of `telemetry.endpoint` too, as OTLP log records. Without `logFile` they
-    /// go nowhere else.
+    /// Send events to the collector of `telemetry.endpoint`, or `telemetry.logs.endpoint`, too, as OTLP log
+    /// records. Without `logFile` they go nowhere else.
     pub otlp: bool,
     /// File that gets the events; made if it is missing, readable by its owner only. Absent: standard output,
     /// or standard error where that belongs to a client (`vmcp serve --stdio`).
@@ -185,18 +179,16 @@ impl Default for RawAudit {
 impl RawAudit {
     /// Returns the settings, or `None` if no events are written.
     pub(crate) fn validate(&self, telemetry: &Telemetry, report: &mut Report) -> Option<Audit> {
-        if self.otlp && telemetry.endpoint.is_none() {
+        if self.otlp && telemetry.log_records.is_none() {
             report.problem(
                 "audit.otlp",
                 "there is nowhere to send events to",
                 "add `telemetry.endpoint`, such as `http://localhost:4318`",
             );
         }
-        let target = |endpoint: &Url| OtlpTarget {
-            endpoint: endpoint.clone(),
+        let target = |export: &SignalExport| OtlpTarget {
+            export: export.clone(),
             service_name: telemetry.service_name.clone(),
-            headers: telemetry.headers.clone(),
-            timeout: telemetry.timeout,
             resource_attributes: telemetry.resource_attributes.clone(),
         };
         let wanted = known(&self.event_types, "audit.eventTypes", report);
@@ -244,7 +236,7 @@ impl RawAudit {
         }
         self.enabled.then(|| Audit {
             component: self.component.clone(),
-            otlp: telemetry.endpoint.as_ref().filter(|_| self.otlp).map(target),
+            otlp: telemetry.log_records.as_ref().filter(|_| self.otlp).map(target),
             log_file: self.log_file.clone(),
             stdout: self.stdout,
             syslog,

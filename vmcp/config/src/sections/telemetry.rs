@@ -1,6 +1,8 @@
-//! `telemetry`: export of traces by OTLP over HTTP, and Prometheus metrics on the admin port.
+//! `telemetry`: export of traces, metrics and log lines by OTLP over HTTP, and Prometheus metrics on the
+//! admin port.
 
 pub(crate) mod otel_variables;
+mod signal;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -8,50 +10,60 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use url::Url;
 
+use self::signal::{General, Signal};
+pub use self::signal::{RawSignal, SignalExport};
 use crate::problems::Report;
 use crate::values::decimal::RawDecimal;
 use crate::values::duration::{self, RawDuration};
-use crate::values::headers::{self, Headers};
+use crate::values::headers;
 use crate::values::http_url;
 use crate::values::secret::Secret;
 
 /// Time limits of an export that are accepted.
 const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_mins(10);
 
-/// Validated settings of traces and metrics.
+/// Intervals of metric exports that are accepted.
+const INTERVAL: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(1);
+/// The protocol of all exports.
+const PROTOCOL: &str = "http/protobuf";
+
+/// Validated settings of traces, metrics and log records.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Telemetry {
-    /// OTLP/HTTP collector: its base URL, to which `/v1/traces` is added. `None`: no traces are exported.
-    pub endpoint: Option<Url>,
     /// Value of the resource attribute `service.name`.
     pub service_name: String,
     /// Share of the traces started here that are sampled, from 0 to 1. The sampling decision of a caller's
     /// `traceparent` is followed.
     pub sampling_rate: f32,
-    /// HTTP headers of every export.
-    pub headers: Headers,
-    /// Time limit of one export.
-    pub timeout: Duration,
     /// Attributes of the resource beside `service.name`.
     pub resource_attributes: BTreeMap<String, String>,
-    /// True if spans are exported; never without an endpoint.
-    pub tracing_enabled: bool,
+    /// Export of spans; `None`: none.
+    pub traces: Option<SignalExport>,
+    /// Export of metrics; `None`: none.
+    pub metrics: Option<SignalExport>,
+    /// Time between two exports of metrics.
+    pub metrics_interval: Duration,
+    /// Export of log lines; `None`: none.
+    pub logs: Option<SignalExport>,
+    /// The address of log records, also where log lines stay here: audit events go there.
+    pub log_records: Option<SignalExport>,
     /// True if the admin port serves `/metrics`.
     pub metrics_enabled: bool,
 }
 
-/// Traces and metrics. Where the file is silent, the variables of OpenTelemetry count, such as
+/// Traces, metrics and log records. Where the file is silent, the variables of OpenTelemetry count, such as
 /// `OTEL_EXPORTER_OTLP_ENDPOINT`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Telemetry")]
 pub struct RawTelemetry {
-    /// OTLP/HTTP collector that traces are sent to: `https://collector:4318`, or `collector:4318`.
-    /// `/v1/traces` is added. Without it, nothing is exported.
+    /// OTLP/HTTP collector: `https://collector:4318`, or `collector:4318`. `/v1/traces`, `/v1/metrics` and
+    /// `/v1/logs` are added. Without it, only signals with an `endpoint` of their own are exported.
     pub endpoint: Option<String>,
-    /// Name of this server in traces (`service.name`).
+    /// Protocol of exports: `http/protobuf`, the only one. `grpc` is refused: give the collector's HTTP port.
+    pub protocol: String,
+    /// Name of this server in its exports (`service.name`).
     pub service_name: String,
     /// Share of the traces started here that are sampled, from "0" to "1". The sampling decision of a
     /// caller's `traceparent` is followed.
@@ -62,13 +74,22 @@ pub struct RawTelemetry {
     /// Time limit of one export.
     #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub timeout: RawDuration,
-    /// Attributes of this server in traces and audit events beside `service.name`, such as
+    /// Attributes of this server in its exports beside `service.name`, such as
     /// `deployment.environment.name`.
     pub resource_attributes: BTreeMap<String, String>,
     /// Read an `endpoint` without a scheme as http rather than https.
     pub insecure: bool,
     /// Export traces. Default: `true` if there is an `endpoint`. `true` without an `endpoint` is a mistake.
     pub tracing_enabled: Option<bool>,
+    /// Export of traces, where it differs. Its `enabled` is `tracingEnabled`.
+    pub traces: RawSignal,
+    /// Export of metrics, beside `/metrics`. Off by default.
+    pub metrics: RawSignal,
+    /// Time between two exports of metrics.
+    #[schemars(extend("x-range" = duration::words(&INTERVAL)))]
+    pub metrics_interval: RawDuration,
+    /// Export of log lines, beside standard error. Off by default. `audit.otlp` uses its address too.
+    pub logs: RawSignal,
     /// Serve Prometheus metrics at `/metrics` on the admin port.
     pub metrics_enabled: bool,
 }
@@ -77,6 +98,7 @@ impl Default for RawTelemetry {
     fn default() -> Self {
         Self {
             endpoint: None,
+            protocol: PROTOCOL.to_owned(),
             service_name: "vmcp".to_owned(),
             sampling_rate: "0.05".into(),
             headers: BTreeMap::new(),
@@ -84,6 +106,10 @@ impl Default for RawTelemetry {
             resource_attributes: BTreeMap::new(),
             insecure: false,
             tracing_enabled: None,
+            traces: RawSignal::default(),
+            metrics: RawSignal::default(),
+            metrics_interval: "60s".into(),
+            logs: RawSignal::default(),
             metrics_enabled: true,
         }
     }
@@ -91,16 +117,24 @@ impl Default for RawTelemetry {
 
 impl RawTelemetry {
     pub(crate) fn validate(&self, report: &mut Report) -> Telemetry {
-        let path = "telemetry.endpoint";
-        let endpoint = self.endpoint.as_ref().and_then(|endpoint| {
-            let scheme = if self.insecure { "http" } else { "https" };
-            if endpoint.contains("://") {
-                http_url::validate(endpoint, path, report)
-            } else {
-                http_url::validate(&format!("{scheme}://{endpoint}"), path, report)
-            }
-        });
-        if self.tracing_enabled == Some(true) && self.endpoint.is_none() {
+        let general = &self.general(report);
+        if self.protocol != PROTOCOL {
+            let shown = report.shown("telemetry.protocol", &self.protocol);
+            let remedy = "remove it, and give the collector's port of OTLP over HTTP, mostly 4318";
+            report.problem(
+                "telemetry.protocol",
+                format!("{shown} is not spoken here, only `{PROTOCOL}`"),
+                remedy,
+            );
+        }
+        if self.tracing_enabled.is_some() && self.traces.enabled.is_some() {
+            report.problem(
+                "telemetry.traces.enabled",
+                "set twice",
+                "remove it, or `telemetry.tracingEnabled`",
+            );
+        }
+        if self.tracing_enabled == Some(true) && self.endpoint.is_none() && self.traces.endpoint.is_none() {
             report.problem(
                 "telemetry.tracingEnabled",
                 "there is nowhere to send traces to",
@@ -114,15 +148,35 @@ impl RawTelemetry {
         if self.service_name.trim().is_empty() {
             report.problem("telemetry.serviceName", "empty", "remove it, or name this server");
         }
+        let traces = self.traces.validate(Signal::Traces, general, report);
+        let metrics = self.metrics.validate(Signal::Metrics, general, report);
+        let log_records = self.logs.validate(Signal::Logs, general, report);
+        let is_enabled = self.tracing_enabled.or(self.traces.enabled).unwrap_or(true);
         Telemetry {
-            tracing_enabled: endpoint.is_some() && self.tracing_enabled != Some(false),
-            endpoint,
             service_name: self.service_name.clone(),
             sampling_rate: self.sampling_rate.validate("telemetry.samplingRate", &(0.0..=1.0), report),
+            resource_attributes: self.resource_attributes.clone(),
+            traces: traces.filter(|_| is_enabled),
+            metrics: metrics.filter(|_| self.metrics.is_asked_for()),
+            metrics_interval: self.metrics_interval.validate("telemetry.metricsInterval", &INTERVAL, report),
+            logs: log_records.clone().filter(|_| self.logs.is_asked_for()),
+            log_records,
+            metrics_enabled: self.metrics_enabled,
+        }
+    }
+
+    /// Returns the settings of all signals.
+    fn general(&self, report: &mut Report) -> General {
+        let scheme = if self.insecure { "http" } else { "https" };
+        let whole = |endpoint: &String| {
+            if endpoint.contains("://") { endpoint.clone() } else { format!("{scheme}://{endpoint}") }
+        };
+        let whole = self.endpoint.as_ref().map(whole);
+        General {
+            base: whole.and_then(|whole| http_url::validate(&whole, "telemetry.endpoint", report)),
+            has_endpoint: self.endpoint.is_some(),
             headers: headers::validate(&self.headers, "telemetry.headers", report),
             timeout: self.timeout.validate("telemetry.timeout", &TIMEOUT, report),
-            resource_attributes: self.resource_attributes.clone(),
-            metrics_enabled: self.metrics_enabled,
         }
     }
 }

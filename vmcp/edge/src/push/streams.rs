@@ -110,6 +110,7 @@ impl PushStream {
         generations: watch::Receiver<Generation>,
         cancel: CancellationToken,
     ) -> Self {
+        push.engine.metrics().client_streams.inc();
         Self {
             push: Arc::clone(push),
             principal,
@@ -222,6 +223,7 @@ impl PushStream {
 
 impl Drop for PushStream {
     fn drop(&mut self) {
+        self.push.engine.metrics().client_streams.dec();
         self.mailbox.close_stream(self.id);
         match self.registered.take() {
             None => self.push.router.topics.remove_all(self.mailbox.number),

@@ -18,6 +18,7 @@ use vmcp_model::discovered::Discovered;
 use super::recorder::definition_changes::ChangedListing;
 use super::snapshot::declarations::BackendListings;
 use crate::access::outgoing::{self, TokenFactory};
+use crate::metrics::Metrics;
 use crate::optim::own_mark;
 
 /// Delay before a replaced backend stops: requests that loaded the snapshot just before still reach it.
@@ -33,6 +34,8 @@ pub(super) struct Fleet {
     byte_budget: ByteBudget,
     /// Receives messages that backends send outside of requests.
     downstream: Option<Arc<dyn Downstream>>,
+    /// Counts failed attempts to connect, and sessions.
+    metrics: Arc<Metrics>,
     /// [`super::Options::bridge`].
     bridge: bool,
     orphan_guard: Option<Arc<OrphanGuard>>,
@@ -79,6 +82,7 @@ impl Fleet {
     /// No backends yet.
     pub(super) fn new(
         downstream: Option<Arc<dyn Downstream>>,
+        metrics: Arc<Metrics>,
         bridge: bool,
         byte_budget: ByteBudget,
         orphan_guard: Option<Arc<OrphanGuard>>,
@@ -94,6 +98,7 @@ impl Fleet {
             token_factory,
             byte_budget,
             downstream,
+            metrics,
             bridge,
             orphan_guard,
             served,
@@ -255,6 +260,7 @@ impl Fleet {
             byte_budget: self.byte_budget.clone(),
             starts: Arc::clone(&self.starts),
             session_listings: self.session_listings.clone(),
+            connection_observer: Arc::clone(&self.metrics) as _,
             ..BackendSettings::default()
         };
         if let Some(downstream) = &self.downstream {
@@ -300,7 +306,15 @@ mod tests {
     #[test]
     fn a_replaced_backend_has_the_time_that_its_calls_may_take() {
         let config = config("proxy: { maxToolTimeout: 15m }");
-        let fleet = Fleet::new(None, false, ByteBudget::default(), None, None, TokenFactory::default());
+        let fleet = Fleet::new(
+            None,
+            Arc::default(),
+            false,
+            ByteBudget::default(),
+            None,
+            None,
+            TokenFactory::default(),
+        );
         assert_eq!(fleet.settings(&config).drain_timeout, Duration::from_mins(15));
     }
 }

@@ -6,14 +6,15 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use parking_lot::RwLock;
 use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::exemplar::HistogramWithExemplars;
 use prometheus_client::metrics::histogram::Histogram;
 use vmcp_wire::{codes, methods};
 
-use super::Metrics;
+use super::{Metrics, TraceLabels};
 
 /// Upper bounds of the conventions, from 10 ms to 300 s, and below them what a relay needs, in seconds.
 const OPERATION_SECONDS: [f64; 21] = [
@@ -72,6 +73,16 @@ pub(super) fn operation_histogram() -> Histogram {
     Histogram::new(OPERATION_SECONDS)
 }
 
+/// Makes a histogram of the conventions with exemplars.
+pub(super) fn traced_operation_histogram() -> HistogramWithExemplars<TraceLabels> {
+    HistogramWithExemplars::new(OPERATION_SECONDS.into_iter())
+}
+
+/// Returns the time of an exemplar, if there is one.
+fn now_if(trace: Option<&TraceLabels>) -> Option<SystemTime> {
+    trace.map(|_| SystemTime::now())
+}
+
 /// Returns the label of a method, which may be a client's text.
 pub fn method_label(method: &str) -> &'static str {
     methods::core_request(method).unwrap_or(OTHER)
@@ -91,14 +102,28 @@ impl Metrics {
             None if names.len() >= MAX_TOOL_NAMES => return OTHER.into(),
             None => drop(names),
         }
-        let label = Arc::<str>::from(name);
-        self.tool_names.write().insert(Arc::clone(&label));
-        label
+        let mut names = self.tool_names.write();
+        // Others may have added names since.
+        match names.get(name) {
+            Some(known) => Arc::clone(known),
+            None if names.len() >= MAX_TOOL_NAMES => OTHER.into(),
+            None => {
+                let label = Arc::<str>::from(name);
+                names.insert(Arc::clone(&label));
+                label
+            }
+        }
     }
 
-    /// Counts a call that reached its backend.
-    pub fn count_client_operation(&self, operation: &ClientOperation, took: Duration) {
-        self.client_operations.get_or_create(operation).observe(took.as_secs_f64());
+    /// Counts a call that reached its backend. `trace` is its exported span.
+    pub fn count_client_operation(
+        &self,
+        operation: &ClientOperation,
+        took: Duration,
+        trace: Option<TraceLabels>,
+    ) {
+        let at = now_if(trace.as_ref());
+        self.client_operations.get_or_create(operation).observe(took.as_secs_f64(), trace, at);
     }
 
     /// Counts a client's session that has ended.
@@ -106,9 +131,15 @@ impl Metrics {
         self.server_sessions.get_or_create(session).observe(lived.as_secs_f64());
     }
 
-    /// Counts a client's request.
-    pub fn count_server_operation(&self, operation: &ServerOperation, took: Duration) {
-        self.server_operations.get_or_create(operation).observe(took.as_secs_f64());
+    /// Counts a client's request. `trace` is its exported span.
+    pub fn count_server_operation(
+        &self,
+        operation: &ServerOperation,
+        took: Duration,
+        trace: Option<TraceLabels>,
+    ) {
+        let at = now_if(trace.as_ref());
+        self.server_operations.get_or_create(operation).observe(took.as_secs_f64(), trace, at);
     }
 }
 
@@ -131,7 +162,7 @@ mod tests {
         let metrics = Metrics::new();
         for at in 0..3 * MAX_TOOL_NAMES {
             let operation = operation(&metrics, &format!("vendor/{at}"), &format!("tool_{at}"));
-            metrics.count_server_operation(&operation, Duration::from_millis(3));
+            metrics.count_server_operation(&operation, Duration::from_millis(3), None);
         }
         let text = metrics.encode();
         let series =
@@ -146,7 +177,7 @@ mod tests {
     fn bounds_are_those_of_the_conventions_and_finer_below() {
         let metrics = Metrics::new();
         let operation = operation(&metrics, "tools/call", "echo");
-        metrics.count_server_operation(&operation, Duration::from_micros(70));
+        metrics.count_server_operation(&operation, Duration::from_micros(70), None);
         let text = metrics.encode();
         let text = text.lines().filter(|line| line.starts_with("mcp_server_operation"));
         let text = text.collect::<Vec<_>>().join("\n");

@@ -13,11 +13,11 @@ use opentelemetry::trace::TraceContextExt as _;
 use tracing::{Event, Subscriber};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
-use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{FilterExt as _, filter_fn};
 use tracing_subscriber::fmt::format::{JsonFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::{EnvFilter, Layer, reload};
 use vmcp_config::sanitize::escape_unseen;
 
 use self::terminal_line::TerminalLine;
@@ -94,9 +94,7 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let directives = if settings.filter.is_empty() { "info" } else { &settings.filter };
-    let levels = levels::adjustable(directives, true)
-        .ok_or_else(|| TelemetryError::Filter(settings.filter.clone()))?;
+    let levels = filter(settings, true)?;
     // The only spans shown in lines are the backends', which live as long as their tasks. All others are
     // disabled here, before the lock of the levels, so that without an exporter the span of a request costs
     // an atomic load.
@@ -119,6 +117,16 @@ where
         let format = TerminalLine { colored: terminal && takes_color() };
         lines.with_ansi(false).event_format(format).with_filter(filter).boxed()
     })
+}
+
+/// Returns the filter of lines by level and target, which later changes of the levels reach. `is_reported`:
+/// people read its directives as the ones of the start.
+pub(super) fn filter<S: Subscriber>(
+    settings: &LogSettings,
+    is_reported: bool,
+) -> Result<reload::Layer<EnvFilter, S>, TelemetryError> {
+    let directives = if settings.filter.is_empty() { "info" } else { &settings.filter };
+    levels::adjustable(directives, is_reported).ok_or_else(|| TelemetryError::Filter(settings.filter.clone()))
 }
 
 /// Returns the trace id of the current span, as 32 hex digits, when traces are exported.

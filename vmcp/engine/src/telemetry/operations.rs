@@ -16,7 +16,7 @@ use vmcp_json::text;
 use vmcp_wire::methods;
 
 use super::calls::Outcome;
-use crate::metrics::{Metrics, ServerOperation, code_label, method_label};
+use crate::metrics::{Metrics, ServerOperation, TraceLabels, code_label, method_label};
 
 /// Most characters of a client's text in an attribute.
 const MAX_CHARACTERS: usize = 256;
@@ -125,13 +125,14 @@ impl Operation {
 
 impl Drop for Operation {
     fn drop(&mut self) {
+        let trace = TraceLabels::of_exported(&self.span);
         if let Some(failure) = self.failure.take() {
             self.labels.error_type = failure.error_type();
             if !self.span.is_disabled() {
                 failure.mark(&self.span);
             }
         }
-        self.metrics.count_server_operation(&self.labels, self.started.elapsed());
+        self.metrics.count_server_operation(&self.labels, self.started.elapsed(), trace);
     }
 }
 
@@ -195,5 +196,34 @@ pub fn shortened(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(MAX_CHARACTERS) {
         Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
         None => Cow::Borrowed(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_clients_texts_makes_two_series() {
+        let metrics = Arc::<Metrics>::default();
+        for at in 0..5_000 {
+            let text = format!("made/up_{at}");
+            let start = OperationStart {
+                method: if at % 2 == 0 { methods::TOOLS_CALL } else { &text },
+                target: OperationTarget::UnknownTool(&text),
+                id: &text,
+                revision: "2025-11-25",
+                transport: super::super::TCP,
+                session: Some([u8::try_from(at % 256).unwrap(); 16]),
+                address: None,
+            };
+            let failure = OperationFailure::Rpc { code: at, message: text.clone() };
+            Operation::begin(&metrics, &start).settle(Some(Box::new(failure)));
+        }
+        let text = metrics.encode();
+        let series =
+            text.lines().filter(|line| line.starts_with("mcp_server_operation_duration_seconds_count"));
+        assert_eq!(series.count(), 2, "one for tools/call, one for all other methods");
+        assert!(!text.contains("made/up"), "{text}");
     }
 }

@@ -1,53 +1,48 @@
-//! Settings that all OTLP exporters share: the HTTP client and the addresses of the signals.
+//! OTLP over HTTP: what the exporters of traces, metrics and log records share.
+//!
+//! | room | holds |
+//! |---|---|
+//! | `client` | HTTP client of exports |
+//! | `losses` | counters of telemetry that reached no collector |
+//! | `log_lines` | log lines as OTLP log records, behind a bounded queue |
+//! | `push` | thread that exports metrics |
+//! | `exposition`, `families` | OpenMetrics text as families of samples; these as messages of OTLP |
+
+mod client;
+mod exposition;
+mod families;
+pub(super) mod log_lines;
+pub mod losses;
+pub mod push;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::sync::OnceLock;
 
 use opentelemetry::KeyValue;
 use opentelemetry_sdk::Resource;
-use vmcp_egress::Proxies;
+use uuid::Uuid;
 
-/// Path of traces below the collector's base URL.
-pub(super) const TRACES: &str = "/v1/traces";
-/// Path of log records below the collector's base URL.
-pub(super) const LOGS: &str = "/v1/logs";
+pub(super) use self::client::OtlpClient;
 
-/// Returns the client of exports. It follows no redirect, which could take a key in the headers to another
-/// host. Made on a thread of its own, because the blocking client must not be made inside a runtime.
-pub(super) fn client(timeout: Duration) -> Result<reqwest::blocking::Client, String> {
-    let build = move || {
-        let builder = reqwest::blocking::Client::builder().timeout(timeout);
-        let builder = builder.proxy(Proxies::of_environment().for_reqwest());
-        builder.redirect(reqwest::redirect::Policy::none()).build()
-    };
-    let made =
-        std::thread::spawn(build).join().map_err(|_| "the HTTP client could not be made".to_owned())?;
-    made.map_err(|error| error.to_string())
-}
+/// Target prefix of the log lines of exports themselves. They are not exported: a failed export would cause
+/// another one.
+const TARGET: &str = "vmcp_engine::telemetry::otlp";
 
-/// Returns the resource of this process.
+/// Returns the resource of this process. `service.instance.id` tells replicas apart, whose metrics would
+/// otherwise be one series with two writers.
 pub(super) fn resource(service_name: &str, attributes: &BTreeMap<String, String>) -> Resource {
+    static INSTANCE: OnceLock<Uuid> = OnceLock::new();
+    let instance = INSTANCE.get_or_init(Uuid::new_v4).to_string();
+    let own = [
+        KeyValue::new("service.instance.id", instance),
+        KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
+    ];
     let attributes = attributes.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
-    Resource::builder().with_attributes(attributes).with_service_name(service_name.to_owned()).build()
-}
-
-/// `otel:4318` → `http://otel:4318/v1/traces`. An endpoint that names the path of traces stands for its base.
-pub(super) fn signal_url(endpoint: &str, signal: &str) -> String {
-    let base = if endpoint.contains("://") { endpoint.to_owned() } else { format!("http://{endpoint}") };
-    let base = base.trim_end_matches('/');
-    format!("{}{signal}", base.strip_suffix(TRACES).unwrap_or(base).trim_end_matches('/'))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_endpoint_may_be_short() {
-        for endpoint in ["otel:4318", "http://otel:4318", "http://otel:4318/", "http://otel:4318/v1/traces"] {
-            assert_eq!(signal_url(endpoint, TRACES), "http://otel:4318/v1/traces", "{endpoint}");
-            assert_eq!(signal_url(endpoint, LOGS), "http://otel:4318/v1/logs", "{endpoint}");
-        }
-        assert_eq!(signal_url("https://x.example/otlp", TRACES), "https://x.example/otlp/v1/traces");
-    }
+    Resource::builder()
+        .with_attributes(own)
+        .with_attributes(attributes)
+        .with_service_name(service_name.to_owned())
+        .build()
 }

@@ -3,50 +3,35 @@
 //! Only the exporter enables spans: without one, a span costs an atomic load.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator as _};
 use opentelemetry::trace::{Status, TraceContextExt as _, TracerProvider as _};
 use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
-use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
+use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider, SpanData, SpanExporter};
 use tracing::{Span, Subscriber};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::registry::LookupSpan;
+use vmcp_config::{SignalExport, Telemetry};
 use vmcp_wire::meta::Trace;
 
 use super::TelemetryError;
 use super::call_metrics::error_type;
 use super::calls::{CallObserver, CallRecord, Outcome};
 use super::logs::BACKENDS;
-use super::otlp;
+use super::otlp::losses::Signal;
+use super::otlp::{self, OtlpClient};
 
 /// A W3C trace context that owns its parts.
 pub type TraceContext = Trace<'static>;
 
 /// Target prefix of vmcp's own spans; those of libraries are not exported.
 const OWN: &str = "vmcp";
-
-/// Settings of the exporter.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TraceSettings {
-    /// `http://host:4318`, with or without `/v1/traces`; without a scheme, `http` is meant.
-    pub endpoint: String,
-    /// `service.name` of the resource.
-    pub service_name: String,
-    /// Share of the traces that start here and are sampled, 0 to 1. A client's sampling decision is always
-    /// followed.
-    pub sampling_rate: f64,
-    /// Sent with each export, e.g. an API key.
-    pub headers: HashMap<String, String>,
-    /// Time limit of one export.
-    pub timeout: Duration,
-    /// Attributes of the resource beside `service.name`.
-    pub resource_attributes: BTreeMap<String, String>,
-}
 
 /// A running batch exporter.
 #[derive(Debug)]
@@ -55,23 +40,22 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Connects lazily: a collector that is down costs spans and nothing else.
-    pub fn new(settings: &TraceSettings) -> Result<Self, TelemetryError> {
-        let failed = |error: String| TelemetryError::Exporter(error);
+    /// Connects lazily: a collector that is down costs spans and nothing else. A client's sampling decision
+    /// is always followed.
+    pub fn new(export: &SignalExport, telemetry: &Telemetry) -> Result<Self, TelemetryError> {
         let exporter = opentelemetry_otlp::SpanExporter::builder()
             .with_http()
-            .with_http_client(otlp::client(settings.timeout).map_err(failed)?)
+            .with_http_client(OtlpClient::new(export)?)
             .with_protocol(Protocol::HttpBinary)
-            .with_endpoint(otlp::signal_url(&settings.endpoint, otlp::TRACES))
-            .with_headers(settings.headers.clone())
-            .with_timeout(settings.timeout)
+            .with_endpoint(export.url.as_str())
+            .with_timeout(export.timeout)
             .build()
-            .map_err(|error| failed(error.to_string()))?;
-        let root = Sampler::TraceIdRatioBased(settings.sampling_rate);
+            .map_err(|error| TelemetryError::Exporter(error.to_string()))?;
+        let root = Sampler::TraceIdRatioBased(f64::from(telemetry.sampling_rate));
         let provider = SdkTracerProvider::builder()
-            .with_batch_exporter(exporter)
+            .with_batch_exporter(CountedExporter(exporter))
             .with_sampler(Sampler::ParentBased(Box::new(root)))
-            .with_resource(otlp::resource(&settings.service_name, &settings.resource_attributes))
+            .with_resource(otlp::resource(&telemetry.service_name, &telemetry.resource_attributes))
             .build();
         Ok(Self { provider })
     }
@@ -90,6 +74,29 @@ impl Exporter {
         if let Err(error) = self.provider.shutdown() {
             tracing::warn!(%error, "the last spans may be lost");
         }
+    }
+}
+
+/// An exporter that counts the spans that the collector does not take.
+#[derive(Debug)]
+struct CountedExporter(opentelemetry_otlp::SpanExporter);
+
+impl SpanExporter for CountedExporter {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let spans = batch.len();
+        self.0.export(batch).await.inspect_err(|_| Signal::Traces.lose(spans))
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.0.shutdown_with_timeout(timeout)
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.0.force_flush()
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.0.set_resource(resource);
     }
 }
 
@@ -200,6 +207,7 @@ mod tests {
     use std::net::TcpListener;
 
     use opentelemetry::trace::Tracer as _;
+    use serde_json::json;
 
     use super::*;
 
@@ -208,14 +216,11 @@ mod tests {
         // An error means that a provider is installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let (collector, other) = (listen(), listen());
-        let settings = TraceSettings {
-            endpoint: collector.local_addr().unwrap().to_string(),
-            service_name: "test".to_owned(),
-            sampling_rate: 1.0,
-            headers: HashMap::from([("x-api-key".to_owned(), "secret".to_owned())]),
-            timeout: Duration::from_secs(10),
-            resource_attributes: BTreeMap::new(),
-        };
+        let file = json!({ "telemetry": {
+            "endpoint": format!("http://{}", collector.local_addr().unwrap()),
+            "samplingRate": "1", "headers": { "x-api-key": "secret" },
+        } });
+        let settings = vmcp_config::load(&file.to_string(), "f", &|_| None).unwrap().config.telemetry;
         let elsewhere = other.local_addr().unwrap();
         let redirecting = std::thread::spawn(move || {
             let (mut client, _) = collector.accept().unwrap();
@@ -226,7 +231,7 @@ mod tests {
                 .unwrap();
             String::from_utf8_lossy(&request[..length]).into_owned()
         });
-        let exporter = Exporter::new(&settings).unwrap();
+        let exporter = Exporter::new(settings.traces.as_ref().unwrap(), &settings).unwrap();
         drop(exporter.provider.tracer("test").start("a span"));
         let _ = exporter.provider.force_flush();
         assert!(redirecting.join().unwrap().contains("x-api-key: secret"), "the collector itself gets it");

@@ -17,7 +17,7 @@ use crate::config_file::secret_store;
 use crate::config_file::source::{self, ConfigInputs, LoadError};
 use vmcp_engine::access::outgoing;
 use vmcp_engine::folders;
-use vmcp_engine::telemetry::{self, Telemetry, logs, traces};
+use vmcp_engine::telemetry::{self, Telemetry, logs};
 
 /// Name of the configuration file unless another is given.
 pub(super) const DEFAULT_FILE_NAME: &str = "vmcp.yaml";
@@ -123,22 +123,10 @@ impl GlobalOptions {
         if self.config.is_none() && self.config_path().is_err() { Ok(None) } else { self.load().map(Some) }
     }
 
-    /// Starts the logs and traces of a server.
+    /// Starts the logs of a server, and the exporters of its traces and log lines.
     pub(super) fn start_telemetry(&self, config: &Config) -> Result<Telemetry, CommandFailure> {
         let logs = self.logs(config.operational.log_level.as_str(), logs::LogStyle::Auto);
-        let telemetry = &config.telemetry;
-        let endpoint = telemetry.endpoint.as_ref().filter(|_| telemetry.tracing_enabled);
-        let headers =
-            || telemetry.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned()));
-        let traces = endpoint.map(|endpoint| traces::TraceSettings {
-            endpoint: endpoint.to_string(),
-            service_name: telemetry.service_name.clone(),
-            sampling_rate: f64::from(telemetry.sampling_rate),
-            headers: headers().collect(),
-            timeout: telemetry.timeout,
-            resource_attributes: telemetry.resource_attributes.clone(),
-        });
-        Ok(telemetry::init(&logs, traces.as_ref())?)
+        Ok(telemetry::init(&logs, &config.telemetry)?)
     }
 
     /// Starts the logs of a command that a person runs: errors only, as text, unless `--log-level` asks for

@@ -3,66 +3,211 @@
 //! Source: OpenTelemetry specification 1.50, "Environment Variable Specification" and "OpenTelemetry Protocol
 //! Exporter". As the specification asks, a wrong value is a warning and is ignored.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 use url::Url;
 
+use super::signal::Signal;
+use super::{INTERVAL, PROTOCOL, TIMEOUT};
 use crate::problems::Report;
 use crate::references::Environment;
 use crate::values::headers::{is_reserved_header, is_token_char};
 
-/// Path of traces below a collector's base URL.
-const TRACES: &str = "/v1/traces";
 /// Path of the section.
 const SECTION: &str = "telemetry";
+/// Base URL of the collector of all signals.
+const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+
+/// Names of the variables of one signal.
+struct SignalVariables {
+    signal: Signal,
+    exporter: &'static str,
+    endpoint: &'static str,
+    protocol: &'static str,
+    headers: &'static str,
+    timeout: &'static str,
+}
+
+const SIGNALS: [SignalVariables; 3] = [
+    SignalVariables {
+        signal: Signal::Traces,
+        exporter: "OTEL_TRACES_EXPORTER",
+        endpoint: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+        protocol: "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+        headers: "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+        timeout: "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
+    },
+    SignalVariables {
+        signal: Signal::Metrics,
+        exporter: "OTEL_METRICS_EXPORTER",
+        endpoint: "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+        protocol: "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL",
+        headers: "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+        timeout: "OTEL_EXPORTER_OTLP_METRICS_TIMEOUT",
+    },
+    SignalVariables {
+        signal: Signal::Logs,
+        exporter: "OTEL_LOGS_EXPORTER",
+        endpoint: "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
+        protocol: "OTEL_EXPORTER_OTLP_LOGS_PROTOCOL",
+        headers: "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
+        timeout: "OTEL_EXPORTER_OTLP_LOGS_TIMEOUT",
+    },
+];
 
 /// Adds the values of variables to a configuration that lacks them.
 pub(crate) fn fill(configuration: &mut Value, variables: Environment<'_>, report: &mut Report) {
     let Some(root) = configuration.as_object_mut() else { return };
-    let found = OtelVariables { variables, report }.settings();
+    let silent = Map::new();
+    let written = match root.get(SECTION) {
+        Some(Value::Object(written)) => written,
+        Some(Value::Null) | None => &silent,
+        Some(_) => return,
+    };
+    let found = OtelVariables { variables, report, written }.settings();
     if found.is_empty() {
         return;
     }
-    let section = root.entry(SECTION).or_insert_with(|| Value::Object(Map::new()));
+    let section = root.entry(SECTION).or_insert(Value::Null);
+    if section.is_null() {
+        *section = Value::Object(Map::new());
+    }
     let Some(section) = section.as_object_mut() else { return };
     for (key, value) in found {
-        section.entry(key).or_insert(value);
+        match (section.get_mut(&key), value) {
+            (Some(Value::Object(own)), Value::Object(added)) if is_signal(&key) => {
+                for (key, value) in added {
+                    own.entry(key).or_insert(value);
+                }
+            }
+            (Some(_), _) => {}
+            (None, value) => drop(section.insert(key, value)),
+        }
     }
+}
+
+/// True for the key of a signal's block.
+fn is_signal(key: &str) -> bool {
+    SIGNALS.iter().any(|variables| variables.signal.name() == key)
 }
 
 /// Reader of the variables, which reports their mistakes.
 struct OtelVariables<'a, 'r> {
     variables: Environment<'a>,
     report: &'r mut Report,
+    /// The section as the file has it.
+    written: &'r Map<String, Value>,
 }
 
 impl OtelVariables<'_, '_> {
     /// Returns the settings that the variables give, by key of the section.
     fn settings(mut self) -> Map<String, Value> {
         let mut settings = Map::new();
-        let endpoint = self.endpoint();
-        let is_off = self.get("OTEL_SDK_DISABLED").is_some_and(|text| text.eq_ignore_ascii_case("true"))
-            || self.get("OTEL_TRACES_EXPORTER").is_some_and(|text| text == "none");
-        if is_off {
-            settings.insert("tracingEnabled".to_owned(), Value::Bool(false));
+        let endpoint = if self.writes("endpoint") { None } else { self.endpoint(ENDPOINT) };
+        for variables in &SIGNALS {
+            self.signal(variables, endpoint.is_some(), &mut settings);
         }
-        let mut attributes = self.pairs(&["OTEL_RESOURCE_ATTRIBUTES"]);
+        // Audit events go to the collector too.
+        let is_spoken = SIGNALS.iter().any(|variables| self.protocol_fault(variables.protocol).is_none());
+        let endpoint = endpoint.filter(|_| is_spoken);
+        let mut attributes = self.pairs("OTEL_RESOURCE_ATTRIBUTES");
         let named = attributes.remove("service.name");
         let service = self.get("OTEL_SERVICE_NAME").map(Value::String).or(named);
-        let headers = self.headers();
+        let headers = self.headers("OTEL_EXPORTER_OTLP_HEADERS");
         let map = |pairs: Map<String, Value>| (!pairs.is_empty()).then_some(Value::Object(pairs));
         let found = [
             ("serviceName", service),
             ("samplingRate", self.sampling_rate()),
-            ("timeout", self.timeout()),
+            ("timeout", self.milliseconds("OTEL_EXPORTER_OTLP_TIMEOUT", &TIMEOUT)),
+            ("metricsInterval", self.milliseconds("OTEL_METRIC_EXPORT_INTERVAL", &INTERVAL)),
             ("headers", map(headers)),
             ("endpoint", endpoint.map(Value::String)),
             ("resourceAttributes", map(attributes)),
         ];
         settings.extend(found.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
         settings
+    }
+
+    /// True if the file has this key of the section.
+    fn writes(&self, key: &str) -> bool {
+        self.written.get(key).is_some_and(|value| !value.is_null())
+    }
+
+    /// Adds the settings of one signal. What the file says of all signals counts before a variable of one.
+    /// `is_sent` is true if a variable gives a collector of all signals.
+    fn signal(&mut self, variables: &SignalVariables, is_sent: bool, settings: &mut Map<String, Value>) {
+        let name = variables.signal.name();
+        let written = |key: &str| self.written.get(name).is_some_and(|block| block.get(key).is_some());
+        let (has_endpoint, has_enabled) = (written("endpoint"), written("enabled"));
+        let mut own = Map::new();
+        let mut endpoint = None;
+        if !has_endpoint && !self.writes("endpoint") {
+            endpoint = self.endpoint(variables.endpoint);
+        }
+        let mut is_wanted = self.is_wanted(variables.exporter);
+        if let (Some(fault), true) = (self.protocol_fault(variables.protocol), is_sent || endpoint.is_some())
+        {
+            let name = if endpoint.is_some() { variables.endpoint } else { ENDPOINT };
+            let remedy = "set `telemetry.endpoint` to the collector's port of OTLP over HTTP, mostly 4318";
+            self.ignored(name, &fault, remedy);
+            (endpoint, is_wanted) = (None, Some(false));
+        }
+        let is_given = is_sent || endpoint.is_some();
+        if !self.writes("headers") {
+            let headers = self.headers(variables.headers);
+            own.extend((!headers.is_empty()).then_some(("headers".to_owned(), Value::Object(headers))));
+        }
+        if !self.writes("timeout") {
+            let limit = self.milliseconds(variables.timeout, &TIMEOUT);
+            own.extend(limit.map(|limit| ("timeout".to_owned(), limit)));
+        }
+        own.extend(endpoint.map(|endpoint| ("endpoint".to_owned(), Value::String(endpoint))));
+        let is_enabled = match is_wanted {
+            Some(false) => Some(false),
+            // By the specification, a collector gets all signals.
+            Some(true) if is_given || has_endpoint || self.writes("endpoint") => Some(true),
+            None if is_given => Some(true),
+            _ => None,
+        };
+        match (is_enabled, variables.signal) {
+            (Some(false), Signal::Traces) if !has_enabled => {
+                settings.insert("tracingEnabled".to_owned(), Value::Bool(false));
+            }
+            (Some(enabled), Signal::Metrics | Signal::Logs) => {
+                own.insert("enabled".to_owned(), Value::Bool(enabled));
+            }
+            _ => {}
+        }
+        if !own.is_empty() {
+            settings.insert(name.to_owned(), Value::Object(own));
+        }
+    }
+
+    /// Returns the decision of a variable such as `OTEL_METRICS_EXPORTER`; `None` if it makes none.
+    fn is_wanted(&mut self, name: &str) -> Option<bool> {
+        if self.get("OTEL_SDK_DISABLED").is_some_and(|text| text.eq_ignore_ascii_case("true")) {
+            return Some(false);
+        }
+        let exporters = self.get(name)?;
+        let exporters: Vec<_> = exporters.split(',').map(str::trim).collect();
+        if exporters.contains(&"otlp") {
+            return Some(true);
+        }
+        // Prometheus is `telemetry.metricsEnabled`, on by default.
+        if exporters.iter().all(|exporter| ["none", "prometheus"].contains(exporter)) {
+            return Some(false);
+        }
+        self.ignored(name, "it names no exporter that is known here", "use otlp or none");
+        None
+    }
+
+    /// Returns why the protocol of a signal cannot be spoken.
+    fn protocol_fault(&self, name: &'static str) -> Option<String> {
+        let (name, protocol) = self.first(&[name, "OTEL_EXPORTER_OTLP_PROTOCOL"])?;
+        (protocol != PROTOCOL).then(|| format!("{name} is `{protocol}`, and vmcp exports `{PROTOCOL}`"))
     }
 
     /// Returns a variable's value; an empty one counts as unset.
@@ -80,32 +225,19 @@ impl OtelVariables<'_, '_> {
         self.report.warn(SECTION, format!("`{name}` of the environment is ignored: {why}"), remedy);
     }
 
-    /// Returns the collector's base URL.
-    fn endpoint(&mut self) -> Option<String> {
-        let names = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
-        let (name, endpoint) = self.first(&names)?;
-        let protocols = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
-        let (spoken, protocol) = self.first(&protocols).unwrap_or((protocols[1], "http/protobuf".to_owned()));
-        if protocol != "http/protobuf" {
-            let why = format!("{spoken} is `{protocol}`, and vmcp exports `http/protobuf`");
-            let remedy = "set `telemetry.endpoint` to the collector's port of OTLP over HTTP, mostly 4318";
-            self.ignored(name, &why, remedy);
-            return None;
-        }
+    /// Returns the URL of a collector.
+    fn endpoint(&mut self, name: &str) -> Option<String> {
+        let endpoint = self.get(name)?;
         if !endpoint.contains("://") {
             self.ignored(name, "it lacks a scheme", "write `http://` or `https://` before the host");
             return None;
         }
         let is_usable = |url: Url| {
-            matches!(url.scheme(), "http" | "https") && url.username().is_empty() && url.password().is_none()
+            let is_bare = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
+            is_bare && matches!(url.scheme(), "http" | "https")
         };
         if !Url::parse(&endpoint).is_ok_and(is_usable) {
             self.ignored(name, "it is not an http or https URL without credentials", "correct it");
-            return None;
-        }
-        if name == names[0] && !endpoint.trim_end_matches('/').ends_with(TRACES) {
-            let why = format!("its path does not end in `{TRACES}`");
-            self.ignored(name, &why, "use OTEL_EXPORTER_OTLP_ENDPOINT, to which the path is added");
             return None;
         }
         Some(endpoint)
@@ -132,24 +264,23 @@ impl OtelVariables<'_, '_> {
         None
     }
 
-    /// Returns the time limit of an export.
-    fn timeout(&mut self) -> Option<Value> {
-        let names = ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"];
-        let (name, text) = self.first(&names)?;
-        let limit = text.parse::<u64>();
-        if let Ok(milliseconds) = limit
-            && super::TIMEOUT.contains(&Duration::from_millis(milliseconds))
+    /// Returns a time, which the variable gives in milliseconds.
+    fn milliseconds(&mut self, name: &str, range: &RangeInclusive<Duration>) -> Option<Value> {
+        let text = self.get(name)?;
+        if let Ok(milliseconds) = text.parse::<u64>()
+            && range.contains(&Duration::from_millis(milliseconds))
         {
             return Some(Value::String(format!("{milliseconds}ms")));
         }
-        self.ignored(name, &format!("`{text}` is not a time"), "write milliseconds, from 1 to 600000");
+        let (least, most) = (range.start().as_millis(), range.end().as_millis());
+        let remedy = format!("write milliseconds, from {least} to {most}");
+        self.ignored(name, &format!("`{text}` is not a time"), &remedy);
         None
     }
 
     /// Returns the headers of exports, if each can be sent.
-    fn headers(&mut self) -> Map<String, Value> {
-        let names = ["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"];
-        let pairs = self.pairs(&names);
+    fn headers(&mut self, variable: &str) -> Map<String, Value> {
+        let pairs = self.pairs(variable);
         let is_sendable = |(name, value): (&String, &Value)| {
             let is_text = value.as_str().is_some_and(|text| !text.chars().any(char::is_control));
             is_text && name.chars().all(is_token_char) && !is_reserved_header(&name.to_ascii_lowercase())
@@ -157,14 +288,13 @@ impl OtelVariables<'_, '_> {
         if pairs.iter().all(is_sendable) {
             return pairs;
         }
-        let name = self.first(&names).map_or(names[1], |(name, _)| name);
-        self.ignored(name, "one of its headers cannot be sent", "correct it");
+        self.ignored(variable, "one of its headers cannot be sent", "correct it");
         Map::new()
     }
 
     /// Reads `key=value` pairs with percent-encoded values, separated by commas.
-    fn pairs(&mut self, names: &[&'static str]) -> Map<String, Value> {
-        let Some((name, text)) = self.first(names) else { return Map::new() };
+    fn pairs(&mut self, name: &str) -> Map<String, Value> {
+        let Some(text) = self.get(name) else { return Map::new() };
         let mut pairs = Map::new();
         for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
             let read = pair.split_once('=').and_then(|(key, value)| {
@@ -211,18 +341,20 @@ mod tests {
             ("OTEL_TRACES_SAMPLER_ARG", "0.25"),
         ];
         let telemetry = loaded("{}", &variables).config.telemetry;
-        assert!(telemetry.tracing_enabled);
-        assert_eq!(telemetry.endpoint.unwrap().as_str(), "http://collector:4318/");
         assert_eq!((telemetry.service_name.as_str(), telemetry.sampling_rate), ("gateway", 0.25));
-        assert_eq!(telemetry.timeout, Duration::from_millis(2_500));
-        let headers: Vec<_> =
-            telemetry.headers.iter().map(|(name, value)| (&**name, value.expose())).collect();
+        let traces = telemetry.traces.unwrap();
+        assert_eq!(traces.url.as_str(), "http://collector:4318/v1/traces");
+        assert_eq!(traces.timeout, Duration::from_millis(2_500));
+        assert_eq!(telemetry.metrics.unwrap().url.as_str(), "http://collector:4318/v1/metrics");
+        assert_eq!(telemetry.logs.unwrap().url.as_str(), "http://collector:4318/v1/logs");
+        let headers: Vec<_> = traces.headers.iter().map(|(name, value)| (&**name, value.expose())).collect();
         assert_eq!(headers, [("x-key", "a b"), ("x-team", "tools")]);
         assert_eq!(telemetry.resource_attributes["deployment.environment.name"], "test");
 
         let file = "telemetry: { endpoint: 'http://mine:4318', serviceName: mine, samplingRate: 1 }";
         let telemetry = loaded(file, &variables).config.telemetry;
-        assert_eq!(telemetry.endpoint.unwrap().as_str(), "http://mine:4318/");
+        assert_eq!(telemetry.traces.unwrap().url.as_str(), "http://mine:4318/v1/traces");
+        assert!(telemetry.metrics.is_none() && telemetry.logs.is_none(), "the file gives the collector");
         assert_eq!((telemetry.service_name.as_str(), telemetry.sampling_rate), ("mine", 1.0));
     }
 
@@ -236,7 +368,10 @@ mod tests {
             ("OTEL_EXPORTER_OTLP_HEADERS", "baggage=a-secret"),
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://user:a-secret@collector:4318"),
             ("OTEL_TRACES_SAMPLER", "jaeger_remote"),
-            ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://collector/other"),
+            ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "collector:4318"),
+            ("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "grpc"),
+            ("OTEL_METRICS_EXPORTER", "statsd"),
+            ("OTEL_METRIC_EXPORT_INTERVAL", "1"),
         ] {
             let warnings = loaded("{}", &[(variable, value), endpoint]).warnings;
             let said = warnings.iter().find(|warning| warning.message.contains(variable));
@@ -248,8 +383,46 @@ mod tests {
     #[test]
     fn a_disabled_sdk_exports_nothing() {
         let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318");
-        for off in [("OTEL_SDK_DISABLED", "true"), ("OTEL_TRACES_EXPORTER", "none")] {
-            assert!(!loaded("{}", &[endpoint, off]).config.telemetry.tracing_enabled, "{off:?}");
-        }
+        let exported = |variable: (&str, &str)| {
+            let telemetry = loaded("{}", &[endpoint, variable]).config.telemetry;
+            [telemetry.traces, telemetry.metrics, telemetry.logs].map(|signal| signal.is_some())
+        };
+        assert_eq!(exported(("OTEL_SDK_DISABLED", "true")), [false; 3]);
+        assert_eq!(exported(("OTEL_TRACES_EXPORTER", "none")), [false, true, true]);
+        assert_eq!(exported(("OTEL_METRICS_EXPORTER", "prometheus")), [true, false, true]);
+        assert_eq!(exported(("OTEL_LOGS_EXPORTER", "none")), [true, true, false]);
+        assert_eq!(exported(("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")), [false; 3]);
+        assert_eq!(exported(("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "grpc")), [true, false, true]);
+    }
+
+    #[test]
+    fn a_collector_that_speaks_grpc_gets_no_log_records_either() {
+        let variables = [
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317"),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+        ];
+        assert_eq!(loaded("{}", &variables).config.telemetry.log_records, None);
+    }
+
+    #[test]
+    fn a_signal_has_variables_of_its_own() {
+        let variables = [
+            ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://metrics/api/otlp"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "x-key=all"),
+            ("OTEL_EXPORTER_OTLP_METRICS_HEADERS", "x-key=metrics"),
+            ("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "700"),
+            ("OTEL_METRIC_EXPORT_INTERVAL", "5000"),
+        ];
+        let telemetry = loaded("{}", &variables).config.telemetry;
+        assert!(telemetry.traces.is_none() && telemetry.logs.is_none());
+        assert_eq!(telemetry.metrics_interval, Duration::from_secs(5));
+        let metrics = telemetry.metrics.unwrap();
+        assert_eq!(metrics.url.as_str(), "http://metrics/api/otlp", "the URL is used as it is");
+        assert_eq!((metrics.headers["x-key"].expose(), metrics.timeout.as_millis()), ("metrics", 700));
+
+        let file = "telemetry: { metrics: { endpoint: 'http://mine/x', timeout: 2s } }";
+        let metrics = loaded(file, &variables).config.telemetry.metrics.unwrap();
+        assert_eq!((metrics.url.as_str(), metrics.timeout.as_secs()), ("http://mine/x", 2));
+        assert_eq!(metrics.headers["x-key"].expose(), "metrics", "the file is silent about headers");
     }
 }

@@ -21,7 +21,7 @@ use vmcp_config::OtlpTarget;
 
 use crate::metrics::Metrics;
 use crate::telemetry::TelemetryError;
-use crate::telemetry::otlp;
+use crate::telemetry::otlp::{self, OtlpClient};
 
 /// Events that wait for the collector, about 8 MiB; further ones are dropped and counted.
 const MAX_WAITING_EVENTS: usize = 16_384;
@@ -67,14 +67,12 @@ pub(super) struct OtlpLogs {
 impl OtlpLogs {
     /// Connects lazily.
     pub(super) fn start(target: &OtlpTarget, metrics: &Arc<Metrics>) -> Result<OtlpLogs, TelemetryError> {
-        let headers = target.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned()));
         let exporter = opentelemetry_otlp::LogExporter::builder()
             .with_http()
-            .with_http_client(otlp::client(target.timeout).map_err(TelemetryError::Exporter)?)
+            .with_http_client(OtlpClient::new(&target.export)?)
             .with_protocol(Protocol::HttpBinary)
-            .with_endpoint(otlp::signal_url(target.endpoint.as_str(), otlp::LOGS))
-            .with_headers(headers.collect())
-            .with_timeout(target.timeout)
+            .with_endpoint(target.export.url.as_str())
+            .with_timeout(target.export.timeout)
             .build()
             .map_err(|error| TelemetryError::Exporter(error.to_string()))?;
         let waiting = Arc::<AtomicUsize>::default();

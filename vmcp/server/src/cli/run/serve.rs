@@ -46,6 +46,7 @@ use vmcp_engine::engine::{Engine, Options};
 use vmcp_engine::telemetry::audit::{AuditTrail, ConsoleStream};
 use vmcp_engine::telemetry::calls::{Action, CallObserver};
 use vmcp_engine::telemetry::metrics::Metrics;
+use vmcp_engine::telemetry::otlp::push::MetricsPush;
 use vmcp_engine::telemetry::recent::RecentCalls;
 use vmcp_script_job::JobLauncher;
 
@@ -187,6 +188,8 @@ async fn serve(
         ..Action::of_process("server.start", &process)
     });
     let _writer = kept_calls.as_ref().map(KeptCalls::write_regularly);
+    let rendered = engine.clone();
+    let metrics_push = MetricsPush::start(&config.telemetry, move || rendered.render_metrics())?;
     let edge = Edge::new(engine.clone(), router);
     let watch = ConfigWatch::start(path.clone(), source, lookup, engine.clone(), registrar.written());
     let entries_of = std::path::absolute(&path)?;
@@ -243,6 +246,10 @@ async fn serve(
     audit.apply(None);
     if let Some(kept_calls) = kept_calls {
         kept_calls.write().await;
+    }
+    if let Some(push) = metrics_push {
+        // Waits until the last metrics are sent.
+        let _ = tokio::task::spawn_blocking(move || push.finish()).await;
     }
     tracing::info!("stopped");
     outcome

@@ -1,0 +1,128 @@
+//! One signal of OpenTelemetry: its URL, headers and time limit, else those of all signals.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use super::TIMEOUT;
+use crate::problems::Report;
+use crate::values::duration::{self, RawDuration};
+use crate::values::headers::{self, Headers};
+use crate::values::http_url;
+use crate::values::secret::Secret;
+
+/// Destination of one signal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignalExport {
+    /// URL of every request, with the path of the signal.
+    pub url: Url,
+    /// HTTP headers of every request.
+    pub headers: Headers,
+    /// Time limit of one request.
+    pub timeout: Duration,
+}
+
+/// Signals of OpenTelemetry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Signal {
+    Traces,
+    Metrics,
+    Logs,
+}
+
+impl Signal {
+    /// Name in keys of the file and in paths of collectors.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Traces => "traces",
+            Self::Metrics => "metrics",
+            Self::Logs => "logs",
+        }
+    }
+
+    /// Adds the signal's path to the base URL of a collector. A base that names the path of a signal, as
+    /// `telemetry.endpoint` may, stands for the URL before it.
+    fn url(self, base: &Url) -> Url {
+        let mut url = base.clone();
+        let path = url.path().trim_end_matches('/').to_owned();
+        let root = ["/v1/traces", "/v1/metrics", "/v1/logs"].iter().find_map(|end| path.strip_suffix(end));
+        url.set_path(&format!("{}/v1/{}", root.unwrap_or(&path), self.name()));
+        url
+    }
+}
+
+/// Export of one signal.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "TelemetrySignal")]
+pub struct RawSignal {
+    /// Export this signal. `true` without any `endpoint` is a mistake.
+    pub enabled: Option<bool>,
+    /// Whole URL of this signal, used as it is, such as `https://metrics.example.com/otlp/v1/metrics`. It
+    /// switches the signal on. Default: `telemetry.endpoint` with the signal's path.
+    pub endpoint: Option<String>,
+    /// HTTP headers of this signal, in place of `telemetry.headers`.
+    pub headers: Option<BTreeMap<String, Secret>>,
+    /// Time limit of one export of this signal. Default: `telemetry.timeout`.
+    #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
+    pub timeout: Option<RawDuration>,
+}
+
+impl RawSignal {
+    /// True if the file or a variable asks for the signal.
+    pub(super) fn is_asked_for(&self) -> bool {
+        self.enabled.unwrap_or(self.endpoint.is_some())
+    }
+
+    /// Returns the destination, or `None` without an endpoint. `general` is the collector of all signals.
+    pub(super) fn validate(
+        &self,
+        signal: Signal,
+        general: &General,
+        report: &mut Report,
+    ) -> Option<SignalExport> {
+        let path = |key: &str| format!("telemetry.{}.{key}", signal.name());
+        let own = self.headers.as_ref().map(|own| headers::validate(own, &path("headers"), report));
+        let headers = own.unwrap_or_else(|| general.headers.clone());
+        let limit = self.timeout.as_ref().map(|limit| limit.validate(&path("timeout"), &TIMEOUT, report));
+        let timeout = limit.unwrap_or(general.timeout);
+        let url = match &self.endpoint {
+            Some(endpoint) => http_url::validate(endpoint, &path("endpoint"), report),
+            None => general.base.as_ref().map(|base| signal.url(base)),
+        };
+        if self.enabled == Some(true) && self.endpoint.is_none() && !general.has_endpoint {
+            let message = format!("there is nowhere to send {} to", signal.name());
+            let remedy = "add `telemetry.endpoint`, such as `http://localhost:4318`";
+            report.problem(&path("enabled"), message, remedy);
+        }
+        Some(SignalExport { url: url?, headers, timeout })
+    }
+}
+
+/// Settings of all signals.
+#[derive(Debug)]
+pub(super) struct General {
+    /// Base URL of the collector; `None` if it is missing or wrong.
+    pub(super) base: Option<Url>,
+    /// True if the file gives a collector, right or wrong.
+    pub(super) has_endpoint: bool,
+    pub(super) headers: Headers,
+    pub(super) timeout: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_base_url_gets_the_path_of_the_signal() {
+        let url = |base: &str| Signal::Metrics.url(&base.parse().unwrap()).to_string();
+        for base in ["http://otel:4318", "http://otel:4318/", "http://otel:4318/v1/traces"] {
+            assert_eq!(url(base), "http://otel:4318/v1/metrics", "{base}");
+        }
+        assert_eq!(url("https://x.example/otlp/?key=a"), "https://x.example/otlp/v1/metrics?key=a");
+    }
+}

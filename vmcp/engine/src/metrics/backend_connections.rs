@@ -1,0 +1,66 @@
+//! Metrics of connections to backends: attempts that failed, sessions that ended.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use vmcp_backend::{ConnectionObserver, EndedSession};
+
+use super::Metrics;
+use crate::telemetry::{PIPE, TCP};
+
+/// Labels of a failed attempt to connect.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ConnectFailureLabels {
+    /// The backend's configured name.
+    pub backend: String,
+    /// `connect`, `timeout`, `closed`, `credentials`, `refused`, `status`, `protocol`, `stopped` or `other`.
+    pub reason: &'static str,
+}
+
+/// Labels of a session at a backend.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ClientSession {
+    /// The backend's configured name.
+    pub backend: String,
+    /// `tcp` or `pipe`.
+    pub network_transport: &'static str,
+    /// Revision of the protocol.
+    pub mcp_protocol_version: &'static str,
+}
+
+impl ConnectionObserver for Metrics {
+    fn connect_failed(&self, backend: &str, reason: &'static str) {
+        let labels = ConnectFailureLabels { backend: backend.to_owned(), reason };
+        self.connect_failures.get_or_create(&labels).inc();
+    }
+
+    fn session_ended(&self, session: &EndedSession<'_>) {
+        let labels = ClientSession {
+            backend: session.backend.to_owned(),
+            network_transport: if session.is_program { PIPE } else { TCP },
+            mcp_protocol_version: session.revision,
+        };
+        self.client_sessions.get_or_create(&labels).observe(session.lived.as_secs_f64());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn connections_are_counted_by_backend() {
+        let metrics = Metrics::new();
+        metrics.connect_failed("jira", "refused");
+        metrics.connect_failed("jira", "refused");
+        let (backend, revision, lived) = ("jira", "2025-11-25", Duration::from_secs(3));
+        metrics.session_ended(&EndedSession { backend, is_program: true, revision, lived });
+        let text = metrics.encode();
+        for line in [
+            r#"vmcp_backend_connect_failures_total{backend="jira",reason="refused"} 2"#,
+            r#"mcp_client_session_duration_seconds_sum{backend="jira",network_transport="pipe",mcp_protocol_version="2025-11-25"} 3.0"#,
+        ] {
+            assert!(text.lines().any(|written| written == line), "{line} is missing in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! [`OtlpClient`]: the HTTP client of exports to one collector.
+
+use std::io::Read as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use http::{Request, Response};
+use opentelemetry_http::{HttpClient, HttpError};
+use vmcp_config::SignalExport;
+use vmcp_egress::Proxies;
+
+use crate::telemetry::TelemetryError;
+
+/// Bytes of an answer that are read; the rest is left. A collector answers with a short message.
+const MAX_ANSWER_BYTES: u64 = 64 * 1024;
+/// Headers that belong to the body, and the name of the exporter.
+const OF_THE_BODY: [HeaderName; 3] = [CONTENT_TYPE, CONTENT_ENCODING, USER_AGENT];
+
+/// Sends exports with the headers of the configuration and no others. Follows no redirect, which could take a
+/// key in the headers to another host. Blocks, so exporters call it on threads of their own.
+#[derive(Debug, Clone)]
+pub(in crate::telemetry) struct OtlpClient {
+    http: reqwest::blocking::Client,
+    headers: Arc<HeaderMap>,
+}
+
+impl OtlpClient {
+    /// Makes the client; it connects with its first export.
+    pub(in crate::telemetry) fn new(export: &SignalExport) -> Result<Self, TelemetryError> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in &export.headers {
+            let name = HeaderName::from_bytes(name.as_bytes());
+            let value = HeaderValue::from_str(value.expose());
+            let (Ok(name), Ok(mut value)) = (name, value) else { continue };
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        Ok(Self { http: http_client(export.timeout)?, headers: Arc::new(headers) })
+    }
+
+    /// Sends a message in protobuf. An error names neither the URL nor a header.
+    pub(super) fn post(&self, url: &str, message: Vec<u8>) -> Result<(), String> {
+        let request = Request::post(url).header(CONTENT_TYPE, "application/x-protobuf");
+        let request = request.body(Bytes::from(message)).map_err(|error| error.to_string())?;
+        let answer = self.send(request)?;
+        if answer.status().is_success() {
+            return Ok(());
+        }
+        Err(format!("the collector answered with status {}", answer.status().as_u16()))
+    }
+
+    fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, String> {
+        let failed = |error: reqwest::Error| vmcp_error_chain::error_chain(&error.without_url());
+        let (mut parts, body) = request.into_parts();
+        // The library adds headers of the environment, also where the file has others.
+        let mut headers = HeaderMap::clone(&self.headers);
+        for name in OF_THE_BODY {
+            headers.extend(parts.headers.remove(&name).map(|value| (name, value)));
+        }
+        parts.headers = headers;
+        let request =
+            reqwest::blocking::Request::try_from(Request::from_parts(parts, body)).map_err(failed)?;
+        let answer = self.http.execute(request).map_err(failed)?;
+        let status = answer.status();
+        let mut bytes = Vec::new();
+        answer.take(MAX_ANSWER_BYTES).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+        let mut response = Response::new(Bytes::from(bytes));
+        *response.status_mut() = status;
+        Ok(response)
+    }
+}
+
+#[async_trait]
+impl HttpClient for OtlpClient {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        Ok(self.send(request)?)
+    }
+}
+
+/// Makes the client on a thread of its own, because the blocking client must not be made inside a runtime.
+fn http_client(timeout: Duration) -> Result<reqwest::blocking::Client, TelemetryError> {
+    let build = move || {
+        let builder = reqwest::blocking::Client::builder().timeout(timeout);
+        let builder = builder.proxy(Proxies::of_environment().for_reqwest());
+        builder.redirect(reqwest::redirect::Policy::none()).build()
+    };
+    let failed = |why: String| TelemetryError::Exporter(why);
+    let made = std::thread::spawn(build).join();
+    made.map_err(|_| failed("the HTTP client could not be made".to_owned()))?
+        .map_err(|error| failed(error.to_string()))
+}

@@ -1,0 +1,212 @@
+//! [`LogLines`]: log lines as OTLP log records, with the ids of the trace and the span in which they were
+//! written.
+//!
+//! The SDK's batch processor has a queue and a thread of its own. [`BoundedQueue`] stands before the
+//! processor: it bounds the bytes that wait, and counts dropped lines.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use opentelemetry::InstrumentationScope;
+use opentelemetry::logs::AnyValue;
+use opentelemetry_appender_tracing::layer::OpenTelemetryTracingBridge;
+use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::logs::{
+    BatchConfigBuilder, BatchLogProcessor, LogBatch, LogExporter, LogProcessor, SdkLogRecord,
+    SdkLoggerProvider,
+};
+use tracing::Subscriber;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::{FilterExt as _, filter_fn};
+use tracing_subscriber::registry::LookupSpan;
+use vmcp_config::{SignalExport, Telemetry};
+
+use super::losses::Signal;
+use super::{OtlpClient, TARGET, resource};
+use crate::telemetry::TelemetryError;
+use crate::telemetry::logs::{self, LogSettings};
+
+/// Lines that wait for the collector; further ones are dropped and counted.
+pub(super) const MAX_WAITING_LINES: usize = 16_384;
+/// Bytes of lines that wait for the collector: 8 MiB; a line beyond is dropped and counted.
+const MAX_WAITING_BYTES: usize = 8 << 20;
+/// Bytes that a record takes beside its texts, roughly.
+const RECORD_BYTES: usize = 256;
+/// Lines of one request.
+const BATCH: usize = 512;
+/// Longest time between a line and its export.
+const DELAY: Duration = Duration::from_secs(1);
+/// Time that the end of the process leaves for the lines that wait.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+/// Target prefix of vmcp's own lines; those of libraries are not exported.
+const OWN: &str = "vmcp";
+
+/// A running exporter of log lines.
+#[derive(Debug)]
+pub(in crate::telemetry) struct LogLines {
+    provider: SdkLoggerProvider,
+}
+
+impl LogLines {
+    /// Starts the exporter, which connects with its first line.
+    pub(in crate::telemetry) fn start(
+        export: &SignalExport,
+        telemetry: &Telemetry,
+    ) -> Result<LogLines, TelemetryError> {
+        let exporter = opentelemetry_otlp::LogExporter::builder()
+            .with_http()
+            .with_http_client(OtlpClient::new(export)?)
+            .with_protocol(Protocol::HttpBinary)
+            .with_endpoint(export.url.as_str())
+            .with_timeout(export.timeout)
+            .build()
+            .map_err(|error| TelemetryError::Exporter(error.to_string()))?;
+        let waiting = Arc::<Waiting>::default();
+        let exporter = CountedExporter { exporter, waiting: Arc::clone(&waiting) };
+        let queue = BatchConfigBuilder::default()
+            .with_max_queue_size(MAX_WAITING_LINES)
+            .with_max_export_batch_size(BATCH)
+            .with_scheduled_delay(DELAY);
+        let queue = BatchLogProcessor::builder(exporter).with_batch_config(queue.build()).build();
+        let provider = SdkLoggerProvider::builder()
+            .with_log_processor(BoundedQueue { queue, waiting })
+            .with_resource(resource(&telemetry.service_name, &telemetry.resource_attributes))
+            .build();
+        Ok(LogLines { provider })
+    }
+
+    /// Returns the layer that takes the lines that `settings` let through to standard error.
+    pub(in crate::telemetry) fn layer<S>(
+        &self,
+        settings: &LogSettings,
+    ) -> Result<Box<dyn Layer<S> + Send + Sync>, TelemetryError>
+    where
+        S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
+    {
+        let is_own = |target: &str| target.starts_with(OWN) && !target.starts_with(TARGET);
+        // Only events: this layer must not enable the spans of requests.
+        let events = filter_fn(move |metadata| metadata.is_event() && is_own(metadata.target()));
+        let filter = events.and(logs::filter(settings, false)?);
+        Ok(OpenTelemetryTracingBridge::new(&self.provider).with_filter(filter).boxed())
+    }
+
+    /// Sends the lines that wait, for at most a second.
+    pub(in crate::telemetry) fn shutdown(self) {
+        if let Err(error) = self.provider.shutdown_with_timeout(FLUSH_TIMEOUT) {
+            tracing::warn!(target: TARGET, %error, "the last log lines may not have reached the collector");
+        }
+    }
+}
+
+/// Lines in the queue, and the one batch that is being sent.
+#[derive(Debug, Default)]
+struct Waiting {
+    lines: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+impl Waiting {
+    /// Reserves a place, or returns false.
+    fn enter(&self, bytes: usize) -> bool {
+        let lines = self.lines.fetch_add(1, Ordering::Relaxed);
+        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let fits = lines < MAX_WAITING_LINES && before.saturating_add(bytes) <= MAX_WAITING_BYTES;
+        if !fits {
+            self.leave(1, bytes);
+        }
+        fits
+    }
+
+    fn leave(&self, lines: usize, bytes: usize) {
+        self.lines.fetch_sub(lines, Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Returns the bytes of a record; the same before and after the queue.
+fn size_of(record: &SdkLogRecord) -> usize {
+    let text = |value: &AnyValue| match value {
+        AnyValue::String(text) => text.as_str().len(),
+        AnyValue::Bytes(bytes) => bytes.len(),
+        _ => 0,
+    };
+    let attributes = record.attributes_iter().map(|(key, value)| key.as_str().len() + text(value));
+    RECORD_BYTES + record.body().map_or(0, text) + attributes.sum::<usize>()
+}
+
+/// The queue of the SDK behind a bound on bytes.
+#[derive(Debug)]
+struct BoundedQueue {
+    queue: BatchLogProcessor,
+    waiting: Arc<Waiting>,
+}
+
+impl LogProcessor for BoundedQueue {
+    fn emit(&self, record: &mut SdkLogRecord, scope: &InstrumentationScope) {
+        if self.waiting.enter(size_of(record)) {
+            self.queue.emit(record, scope);
+        } else {
+            Signal::Logs.lose(1);
+        }
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.queue.force_flush()
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.queue.shutdown_with_timeout(timeout)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.queue.set_resource(resource);
+    }
+}
+
+/// An exporter that counts the lines that the collector does not take.
+#[derive(Debug)]
+struct CountedExporter {
+    exporter: opentelemetry_otlp::LogExporter,
+    waiting: Arc<Waiting>,
+}
+
+impl LogExporter for CountedExporter {
+    async fn export(&self, batch: LogBatch<'_>) -> OTelSdkResult {
+        let lines = batch.iter().count();
+        let bytes = batch.iter().map(|(record, _)| size_of(record)).sum();
+        let exported = self.exporter.export(batch).await;
+        self.waiting.leave(lines, bytes);
+        if let Err(error) = &exported {
+            Signal::Logs.lose(lines);
+            tracing::warn!(target: TARGET, %error, lines, "log lines are lost: the collector does not take them (telemetry.logs)");
+        }
+        exported
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.exporter.shutdown_with_timeout(timeout)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.exporter.set_resource(resource);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_lines_are_bounded_by_number_and_by_bytes() {
+        let waiting = Waiting::default();
+        assert!((0..MAX_WAITING_LINES).all(|_| waiting.enter(1)));
+        assert!(!waiting.enter(1));
+        waiting.leave(MAX_WAITING_LINES, MAX_WAITING_LINES);
+        assert!(waiting.enter(MAX_WAITING_BYTES) && !waiting.enter(1));
+        waiting.leave(1, MAX_WAITING_BYTES);
+        assert!(waiting.enter(1));
+    }
+}
