@@ -386,7 +386,10 @@ fn pods_connect_to_what_their_profile_allows() {
 fn a_server_open_to_every_pod_has_no_webhooks() {
     let open = STDIO.replace("args:", "webhookConfigRef: {name: a}, networkPolicy: {enabled: false}, args:");
     let refused = refused(&open);
-    assert!(refused.starts_with("spec.networkPolicy.enabled: `spec.webhookConfigRef` is followed"), "{refused}");
+    assert!(
+        refused.starts_with("spec.networkPolicy.enabled: `spec.webhookConfigRef` is followed"),
+        "{refused}"
+    );
 }
 
 #[test]
