@@ -275,7 +275,6 @@ impl Document<'_> {
                 insecure,
                 headers,
                 sensitive_headers,
-                resource_attributes,
                 tracing,
                 metrics,
                 resource_attributes,
@@ -290,9 +289,6 @@ impl Document<'_> {
             telemetry.insert("samplingRate".to_owned(), escape(tracing.sampling_rate.into()));
             if !headers.is_empty() {
                 telemetry.insert("headers".to_owned(), escape(json!(headers)));
-            }
-            if !resource_attributes.is_empty() {
-                telemetry.insert("resourceAttributes".to_owned(), escape(json!(resource_attributes)));
             }
             self.add_headers(&mut telemetry, &sensitive_headers);
             if let Some(metrics) = metrics {

@@ -79,11 +79,6 @@ pub struct OpenTelemetry {
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub sensitive_headers: Vec<SensitiveHeader>,
-    /// Attributes of the servers in traces and audit events, such as `deployment.environment.name`. At most
-    /// 64.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 64))]
-    pub resource_attributes: BTreeMap<String, String>,
     /// Traces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tracing: Option<Tracing>,

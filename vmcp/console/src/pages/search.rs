@@ -132,10 +132,10 @@ fn values(explanation: &Explanation) -> Markup {
             ),
             None => "–".to_owned(),
         },
-        if explanation.learned_bonus > 0.0 {
-            format!("+{:.3}", explanation.learned_bonus)
-        } else {
-            "–".to_owned()
+        match (explanation.promoted, explanation.learned_bonus) {
+            (true, _) => "among the first".to_owned(),
+            (false, bonus) if bonus > 0.0 => format!("+{bonus:.3}"),
+            (false, _) => "–".to_owned(),
         },
         explanation.rerank_score.map_or_else(|| "–".to_owned(), |score| format!("{score:.3}")),
     ];
@@ -182,6 +182,7 @@ mod tests {
             reliability: None,
             reliability_penalty: 0.0,
             learned_bonus: 0.125,
+            promoted: false,
             fused: 0.875,
             rerank_score: None,
         };

@@ -88,7 +88,7 @@ fn newest_first(entries: &[(u64, std::sync::Arc<CallEntry>)], filter: &CallFilte
     calls.filter(|call| filter.admits(call)).take(MAX_SHOWN).collect()
 }
 
-fn shown(number: u64, CallEntry { at, record }: &CallEntry) -> Call {
+fn shown(number: u64, CallEntry { at, record, .. }: &CallEntry) -> Call {
     let tool = record.tool.as_ref().map(|tool| tool.name.as_str());
     let address = record.principal.address.filter(|_| record.principal.identity.as_known().is_none());
     Call {

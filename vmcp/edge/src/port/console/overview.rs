@@ -46,7 +46,7 @@ fn activity<'a>(calls: impl Iterator<Item = &'a CallEntry>, now: SystemTime) -> 
     let mut times = Vec::new();
     let mut by_server: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     let mut activity = Activity::default();
-    for CallEntry { at, record } in calls {
+    for CallEntry { at, record, .. } in calls {
         activity.kept += 1;
         activity.last_minute += usize::from(now.duration_since(*at).is_ok_and(|age| age <= LATELY));
         activity.failed += usize::from(record.outcome != Outcome::Ok);
@@ -97,7 +97,7 @@ mod tests {
                 backend_took: took / 2,
                 ..record
             };
-            CallEntry { at: now - Duration::from_secs(age), record }
+            CallEntry { number: 1, at: now - Duration::from_secs(age), record }
         };
         let calls = [call(5, 10, Outcome::Ok), call(50, 30, Outcome::Denied), call(70, 20, Outcome::Ok)];
         let figures = activity(calls.iter(), now);

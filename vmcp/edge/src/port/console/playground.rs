@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use serde::Deserialize;
 use vmcp_console::pages::search::{Answer, Query as PageQuery, Verdict, search as search_page};
+use vmcp_engine::access::identity::Principal;
 use vmcp_engine::engine::Snapshot;
 use vmcp_engine::search::{SearchRequest, search};
 use vmcp_search::Ranking;
@@ -51,7 +52,7 @@ pub(super) async fn show(
 async fn answer(door: &ConsoleDoor, query: &PageQuery) -> Answer {
     let snapshot = door.engine().snapshot();
     let catalog = snapshot.unfiltered();
-    let searcher = door.engine().searcher(&snapshot);
+    let searcher = door.engine().searcher(&snapshot, Principal::default().key());
     // The rank of a wanted tool may be any; without one, the first hits are enough.
     let limit = if query.wanted.is_empty() { SHOWN_HITS } else { catalog.tools.len().max(SHOWN_HITS) };
     let request = SearchRequest {
