@@ -83,7 +83,7 @@ async fn measure_alone(report: &mut Report, options: &Options) -> Result<()> {
         policies::measure(&testbed, report).await?;
         if size == 500 || size == 15_000 {
             progress(&format!("{}: building and reloading", count_in_words(size)));
-            catalog::measure(&testbed, report).await?;
+            Box::pin(catalog::measure(&testbed, report)).await?;
         }
         testbed.end().await;
     }

@@ -111,13 +111,6 @@ pub(super) fn attempts() -> Vec<Attempt> {
     let policies = "create NetworkPolicies";
     let (secrets, deployments) = ("get Secrets", "create Deployments");
     let note = json!({ "annotations": { "a": "b" } });
-    let webhook = |more: Value| {
-        let mut webhook = json!({ "name": "a", "url": "https://a.example/" });
-        for (key, value) in more.as_object().into_iter().flatten() {
-            webhook[key] = value.clone();
-        }
-        webhook
-    };
     let managed = json!({ "provider": "tei", "tei": { "managed": {} } });
     [
         ("writer", "VirtualMCPServer", json!({}), deployments),
@@ -181,7 +174,30 @@ pub(super) fn attempts() -> Vec<Attempt> {
         ("writer", "MCPOIDCConfig", private_provider, "get ConfigMaps"),
         ("tenant", "MCPExternalAuthConfig", bearer, secrets),
         ("tenant", "MCPTelemetryConfig", json!({ "openTelemetry": collector }), secrets),
-        ("tenant", "MCPWebhookConfig", json!({ "validating": [webhook(json!({ "hmacSecretRef": key }))] }), secrets),
+    ]
+    .into_iter()
+    .chain(of_webhooks(&key))
+    .map(|(user, kind, spec, right)| Attempt { user, kind, spec, right })
+    .collect()
+}
+
+/// Returns the attempts with Secrets of webhooks.
+fn of_webhooks(key: &Value) -> [(&'static str, &'static str, Value, &'static str); 2] {
+    let webhook = |more: Value| {
+        let mut webhook = json!({ "name": "a", "url": "https://a.example/" });
+        for (key, value) in more.as_object().into_iter().flatten() {
+            webhook[key] = value.clone();
+        }
+        webhook
+    };
+    let secrets = "get Secrets";
+    [
+        (
+            "tenant",
+            "MCPWebhookConfig",
+            json!({ "validating": [webhook(json!({ "hmacSecretRef": key }))] }),
+            secrets,
+        ),
         (
             "writer",
             "MCPWebhookConfig",
@@ -192,8 +208,6 @@ pub(super) fn attempts() -> Vec<Attempt> {
             secrets,
         ),
     ]
-    .map(|(user, kind, spec, right)| Attempt { user, kind, spec, right })
-    .into()
 }
 
 /// Waits until an attempt is refused for want of its right: a policy is in force a moment after it was made.

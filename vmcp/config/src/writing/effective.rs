@@ -108,7 +108,7 @@ impl EffectiveConfig {
             };
             sources.insert(path.clone(), source);
         }
-        EffectiveConfig { yaml, value, sources, secrets: KnownSecrets::of_values(secrets) }
+        EffectiveConfig { yaml, value, sources, secrets: KnownSecrets::of_values(&secrets) }
     }
 
     /// Returns every setting with its source, in the order of the YAML.

@@ -20,9 +20,10 @@ const MAX_VALUES: usize = 20;
 /// properties, six levels deep.
 pub fn tree(schema: &Value) -> Markup {
     let mut left = MAX_TOTAL;
-    match properties(schema) {
-        Some(_) => branch(schema, MAX_DEPTH, &mut left),
-        None => html! { p { "No arguments are described." } },
+    if properties(schema).is_some() {
+        branch(schema, MAX_DEPTH, &mut left)
+    } else {
+        html! { p { "No arguments are described." } }
     }
 }
 

@@ -39,10 +39,10 @@ pub fn rerank(ranking: &mut Ranking, scores: &[f32], query: &Query<'_>) {
     }
     let place = |hit: &Hit| query.promoted.iter().position(|promoted| *promoted == hit.document);
     learning::promote(&mut ranking.hits, place);
-    let mut least = 0.0;
+    let mut floor = 0.0;
     for hit in ranking.hits.iter_mut().rev() {
-        hit.score = hit.score.max(least);
-        least = hit.score;
+        hit.score = hit.score.max(floor);
+        floor = hit.score;
     }
 }
 

@@ -198,7 +198,7 @@ impl ConfigFollower {
                 for name in keep_working(&mut config, &self.engine.snapshot().config) {
                     tracing::warn!(backend = %name, "a value that the backend refers to is gone; its settings before stay in force");
                 }
-                self.apply(config, digest).await;
+                Box::pin(self.apply(config, digest)).await;
             }
             Err(problems) => return self.refuse(digest, problems),
         }

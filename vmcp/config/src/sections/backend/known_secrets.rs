@@ -50,12 +50,12 @@ impl KnownSecrets {
                 }
             }
         }
-        Self::of_values(found)
+        Self::of_values(&found)
     }
 
     /// Collects secrets without white space around them, also as JSON writes them. A secret of fewer than 6
     /// bytes is left out.
-    pub fn of_values(found: Vec<String>) -> Self {
+    pub fn of_values(found: &[String]) -> Self {
         let mut found: Vec<String> = found.iter().map(|secret| secret.trim().to_owned()).collect();
         let escaped = |secret: &String| {
             let quoted = serde_json::to_string(secret).ok()?;

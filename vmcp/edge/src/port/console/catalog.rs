@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use vmcp_console::frame::Frame;
 use vmcp_console::pages::catalog::{PAGE_SIZE, ToolRow, Visibility, catalog as catalog_page};
 use vmcp_console::pages::server::{ServerPage, server as server_page};
@@ -109,9 +110,8 @@ pub(super) async fn tool(
         hash: tool.hash.to_string(),
         served: (served != written).then_some(served),
         written,
-        input_schema: schema(tool.definition.input_schema.as_deref().map(|raw| raw.get()))
-            .unwrap_or_default(),
-        output_schema: schema(tool.definition.output_schema.as_deref().map(|raw| raw.get())),
+        input_schema: schema(tool.definition.input_schema.as_deref().map(RawValue::get)).unwrap_or_default(),
+        output_schema: schema(tool.definition.output_schema.as_deref().map(RawValue::get)),
         reliability: figures.map(|figures| Reliability {
             calls: figures.call_count,
             success_rate: figures.success_rate,

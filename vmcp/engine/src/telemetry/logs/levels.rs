@@ -156,7 +156,7 @@ impl Levels {
     ) -> Result<u64, LevelError> {
         self.filters.retain(|filter| {
             match EnvFilter::builder().parse(directives(&filter.start, &changes)) {
-                Ok(changed) => (filter.replace)(changed),
+                Ok(parsed) => (filter.replace)(parsed),
                 // Not reached: levels and names of modules parse.
                 Err(_) => true,
             }
@@ -219,7 +219,7 @@ mod tests {
             .with_filter(adjustable::<Registry>("info", true).unwrap());
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
             assert_eq!(passed(&lines.0), (0, 0));
-            let first = change("DEBUG", Some("vmcp_backend"), Some(Duration::from_secs(60))).unwrap();
+            let first = change("DEBUG", Some("vmcp_backend"), Some(Duration::from_mins(1))).unwrap();
             assert_eq!(passed(&lines.0), (1, 0));
             let said = report();
             assert_eq!(said.changes, BTreeMap::from([("vmcp_backend".to_owned(), "debug".to_owned())]));

@@ -179,20 +179,11 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
     if let Some(unknown) = queries.iter().find_map(|query| corpus.unknown(query)) {
         notes::note(&format!("warning: a query needs {unknown:?}, which the catalog does not have"));
     }
-    let min_similarity = config.optimizer.learning.min_similarity.max(BONUS_MIN_SIMILARITY);
-    let experience = match (learned, reliability) {
-        (true, _) => Some(Experience::Learned {
-            pairs: Learned::default(),
-            mode: learning_mode(config.optimizer.learning.mode),
-            min_similarity,
-        }),
-        (_, true) => Some(Experience::Reliability(BTreeMap::new())),
-        _ if log.is_some() => {
-            return Err(CommandFailure::new("a log teaches nothing by itself")
-                .remedy("add --learned or --reliability"));
-        }
-        _ => None,
-    };
+    let experience = experience(&config, learned, reliability);
+    if experience.is_none() && log.is_some() {
+        let failure = CommandFailure::new("a log teaches nothing by itself");
+        return Err(failure.remedy("add --learned or --reliability"));
+    }
     let (log, queries) = match (&experience, log) {
         (None, _) => (None, queries),
         (Some(_), Some(log)) => (Some(files::queries(&log, &keywords)?), queries),
@@ -257,6 +248,20 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
         notes::note(&format!("\n{miss}"));
     }
     Ok(Exit::Done)
+}
+
+/// Returns what a replay teaches, still empty; `None` if it teaches nothing.
+fn experience(config: &Config, learned: bool, reliability: bool) -> Option<Experience> {
+    let learning = &config.optimizer.learning;
+    match (learned, reliability) {
+        (true, _) => Some(Experience::Learned {
+            pairs: Learned::default(),
+            mode: learning_mode(learning.mode),
+            min_similarity: learning.min_similarity.max(BONUS_MIN_SIMILARITY),
+        }),
+        (false, true) => Some(Experience::Reliability(BTreeMap::new())),
+        (false, false) => None,
+    }
 }
 
 /// Returns the configuration of `--config`, or the defaults, with the embeddings that the options name.

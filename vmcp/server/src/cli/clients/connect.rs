@@ -11,7 +11,7 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use vmcp_client_files::client_file::{self, Connected};
 use vmcp_client_files::known_clients::names;
-use vmcp_config::{edit, normalize_name};
+use vmcp_config::{Config, edit, normalize_name};
 
 use self::client_entry::{ClientShape, Endpoint, KEY_VARIABLE, StartedProgram};
 use self::record::ConnectedClient;
@@ -93,9 +93,7 @@ fn connect(
         let config = global.load()?.config;
         let below = profile.as_ref().map(|name| format!("/{name}")).unwrap_or_default();
         let url = mcp_url(config.server.listen, config.server.tls.is_some()) + &below;
-        // With an issuer, clients sign in by themselves; a header would keep them from that.
-        let auth = &config.incoming_auth;
-        Endpoint::Url { url, needs_key: !auth.api_keys.is_empty() && auth.issuers.is_empty() }
+        Endpoint::Url { url, needs_key: needs_key(&config) }
     } else {
         Endpoint::Command(StartedProgram {
             program: std::env::current_exe()?,
@@ -192,4 +190,9 @@ fn not_edited(path: &Path, entry: &serde_json::Value, error: &str) -> CommandFai
 
 fn no_home() -> CommandFailure {
     CommandFailure::new("there is no home folder").remedy("name the client's file with --file")
+}
+/// True if clients send a key. With an issuer they sign in by themselves; a header would keep them from that.
+pub(in crate::cli) fn needs_key(config: &Config) -> bool {
+    let auth = &config.incoming_auth;
+    !auth.api_keys.is_empty() && auth.issuers.is_empty()
 }

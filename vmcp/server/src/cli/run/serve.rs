@@ -13,13 +13,14 @@ use std::time::Duration;
 use clap::Args;
 use tokio_util::task::AbortOnDropHandle;
 use vmcp_backend::{BackendState, BackendStatus, SERVED_VARIABLE};
-use vmcp_config::Server;
 use vmcp_config::status::digest;
+use vmcp_config::{Config, Server};
 use vmcp_egress::Proxies;
 
 use self::cached_registry::CachedRegistry;
 use self::kept_calls::KeptCalls;
 use self::local_clients::LocalClients;
+use crate::cli::clients::connect::needs_key;
 use crate::cli::clients::connect::snippets::snippets;
 use crate::cli::connection::duration;
 use crate::cli::console::failure::{CommandFailure, Exit};
@@ -192,11 +193,7 @@ async fn serve(
     let metrics_push = MetricsPush::start(&config.telemetry, move || rendered.render_metrics())?;
     let edge = Edge::new(engine.clone(), router);
     let watch = ConfigWatch::start(path.clone(), source, lookup, engine.clone(), registrar.written());
-    let entries_of = std::path::absolute(&path)?;
-    let console = ConsoleSources {
-        remedy: Some(remedies::for_error),
-        snippets: Some(Arc::new(move |url| snippets(&entries_of, url))),
-    };
+    let console = console_sources(&path, &config)?;
     let admin = Admin::with_calls(engine.clone(), Some(watch.status()), calls, console);
     let _audit =
         AbortOnDropHandle::new(tokio::spawn(follow_audit_settings(engine.clone(), Arc::clone(&audit))));
@@ -244,15 +241,28 @@ async fn serve(
     engine.shutdown(BACKEND_GRACE).await;
     engine.call_observers().acted(&Action::of_process("server.stop", &process));
     audit.apply(None);
-    if let Some(kept_calls) = kept_calls {
-        kept_calls.write().await;
-    }
-    if let Some(push) = metrics_push {
-        // Waits until the last metrics are sent.
-        let _ = tokio::task::spawn_blocking(move || push.finish()).await;
-    }
+    keep_and_send(kept_calls, metrics_push).await;
     tracing::info!("stopped");
     outcome
+}
+
+/// Writes the latest calls, and waits until the last metrics are sent.
+async fn keep_and_send(calls: Option<KeptCalls>, metrics: Option<MetricsPush>) {
+    if let Some(calls) = calls {
+        calls.write().await;
+    }
+    if let Some(metrics) = metrics {
+        let _ = tokio::task::spawn_blocking(move || metrics.finish()).await;
+    }
+}
+
+/// Returns what the web console shows of other rooms: remedies, and entries for the files of clients.
+fn console_sources(path: &Path, config: &Config) -> Result<ConsoleSources, CommandFailure> {
+    let (path, wants_key) = (std::path::absolute(path)?, needs_key(config));
+    Ok(ConsoleSources {
+        remedy: Some(remedies::for_error),
+        snippets: Some(Arc::new(move |url| snippets(&path, url, wants_key))),
+    })
 }
 
 /// Keeps the audit trail to the configuration in force.

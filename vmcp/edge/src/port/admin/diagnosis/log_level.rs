@@ -33,9 +33,8 @@ pub(in crate::port::admin) async fn change(
     Query(change): Query<LevelChange>,
 ) -> Response {
     let LevelChange { level, module, life, reset } = change;
-    let life = match life.as_deref().map(humantime::parse_duration).transpose() {
-        Ok(life) => life,
-        Err(_) => return bad_request("for: write a time such as for=10m"),
+    let Ok(life) = life.as_deref().map(humantime::parse_duration).transpose() else {
+        return bad_request("for: write a time such as for=10m");
     };
     let changed = match (reset, level) {
         (true, None) => levels::reset(None).map(|_| None),

@@ -10,8 +10,8 @@ use super::NAME;
 use super::client_entry::{ClientShape, Endpoint, StartedProgram};
 
 /// Returns one entry for each known client: the URL `url` of the running server where the client takes one,
-/// else the command that reaches the server of `config`.
-pub(in crate::cli) fn snippets(config: &Path, url: Option<&str>) -> Vec<ClientSnippet> {
+/// else the command that reaches the server of `config`. `needs_key`: clients send a key with the URL.
+pub(in crate::cli) fn snippets(config: &Path, url: Option<&str>, needs_key: bool) -> Vec<ClientSnippet> {
     let program = std::env::current_exe().unwrap_or_else(|_| NAME.into());
     let command = Endpoint::Command(StartedProgram {
         program,
@@ -22,7 +22,7 @@ pub(in crate::cli) fn snippets(config: &Path, url: Option<&str>) -> Vec<ClientSn
     });
     let known = CLIENTS.iter().filter_map(|(client, files)| {
         let shape = ClientShape::for_client(client)?;
-        let by_url = url.and_then(|url| shape.entry(&Endpoint::Url(url.to_owned())).ok());
+        let by_url = url.and_then(|url| shape.entry(&Endpoint::Url { url: url.to_owned(), needs_key }).ok());
         let is_command = by_url.is_none();
         let entry = by_url.or_else(|| shape.entry(&command).ok())?;
         let file = client_file::connect("", shape.format, shape.place, NAME, &entry, &|_| false).ok()?;
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn every_known_client_has_an_entry_and_a_file() {
-        let shown = snippets(Path::new("/me/vmcp.yaml"), Some("http://127.0.0.1:8080/mcp"));
+        let shown = snippets(Path::new("/me/vmcp.yaml"), Some("http://127.0.0.1:8080/mcp"), false);
         assert_eq!(shown.len(), CLIENTS.len());
         for ClientSnippet { client, files, text, is_command } in shown {
             assert!(!files.is_empty(), "{client}");

@@ -1,5 +1,7 @@
 //! [`Redactor`]: removes secrets from the files of a bundle, by their values and by their shape.
 
+use std::path::Path;
+
 use serde_json::Value;
 use vmcp_config::{Config, KnownSecrets, MASK, is_secret_setting, without_secrets};
 
@@ -11,7 +13,7 @@ pub(super) struct Redactor {
 impl Redactor {
     /// Collects the secrets of a configuration, if it could be read, and of the environment of this process.
     pub(super) fn new(config: Option<&Config>) -> Redactor {
-        let of_environment = KnownSecrets::of_values(KnownSecrets::of_environment());
+        let of_environment = KnownSecrets::of_values(&KnownSecrets::of_environment());
         let of_backends = config
             .into_iter()
             .flat_map(|config| &config.backends)
@@ -22,7 +24,7 @@ impl Redactor {
 
     /// Returns the text of a file without secrets. JSON stays JSON.
     pub(super) fn redact(&self, name: &str, text: &str) -> String {
-        if name.ends_with(".json")
+        if Path::new(name).extension().is_some_and(|extension| extension == "json")
             && let Ok(mut document) = serde_json::from_str(text)
         {
             self.redact_json(&mut document);

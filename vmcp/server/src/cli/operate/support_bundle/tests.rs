@@ -129,7 +129,7 @@ async fn none_of_forty_planted_secrets_is_in_a_bundle() {
         CONFIGURED.into_iter().chain(PRINTED.into_iter().map(|(_, secret)| secret)).collect();
     assert_eq!(secrets.len(), 40);
 
-    let files = support_files(loaded.config.clone()).await;
+    let files = Box::pin(support_files(loaded.config.clone())).await;
     let config = Ok(Some(ConfigFile {
         path: "vmcp.yaml".into(),
         source: crate::config_file::source::ConfigInputs::default(),
