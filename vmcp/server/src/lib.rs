@@ -8,5 +8,8 @@
 //!                                                                             immutable and swapped whole
 //! ```
 
+// The futures of a request nest through more types than the default of 128.
+#![recursion_limit = "256"]
+
 pub mod cli;
 pub mod config_file;
