@@ -10,6 +10,7 @@ use crate::cli::console::notes;
 use crate::cli::console::output::{self, OutputFormat};
 use crate::cli::options::GlobalOptions;
 use vmcp_engine::engine::ChangedTool;
+use vmcp_model::definition_diff::MAX_FIELDS;
 
 /// Show how the definitions of tools changed
 #[derive(Debug, Args)]
@@ -65,12 +66,15 @@ pub(super) fn diff(arguments: &DiffArguments, global: &GlobalOptions) -> Result<
 }
 
 fn human_text(change: &ChangedTool) -> String {
-    let ChangedTool { server, tool, state, at, fields } = change;
+    let ChangedTool { server, tool, state, at, fields, .. } = change;
     let mut lines = vec![format!("{tool} of {server}: {state}, changed {at}")];
     for field in fields {
         lines.push(format!("  {}", field.field));
         lines.extend(field.before.iter().map(|before| format!("  - {before}")));
         lines.extend(field.after.iter().map(|after| format!("  + {after}")));
+    }
+    if fields.len() >= MAX_FIELDS {
+        lines.push(format!("  Only {MAX_FIELDS} fields are shown: more may differ."));
     }
     lines.join("\n")
 }
