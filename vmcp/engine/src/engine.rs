@@ -272,16 +272,15 @@ impl Engine {
     }
 
     /// Trusts the changed definition of a quarantined tool, by its own name at its backend; false if none
-    /// waits for that.
-    pub async fn approve_tool(&self, backend: &str, tool: &str) -> Result<bool, StoreError> {
-        let (shared, names) = (Arc::clone(&self.0.shared), (backend.to_owned(), tool.to_owned()));
-        let approve = move || shared.drift.approve(&names.0, &names.1);
-        let approved = tokio::task::spawn_blocking(approve).await.unwrap_or(Ok(false))?;
-        if approved {
-            tracing::info!(server = backend, tool, "the changed definition of a tool was approved");
-            self.0.conductor.rebuild().await;
-        }
-        Ok(approved)
+    /// waits for that, or if its hash is not the `expected` one.
+    pub async fn approve_tool(
+        &self,
+        backend: &str,
+        tool: &str,
+        expected: Option<&str>,
+    ) -> Result<bool, StoreError> {
+        let (shared, conductor) = (Arc::clone(&self.0.shared), self.0.conductor.clone());
+        tool_drift::approve(shared, conductor, (backend, tool), expected).await
     }
 
     /// True if the cache on disk could not be used: it is in memory, and ends with the process.

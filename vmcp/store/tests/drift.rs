@@ -37,9 +37,10 @@ fn a_quarantined_change_waits_for_approval_across_restarts_and_removals() {
     state.observe_listing("s", &[], true, 2).unwrap();
     assert_eq!(observe(&state, "worse", true), [DriftState::Pending]);
     assert_eq!(states(&state), [(DriftState::Pending, "good".to_owned(), "worse".to_owned())]);
-    assert!(!state.approve_drift("s", "other", 3).unwrap());
-    assert!(state.approve_drift("s", "add", 3).unwrap());
-    assert!(!state.approve_drift("s", "add", 3).unwrap(), "approved already");
+    assert!(!state.approve_drift("s", "other", None, 3).unwrap());
+    assert!(!state.approve_drift("s", "add", Some("hash of bad"), 3).unwrap(), "it changed again");
+    assert!(state.approve_drift("s", "add", Some("hash of worse"), 3).unwrap());
+    assert!(!state.approve_drift("s", "add", None, 3).unwrap(), "approved already");
     assert_eq!(observe(&state, "worse", true), []);
     assert_eq!(states(&state)[0].0, DriftState::Approved);
 }

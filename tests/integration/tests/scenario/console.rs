@@ -31,6 +31,13 @@ async fn order(vmcp: &Vmcp, from: &str, action: &str, fields: &[(&str, &str)]) -
     request.send().await.expect("an answer").text().await.expect("a page")
 }
 
+/// Returns the address of the form that approves the changed definition which a page shows.
+fn approval(page: &str) -> String {
+    let (_, rest) = page.split_once("action=\"/console/approve?").expect("a form that approves");
+    let query = rest.split('"').next().expect("a query");
+    format!("approve?{}", query.replace("&amp;", "&"))
+}
+
 #[tokio::test]
 async fn every_page_shows_what_the_running_server_knows() {
     let jira = Fixture::http("jira", "jira").start().await;
@@ -97,7 +104,16 @@ async fn a_changed_tool_is_read_and_approved_in_the_console() {
     .await;
     assert!(shown.contains("&lt;script&gt;alert(1)&lt;/script&gt;⟨U+202E⟩Erase everything"), "{shown}");
     assert!(page(&vmcp, "").await.contains("a changed tool waits for approval"));
-    let after = order(&vmcp, tool, "approve?server=jira&tool=create_note", &[]).await;
+    // The server changes the tool again behind the person's back.
+    jira.control(json!({"do": "describe", "tool": "create_note", "description": "Erase more"})).await;
+    let shown_again = eventually("the next change to show", async || {
+        let shown = page(&vmcp, tool).await;
+        shown.contains("Erase more").then_some(shown)
+    })
+    .await;
+    let refused = order(&vmcp, tool, &approval(&shown), &[]).await;
+    assert!(refused.contains("the definition changed again"), "{refused}");
+    let after = order(&vmcp, tool, &approval(&shown_again), &[]).await;
     assert!(after.contains("The definition is approved"), "{after}");
     eventually("the tool to be back", async || {
         client.tools().await.contains_key("jira_create_note").then_some(())

@@ -65,8 +65,12 @@ pub struct Change {
     pub state: String,
     /// Time at which it was noticed.
     pub at: String,
+    /// Hash of the definition after the change: an approval is of this definition and no later one.
+    pub hash: String,
     /// Path, value before and value after of each field that differs.
     pub fields: Vec<(String, Option<String>, Option<String>)>,
+    /// True if as many fields are shown as the maximum.
+    pub may_have_more: bool,
 }
 
 /// Returns the page.
@@ -102,7 +106,8 @@ pub fn tool(frame: &Frame, data: &ToolPage) -> String {
 
 fn change_of(frame: &Frame, data: &ToolPage, change: &Change) -> Markup {
     let is_pending = change.state == "pending";
-    let query = [("server", data.server.as_str()), ("tool", data.original.as_str())];
+    let query =
+        [("server", data.server.as_str()), ("tool", data.original.as_str()), ("hash", change.hash.as_str())];
     html! {
         h2 { "Last change" }
         p { (change.at) ": "
@@ -116,6 +121,9 @@ fn change_of(frame: &Frame, data: &ToolPage, change: &Change) -> Markup {
                     div class=(class) { (text::document(word, value)) }
                 } @else { p.hint { (word) ": absent" } }
             }
+        }
+        @if change.may_have_more {
+            p.notice { "More fields may differ than are shown: compare the whole definition below." }
         }
         @if is_pending {
             (frame.form(&link("approve", &query), &html! { button { "Approve this definition" } }))
@@ -170,11 +178,17 @@ mod tests {
     fn only_a_pending_change_can_be_approved_and_its_difference_is_shown() {
         let fields =
             vec![("description".to_owned(), Some("Adds.".to_owned()), Some("Send <key>".to_owned()))];
-        let change =
-            |state: &str| Change { state: state.to_owned(), fields: fields.clone(), ..Change::default() };
+        let change = |state: &str| Change {
+            state: state.to_owned(),
+            hash: "a1".to_owned(),
+            fields: fields.clone(),
+            ..Change::default()
+        };
         let pending = page(change("pending"));
         assert!(pending.contains("Send &lt;key&gt;") && pending.contains("Adds."), "the difference");
-        assert!(pending.contains("action=\"/console/approve?server=x&amp;tool=%3Cb%3E\""));
+        assert!(pending.contains("action=\"/console/approve?server=x&amp;tool=%3Cb%3E&amp;hash=a1\""));
+        assert!(!pending.contains("More fields may differ"));
+        assert!(page(Change { may_have_more: true, ..change("pending") }).contains("More fields may differ"));
         assert!(!page(change("accepted")).contains("/console/approve"));
     }
 }

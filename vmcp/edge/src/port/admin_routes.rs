@@ -85,7 +85,9 @@ pub const ADMIN_ROUTES: [AdminRoute; 29] = [
         query: "`backend`, `tool`: only this one's",
         answer: "application/json",
         purpose: "The latest change of each tool's definition, newest first, `{changes}`: `server`, `tool`, `state` \
-                  (`accepted`, `pending`, `approved`), `at`, and `fields` with their values `before` and `after`.",
+                  (`accepted`, `pending`, `approved`), `at`, the `hash` of the definition after, and at most 100 `fields` \
+                  with their values `before` and `after`: from 200 characters before the first difference, at most \
+                  2000 characters; further ones are counted.",
     },
     AdminRoute {
         method: "POST",

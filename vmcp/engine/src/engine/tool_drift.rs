@@ -18,8 +18,10 @@ use vmcp_model::definition_diff::{FieldChange, differences, trusted_hash};
 use vmcp_model::discovered::Discovered;
 use vmcp_store::{DriftState, ListedTool, StateStore, StoreError, ToolDrift};
 
+use super::conductor::commands::ConductorHandle;
 use super::recorder::definition_changes::milliseconds;
 use super::replicas::report::ApprovedTool;
+use super::shared::Shared;
 use super::snapshot::declarations::BackendListings;
 
 /// Most fields that a log line names.
@@ -51,6 +53,10 @@ pub struct ChangedTool {
     pub state: String,
     /// Time at which the change was noticed.
     pub at: String,
+    /// Hash of the definition after the change, to approve this one and no later one. Empty from a server of
+    /// an earlier release.
+    #[serde(default)]
+    pub hash: String,
     /// The fields that differ.
     pub fields: Vec<FieldChange>,
 }
@@ -119,9 +125,14 @@ impl DriftGuard {
         Ok(self.store.tool_drifts()?.iter().map(changed_tool).collect())
     }
 
-    /// Trusts the pending definition of a tool; false if none waits.
-    pub(super) fn approve(&self, backend: &str, tool: &str) -> Result<bool, StoreError> {
-        let approved = self.store.approve_drift(backend, tool, milliseconds(SystemTime::now()));
+    /// Trusts the pending definition of a tool; false if none waits, or if its hash is not the `expected` one.
+    pub(super) fn approve(
+        &self,
+        backend: &str,
+        tool: &str,
+        expected: Option<&str>,
+    ) -> Result<bool, StoreError> {
+        let approved = self.store.approve_drift(backend, tool, expected, milliseconds(SystemTime::now()));
         self.version.fetch_add(1, Ordering::Relaxed);
         approved
     }
@@ -155,12 +166,44 @@ impl DriftGuard {
             let same = |one: &&ApprovedTool| {
                 one.server == drift.backend && one.tool == drift.tool && one.hash == drift.after_hash
             };
-            if approved.iter().any(|one| same(&one)) && self.approve(&drift.backend, &drift.tool)? {
+            // The pending definition may have changed since it was read.
+            if approved.iter().any(|one| same(&one))
+                && self.approve(&drift.backend, &drift.tool, Some(&drift.after_hash))?
+            {
                 adopted += 1;
             }
         }
         Ok(adopted)
     }
+}
+
+/// Trusts the pending definition of a tool, named by its server and its own name, and publishes a snapshot
+/// with it. Returns false in the cases of [`DriftGuard::approve`].
+pub(super) async fn approve(
+    shared: Arc<Shared>,
+    conductor: ConductorHandle,
+    (server, tool): (&str, &str),
+    expected: Option<&str>,
+) -> Result<bool, StoreError> {
+    let (server, tool, expected) = (server.to_owned(), tool.to_owned(), expected.map(str::to_owned));
+    // A task of its own: an operator who hangs up leaves no approval without its snapshot.
+    let approval = tokio::spawn(async move {
+        let approve = move || -> Result<bool, StoreError> {
+            let is_approved = shared.drift.approve(&server, &tool, expected.as_deref())?;
+            if is_approved {
+                let (server, tool) = (server.as_str(), tool.as_str());
+                tracing::info!(server, tool, "the changed definition of a tool was approved");
+            }
+            Ok(is_approved)
+        };
+        let approved = tokio::task::spawn_blocking(approve).await.unwrap_or(Ok(false));
+        if matches!(approved, Ok(true)) {
+            conductor.rebuild().await;
+        }
+        approved
+    });
+    // The tasks fail only when the runtime is going down.
+    approval.await.unwrap_or(Ok(false))
 }
 
 /// Logs a change that was not known before.
@@ -199,6 +242,7 @@ fn changed_tool(drift: &ToolDrift) -> ChangedTool {
         tool: drift.tool.clone(),
         state: drift.state.as_str().to_owned(),
         at: humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + at).to_string(),
+        hash: drift.after_hash.clone(),
         fields: fields(drift),
     }
 }

@@ -59,8 +59,10 @@ async fn a_changed_tool_is_hidden_and_uncallable_until_it_is_approved() {
     assert_eq!(drift.fields[0].before.as_deref(), Some("Adds numbers."));
     assert!(engine.render_metrics().contains("vmcp_catalog_quarantined_tools 1"));
 
-    assert!(!engine.approve_tool("s", "other").await.unwrap());
-    assert!(engine.approve_tool("s", "add").await.unwrap());
+    assert!(!engine.approve_tool("s", "other", None).await.unwrap());
+    assert!(!engine.approve_tool("s", "add", Some("hash of another")).await.unwrap());
+    answer(&engine).await.unwrap_err();
+    assert!(engine.approve_tool("s", "add", Some(&drift.hash)).await.unwrap());
     answer(&engine).await.unwrap();
     assert!(is_found(&engine).await);
     assert_eq!(engine.backend_status()[0].quarantined, [""; 0]);
@@ -90,8 +92,20 @@ async fn quarantine_outlives_a_restart_and_a_tool_that_goes_away_for_a_while() {
     first.shutdown(Duration::ZERO).await;
     let second = start().await;
     answer(&second).await.unwrap_err();
-    assert!(second.approve_tool("s", "add").await.unwrap());
+    assert!(second.approve_tool("s", "add", None).await.unwrap());
     answer(&second).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_approval_takes_effect_although_its_operator_hangs_up() {
+    let server = server().await;
+    let engine = engine(&backends(&[("s", &server.url)], QUARANTINE)).await;
+    change(&engine, &server, "Adds more numbers.").await;
+    answer(&engine).await.unwrap_err();
+    // Polled once, then dropped.
+    let _ = tokio::time::timeout(Duration::ZERO, engine.approve_tool("s", "add", None)).await;
+    eventually("the tool is served", || engine.backend_status()[0].quarantined.is_empty()).await;
+    answer(&engine).await.unwrap();
 }
 
 #[tokio::test]

@@ -131,11 +131,19 @@ impl StateStore {
         })
     }
 
-    /// Trusts the pending change of a tool; false without a pending change.
-    pub fn approve_drift(&self, backend: &str, tool: &str, now: i64) -> Result<bool, StoreError> {
+    /// Trusts the pending change of a tool; false without a pending change, or if its hash is not the
+    /// `expected` one.
+    pub fn approve_drift(
+        &self,
+        backend: &str,
+        tool: &str,
+        expected: Option<&str>,
+        now: i64,
+    ) -> Result<bool, StoreError> {
         self.write(|transaction| {
-            let pending =
-                find(transaction, backend, tool)?.filter(|drift| drift.state == DriftState::Pending);
+            let pending = find(transaction, backend, tool)?
+                .filter(|drift| drift.state == DriftState::Pending)
+                .filter(|drift| expected.is_none_or(|hash| hash == drift.after_hash));
             let Some(drift) = pending else { return Ok(false) };
             trust(transaction, backend, tool, &drift.after_hash, &drift.after, now)?;
             put(transaction, &ToolDrift { state: DriftState::Approved, ..drift })?;

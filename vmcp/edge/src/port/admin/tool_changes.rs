@@ -39,7 +39,7 @@ pub(super) async fn approve(
     let ChangedToolFilter { backend: Some(backend), tool: Some(tool) } = filter else {
         return (StatusCode::BAD_REQUEST, "name a tool: ?backend=NAME&tool=NAME\n").into_response();
     };
-    match inner.engine.approve_tool(&backend, &tool).await {
+    match inner.engine.approve_tool(&backend, &tool, None).await {
         Ok(true) => (StatusCode::OK, "approved\n").into_response(),
         Ok(false) => {
             let text = format!("no changed definition of `{tool}` of `{backend}` waits for approval\n");

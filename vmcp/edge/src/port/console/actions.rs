@@ -58,12 +58,14 @@ pub(super) async fn restart(State(door): State<ConsoleDoor>, Query(query): Query
     back("server", &[("server", &query.server)], Done::Restarted)
 }
 
-/// Answers `POST /console/approve`.
+/// Answers `POST /console/approve`: trusts the definition that the person has read, and no later one.
 pub(super) async fn approve(State(door): State<ConsoleDoor>, Query(query): Query<NamedTool>) -> Response {
-    match door.engine().approve_tool(&query.server, &query.tool).await {
+    match door.engine().approve_tool(&query.server, &query.tool, Some(&query.hash)).await {
         Ok(true) => back("tool", &[("server", &query.server), ("tool", &query.tool)], Done::Approved),
         Ok(false) => {
-            (StatusCode::NOT_FOUND, "no changed definition of this tool waits for approval\n").into_response()
+            let words = "the definition changed again, or no longer waits for approval: load the tool's page again, and \
+                         read the difference that it shows now\n";
+            (StatusCode::CONFLICT, words).into_response()
         }
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }

@@ -15,6 +15,7 @@ use vmcp_engine::engine::Snapshot;
 use vmcp_engine::telemetry::tool_metrics::report::{MetricsQuery, report};
 use vmcp_json::text::without_half_surrogates;
 use vmcp_model::catalog::CatalogTool;
+use vmcp_model::definition_diff::MAX_FIELDS;
 
 use super::access::{ConsoleDoor, Visitor};
 use super::actions::Done;
@@ -27,7 +28,7 @@ pub(super) struct CatalogQuery {
     from: usize,
 }
 
-/// The query `?server=NAME&tool=NAME&done=WORD` of pages about a server or a tool.
+/// The query `?server=NAME&tool=NAME&hash=HASH&done=WORD` of pages about a server or a tool.
 #[derive(Deserialize)]
 pub(super) struct NamedTool {
     #[serde(default)]
@@ -35,6 +36,9 @@ pub(super) struct NamedTool {
     /// The tool's own name at its server.
     #[serde(default)]
     pub(super) tool: String,
+    /// Hash of the changed definition that an approval is of.
+    #[serde(default)]
+    pub(super) hash: String,
     done: Option<Done>,
 }
 
@@ -86,8 +90,10 @@ pub(super) async fn tool(
     let is_this = |server: &str, name: &str| server == query.server && name == query.tool;
     let change =
         changes.into_iter().find(|change| is_this(&change.server, &change.tool)).map(|change| Change {
+            may_have_more: change.fields.len() >= MAX_FIELDS,
             state: change.state,
             at: change.at,
+            hash: change.hash,
             fields: change.fields.into_iter().map(|field| (field.field, field.before, field.after)).collect(),
         });
     let wanted = MetricsQuery {
