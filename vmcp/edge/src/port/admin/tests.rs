@@ -224,6 +224,24 @@ async fn wrong_tokens_are_slowed_counted_and_on_record_and_orders_name_their_ope
     assert!(!order.contains(OLD));
 }
 
+#[tokio::test]
+async fn an_order_whose_operator_hangs_up_is_on_record() {
+    let seen = Arc::<SeenActions>::default();
+    let options = Options { observers: vec![Arc::clone(&seen) as _], ..Options::default() };
+    let admin = Admin::new(engine_with(KEYWORDS, options).await, None);
+    let router = Router::new()
+        .route("/admin/restart", post(std::future::pending::<()>))
+        .layer(middleware::from_fn_with_state(admin, audit::record));
+    let mut request = Request::post("/admin/restart?backend=x").body(Body::empty()).unwrap();
+    request.extensions_mut().insert(OperatorAddress([10, 0, 0, 7].into()));
+    let order = router.oneshot(request);
+    tokio::time::timeout(std::time::Duration::from_millis(50), order).await.unwrap_err();
+    let actions = seen.0.lock();
+    assert_eq!(actions.len(), 1, "{actions:?}");
+    let begin = "POST /admin/restart backend=x cancelled 10.0.0.7 ";
+    assert!(actions[0].starts_with(begin), "{actions:?}");
+}
+
 /// Keeps the actions that it is told of.
 #[derive(Debug, Default)]
 struct SeenActions(Mutex<Vec<String>>);

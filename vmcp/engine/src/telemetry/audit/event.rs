@@ -230,7 +230,13 @@ pub(super) fn of_action(
     if let Some(actor) = action.actor {
         target.insert(ACTOR, clip(actor));
     }
-    let outcome = if action.is_refused { "denied" } else { "success" };
+    let outcome = if action.is_refused {
+        "denied"
+    } else if action.result == Action::CANCELLED {
+        "failure"
+    } else {
+        "success"
+    };
     line(context, action.principal, outcome, target, extra, None)
 }
 

@@ -55,6 +55,9 @@ impl ActionArea {
 }
 
 impl<'a> Action<'a> {
+    /// Result of an action whose client hung up before it ended. It may have had its effect.
+    pub const CANCELLED: &'static str = "cancelled";
+
     /// An action of a client that succeeded.
     pub fn of_client(area: ActionArea, name: &'a str, principal: &'a Principal) -> Action<'a> {
         let (actor, target, session) = (None, None, None);

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Method};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use sha2::{Digest as _, Sha256};
@@ -30,6 +30,34 @@ pub(in crate::port) fn sender(request: &Request) -> Principal {
     Principal { address, ..Principal::default() }
 }
 
+/// An order under way. Dropping it records the order, also where the client hangs up first.
+struct OrderRecord {
+    admin: Admin,
+    principal: Principal,
+    actor: String,
+    name: String,
+    query: Option<String>,
+    /// Status of the answer; `None` before there is one.
+    status: Option<StatusCode>,
+}
+
+impl Drop for OrderRecord {
+    fn drop(&mut self) {
+        let is_refused =
+            self.status.is_some_and(|status| status.is_client_error() || status.is_server_error());
+        self.admin.0.engine.call_observers().acted(&Action {
+            area: ActionArea::Admin,
+            name: &self.name,
+            principal: &self.principal,
+            actor: Some(&self.actor),
+            target: self.query.as_deref(),
+            result: self.status.as_ref().map_or(Action::CANCELLED, StatusCode::as_str),
+            is_refused,
+            session: None,
+        });
+    }
+}
+
 /// Middleware that records orders, which are all requests that change something.
 pub(in crate::port) async fn record(State(admin): State<Admin>, request: Request, next: Next) -> Response {
     if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
@@ -40,18 +68,9 @@ pub(in crate::port) async fn record(State(admin): State<Admin>, request: Request
     let actor = name_of_console.unwrap_or_else(|| operator(request.headers(), principal.address));
     let name = format!("{} {}", request.method(), request.uri().path());
     let query = request.uri().query().map(str::to_owned);
+    let mut order = OrderRecord { admin, principal, actor, name, query, status: None };
     let response = next.run(request).await;
-    let status = response.status();
-    admin.0.engine.call_observers().acted(&Action {
-        area: ActionArea::Admin,
-        name: &name,
-        principal: &principal,
-        actor: Some(&actor),
-        target: query.as_deref(),
-        result: status.as_str(),
-        is_refused: status.is_client_error() || status.is_server_error(),
-        session: None,
-    });
+    order.status = Some(response.status());
     response
 }
 
