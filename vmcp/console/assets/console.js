@@ -52,6 +52,11 @@ if (live) {
         const address = new URL(live.dataset.live, location.href);
         address.searchParams.set("after", after);
         const answer = await fetch(address, { cache: "no-store" });
+        if (answer.status === 401) {
+          toggle.hidden = true;
+          state.textContent = "Sign in again.";
+          return;
+        }
         if (!answer.ok) throw new Error(String(answer.status));
         after = answer.headers.get("x-next") ?? after;
         const rows = new DOMParser().parseFromString(`<table><tbody>${await answer.text()}</tbody></table>`, "text/html");

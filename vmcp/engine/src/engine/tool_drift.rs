@@ -125,7 +125,7 @@ impl DriftGuard {
         Ok(self.store.tool_drifts()?.iter().map(changed_tool).collect())
     }
 
-    /// Trusts the pending definition of a tool; false if none waits, or if its hash is not the `expected` one.
+    /// Trusts the pending definition of a tool; false if none waits, or if its hash is not `expected`.
     pub(super) fn approve(
         &self,
         backend: &str,

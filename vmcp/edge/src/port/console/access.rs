@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Redirect, Response};
+use tokio::sync::Semaphore;
 use vmcp_config::{ConsoleAccess, Secret};
 use vmcp_console::frame::Frame;
 use vmcp_console::links::ROOT;
@@ -19,6 +20,12 @@ use super::forms;
 use super::session_key::{SESSION_SECONDS, SessionKey};
 use crate::port::admin::{Admin, AdminGuard, audit, bearer, is_one_of};
 
+/// Most bytes of the form to sign in: 4 KiB, far above any token.
+const MAX_SIGN_IN_BYTES: usize = 4 << 10;
+/// Forms to sign in that are read at a time; further ones are answered with 429. Their senders are unknown:
+/// they must leave connections to probes.
+const MAX_ARRIVING_SIGN_INS: usize = 8;
+
 /// The door of the console, and the state of its routes; cheap to clone.
 #[derive(Clone)]
 pub(super) struct ConsoleDoor(Arc<DoorState>);
@@ -26,6 +33,8 @@ pub(super) struct ConsoleDoor(Arc<DoorState>);
 struct DoorState {
     guard: AdminGuard,
     key: SessionKey,
+    /// Places for forms to sign in that are being read.
+    arriving: Semaphore,
 }
 
 /// A person who was let in, as an extension of the request.
@@ -37,7 +46,8 @@ pub(super) struct Visitor {
 
 impl ConsoleDoor {
     pub(super) fn new(guard: AdminGuard) -> ConsoleDoor {
-        ConsoleDoor(Arc::new(DoorState { guard, key: SessionKey::new() }))
+        let arriving = Semaphore::new(MAX_ARRIVING_SIGN_INS);
+        ConsoleDoor(Arc::new(DoorState { guard, key: SessionKey::new(), arriving }))
     }
 
     /// Returns the state of the admin port.
@@ -117,14 +127,23 @@ pub(super) async fn only_if_served(
     (StatusCode::NOT_FOUND, words).into_response()
 }
 
-/// Middleware that passes requests of operators; all others get the form to sign in, with status 401.
+/// Middleware that passes requests of operators; all others get the form to sign in, with status 401. A wrong
+/// token is recorded and slowed. A request without a token is recorded if it is an order; for a page, it is a
+/// person's first visit.
 pub(super) async fn admit(State(door): State<ConsoleDoor>, mut request: Request, next: Next) -> Response {
     if let Some((visitor, name)) = door.visitor(&request) {
         request.extensions_mut().insert(visitor);
         request.extensions_mut().insert(audit::OperatorName(name));
         return next.run(request).await;
     }
-    door.0.guard.record_refusal(&audit::sender(&request), request.uri().path(), false);
+    let is_wrong = request.headers().contains_key(header::AUTHORIZATION);
+    if is_wrong || !matches!(*request.method(), Method::GET | Method::HEAD) {
+        door.0.guard.record_refusal(&audit::sender(&request), request.uri().path(), is_wrong);
+    }
+    drop(request);
+    if is_wrong && !door.0.guard.slow_down().await {
+        return too_many("too many wrong tokens\n");
+    }
     let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
     (StatusCode::UNAUTHORIZED, challenge, Html(sign_in::sign_in(None))).into_response()
 }
@@ -138,17 +157,21 @@ pub(super) async fn to_root() -> Redirect {
 pub(super) async fn sign_in(State(door): State<ConsoleDoor>, request: Request) -> Response {
     let sender = audit::sender(&request);
     let path = request.uri().path().to_owned();
-    let pairs = match forms::read(request.into_body()).await {
+    let Ok(arriving) = door.0.arriving.try_acquire() else {
+        return too_many("too many people sign in at once\n");
+    };
+    let pairs = match forms::read(request.into_body(), MAX_SIGN_IN_BYTES).await {
         Ok(pairs) => pairs,
         Err(refusal) => return refusal,
     };
+    // The pause after a wrong token has places of its own.
+    drop(arriving);
     let token = forms::value(&pairs, "token");
     let tokens: Vec<Secret> = door.engine().snapshot().config.server.admin_tokens.clone();
     if token.is_empty() || !is_one_of(token.as_bytes(), &tokens) {
         door.0.guard.record_refusal(&sender, &path, true);
         if !door.0.guard.slow_down().await {
-            let later = [(header::RETRY_AFTER, "1")];
-            return (StatusCode::TOO_MANY_REQUESTS, later, "too many wrong tokens\n").into_response();
+            return too_many("too many wrong tokens\n");
         }
         let page = Html(sign_in::sign_in(Some("This is none of the server's admin tokens.")));
         return (StatusCode::UNAUTHORIZED, page).into_response();
@@ -170,6 +193,10 @@ pub(super) async fn sign_in(State(door): State<ConsoleDoor>, request: Request) -
 /// Answers `POST /console/sign-out`: the browser forgets its cookie.
 pub(super) async fn sign_out(State(door): State<ConsoleDoor>) -> Response {
     (door.set_cookie("", 0), Redirect::to(ROOT)).into_response()
+}
+
+fn too_many(words: &'static str) -> Response {
+    (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, "1")], words).into_response()
 }
 
 /// Returns a cookie of a request. A client may send several lines, each with several cookies.

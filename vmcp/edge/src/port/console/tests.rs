@@ -1,11 +1,15 @@
 //! Tests of the console's door: who gets in, what a form needs, which headers answers have.
 
+use std::time::{Duration, Instant};
+
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode, header};
 use axum::response::Response;
+use futures::future::join_all;
 use tower::ServiceExt as _;
 use vmcp_engine::engine::Engine;
+use vmcp_engine::telemetry::metrics::RefusalLabels;
 use vmcp_engine::testing::{KEYWORDS, config, engine};
 
 use crate::port::admin::{Admin, router};
@@ -98,10 +102,12 @@ async fn a_token_typed_once_becomes_a_cookie_that_opens_the_console_alone() {
 
 #[tokio::test]
 async fn an_order_needs_the_form_token_of_its_own_session() {
-    let engine = serving("{}").await;
+    let engine = serving(&format!("{{ adminTokens: [{TOKEN}] }}")).await;
     let router = at(&engine, LOOPBACK);
     let orders = ["refresh?server=x", "restart?server=x", "approve?server=x&tool=y", "try?server=x&tool=y"];
-    let token = form_token(&signed_in_page(&engine).await);
+    let token = form_token(&signed_in_page(&router).await);
+    let server = "backends: [{ name: x, url: \"http://127.0.0.1:1/mcp\" }]";
+    engine.apply(config(&format!("{server}\n{KEYWORDS}"))).await;
     for order in orders {
         for body in ["", "form_token=", "form_token=00", &*format!("form_token={token}")] {
             let refused = send(&router, "POST", &format!("/console/{order}"), &[], body).await;
@@ -116,19 +122,58 @@ async fn an_order_needs_the_form_token_of_its_own_session() {
     let long = format!("form_token={}", "x".repeat(300 << 10));
     let refused = send(&router, "POST", "/console/refresh?server=x", &[], &long).await;
     assert_eq!(refused.status(), StatusCode::PAYLOAD_TOO_LARGE);
+    let own = form_token(&text(send(&router, "GET", "/console/server?server=x", &[], "").await).await);
+    let body = format!("form_token={own}");
+    let done = send(&router, "POST", "/console/refresh?server=x", &[], &body).await;
+    assert_eq!(done.status(), StatusCode::SEE_OTHER, "the visitor's own token");
 }
 
-/// Returns a page of a person who signed in at another console, whose forms have a token of theirs.
-async fn signed_in_page(engine: &Engine) -> String {
-    engine.apply(config(&format!("server: {{ adminTokens: [{TOKEN}] }}\n{KEYWORDS}"))).await;
-    let other = at(engine, LOOPBACK);
+/// Returns a page of a person who signed in, whose forms have a token of that session.
+async fn signed_in_page(router: &Router) -> String {
     let body = format!("token={}", TOKEN.replace(' ', "+"));
-    let signed_in = send(&other, "POST", "/console/sign-in", &[], &body).await;
+    let signed_in = send(router, "POST", "/console/sign-in", &[], &body).await;
     let cookie =
         signed_in.headers()[header::SET_COOKIE].to_str().unwrap().split(';').next().unwrap().to_owned();
-    let page = text(send(&other, "GET", "/console/", &[("cookie", &cookie)], "").await).await;
-    engine.apply(config(KEYWORDS)).await;
-    page
+    text(send(router, "GET", "/console/", &[("cookie", &cookie)], "").await).await
+}
+
+#[tokio::test]
+async fn wrong_tokens_are_slowed_and_counted_and_a_first_visit_is_not() {
+    let engine = serving(&format!("{{ adminTokens: [{TOKEN}] }}")).await;
+    let router = at(&engine, LOOPBACK);
+    let labels = RefusalLabels { reason: "admin_token" };
+    let count = || engine.metrics().client_requests_refused.get_or_create(&labels).get();
+    let visit = send(&router, "GET", "/console/", &[], "").await;
+    assert_eq!((visit.status(), count()), (StatusCode::UNAUTHORIZED, 0));
+    let order = send(&router, "POST", "/console/refresh?server=x", &[], "").await;
+    assert_eq!((order.status(), count()), (StatusCode::UNAUTHORIZED, 1));
+    let wrong = [("authorization", "Bearer another token of some length")];
+    let started = Instant::now();
+    let guess = send(&router, "GET", "/console/", &wrong, "").await;
+    assert_eq!((guess.status(), count()), (StatusCode::UNAUTHORIZED, 2));
+    assert!(started.elapsed() >= Duration::from_millis(400), "{:?}", started.elapsed());
+    let flood = join_all((0..30).map(|_| send(&router, "GET", "/console/", &wrong, ""))).await;
+    assert!(flood.iter().any(|answer| answer.status() == StatusCode::TOO_MANY_REQUESTS));
+}
+
+#[tokio::test]
+async fn forms_to_sign_in_that_never_arrive_hold_eight_places_at_most() {
+    let engine = serving(&format!("{{ adminTokens: [{TOKEN}] }}")).await;
+    let router = at(&engine, LOOPBACK);
+    let silent = || {
+        let request = Request::post("/console/sign-in").header(header::HOST, "localhost:9090");
+        let body = Body::from_stream(futures::stream::pending::<Result<bytes::Bytes, std::io::Error>>());
+        router.clone().oneshot(request.body(body).unwrap())
+    };
+    let mut held: Vec<_> = (0..8).map(|_| Box::pin(silent())).collect();
+    for request in &mut held {
+        assert!(futures::poll!(request).is_pending(), "eight are read");
+    }
+    assert_eq!(silent().await.unwrap().status(), StatusCode::TOO_MANY_REQUESTS);
+    drop(held);
+    let right = format!("token={}", TOKEN.replace(' ', "+"));
+    let signed_in = send(&router, "POST", "/console/sign-in", &[], &right).await;
+    assert_eq!(signed_in.status(), StatusCode::SEE_OTHER, "the places are free again");
 }
 
 #[tokio::test]
