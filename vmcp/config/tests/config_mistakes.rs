@@ -313,6 +313,8 @@ mistakes! {
             "f:1: optimizer.discovery.llmFallback: there is no language model; add `optimizer.llm`, or remove it\n\
              f:1: optimizer.discovery.contexts.billing: neither keywords nor patterns; list the words that mean this context, such as `keywords: [invoice]`\n\
              f:1: optimizer.discovery.contexts.orders.patterns[0]: `(` is no regular expression: unclosed group; correct it; look-around and back-references do not exist",
+        "optimizer: { tools: [find_tool], discovery: { restApi: true } }" =>
+            "f:1: optimizer.discovery.restApi: its calls go through call_tool, which `optimizer.tools` lacks; add `call_tool` to `optimizer.tools`, or remove it",
         "optimizer: { llm: { model: m, apiKey: cl\u{e9} } }" =>
             "f:1: optimizer.llm.apiKey: cannot be sent as a bearer token: it has a character that is not ASCII; use at most 8192 printable ASCII characters, without line breaks",
         "optimizer: { pinnedTools: [\" \"], storage: { dir: \"\" } }" =>

@@ -1,5 +1,6 @@
 //! `/api/v1/servers`: the caller's servers and tools, and calls of them, over plain HTTP, for programs that
-//! do not speak MCP. A call takes the way of `optim.call_tool`: its policies, limits, mending and audit.
+//! do not speak MCP. A call takes the way of `optim.call_tool`: its policies, limits, mending and audit. Each
+//! read asks the policies about the own tool that shows the same.
 
 mod openapi;
 
@@ -13,11 +14,12 @@ use http::{HeaderValue, Method, StatusCode};
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use vmcp_config::Config;
+use serde_json::{Value, json};
+use vmcp_config::{Config, OptimTool};
 use vmcp_engine::access::identity::Principal;
 use vmcp_engine::engine::{Engine, Snapshot};
 use vmcp_model::catalog::CatalogTool;
-use vmcp_route::{CallContext, Caller, listed_servers};
+use vmcp_route::{CallContext, Caller, listed_servers, may_use};
 use vmcp_wire::owned::OwnedParams;
 
 use crate::transport::http::exchange::{PlainApi, Response};
@@ -55,6 +57,19 @@ impl RestPath<'_> {
     /// Methods of the path.
     fn methods(&self) -> &'static str {
         if matches!(self, RestPath::Tool(..)) { "GET, POST" } else { "GET" }
+    }
+
+    /// Returns the own tool that shows the same as a read of the path, with the arguments of its call, which
+    /// policies may read; `None` for the document, which is the same for all callers.
+    fn right(&self) -> Option<(OptimTool, Value)> {
+        match self {
+            RestPath::OpenApi => None,
+            RestPath::Servers => Some((OptimTool::ListMcpServers, json!({}))),
+            RestPath::Tools(server) => Some((OptimTool::ListTools, json!({ "server_name": server }))),
+            RestPath::Tool(server, tool) => {
+                Some((OptimTool::GetToolSchema, json!({ "server_name": server, "tool_name": tool })))
+            }
+        }
     }
 }
 
@@ -109,6 +124,11 @@ impl PlainApi for RestApi {
         let view = snapshot.view(principal);
         let caller = Caller { principal: principal.clone(), ..Caller::default() };
         let context = CallContext { engine: &self.engine, snapshot, view: &view, caller: &caller };
+        if let Some((tool, arguments)) = path.right().filter(|_| is_read)
+            && !may_use(context, tool, Some(&arguments.to_string()))
+        {
+            return not_found("no such path");
+        }
         match path {
             RestPath::OpenApi => json(StatusCode::OK, &openapi::document()),
             RestPath::Servers => json(StatusCode::OK, &Servers { servers: listed_servers(context) }),

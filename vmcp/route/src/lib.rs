@@ -19,7 +19,7 @@ pub use answer::{Answer, ArrivingAnswer, Content, ScopeChallenge, StepUp};
 pub use call::task_calls::task_names;
 pub use call::{CONFIRMATION_PREFIX, question_source};
 pub use caller::{CallContext, Caller, Consent};
-pub use own_tools::{execute_hook, listed_servers, may_use_hooks, tools_by_model};
+pub use own_tools::{execute_hook, listed_servers, may_use, may_use_hooks, tools_by_model};
 pub use relay::completion::complete;
 pub use relay::prompts::get_prompt;
 pub use relay::resources::read_resource;

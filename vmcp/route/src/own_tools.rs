@@ -19,12 +19,19 @@ use vmcp_json::text::empty_object;
 use vmcp_wire::owned::OwnedParams;
 
 use super::answer::Answer;
+use super::call;
 use super::caller::CallContext;
 use vmcp_engine::optim::names::OptimTool;
 
 pub use administration::call_hook::{execute_hook, may_use_hooks};
 pub(super) use fallback::call_failure::failed_call;
 pub use listings::{listed_servers, tools_by_model};
+
+/// True if the policies allow the caller an own tool. A plain HTTP path that shows the same as the tool asks
+/// this; `arguments` are the arguments that the tool would have.
+pub fn may_use(context: CallContext<'_>, tool: OptimTool, arguments: Option<&str>) -> bool {
+    call::authorize_own(context, tool, arguments).is_ok()
+}
 
 /// Runs an own tool. `params` are those of `tools/call`.
 pub(super) async fn run(context: CallContext<'_>, tool: OptimTool, params: &OwnedParams) -> Answer {

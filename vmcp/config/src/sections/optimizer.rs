@@ -256,7 +256,7 @@ impl RawOptimizer {
         if storage_dir.as_ref().is_some_and(|dir| dir.as_os_str().is_empty()) {
             report.problem("optimizer.storage.dir", "empty", "name a folder, or remove it");
         }
-        self.discovery.validate(self.llm.is_some(), report);
+        self.discovery.validate(self.llm.is_some(), &self.tools, report);
         Optimizer {
             enabled: self.enabled,
             tools: optim_tool::validate(&self.tools, has_contextual, self.large_results.enabled, report),

@@ -60,12 +60,39 @@ async fn mistakes_are_named_and_change_nothing() {
 }
 
 #[tokio::test]
+async fn a_policy_that_denies_the_own_tool_denies_the_path_that_shows_the_same() {
+    let server = Scripted::start(&[("now", "Tells the time.", json!({}))]).await;
+    for (tool, path) in [
+        ("list_mcp_servers", "/api/v1/servers"),
+        ("list_tools", "/api/v1/servers/clock/tools"),
+        ("get_tool_schema", "/api/v1/servers/clock/tools/now"),
+    ] {
+        let policies = format!(
+            "incomingAuth: {{ type: apiKeys, apiKeys: [{{ subject: a, key: 0123456789abcdef0123456789abcdef }}], \
+             authz: {{ type: cedar, policies: ['permit(principal, action, resource);', \
+             'forbid(principal, action, resource == Tool::\"optim.{tool}\");'] }} }}\n"
+        );
+        let engine = engine(&backends(&[("clock", &server.url)], &format!("{ON}{policies}"))).await;
+        for read in ["/api/v1/servers", "/api/v1/servers/clock/tools", "/api/v1/servers/clock/tools/now"] {
+            let (status, answer) = ask(&engine, "GET", read, "").await;
+            assert_eq!(status, if read == path { 404 } else { 200 }, "{tool} {read}: {answer}");
+        }
+        let (status, result) = ask(&engine, "POST", "/api/v1/servers/clock/tools/now", "{}").await;
+        assert_eq!((status, result["isError"].as_bool().unwrap_or_default()), (200, false), "{result}");
+        assert_eq!(ask(&engine, "GET", "/api/v1/openapi.json", "").await.0, 200);
+    }
+}
+
+#[tokio::test]
 async fn the_document_has_every_path() {
     let engine = engine(ON).await;
     let (_, document) = ask(&engine, "GET", "/api/v1/openapi.json", "").await;
     let on = config(ON);
     for route in ROUTES {
-        assert!(document["paths"][route.path][route.method]["summary"].is_string(), "{}", route.path);
+        let operation = &document["paths"][route.path][route.method];
+        assert!(operation["summary"].is_string(), "{}", route.path);
+        let can_miss = route.method == "get" && route.path != "/api/v1/openapi.json";
+        assert_eq!(operation["responses"]["404"].is_object(), can_miss, "{} {}", route.method, route.path);
         let path = route.path.replace("{server}", "clock").replace("{tool}", "now");
         assert!(RestApi::serves(&on, &path) && !RestApi::serves(&config(""), &path), "{path}");
     }

@@ -6,6 +6,7 @@ use regex::{Regex, RegexBuilder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::optim_tool::OptimTool;
 use crate::problems::{self, Report};
 
 /// Most bytes that one compiled pattern may take; a larger one is refused.
@@ -96,7 +97,15 @@ impl Default for Discovery {
 }
 
 impl Discovery {
-    pub(crate) fn validate(&self, has_llm: bool, report: &mut Report) {
+    /// `tools` are the own tools on offer.
+    pub(crate) fn validate(&self, has_llm: bool, tools: &[OptimTool], report: &mut Report) {
+        if self.rest_api && !tools.contains(&OptimTool::CallTool) {
+            report.problem(
+                "optimizer.discovery.restApi",
+                "its calls go through call_tool, which `optimizer.tools` lacks",
+                "add `call_tool` to `optimizer.tools`, or remove it",
+            );
+        }
         if self.llm_fallback && !has_llm {
             report.problem(
                 "optimizer.discovery.llmFallback",
