@@ -13,7 +13,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Json, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use vmcp_config::{Config, nearest};
+use vmcp_config::{Config, OptimTool, nearest};
 use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::lists::pages::List;
 
@@ -117,14 +117,14 @@ pub async fn explain(engine: &Engine, request: &ExplainRequest) -> Result<ToolEx
     let who = principal.identity.subject().to_owned();
     let mut answer = ToolExplanation { tool: name.clone(), who, ..ToolExplanation::default() };
     let catalog = snapshot.unfiltered();
-    let own = snapshot.config.optimizer.enabled.then(|| own_name(name)).flatten();
-    let own = match own {
+    let optimizer = &snapshot.config.optimizer;
+    let own = match optimizer.enabled.then(|| own_name(name)).flatten() {
         Some(OwnName::Reserved(tool)) => Some(tool),
-        Some(OwnName::Bare(tool)) if catalog.tool(name).is_none() => Some(tool),
+        Some(OwnName::Bare(tool)) if optimizer.legacy_aliases && catalog.tool(name).is_none() => Some(tool),
         _ => None,
     };
     if let Some(own) = own {
-        explain_own(&mut answer, &snapshot, &view, &principal, &NameStyle::Dotted.listed(own));
+        explain_own(&mut answer, &snapshot, &view, &principal, own);
         return Ok(answer);
     }
     let Some(tool) = named(&snapshot, name) else {
@@ -160,10 +160,14 @@ fn principal(request: &ExplainRequest, config: &Config) -> Result<Principal, Str
     Ok(Principal { profile, ..Principal::from(identity) })
 }
 
-/// Returns the tool with a listed name, or the only tool whose backend calls it so.
+/// Returns the tool with a listed name, the tool of an alias, or the only tool whose backend calls it so.
 fn named(snapshot: &Snapshot, name: &str) -> Option<Arc<CatalogTool>> {
     let catalog = snapshot.unfiltered();
     if let Some(tool) = catalog.tool(name) {
+        return Some(Arc::clone(tool));
+    }
+    let alias = snapshot.config.aggregation.aliases.get(name);
+    if let Some(tool) = alias.and_then(|listed| catalog.tool(listed)) {
         return Some(Arc::clone(tool));
     }
     let mut same = catalog.tools.iter().filter(|tool| tool.definition.name == name || tool.own_name == name);
@@ -175,17 +179,21 @@ fn explain_own(
     snapshot: &Snapshot,
     view: &View,
     principal: &Principal,
-    dotted: &str,
+    own: OptimTool,
 ) {
+    let listed = NameStyle::Dotted.listed(own);
     answer.is_known = true;
-    answer.step("known", true, format!("{dotted} is a tool of vmcp itself"));
-    decide(answer, snapshot, principal, "", Item::OwnTool(dotted));
-    answer.is_allowed = answer.policy.as_ref().is_some_and(|policy| policy.allowed);
-    answer.is_listed = lists(view, dotted);
-    let why = match (answer.is_listed, answer.is_allowed) {
-        (true, _) => "optimizer.tools has it",
-        (false, true) => "optimizer.tools lacks it, or a setting that it needs is off",
-        (false, false) => "a policy denies it, or optimizer.tools lacks it",
+    answer.step("known", true, format!("{listed} is a tool of vmcp itself"));
+    // Policies name the tool as the call does, which for execute_tool_script differs from its listed name.
+    decide(answer, snapshot, principal, "", Item::OwnTool(own.dotted()));
+    let is_offered = snapshot.config.optimizer.tools.contains(&own);
+    answer.is_allowed = is_offered && answer.policy.as_ref().is_some_and(|policy| policy.allowed);
+    answer.is_listed = lists(view, &listed);
+    let why = match (answer.is_listed, is_offered, answer.is_allowed) {
+        (true, ..) => "optimizer.tools has it",
+        (false, false, _) => "optimizer.tools lacks it",
+        (false, true, true) => "a setting that it needs is off",
+        (false, true, false) => "a policy denies it",
     };
     answer.step("list", answer.is_listed, why);
 }

@@ -59,7 +59,38 @@ async fn a_tool_that_is_there_is_explained_step_by_step() {
     assert!(!unknown.is_known && !unknown.is_allowed, "{unknown:?}");
     assert_eq!(unknown.nearest, ["s_add_issue"]);
     let own = explained(&engine, "optim.find_tool", None).await;
-    assert!(own.is_known && own.is_listed, "{own:?}");
+    assert!(own.is_known && own.is_allowed && own.is_listed, "{own:?}");
+    let own = explained(&engine, "optim.list_tools", None).await;
+    assert!(own.is_known && !own.is_allowed && !own.is_listed, "{own:?}");
+    assert_eq!(why(&own, "list"), (false, "optimizer.tools lacks it"));
+}
+
+#[tokio::test]
+async fn names_mean_what_calls_take_them_for() {
+    let server = two_tools().await;
+    let settings = "aggregation: { aliases: { drop: s_drop_table } }\n\
+                    optimizer: { legacyAliases: false, embeddings: { provider: none } }";
+    let engine = engine(&backends(&[("s", &server.url)], settings)).await;
+    let alias = explained(&engine, "drop", None).await;
+    assert!(alias.is_allowed && alias.tool == "s_drop_table", "{alias:?}");
+    assert!(!explained(&engine, "find_tool", None).await.is_known);
+    assert!(explained(&engine, "optim_find_tool", None).await.is_allowed);
+}
+
+#[tokio::test]
+async fn a_policy_about_the_script_tool_is_asked_by_its_name_in_policies() {
+    let policies = r#"
+incomingAuth:
+  authz:
+    policies:
+    - 'permit(principal, action, resource);'
+    - '@id("no-scripts") forbid(principal, action, resource == Tool::"optim.execute_tool_script");'
+optimizer: { tools: [execute_tool_script], embeddings: { provider: none } }
+"#;
+    let engine = engine(policies).await;
+    let own = explained(&engine, "execute_tool_script", None).await;
+    assert_eq!(why(&own, "policy"), (false, "denied by `no-scripts`"));
+    assert!(!own.is_allowed && !own.is_listed, "{own:?}");
 }
 
 #[tokio::test]
@@ -70,6 +101,11 @@ async fn each_rule_that_hides_a_tool_is_named() {
         ("aggregation: { defaultToolVisibility: deny }", "aggregation.defaultToolVisibility is `deny`"),
         ("aggregation: { tools: [{ workload: s, excludeAll: true }] }", "excludeAll hides all its tools"),
         ("aggregation: { tools: [{ workload: s, exclude: ['drop_*'] }] }", "exclude has `drop_*`"),
+        (
+            "aggregation: { tools: [{ workload: s, exclude: ['drop_*'] }] }\n\
+             compositeTools: [{ name: drop_table, steps: [{ id: a, tool: s.add_issue, arguments: {} }] }]",
+            "exclude has `drop_*`",
+        ),
         (
             "aggregation: { tools: [{ workload: s, filter: [add_issue] }] }",
             "filter has no pattern for `drop_table`",

@@ -14,7 +14,7 @@ use crate::cli::process::block_on;
 use vmcp_engine::access::identity::{Identity, Principal};
 use vmcp_engine::access::policy::{AccessRequest, Explanation, Item};
 use vmcp_engine::engine::Snapshot;
-use vmcp_engine::optim::names::{NameStyle, OwnName, own_name};
+use vmcp_engine::optim::names::{OwnName, own_name};
 
 /// Say whether a client may call a tool, and which policy decides
 #[derive(Debug, Args)]
@@ -112,9 +112,8 @@ fn explain(
         Some(OwnName::Bare(tool)) if catalog.tool(name).is_none() => Some(tool),
         Some(OwnName::Bare(_) | OwnName::Unknown) | None => None,
     };
-    let own = own.map(|tool| NameStyle::Dotted.listed(tool));
-    let (backend, item) = match (kind, &own) {
-        (ItemKind::Tool, Some(own)) => ("", Item::OwnTool(own)),
+    let (backend, item) = match (kind, own) {
+        (ItemKind::Tool, Some(own)) => ("", Item::OwnTool(own.dotted())),
         (ItemKind::Tool, None) => catalog.tool(name).map(|tool| (&*tool.backend, Item::Tool(tool)))?,
         (ItemKind::Prompt, _) => {
             catalog.prompt(name).map(|prompt| (&*prompt.backend, Item::Prompt(prompt)))?

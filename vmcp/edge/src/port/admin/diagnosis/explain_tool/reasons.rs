@@ -8,6 +8,7 @@ use vmcp_config::rules::{Aggregation, Strategy, Visibility};
 use vmcp_config::{Config, Exposure};
 use vmcp_model::catalog::CatalogTool;
 use vmcp_model::issue::IssueReason;
+use vmcp_model::names::COMPOSITE;
 
 use vmcp_engine::access::policy::Explanation;
 use vmcp_engine::engine::{Snapshot, View};
@@ -86,7 +87,8 @@ pub(super) fn hidden(snapshot: &Snapshot, tool: &CatalogTool) -> Option<String> 
              shows the change, `vmcp tools approve {original} -b {backend}` trusts it"
         ));
     }
-    if !tool.steps.is_empty() || snapshot.config.composite_tools.iter().any(|it| it.name == tool.own_name) {
+    // A backend's tool may have the name of a composite tool.
+    if backend == COMPOSITE {
         return Some("a step of this composite tool calls a tool that no backend offers now".to_owned());
     }
     Some(hiding_rule(rules, backend, tool))
