@@ -94,10 +94,13 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let levels = filter(settings, true)?;
-    // The only spans shown in lines are the backends', which live as long as their tasks. All others are
-    // disabled here, before the lock of the levels, so that without an exporter the span of a request costs
-    // an atomic load.
+    let levels = filter::<S>(settings, true)?;
+    // A span of a backend lives as long as its tasks, so no level may disable it: later lines would lack the
+    // backend's name after the level is changed again.
+    let spans = filter_fn(|metadata| metadata.is_span() && metadata.target().starts_with(BACKENDS));
+    let levels = spans.or(levels);
+    // The only spans shown in lines are the backends'. All others are disabled here, before the lock of the
+    // levels, so that without an exporter the span of a request costs an atomic load.
     let filter = filter_fn(|metadata| {
         let target = metadata.target();
         (metadata.is_event() || target.starts_with(BACKENDS)) && !target.starts_with(FILE_EVENTS)
@@ -199,6 +202,20 @@ mod tests {
             tracing::info!(line = "txt\u{202e}gpj.exe\u{2028}", "said \u{2066}hello\u{1b}[2J");
         });
         String::from_utf8(lines.0.lock().clone()).unwrap()
+    }
+
+    #[test]
+    fn a_line_of_a_level_above_that_of_spans_names_its_backend() {
+        let lines = Lines::default();
+        let to = lines.clone();
+        let settings = LogSettings { filter: "warn".to_owned(), style: LogStyle::Json };
+        let layer = layer(&settings, move || to.clone()).unwrap();
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            let span = tracing::info_span!(target: "vmcp_backend", "backend", backend = "jira");
+            span.in_scope(|| tracing::warn!("said hello"));
+        });
+        let text = String::from_utf8(lines.0.lock().clone()).unwrap();
+        assert!(text.contains(r#""backend":"jira""#), "{text}");
     }
 
     #[test]

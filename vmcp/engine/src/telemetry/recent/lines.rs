@@ -38,7 +38,7 @@ pub fn lines() -> &'static RecentEntries<RecentLine> {
     LINES.get_or_init(RecentEntries::default)
 }
 
-/// Makes the layer that keeps lines of level info and above.
+/// Makes the layer that keeps the lines that [`filter`] lets through.
 pub fn layer<S>() -> impl Layer<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -46,15 +46,18 @@ where
     Keep
 }
 
-/// Makes the filter of the layer: spans of backends, and lines of vmcp's own from info on, or as
-/// [`levels::change`] says. It filters this layer alone.
+/// Makes the filter of the layer: spans of backends at every level, and lines of vmcp's own from info on, or
+/// as [`levels::change`] says. It filters this layer alone.
 pub fn filter<S>() -> Box<dyn Filter<S> + Send + Sync>
 where
     S: Subscriber,
 {
     let is_kept = filter_fn(|metadata| metadata.is_event() || metadata.target().starts_with(BACKENDS));
-    match levels::adjustable("off,vmcp=info", false) {
-        Some(levels) => Box::new(is_kept.and(levels)),
+    let spans = filter_fn(|metadata| metadata.is_span() && metadata.target().starts_with(BACKENDS));
+    match levels::adjustable::<S>("off,vmcp=info", false) {
+        // A span lives longer than a level: if `warn` disabled it, lines after the change would lack its
+        // backend.
+        Some(levels) => Box::new(is_kept.and(spans.or(levels))),
         // Not reached: the directives are constant.
         None => Box::new(is_kept.and(LevelFilter::INFO)),
     }
