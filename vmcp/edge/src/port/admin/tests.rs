@@ -182,6 +182,8 @@ async fn a_tool_without_a_counted_call_is_not_found() {
 
 #[tokio::test]
 async fn who_changed_the_log_level_to_what_is_on_record() {
+    // A process without a log refuses the change.
+    let _log = vmcp_engine::telemetry::recent::filter::<tracing::subscriber::NoSubscriber>();
     let seen = Arc::<SeenActions>::default();
     let options = Options { observers: vec![Arc::clone(&seen) as _], ..Options::default() };
     let engine = engine_with(&format!("server: {{ adminTokens: [{OLD}] }}\n{KEYWORDS}"), options).await;
@@ -189,10 +191,10 @@ async fn who_changed_the_log_level_to_what_is_on_record() {
     let put = Request::put("/admin/log-level?level=debug&module=vmcp_edge").header(header::HOST, "vmcp:9090");
     let mut request = put.header(header::AUTHORIZATION, format!("Bearer {OLD}")).body(Body::empty()).unwrap();
     request.extensions_mut().insert(OperatorAddress([10, 0, 0, 7].into()));
-    router.oneshot(request).await.unwrap();
+    assert_eq!(router.oneshot(request).await.unwrap().status(), 200);
     let actions = seen.0.lock();
-    let (action, begin) = (&actions[0], "PUT /admin/log-level level=debug&module=vmcp_edge ");
-    assert!(action.starts_with(begin) && action.contains("10.0.0.7 Some(\"admin token "), "{action}");
+    let (action, begin) = (&actions[0], "PUT /admin/log-level level=debug&module=vmcp_edge 200 10.0.0.7 ");
+    assert!(action.starts_with(begin) && action.contains(" Some(\"admin token "), "{action}");
 }
 
 #[tokio::test]

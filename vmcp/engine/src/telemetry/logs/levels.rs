@@ -24,13 +24,12 @@ const MAX_MODULES: usize = 32;
 pub const MAX_CHANGE: Duration = Duration::from_hours(24 * 30);
 
 /// The filters of this process, and what operators changed. There is one log a process.
-static LEVELS_IN_FORCE: Mutex<Levels> = Mutex::new(Levels {
-    filters: Vec::new(),
-    start: String::new(),
-    changes: BTreeMap::new(),
-    revision: 0,
-    until: None,
-});
+static LEVELS_IN_FORCE: Mutex<Levels> =
+    Mutex::new(Levels { filters: Vec::new(), start: String::new(), changes: BTreeMap::new(), until: None });
+
+/// Taken by tests that change levels and by tests that a changed level would disturb.
+#[cfg(test)]
+pub(in crate::telemetry) static TEST_TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// Levels in force, as operators read them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,8 +71,7 @@ struct Levels {
     start: String,
     /// Changed levels by module.
     changes: BTreeMap<String, &'static str>,
-    /// Number of changes so far, by which a timer knows its own.
-    revision: u64,
+    /// End of all changes, by which a timer knows its own.
     until: Option<SystemTime>,
 }
 
@@ -107,9 +105,14 @@ pub fn report() -> LevelReport {
     LEVELS_IN_FORCE.lock().report()
 }
 
-/// Sets the level of one module, or of all of vmcp's own, for a time or until the process ends. Returns the
-/// number of the change, for [`reset`].
-pub fn change(level: &str, module: Option<&str>, life: Option<Duration>) -> Result<u64, LevelError> {
+/// Sets the level of one module, or of all of vmcp's own in place of their changes so far. After `life`, all
+/// changes end; without it, they end at the time that an earlier change set, or with the process. Returns the
+/// end, for [`reset`].
+pub fn change(
+    level: &str,
+    module: Option<&str>,
+    life: Option<Duration>,
+) -> Result<Option<SystemTime>, LevelError> {
     let known = LEVELS.into_iter().find(|known| known.eq_ignore_ascii_case(level));
     let known = known.ok_or_else(|| LevelError::Level(level.chars().take(MAX_MODULE_BYTES).collect()))?;
     let module = module.unwrap_or(OWN_MODULES);
@@ -121,21 +124,27 @@ pub fn change(level: &str, module: Option<&str>, life: Option<Duration>) -> Resu
         return Err(LevelError::Duration);
     }
     let mut levels = LEVELS_IN_FORCE.lock();
-    if !levels.changes.contains_key(module) && levels.changes.len() >= MAX_MODULES {
+    let mut changes = levels.changes.clone();
+    if module == OWN_MODULES {
+        // In a filter, the directive of one module outweighs the one of all.
+        changes.retain(|changed, _| !changed.starts_with(OWN_MODULES));
+    }
+    if !changes.contains_key(module) && changes.len() >= MAX_MODULES {
         return Err(LevelError::TooManyModules);
     }
-    let mut changes = levels.changes.clone();
     changes.insert(module.to_owned(), known);
-    levels.put_in_force(changes, life.map(|life| SystemTime::now() + life))
+    let until = life.map(|life| SystemTime::now() + life).or(levels.until);
+    levels.put_in_force(changes, until)?;
+    Ok(until)
 }
 
-/// Goes back to the levels of the start. With `revision`, only if that change is the latest one.
-pub fn reset(revision: Option<u64>) -> Result<bool, LevelError> {
+/// Goes back to the levels of the start. With `until`, only if the changes end at that time.
+pub fn reset(until: Option<SystemTime>) -> Result<bool, LevelError> {
     let mut levels = LEVELS_IN_FORCE.lock();
-    if revision.is_some_and(|revision| revision != levels.revision) {
+    if until.is_some() && until != levels.until {
         return Ok(false);
     }
-    levels.put_in_force(BTreeMap::new(), None).map(|_| true)
+    levels.put_in_force(BTreeMap::new(), None).map(|()| true)
 }
 
 impl Levels {
@@ -153,7 +162,7 @@ impl Levels {
         &mut self,
         changes: BTreeMap<String, &'static str>,
         until: Option<SystemTime>,
-    ) -> Result<u64, LevelError> {
+    ) -> Result<(), LevelError> {
         self.filters.retain(|filter| {
             match EnvFilter::builder().parse(directives(&filter.start, &changes)) {
                 Ok(parsed) => (filter.replace)(parsed),
@@ -164,10 +173,9 @@ impl Levels {
         if self.filters.is_empty() {
             return Err(LevelError::NoLog);
         }
-        self.revision += 1;
         self.changes = changes;
         self.until = until;
-        Ok(self.revision)
+        Ok(())
     }
 }
 
@@ -212,6 +220,7 @@ mod tests {
 
     #[test]
     fn a_level_of_one_module_changes_while_the_log_runs_and_goes_back() {
+        let _turn = TEST_TURN.blocking_lock();
         let lines = Lines::default();
         let to = lines.clone();
         let layer = tracing_subscriber::fmt::layer::<Registry>()
@@ -224,11 +233,18 @@ mod tests {
             let said = report();
             assert_eq!(said.changes, BTreeMap::from([("vmcp_backend".to_owned(), "debug".to_owned())]));
             assert!(said.until.is_some());
-            change("debug", None, None).unwrap();
-            assert_eq!(passed(&lines.0), (1, 1));
-            assert_eq!(report().until, None, "the latest change says how long");
-            assert_eq!(reset(Some(first)), Ok(false), "a later change is in force");
-            assert_eq!(passed(&lines.0), (1, 1));
+            assert_eq!(change("debug", Some("vmcp_edge"), None), Ok(first), "all changes end together");
+            assert_eq!((passed(&lines.0), report().until), ((1, 1), said.until));
+            let second = change("info", Some("vmcp_edge"), Some(Duration::from_mins(2))).unwrap();
+            assert_eq!(reset(first), Ok(false), "a later end is in force");
+            assert_eq!(passed(&lines.0), (1, 0));
+            assert_eq!(reset(second), Ok(true));
+            assert_eq!((passed(&lines.0), report().until), ((0, 0), None));
+            assert_eq!(change("debug", Some("vmcp_backend"), None), Ok(None));
+            change("debug", Some("hyper"), None).unwrap();
+            change("info", None, None).unwrap();
+            assert_eq!(passed(&lines.0), (0, 0), "the level is that of all of vmcp's own");
+            assert_eq!(report().changes.into_keys().collect::<Vec<_>>(), ["hyper", "vmcp"]);
             assert_eq!(reset(None), Ok(true));
             assert_eq!(passed(&lines.0), (0, 0));
         });

@@ -109,6 +109,7 @@ async fn metrics_arrive_with_the_resource_and_the_headers_of_the_file() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn log_lines_arrive_with_their_trace_and_span() {
+    let _turn = crate::telemetry::logs::levels::TEST_TURN.lock().await;
     let mut collector = Collector::start().await;
     let settings = settings(&json!({
         "endpoint": collector.endpoint, "samplingRate": "1", "logs": { "enabled": true },

@@ -16,8 +16,8 @@ use vmcp_engine::telemetry::logs::levels::LevelReport;
 #[command(after_help = "\
 Modules are those of JSON lines (`target`): vmcp_backend for connections to servers, vmcp_edge for
 clients, vmcp_route for calls, vmcp_access for sign-in and policies, vmcp_engine for the catalog and
-search. Without --module, the level is that of all of them. Libraries such as hyper may log headers
-at debug and trace.
+search. Without --module, the level is that of all of them, in place of their levels so far. Libraries
+such as hyper may log headers at debug and trace. All changes end together, at the time of the latest --for.
 
 Examples:
   vmcp log-level
@@ -29,7 +29,7 @@ pub(in crate::cli) struct Arguments {
     /// Change the level of this module alone [default: all of vmcp's own]
     #[arg(short, long, value_name = "NAME", requires = "level")]
     module: Option<String>,
-    /// Time after which the change ends [default: with the process]
+    /// Time after which all changes end [default: as before, or with the process]
     #[arg(long = "for", value_name = "DURATION", requires = "level", value_parser = duration)]
     life: Option<Duration>,
     /// Go back to the levels of the start

@@ -1,6 +1,6 @@
 //! `/admin/log-level`: the level of log lines, changed while the process runs.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Json, Response};
@@ -32,32 +32,45 @@ pub(in crate::port::admin) async fn change(
     State(admin): State<Admin>,
     Query(change): Query<LevelChange>,
 ) -> Response {
-    let LevelChange { level, module, life, reset } = change;
-    let Ok(life) = life.as_deref().map(humantime::parse_duration).transpose() else {
-        return bad_request("for: write a time such as for=10m");
-    };
-    let changed = match (reset, level) {
-        (true, None) => levels::reset(None).map(|_| None),
-        (false, Some(level)) => levels::change(&level, module.as_deref(), life).map(Some),
-        (true, Some(_)) => return bad_request("reset: give `level` or `reset=true`, not both"),
-        (false, None) => return bad_request("level: name a level such as level=debug, or reset=true"),
-    };
+    // The lock is held over the change: of two orders at once, the later one's timer stays.
+    let changed = put_in_force(change, &mut admin.0.level_timer.lock());
     match changed {
-        Ok(revision) => {
-            // A timer of an earlier change ends with its replacement.
-            *admin.0.level_timer.lock() = revision.zip(life).map(|(revision, life)| timer(revision, life));
-            show().await
-        }
-        Err(error) => bad_request(&error.to_string()),
+        Ok(()) => show().await,
+        Err(error) => bad_request(&error),
     }
 }
 
-/// Goes back to the levels of the start when the change `revision` has had its time.
-fn timer(revision: u64, life: Duration) -> AbortOnDropHandle<()> {
+/// Changes the levels, and replaces the timer that ends the changes. A change without a time of its own
+/// leaves the timer running.
+fn put_in_force(change: LevelChange, timer: &mut Option<AbortOnDropHandle<()>>) -> Result<(), String> {
+    let LevelChange { level, module, life, reset } = change;
+    let Ok(life) = life.as_deref().map(humantime::parse_duration).transpose() else {
+        return Err("for: write a time such as for=10m".to_owned());
+    };
+    match (reset, level) {
+        (true, None) => {
+            levels::reset(None).map_err(|error| error.to_string())?;
+            *timer = None;
+        }
+        (false, Some(level)) => {
+            let until = levels::change(&level, module.as_deref(), life).map_err(|error| error.to_string())?;
+            if let Some((until, life)) = until.zip(life) {
+                // The handle of the earlier timer aborts it.
+                *timer = Some(start_timer(until, life));
+            }
+        }
+        (true, Some(_)) => return Err("reset: give `level` or `reset=true`, not both".to_owned()),
+        (false, None) => return Err("level: name a level such as level=debug, or reset=true".to_owned()),
+    }
+    Ok(())
+}
+
+/// Goes back to the levels of the start after `life`, if the changes still end at `until`.
+fn start_timer(until: SystemTime, life: Duration) -> AbortOnDropHandle<()> {
     AbortOnDropHandle::new(tokio::spawn(async move {
         tokio::time::sleep(life).await;
-        if matches!(levels::reset(Some(revision)), Ok(true)) {
-            tracing::info!("the change of the log level has ended");
+        if matches!(levels::reset(Some(until)), Ok(true)) {
+            tracing::info!("the changes of the log level have ended");
         }
     }))
 }
