@@ -65,7 +65,7 @@ pub fn calls(frame: &Frame, filter: &CallFilter, calls: &[Call], next: u64, outc
     let query: Vec<(&str, &str)> =
         vec![("tool", &filter.tool), ("who", &filter.who), ("outcome", &filter.outcome)];
     let content = html! {
-        p { "The latest 1000 calls of this process at most, without arguments and results." }
+        p { "The latest 300 that fit, of 1000 kept; filter for older ones. Arguments and results are not kept." }
         form.filter method="get" {
             div.field { label for="tool" { "Tool" } input id="tool" name="tool" type="search" value=(filter.tool); }
             div.field { label for="who" { "Caller" } input id="who" name="who" type="search" value=(filter.who); }

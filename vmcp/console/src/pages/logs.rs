@@ -25,7 +25,7 @@ pub struct LogLine {
 /// Returns the page with lines, the newest first.
 pub fn logs(frame: &Frame, lines: &[LogLine]) -> String {
     let content = html! {
-        p { "The latest lines of level info and above, the newest first; 1000 at most." }
+        p { "The latest lines, the newest first; 1000 at most." }
         (filter("tr[data-row]", "Filter the lines"))
         (table("Log", &["Time", "Level", "Server", "Text"], &html! {
             @for line in lines {

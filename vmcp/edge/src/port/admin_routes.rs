@@ -149,7 +149,7 @@ pub const ADMIN_ROUTES: [AdminRoute; 29] = [
         wants_token: true,
         query: "`after`: only lines behind this number; `backend`: only this one's",
         answer: "application/json",
-        purpose: "The latest 1000 log lines of level info and above, `{next, entries}`; `next` is the number to ask \
+        purpose: "The latest 1000 log lines of the levels in force, `{next, entries}`; `next` is the number to ask \
                   behind the next time.",
     },
     AdminRoute {
@@ -168,8 +168,8 @@ pub const ADMIN_ROUTES: [AdminRoute; 29] = [
         query: "`id`: number of a call, or a W3C trace id",
         answer: "application/json",
         purpose: "All that is kept about a call, `{calls, lines}`: caller, policy, times, the calls within it and its log \
-                  lines; neither arguments nor results. 404 for a call that is not among the latest 1000, 400 \
-                  without an id.",
+                  lines; no arguments; of a failure the first 300 characters, which may quote them. 404 for a call that \
+                  is not among the latest 1000, 400 without an id.",
     },
     AdminRoute {
         method: "POST",
@@ -212,7 +212,7 @@ pub const ADMIN_ROUTES: [AdminRoute; 29] = [
         path: "/admin/log-level",
         wants_token: true,
         query: "`level`: off, error, warn, info, debug or trace; `module`: only this one's, else all of vmcp's own; `for`: the \
-                time that it holds; or `reset=true`: the levels of the start",
+                time after which all changes end; or `reset=true`: the levels of the start",
         answer: "application/json",
         purpose: "Changes the level of log lines while the process runs, and answers as GET does; 400 for a wrong level, \
                   module or time.",

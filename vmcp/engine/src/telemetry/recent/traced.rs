@@ -37,7 +37,8 @@ impl WantedCall {
     }
 }
 
-/// A call that has ended, with everything that is kept about it. Neither arguments nor results.
+/// A call that has ended, with everything that is kept about it. No arguments; of a failure the first 300
+/// characters, which may quote them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TracedCall {
@@ -71,7 +72,7 @@ pub struct TracedCall {
     pub requests: u32,
     /// Milliseconds during which the backend had a request.
     pub backend_ms: f64,
-    /// First words of a failure's text, as the backend wrote it.
+    /// First 300 characters of a failure's text, as the backend wrote it; they may quote arguments.
     pub error: Option<String>,
     /// Code of the backend's JSON-RPC error.
     pub error_code: Option<i64>,

@@ -16,7 +16,8 @@ use vmcp_engine::telemetry::recent::{RecentCall, TracedCall};
 /// Show one call: caller, policy, times, the calls within it, its log lines
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The latest 1000 calls of the process are kept, without arguments and results.
+The latest 1000 calls of the process are kept: no arguments; of a failure the first 300 characters, which
+may quote them.
 
 Examples:
   vmcp calls                                    the number of each call is in the first column

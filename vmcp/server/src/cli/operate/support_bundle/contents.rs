@@ -62,8 +62,8 @@ pub(super) fn files(
 pub(super) fn manifest(files: &[BundleFile], now: SystemTime) -> BundleFile {
     let mut text = format!(
         "Support bundle of vmcp {}, {}\n\nSecrets are `***`: values that the configuration and the environment tell, and \
-         everything that has the shape of a key or a token.\nNeither arguments nor results of calls are in it. Names of \
-         servers, tools, people and hosts are.\n\n",
+         everything that has the shape of a key or a token.\nvmcp adds neither arguments nor results of calls; lines and \
+         errors that servers wrote may quote them. Names of\nservers, tools, people and hosts are in it.\n\n",
         env!("CARGO_PKG_VERSION"),
         humantime::format_rfc3339_seconds(now)
     );
