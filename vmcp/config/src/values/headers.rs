@@ -9,7 +9,7 @@ use crate::values::secret::Secret;
 pub type Headers = BTreeMap<String, Secret>;
 
 /// Most headers of one upstream; more are a mistake.
-const MAX_HEADERS: usize = 64;
+pub(crate) const MAX_HEADERS: usize = 64;
 /// Most bytes in one header's value; a longer one is a mistake.
 const MAX_VALUE_BYTES: usize = 8192;
 
@@ -89,7 +89,7 @@ fn without_line_break(value: &Secret) -> Secret {
 }
 
 /// Returns why a value cannot be sent, in words that show nothing of it.
-fn value_fault(value: &str) -> Option<&'static str> {
+pub(crate) fn value_fault(value: &str) -> Option<&'static str> {
     if value.len() > MAX_VALUE_BYTES {
         return Some("it is too long");
     }

@@ -3,6 +3,7 @@
 //! Source: OpenTelemetry specification 1.50, "Environment Variable Specification" and "OpenTelemetry Protocol
 //! Exporter". As the specification asks, a wrong value is a warning and is ignored.
 
+use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use super::signal::Signal;
 use super::{INTERVAL, PROTOCOL, TIMEOUT};
 use crate::problems::Report;
 use crate::references::Environment;
-use crate::values::headers::{is_reserved_header, is_token_char};
+use crate::values::headers::{MAX_HEADERS, is_reserved_header, is_token_char, value_fault};
 
 /// Path of the section.
 const SECTION: &str = "telemetry";
@@ -80,7 +81,9 @@ pub(crate) fn fill(configuration: &mut Value, variables: Environment<'_>, report
         match (section.get_mut(&key), value) {
             (Some(Value::Object(own)), Value::Object(added)) if is_signal(&key) => {
                 for (key, value) in added {
-                    own.entry(key).or_insert(value);
+                    if own.get(&key).is_none_or(Value::is_null) {
+                        own.insert(key, value);
+                    }
                 }
             }
             (Some(_), _) => {}
@@ -108,11 +111,10 @@ impl OtelVariables<'_, '_> {
         let mut settings = Map::new();
         let endpoint = if self.writes("endpoint") { None } else { self.endpoint(ENDPOINT) };
         for variables in &SIGNALS {
-            self.signal(variables, endpoint.is_some(), &mut settings);
+            self.signal(variables, endpoint.as_deref(), &mut settings);
         }
-        // Audit events go to the collector too.
-        let is_spoken = SIGNALS.iter().any(|variables| self.protocol_fault(variables.protocol).is_none());
-        let endpoint = endpoint.filter(|_| is_spoken);
+        // A base URL would also get the log records of audit events.
+        let endpoint = endpoint.filter(|_| self.speaks_every_protocol());
         let mut attributes = self.pairs("OTEL_RESOURCE_ATTRIBUTES");
         let named = attributes.remove("service.name");
         let service = self.get("OTEL_SERVICE_NAME").map(Value::String).or(named);
@@ -137,10 +139,17 @@ impl OtelVariables<'_, '_> {
     }
 
     /// Adds the settings of one signal. What the file says of all signals counts before a variable of one.
-    /// `is_sent` is true if a variable gives a collector of all signals.
-    fn signal(&mut self, variables: &SignalVariables, is_sent: bool, settings: &mut Map<String, Value>) {
+    /// `collector` is the base URL of all signals, if a variable gives it.
+    fn signal(
+        &mut self,
+        variables: &SignalVariables,
+        collector: Option<&str>,
+        settings: &mut Map<String, Value>,
+    ) {
         let name = variables.signal.name();
-        let written = |key: &str| self.written.get(name).is_some_and(|block| block.get(key).is_some());
+        let block = self.written.get(name);
+        let written =
+            |key: &str| block.and_then(|block| block.get(key)).is_some_and(|value| !value.is_null());
         let (has_endpoint, has_enabled) = (written("endpoint"), written("enabled"));
         let mut own = Map::new();
         let mut endpoint = None;
@@ -148,14 +157,20 @@ impl OtelVariables<'_, '_> {
             endpoint = self.endpoint(variables.endpoint);
         }
         let mut is_wanted = self.is_wanted(variables.exporter);
-        if let (Some(fault), true) = (self.protocol_fault(variables.protocol), is_sent || endpoint.is_some())
-        {
+        let is_given = collector.is_some() || endpoint.is_some();
+        if has_endpoint {
+            // The file asks for the signal: no variable switches it off.
+            is_wanted = is_wanted.filter(|is_wanted| *is_wanted);
+        } else if is_given && let Some(fault) = self.protocol_fault(variables.protocol) {
             let name = if endpoint.is_some() { variables.endpoint } else { ENDPOINT };
             let remedy = "set `telemetry.endpoint` to the collector's port of OTLP over HTTP, mostly 4318";
             self.ignored(name, &fault, remedy);
             (endpoint, is_wanted) = (None, Some(false));
+        } else if endpoint.is_none() && !self.speaks_every_protocol() {
+            // The base URL is no setting then, because the collector takes some signals alone.
+            let base = collector.and_then(|collector| Url::parse(collector).ok());
+            endpoint = base.map(|base| variables.signal.url(&base).to_string());
         }
-        let is_given = is_sent || endpoint.is_some();
         if !self.writes("headers") {
             let headers = self.headers(variables.headers);
             own.extend((!headers.is_empty()).then_some(("headers".to_owned(), Value::Object(headers))));
@@ -202,6 +217,11 @@ impl OtelVariables<'_, '_> {
         }
         self.ignored(name, "it names no exporter that is known here", "use otlp or none");
         None
+    }
+
+    /// True if vmcp speaks the protocol of every signal.
+    fn speaks_every_protocol(&self) -> bool {
+        SIGNALS.iter().all(|variables| self.protocol_fault(variables.protocol).is_none())
     }
 
     /// Returns why the protocol of a signal cannot be spoken.
@@ -282,13 +302,20 @@ impl OtelVariables<'_, '_> {
     fn headers(&mut self, variable: &str) -> Map<String, Value> {
         let pairs = self.pairs(variable);
         let is_sendable = |(name, value): (&String, &Value)| {
-            let is_text = value.as_str().is_some_and(|text| !text.chars().any(char::is_control));
+            let is_text = value.as_str().is_some_and(|text| value_fault(text).is_none());
             is_text && name.chars().all(is_token_char) && !is_reserved_header(&name.to_ascii_lowercase())
         };
-        if pairs.iter().all(is_sendable) {
+        let names: HashSet<String> = pairs.keys().map(|name| name.to_ascii_lowercase()).collect();
+        let fault = if pairs.len() > MAX_HEADERS {
+            "it has more than 64 headers"
+        } else if names.len() < pairs.len() {
+            "one of its headers is given twice, with different capitals"
+        } else if pairs.iter().all(is_sendable) {
             return pairs;
-        }
-        self.ignored(variable, "one of its headers cannot be sent", "correct it");
+        } else {
+            "one of its headers cannot be sent"
+        };
+        self.ignored(variable, fault, "correct it");
         Map::new()
     }
 
@@ -361,11 +388,18 @@ mod tests {
     #[test]
     fn a_wrong_value_is_a_warning_that_names_its_variable() {
         let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317");
+        let long = format!("x-key={}", "a".repeat(8_193));
+        let many = (0..65).map(|number| format!("x-{number}=a")).collect::<Vec<_>>().join(",");
         for (variable, value) in [
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "soon"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "a-secret-without-a-name"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "baggage=a-secret"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "x=%C3%A9"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "X-Key=a-secret,x-key=b"),
+            ("OTEL_EXPORTER_OTLP_METRICS_HEADERS", "x=%C3%A9"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", long.as_str()),
+            ("OTEL_EXPORTER_OTLP_HEADERS", many.as_str()),
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://user:a-secret@collector:4318"),
             ("OTEL_TRACES_SAMPLER", "jaeger_remote"),
             ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "collector:4318"),
@@ -396,12 +430,42 @@ mod tests {
     }
 
     #[test]
-    fn a_collector_that_speaks_grpc_gets_no_log_records_either() {
-        let variables = [
-            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317"),
+    fn each_signal_goes_only_where_its_protocol_is_spoken() {
+        let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317");
+        let urls = |variables: &[(&str, &str)]| {
+            let telemetry = loaded("{}", variables).config.telemetry;
+            [telemetry.traces, telemetry.metrics, telemetry.log_records]
+                .map(|signal| signal.map(|signal| signal.url.to_string()))
+        };
+        let [traces, metrics, logs] =
+            ["traces", "metrics", "logs"].map(|signal| Some(format!("http://collector:4317/v1/{signal}")));
+        let of_metrics = ("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "http/protobuf");
+        let grpc = ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
+        assert_eq!(urls(&[endpoint, grpc]), [None, None, None]);
+        let variables = [endpoint, grpc, of_metrics];
+        assert_eq!(urls(&variables), [None, metrics.clone(), None]);
+        let variables = [endpoint, ("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "grpc")];
+        assert_eq!(urls(&variables), [traces, metrics, None]);
+        let variables = [endpoint, ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc")];
+        assert_eq!(urls(&variables)[2], logs);
+    }
+
+    #[test]
+    fn a_signal_with_an_endpoint_in_the_file_is_not_switched_off() {
+        let file = "telemetry: { metrics: { endpoint: 'http://mine/v1/metrics' } }";
+        let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://node:4317");
+        for variable in [
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
-        ];
-        assert_eq!(loaded("{}", &variables).config.telemetry.log_records, None);
+            ("OTEL_METRICS_EXPORTER", "none"),
+            ("OTEL_SDK_DISABLED", "true"),
+        ] {
+            let metrics = loaded(file, &[endpoint, variable]).config.telemetry.metrics;
+            let url = metrics.map(|metrics| metrics.url.to_string());
+            assert_eq!(url.as_deref(), Some("http://mine/v1/metrics"), "{variable:?}");
+        }
+        let traces = "telemetry: { traces: { endpoint: 'http://mine/v1/traces' } }";
+        let variables = [endpoint, ("OTEL_TRACES_EXPORTER", "none")];
+        assert!(loaded(traces, &variables).config.telemetry.traces.is_some());
     }
 
     #[test]

@@ -45,7 +45,7 @@ impl Signal {
 
     /// Adds the signal's path to the base URL of a collector. A base that names the path of a signal, as
     /// `telemetry.endpoint` may, stands for the URL before it.
-    fn url(self, base: &Url) -> Url {
+    pub(super) fn url(self, base: &Url) -> Url {
         let mut url = base.clone();
         let path = url.path().trim_end_matches('/').to_owned();
         let root = ["/v1/traces", "/v1/metrics", "/v1/logs"].iter().find_map(|end| path.strip_suffix(end));
