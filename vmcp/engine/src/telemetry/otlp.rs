@@ -22,16 +22,18 @@ use std::sync::OnceLock;
 
 use opentelemetry::KeyValue;
 use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::resource::TelemetryResourceDetector;
 use uuid::Uuid;
 
 pub(super) use self::client::OtlpClient;
 
 /// Target prefix of the log lines of exports themselves. They are not exported: a failed export would cause
 /// another one.
-const TARGET: &str = "vmcp_engine::telemetry::otlp";
+pub(super) const TARGET: &str = "vmcp_engine::telemetry::otlp";
 
 /// Returns the resource of this process. `service.instance.id` tells replicas apart, whose metrics would
-/// otherwise be one series with two writers.
+/// otherwise be one series with two writers. The configuration alone reads the variables of OpenTelemetry,
+/// unlike [`Resource::builder`].
 pub(super) fn resource(service_name: &str, attributes: &BTreeMap<String, String>) -> Resource {
     static INSTANCE: OnceLock<Uuid> = OnceLock::new();
     let instance = INSTANCE.get_or_init(Uuid::new_v4).to_string();
@@ -40,7 +42,8 @@ pub(super) fn resource(service_name: &str, attributes: &BTreeMap<String, String>
         KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
     ];
     let attributes = attributes.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
-    Resource::builder()
+    Resource::builder_empty()
+        .with_detector(Box::new(TelemetryResourceDetector))
         .with_attributes(own)
         .with_attributes(attributes)
         .with_service_name(service_name.to_owned())

@@ -3,6 +3,7 @@
 //! Only the exporter enables spans: without one, a span costs an atomic load.
 
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator as _};
@@ -25,7 +26,7 @@ use super::call_metrics::error_type;
 use super::calls::{CallObserver, CallRecord, Outcome};
 use super::logs::BACKENDS;
 use super::otlp::losses::Signal;
-use super::otlp::{self, OtlpClient};
+use super::otlp::{self, OtlpClient, TARGET};
 
 /// A W3C trace context that owns its parts.
 pub type TraceContext = Trace<'static>;
@@ -53,7 +54,7 @@ impl Exporter {
             .map_err(|error| TelemetryError::Exporter(error.to_string()))?;
         let root = Sampler::TraceIdRatioBased(f64::from(telemetry.sampling_rate));
         let provider = SdkTracerProvider::builder()
-            .with_batch_exporter(CountedExporter(exporter))
+            .with_batch_exporter(CountedExporter { exporter, is_taken: AtomicBool::new(true) })
             .with_sampler(Sampler::ParentBased(Box::new(root)))
             .with_resource(otlp::resource(&telemetry.service_name, &telemetry.resource_attributes))
             .build();
@@ -79,24 +80,40 @@ impl Exporter {
 
 /// An exporter that counts the spans that the collector does not take.
 #[derive(Debug)]
-struct CountedExporter(opentelemetry_otlp::SpanExporter);
+struct CountedExporter {
+    exporter: opentelemetry_otlp::SpanExporter,
+    /// True while the collector takes exports; a change is logged once.
+    is_taken: AtomicBool,
+}
 
 impl SpanExporter for CountedExporter {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let spans = batch.len();
-        self.0.export(batch).await.inspect_err(|_| Signal::Traces.lose(spans))
+        let exported = self.exporter.export(batch).await;
+        let was_taken = self.is_taken.swap(exported.is_ok(), Ordering::Relaxed);
+        match &exported {
+            Err(error) => {
+                Signal::Traces.lose(spans);
+                if was_taken {
+                    tracing::warn!(target: TARGET, %error, "spans are not exported; see telemetry.traces and telemetry.endpoint");
+                }
+            }
+            Ok(()) if !was_taken => tracing::info!(target: TARGET, "spans are exported again"),
+            Ok(()) => {}
+        }
+        exported
     }
 
     fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
-        self.0.shutdown_with_timeout(timeout)
+        self.exporter.shutdown_with_timeout(timeout)
     }
 
     fn force_flush(&self) -> OTelSdkResult {
-        self.0.force_flush()
+        self.exporter.force_flush()
     }
 
     fn set_resource(&mut self, resource: &Resource) {
-        self.0.set_resource(resource);
+        self.exporter.set_resource(resource);
     }
 }
 

@@ -5,12 +5,12 @@
 //! processor: it bounds the bytes that wait, and counts dropped lines.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use opentelemetry::InstrumentationScope;
 use opentelemetry::logs::AnyValue;
-use opentelemetry_appender_tracing::layer::OpenTelemetryTracingBridge;
+use opentelemetry_appender_tracing::layer::{OpenTelemetryTracingBridge, TracingSpanAttributes};
 use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
@@ -43,6 +43,8 @@ const DELAY: Duration = Duration::from_secs(1);
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 /// Target prefix of vmcp's own lines; those of libraries are not exported.
 const OWN: &str = "vmcp";
+/// Field of the spans of backends that is copied into the lines inside them.
+const BACKEND_FIELD: &str = "backend";
 
 /// A running exporter of log lines.
 #[derive(Debug)]
@@ -65,7 +67,8 @@ impl LogLines {
             .build()
             .map_err(|error| TelemetryError::Exporter(error.to_string()))?;
         let waiting = Arc::<Waiting>::default();
-        let exporter = CountedExporter { exporter, waiting: Arc::clone(&waiting) };
+        let exporter =
+            CountedExporter { exporter, waiting: Arc::clone(&waiting), is_taken: AtomicBool::new(true) };
         let queue = BatchConfigBuilder::default()
             .with_max_queue_size(MAX_WAITING_LINES)
             .with_max_export_batch_size(BATCH)
@@ -87,10 +90,16 @@ impl LogLines {
         S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
     {
         let is_own = |target: &str| target.starts_with(OWN) && !target.starts_with(TARGET);
-        // Only events: this layer must not enable the spans of requests.
         let events = filter_fn(move |metadata| metadata.is_event() && is_own(metadata.target()));
-        let filter = events.and(logs::filter(settings, false)?);
-        Ok(OpenTelemetryTracingBridge::new(&self.provider).with_filter(filter).boxed())
+        // The spans of backends are enabled at every level: they name the backend of a line. This layer must
+        // not enable the spans of requests.
+        let backends =
+            filter_fn(|metadata| metadata.is_span() && metadata.target().starts_with(logs::BACKENDS));
+        let filter = backends.or(events.and(logs::filter(settings, false)?));
+        let bridge = OpenTelemetryTracingBridge::builder(&self.provider)
+            .with_tracing_span_attributes(TracingSpanAttributes::allowlist([BACKEND_FIELD]))
+            .build();
+        Ok(bridge.with_filter(filter).boxed())
     }
 
     /// Sends the lines that wait, for at most a second.
@@ -171,6 +180,8 @@ impl LogProcessor for BoundedQueue {
 struct CountedExporter {
     exporter: opentelemetry_otlp::LogExporter,
     waiting: Arc<Waiting>,
+    /// True while the collector takes exports; a change is logged once.
+    is_taken: AtomicBool,
 }
 
 impl LogExporter for CountedExporter {
@@ -179,9 +190,16 @@ impl LogExporter for CountedExporter {
         let bytes = batch.iter().map(|(record, _)| size_of(record)).sum();
         let exported = self.exporter.export(batch).await;
         self.waiting.leave(lines, bytes);
-        if let Err(error) = &exported {
-            Signal::Logs.lose(lines);
-            tracing::warn!(target: TARGET, %error, lines, "log lines are lost: the collector does not take them (telemetry.logs)");
+        let was_taken = self.is_taken.swap(exported.is_ok(), Ordering::Relaxed);
+        match &exported {
+            Err(error) => {
+                Signal::Logs.lose(lines);
+                if was_taken {
+                    tracing::warn!(target: TARGET, %error, "log lines are not exported; see telemetry.logs and telemetry.endpoint");
+                }
+            }
+            Ok(()) if !was_taken => tracing::info!(target: TARGET, "log lines are exported again"),
+            Ok(()) => {}
         }
         exported
     }

@@ -122,7 +122,9 @@ async fn log_lines_arrive_with_their_trace_and_span() {
         info!(target: TARGET, "a line about exports");
         tracing::debug!(target: "vmcp_edge", "below the level");
         info_span!(target: "vmcp::request", "request").in_scope(|| {
-            info!(target: "vmcp_edge", backend = "jira", "said hello");
+            info_span!(target: "vmcp_backend", "backend", backend = "jira").in_scope(|| {
+                info!(target: "vmcp_backend", "said hello");
+            });
             Span::current().context().span().span_context().clone()
         })
     });
