@@ -238,21 +238,27 @@ async fn serve(
             None => failure,
         })
     };
-    engine.shutdown(BACKEND_GRACE).await;
+    send_and_shut_down(&engine, metrics_push).await;
     engine.call_observers().acted(&Action::of_process("server.stop", &process));
     audit.apply(None);
-    keep_and_send(kept_calls, metrics_push).await;
+    keep(kept_calls).await;
     tracing::info!("stopped");
     outcome
 }
 
-/// Writes the latest calls, and waits until the last metrics are sent.
-async fn keep_and_send(calls: Option<KeptCalls>, metrics: Option<MetricsPush>) {
-    if let Some(calls) = calls {
-        calls.write().await;
-    }
+/// Waits until the last metrics are sent, then stops the backends. After the stop, the metrics would say that
+/// every backend is down.
+async fn send_and_shut_down(engine: &Engine, metrics: Option<MetricsPush>) {
     if let Some(metrics) = metrics {
         let _ = tokio::task::spawn_blocking(move || metrics.finish()).await;
+    }
+    engine.shutdown(BACKEND_GRACE).await;
+}
+
+/// Writes the latest calls.
+async fn keep(calls: Option<KeptCalls>) {
+    if let Some(calls) = calls {
+        calls.write().await;
     }
 }
 
