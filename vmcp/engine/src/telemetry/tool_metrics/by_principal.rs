@@ -1,7 +1,6 @@
 //! [`ReliabilityByPrincipal`]: success of tools' calls for each identity, in memory. A search of a client
 //! with an identity reads its own figures, so that a wrong token of one client lowers no tool for others.
 
-use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -17,14 +16,19 @@ use crate::telemetry::calls::{CallObserver, CallRecord};
 /// Identities that are remembered; one more evicts the least recently active. Its searches then find every
 /// tool reliable again.
 const MAX_PRINCIPALS: NonZeroUsize = NonZeroUsize::new(2000).unwrap();
-/// Tools of one identity; the calls of further ones are not counted.
+/// Tools of one identity; one more evicts the least recently called. A search finds the evicted tool reliable
+/// again.
 const MAX_TOOLS: usize = 200;
 /// Calls over which the recent success rate is a running mean, as in `state.db`.
 const RECENT_CALLS: u64 = 50;
 
+/// The tools of one identity. At most [`MAX_TOOLS`]: a bound of the cache's own would allocate a table of that
+/// size for every identity.
+type Tools = LruCache<ToolKey, Reliability>;
+
 /// Observer that counts the calls of identities.
 #[derive(Debug)]
-pub(crate) struct ReliabilityByPrincipal(Mutex<LruCache<PrincipalKey, HashMap<ToolKey, Reliability>>>);
+pub(crate) struct ReliabilityByPrincipal(Mutex<LruCache<PrincipalKey, Tools>>);
 
 impl Default for ReliabilityByPrincipal {
     fn default() -> Self {
@@ -43,11 +47,11 @@ impl ReliabilityByPrincipal {
 
     fn count(&self, principal: PrincipalKey, tool: ToolKey, succeeded: bool) {
         let mut table = self.0.lock();
-        let tools = table.get_or_insert_mut(principal, HashMap::new);
-        if tools.len() >= MAX_TOOLS && !tools.contains_key(&tool) {
-            return;
+        let tools = table.get_or_insert_mut(principal, Tools::unbounded);
+        if tools.len() >= MAX_TOOLS && !tools.contains(&tool) {
+            tools.pop_lru();
         }
-        let known = tools.entry(tool).or_insert(Reliability { calls: 0, success_rate: 0.0 });
+        let known = tools.get_or_insert_mut(tool, || Reliability { calls: 0, success_rate: 0.0 });
         known.calls = known.calls.saturating_add(1);
         let value = if succeeded { 1.0 } else { 0.0 };
         known.success_rate += (value - known.success_rate) / known.calls.min(RECENT_CALLS) as f32;
@@ -99,7 +103,10 @@ mod tests {
         for number in 0..=MAX_TOOLS {
             (0..3).for_each(|_| known.count(ALICE, tool(&number.to_string()), false));
         }
-        assert_eq!(known.of(ALICE).len(), MAX_TOOLS);
+        let names: Vec<_> = known.of(ALICE).into_iter().map(|(tool, _)| tool).collect();
+        assert_eq!(names.len(), MAX_TOOLS);
+        assert!(names.contains(&tool(&MAX_TOOLS.to_string())), "the newest tool is counted");
+        assert!(!names.contains(&tool("0")), "the least recently called tool is forgotten");
         for number in 0..MAX_PRINCIPALS.get() as u64 {
             let mut digest = [9; 32];
             digest[..8].copy_from_slice(&number.to_le_bytes());
