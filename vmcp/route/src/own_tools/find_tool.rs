@@ -128,7 +128,7 @@ fn report(engine: &Engine, degraded: &Degraded, took: Duration) {
 
 #[derive(Serialize)]
 struct FindToolAnswer<'a> {
-    tools: &'a [FoundTool<'a>],
+    tools: &'a RawValue,
     token_metrics: TokenMetrics,
     search_mode: SearchMode,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -230,9 +230,10 @@ fn answer(
             .then(|| signatures::signature(context, tool, Dialect::Python)),
         explanation: hit.explanation.as_ref(),
     });
-    let tools: Vec<_> = tools.collect();
+    // Schemas are most of an answer: they are written once, and copied into the answer.
+    let tools = to_raw_value(&tools.collect::<Vec<_>>())?;
     let mut answer = FindToolAnswer {
-        tools: &tools,
+        tools: RawValue::NULL,
         token_metrics: TokenMetrics::new(view, 0),
         search_mode: ranking.mode,
         degraded: found.degraded.as_ref().map(|_| true),
@@ -240,7 +241,9 @@ fn answer(
         unavailable,
         explain: arguments.explain.then(|| explanation(ranking, settings)),
     };
-    let characters = to_raw_value(&answer)?.get().chars().count();
+    let size = |json: &RawValue| json.get().chars().count();
+    let characters = size(&to_raw_value(&answer)?) - size(RawValue::NULL) + size(&tools);
+    answer.tools = &tools;
     answer.token_metrics =
         TokenMetrics::new(view, tokens::estimate([u32::try_from(characters).unwrap_or(u32::MAX)]));
     metrics.find_tool_results.observe(returned.len() as f64);
