@@ -175,10 +175,13 @@ fn not_started(failure: CommandFailure, manager: Manager) -> CommandFailure {
     if manager != Manager::Systemd {
         return failure;
     }
-    // The words of systemctl in a container or under `sudo`, and of the system without systemctl.
+    // The words of systemctl in a container or under `sudo`, and of the system without systemctl. Some of
+    // systemctl end in "No such file or directory" too, so the bus comes first. Releases name it differently:
+    // "connect to bus", "connect to user scope bus via local transport".
     let message = failure.message();
-    let lacks_bus = ["Failed to connect to bus", "No medium found", "not been booted with systemd"];
-    if lacks_bus.iter().any(|sign| message.contains(sign)) {
+    let lacks_bus = message.contains("Failed to connect to") && message.contains("bus");
+    let other_signs = ["No medium found", "not been booted with systemd"];
+    if lacks_bus || other_signs.iter().any(|sign| message.contains(sign)) {
         return failure.remedy(format!(
             "this session has no service manager of yours: `loginctl enable-linger`, sign in again as this user \
              (ssh, not sudo), and run this again; or {WITHOUT}"
@@ -217,8 +220,17 @@ mod tests {
             let failure = CommandFailure::new(format!("`systemctl --user daemon-reload` failed: {reason}"));
             not_started(failure, Manager::Systemd).remedy_text().map(str::to_owned)
         };
-        let bus = remedy("Failed to connect to bus: No medium found").unwrap();
-        assert!(bus.contains("`loginctl enable-linger`") && bus.contains("`vmcp start`"), "{bus}");
+        for reason in [
+            "Failed to connect to bus: No medium found",
+            "Failed to connect to user scope bus via local transport: $DBUS_SESSION_BUS_ADDRESS and \
+             $XDG_RUNTIME_DIR not defined (consider using --machine=<user>@.host --user to connect to bus of \
+             other user)",
+            "Failed to connect to user scope bus via local transport: No such file or directory",
+        ] {
+            let bus = remedy(reason).unwrap();
+            let names_both = bus.contains("`loginctl enable-linger`") && bus.contains("`vmcp start`");
+            assert!(names_both, "{reason}: {bus}");
+        }
         assert!(remedy("No such file or directory (os error 2)").unwrap().contains("`vmcp start`"));
         assert_eq!(remedy("Unit is masked"), None);
     }
