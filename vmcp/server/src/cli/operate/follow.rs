@@ -19,6 +19,8 @@ use vmcp_engine::telemetry::recent::{RecentCall, RecentLine};
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Characters of a time that are shown: hours, minutes, seconds and milliseconds.
 const CLOCK: std::ops::Range<usize> = 11..23;
+/// Characters of the date of a time.
+const DATE: std::ops::RangeTo<usize> = ..10;
 
 /// Selection of entries.
 #[derive(Debug, Args)]
@@ -71,16 +73,19 @@ pub(in crate::cli) fn calls(arguments: Arguments, global: &GlobalOptions) -> Res
     show::<RecentCall>(arguments, global, "admin/calls", call_line)
 }
 
-/// Returns a call in a line for a person; it begins with the number that `vmcp trace` takes.
+/// Returns a call in a line for a person; it begins with the number that `vmcp trace` takes. A call of an
+/// earlier process, which has no number, is shown with its date.
 pub(super) fn call_line(call: &RecentCall) -> String {
     let RecentCall { id, at, via, method, backend, item, outcome, took_ms, bytes_in, bytes_out } = call;
+    let date = if id.is_none() { at.get(DATE).map(|date| format!("{date} ")) } else { None };
+    let date = date.unwrap_or_default();
     let id = id.map_or_else(|| "-".to_owned(), |id| id.to_string());
     // An own tool is shown as lists name it.
     let via = via.as_deref().map(|name| name.replace('.', "_"));
     let item = item.as_deref().or(via.as_deref()).unwrap_or(method);
     let backend = backend.as_deref().unwrap_or("-");
     format!(
-        "{id:>5} {} {outcome:10} {took_ms:8.1} ms {bytes_in:7} B in {bytes_out:8} B out  {backend}  {item}",
+        "{id:>5} {date}{} {outcome:10} {took_ms:8.1} ms {bytes_in:7} B in {bytes_out:8} B out  {backend}  {item}",
         clock(at)
     )
 }
@@ -121,4 +126,29 @@ fn show<T: DeserializeOwned + serde::Serialize>(
             tokio::time::sleep(POLL_INTERVAL).await;
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_of_an_earlier_process_is_shown_with_its_date() {
+        let call = |id| RecentCall {
+            id,
+            at: "2026-11-26T08:00:00.123Z".to_owned(),
+            via: None,
+            method: "tools/call".to_owned(),
+            backend: Some("time".to_owned()),
+            item: Some("now".to_owned()),
+            outcome: "ok".to_owned(),
+            took_ms: 1.5,
+            bytes_in: 2,
+            bytes_out: 3,
+        };
+        let line = call_line(&call(None));
+        assert!(line.starts_with("    - 2026-11-26 08:00:00.123 ok"), "{line}");
+        let line = call_line(&call(Some(7)));
+        assert!(line.starts_with("    7 08:00:00.123 ok"), "{line}");
+    }
 }

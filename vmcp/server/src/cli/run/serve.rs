@@ -160,7 +160,7 @@ async fn serve(
     served::refuse_loop(&own_digest, std::env::var(SERVED_VARIABLE).ok().as_deref())?;
     let calls = Arc::new(RecentCalls::default());
     // In a pod, the audit trail is the history.
-    let kept_calls = (!is_in_cluster()).then(|| KeptCalls::open(&config, &own_digest, &calls));
+    let kept_calls = (!is_in_cluster()).then(|| KeptCalls::open(&config, &own_digest, &calls)).flatten();
     let metrics = Arc::<Metrics>::default();
     let console = if stdio { ConsoleStream::Stderr } else { ConsoleStream::Stdout };
     let audit = Arc::new(AuditTrail::new(console, Arc::clone(&metrics)));

@@ -1,6 +1,8 @@
 //! Latest calls of a configuration, kept in a file so that `vmcp calls` shows them after a restart. The file
 //! holds what `/admin/calls` shows: neither arguments nor results.
 
+use std::fs::{File, OpenOptions};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,29 +12,37 @@ use vmcp_config::Config;
 use vmcp_engine::folders;
 use vmcp_engine::telemetry::recent::{RecentCall, RecentCalls};
 
-use crate::config_file::secret_store::write_private;
+use crate::config_file::secret_store::{private, write_private};
 
 /// Interval at which new calls are written; a process that is killed loses those of the last one.
 const INTERVAL: Duration = Duration::from_secs(30);
 /// Largest file that is read, 4 MiB: a thousand calls take a tenth of it. A larger one is ignored.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// The file of one configuration.
+/// The file of one configuration. One process at a time has it, by an advisory lock of the operating system
+/// (`flock`) on a file beside it; the lock ends with the process.
 #[derive(Clone)]
 pub(super) struct KeptCalls {
     path: PathBuf,
     calls: Arc<RecentCalls>,
+    _lock: Arc<File>,
 }
 
 impl KeptCalls {
-    /// Restores the calls of the process before. `digest` stands for the configuration file.
-    pub(super) fn open(config: &Config, digest: &str, calls: &Arc<RecentCalls>) -> KeptCalls {
+    /// Restores the calls of the process before. `digest` stands for the configuration file. Returns `None`
+    /// while another process has the file, such as the first of two `serve --stdio`: each would overwrite the
+    /// calls of the other.
+    pub(super) fn open(config: &Config, digest: &str, calls: &Arc<RecentCalls>) -> Option<KeptCalls> {
         KeptCalls::at(folders::storage_dir(config).join(format!("calls-{digest}.json")), calls)
     }
 
-    fn at(path: PathBuf, calls: &Arc<RecentCalls>) -> KeptCalls {
+    fn at(path: PathBuf, calls: &Arc<RecentCalls>) -> Option<KeptCalls> {
+        let lock = lock(&path);
+        let lock =
+            lock.inspect_err(|error| tracing::debug!(%error, "no lock: the latest calls are not kept"));
+        let lock = Arc::new(lock.ok()?);
         calls.restore(read(&path));
-        KeptCalls { path, calls: Arc::clone(calls) }
+        Some(KeptCalls { path, calls: Arc::clone(calls), _lock: lock })
     }
 
     /// Writes new calls from time to time, until the result is dropped.
@@ -53,7 +63,7 @@ impl KeptCalls {
 
     /// Writes the calls. A failure costs the history alone.
     pub(super) async fn write(&self) {
-        let KeptCalls { path, calls } = self.clone();
+        let KeptCalls { path, calls, .. } = self.clone();
         let work = move || {
             let text = serde_json::to_string(&calls.since(0, None).entries)?;
             path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
@@ -63,6 +73,15 @@ impl KeptCalls {
             tracing::debug!(%error, "the latest calls are not kept");
         }
     }
+}
+
+/// Locks the file beside `path`; an error if another process has the lock.
+fn lock(path: &Path) -> io::Result<File> {
+    path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+    let options = &mut OpenOptions::new();
+    let file = private(options.create(true).append(true)).open(path.with_extension("lock"))?;
+    file.try_lock()?;
+    Ok(file)
 }
 
 fn read(path: &Path) -> Vec<RecentCall> {
@@ -98,7 +117,7 @@ mod tests {
         let path = folder.path().join("below/calls.json");
         for (added, expected) in [("one", vec!["one"]), ("two", vec!["one", "two"])] {
             let calls = Arc::<RecentCalls>::default();
-            let kept = KeptCalls::at(path.clone(), &calls);
+            let kept = KeptCalls::at(path.clone(), &calls).unwrap();
             calls.restore(vec![call(added)]);
             let shown = calls.since(0, Some("time"));
             let items: Vec<_> = shown.entries.iter().filter_map(|call| call.item.as_deref()).collect();
@@ -106,6 +125,21 @@ mod tests {
             assert!(calls.since(0, Some("other")).entries.is_empty());
             kept.write().await;
         }
+    }
+
+    #[tokio::test]
+    async fn a_second_process_neither_shows_nor_overwrites_the_calls_of_the_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("calls.json");
+        let (first, second) = (Arc::<RecentCalls>::default(), Arc::<RecentCalls>::default());
+        let kept = KeptCalls::at(path.clone(), &first).unwrap();
+        first.restore(vec![call("one")]);
+        kept.write().await;
+        assert!(KeptCalls::at(path.clone(), &second).is_none());
+        assert!(second.since(0, None).entries.is_empty());
+        drop(kept);
+        assert!(KeptCalls::at(path, &second).is_some(), "the lock ends with the first");
+        assert_eq!(second.since(0, None).entries.len(), 1);
     }
 
     #[test]
