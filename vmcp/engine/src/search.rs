@@ -16,7 +16,7 @@ use tracing::field::Empty;
 use tracing::{Instrument, Span, info_span};
 use vmcp_embed::{EmbedError, Embedder};
 use vmcp_model::catalog::Catalog;
-use vmcp_search::learning::{AskedQuery, LearningMode, Recollection};
+use vmcp_search::learning::{AskedQuery, LearningMode, PROMOTION_PLACES, Recollection};
 use vmcp_search::{Clause, Index, Query, Ranking, Reliability, SearchMode, Visible, rerank, split_clauses};
 
 use context::{Learned, QueryEmbedding, ToolKey};
@@ -67,8 +67,18 @@ pub struct LearnedTools {
 struct LearnedDocuments {
     /// Strength by document, in ascending order of these.
     strengths: Vec<(usize, f32)>,
-    /// Documents that come among the first three, the most promoted one first.
+    /// Documents of tools that were used for nearly the same query, the nearest query first.
     promoted: Vec<usize>,
+}
+
+impl LearnedDocuments {
+    /// Keeps of the promoted documents the first three that the caller sees: a removed or hidden tool takes
+    /// no place from them.
+    fn promoting(mut self, visible: Option<&Arc<Visible>>) -> LearnedDocuments {
+        self.promoted.retain(|document| visible.is_none_or(|visible| visible.contains(*document)));
+        self.promoted.truncate(PROMOTION_PLACES);
+        self
+    }
 }
 
 impl LearnedTools {
@@ -205,7 +215,7 @@ pub async fn search(searcher: &Searcher, request: SearchRequest<'_>) -> SearchRe
         Err(reason) => (Vec::new(), Some(reason)),
     };
     let embedding_took = asked.map(|asked| asked.elapsed());
-    let learned = learned(searcher, vectors.first()).await;
+    let learned = learned(searcher, vectors.first()).await.promoting(request.visible);
     let limit = request.limit.unwrap_or(searcher.settings.limit);
     let scan = Arc::new(Scan {
         index: Arc::clone(&searcher.index),
@@ -395,5 +405,22 @@ impl Scan {
         drop(semantic);
         keyword.record("matches", ranking.keyword_matches);
         ranking
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_tools_take_no_place_among_the_promoted_ones() {
+        let promoted = |visible: Option<&[usize]>| {
+            let visible = visible.map(|visible| Arc::new(visible.iter().copied().collect::<Visible>()));
+            let learned = LearnedDocuments { promoted: vec![7, 3, 9, 1, 4], ..LearnedDocuments::default() };
+            learned.promoting(visible.as_ref()).promoted
+        };
+        assert_eq!(promoted(None), [7, 3, 9]);
+        assert_eq!(promoted(Some(&[0, 1, 2, 4, 9])), [9, 1, 4]);
+        assert_eq!(promoted(Some(&[1])), [1]);
     }
 }

@@ -32,6 +32,7 @@ mod signal;
 mod two_tiers;
 
 pub use learned::{AskedQuery, Learned, LearnedPair, Pruning};
+pub use promotion::PLACES as PROMOTION_PLACES;
 pub use recollection::{BONUS_MIN_SIMILARITY, DEFAULT_LEARNED_WEIGHT, Recollection};
 pub use reliability::{DEFAULT_RELIABILITY_WEIGHT, Reliability};
 pub use signal::{LearningMode, Signal, confidence_after};

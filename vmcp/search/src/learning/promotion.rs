@@ -4,7 +4,7 @@
 //! need in almost the same words.
 
 /// Places that promoted hits take part in.
-pub(crate) const PLACES: usize = 3;
+pub const PLACES: usize = 3;
 
 /// Moves promoted hits among the first [`PLACES`]. `order` returns a hit's place among the promoted ones, if
 /// it is one. Hits ahead of a promoted one slide down; the last ones of the first three go first.

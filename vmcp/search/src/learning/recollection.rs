@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use super::learned::FULL_CONFIDENCE;
-use super::promotion::PLACES;
 use super::{AskedQuery, Learned, LearningMode, reliability};
 
 /// Similarity of two queries below which one does not change the ranking of the other in a search. At .6,
@@ -26,7 +25,8 @@ const PROMOTION_MIN_CONFIDENCE: f64 = 0.8;
 pub struct Recollection<T> {
     /// Strength of each tool, 0 to 1.
     pub strengths: HashMap<T, f32>,
-    /// Tools that were used for nearly the same query: at most three, the nearest query first.
+    /// Tools that were used for nearly the same query, the nearest query first. The first
+    /// [`PROMOTION_PLACES`](super::PROMOTION_PLACES) that are there and visible take part in a search.
     pub promoted: Vec<T>,
 }
 
@@ -59,7 +59,7 @@ impl<T: Clone + Eq + Hash> Learned<T> {
             let remembered =
                 cosine >= PROMOTION_MIN_SIMILARITY && pair.confidence >= PROMOTION_MIN_CONFIDENCE;
             let is_new = mode == LearningMode::Promote && remembered && !promoted.contains(&pair.tool);
-            if is_new && promoted.len() < PLACES {
+            if is_new {
                 promoted.push(pair.tool.clone());
             }
         }
@@ -120,13 +120,13 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_three_are_promoted_once_each() {
+    fn the_nearest_are_promoted_first_and_once_each() {
         let pairs = || {
             let cosines = [("a", 0.95), ("b", 0.99), ("c", 0.92), ("d", 0.91), ("e", 0.98)];
             let tools = ["near", "same", "third", "fourth", "near"];
             cosines.into_iter().zip(tools).map(|((id, cosine), tool)| pair(id, cosine, tool))
         };
-        assert_eq!(recollected(pairs(), LearningMode::Promote).promoted, ["same", "near", "third"]);
+        assert_eq!(recollected(pairs(), LearningMode::Promote).promoted, ["same", "near", "third", "fourth"]);
         let seed = recollected(pairs(), LearningMode::Seed);
         assert!(seed.promoted.is_empty() && seed.strengths.len() == 4, "{seed:?}");
     }
