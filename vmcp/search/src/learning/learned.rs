@@ -1,6 +1,6 @@
 //! [`Learned`]: the pairs of queries and tools, searched by a linear scan.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ pub struct AskedQuery<'a> {
 /// Bounds on the pairs that are kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pruning {
-    /// Most pairs; of more, the best nine tenths of this number stay.
+    /// Most pairs; of more, nine tenths of this number stay, the best ones of each owner.
     pub threshold: usize,
     /// Confidence below which a pair goes.
     pub min_confidence: f64,
@@ -130,7 +130,8 @@ impl<T: Clone + Eq + Hash> Learned<T> {
         near.iter().sum::<f32>() / CONFIDENCE_PAIRS as f32
     }
 
-    /// Removes the pairs that are out of bounds, and returns their ids.
+    /// Removes the pairs that are out of bounds, and returns their ids. Of too many pairs, each owner keeps the
+    /// same number of its best ones (max-min fairness): an owner with few pairs loses none to one with many.
     pub fn prune(&mut self, bounds: Pruning, now: i64) -> Vec<String> {
         let before: HashSet<String> = self.0.keys().cloned().collect();
         self.0.retain(|_, pair| {
@@ -138,15 +139,30 @@ impl<T: Clone + Eq + Hash> Learned<T> {
         });
         if self.len() > bounds.threshold {
             let kept = (bounds.threshold as f64 * KEPT_SHARE) as usize;
-            let mut best: Vec<_> = self.0.values().cloned().collect();
-            best.sort_by(|one, other| {
-                other.confidence.total_cmp(&one.confidence).then(other.last_used.cmp(&one.last_used))
-            });
-            for pair in best.iter().skip(kept) {
+            for pair in self.by_turn().into_iter().skip(kept) {
                 self.0.remove(&pair.id);
             }
         }
         before.into_iter().filter(|id| !self.0.contains_key(id)).collect()
+    }
+
+    /// Returns all pairs in turns (round robin): the best pair of each owner, then the second of each, and so
+    /// on; within a turn, the best first. Clients without an identity are one owner.
+    fn by_turn(&self) -> Vec<Arc<LearnedPair<T>>> {
+        let mut best: Vec<_> = self.0.values().cloned().collect();
+        best.sort_by(|one, other| {
+            other.confidence.total_cmp(&one.confidence).then(other.last_used.cmp(&one.last_used))
+        });
+        let mut turns: HashMap<Option<Arc<str>>, usize> = HashMap::new();
+        let mut by_turn = Vec::with_capacity(best.len());
+        for pair in best {
+            let turn = turns.entry(pair.owner.clone()).or_default();
+            *turn += 1;
+            by_turn.push((*turn, pair));
+        }
+        // The sort is stable, so the best stay first within a turn.
+        by_turn.sort_by_key(|(turn, _)| *turn);
+        by_turn.into_iter().map(|(_, pair)| pair).collect()
     }
 }
 

@@ -91,3 +91,21 @@ fn the_weakest_and_the_unused_go() {
     learned.prune(BOUNDS, 31);
     assert_eq!(learned.all().map(|pair| pair.id.as_str()).collect::<Vec<_>>(), ["used"]);
 }
+
+#[test]
+fn an_owner_of_many_pairs_displaces_none_of_others() {
+    let mut learned = Learned::default();
+    let mut add = |owner: Option<&str>, count: usize, confidence: f64| {
+        for number in 0..count {
+            let id = format!("{owner:?} {number}");
+            let owner = owner.map(Arc::from);
+            learned.upsert(LearnedPair { owner, confidence, ..pair(&id, &QUERY, "t") });
+        }
+    };
+    add(Some("quiet"), 100, 0.2);
+    add(None, 1000, 0.3);
+    add(Some("busy"), 4000, 1.5);
+    assert_eq!(learned.prune(BOUNDS, 0).len(), 600);
+    let kept = |owner| learned.all().filter(|pair| pair.owner.as_deref() == owner).count();
+    assert_eq!([kept(Some("quiet")), kept(None), kept(Some("busy"))], [100, 1000, 3400]);
+}

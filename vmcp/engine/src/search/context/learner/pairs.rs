@@ -15,7 +15,7 @@ use crate::search::context::{Learned, ToolKey};
 
 /// Time between two commits: a crash loses no more than the uses of this time.
 const COMMIT_INTERVAL: Duration = Duration::from_millis(200);
-/// Time between two looks for pairs that have to go.
+/// Time between two looks for pairs that have to go; too many pairs are pruned at once.
 const PRUNE_INTERVAL: Duration = Duration::from_hours(1);
 /// Bounds on the pairs; 5,000 of 384 dimensions are 8 MB, and scanned in less than a millisecond.
 const BOUNDS: Pruning = Pruning { threshold: 5000, min_confidence: 0.1, unused_ms: 30 * 24 * 60 * 60 * 1000 };
@@ -109,8 +109,7 @@ impl PairWriter<'_> {
         }
         let texts = std::mem::take(&mut self.texts);
         let rows: Vec<_> = changed.values().map(|pair| stored(pair, texts.get(&pair.id))).collect();
-        self.write(|store| store.put_learned(&rows));
-        self.pairs.store(Arc::new(learned));
+        self.publish(learned, &rows);
     }
 
     /// Takes over pairs of another replica; the later use of a pair wins, and what corrects at either does so
@@ -127,14 +126,23 @@ impl PairWriter<'_> {
                 rows.extend(learned.get(&id).map(|pair| stored(pair, None)));
             }
         }
-        self.write(|store| store.put_learned(&rows));
-        self.pairs.store(Arc::new(learned));
+        self.publish(learned, &rows);
     }
 
-    fn prune(&mut self) {
+    /// Writes the changed pairs, and puts all in force. Too many are pruned at once: until the next hour, the
+    /// pairs of one client could grow without bound.
+    fn publish(&self, learned: Learned, changed: &[StoredPair]) {
+        self.write(|store| store.put_learned(changed));
+        let is_full = learned.len() > BOUNDS.threshold;
+        self.pairs.store(Arc::new(learned));
+        if is_full {
+            self.prune();
+        }
+    }
+
+    fn prune(&self) {
         let mut learned = Learned::clone(&self.pairs.load());
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let removed = learned.prune(BOUNDS, i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
+        let removed = learned.prune(BOUNDS, now_ms());
         if removed.is_empty() {
             return;
         }
@@ -149,6 +157,12 @@ impl PairWriter<'_> {
             tracing::warn!(%error, "learned pairs could not be written; they are in memory only");
         }
     }
+}
+
+/// Returns the milliseconds since 1970.
+fn now_ms() -> i64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Returns the pair after this use.
@@ -248,6 +262,38 @@ mod tests {
         let asked = AskedQuery { model: "m", vector: &[1.0, 0.0], owner: Some("a1") };
         let near = learned.nearest(&asked, 9).into_iter().map(|(_, pair)| pair.owner.as_deref());
         assert_eq!(near.collect::<Vec<_>>(), [None, Some("a1")], "another's pair says nothing");
+    }
+
+    #[test]
+    fn too_many_pairs_are_pruned_at_once_and_none_of_an_owner_with_few() {
+        let now = now_ms();
+        let used = |number: usize, owner: &str| ToolUse {
+            query: format!("query {number}").into(),
+            stores_text: false,
+            embedding: QueryEmbedding { model: "m".into(), vector: [1.0, 0.0].into() },
+            tool: ("files".into(), "read".into()),
+            owner: Some(owner.into()),
+            mode: LearningMode::Promote,
+            signal: Signal::Searched,
+            was_first: false,
+            at: now,
+        };
+        let pairs = SharedPairs::default();
+        let mut writer =
+            PairWriter { store: StateStore::in_memory().unwrap(), pairs: &pairs, texts: BTreeMap::new() };
+        let owned = |owner: &str| {
+            let pairs = pairs.load_full();
+            pairs.all().filter(|pair| pair.owner.as_deref() == Some(owner)).count()
+        };
+        writer.learn(vec![used(0, "quiet")]);
+        writer.learn((0..BOUNDS.threshold).map(|number| used(number, "busy")).collect());
+        assert_eq!((owned("quiet"), owned("busy")), (1, 4499));
+        assert_eq!(writer.store.all_learned().unwrap().len(), 4500);
+
+        let of_replica = (0..600).map(|number| learned_pair(&Learned::default(), &used(number, "remote")));
+        writer.adopt(of_replica.collect());
+        assert_eq!((owned("quiet"), owned("remote"), owned("busy")), (1, 600, 3899));
+        assert_eq!(writer.store.all_learned().unwrap().len(), 4500);
     }
 
     /// Cosines of five tools' texts with a query, of which the last tool is the unlikely one.
