@@ -315,12 +315,12 @@ fn resolve<'a>(
     }
 }
 
-/// Returns the tool that a name means to clients who may see it.
+/// Returns the tool that a name, or an alias, means to clients who may see it.
 fn hidden_tool<'a>(snapshot: &'a Snapshot, wanted: &CallArguments) -> Option<&'a Arc<CatalogTool>> {
-    let catalog = snapshot.unfiltered();
+    let (catalog, aliases) = (snapshot.unfiltered(), &snapshot.config.aggregation.aliases);
     let tool = match &wanted.server {
         Some(server) => catalog.tool_of(server, &wanted.tool).into_iter().next(),
-        None => catalog.tool(&wanted.tool),
+        None => catalog.tool(&wanted.tool).or_else(|| catalog.tool(aliases.get(&wanted.tool)?)),
     };
     tool.filter(|tool| tool.listed)
 }

@@ -14,12 +14,18 @@ use super::tool_result::own_answer::Refusal;
 use crate::call;
 use crate::caller::CallContext;
 
-/// Returns the listed name that a name stands for: that of [`aliases`], unless a tool has the name itself.
+/// Returns the listed name that a name stands for: that of [`aliases`], unless a tool has the name itself. An
+/// alias of a tool outside of the caller's view stays as written: answers with the listed name would tell a
+/// denied tool from an unknown one.
 ///
 /// [`aliases`]: vmcp_config::rules::Aggregation::aliases
 pub(super) fn unaliased<'a>(context: CallContext<'a>, name: &'a str) -> &'a str {
-    let alias = || context.snapshot.config.aggregation.aliases.get(name);
-    if context.view.tool(name).is_some() { name } else { alias().map_or(name, String::as_str) }
+    let (view, aliases) = (context.view, &context.snapshot.config.aggregation.aliases);
+    if view.tool(name).is_some() {
+        return name;
+    }
+    let listed = aliases.get(name).map(String::as_str);
+    listed.filter(|listed| view.tool(listed).is_some()).unwrap_or(name)
 }
 
 /// Returns the tool; one that the caller may not call is answered like one that does not exist.

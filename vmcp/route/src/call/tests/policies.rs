@@ -137,7 +137,7 @@ async fn no_own_tool_shows_what_policies_do_not_permit() {
     let tools = OptimTool::ALL.map(OptimTool::bare).join(", ");
     let all = format!(
         "optimizer: {{ embeddings: {{ provider: none }}, tools: [{tools}], \
-         largeResults: {{ enabled: true }} }}"
+         largeResults: {{ enabled: true }} }}\naggregation: {{ aliases: {{ alias_of_one: one_work }} }}"
     );
     let Setup { engine, backends, .. } = setup_with(Options::default(), &format!("{all}{POLICIES}")).await;
     let call = async |name: &str, tool: &str, arguments: &Value| {
@@ -169,6 +169,7 @@ async fn no_own_tool_shows_what_policies_do_not_permit() {
     }
     for (tool, key, known, unknown) in [
         ("get_tool_schema", "tool_name", "one_work", "one_none"),
+        ("get_tool_schema", "tool_name", "alias_of_one", "alias_of_nil"),
         ("get_tool_alternatives", "tool_name", "one_work", "one_none"),
         ("get_tool_metrics", "tool_name", "one_work", "one_none"),
         ("call_tool", "tool_name", "one_work", "one_none"),
@@ -231,6 +232,27 @@ async fn no_own_tool_shows_what_policies_do_not_permit() {
     asked.extend(["execute_code", "execute_tool_script"]);
     let all: BTreeSet<&str> = OptimTool::ALL.into_iter().map(OptimTool::bare).collect();
     assert_eq!(asked, all, "a new own tool has its line above");
+}
+
+#[tokio::test]
+async fn an_alias_of_a_denied_tool_reads_as_unknown_and_is_recorded_as_denied() {
+    let aliases = "aggregation: { aliases: { alias_of_one: one_work } }\n";
+    let settings = format!("{KEYWORDS}{aliases}{POLICIES}");
+    let Setup { engine, seen, backends } = setup_with(Options::default(), &settings).await;
+    let call = async |name: &str, tool: &str| {
+        let params = json!({"name": "optim.call_tool", "arguments": {"tool_name": tool}});
+        go_as(&engine, caller_named(name), "tools/call", &params).await
+    };
+    for name in ["bob", "mallory", "anonymous"] {
+        seen.take();
+        let denied = without_suggestion(&call(name, "alias_of_one").await).replace("alias_of_one", "X");
+        assert_eq!(seen.take().pop().map(|record| record.outcome), Some(Outcome::Denied), "{name}");
+        let missing = without_suggestion(&call(name, "alias_of_nil").await).replace("alias_of_nil", "X");
+        assert_eq!(denied, missing, "{name}");
+    }
+    let before = backends[0].methods().len();
+    call("alice", "alias_of_one").await;
+    assert!(backends[0].methods().len() > before);
 }
 
 #[tokio::test]

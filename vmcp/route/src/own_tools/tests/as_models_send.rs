@@ -92,7 +92,7 @@ async fn an_alias_calls_the_tool_that_it_stands_for() {
     assert!(schema.to_string().contains("s_find"), "{schema}");
     let missing = json!({"tool_name": "gone", "parameters": {}});
     let missing = error_text(&call(&engine, "call_tool", missing).await);
-    assert!(missing.contains("tool not found: s_gone"), "{missing}");
+    assert!(missing.contains("tool not found: gone"), "{missing}");
 }
 
 #[tokio::test]
