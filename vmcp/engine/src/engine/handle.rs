@@ -122,6 +122,16 @@ impl Engine {
         self.0.shared.replicas.total()
     }
 
+    /// Returns the metrics by which tools are chosen for a principal: of its own calls in this process for an
+    /// identity, as in [`Engine::searcher`], so that one client's failures change nothing for others; else the
+    /// sums.
+    pub fn metrics_for(&self, principal: PrincipalKey) -> Arc<MetricsBook> {
+        match principal {
+            PrincipalKey::Identity(_) => Arc::new(self.0.shared.reliability.book(principal)),
+            PrincipalKey::Only | PrincipalKey::Address(_) => self.total_metrics(),
+        }
+    }
+
     /// Counts the replicas: this process, and the others as of the last round. `None` if none is configured.
     pub fn census(&self, snapshot: &Snapshot) -> Option<Census> {
         let configured = !snapshot.config.server.peers.is_empty();

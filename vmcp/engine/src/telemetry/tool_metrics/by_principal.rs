@@ -1,5 +1,6 @@
-//! [`ReliabilityByPrincipal`]: success of tools' calls for each identity, in memory. A search of a client
-//! with an identity reads its own figures, so that a wrong token of one client lowers no tool for others.
+//! [`ReliabilityByPrincipal`]: success of tools' calls for each identity, in memory. Searches and alternatives
+//! for a client with an identity read its own figures, so that a wrong token of one client lowers no tool for
+//! others.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -7,8 +8,9 @@ use std::sync::Arc;
 use lru::LruCache;
 use parking_lot::Mutex;
 use vmcp_search::Reliability;
+use vmcp_store::ToolMetrics;
 
-use super::verdict;
+use super::{MetricsBook, verdict};
 use crate::access::identity::PrincipalKey;
 use crate::search::context::ToolKey;
 use crate::telemetry::calls::{CallObserver, CallRecord};
@@ -43,6 +45,25 @@ impl ReliabilityByPrincipal {
         let tools = table.get(&principal).into_iter().flatten();
         let counting = tools.filter(|(_, reliability)| reliability.counts());
         counting.map(|(tool, reliability)| (tool.clone(), *reliability)).collect()
+    }
+
+    /// Returns the figures of an identity as a book: numbers of calls and success rates. Latencies, times and
+    /// errors are not known by identity.
+    pub(crate) fn book(&self, principal: PrincipalKey) -> MetricsBook {
+        let mut table = self.0.lock();
+        let tools = table.get(&principal).into_iter().flatten();
+        let metrics = tools.map(|((backend, tool), known)| {
+            let recent_success_rate = f64::from(known.success_rate);
+            ToolMetrics {
+                call_count: known.calls,
+                success_count: (recent_success_rate * known.calls as f64).round() as u64,
+                recent_success_rate,
+                ..ToolMetrics::new(backend, tool, 0)
+            }
+        });
+        let mut book = MetricsBook::default();
+        book.extend(metrics);
+        book
     }
 
     fn count(&self, principal: PrincipalKey, tool: ToolKey, succeeded: bool) {
@@ -95,6 +116,11 @@ mod tests {
         assert_eq!(*name, tool("get"));
         assert!((success_rate - 0.25).abs() < 1e-6, "{success_rate}");
         assert!(known.of(BOB).is_empty(), "successes and a single failure change no ranking");
+        let rate = |principal, tool: &str| {
+            known.book(principal).get("jira", tool).map(|metrics| (metrics.call_count, metrics.success_count))
+        };
+        assert_eq!((rate(ALICE, "get"), rate(ALICE, "list")), (Some((4, 1)), None));
+        assert_eq!((rate(BOB, "get"), rate(BOB, "list")), (Some((4, 4)), Some((1, 0))));
     }
 
     #[test]

@@ -62,7 +62,7 @@ pub(in crate::own_tools) fn find<'a>(
         },
         Some(view.visible()),
     );
-    let book = context.engine.total_metrics();
+    let book = context.engine.metrics_for(context.caller.principal.key());
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
     let alternative = |hit: &vmcp_search::Hit| {
         let tool = view.document(hit.document).filter(|_| hit.document != position)?;

@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 use vmcp_embed::testing::{FakeService, fake_vector};
 
-use crate::testing::{DenyTool, Scripted, backends, call, engine, engine_with, eventually};
+use crate::Caller;
+use crate::testing::{DenyTool, Scripted, backends, call, call_with, engine, engine_with, eventually};
+use vmcp_engine::access::identity::{Identity, Principal};
 use vmcp_engine::engine::{Engine, Options};
 
 const DESCRIPTION: &str = "Reads the weather forecast of a city.";
@@ -176,6 +178,31 @@ async fn three_alternatives_are_named_and_none_of_a_sibling_that_often_fails() {
     engine.tool_metrics().flush().await;
     let names = alternatives("s_refuse").await;
     assert!(names.len() == 3 && !names.contains(&"s_fail".to_owned()), "{names:?}");
+}
+
+#[tokio::test]
+async fn failures_of_one_identity_take_no_alternative_from_another() {
+    let failing = ["fail", "refuse", "m", "n", "o", "p", "q"];
+    let server = Scripted::start(&failing.map(|name| (name, DESCRIPTION, json!({})))).await;
+    for number in 0..20 {
+        server.set(&format!("other{number}"), "Does something else.", &json!({}));
+    }
+    let keywords = "optimizer: { embeddings: { provider: none } }\n";
+    let engine = engine(&backends(&[("s", &server.url)], keywords)).await;
+    let call_as = async |name: &str, tool: &str| {
+        let identity = Identity::known("https://idp", name, serde_json::Map::new(), None);
+        let caller = Caller { principal: Principal::from(identity), ..Caller::default() };
+        let arguments = json!({"tool_name": tool, "parameters": {"city": "Basel"}});
+        let params = json!({"name": "optim.call_tool", "arguments": arguments});
+        call_with(&engine, &caller, params).await.unwrap().to_string()
+    };
+    for _ in 0..9 {
+        call_as("alice", "s_fail").await;
+    }
+    engine.tool_metrics().flush().await;
+    let (alice, bob) = (call_as("alice", "s_refuse").await, call_as("bob", "s_refuse").await);
+    assert!(!alice.contains("s_fail"), "{alice}");
+    assert!(bob.contains("s_fail"), "{bob}");
 }
 
 #[tokio::test]

@@ -104,7 +104,7 @@ pub(super) async fn rank<'a>(context: CallContext<'a>, request: &RankingRequest<
         RankingMode::Llm => of_server(context, request.server).take(MAX_PROMPT_TOOLS).collect(),
         _ => all.tools.iter().take(CANDIDATES).map(|ranked| ranked.tool).collect(),
     };
-    let book = context.engine.total_metrics();
+    let book = context.engine.metrics_for(context.caller.principal.key());
     match choice::choose(&model, request.task, &candidates, &book).await {
         Ok(chosen) => {
             let mode = if wanted == RankingMode::Llm { ModeUsed::Llm } else { ModeUsed::Hybrid };
@@ -197,7 +197,7 @@ fn cut(mut ranked: Ranked<'_>, limit: usize) -> Ranked<'_> {
 pub async fn tools_by_model(context: CallContext<'_>, message: &str) -> Option<Vec<String>> {
     let model = LanguageModel::available(context, false)?;
     let candidates: Vec<&CatalogTool> = of_server(context, None).take(MAX_PROMPT_TOOLS).collect();
-    let book = context.engine.total_metrics();
+    let book = context.engine.metrics_for(context.caller.principal.key());
     let chosen = choice::choose(&model, message, &candidates, &book).await;
     let chosen =
         chosen.inspect_err(|reason| tracing::warn!(%reason, "a language model could not choose tools"));

@@ -5,8 +5,9 @@ use vmcp_embed::testing::FakeService;
 
 use super::{is_clear, tools_by_model};
 use crate::testing::fake_model::FakeModel;
-use crate::testing::{Scripted, backends, call, engine, eventually};
+use crate::testing::{Scripted, backends, call, call_with, engine, eventually};
 use crate::{CallContext, Caller};
+use vmcp_engine::access::identity::{Identity, Principal};
 use vmcp_engine::engine::Engine;
 
 /// An engine with `count` tools that fit equally well, called `s_page0` and so on.
@@ -74,6 +75,28 @@ async fn a_model_chooses_among_the_first_hits_or_among_all() {
     assert_eq!(model.offered(), [50, 20]);
     assert_eq!(recommend(&engine, Some("semantic")).await["mode_used"], "keyword", "there are no vectors");
     assert_eq!(model.offered().len(), 2);
+}
+
+#[tokio::test]
+async fn the_model_reads_an_identitys_own_success_rates() {
+    let model = FakeModel::start(Some("[]")).await;
+    let (_server, engine) = with_tools(5, Some(&model)).await;
+    call(&engine, "s_page1", json!({})).await.unwrap();
+    engine.tool_metrics().flush().await;
+    let identity = Identity::known("https://idp", "alice", serde_json::Map::new(), None);
+    let alice = Caller { principal: Principal::from(identity), ..Caller::default() };
+    let ask = async || {
+        let arguments = json!({"task_description": "read a page", "search_mode": "llm"});
+        let params = json!({"name": "optim.recommend_tools", "arguments": arguments});
+        call_with(&engine, &alice, params).await.unwrap();
+        model.prompts().pop().unwrap()
+    };
+    let prompt = ask().await;
+    assert!(!prompt.contains("calls succeeded"), "{prompt}");
+    call_with(&engine, &alice, json!({"name": "s_page2", "arguments": {}})).await.unwrap();
+    let prompt = ask().await;
+    assert!(prompt.contains("- s_page2: Reads a page. (100 % of 1 calls succeeded)"), "{prompt}");
+    assert_eq!(prompt.matches("calls succeeded").count(), 1, "{prompt}");
 }
 
 #[tokio::test]
