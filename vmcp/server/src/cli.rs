@@ -15,6 +15,7 @@
 //! | `running_server` | the state file by which commands find a server |
 //! | `console` | results on standard output, notes on standard error, exit codes |
 //! | `process` | runtime, signals, the reaper for PID 1 |
+//! | `installed_program` | the path of this program that outlives an upgrade |
 //! | `options` | options of every command, the configuration file |
 //! | `help`, `completions` | the list of commands, completions for shells |
 
@@ -24,6 +25,7 @@ mod completions;
 mod connection;
 mod console;
 mod help;
+mod installed_program;
 mod lifecycle;
 mod operate;
 mod options;

@@ -19,6 +19,7 @@ use super::known_clients;
 use crate::cli::completions::candidates;
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
+use crate::cli::installed_program::program_to_write;
 use crate::cli::options::{GlobalOptions, profile_of};
 use crate::cli::running_server::mcp_url;
 use crate::config_file::secret_store::write_private;
@@ -96,7 +97,7 @@ fn connect(
         Endpoint::Url { url, needs_key: needs_key(&config) }
     } else {
         Endpoint::Command(StartedProgram {
-            program: std::env::current_exe()?,
+            program: program_to_write()?,
             config: std::path::absolute(&config)?,
             profile: profile.clone(),
             own_server: *own_server,

@@ -34,6 +34,7 @@ use super::serve::served;
 use crate::cli::completions::candidates;
 use crate::cli::connection::duration;
 use crate::cli::console::failure::{CommandFailure, Exit};
+use crate::cli::installed_program::installed_program;
 use crate::cli::options::GlobalOptions;
 use crate::cli::process::block_on;
 
@@ -69,7 +70,7 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
     served::refuse_loop(&served::digest_of(&config), std::env::var(SERVED_VARIABLE).ok().as_deref())?;
     global.start_logs()?;
     let options = global.serve_options()?;
-    let commands = OwnCommands::new(std::env::current_exe()?, &config, options, end_after_idle);
+    let commands = OwnCommands::new(installed_program()?, &config, options, end_after_idle);
     let server = SharedServer { config, profile, commands };
     block_on(async {
         let input = BufReader::new(tokio::io::stdin());

@@ -25,6 +25,7 @@ use crate::cli::clients::connect::snippets::snippets;
 use crate::cli::connection::duration;
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::{notes, output};
+use crate::cli::installed_program::installed_program;
 use crate::cli::lifecycle::{background, start};
 use crate::cli::operate::doctor::remedies;
 use crate::cli::options::{ConfigFile, GlobalOptions, listen_address, profile_of};
@@ -265,9 +266,11 @@ async fn keep(calls: Option<KeptCalls>) {
 /// Returns what the web console shows of other rooms: remedies, and entries for the files of clients.
 fn console_sources(path: &Path, config: &Config) -> Result<ConsoleSources, CommandFailure> {
     let (path, wants_key) = (std::path::absolute(path)?, needs_key(config));
+    // Taken once: after an upgrade, the path of this process is that of a deleted file.
+    let program = installed_program().unwrap_or_else(|_| "vmcp".into());
     Ok(ConsoleSources {
         remedy: Some(remedies::for_error),
-        snippets: Some(Arc::new(move |url| snippets(&path, url, wants_key))),
+        snippets: Some(Arc::new(move |url| snippets(&program, &path, url, wants_key))),
     })
 }
 

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::{notes, output};
+use crate::cli::installed_program::program_to_write;
 use crate::cli::options::GlobalOptions;
 use crate::config_file::secret_store::write_private;
 use vmcp_engine::folders;
@@ -131,7 +132,7 @@ pub(in crate::cli) fn run(arguments: &Arguments, global: &GlobalOptions) -> Resu
         Action::Install { print, no_start } => {
             // A file with mistakes would be started again and again.
             let config = global.load()?.path.canonicalize()?;
-            let text = manager.text(&std::env::current_exe()?, &config);
+            let text = manager.text(&program_to_write()?, &config);
             if print {
                 output::result(&text)?;
                 return Ok(Exit::Done);

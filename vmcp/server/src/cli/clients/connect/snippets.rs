@@ -10,11 +10,16 @@ use super::NAME;
 use super::client_entry::{ClientShape, Endpoint, StartedProgram};
 
 /// Returns one entry for each known client: the URL `url` of the running server where the client takes one,
-/// else the command that reaches the server of `config`. `needs_key`: clients send a key with the URL.
-pub(in crate::cli) fn snippets(config: &Path, url: Option<&str>, needs_key: bool) -> Vec<ClientSnippet> {
-    let program = std::env::current_exe().unwrap_or_else(|_| NAME.into());
+/// else the command of `program` that reaches the server of `config`. `needs_key`: clients send a key with
+/// the URL.
+pub(in crate::cli) fn snippets(
+    program: &Path,
+    config: &Path,
+    url: Option<&str>,
+    needs_key: bool,
+) -> Vec<ClientSnippet> {
     let command = Endpoint::Command(StartedProgram {
-        program,
+        program: program.to_owned(),
         config: config.to_owned(),
         profile: None,
         own_server: false,
@@ -42,7 +47,8 @@ mod tests {
 
     #[test]
     fn every_known_client_has_an_entry_and_a_file() {
-        let shown = snippets(Path::new("/me/vmcp.yaml"), Some("http://127.0.0.1:8080/mcp"), false);
+        let (program, config) = (Path::new("/opt/bin/vmcp"), Path::new("/me/vmcp.yaml"));
+        let shown = snippets(program, config, Some("http://127.0.0.1:8080/mcp"), false);
         assert_eq!(shown.len(), CLIENTS.len());
         for ClientSnippet { client, files, text, is_command } in shown {
             assert!(!files.is_empty(), "{client}");

@@ -13,6 +13,7 @@ use super::{Client, hook_url};
 use crate::cli::clients::connect::{read, write};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
+use crate::cli::installed_program::program_to_write;
 use crate::cli::options::GlobalOptions;
 use vmcp_engine::folders;
 
@@ -68,7 +69,7 @@ pub(super) fn run(arguments: &Arguments, global: &GlobalOptions) -> Result<Exit,
         notes::note(&format!("the hooks of vmcp left {}", path.display()));
         return Ok(Exit::Done);
     }
-    let program = std::env::current_exe()?;
+    let program = program_to_write()?;
     let (config, url) = if arguments.url.is_some() {
         (None, None)
     } else {
