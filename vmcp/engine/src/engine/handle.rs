@@ -122,9 +122,9 @@ impl Engine {
         self.0.shared.replicas.total()
     }
 
-    /// Returns the metrics by which tools are chosen for a principal: of its own calls in this process for an
-    /// identity, as in [`Engine::searcher`], so that one client's failures change nothing for others; else the
-    /// sums.
+    /// Returns the metrics by which tools are chosen for a principal. An identity gets those of its own calls
+    /// in this process, as in [`Engine::searcher`], so that one client's failures change nothing for others;
+    /// clients without an identity get the sums.
     pub fn metrics_for(&self, principal: PrincipalKey) -> Arc<MetricsBook> {
         match principal {
             PrincipalKey::Identity(_) => Arc::new(self.0.shared.reliability.book(principal)),

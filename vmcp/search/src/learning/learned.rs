@@ -130,8 +130,8 @@ impl<T: Clone + Eq + Hash> Learned<T> {
         near.iter().sum::<f32>() / CONFIDENCE_PAIRS as f32
     }
 
-    /// Removes the pairs that are out of bounds, and returns their ids. Of too many pairs, each owner keeps the
-    /// same number of its best ones (max-min fairness): an owner with few pairs loses none to one with many.
+    /// Removes the pairs that are out of bounds, and returns their ids. Of too many pairs, each owner keeps
+    /// the same number of its best ones (max-min fairness): an owner with few loses none to one with many.
     pub fn prune(&mut self, bounds: Pruning, now: i64) -> Vec<String> {
         let before: HashSet<String> = self.0.keys().cloned().collect();
         self.0.retain(|_, pair| {

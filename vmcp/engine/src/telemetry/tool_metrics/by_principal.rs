@@ -1,6 +1,6 @@
-//! [`ReliabilityByPrincipal`]: success of tools' calls for each identity, in memory. Searches and alternatives
-//! for a client with an identity read its own figures, so that a wrong token of one client lowers no tool for
-//! others.
+//! [`ReliabilityByPrincipal`]: success of tools' calls for each identity, in memory. Searches and
+//! alternatives for a client with an identity read its own figures, so that a wrong token of one client
+//! lowers no tool for others.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;

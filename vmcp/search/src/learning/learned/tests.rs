@@ -106,6 +106,6 @@ fn an_owner_of_many_pairs_displaces_none_of_others() {
     add(None, 1000, 0.3);
     add(Some("busy"), 4000, 1.5);
     assert_eq!(learned.prune(BOUNDS, 0).len(), 600);
-    let kept = |owner| learned.all().filter(|pair| pair.owner.as_deref() == owner).count();
+    let kept = |owner: Option<&str>| learned.all().filter(|pair| pair.owner.as_deref() == owner).count();
     assert_eq!([kept(Some("quiet")), kept(None), kept(Some("busy"))], [100, 1000, 3400]);
 }
