@@ -204,12 +204,12 @@ fn pause(failures: u32) -> Duration {
 
 /// Drops the parts of a report that no status shows and that change all the time.
 fn without_counters(report: StatusReport) -> StatusReport {
-    let StatusReport { configuration, mut backends, tools, embeddings, .. } = report;
+    let StatusReport { configuration, mut backends, tools, embeddings, issues, .. } = report;
     for backend in &mut backends {
         (backend.since, backend.connected_at, backend.last_refresh) = (None, None, None);
         (backend.sessions, backend.changes) = (0, None);
     }
-    StatusReport { configuration, backends, tools, embeddings, ..StatusReport::default() }
+    StatusReport { configuration, backends, tools, embeddings, issues, ..StatusReport::default() }
 }
 
 #[cfg(test)]

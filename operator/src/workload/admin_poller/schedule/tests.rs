@@ -36,6 +36,12 @@ fn only_news_is_told() {
     assert!(schedule.answered("p", Ok(report(2, 25)), now), "another tool");
     let (polled, _) = schedule.observe(&owner(), &[pod("p")], b"token", INTERVAL, now);
     assert_eq!(polled[0].report.as_ref().map(|report| report.tools), Some(2));
+    // The conditions `DefinitionsListed` and `CompositeToolsListed` show issues.
+    let (mut with_issue, token) = report(2, 25);
+    with_issue.issues.push("RejectedDefinition: a".to_owned());
+    assert!(schedule.answered("p", Ok((with_issue, token)), now), "an issue");
+    let (polled, _) = schedule.observe(&owner(), &[pod("p")], b"token", INTERVAL, now);
+    assert_eq!(polled[0].report.as_ref().map(|report| report.issues.len()), Some(1));
 }
 
 #[test]
