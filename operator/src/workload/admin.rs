@@ -26,11 +26,16 @@ const SMALL_ANSWER_BYTES: usize = 256 << 10;
 /// The most answers larger than [`SMALL_ANSWER_BYTES`] that are read at the same time; others wait. The pod's
 /// image is its owner's choice: many large answers must not exhaust the memory of the operator.
 const MAX_LARGE_ANSWERS: usize = 8;
-/// The most objects of an answer that is parsed: a backend without fields is two bytes of JSON, and hundreds
-/// of bytes in memory. About 2000 backends have 4000.
+/// The most objects and lists of an answer that is parsed: a backend without fields is two bytes of JSON, `{}`
+/// or `[]`, and hundreds of bytes in memory. About 2000 backends have at most 8000.
 const MAX_OBJECTS: usize = 10_000;
-/// The longest error of a backend that is kept, in bytes.
-const MAX_ERROR_BYTES: usize = 1024;
+/// The most commas of an answer that is parsed: an empty text is two bytes of JSON, and 24 bytes in memory.
+/// About 2000 backends have 50,000.
+const MAX_COMMAS: usize = 100_000;
+/// The longest error of a backend, and the longest issue, that are kept, in bytes; the rest is cut off.
+const MAX_TEXT_BYTES: usize = 1024;
+/// The most issues that are kept; further ones are dropped.
+const MAX_ISSUES: usize = 1000;
 
 /// Asks pods for their status report, one kept-alive connection a pod.
 pub(crate) struct AdminClient {
@@ -54,7 +59,10 @@ pub(crate) enum AskError {
     #[error("the pod answered {0}")]
     Status(StatusCode),
     /// The answer broke off, or was larger than the limits.
-    #[error("the answer broke off or was larger than {} KiB or {MAX_OBJECTS} objects", MAX_ANSWER_BYTES >> 10)]
+    #[error(
+        "the answer broke off, or was larger than {} KiB, {MAX_OBJECTS} objects and lists, or {MAX_COMMAS} commas",
+        MAX_ANSWER_BYTES >> 10
+    )]
     Body,
     /// The answer is not a status report.
     #[error("the answer is no status report")]
@@ -160,23 +168,42 @@ impl AdminClient {
 
 /// Parses an answer, unless it would take much more memory than its text.
 fn parse(answer: &[u8]) -> Result<StatusReport, AskError> {
-    if answer.split(|byte| *byte == b'{').count() > MAX_OBJECTS + 1 {
+    let count = |wanted: &[u8]| answer.iter().filter(|byte| wanted.contains(byte)).count();
+    // serde reads a struct from a list too.
+    if count(b"{[") > MAX_OBJECTS || count(b",") > MAX_COMMAS {
         return Err(AskError::Body);
     }
     Ok(slim(serde_json::from_slice(answer)?))
 }
 
-/// Removes what the operator does not read from a report that it keeps: entries without a name of their own,
-/// and the end of long errors.
+/// Removes from a report the parts that the operator does not read: entries without a name of their own, lists
+/// without a reader, and the end of long lists and texts.
 fn slim(mut report: StatusReport) -> StatusReport {
+    report.identity_providers = Vec::new();
+    report.issues.retain(|issue| !issue.is_empty());
+    report.issues.truncate(MAX_ISSUES);
+    report.issues.shrink_to_fit();
+    report.issues.iter_mut().for_each(shorten);
+    if let Some(refused) = &mut report.configuration.refused {
+        refused.problems = Vec::new();
+    }
+    // One setting says that a restart is needed.
+    report.configuration.needs_restart.truncate(1);
+    report.configuration.needs_restart.shrink_to_fit();
     report.backends.sort_by(|one, other| one.name.cmp(&other.name));
     report.backends.dedup_by(|one, other| one.name == other.name);
     report.backends.retain(|backend| !backend.name.is_empty());
     report.backends.shrink_to_fit();
-    for error in report.backends.iter_mut().filter_map(|backend| backend.last_error.as_mut()) {
-        error.truncate(error.floor_char_boundary(MAX_ERROR_BYTES));
+    for backend in &mut report.backends {
+        (backend.quarantined, backend.advice) = (Vec::new(), Vec::new());
+        backend.last_error.iter_mut().for_each(shorten);
     }
     report
+}
+
+fn shorten(text: &mut String) {
+    text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
+    text.shrink_to_fit();
 }
 
 #[cfg(test)]
@@ -187,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_kept_report_has_each_backend_once_and_short_errors() {
-        let long = "é".repeat(MAX_ERROR_BYTES);
+        let long = "é".repeat(MAX_TEXT_BYTES);
         let report = json!({ "tools": 3, "backends": [
             { "name": "b", "tools": 3 }, {}, {}, { "name": "a", "lastError": long }, { "name": "b" },
         ] });
@@ -196,15 +223,40 @@ mod tests {
         assert_eq!(names, ["a", "b"]);
         assert_eq!(report.backends[1].tools, Some(3), "the first of two");
         let error = report.backends[0].last_error.as_deref().unwrap_or_default();
-        assert_eq!(error.len(), MAX_ERROR_BYTES);
+        assert_eq!(error.len(), MAX_TEXT_BYTES);
         assert_eq!(report.tools, 3);
     }
 
     #[test]
     fn an_answer_of_many_small_objects_is_refused_before_it_is_parsed() {
-        let answer = |count: usize| json!({ "backends": vec![json!({}); count] }).to_string();
-        assert!(parse(answer(MAX_OBJECTS - 1).as_bytes()).is_ok());
-        assert!(matches!(parse(answer(MAX_OBJECTS).as_bytes()), Err(AskError::Body)));
+        for item in [json!({}), json!([])] {
+            let answer = |count: usize| json!({ "backends": vec![item.clone(); count] }).to_string();
+            assert!(parse(answer(MAX_OBJECTS - 2).as_bytes()).is_ok(), "the report and the list count too");
+            assert!(matches!(parse(answer(MAX_OBJECTS - 1).as_bytes()), Err(AskError::Body)), "{item}");
+        }
+        let answer = |count: usize| json!({ "issues": vec![""; count] }).to_string();
+        let report = parse(answer(MAX_COMMAS + 1).as_bytes()).unwrap();
+        assert_eq!(report.issues.capacity(), 0);
+        assert!(matches!(parse(answer(MAX_COMMAS + 2).as_bytes()), Err(AskError::Body)));
+    }
+
+    #[test]
+    fn a_kept_report_has_no_more_than_the_operator_reads() {
+        let many = |text: &str| vec![text.to_owned(); MAX_ISSUES + 1];
+        let report = json!({
+            "issues": many("MissingStepTool: a"), "identityProviders": [{ "issuer": "https://idp.example" }],
+            "configuration": { "needsRestart": many("a"), "refused": { "message": "m", "problems": [{
+                "path": "a", "message": "b", "remedy": "c", "line": 1,
+            }] } },
+            "backends": [{ "name": "a", "quarantined": many("t"), "advice": many("t") }],
+        });
+        let report = parse(report.to_string().as_bytes()).unwrap();
+        assert_eq!(report.issues.len(), MAX_ISSUES);
+        assert!(report.identity_providers.is_empty());
+        assert_eq!(report.configuration.needs_restart, ["a"]);
+        let refused = report.configuration.refused.unwrap();
+        assert_eq!((refused.message.as_str(), refused.problems.len()), ("m", 0));
+        assert!(report.backends[0].quarantined.is_empty() && report.backends[0].advice.is_empty());
     }
 
     #[test]
