@@ -13,24 +13,33 @@ use crate::fields::yaml_block::Block;
 
 /// Upper limit of a tool call unless `proxy.maxToolTimeout` is given, as in `vmcp.yaml`.
 const MAX_TOOL_TIMEOUT: Duration = Duration::from_mins(10);
+/// Default of `proxy.maxToolTimeout` in the definition, as text.
+const MAX_TOOL_TIMEOUT_TEXT: &str = "10m";
 
 /// Settings of ToolHive's health checks: name below `operational.failureHandling`, setting of vmcp with the
-/// same effect, which wins where both are given, and description.
-const HEALTH_CHECKS: [(&str, HealthCheckSetting, &str); 3] = [
+/// same effect, which wins where both are given, its default, as text, and description.
+///
+/// The default counts as not given: the API server writes it into every block that has the setting.
+const HEALTH_CHECKS: [(&str, HealthCheckSetting, &str, &str); 3] = [
     (
         "healthCheckInterval",
         HealthCheckSetting::Proxy("refreshInterval"),
-        "Interval at which backends are listed again, which shows whether they are alive; `proxy.refreshInterval` wins.",
+        "300s",
+        "Interval at which backends are listed again, which shows whether they are alive; `proxy.refreshInterval` \
+         wins, unless it has its default.",
     ),
     (
         "healthCheckTimeout",
         HealthCheckSetting::Proxy("connectionTimeout"),
-        "Time limit of one connection attempt; `proxy.connectionTimeout` wins.",
+        "30s",
+        "Time limit of one connection attempt; `proxy.connectionTimeout` wins, unless it has its default.",
     ),
     (
         "unhealthyThreshold",
         HealthCheckSetting::FailureThreshold,
-        "Consecutive failures after which calls of a backend are held back; `circuitBreaker.failureThreshold` wins.",
+        "5",
+        "Consecutive failures after which calls of a backend are held back; `circuitBreaker.failureThreshold` \
+         wins, unless it has its default.",
     ),
 ];
 
@@ -65,7 +74,7 @@ impl JsonSchema for OperationalSchema {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let mut schema = RawOperational::json_schema(generator);
         let handling = "/properties/failureHandling/properties";
-        for (name, setting, description) in HEALTH_CHECKS {
+        for (name, setting, _, description) in HEALTH_CHECKS {
             let mut property = match setting {
                 HealthCheckSetting::Proxy(_) => RawDuration::json_schema(generator),
                 HealthCheckSetting::FailureThreshold => schemars::json_schema!({
@@ -89,17 +98,21 @@ pub(in super::super) fn move_health_checks(
 ) -> Vec<(String, String)> {
     let Some(Value::Object(handling)) = operational.get_mut("failureHandling") else { return Vec::new() };
     let mut moved = Vec::new();
-    for (name, setting, _) in HEALTH_CHECKS {
+    for (name, setting, default, _) in HEALTH_CHECKS {
         let Some(value) = handling.shift_remove(name).filter(|value| !value.is_null()) else { continue };
         let (block, key) = match setting {
             HealthCheckSetting::Proxy(key) => (Some(&mut *proxy), key),
             HealthCheckSetting::FailureThreshold => {
+                // A `null` stands for an absent block.
+                if handling.get("circuitBreaker").is_some_and(Value::is_null) {
+                    handling.shift_remove("circuitBreaker");
+                }
                 let breaker = handling.entry("circuitBreaker").or_insert_with(|| json!({}));
                 (breaker.as_object_mut(), "failureThreshold")
             }
         };
         let Some(block) = block else { continue };
-        if block.get(key).is_none_or(Value::is_null) {
+        if block.get(key).is_none_or(|given| is_default(given, default)) {
             block.insert(key.to_owned(), value);
             moved.push((setting.path(), format!("spec.config.operational.failureHandling.{name}")));
         }
@@ -107,10 +120,20 @@ pub(in super::super) fn move_health_checks(
     moved
 }
 
-/// Raises the upper limit of tool calls, unless it is given, to the longest time limit of the resource:
-/// ToolHive has no upper limit.
+/// Returns true for a value that the API server may have written: `null`, or the default, which is compared
+/// as text.
+fn is_default(value: &Value, default: &str) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text == default,
+        other => other.to_string() == default,
+    }
+}
+
+/// Raises the upper limit of tool calls, unless another than the default is given, to the longest time limit
+/// of the resource: ToolHive has no upper limit.
 pub(in super::super) fn raise_max_tool_timeout(operational: &Block, proxy: &mut Block) {
-    if proxy.get("maxToolTimeout").is_some_and(|limit| !limit.is_null()) {
+    if proxy.get("maxToolTimeout").is_some_and(|limit| !is_default(limit, MAX_TOOL_TIMEOUT_TEXT)) {
         return;
     }
     let timeouts = operational.get("timeouts");
@@ -142,6 +165,32 @@ mod tests {
     fn the_default_limit_is_that_of_the_file() {
         let loaded = vmcp_config::load("{}", "vmcp.yaml", &|_| None).unwrap();
         assert_eq!(loaded.config.proxy.max_tool_timeout, MAX_TOOL_TIMEOUT);
+        assert_eq!(parse_duration(MAX_TOOL_TIMEOUT_TEXT), Some(MAX_TOOL_TIMEOUT));
+    }
+
+    /// Returns the properties of a block of `spec.config` in the definition.
+    fn properties_of(block: &str) -> Value {
+        let definitions = crate::definitions::all();
+        let definition =
+            definitions.iter().find(|definition| definition.spec.names.kind == "VirtualMCPServer").unwrap();
+        let schema = json!(definition.spec.versions[0].schema);
+        let pointer =
+            format!("/openAPIV3Schema/properties/spec/properties/config/properties/{block}/properties");
+        schema.pointer(&pointer).unwrap_or_else(|| panic!("{pointer}")).clone()
+    }
+
+    #[test]
+    fn the_known_defaults_are_those_that_the_api_server_writes() {
+        let proxy = properties_of("proxy");
+        assert_eq!(proxy["maxToolTimeout"]["default"], MAX_TOOL_TIMEOUT_TEXT);
+        let breaker = properties_of("operational/properties/failureHandling/properties/circuitBreaker");
+        for (name, setting, default, _) in HEALTH_CHECKS {
+            let written = match setting {
+                HealthCheckSetting::Proxy(key) => &proxy[key]["default"],
+                HealthCheckSetting::FailureThreshold => &breaker["failureThreshold"]["default"],
+            };
+            assert!(!written.is_null() && is_default(written, default), "{name}: {written}");
+        }
     }
 
     #[test]
@@ -161,6 +210,28 @@ mod tests {
     }
 
     #[test]
+    fn health_checks_replace_defaults_that_the_api_server_writes() {
+        let written = json!({ "enabled": true, "failureThreshold": 5, "timeout": "30s" });
+        let replaced = json!({ "enabled": true, "failureThreshold": 2, "timeout": "30s" });
+        let own = json!({ "enabled": true, "failureThreshold": 4 });
+        for (breaker, expected) in
+            [(written, replaced), (json!(null), json!({ "failureThreshold": 2 })), (own.clone(), own)]
+        {
+            let mut operational = block(json!({ "failureHandling": {
+                "healthCheckInterval": "45s", "healthCheckTimeout": "7s", "unhealthyThreshold": 2,
+                "circuitBreaker": breaker,
+            } }));
+            let mut proxy = block(json!({
+                "lazyConnect": false, "connectionTimeout": "30s", "refreshInterval": "300s",
+            }));
+            move_health_checks(&mut operational, &mut proxy);
+            assert_eq!(proxy["connectionTimeout"], "7s");
+            assert_eq!(proxy["refreshInterval"], "45s");
+            assert_eq!(operational["failureHandling"]["circuitBreaker"], expected);
+        }
+    }
+
+    #[test]
     fn the_upper_limit_follows_the_longest_time_limit_of_a_call() {
         for (operational, proxy, limit) in [
             (json!({ "timeouts": { "default": "30m" } }), json!({}), json!("30m")),
@@ -171,6 +242,8 @@ mod tests {
             ),
             (json!({}), json!({ "toolTimeout": "11m" }), json!("11m")),
             (json!({ "timeouts": { "default": "10m" } }), json!({}), json!(null)),
+            (json!({ "timeouts": { "default": "30m" } }), json!({ "maxToolTimeout": "10m" }), json!("30m")),
+            (json!({ "timeouts": { "default": "5m" } }), json!({ "maxToolTimeout": "10m" }), json!("10m")),
             (json!({ "timeouts": { "default": "30m" } }), json!({ "maxToolTimeout": "20m" }), json!("20m")),
         ] {
             let mut proxy = block(proxy);
