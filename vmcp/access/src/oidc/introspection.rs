@@ -153,7 +153,7 @@ impl Introspector {
                 }
                 *failure = Some((reason.into(), since.unwrap_or_else(SystemTime::now)));
                 if matches!(error, AskError::Fetch(FetchError::Transport { .. })) {
-                    self.client.forget();
+                    self.client.look_soon();
                 }
             }
         }

@@ -13,8 +13,8 @@ use super::guarded_http::{ClientTls, FetchError, GuardRules, GuardedClient, TlsF
 /// its file at the latest. Requests under way keep the client that they began with.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A client that is made with the first request, with the first one after a failure in transport, and when
-/// its files of certificates have other content.
+/// A client that is made with the first request, and again when its files of certificates have other content.
+/// A failure in transport makes a look at the files due.
 pub(crate) struct RenewedClient {
     rules: GuardRules,
     tls: ClientTls,
@@ -26,8 +26,8 @@ struct MadeClient {
     client: Arc<GuardedClient>,
     /// Content of its files.
     files: Arc<TlsFiles>,
-    /// Time of the last look at the files.
-    looked: Instant,
+    /// Time of the last look at the files; `None`: a look is due.
+    looked: Option<Instant>,
     /// Reason why the newest content is not in use; logged once.
     refusal: Option<String>,
 }
@@ -67,15 +67,17 @@ impl RenewedClient {
                 let files = self.tls.read()?;
                 let client = Arc::new(GuardedClient::with_tls(self.rules, &self.tls, &files)?);
                 let files = Arc::new(files);
-                *made = Some(MadeClient { client: Arc::clone(&client), files, looked: now, refusal: None });
+                let looked = Some(now);
+                *made = Some(MadeClient { client: Arc::clone(&client), files, looked, refusal: None });
                 return Ok(client);
             };
-            let is_due = now.saturating_duration_since(made.looked) >= LOOK_INTERVAL;
+            let is_due =
+                made.looked.is_none_or(|looked| now.saturating_duration_since(looked) >= LOOK_INTERVAL);
             if !is_due || !self.tls.has_files() {
                 return Ok(Arc::clone(&made.client));
             }
             // One request looks; the others go on with the client in use.
-            made.looked = now;
+            made.looked = Some(now);
             (Arc::clone(&made.client), Arc::clone(&made.files))
         };
         Ok(self.look(&files, now).unwrap_or(client))
@@ -94,7 +96,8 @@ impl RenewedClient {
         let mut made = self.made.lock();
         match renewed {
             Ok(Some((client, files))) => {
-                *made = Some(MadeClient { client: Arc::clone(&client), files, looked: now, refusal: None });
+                let looked = Some(now);
+                *made = Some(MadeClient { client: Arc::clone(&client), files, looked, refusal: None });
                 Some(client)
             }
             Ok(None) => {
@@ -114,9 +117,11 @@ impl RenewedClient {
         }
     }
 
-    /// Has the next request make a new client.
-    pub(crate) fn forget(&self) {
-        *self.made.lock() = None;
+    /// Has the next request look at the files. The client in use stays unless they have other, usable content.
+    pub(crate) fn look_soon(&self) {
+        if let Some(made) = &mut *self.made.lock() {
+            made.looked = None;
+        }
     }
 }
 
@@ -161,7 +166,15 @@ mod tests {
         assert!(Arc::ptr_eq(&third, &at(4)), "a half of a rotation");
         std::fs::remove_file(&ca).unwrap();
         assert!(Arc::ptr_eq(&third, &at(5)), "no file");
-        renewed.forget();
-        assert!(renewed.get_at(start).is_err(), "a new client needs its files");
+        renewed.look_soon();
+        assert!(Arc::ptr_eq(&third, &at(5)), "a failure in transport beside broken files");
+        rotate_authority();
+        rotate_identity();
+        assert!(Arc::ptr_eq(&third, &at(5)), "one look an interval");
+        renewed.look_soon();
+        let fourth = at(5);
+        assert!(!Arc::ptr_eq(&third, &fourth), "a failure in transport makes a look due");
+        renewed.look_soon();
+        assert!(Arc::ptr_eq(&fourth, &at(5)), "the same content after a failure");
     }
 }

@@ -119,7 +119,7 @@ impl Service {
         let request = client.client().post(url.clone()).timeout(limit.saturating_add(limit));
         let request = dress(request.header(ACCEPT, JSON).header(CONTENT_TYPE, JSON), &body);
         let failed = |error: reqwest::Error| {
-            self.client.forget();
+            self.client.look_soon();
             PostFailure::Unreachable(error_chain(&error.without_url()))
         };
         let mut response = request.body(body).send().await.map_err(failed)?;
