@@ -1,6 +1,10 @@
 //! Step 6 of a reconcile, status: the status of an MCPServer, from the applied objects and the states of its
 //! pods. Pure.
 
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use vmcp_crds::mcp_server::MCPServerPhase;
 use vmcp_crds::{MCPServer, MCPServerStatus};
 
@@ -69,15 +73,35 @@ pub(super) fn compute(
     }
 }
 
-/// Returns the health of a server; without a NetworkPolicy, its reason says that every pod may call it.
+/// Returns the health of a server; without a NetworkPolicy, or with one that admits every pod, its reason says
+/// that every pod may call it.
 fn without_guard(server: &MCPServer, health: &WorkloadHealth) -> WorkloadHealth {
-    let is_open = server.spec.network_policy.as_ref().is_some_and(|policy| !policy.enabled);
-    if !is_open || health.state != WorkloadState::Ready || health.reason != PODS_READY {
+    let remedy = match &server.spec.network_policy {
+        Some(policy) if !policy.enabled => "remove `networkPolicy.enabled: false`",
+        Some(policy) if policy.ingress_from.iter().any(admits_every_pod) => {
+            "name fewer peers in `networkPolicy.ingressFrom`"
+        }
+        _ => return health.clone(),
+    };
+    if health.state != WorkloadState::Ready || health.reason != PODS_READY {
         return health.clone();
     }
     let message = format!(
-        "{}; every pod of the cluster may call the server, without credentials; remove `networkPolicy.enabled: false`",
+        "{}; every pod of the cluster may call the server, without credentials; {remedy}",
         health.message
     );
     WorkloadHealth { reason: UNAUTHENTICATED.to_owned(), message, ..health.clone() }
+}
+
+/// Returns true for a peer that stands for every pod of the cluster: all of all namespaces, or all addresses.
+fn admits_every_pod(peer: &NetworkPolicyPeer) -> bool {
+    let selects_all = |selector: &LabelSelector| {
+        selector.match_labels.as_ref().is_none_or(BTreeMap::is_empty)
+            && selector.match_expressions.as_ref().is_none_or(Vec::is_empty)
+    };
+    let all_pods = peer.pod_selector.as_ref().is_none_or(selects_all);
+    let all_namespaces = peer.namespace_selector.as_ref().is_some_and(selects_all);
+    // Either family: `0.0.0.0/0` and `::/0`.
+    let all_addresses = peer.ip_block.as_ref().is_some_and(|block| block.cidr.ends_with("/0"));
+    (all_namespaces && all_pods) || all_addresses
 }

@@ -384,12 +384,16 @@ fn pods_connect_to_what_their_profile_allows() {
 
 #[test]
 fn a_server_open_to_every_pod_has_no_webhooks() {
-    let open = STDIO.replace("args:", "webhookConfigRef: {name: a}, networkPolicy: {enabled: false}, args:");
-    let refused = refused(&open);
-    assert!(
-        refused.starts_with("spec.networkPolicy.enabled: `spec.webhookConfigRef` is followed"),
-        "{refused}"
-    );
+    for (policy, place) in [
+        ("{enabled: false}", "spec.networkPolicy.enabled"),
+        ("{ingressFrom: [{namespaceSelector: {}}]}", "spec.networkPolicy.ingressFrom"),
+        ("{ingressFrom: [{podSelector: {matchLabels: {app: a}}}]}", "spec.networkPolicy.ingressFrom"),
+    ] {
+        let open = format!("webhookConfigRef: {{name: a}}, networkPolicy: {policy}, args:");
+        let refused = refused(&STDIO.replace("args:", &open));
+        let expected = format!("{place}: `spec.webhookConfigRef` is followed");
+        assert!(refused.starts_with(&expected), "{refused}");
+    }
 }
 
 #[test]
@@ -427,9 +431,21 @@ fn fields_without_an_effect_are_ignored_by_an_annotation_alone() {
 
 #[test]
 fn a_server_that_every_pod_may_call_says_so() {
+    let with = |policy: &str| STDIO.replace("args:", &format!("networkPolicy: {policy}, args:"));
+    let from = |peer: &str| {
+        with(&format!("{{ingressFrom: [{{podSelector: {{matchLabels: {{app: a}}}}}}, {peer}]}}"))
+    };
     for (spec, reason) in [
         (STDIO.to_owned(), "PodsReady"),
-        (STDIO.replace("args:", "networkPolicy: {enabled: false}, args:"), "Unauthenticated"),
+        (with("{enabled: false}"), "Unauthenticated"),
+        (from("{podSelector: {}}"), "PodsReady"),
+        (from("{namespaceSelector: {matchLabels: {team: a}}}"), "PodsReady"),
+        (from("{namespaceSelector: {}, podSelector: {matchLabels: {app: b}}}"), "PodsReady"),
+        (from("{ipBlock: {cidr: 10.0.0.0/8}}"), "PodsReady"),
+        (from("{namespaceSelector: {}}"), "Unauthenticated"),
+        (from("{namespaceSelector: {matchLabels: {}}, podSelector: {}}"), "Unauthenticated"),
+        (from("{ipBlock: {cidr: 0.0.0.0/0}}"), "Unauthenticated"),
+        (from("{ipBlock: {cidr: '::/0'}}"), "Unauthenticated"),
     ] {
         let counts = PodCounts { desired: 1, existing: 1, ready: 1, ..PodCounts::default() };
         let status = status(&server(&spec), None, Some(counts));

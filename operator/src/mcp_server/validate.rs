@@ -105,15 +105,28 @@ pub(super) fn validate(server: &MCPServer, references: &References) -> Result<Va
     if problems.is_empty() { Ok(server) } else { Err(Invalid(problems)) }
 }
 
-/// Refuses a server that is open to every pod although it names webhooks, which VirtualMCPServers alone ask.
+/// Refuses a server that admits other callers than VirtualMCPServers although it names webhooks, which
+/// VirtualMCPServers alone ask.
 fn check_webhooks(server: &MCPServer, problems: &mut Vec<Problem>) {
-    let is_closed = server.spec.network_policy.as_ref().is_none_or(|policy| policy.enabled);
-    if !is_closed && server.spec.webhook_config_ref.is_some() {
-        let message = "`spec.webhookConfigRef` is followed by VirtualMCPServers alone, so that every pod could call \
-                       the server past its webhooks";
-        let remedy = "remove `networkPolicy.enabled: false`, or remove `webhookConfigRef`";
-        problems.push(Problem::new("spec.networkPolicy.enabled", message, remedy));
+    let spec = &server.spec;
+    if spec.webhook_config_ref.is_none() {
+        return;
     }
+    let (path, callers, setting) = match &spec.network_policy {
+        Some(policy) if !policy.enabled => {
+            ("spec.networkPolicy.enabled", "every pod", "networkPolicy.enabled: false")
+        }
+        Some(policy) if !policy.ingress_from.is_empty() => {
+            ("spec.networkPolicy.ingressFrom", "these peers", "networkPolicy.ingressFrom")
+        }
+        _ => return,
+    };
+    let message = format!(
+        "`spec.webhookConfigRef` is followed by VirtualMCPServers alone, so that {callers} could call the server \
+         past its webhooks"
+    );
+    let remedy = format!("remove `{setting}`, or remove `webhookConfigRef`");
+    problems.push(Problem::new(path, message, remedy));
 }
 
 /// Decides who starts the program; a stdio server has a command, of its own or of its image, and neither port
