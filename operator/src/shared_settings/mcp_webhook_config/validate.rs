@@ -4,6 +4,10 @@
 //! file of a VirtualMCPServer invalid as a whole.
 
 use reqwest::Identity;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
 use vmcp_crds::lower::{ReferencedObjects, ReferencedWebhooks, WebhookScope, webhook_path};
 use vmcp_crds::shared_settings::mcp_webhook_config::{Webhook, WebhookTls};
 use vmcp_crds::{Invalid, MCPWebhookConfigSpec, Problem, VirtualMCPServer, VirtualMCPServerSpec};
@@ -103,19 +107,29 @@ fn tls_problems_of(path: &str, webhook: &Webhook, secrets: &ReferencedSecrets) -
         let remedy = "store certificates of authorities as PEM";
         problems.push(Problem::new(format!("{path}.caSecretRef"), message, remedy));
     }
-    if let (Some(certificate), Some(key)) = (client_cert_secret_ref, client_key_secret_ref) {
-        let pem = [value(certificate), b"\n", value(key)].concat();
-        if let Err(error) = Identity::from_pem(&pem) {
-            let (of, and) = (&certificate.name, &key.name);
-            let message = format!(
-                "the Secrets {of} and {and} hold no client certificate with its key: {}",
-                error_chain(&error)
-            );
-            let remedy = "store the certificate and its private key as PEM";
-            problems.push(Problem::new(format!("{path}.clientCertSecretRef"), message, remedy));
-        }
+    if let (Some(certificate), Some(key)) = (client_cert_secret_ref, client_key_secret_ref)
+        && let Err(reason) = check_identity(value(certificate), value(key))
+    {
+        let (of, and) = (&certificate.name, &key.name);
+        let message = format!("the Secrets {of} and {and} hold no client certificate with its key: {reason}");
+        let remedy = "store the certificate and its private key as PEM";
+        problems.push(Problem::new(format!("{path}.clientCertSecretRef"), message, remedy));
     }
     problems
+}
+
+/// Checks a client certificate and its key as a pod does: reqwest reads them, and rustls refuses the key of
+/// another certificate.
+fn check_identity(certificate: &[u8], key: &[u8]) -> Result<(), String> {
+    let pem = [certificate, b"\n", key].concat();
+    Identity::from_pem(&pem).map_err(|error| error_chain(&error))?;
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    let certificates = certificates.map_err(|error| error.to_string())?;
+    // Of several keys reqwest takes the last, too.
+    let key = PrivateKeyDer::pem_slice_iter(&pem).last().ok_or("there is no private key")?;
+    let key = key.map_err(|error| error.to_string())?;
+    let certified = CertifiedKey::from_der(certificates, key, &default_provider());
+    certified.map(drop).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -167,9 +181,12 @@ mod tests {
         let webhook = |field: &str, value: Value| json!({ "post": [{ "name": "mask", "url": "https://mask/", field: value }] });
         let signed = rcgen::generate_simple_self_signed(["mask".to_owned()]).unwrap();
         let (certificate, key) = (signed.cert.pem(), signed.signing_key.serialize_pem());
+        let other = rcgen::generate_simple_self_signed(["mask".to_owned()]).unwrap();
+        let foreign = other.signing_key.serialize_pem();
         let values = [
             ("s", "crt", certificate.as_str()),
             ("s", "key", &key),
+            ("s", "foreign", &foreign),
             ("s", "none", ""),
             ("s", "text", "hello"),
         ];
@@ -186,6 +203,7 @@ mod tests {
             ),
             (tls("crt", "text"), "spec.post[0].tlsConfig.clientCertSecretRef: "),
             (tls("text", "key"), "spec.post[0].tlsConfig.clientCertSecretRef: "),
+            (tls("crt", "foreign"), "spec.post[0].tlsConfig.clientCertSecretRef: "),
         ] {
             let Err(WebhookConfigFault::Invalid(message)) = with_secrets(&spec, &secrets, &settings) else {
                 panic!("{spec}")
