@@ -53,10 +53,10 @@ impl PendingField {
         let asks = match value {
             Value::Null | Value::Bool(false) => false,
             Value::Object(_) if is_off("enabled", json!(false)) => false,
+            Value::Array(items) => !items.is_empty(),
             // An empty block may mean the defaults of a guard.
             _ if self.treatment == Treatment::Guard => true,
             Value::String(text) => !text.is_empty(),
-            Value::Array(items) => !items.is_empty(),
             // Memory of its own is what each pod has.
             Value::Object(block) => {
                 !(block.is_empty() || is_off("provider", json!("memory")) || is_off("type", json!("memory")))
@@ -366,6 +366,10 @@ mod tests {
         ] {
             assert!(problems("MCPServer", &spec, None).is_empty(), "{spec}");
         }
+        let empty = json!({ "authServerConfig": { "trustedIssuers": [], "delegateClients": [] } });
+        assert!(problems("VirtualMCPServer", &empty, None).is_empty());
+        let filled = json!({ "authServerConfig": { "trustedIssuers": [{}], "delegateClients": ["a"] } });
+        assert_eq!(problems("VirtualMCPServer", &filled, Some(&ignoring())).len(), 2);
         assert_eq!(problems("MCPServer", &json!({ "proxyMode": "sse" }), None).len(), 1);
         let redis = json!({ "sessionStorage": { "provider": "redis" } });
         assert_eq!(problems("MCPServer", &redis, None).len(), 1);
