@@ -156,6 +156,8 @@ fn entry(config: &ReferencedWebhooks, webhook: &Webhook, secrets: &mut SecretFil
 
 /// Returns true for the name of a Service of the cluster, whose address is private.
 fn is_service(host: &str) -> bool {
+    // The dot of an absolute name.
+    let host = host.trim_end_matches('.');
     [".svc", ".svc.cluster.local"].iter().any(|end| host.ends_with(end))
 }
 
@@ -177,6 +179,8 @@ mod tests {
             ("https://guard.team.svc/ask", true),
             ("https://GUARD.team.svc:8443/ask", true),
             ("http://guard.team.svc.cluster.local:8080", true),
+            ("https://guard.team.svc.cluster.local./ask", true),
+            ("https://guard.team.svc.evil.example./", false),
             ("https://guard.team.svc.evil.example/", false),
             ("https://evil.example/.svc", false),
             ("https://evil.example?a=.svc", false),
