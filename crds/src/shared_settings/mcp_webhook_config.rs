@@ -16,6 +16,8 @@ use crate::problem::Problem;
 const NAME_PATTERN: &str = "^[A-Za-z0-9._-]+$";
 /// Most characters of such a name, as ToolHive has it.
 const MAX_NAME_CHARS: usize = 63;
+/// Most tools of a webhook, and most characters of each.
+const MAX_TOOLS: usize = 256;
 
 /// HTTP services that are asked about calls of the tools of MCPServers, or of a whole VirtualMCPServer, whose
 /// `webhookConfigRef` names it.
@@ -85,9 +87,9 @@ pub struct Webhook {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hmac_secret_ref: Option<SecretKeyReference>,
     /// Names of the tools that the service is asked about; `*` stands for any characters. Default: all. At
-    /// most 256.
+    /// most 256, of 1 to 256 characters each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 256))]
+    #[schemars(length(max = 256), inner(length(min = 1, max = 256)))]
     pub tools: Vec<String>,
     /// Claims of the client's token that the service receives, by name; `*`: all, as ToolHive sends them.
     /// Default: none; the service receives subject and groups. At most 64.
@@ -170,6 +172,13 @@ impl Webhook {
             let message = "is no name: 1 to 63 letters, digits, `-`, `_` and `.`";
             let remedy = "shorten it, or replace the other characters by `-`";
             problems.push(Problem::new(format!("{path}.name"), message, remedy));
+        }
+        let is_tool = |tool: &String| (1..=MAX_TOOLS).contains(&tool.chars().count());
+        if self.tools.len() > MAX_TOOLS || !self.tools.iter().all(is_tool) {
+            let message =
+                format!("has more than {MAX_TOOLS} names, or one without 1 to {MAX_TOOLS} characters");
+            let remedy = "name several tools by one pattern with `*`, and remove empty names";
+            problems.push(Problem::new(format!("{path}.tools"), message, remedy));
         }
         let tls = self.tls_config.clone().unwrap_or_default();
         let is_http = self.url.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http:"));

@@ -11,6 +11,10 @@ use crate::runtime::BuildSettings;
 use crate::shared_settings::mcp_webhook_config::{self, WebhookConfigFault};
 use crate::virtual_mcp_server::dereference::{References, webhook_configs_of};
 
+/// The most bytes that webhooks may add to a VirtualMCPServer's configuration, 256 KiB; an MCPWebhookConfig
+/// that exceeds them is not followed. One of 1 MiB would make the whole configuration too large.
+const MAX_WEBHOOK_BYTES: usize = 256 << 10;
+
 /// The webhooks that can be configured, and the references that cannot be followed.
 #[derive(Debug, Default)]
 pub(super) struct ResolvedWebhooks {
@@ -31,6 +35,15 @@ pub(crate) struct WebhookConfigProblem {
     pub message: String,
 }
 
+/// Size of the webhooks that are followed.
+#[derive(Debug, Default)]
+struct WebhookSums {
+    /// Number of webhooks, by kind.
+    counts: BTreeMap<&'static str, usize>,
+    /// Bytes of their settings in the configuration, about.
+    bytes: usize,
+}
+
 /// Resolves the MCPWebhookConfigs of the server and its backends. A backend whose MCPWebhookConfig is
 /// missing, wrong, or one too many is not called: calls that its webhooks would deny would go on.
 pub(super) fn resolve(
@@ -42,7 +55,7 @@ pub(super) fn resolve(
 ) -> ResolvedWebhooks {
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
     let mut resolved = ResolvedWebhooks::default();
-    let mut counts = BTreeMap::new();
+    let mut sums = WebhookSums::default();
     for (name, scope) in webhook_configs_of(server, references) {
         // A backend may be left out by its own name; without a backend no call is asked about.
         let scope = match scope {
@@ -56,7 +69,7 @@ pub(super) fn resolve(
             }
         };
         let usable = usable(&name, references, namespace, settings)
-            .and_then(|spec| count(&name, &spec, &mut counts).map(|()| spec));
+            .and_then(|spec| count(&name, &spec, &scope, &mut sums).map(|()| spec));
         match (usable, scope) {
             (Ok(spec), scope) => resolved.webhooks.push(ReferencedWebhooks { name, spec, scope }),
             (Err(problem), WebhookScope::All) => {
@@ -104,17 +117,18 @@ fn usable(
     })
 }
 
-/// Counts the webhooks of a configuration, by kind. Refuses a configuration with which there would be too
-/// many of a kind: `vmcp.yaml` would be refused as a whole.
+/// Counts the webhooks of a configuration, by kind, and their bytes. Refuses a configuration with which there
+/// would be too many of a kind, or too many bytes: `vmcp.yaml` would be refused as a whole.
 fn count(
     name: &str,
     spec: &MCPWebhookConfigSpec,
-    counts: &mut BTreeMap<&'static str, usize>,
+    scope: &WebhookScope,
+    sums: &mut WebhookSums,
 ) -> Result<(), WebhookConfigProblem> {
-    let sums = spec
+    let counts = spec
         .kinds()
-        .map(|(kind, webhooks)| (kind, counts.get(kind).copied().unwrap_or_default() + webhooks.len()));
-    if let Some((kind, sum)) = sums.into_iter().find(|(_, sum)| *sum > MAX_WEBHOOKS) {
+        .map(|(kind, webhooks)| (kind, sums.counts.get(kind).copied().unwrap_or_default() + webhooks.len()));
+    if let Some((kind, sum)) = counts.into_iter().find(|(_, sum)| *sum > MAX_WEBHOOKS) {
         let message = format!(
             "MCPWebhookConfig {name}: with its webhooks there would be {sum} of the kind `{kind}`, and a VirtualMCPServer \
              asks at most {MAX_WEBHOOKS} of a kind; let one webhook mean the tools of several servers, or divide the \
@@ -122,8 +136,34 @@ fn count(
         );
         return Err(WebhookConfigProblem { reason: "TooManyWebhooks", message });
     }
-    counts.extend(sums);
+    let bytes = sums.bytes + bytes_of(name, spec, scope);
+    if bytes > MAX_WEBHOOK_BYTES {
+        let message = format!(
+            "MCPWebhookConfig {name}: with its webhooks there would be {} KiB of them, and a VirtualMCPServer takes at \
+             most {} KiB; name several tools by one pattern with `*`, or divide the servers among several \
+             VirtualMCPServers, by spec.groupRef",
+            bytes >> 10,
+            MAX_WEBHOOK_BYTES >> 10
+        );
+        return Err(WebhookConfigProblem { reason: "TooManyWebhooks", message });
+    }
+    sums.bytes = bytes;
+    sums.counts.extend(counts);
     Ok(())
+}
+
+/// Returns about the bytes of a configuration's webhooks in `vmcp.yaml`: each repeats the name of the
+/// configuration and those of all backends.
+fn bytes_of(name: &str, spec: &MCPWebhookConfigSpec, scope: &WebhookScope) -> usize {
+    let number: usize = spec.kinds().iter().map(|(_, webhooks)| webhooks.len()).sum();
+    let backends: usize = match scope {
+        WebhookScope::All => 0,
+        // With its quotes and its comma.
+        WebhookScope::Backends(named) => named.iter().map(|backend| backend.len() + 3).sum(),
+    };
+    // The settings always serialize.
+    let settings = serde_json::to_vec(spec).map_or(0, |json| json.len());
+    settings + number * (name.len() + backends)
 }
 
 #[cfg(test)]

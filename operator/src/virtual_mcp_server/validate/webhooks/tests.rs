@@ -95,3 +95,42 @@ fn webhooks_beyond_the_limit_cost_their_own_backends_alone() {
     assert!(configuration.backends.iter().all(|backend| !backend.enabled));
     assert_eq!(configuration.lowered.config.webhooks.validating.len(), MAX_WEBHOOKS);
 }
+
+#[test]
+fn webhooks_of_too_many_bytes_cost_their_own_backends_alone() {
+    let tool = "t".repeat(256);
+    let tools = vec![tool.as_str(); 256].join(", ");
+    let large = |number: usize| {
+        let webhook = |index| format!("{{name: w{index}, url: 'https://guard.example/', tools: [{tools}]}}");
+        (0..number).map(webhook).collect::<Vec<_>>().join(", ")
+    };
+    let references = with_servers(&[("a", "large"), ("b", "small")]);
+    let references = with_config(with_config(references, "large", &large(4)), "small", &large(1));
+    let plan = plan("{}", &references);
+    let configuration = plan.configuration.expect("valid all the same");
+    let enabled: Vec<_> = configuration.backends.iter().map(|backend| backend.enabled).collect();
+    assert_eq!(enabled, [false, true]);
+    let [problem] = &plan.webhooks[..] else { panic!("{:?}", plan.webhooks) };
+    assert_eq!(problem.reason, "TooManyWebhooks");
+    assert!(problem.message.contains("and a VirtualMCPServer takes at most 256 KiB"), "{}", problem.message);
+}
+
+#[test]
+fn each_webhook_repeats_the_names_of_its_backends() {
+    let text =
+        "metadata: {name: c}\nspec: {post: [{name: a, url: 'https://a/'}, {name: b, url: 'https://a/'}]}";
+    let config: vmcp_crds::MCPWebhookConfig = yaml(text);
+    let bytes = |scope| bytes_of("c", &config.spec, &scope);
+    let all = bytes(WebhookScope::All);
+    assert_eq!(bytes(WebhookScope::Backends(vec!["x".repeat(97), "y".repeat(97)])), all + 2 * 200);
+}
+
+#[test]
+fn a_name_of_a_tool_is_not_endless() {
+    for tools in ["t".repeat(257), "''".to_owned()] {
+        let webhook = format!("{{name: w, url: 'https://guard.example/', tools: [{tools}]}}");
+        let references = with_config(with_servers(&[("a", "guards")]), "guards", &webhook);
+        let plan = plan("{}", &references);
+        assert!(plan.unusable["a"].contains("spec.validating[0].tools: has more"), "{:?}", plan.unusable);
+    }
+}
