@@ -68,6 +68,8 @@ impl ObservedVirtualMCPServer<'_> {
         let reported = self.reports().next().is_some();
         let callable = discovered.iter().filter(|backend| is_callable(backend)).count();
         let (discovered, omitted) = backends::within_budget(discovered);
+        // A list that is kept may have been cut before: its length tells neither number.
+        let is_kept = backends::are_kept(self);
         let status = VirtualMCPServerStatus {
             phase: Some(phase),
             message: message(phase, &conditions),
@@ -76,15 +78,19 @@ impl ObservedVirtualMCPServer<'_> {
             replicas: count(self.pods.len()),
             ready_replicas: count(self.ready()),
             selector: Some(pod_selector(names::WORKLOAD_NAME, &name)),
-            backend_count: if reported || self.ready() == 0 {
-                Some(count(callable))
-            } else {
-                before.backend_count
+            backend_count: match before.backend_count {
+                Some(known) if is_kept => Some(known),
+                _ if reported || self.ready() == 0 => Some(count(callable)),
+                known => known,
             },
             tool_count: self.reports().map(|report| count(report.tools)).max().or(before.tool_count),
             config_digest: in_force.or(before.config_digest),
             conditions,
-            omitted_backends: (omitted > 0).then(|| count(omitted)),
+            omitted_backends: if is_kept {
+                before.omitted_backends
+            } else {
+                (omitted > 0).then(|| count(omitted))
+            },
             discovered_backends: discovered,
         };
         ComputedStatus { status, in_flux }

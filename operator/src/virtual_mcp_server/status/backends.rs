@@ -72,6 +72,12 @@ pub(super) fn discovered(observed: &ObservedVirtualMCPServer<'_>) -> Vec<Discove
     discovered
 }
 
+/// Returns true if the backends are those of the status so far: the configuration is refused, and no pod
+/// reports a backend.
+pub(super) fn are_kept(observed: &ObservedVirtualMCPServer<'_>) -> bool {
+    observed.plan.configuration.is_err() && observed.reports().all(|report| report.backends.is_empty())
+}
+
 /// Returns the backends that pods report, or those of the status so far while no pod reports.
 fn reported_only(
     observed: &ObservedVirtualMCPServer<'_>,

@@ -474,4 +474,11 @@ fn backends_beyond_the_budget_of_the_status_are_counted() {
     assert!(kept > 500, "{kept}");
     assert_eq!(status.omitted_backends, Some(i32::try_from(2002 - kept).unwrap()));
     assert_eq!(World::new("{}").status().omitted_backends, None);
+
+    let mut refused = world.later();
+    refused.server.spec = server("{optimizer: {enabled: true, search: {maxTools: 1000}}}").spec;
+    refused.server.status.as_mut().expect("a status").backend_count = Some(1990);
+    let after = refused.status();
+    assert_eq!((after.backend_count, after.omitted_backends), (Some(1990), status.omitted_backends));
+    assert_eq!(after.discovered_backends.len(), kept);
 }
