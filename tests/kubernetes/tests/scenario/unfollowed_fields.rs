@@ -8,10 +8,22 @@ use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator};
 
 use super::backends::{apply, await_condition};
 
-/// Sets the annotation that ignores such fields.
+/// Annotation that ignores such fields.
+const ANNOTATION: &str = "toolhive.stacklok.com/unfollowed-fields";
+
+/// Sets the annotation.
 async fn ignore(place: &Namespace, name: &str) {
-    let annotations = json!({ "toolhive.stacklok.com/unfollowed-fields": "ignore" });
-    place.edit::<MCPServer>(name, json!({ "metadata": { "annotations": annotations } })).await;
+    let change = json!({ "metadata": { "annotations": { ANNOTATION: "ignore" } } });
+    place.edit::<MCPServer>(name, change).await;
+}
+
+/// Creates a resource that has the annotation from the start.
+async fn apply_ignoring(place: &Namespace, kind: &str, name: &str, spec: &str) {
+    let manifest = format!(
+        "{{apiVersion: toolhive.stacklok.com/v1alpha1, kind: {kind}, metadata: {{name: {name}, annotations: \
+         {{{ANNOTATION}: ignore}}}}, spec: {spec}}}"
+    );
+    place.apply(&manifest).await;
 }
 
 #[tokio::test]
@@ -39,11 +51,10 @@ async fn no_annotation_ignores_a_guard() {
     let _operator = Operator::start(&place).await;
     let guard = "oidcConfigRef: {name: idp, audience: a}";
     let spec = format!("{{image: 'x:1', transport: streamable-http, mcpPort: 3000, {guard}}}");
-    apply(&place, "MCPServer", "time", &spec).await;
-    ignore(&place, "time").await;
+    apply_ignoring(&place, "MCPServer", "time", &spec).await;
     let proxy = format!("{{remoteUrl: 'https://mcp.example.com/mcp', {guard}}}");
-    apply(&place, "MCPRemoteProxy", "far", &proxy).await;
-    apply(&place, "VirtualMCPServer", "x", "{config: {incomingAuth: {type: oidc}}}").await;
+    apply_ignoring(&place, "MCPRemoteProxy", "far", &proxy).await;
+    apply_ignoring(&place, "VirtualMCPServer", "x", "{config: {incomingAuth: {type: oidc}}}").await;
 
     let refused = "nothing follows this field";
     let message = await_condition::<MCPServer>(&place, "time", "Ready", "False", "ConfigInvalid").await;
