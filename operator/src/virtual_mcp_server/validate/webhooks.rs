@@ -14,6 +14,8 @@ use crate::virtual_mcp_server::dereference::{References, webhook_configs_of};
 /// The most bytes that webhooks may add to a VirtualMCPServer's configuration, 256 KiB; an MCPWebhookConfig
 /// that exceeds them is not followed. One of 1 MiB would make the whole configuration too large.
 const MAX_WEBHOOK_BYTES: usize = 256 << 10;
+/// Bytes of an item of a list in YAML besides its text: indentation, dash, quotes and end of the line.
+const LIST_ITEM_BYTES: usize = 12;
 
 /// The webhooks that can be configured, and the references that cannot be followed.
 #[derive(Debug, Default)]
@@ -152,18 +154,21 @@ fn count(
     Ok(())
 }
 
-/// Returns about the bytes of a configuration's webhooks in `vmcp.yaml`: each repeats the name of the
+/// Returns about the bytes of a configuration's webhooks in `vmcp.yaml`. Each webhook repeats the name of the
 /// configuration and those of all backends.
 fn bytes_of(name: &str, spec: &MCPWebhookConfigSpec, scope: &WebhookScope) -> usize {
-    let number: usize = spec.kinds().iter().map(|(_, webhooks)| webhooks.len()).sum();
     let backends: usize = match scope {
         WebhookScope::All => 0,
-        // With its quotes and its comma.
-        WebhookScope::Backends(named) => named.iter().map(|backend| backend.len() + 3).sum(),
+        WebhookScope::Backends(named) => named.iter().map(|backend| backend.len() + LIST_ITEM_BYTES).sum(),
     };
+    let webhooks = spec.kinds().into_iter().flat_map(|(_, webhooks)| webhooks);
+    let repeated = webhooks.map(|webhook| {
+        let items = webhook.tools.len() + webhook.claims.len();
+        name.len() + backends + items * LIST_ITEM_BYTES
+    });
     // The settings always serialize.
     let settings = serde_json::to_vec(spec).map_or(0, |json| json.len());
-    settings + number * (name.len() + backends)
+    settings + repeated.sum::<usize>()
 }
 
 #[cfg(test)]

@@ -122,7 +122,7 @@ fn each_webhook_repeats_the_names_of_its_backends() {
     let config: vmcp_crds::MCPWebhookConfig = yaml(text);
     let bytes = |scope| bytes_of("c", &config.spec, &scope);
     let all = bytes(WebhookScope::All);
-    assert_eq!(bytes(WebhookScope::Backends(vec!["x".repeat(97), "y".repeat(97)])), all + 2 * 200);
+    assert_eq!(bytes(WebhookScope::Backends(vec!["x".repeat(88), "y".repeat(88)])), all + 2 * 200);
 }
 
 #[test]
