@@ -155,7 +155,8 @@ pub struct MCPServerSpec {
     /// MCPToolConfig with a filter and overrides for the tools of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_config_ref: Option<LocalReference>,
-    /// MCPWebhookConfig with services that are asked about calls of the server's tools.
+    /// MCPWebhookConfig with services that are asked about calls of the server's tools. VirtualMCPServers ask
+    /// them, so that `networkPolicy` may add no callers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook_config_ref: Option<LocalReference>,
     /// Fields that are accepted and not followed yet, as written.

@@ -73,8 +73,8 @@ pub(super) fn compute(
     }
 }
 
-/// Returns the health of a server; without a NetworkPolicy, or with one that admits every pod, its reason says
-/// that every pod may call it.
+/// Returns the health of a server. Without a NetworkPolicy, or with one that admits every pod, its reason
+/// says that every pod may call it.
 fn without_guard(server: &MCPServer, health: &WorkloadHealth) -> WorkloadHealth {
     let remedy = match &server.spec.network_policy {
         Some(policy) if !policy.enabled => "remove `networkPolicy.enabled: false`",

@@ -26,8 +26,8 @@ const SMALL_ANSWER_BYTES: usize = 256 << 10;
 /// The most answers larger than [`SMALL_ANSWER_BYTES`] that are read at the same time; others wait. The pod's
 /// image is its owner's choice: many large answers must not exhaust the memory of the operator.
 const MAX_LARGE_ANSWERS: usize = 8;
-/// The most objects and lists of an answer that is parsed: a backend without fields is two bytes of JSON, `{}`
-/// or `[]`, and hundreds of bytes in memory. About 2000 backends have at most 8000.
+/// The most objects and lists of an answer that is parsed: a backend without fields is two bytes of JSON,
+/// `{}` or `[]`, and hundreds of bytes in memory. About 2000 backends have at most 8000.
 const MAX_OBJECTS: usize = 10_000;
 /// The most commas of an answer that is parsed: an empty text is two bytes of JSON, and 24 bytes in memory.
 /// About 2000 backends have 50,000.
@@ -176,8 +176,8 @@ fn parse(answer: &[u8]) -> Result<StatusReport, AskError> {
     Ok(slim(serde_json::from_slice(answer)?))
 }
 
-/// Removes from a report the parts that the operator does not read: entries without a name of their own, lists
-/// without a reader, and the end of long lists and texts.
+/// Removes from a report the parts that the operator does not read: entries without a name of their own,
+/// lists without a reader, and the end of long lists and texts.
 fn slim(mut report: StatusReport) -> StatusReport {
     report.identity_providers = Vec::new();
     report.issues.retain(|issue| !issue.is_empty());

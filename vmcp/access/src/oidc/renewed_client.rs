@@ -117,7 +117,8 @@ impl RenewedClient {
         }
     }
 
-    /// Has the next request look at the files. The client in use stays unless they have other, usable content.
+    /// Has the next request look at the files. The client in use stays unless they have other, usable
+    /// content.
     pub(crate) fn look_soon(&self) {
         if let Some(made) = &mut *self.made.lock() {
             made.looked = None;
