@@ -178,6 +178,7 @@ pub(super) fn read(server: &Value, reading: Reading<'_>, notes: &mut Vec<String>
     if reading.is_gemini {
         references::gemini(&mut keys, notes);
     }
+    references::continue_dev(&mut keys);
     if let Some(inner @ Value::Object(_)) = keys.get("command").cloned() {
         // Zed: `command: { path, args, env }`.
         keys.remove("command");
@@ -319,6 +320,8 @@ mod tests {
         assert_eq!((&*headers["Authorization"], &*headers["X"]), ("Bearer ${T}", "${Y}"));
         let remote = json!({ "type": "remote", "url": "https://a", "headers": { "X": "{env:Y}" } });
         assert_eq!(read(&remote).unwrap().headers["X"], "${env:Y}");
+        let secret = json!({ "command": "x", "env": { "T": "${{ secrets.GITHUB_TOKEN }}" } });
+        assert_eq!(read(&secret).unwrap().env["T"], "${env:GITHUB_TOKEN}");
     }
 
     #[test]

@@ -1,14 +1,16 @@
-//! References to variables and files as opencode and Gemini write them, in the syntax of the other clients.
+//! References to variables and files as opencode, Gemini and Continue write them, in the syntax of the other
+//! clients.
 
 use std::path::Path;
 
 use serde_json::{Map, Value};
 
 use super::Reading;
+use vmcp_config::is_variable_name;
 
-/// Beginning of a variable's name as Gemini expands it without braces.
-fn begins_name(character: char) -> bool {
-    character.is_ascii_alphabetic() || character == '_'
+/// Returns true for a name behind `$` without braces that is surely a variable's: `pa$word123` is a password.
+fn is_upper_case_name(name: &str) -> bool {
+    is_variable_name(name) && !name.contains(|c: char| c.is_ascii_lowercase())
 }
 
 /// Translates a server of opencode: `{env:NAME}` and `{file:path}` in its texts, its types, and its time
@@ -45,6 +47,13 @@ pub(super) fn gemini(keys: &mut Map<String, Value>, notes: &mut Vec<String>) {
             "Gemini speaks SSE at `url`: remove `transport` if the server has streamable HTTP".to_owned(),
         );
         keys.insert("type".to_owned(), "sse".into());
+    }
+}
+
+/// Translates a server of Continue: `${{ secrets.NAME }}` in its texts.
+pub(super) fn continue_dev(keys: &mut Map<String, Value>) {
+    for value in keys.values_mut() {
+        change_texts(value, &|text| with_secrets(text));
     }
 }
 
@@ -86,18 +95,35 @@ fn absolute(path: &str, reading: Reading<'_>) -> Option<String> {
     Some(path.display().to_string())
 }
 
-/// `$NAME` → `${env:NAME}`. `${NAME}` stays.
+/// `$NAME` → `${env:NAME}`. `${NAME}` and `$name` stay.
 fn with_braces(text: &str) -> String {
     let mut parts = text.split('$');
     let mut translated = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        if !part.starts_with(begins_name) {
-            translated.extend(["$", part]);
-            continue;
-        }
         let end = part.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(part.len());
         let (name, rest) = part.split_at(end);
-        translated.extend(["${env:", name, "}", rest]);
+        if is_upper_case_name(name) {
+            translated.extend(["${env:", name, "}", rest]);
+        } else {
+            translated.extend(["$", part]);
+        }
+    }
+    translated
+}
+
+/// `${{ secrets.NAME }}` → `${env:NAME}`.
+fn with_secrets(text: &str) -> String {
+    let mut parts = text.split("${{");
+    let mut translated = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let reference = part.split_once("}}").and_then(|(inner, rest)| {
+            let name = inner.trim().strip_prefix("secrets.").filter(|name| is_variable_name(name))?;
+            Some((name, rest))
+        });
+        match reference {
+            Some((name, rest)) => translated.extend(["${env:", name, "}", rest]),
+            None => translated.extend(["${{", part]),
+        }
     }
     translated
 }
@@ -137,8 +163,19 @@ mod tests {
             ("$MY_TOKEN", "${env:MY_TOKEN}"),
             ("Bearer $A.$B2/x", "Bearer ${env:A}.${env:B2}/x"),
             ("${C} and $$ and $5 and $", "${C} and $$ and $5 and $"),
+            ("pa$word123 and Pa$Word", "pa$word123 and Pa$Word"),
         ] {
             assert_eq!(with_braces(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn secrets_of_continue_are_variables() {
+        for (text, expected) in [
+            ("Bearer ${{ secrets.A_B }}/${{secrets.C}}", "Bearer ${env:A_B}/${env:C}"),
+            ("${{ inputs.A }} ${{ secrets.a b }} ${{", "${{ inputs.A }} ${{ secrets.a b }} ${{"),
+        ] {
+            assert_eq!(with_secrets(text), expected, "{text}");
         }
     }
 
