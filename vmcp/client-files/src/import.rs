@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use self::dialects::{FoundServer, Reading, switches};
 use self::entry::ToolRules;
@@ -132,22 +133,7 @@ pub fn import_files(
         let unreadable = |reason| ImportError::Unreadable(format!("{name}: {reason}"));
         parsed.push(format::parse(text).map_err(unreadable)?);
     }
-    let mut servers: Vec<(FoundServer<'_>, Reading<'_>)> = Vec::new();
-    for (file, source) in parsed.iter().zip(files) {
-        let reading = Reading {
-            is_gemini: dialects::is_gemini(source.name, file),
-            is_opencode: dialects::is_opencode(source.name),
-            home: surroundings.home,
-            folder: source.folder,
-        };
-        for found in dialects::servers(file) {
-            let is_known =
-                |(known, _): &(FoundServer<'_>, _)| known.name == found.name && known.server == found.server;
-            if !servers.iter().any(is_known) {
-                servers.push((found, reading));
-            }
-        }
-    }
+    let servers = servers_of(&parsed, files, surroundings.home);
     if servers.is_empty() {
         return Err(ImportError::NoServers);
     }
@@ -156,27 +142,34 @@ pub fn import_files(
     let legal = servers.iter().map(|(found, _)| found.name).filter(|name| is_backend_name(name));
     let reserved: BTreeSet<String> = legal.map(str::to_owned).collect();
     let is_present = |name: &String| surroundings.backends.contains(name);
+    // A name made here leaves backends alone; `Replace` takes the place of a backend of the server's own name.
     let mut names: BTreeSet<String> = match surroundings.conflict {
-        NameConflict::Rename => surroundings.backends.iter().cloned().collect(),
-        NameConflict::Skip | NameConflict::Replace => BTreeSet::new(),
+        NameConflict::Skip | NameConflict::Rename => surroundings.backends.iter().cloned().collect(),
+        NameConflict::Replace => BTreeSet::new(),
     };
     let mut secrets = Secrets { is_taken: surroundings.is_taken, ..Secrets::default() };
+    for (found, reading) in &servers {
+        // A server that cannot be read is named below.
+        let server = dialects::read(found.server, *reading, &mut Vec::new()).unwrap_or_default();
+        for text in server.texts() {
+            secrets.note_references(text);
+        }
+    }
     let (mut added, mut skipped) = (Vec::new(), Vec::new());
     let mut all_notes = Vec::new();
     let mut backends = String::new();
     let mut rules = Vec::new();
     for (found, reading) in servers {
         let FoundServer { name: original, server, project } = found;
-        if surroundings.conflict == NameConflict::Skip
-            && let Some(name) = normalize_name(original).filter(is_present)
-        {
-            skipped.push(name);
+        let plain = plain_name(original);
+        if surroundings.conflict == NameConflict::Skip && is_present(&plain) {
+            skipped.push(plain);
             continue;
         }
         let mut notes = Vec::new();
         let name = match original {
             legal if reserved.contains(legal) && !names.contains(legal) => legal.to_owned(),
-            other => unused_name(other, &names, &reserved),
+            other => unused_name(other, &names, &reserved, surroundings.backends),
         };
         let entry = dialects::read(server, reading, &mut notes).and_then(|mut server| {
             if !server.disabled && switches::is_off(&parsed, &found, reading.folder) {
@@ -212,18 +205,44 @@ pub fn import_files(
     );
     let list =
         if added.is_empty() { format!("backends: []\n{backends}") } else { format!("backends:\n{backends}") };
+    let replaces = surroundings.conflict == NameConflict::Replace;
     let unindented = |line: &str| format!("{}\n", line.strip_prefix("  ").unwrap_or(line));
     Ok(Imported {
         entries: backends.lines().map(unindented).collect(),
         restricts_tools: !rules.is_empty(),
         yaml: title + &list + &aggregation(&rules),
-        replaced: added.iter().filter(|name| is_present(name)).cloned().collect(),
+        replaced: added.iter().filter(|name| replaces && is_present(name)).cloned().collect(),
         backends: added,
         skipped,
         notes: all_notes,
         variables: secrets.variables,
         asked: secrets.asked,
     })
+}
+
+/// Returns the servers of parsed files, each once, with the way to read it.
+fn servers_of<'a>(
+    parsed: &'a [Value],
+    files: &[ClientText<'a>],
+    home: Option<&'a Path>,
+) -> Vec<(FoundServer<'a>, Reading<'a>)> {
+    let mut servers: Vec<(FoundServer<'a>, Reading<'a>)> = Vec::new();
+    for (file, source) in parsed.iter().zip(files) {
+        let reading = Reading {
+            is_gemini: dialects::is_gemini(source.name, file),
+            is_opencode: dialects::is_opencode(source.name),
+            home,
+            folder: source.folder,
+        };
+        for found in dialects::servers(file) {
+            let is_known =
+                |(known, _): &(FoundServer<'_>, _)| known.name == found.name && known.server == found.server;
+            if !servers.iter().any(is_known) {
+                servers.push((found, reading));
+            }
+        }
+    }
+    servers
 }
 
 /// Returns the section with the tools that the other client uses, if it restricts any.
@@ -235,14 +254,25 @@ fn aggregation(rules: &[ToolRules]) -> String {
     if yaml.is_empty() { yaml } else { format!("aggregation:\n  tools:\n{yaml}") }
 }
 
-/// Returns a legal name that is not taken yet, with a number if need be.
-fn unused_name(original: &str, taken: &BTreeSet<String>, reserved: &BTreeSet<String>) -> String {
+/// Returns the legal name of a server to which no number is added.
+fn plain_name(original: &str) -> String {
     let name = normalize_name(original).unwrap_or_else(|| "server".to_owned());
-    let name = if RESERVED_NAMES.contains(&name.as_str()) { format!("{name}-server") } else { name };
+    if RESERVED_NAMES.contains(&name.as_str()) { format!("{name}-server") } else { name }
+}
+
+/// Returns a legal name that is not taken yet, with a number if need be. A numbered name is never the name of
+/// a backend that exists, which is another server.
+fn unused_name(
+    original: &str,
+    taken: &BTreeSet<String>,
+    reserved: &BTreeSet<String>,
+    backends: &[String],
+) -> String {
+    let name = plain_name(original);
     // Cut at 58 characters, so that a number of up to four digits fits into the 63 of a name.
     let numbered = (2..).map(|n| normalize_name(&format!("{name:.58}-{n}")).unwrap_or_default());
     std::iter::once(name.clone())
-        .chain(numbered)
+        .chain(numbered.filter(|name| !backends.contains(name)))
         .find(|name| !taken.contains(name) && !reserved.contains(name))
         .unwrap_or(name)
 }

@@ -282,6 +282,52 @@ fn a_merge_takes_servers_in_any_order_with_names_that_exist() {
 }
 
 #[test]
+fn names_that_the_import_makes_leave_backends_alone() {
+    use NameConflict::{Rename, Replace, Skip};
+    for (servers, present, conflict, backends, replaced) in [
+        (&["日本"][..], "server", Replace, &["server"][..], &["server"][..]),
+        (&["日本"], "server", Rename, &["server-2"], &[]),
+        (&["日本"], "server", Skip, &[], &[]),
+        (&["A", "a"], "a-2", Skip, &["a-3", "a"], &[]),
+        (&["A", "a"], "a-2", Rename, &["a-3", "a"], &[]),
+        (&["A", "a"], "a-2", Replace, &["a-3", "a"], &[]),
+        (&["optim"], "optim-server", Skip, &[], &[]),
+        (&["optim"], "optim-server", Rename, &["optim-server-2"], &[]),
+        (&["optim"], "optim-server", Replace, &["optim-server"], &["optim-server"]),
+    ] {
+        let list = servers.iter().map(|name| ((*name).to_owned(), json!({ "command": "x" })));
+        let text = json!({ "mcpServers": Map::from_iter(list) }).to_string();
+        let surroundings =
+            Surroundings { backends: &[present.to_owned()], conflict, ..Surroundings::default() };
+        let imported = beside(&text, "f", &surroundings);
+        assert_eq!(imported.backends, backends, "{servers:?} {conflict:?}");
+        assert_eq!(imported.replaced, replaced, "{servers:?} {conflict:?}");
+        assert_eq!(imported.skipped.len() + imported.backends.len(), servers.len(), "{conflict:?}");
+    }
+}
+
+#[test]
+fn a_secret_never_gets_the_name_of_a_reference_of_another_server() {
+    let referring = |value: &str| json!({ "url": "https://a.example", "headers": { "X-A": value } });
+    let by_name = json!({ "url": "https://a.example", "bearer_token_env_var": "API_KEY" });
+    for (path, a) in [
+        ("mcp.json", referring("${input:api_key}")),
+        ("mcp.json", referring("Bearer ${API_KEY:-none}")),
+        ("/me/.gemini/settings.json", referring("Bearer $API_KEY")),
+        ("config.yaml", referring("Bearer ${{ secrets.API_KEY }}")),
+        ("config.json", by_name),
+    ] {
+        let b = json!({ "command": "b", "env": { "API_KEY": "sk-live-0123456789" } });
+        for servers in [json!({ "a": a, "b": b }), json!({ "b": b, "a": a })] {
+            let file = json!({ "mcpServers": servers }).to_string();
+            let imported = beside(&file, path, &Surroundings::default());
+            assert_eq!(imported.variables.keys().collect::<Vec<_>>(), ["B_API_KEY"], "{}", imported.yaml);
+            assert!(imported.yaml.contains("${API_KEY"), "{}", imported.yaml);
+        }
+    }
+}
+
+#[test]
 fn references_of_gemini_and_opencode_are_no_secrets() {
     let gemini = json!({ "mcpServers": {
         "a": { "command": "a", "env": { "TOKEN": "$MY_TOKEN" } },

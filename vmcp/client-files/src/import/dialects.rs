@@ -77,6 +77,13 @@ pub(super) struct Server {
 }
 
 impl Server {
+    /// Returns the texts in which a server may refer to variables.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
+        let single = [&self.command, &self.cwd, &self.url].into_iter().flatten();
+        let others = single.chain(&self.args).chain(self.headers.values()).map(String::as_str);
+        others.chain(self.env.values().filter_map(Value::as_str))
+    }
+
     /// Time limit of a call, in seconds.
     pub(super) fn timeout_seconds(&self) -> Option<f64> {
         let timeout = self.timeout.filter(|timeout| timeout.is_finite() && *timeout > 0.0)?;

@@ -23,6 +23,9 @@ pub(super) struct Secrets<'a> {
     /// Variables outside of the import; `None`: all names are free.
     pub is_taken: Option<IsTaken<'a>>,
     pub variables: BTreeMap<String, Secret>,
+    /// Variables to which the imported files refer themselves: one of them with the secret of another server
+    /// would send it to the server that refers to it.
+    pub referred: BTreeSet<String>,
     /// True if `${file:/path}` in the texts at hand is a reference.
     pub may_refer_to_files: bool,
     /// Variables for values that the other client asks its user for.
@@ -32,6 +35,15 @@ pub(super) struct Secrets<'a> {
 }
 
 impl Secrets<'_> {
+    /// Records the variables to which a text of the other client refers.
+    pub(super) fn note_references(&mut self, text: &str) {
+        let references = text.split("${").skip(1).filter_map(|rest| rest.split_once('}'));
+        for variable in references.filter_map(|(inner, _)| variable_of(inner)) {
+            let name = variable.split_once(":-").map_or(variable.as_str(), |(name, _)| name);
+            self.referred.insert(name.to_owned());
+        }
+    }
+
     /// Returns the value of the setting `key`, with a secret replaced by a reference to a variable named like
     /// `wanted`.
     pub(crate) fn value(
@@ -153,6 +165,7 @@ impl Secrets<'_> {
         let mut candidates = [plain, own.clone()].into_iter().chain(numbered);
         let free = |name: &String| {
             self.variables.get(name).is_none_or(|other| other.expose() == secret)
+                && !self.referred.contains(name)
                 && !self.is_taken.is_some_and(|is_taken| is_taken(name, secret))
         };
         let name = candidates.find(free).unwrap_or(own);
