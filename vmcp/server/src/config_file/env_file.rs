@@ -101,6 +101,9 @@ impl Addition {
             |(name, value): &(&String, &Secret)| present.get(*name).is_some_and(|old| old != value.expose());
         let differ: Vec<String> = variables.iter().filter(differs).map(|(name, _)| name.clone()).collect();
         let replaces = other_value == OtherValue::Replaced && !differ.is_empty();
+        if replaces {
+            refuse_lost_bytes(&before)?;
+        }
         let kept = replaces.then(|| without(&before, &differ));
         let base = kept.as_ref().unwrap_or(&before);
         let mut text = String::new();
@@ -145,23 +148,38 @@ impl Addition {
     }
 }
 
-/// Returns the text of a `.env` file without the lines of these variables.
+/// Refuses to write a text back whose file has bytes that are not UTF-8: the text has lost them.
+fn refuse_lost_bytes(text: &str) -> io::Result<()> {
+    if text.contains(char::REPLACEMENT_CHARACTER) {
+        return Err(io::Error::other("it has bytes that are not UTF-8; edit it by hand"));
+    }
+    Ok(())
+}
+
+/// Returns the text of a `.env` file without the lines of these variables, which [`parse`] reads alike.
 fn without(text: &str, variables: &[String]) -> String {
-    let is_of = |line: &str| {
-        let name = line.split_once('=').map(|(name, _)| name.trim());
-        let name = name.map(|name| name.strip_prefix("export ").map_or(name, str::trim));
-        name.is_some_and(|name| variables.iter().any(|variable| variable == name))
+    let is_of = |line: &&str| {
+        let Some((assigned, _)) = line.split_once('=') else { return false };
+        let assigned = assigned.trim();
+        let name = match assigned.strip_prefix("export") {
+            Some(name) if name.starts_with([' ', '\t']) => name.trim_start(),
+            _ => assigned,
+        };
+        variables.iter().any(|variable| variable == name)
     };
-    text.split_inclusive('\n').filter(|line| !is_of(line)).collect()
+    // The byte order mark of a Windows editor stays.
+    let (mark, lines) = text.strip_prefix('\u{feff}').map_or(("", text), |lines| ("\u{feff}", lines));
+    std::iter::once(mark).chain(lines.split_inclusive('\n').filter(|line| !is_of(line))).collect()
 }
 
 /// Removes variables from the file at `path`. The error leaves the file as it was: a value of several lines
-/// cannot be removed.
+/// cannot be removed, and a file with bytes that are not UTF-8 stays.
 pub(crate) fn remove_variables(path: &Path, names: &[String]) -> io::Result<()> {
     let before = read(path).map_err(io::Error::other)?.unwrap_or_default();
     if is_utf16(path)? {
         return Err(io::Error::other("it is UTF-16; save it as UTF-8 first"));
     }
+    refuse_lost_bytes(&before)?;
     let kept = without(&before, names);
     let mut expected: BTreeMap<_, _> = parse(&before).variables.into_iter().collect();
     expected.retain(|name, _| !names.contains(name));
@@ -247,6 +265,28 @@ mod tests {
         let replaced = Addition::prepare(&path, &variables(&[("A", "new")]), OtherValue::Replaced);
         assert!(replaced.is_err() && remove_variables(&path, &["A".to_owned()]).is_err());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf8_are_never_lost() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(NAME);
+        let bytes = b"A=old\nB=caf\xe9\n";
+        std::fs::write(&path, bytes).unwrap();
+        let replaced = Addition::prepare(&path, &variables(&[("A", "new")]), OtherValue::Replaced);
+        assert!(replaced.is_err() && remove_variables(&path, &["A".to_owned()]).is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
+        let added = Addition::prepare(&path, &variables(&[("C", "c")]), OtherValue::Replaced).unwrap();
+        added.write().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"A=old\nB=caf\xe9\nC=c\n");
+    }
+
+    #[test]
+    fn lines_are_removed_as_they_are_read() {
+        let text = "\u{feff}A=a\nexport\tB=b\nexport  A = c\nexportA=d\n\u{feff}A=e\n";
+        let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(without(text, &names(&["A", "B"])), "\u{feff}exportA=d\n\u{feff}A=e\n");
+        assert_eq!(without("B=b\n", &names(&["A"])), "B=b\n");
     }
 
     #[test]
