@@ -51,7 +51,8 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
     let is_new = !path.exists();
     let text = config_edit::read_or_first_lines(&path)?;
     let variables = KnownVariables::of(&path, &text);
-    let imported = server.import(&name, Some(&|name, value| variables.used_otherwise(name, value)))?;
+    let is_taken = |variable: &str, value: &str| variables.used_by_others(&name, variable, value);
+    let imported = server.import(&name, Some(&is_taken))?;
     // Secrets are named where they are written.
     for note in imported.notes.iter().filter(|note| !note.contains("is expected in the environment variable"))
     {
@@ -61,4 +62,33 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
     let made = if is_new { ", which is new" } else { "" };
     notes::note(&format!("added {name} to {}{made}; `vmcp backends` shows its state", path.display()));
     Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        add: Arguments,
+    }
+
+    #[test]
+    fn a_secret_of_another_program_stays_and_the_own_one_is_rotated() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("vmcp.yaml");
+        let env_file = folder.path().join(".env");
+        std::fs::write(&env_file, "APP_API_KEY=of-app\nOWN1_TOKEN=old\n").unwrap();
+        let add = |words: &[&str]| {
+            let line = Line::try_parse_from(["x"].iter().chain(words)).unwrap();
+            run(line.add, &GlobalOptions::of_file(Some(path.clone()))).unwrap();
+        };
+        add(&["own1", "https://own.example/mcp", "--header", "Authorization: Bearer new"]);
+        add(&["llm", "--env", "APP_API_KEY=of-llm", "--", "uvx", "x"]);
+        let expected = "APP_API_KEY=of-app\nOWN1_TOKEN=new\nLLM_APP_API_KEY=of-llm\n";
+        assert_eq!(std::fs::read_to_string(&env_file).unwrap(), expected);
+    }
 }

@@ -43,6 +43,17 @@ impl KnownVariables {
     pub(super) fn differs(&self, name: &str, value: &str) -> bool {
         self.used_otherwise(name, value) || self.in_file.get(name).is_some_and(|other| other != value)
     }
+
+    /// As [`Self::used_otherwise`] for a variable named after the backend, whose secret is rotated; as
+    /// [`Self::differs`] for any other, whose value in `.env` may belong to another program.
+    pub(super) fn used_by_others(&self, backend: &str, name: &str, value: &str) -> bool {
+        let upper = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+        let mut prefix: String = backend.chars().map(upper).chain(['_']).collect();
+        if prefix.starts_with(|c: char| c.is_ascii_digit()) {
+            prefix.insert(0, '_');
+        }
+        if name.starts_with(&prefix) { self.used_otherwise(name, value) } else { self.differs(name, value) }
+    }
 }
 
 #[cfg(test)]
@@ -68,6 +79,23 @@ mod tests {
         ] {
             let found = (known.used_otherwise(name, value), known.differs(name, value));
             assert_eq!(found, (used, differs), "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn a_backend_rotates_its_own_secret_alone() {
+        let in_file =
+            ["OPENAI_API_KEY", "GH_TOKEN", "_3D_TOKEN"].map(|name| (name.to_owned(), "old".to_owned()));
+        let known =
+            KnownVariables { referred: BTreeSet::new(), in_file: in_file.into(), environment: |_| None };
+        for (backend, name, used) in [
+            ("llm", "OPENAI_API_KEY", true),
+            ("llm", "LLM_OPENAI_API_KEY", false),
+            ("g", "GH_TOKEN", true),
+            ("gh", "GH_TOKEN", false),
+            ("3d", "_3D_TOKEN", false),
+        ] {
+            assert_eq!(known.used_by_others(backend, name, "new"), used, "{backend} {name}");
         }
     }
 }
