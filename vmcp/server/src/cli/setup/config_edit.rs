@@ -85,12 +85,26 @@ pub(in crate::cli) fn keep_secrets(path: &Path, imported: &Imported) -> Result<(
     Ok(())
 }
 
-/// Returns the variables to which a configuration refers by `${NAME}`; lines of comments do not count.
+/// Returns the variables to which a configuration refers by `${NAME}`.
 pub(in crate::cli) fn variables_of(text: &str) -> BTreeSet<&str> {
-    let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
-    let references = lines.flat_map(|line| line.split("${").skip(1)).filter_map(|rest| rest.split_once('}'));
-    let names = references.map(|(inner, _)| inner.split_once(":-").map_or(inner, |(name, _)| name));
-    names.filter(|name| vmcp_config::is_variable_name(name)).collect()
+    references_of(text).into_iter().filter(|name| vmcp_config::is_variable_name(name)).collect()
+}
+
+/// Returns the references in a configuration, without braces and defaults: `NAME`, `file:/path`,
+/// `secret:NAME`. Lines of comments do not count, and `$${` is text.
+pub(in crate::cli) fn references_of(text: &str) -> BTreeSet<&str> {
+    let mut found = BTreeSet::new();
+    for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
+        let mut rest = line;
+        while let Some((_, after)) = rest.split_once('$') {
+            rest = after.strip_prefix('$').unwrap_or(after);
+            if let Some((inner, after)) = after.strip_prefix('{').and_then(|inner| inner.split_once('}')) {
+                found.insert(inner.split_once(":-").map_or(inner, |(source, _)| source));
+                rest = after;
+            }
+        }
+    }
+    found
 }
 
 /// Reads the configuration file; an absent one is empty but for a comment.
@@ -161,8 +175,10 @@ mod tests {
 
     #[test]
     fn references_to_variables_are_found_and_those_to_files_are_not() {
-        let text = "a: ${A} ${B:-x}\nb: Bearer ${C}\nc: ${file:/d} ${secret:E} $${\n  # d: ${D}\n";
+        let text =
+            "a: ${A} ${B:-x}\nb: Bearer $$${C}\nc: ${file:/d} ${secret:E} $${\n  # d: ${D}\ne: $${F}\n";
         assert_eq!(variables_of(text), BTreeSet::from(["A", "B", "C"]));
+        assert_eq!(references_of(text), BTreeSet::from(["A", "B", "C", "file:/d", "secret:E"]));
     }
 
     fn server(name: &str, entry: &serde_json::Value) -> Imported {

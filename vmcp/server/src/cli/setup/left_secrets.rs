@@ -47,8 +47,9 @@ fn unused_variables(before: &str, after: &str, present: &BTreeSet<String>) -> Ve
 }
 
 fn unused_secrets<'a>(before: &'a str, after: &str) -> BTreeSet<&'a str> {
-    let named = before.split("${secret:").skip(1).filter_map(|rest| rest.split(['}', ':']).next());
-    named.filter(|name| !after.contains(&format!("${{secret:{name}}}"))).collect()
+    let used = config_edit::references_of(after);
+    let left = config_edit::references_of(before).into_iter().filter(|reference| !used.contains(reference));
+    left.filter_map(|reference| reference.strip_prefix("secret:")).collect()
 }
 
 #[cfg(test)]
@@ -57,7 +58,8 @@ mod tests {
 
     #[test]
     fn only_variables_of_the_file_that_nothing_refers_to_are_unused() {
-        let (before, after) = ("${A} ${B} ${C} ${secret:S} ${secret:T}", "${B} ${secret:T}");
+        let before = "${A} ${B} ${C} $${D} ${secret:S} ${secret:T} ${secret:U} $${secret:V}";
+        let after = "${B} $${A} ${secret:T} ${secret:U:-x} $${secret:S}";
         let present = ["A".to_owned(), "B".to_owned(), "D".to_owned()].into();
         assert_eq!(unused_variables(before, after, &present), ["A"]);
         assert_eq!(unused_secrets(before, after), BTreeSet::from(["S"]));

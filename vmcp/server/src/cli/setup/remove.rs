@@ -26,7 +26,7 @@ pub(in crate::cli) struct Arguments {
 pub(in crate::cli) struct RemoveArguments {
     #[command(flatten)]
     backend: Arguments,
-    /// Remove its secrets from `.env` without a question, unless another backend refers to them
+    /// Remove its secrets from `.env` without a question, unless another backend of this file refers to them
     #[arg(long)]
     secrets: bool,
     #[command(flatten)]
