@@ -71,6 +71,16 @@ impl RunningServer {
         RunningServer::only_config_below(&folders::cache_dir())
     }
 
+    /// Returns true if a server runs with a configuration file.
+    pub(super) fn is_any_running() -> bool {
+        RunningServer::is_any_running_below(&folders::cache_dir())
+    }
+
+    fn is_any_running_below(cache: &Path) -> bool {
+        let files = process_files::of_living(&folder(cache), None, STATE_SUFFIX);
+        files.iter().any(|path| RunningServer::read(path).is_some())
+    }
+
     fn only_config_below(cache: &Path) -> Option<PathBuf> {
         let files = process_files::of_living(&folder(cache), None, STATE_SUFFIX);
         let mut configs = files.iter().filter_map(|path| Some(RunningServer::read(path)?.config));
@@ -201,9 +211,10 @@ mod tests {
         let of_other = RunningServer { config: other.clone(), ..server(parent) };
         let of_other = StateFile::write_below(dir.path(), &other, &of_other);
         assert_eq!(RunningServer::only_config_below(dir.path()), None, "two files, and no way to choose");
+        assert!(RunningServer::is_any_running_below(dir.path()));
         drop(of_other);
         assert_eq!(std::fs::read_dir(folder(dir.path())).unwrap().count(), 1);
         drop(first);
-        assert!(found().is_empty());
+        assert!(found().is_empty() && !RunningServer::is_any_running_below(dir.path()));
     }
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 use vmcp_config::is_backend_name;
 
-use super::config_edit;
+use super::config_edit::{self, OnMistake};
 use super::known_variables::KnownVariables;
 use super::kubernetes::{self, AddToCluster, ClusterArguments};
 use super::server_arguments::ServerArguments;
@@ -47,7 +47,7 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
             .exit(Exit::Usage)
             .remedy("use lower-case letters, digits, `-`, `_` and `.`, at most 63"));
     }
-    let path = config_edit::file_for_new_servers(global);
+    let path = config_edit::file_for_new_servers(global)?;
     let is_new = !path.exists();
     let text = config_edit::read_or_first_lines(&path)?;
     let variables = KnownVariables::of(&path, &text);
@@ -58,7 +58,7 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
     {
         notes::note(&format!("note: {note}"));
     }
-    config_edit::append(&path, &imported, global)?;
+    config_edit::append(&path, &imported, OnMistake::Refuse, global)?;
     let made = if is_new { ", which is new" } else { "" };
     notes::note(&format!("added {name} to {}{made}; `vmcp backends` shows its state", path.display()));
     Ok(Exit::Done)

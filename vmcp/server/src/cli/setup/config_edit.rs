@@ -11,6 +11,7 @@ use vmcp_config::{Problem, Secret};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
 use crate::cli::options::{DEFAULT_FILE_NAME, GlobalOptions};
+use crate::cli::running_server::RunningServer;
 use crate::config_file::env_file::{self, Addition, OtherValue};
 use crate::config_file::secret_store::write_private;
 use crate::config_file::source::ConfigInputs;
@@ -18,10 +19,26 @@ use crate::config_file::source::ConfigInputs;
 /// Begin of a file that the first server makes.
 const FIRST_LINES: &str = "# Configuration of vmcp; `vmcp init -` shows every setting.\n";
 
+/// Treatment of entries that bring mistakes into the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cli) enum OnMistake {
+    /// Nothing is written.
+    Refuse,
+    /// The entries are written, and a note tells each mistake: one bad server of a client's file keeps no
+    /// other one out.
+    Note,
+}
+
 /// Returns the file that a new server goes to: the given one, one of the usual places, that of the only
-/// running server; without any, a new one in the working directory.
-pub(in crate::cli) fn file_for_new_servers(global: &GlobalOptions) -> PathBuf {
-    global.config_or_running().unwrap_or_else(|_| PathBuf::from(DEFAULT_FILE_NAME))
+/// running server; without any server, a new one in the working directory.
+pub(in crate::cli) fn file_for_new_servers(global: &GlobalOptions) -> Result<PathBuf, CommandFailure> {
+    global.config_or_running().or_else(|absent| {
+        if RunningServer::is_any_running() {
+            let message = format!("{}, and servers run with other files", absent.message());
+            return Err(CommandFailure::new(message).remedy("name the file by --config FILE"));
+        }
+        Ok(PathBuf::from(DEFAULT_FILE_NAME))
+    })
 }
 
 /// Edits the file at `path`.
@@ -40,6 +57,7 @@ pub(in crate::cli) fn edit(
 pub(in crate::cli) fn append(
     path: &Path,
     imported: &Imported,
+    on_mistake: OnMistake,
     global: &GlobalOptions,
 ) -> Result<(), CommandFailure> {
     let before = read_or_first_lines(path)?;
@@ -50,7 +68,13 @@ pub(in crate::cli) fn append(
         }
         edit::append(&text, &imported.entries, &imported.backends)
     })?;
-    check(path, &before, &after, &imported.variables, global)?;
+    for mistake in new_mistakes(path, &before, &after, imported, global) {
+        if on_mistake == OnMistake::Refuse {
+            let message = format!("not added: {}: {}", mistake.path, mistake.message);
+            return Err(CommandFailure::new(message).remedy(mistake.remedy));
+        }
+        notes::note(&format!("note: {mistake}"));
+    }
     if imported.restricts_tools {
         notes::note("note: tool filters are not merged; write them into `aggregation.tools`");
     }
@@ -136,31 +160,46 @@ fn changed(
     })
 }
 
-/// Refuses an edit that brings mistakes into the file; mistakes that it has already stay its own.
-fn check(
+/// Returns the mistakes that an edit brings into the file, each with the name of the backend in its path;
+/// mistakes that the file has already stay its own.
+fn new_mistakes(
     path: &Path,
     before: &str,
     after: &str,
-    variables: &BTreeMap<String, Secret>,
+    imported: &Imported,
     global: &GlobalOptions,
-) -> Result<(), CommandFailure> {
+) -> Vec<Problem> {
     let lookup = global.reference_lookup();
     let mistakes = |text: &str, further: &BTreeMap<String, Secret>| {
         let (_, loaded) = ConfigInputs::of_text(text.to_owned(), path, &lookup, further);
         loaded.err().map(|problems| problems.list).unwrap_or_default()
     };
-    let found = mistakes(after, variables);
+    let found = mistakes(after, &imported.variables);
     if found.is_empty() {
-        return Ok(());
+        return found;
     }
     let known = mistakes(before, &BTreeMap::new());
     // Paths move when an entry is replaced, so that equal messages are counted.
     let count = |list: &[Problem], message: &str| list.iter().filter(|one| one.message == message).count();
     let is_new = |problem: &&Problem| count(&found, &problem.message) > count(&known, &problem.message);
-    found.iter().rev().find(is_new).map_or(Ok(()), |problem| {
-        Err(CommandFailure::new(format!("not added: {}: {}", problem.path, problem.message))
-            .remedy(problem.remedy.clone()))
-    })
+    let names = edit::names(after).unwrap_or_default();
+    let named = |problem: &Problem| match backend_of(&problem.path, &names) {
+        Some((name, setting)) => {
+            let path = if setting.is_empty() { name.to_owned() } else { format!("{name}: {setting}") };
+            let is_added = imported.backends.iter().any(|added| added == name);
+            is_added.then(|| Problem { path, ..problem.clone() })
+        }
+        None => Some(problem.clone()),
+    };
+    found.iter().filter(is_new).filter_map(named).collect()
+}
+
+/// Returns the name of the backend in the path of a problem, and the setting below it: `backends[7].url` is
+/// `url` of the eighth name.
+fn backend_of<'a>(path: &'a str, names: &'a [String]) -> Option<(&'a str, &'a str)> {
+    let (index, setting) = path.strip_prefix("backends[")?.split_once(']')?;
+    let name = names.get(index.parse::<usize>().ok()?)?;
+    Some((name, setting.strip_prefix('.').unwrap_or(setting)))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), CommandFailure> {
@@ -197,16 +236,16 @@ mod tests {
         let path = folder.path().join("vmcp.yaml");
         let global = GlobalOptions::of_file(Some(path.clone()));
         let secrets = || std::fs::read_to_string(folder.path().join(".env")).unwrap();
-        append(&path, &remote("0123456789-old"), &global).unwrap();
+        append(&path, &remote("0123456789-old"), OnMistake::Refuse, &global).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.starts_with(FIRST_LINES) && text.contains("Bearer ${GH_TOKEN}"), "{text}");
         assert!(!text.contains("time"), "an example that nobody asked for: {text}");
         assert_eq!(secrets(), "GH_TOKEN=0123456789-old\n");
-        let taken = append(&path, &remote("0123456789-new"), &global).unwrap_err();
+        let taken = append(&path, &remote("0123456789-new"), OnMistake::Refuse, &global).unwrap_err();
         assert!(taken.remedy_text().unwrap().contains("`vmcp remove gh`"), "{}", taken.message());
         assert_eq!(secrets(), "GH_TOKEN=0123456789-old\n", "nothing is written for a refused entry");
         edit(&path, |text| edit::remove(text, "gh")).unwrap();
-        append(&path, &remote("0123456789-new"), &global).unwrap();
+        append(&path, &remote("0123456789-new"), OnMistake::Refuse, &global).unwrap();
         assert_eq!(secrets(), "GH_TOKEN=0123456789-new\n");
     }
 
@@ -216,14 +255,34 @@ mod tests {
         let path = folder.path().join("vmcp.yaml");
         let global = GlobalOptions::of_file(Some(path.clone()));
         for url in ["ftp://a", "localhost:3000/mcp"] {
-            let refused = append(&path, &server("x2", &serde_json::json!({ "url": url })), &global);
+            let bad = server("x2", &serde_json::json!({ "url": url }));
+            let refused = append(&path, &bad, OnMistake::Refuse, &global);
             let failure = refused.unwrap_err();
-            assert!(failure.message().contains("backends[0].url"), "{url}: {}", failure.message());
+            assert!(failure.message().contains("x2: url: "), "{url}: {}", failure.message());
             assert!(!path.exists(), "{url}");
         }
         // A mistake elsewhere in the file allows the addition of a server.
         std::fs::write(&path, "proxy: { maxToolTimeout: soon }\nbackends: []\n").unwrap();
-        append(&path, &server("ok", &serde_json::json!({ "command": "ok" })), &global).unwrap();
+        let good = server("ok", &serde_json::json!({ "command": "ok" }));
+        append(&path, &good, OnMistake::Refuse, &global).unwrap();
         assert!(std::fs::read_to_string(&path).unwrap().contains("- name: ok"));
+    }
+
+    #[test]
+    fn one_bad_server_of_a_merge_keeps_no_other_one_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("vmcp.yaml");
+        let global = GlobalOptions::of_file(Some(path.clone()));
+        let before = "backends:\n- name: old\n  url: ftp://a\n";
+        std::fs::write(&path, before).unwrap();
+        let file =
+            serde_json::json!({ "mcpServers": { "good": { "command": "x" }, "bad": { "url": "ftp://a" } } });
+        let imported = vmcp_client_files::import::import(&file.to_string(), "test").unwrap();
+        append(&path, &imported, OnMistake::Note, &global).unwrap();
+        let after = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(edit::names(&after).unwrap(), ["old", "good", "bad"]);
+        let mistakes = new_mistakes(&path, before, &after, &imported, &global);
+        let paths: Vec<_> = mistakes.iter().map(|mistake| mistake.path.as_str()).collect();
+        assert_eq!(paths, ["bad: url"], "the mistake of `old` is not new");
     }
 }

@@ -9,7 +9,7 @@ use clap_complete::ArgValueCandidates;
 use vmcp_client_files::import::{self, ClientText, Imported, NameConflict, Surroundings};
 use vmcp_config::edit;
 
-use super::config_edit;
+use super::config_edit::{self, OnMistake};
 use super::known_variables::KnownVariables;
 use crate::cli::clients::known_clients;
 use crate::cli::completions::candidates;
@@ -103,7 +103,7 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
             notes::note(&format!("{} stays as it is", path.display()));
             return Ok(Exit::Done);
         }
-        config_edit::append(&path, imported, global)?;
+        config_edit::append(&path, imported, OnMistake::Note, global)?;
     } else {
         if !force && path.exists() {
             return Err(exists_already(&path));

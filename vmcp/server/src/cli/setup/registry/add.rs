@@ -15,7 +15,7 @@ use super::WantedWay;
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::{notes, output};
 use crate::cli::options::{GlobalOptions, environment};
-use crate::cli::setup::config_edit;
+use crate::cli::setup::config_edit::{self, OnMistake};
 use crate::config_file::env_file::{self, Addition, OtherValue};
 
 /// The server to add.
@@ -78,9 +78,9 @@ pub(super) fn run(
             .exit(Exit::Usage)
             .remedy(format!("add {}; `vmcp registry show {}` explains them", sets.join(" "), entry.name)));
     }
-    let path = config_edit::file_for_new_servers(global);
+    let path = config_edit::file_for_new_servers(global)?;
     let imported = imported(entry, source, &backend, &draft, &path)?;
-    config_edit::append(&path, &imported, global)?;
+    config_edit::append(&path, &imported, OnMistake::Refuse, global)?;
     notes::note(&format!(
         "added {backend} to {}: {} {} by {}; `vmcp backends` shows its state",
         path.display(),
