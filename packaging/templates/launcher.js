@@ -3,7 +3,6 @@
 "use strict";
 const { spawn } = require("node:child_process");
 const { constants } = require("node:os");
-const { isatty } = require("node:tty");
 
 const name = `@vmcp/${process.platform}-${process.arch}`;
 const supported = Object.keys(require("../package.json").optionalDependencies);
@@ -20,12 +19,12 @@ function binary() {
 }
 
 function launch(program) {
-  const child = spawn(program, process.argv.slice(2), { stdio: "inherit" });
-  // A process manager signals this process alone. A terminal signals the child too, which ends at once at a second
-  // signal in place of letting calls end.
-  const fromTerminal = isatty(0) ? ["SIGINT", "SIGQUIT", "SIGHUP"] : [];
+  // A terminal signals the child too, which by VMCP_LAUNCHED takes the forwarded signal for the same one. A process
+  // manager signals this process alone.
+  const env = { ...process.env, VMCP_LAUNCHED: "1" };
+  const child = spawn(program, process.argv.slice(2), { env, stdio: "inherit" });
   for (const signal of ["SIGINT", "SIGQUIT", "SIGHUP", "SIGTERM", "SIGUSR1", "SIGUSR2"]) {
-    process.on(signal, () => fromTerminal.includes(signal) || child.kill(signal));
+    process.on(signal, () => child.kill(signal));
   }
   child.on("error", (error) => fail(`cannot start ${program}: ${error.message}`));
   child.on("exit", (code, signal) => process.exit(signal ? 128 + constants.signals[signal] : code));
