@@ -199,7 +199,7 @@ fn new_mistakes(
 fn backend_of<'a>(path: &'a str, names: &'a [String]) -> Option<(&'a str, &'a str)> {
     let (index, setting) = path.strip_prefix("backends[")?.split_once(']')?;
     let name = names.get(index.parse::<usize>().ok()?)?;
-    Some((name, setting.strip_prefix('.').unwrap_or(setting)))
+    Some((name.as_str(), setting.strip_prefix('.').unwrap_or(setting)))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), CommandFailure> {
