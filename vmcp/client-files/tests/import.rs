@@ -296,7 +296,7 @@ fn names_that_the_import_makes_leave_backends_alone() {
         (&["optim"], "optim-server", Replace, &["optim-server"], &["optim-server"]),
     ] {
         let list = servers.iter().map(|name| ((*name).to_owned(), json!({ "command": "x" })));
-        let text = json!({ "mcpServers": Map::from_iter(list) }).to_string();
+        let text = json!({ "mcpServers": list.collect::<Map<_, _>>() }).to_string();
         let surroundings =
             Surroundings { backends: &[present.to_owned()], conflict, ..Surroundings::default() };
         let imported = beside(&text, "f", &surroundings);

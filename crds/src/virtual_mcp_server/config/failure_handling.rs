@@ -126,7 +126,10 @@ fn is_default(value: &Value, default: &str) -> bool {
     match value {
         Value::Null => true,
         Value::String(text) => text == default,
-        other => other.to_string() == default,
+        other => {
+            let text = other.to_string();
+            text == default
+        }
     }
 }
 

@@ -101,10 +101,7 @@ impl Addition {
             |(name, value): &(&String, &Secret)| present.get(*name).is_some_and(|old| old != value.expose());
         let differ: Vec<String> = variables.iter().filter(differs).map(|(name, _)| name.clone()).collect();
         let replaces = other_value == OtherValue::Replaced && !differ.is_empty();
-        if replaces {
-            refuse_lost_bytes(&before)?;
-        }
-        let kept = replaces.then(|| without(&before, &differ));
+        let kept = replaces.then(|| removed(&before, &differ)).transpose()?;
         let base = kept.as_ref().unwrap_or(&before);
         let mut text = String::new();
         if !base.is_empty() && !base.ends_with('\n') {
@@ -172,6 +169,20 @@ fn without(text: &str, variables: &[String]) -> String {
     std::iter::once(mark).chain(lines.split_inclusive('\n').filter(|line| !is_of(line))).collect()
 }
 
+/// Returns a text without these variables, all others being the same. Fails over a value of several lines, and
+/// over bytes that are not UTF-8.
+fn removed(before: &str, names: &[String]) -> io::Result<String> {
+    refuse_lost_bytes(before)?;
+    let kept = without(before, names);
+    let mut expected: BTreeMap<_, _> = parse(before).variables.into_iter().collect();
+    expected.retain(|name, _| !names.contains(name));
+    let after: BTreeMap<_, _> = parse(&kept).variables.into_iter().collect();
+    if after != expected {
+        return Err(io::Error::other("a value of several lines is to be removed; edit the file by hand"));
+    }
+    Ok(kept)
+}
+
 /// Removes variables from the file at `path`. The error leaves the file as it was: a value of several lines
 /// cannot be removed, and a file with bytes that are not UTF-8 stays.
 pub(crate) fn remove_variables(path: &Path, names: &[String]) -> io::Result<()> {
@@ -179,15 +190,7 @@ pub(crate) fn remove_variables(path: &Path, names: &[String]) -> io::Result<()> 
     if is_utf16(path)? {
         return Err(io::Error::other("it is UTF-16; save it as UTF-8 first"));
     }
-    refuse_lost_bytes(&before)?;
-    let kept = without(&before, names);
-    let mut expected: BTreeMap<_, _> = parse(&before).variables.into_iter().collect();
-    expected.retain(|name, _| !names.contains(name));
-    let after: BTreeMap<_, _> = parse(&kept).variables.into_iter().collect();
-    if after != expected {
-        return Err(io::Error::other("a value of several lines is to be removed; edit the file by hand"));
-    }
-    write_private(&path.canonicalize()?, &kept)
+    write_private(&path.canonicalize()?, &removed(&before, names)?)
 }
 
 /// Returns the line for a variable, quoted where a parser would read it otherwise.

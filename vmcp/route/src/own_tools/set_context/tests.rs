@@ -21,7 +21,7 @@ async fn tracker() -> Scripted {
     let tools = [
         ("read_issue", "Reads a ticket."),
         ("list_issues", "Lists the tickets."),
-        ("watch_issue", "Follows a ticket."),
+        ("watch_issue", "Follows a ticket of Jira."),
         ("send_mail", "Sends a mail."),
         ("read_mail", "Reads the mails."),
         ("get_weather", "Tells the weather."),

@@ -183,7 +183,7 @@ fn new_mistakes(
     let count = |list: &[Problem], message: &str| list.iter().filter(|one| one.message == message).count();
     let is_new = |problem: &&Problem| count(&found, &problem.message) > count(&known, &problem.message);
     let names = edit::names(after).unwrap_or_default();
-    let named = |problem: &Problem| match backend_of(&problem.path, &names) {
+    let of_added = |problem: &Problem| match backend_of(&problem.path, &names) {
         Some((name, setting)) => {
             let path = if setting.is_empty() { name.to_owned() } else { format!("{name}: {setting}") };
             let is_added = imported.backends.iter().any(|added| added == name);
@@ -191,7 +191,7 @@ fn new_mistakes(
         }
         None => Some(problem.clone()),
     };
-    found.iter().filter(is_new).filter_map(named).collect()
+    found.iter().filter(is_new).filter_map(of_added).collect()
 }
 
 /// Returns the name of the backend in the path of a problem, and the setting below it: `backends[7].url` is
