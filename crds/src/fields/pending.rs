@@ -37,12 +37,12 @@ pub struct PendingField {
     pub capability: &'static str,
     /// The effect of the field.
     pub treatment: Treatment,
-    /// Values, as text, that ask for what vmcp does anyway.
+    /// Values, as text, whose meaning vmcp meets anyway.
     met: &'static [&'static str],
 }
 
 impl PendingField {
-    /// Names values that ask for what vmcp does anyway.
+    /// Names values whose meaning vmcp meets anyway.
     const fn unless(self, met: &'static [&'static str]) -> Self {
         Self { met, ..self }
     }

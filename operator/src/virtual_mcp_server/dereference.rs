@@ -256,7 +256,7 @@ pub(super) fn tool_configs_of(
 }
 
 /// Returns each reference to an MCPWebhookConfig, by its name and scope: the server's own, and those of its
-/// backends. One that both refer to comes twice, because services are told other names of tools.
+/// backends. A shared one comes twice, because services are told other names of tools.
 pub(super) fn webhook_configs_of(
     server: &VirtualMCPServer,
     references: &References,

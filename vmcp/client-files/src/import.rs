@@ -142,7 +142,8 @@ pub fn import_files(
     let legal = servers.iter().map(|(found, _)| found.name).filter(|name| is_backend_name(name));
     let reserved: BTreeSet<String> = legal.map(str::to_owned).collect();
     let is_present = |name: &String| surroundings.backends.contains(name);
-    // A name made here leaves backends alone; `Replace` takes the place of a backend of the server's own name.
+    // A name made here leaves backends alone; `Replace` takes the place of a backend of the server's own
+    // name.
     let mut names: BTreeSet<String> = match surroundings.conflict {
         NameConflict::Skip | NameConflict::Rename => surroundings.backends.iter().cloned().collect(),
         NameConflict::Replace => BTreeSet::new(),

@@ -95,7 +95,7 @@ impl Config {
     }
 
     /// Returns every setting in force with its source, secrets masked. Options of the command line, such as
-    /// `--listen`, are no settings.
+    /// `--listen`, lie outside of it.
     ///
     /// # Examples
     ///

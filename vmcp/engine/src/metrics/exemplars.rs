@@ -15,7 +15,7 @@ pub struct TraceLabels {
 }
 
 impl TraceLabels {
-    /// Returns the ids of a span that is exported; `None` for one that no collector will have.
+    /// Returns the ids of a span that is exported; `None` for a span that no collector will have.
     pub fn of_exported(span: &Span) -> Option<TraceLabels> {
         if span.is_disabled() {
             return None;

@@ -169,8 +169,8 @@ fn without(text: &str, variables: &[String]) -> String {
     std::iter::once(mark).chain(lines.split_inclusive('\n').filter(|line| !is_of(line))).collect()
 }
 
-/// Returns a text without these variables, all others being the same. Fails over a value of several lines, and
-/// over bytes that are not UTF-8.
+/// Returns a text without these variables, all others being the same. Fails over a value of several lines,
+/// and over bytes that are not UTF-8.
 fn removed(before: &str, names: &[String]) -> io::Result<String> {
     refuse_lost_bytes(before)?;
     let kept = without(before, names);

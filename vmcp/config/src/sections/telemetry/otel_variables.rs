@@ -167,7 +167,7 @@ impl OtelVariables<'_, '_> {
             self.ignored(name, &fault, remedy);
             (endpoint, is_wanted) = (None, Some(false));
         } else if endpoint.is_none() && !self.speaks_every_protocol() {
-            // The base URL is no setting then, because the collector takes some signals alone.
+            // The base URL is left out then, because the collector takes some signals alone.
             let base = collector.and_then(|collector| Url::parse(collector).ok());
             endpoint = base.map(|base| variables.signal.url(&base).to_string());
         }

@@ -40,7 +40,7 @@ pub struct RecentCall {
 #[derive(Debug, Default)]
 pub struct RecentCalls(RecentEntries<Entry>);
 
-/// A call of this process, or one that a process before has kept.
+/// A call of this process, or a kept one of a process before.
 #[derive(Debug, Clone)]
 enum Entry {
     Own(Arc<CallEntry>),

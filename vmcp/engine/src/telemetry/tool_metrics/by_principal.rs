@@ -24,8 +24,8 @@ const MAX_TOOLS: usize = 200;
 /// Calls over which the recent success rate is a running mean, as in `state.db`.
 const RECENT_CALLS: u64 = 50;
 
-/// The tools of one identity. At most [`MAX_TOOLS`]: a bound of the cache's own would allocate a table of that
-/// size for every identity.
+/// The tools of one identity. At most [`MAX_TOOLS`]: a bound of the cache's own would allocate a table of
+/// that size for every identity.
 type Tools = LruCache<ToolKey, Reliability>;
 
 /// Observer that counts the calls of identities.
