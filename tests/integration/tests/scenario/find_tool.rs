@@ -81,7 +81,7 @@ async fn token_metrics_add_up() {
     let metrics = &found.structured()["token_metrics"];
     assert_eq!(metrics["baseline_tokens"].as_f64(), Some(all), "{metrics}");
     let returned = metrics["returned_tokens"].as_f64().expect("a number");
-    let sent = found.text.chars().count() as f64 / 4.0;
+    let sent = found.content_text().chars().count() as f64 / 4.0;
     assert!((returned - sent).abs() <= sent * 0.05, "{metrics}, sent {sent}");
     let percent = metrics["savings_percent"].as_f64().expect("a number");
     assert!((percent - (all - returned) / all * 100.0).abs() < 0.01, "{metrics}");

@@ -75,6 +75,14 @@ pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 
+/// Creates a folder, and those above it, for its owner alone. An existing folder keeps its mode.
+pub(crate) fn private_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(folder)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

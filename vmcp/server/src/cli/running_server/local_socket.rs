@@ -1,18 +1,15 @@
 //! Socket of a server that a client started (`vmcp serve --stdio`): commands of this user ask it there. It
 //! has no port, which every program on this machine could reach.
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use tokio::net::UnixListener;
 
 use super::process_files;
+use crate::config_file::secret_store::private_folder;
 use vmcp_engine::folders;
-
-/// Access to the folder of sockets: by its owner only.
-const FOLDER_MODE: u32 = 0o700;
 
 /// The socket of this process; removed when dropped.
 pub(in crate::cli) struct LocalSocket(PathBuf);
@@ -48,7 +45,7 @@ pub(super) fn bind(
     pid: u32,
     suffix: &str,
 ) -> io::Result<(UnixListener, LocalSocket)> {
-    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
+    private_folder(folder)?;
     let path = process_files::path(folder, prefix, pid, suffix);
     // A former process of this id left it behind.
     let _ = fs::remove_file(&path);
@@ -76,7 +73,7 @@ mod tests {
         let (_listener, socket) = bind(&folder, "abc", own, "").unwrap();
         let (_other, _of_another_file) = bind(&folder, "abd", own, "").unwrap();
         let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&folder).unwrap().permissions());
-        assert_eq!(mode & 0o777, FOLDER_MODE, "no other user reaches the sockets");
+        assert_eq!(mode & 0o777, 0o700, "no other user reaches the sockets");
         fs::write(folder.join(format!("abc-{}", i32::MAX)), "").unwrap();
         assert_eq!(process_files::of_living(&folder, Some("abc"), ""), [folder.join(format!("abc-{own}"))]);
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);

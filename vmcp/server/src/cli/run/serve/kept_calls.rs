@@ -12,7 +12,7 @@ use vmcp_config::Config;
 use vmcp_engine::folders;
 use vmcp_engine::telemetry::recent::{RecentCall, RecentCalls};
 
-use crate::config_file::secret_store::{private, write_private};
+use crate::config_file::secret_store::{private, private_folder, write_private};
 
 /// Interval at which new calls are written; a process that is killed loses those of the last one.
 const INTERVAL: Duration = Duration::from_secs(30);
@@ -66,7 +66,7 @@ impl KeptCalls {
         let KeptCalls { path, calls, .. } = self.clone();
         let work = move || {
             let text = serde_json::to_string(&calls.since(0, None).entries)?;
-            path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+            path.parent().map_or(Ok(()), private_folder)?;
             write_private(&path, &text)
         };
         if let Ok(Err(error)) = tokio::task::spawn_blocking(work).await {
@@ -77,7 +77,7 @@ impl KeptCalls {
 
 /// Locks the file beside `path`; an error if another process has the lock.
 fn lock(path: &Path) -> io::Result<File> {
-    path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+    path.parent().map_or(Ok(()), private_folder)?;
     let options = &mut OpenOptions::new();
     let file = private(options.create(true).append(true)).open(path.with_extension("lock"))?;
     file.try_lock()?;
