@@ -98,7 +98,8 @@ async fn a_webhook_guards_a_server_or_the_server_is_not_called() {
 #[tokio::test]
 async fn a_server_without_its_network_policy_takes_no_webhooks() {
     let (place, _operator) = place("webhooks-open").await;
-    let open = "{image: 'x:1', webhookConfigRef: {name: guards}, networkPolicy: {enabled: false}}";
+    let open =
+        "{image: 'x:1', command: [c], webhookConfigRef: {name: guards}, networkPolicy: {enabled: false}}";
     apply(&place, "MCPServer", "git", open).await;
     let message = place
         .eventually("the refusal", async || {
