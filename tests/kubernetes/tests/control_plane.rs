@@ -21,6 +21,7 @@ mod scenario {
     mod repair;
     mod resources;
     mod restore;
+    mod rights;
     mod script_jobs;
     mod secrets;
     mod security;

@@ -130,7 +130,7 @@ impl HooksApi {
             Ok(sessions) => {
                 // A summary has up to 16 KiB, and quotes prompts: the answer about one session shows it.
                 let brief = sessions.into_iter().map(|session| Session { summary: None, ..session });
-                answer(StatusCode::OK, &Listed { sessions: brief.collect() })
+                respond::document(StatusCode::OK, &Listed { sessions: brief.collect() })
             }
             Err(error) => unavailable(&error),
         }
@@ -142,7 +142,7 @@ impl HooksApi {
         }
         let sessions = self.engine.agent_sessions();
         match sessions.get(&context.caller.principal, settings(context), id.to_owned()).await {
-            Ok(Some((session, events))) => answer(StatusCode::OK, &Shown { session, events }),
+            Ok(Some((session, events))) => respond::document(StatusCode::OK, &Shown { session, events }),
             Ok(None) => not_found(),
             Err(error) => unavailable(&error),
         }
@@ -173,7 +173,7 @@ async fn execute(context: CallContext<'_>, body: &[u8]) -> Response {
     }
     match read {
         Ok(call) => match execute_hook(context, call).await {
-            Ok(report) => answer(StatusCode::OK, &report),
+            Ok(report) => respond::document(StatusCode::OK, &report),
             Err(error) => unavailable(&error),
         },
         Err(error) => mistake(error),
@@ -189,10 +189,10 @@ async fn native(context: CallContext<'_>, client: NativeClient, body: &[u8]) -> 
     }
     match read {
         Ok(Some(call)) => match execute_hook(context, call).await {
-            Ok(report) => answer(StatusCode::OK, &NativeAnswer::new(&report)),
+            Ok(report) => respond::document(StatusCode::OK, &NativeAnswer::new(&report)),
             Err(error) => unavailable(&error),
         },
-        Ok(None) => answer(StatusCode::OK, &NativeAnswer::default()),
+        Ok(None) => respond::document(StatusCode::OK, &NativeAnswer::default()),
         Err(error) => mistake(error),
     }
 }
@@ -211,7 +211,7 @@ struct Shown {
 
 /// 400: a hook that cannot be taken.
 fn mistake(error: HookError) -> Response {
-    answer(StatusCode::BAD_REQUEST, &HookFailure::from(error))
+    respond::document(StatusCode::BAD_REQUEST, &HookFailure::from(error))
 }
 
 /// 404: an unknown session, one of another principal, and a caller without the right.
@@ -225,21 +225,13 @@ fn unavailable(error: &AgentSessionError) -> Response {
 }
 
 fn failure(status: StatusCode, message: String) -> Response {
-    answer(status, &HookFailure::of_server(message))
+    respond::document(status, &HookFailure::of_server(message))
 }
 
 fn not_allowed(methods: &'static str) -> Response {
     let mut response = failure(StatusCode::METHOD_NOT_ALLOWED, format!("use {methods}"));
     response.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
     response
-}
-
-fn answer(status: StatusCode, body: &impl Serialize) -> Response {
-    match serde_json::to_string(body) {
-        Ok(text) => respond::json_text(status, text),
-        // Strings and numbers cannot fail to serialize.
-        Err(_) => respond::empty(StatusCode::INTERNAL_SERVER_ERROR),
-    }
 }
 
 #[cfg(test)]

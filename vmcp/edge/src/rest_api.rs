@@ -130,8 +130,10 @@ impl PlainApi for RestApi {
             return not_found("no such path");
         }
         match path {
-            RestPath::OpenApi => json(StatusCode::OK, &openapi::document()),
-            RestPath::Servers => json(StatusCode::OK, &Servers { servers: listed_servers(context) }),
+            RestPath::OpenApi => respond::document(StatusCode::OK, &openapi::document()),
+            RestPath::Servers => {
+                respond::document(StatusCode::OK, &Servers { servers: listed_servers(context) })
+            }
             RestPath::Tools(server) => {
                 if !(snapshot.backends.contains_key(&*server) && view.has_backend(&server)) {
                     return not_found("no such server");
@@ -139,10 +141,10 @@ impl PlainApi for RestApi {
                 let of_server = view.tools().filter(|tool| *tool.backend == *server);
                 let mut tools: Vec<_> = of_server.map(|tool| ShownTool::from(&**tool)).collect();
                 tools.sort_by_key(|tool| tool.name);
-                json(StatusCode::OK, &Tools { server: &server, tools })
+                respond::document(StatusCode::OK, &Tools { server: &server, tools })
             }
             RestPath::Tool(server, tool) if is_read => match view.tools_of(&server, &tool).as_slice() {
-                [tool] => json(StatusCode::OK, &ShownTool::from(&***tool)),
+                [tool] => respond::document(StatusCode::OK, &ShownTool::from(&***tool)),
                 _ => not_found("no such tool"),
             },
             RestPath::Tool(server, tool) => call(context, &server, &tool, body).await,
@@ -232,15 +234,7 @@ fn not_allowed(methods: &'static str) -> Response {
 }
 
 fn failure(status: StatusCode, message: &str) -> Response {
-    json(status, &Failure { error: FailureMessage { message } })
-}
-
-fn json(status: StatusCode, body: &impl Serialize) -> Response {
-    match serde_json::to_string(body) {
-        Ok(text) => respond::json_text(status, text),
-        // Strings and numbers cannot fail to serialize.
-        Err(_) => respond::empty(StatusCode::INTERNAL_SERVER_ERROR),
-    }
+    respond::document(status, &Failure { error: FailureMessage { message } })
 }
 
 #[cfg(test)]

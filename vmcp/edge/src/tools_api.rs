@@ -62,7 +62,7 @@ impl PlainApi for ToolsApi {
             "/tools/metrics/reset" if head.method == Method::POST => self.reset(principal),
             "/tools/metrics/reset" => not_allowed("POST"),
             _ if !is_get => not_allowed("GET"),
-            "/tools/metrics" => json(StatusCode::OK, &self.engine.topic_usage().report()),
+            "/tools/metrics" => respond::document(StatusCode::OK, &self.engine.topic_usage().report()),
             path => match ToolsQuery::read(head.uri.query().unwrap_or_default()) {
                 Err(message) => failure(StatusCode::BAD_REQUEST, "bad_request", message),
                 Ok(query) if path == "/tools/contexts" => {
@@ -71,7 +71,7 @@ impl PlainApi for ToolsApi {
                     let backends = view.tools().map(|tool| &*tool.backend);
                     let topics = with_servers(&snapshot.tagged_tools().topics, backends);
                     let contexts = topics.of_message(query.message.as_deref().unwrap_or_default());
-                    json(StatusCode::OK, &DetectedContexts { contexts })
+                    respond::document(StatusCode::OK, &DetectedContexts { contexts })
                 }
                 Ok(query) => self.list(&query, principal, snapshot).await,
             },
@@ -114,7 +114,7 @@ impl ToolsApi {
             let labels = ContextLabels { context: context.to_owned() };
             self.engine.metrics().tools_contexts.get_or_create(&labels).inc();
         }
-        json(StatusCode::OK, &selection.answer())
+        respond::document(StatusCode::OK, &selection.answer())
     }
 
     /// Begins the figures again. Where clients have identities, that is for operators, at the admin port.
@@ -124,7 +124,7 @@ impl ToolsApi {
             return failure(StatusCode::FORBIDDEN, "forbidden", words.to_owned());
         }
         self.engine.topic_usage().reset();
-        json(StatusCode::OK, &Message { message: "Metrics reset successfully" })
+        respond::document(StatusCode::OK, &Message { message: "Metrics reset successfully" })
     }
 }
 
@@ -159,21 +159,13 @@ struct Failure {
 }
 
 fn failure(status: StatusCode, error: &'static str, message: String) -> Response {
-    json(status, &Failure { error, message })
+    respond::document(status, &Failure { error, message })
 }
 
 fn not_allowed(method: &'static str) -> Response {
     let mut response = failure(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", format!("use {method}"));
     response.headers_mut().insert(http::header::ALLOW, http::HeaderValue::from_static(method));
     response
-}
-
-fn json(status: StatusCode, body: &impl Serialize) -> Response {
-    match serde_json::to_string(body) {
-        Ok(text) => respond::json_text(status, text),
-        // Strings, numbers and raw JSON cannot fail to serialize.
-        Err(_) => respond::empty(StatusCode::INTERNAL_SERVER_ERROR),
-    }
 }
 
 #[cfg(test)]

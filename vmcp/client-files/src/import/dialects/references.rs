@@ -138,13 +138,13 @@ mod tests {
     fn files_of_opencode_get_their_whole_path() {
         let reading = Reading {
             home: Some(Path::new("/home/me")),
-            folder: Some(Path::new("/work")),
+            folder: Some(Path::new("/project")),
             is_opencode: true,
             ..Reading::default()
         };
         for (text, expected) in [
             ("Bearer {file:~/.secrets/f}", "Bearer ${file:/home/me/.secrets/f}"),
-            ("{file:./key}{env:X}", "${file:/work/key}${env:X}"),
+            ("{file:./key}{env:X}", "${file:/project/key}${env:X}"),
             ("{file:/etc/key}", "${file:/etc/key}"),
             ("{file:open", "{file:open"),
         ] {

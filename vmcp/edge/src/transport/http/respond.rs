@@ -9,6 +9,7 @@ use futures::StreamExt as _;
 use futures::future::Either;
 use futures::stream::{self, Stream};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use serde::Serialize;
 use tokio::time::timeout;
 use vmcp_json::byte_rope::ByteRope;
 use vmcp_wire::sse;
@@ -71,6 +72,14 @@ pub(crate) fn json(response: EncodedResponse) -> Response {
 /// Responds with the text of a JSON document.
 pub(crate) fn json_text(status: StatusCode, body: impl Into<ByteRope>) -> Response {
     with_content(status, JSON, ClientBody::from_content(body))
+}
+
+/// Returns a document of strings, numbers and raw JSON, which always serialize.
+pub(crate) fn document(status: StatusCode, body: &impl Serialize) -> Response {
+    match serde_json::to_string(body) {
+        Ok(text) => json_text(status, text),
+        Err(_) => empty(StatusCode::INTERNAL_SERVER_ERROR),
+    }
 }
 
 fn with_content(status: StatusCode, kind: HeaderValue, body: ClientBody) -> Response {

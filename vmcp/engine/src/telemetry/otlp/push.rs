@@ -66,7 +66,7 @@ impl MetricsPush {
                     Err(RecvTimeoutError::Disconnected) => break,
                 }
             }
-            // The other end is gone if nobody waits.
+            // Without a waiting `finish`, the receiver is gone.
             let _ = end.send(());
         };
         std::thread::Builder::new()

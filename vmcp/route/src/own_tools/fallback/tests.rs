@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 use vmcp_embed::testing::{FakeService, fake_vector};
 
 use crate::Caller;
-use crate::testing::{DenyTool, Scripted, backends, call, call_with, engine, engine_with, eventually};
+use crate::testing::{
+    DenyTool, KEYWORDS, Scripted, backends, call, call_with, engine, engine_with, eventually,
+};
 use vmcp_engine::access::identity::{Identity, Principal};
 use vmcp_engine::engine::{Engine, Options};
 
@@ -155,15 +157,20 @@ async fn an_answer_that_breaks_its_own_schema_names_alternatives_and_is_no_error
     assert!(answer.get("_meta").is_none(), "{answer}");
 }
 
-#[tokio::test]
-async fn three_alternatives_are_named_and_none_of_a_sibling_that_often_fails() {
-    let failing = ["fail", "refuse", "m", "n", "o", "p", "q"];
-    let server = Scripted::start(&failing.map(|name| (name, DESCRIPTION, json!({})))).await;
+/// Starts a server of seven alike tools and twenty others, and an engine before it.
+async fn siblings() -> (Engine, Scripted) {
+    let alike = ["fail", "refuse", "m", "n", "o", "p", "q"];
+    let server = Scripted::start(&alike.map(|name| (name, DESCRIPTION, json!({})))).await;
     for number in 0..20 {
         server.set(&format!("other{number}"), "Does something else.", &json!({}));
     }
-    let keywords = "optimizer: { embeddings: { provider: none } }\n";
-    let engine = engine(&backends(&[("s", &server.url)], keywords)).await;
+    let engine = engine(&backends(&[("s", &server.url)], KEYWORDS)).await;
+    (engine, server)
+}
+
+#[tokio::test]
+async fn three_alternatives_are_named_and_none_of_a_sibling_that_often_fails() {
+    let (engine, _server) = siblings().await;
     let alternatives = async |tool: &str| {
         let answer = call_tool(&engine, tool, json!({})).await;
         let suggestions = answer["structuredContent"]["fallback_suggestions"].clone();
@@ -182,13 +189,7 @@ async fn three_alternatives_are_named_and_none_of_a_sibling_that_often_fails() {
 
 #[tokio::test]
 async fn failures_of_one_identity_take_no_alternative_from_another() {
-    let failing = ["fail", "refuse", "m", "n", "o", "p", "q"];
-    let server = Scripted::start(&failing.map(|name| (name, DESCRIPTION, json!({})))).await;
-    for number in 0..20 {
-        server.set(&format!("other{number}"), "Does something else.", &json!({}));
-    }
-    let keywords = "optimizer: { embeddings: { provider: none } }\n";
-    let engine = engine(&backends(&[("s", &server.url)], keywords)).await;
+    let (engine, _server) = siblings().await;
     let call_as = async |name: &str, tool: &str| {
         let identity = Identity::known("https://idp", name, serde_json::Map::new(), None);
         let caller = Caller { principal: Principal::from(identity), ..Caller::default() };
