@@ -7,6 +7,7 @@ mod loaded_model;
 mod models;
 mod pull;
 mod weights;
+mod word_rows;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -13,6 +13,7 @@ use rten_onnx::protobuf::{EncodeMessage, ValueWriter};
 
 use super::models::{DIMENSIONS, LocalModel};
 use super::weights::Weights;
+use super::word_rows::WordRows;
 
 const HEADS: i64 = 12;
 const FEED_FORWARD: usize = 1536;
@@ -20,8 +21,9 @@ const VOCABULARY: usize = 30_522;
 const POSITIONS: usize = 512;
 const EPSILON: f32 = 1e-12;
 
-/// Node names of the graph's inputs (`i32`) and output (`f32`, batch × tokens × [`DIMENSIONS`]).
-pub(super) const TOKENS: &str = "tokens";
+/// Node names of the graph's inputs and output. Words and output are `f32`, batch × tokens × [`DIMENSIONS`]; the
+/// rest is `i32`.
+pub(super) const WORDS: &str = "words";
 pub(super) const TOKEN_POSITIONS: &str = "positions";
 pub(super) const MASK: &str = "mask";
 pub(super) const OUTPUT: &str = "states";
@@ -29,17 +31,19 @@ pub(super) const OUTPUT: &str = "states";
 /// Domain of the fused operators that ONNX itself does not define.
 const CONTRIBUTED: &str = "com.microsoft";
 
-/// Builds and loads the model from the file of its weights.
-pub(super) fn load(model: &LocalModel, weights: File) -> Result<Model, String> {
+/// Builds and loads the model from the file of its weights. Word embeddings stay outside of the graph: they are
+/// half of the weights, of which a text reads some rows.
+pub(super) fn load(model: &LocalModel, weights: File) -> Result<(Model, WordRows), String> {
     let source = Weights::read(model.format, weights)?;
     let mut options = ModelOptions::with_all_ops();
     // Matrices are rearranged once instead of at each call, for as much memory again as they have.
     options.prepack_weights(true);
     let mut graph = Graph { source, proto: onnx::GraphProto::default(), options };
     graph.bert(model.layers)?;
-    // The source is dropped here: weights of an ONNX file are in memory until then.
-    let Graph { proto, options, .. } = graph;
-    prepare(proto, &options)
+    // The source is consumed here: all weights of an ONNX file are in memory until then.
+    let Graph { source, proto, options } = graph;
+    let words = source.into_rows("embeddings.word_embeddings.weight", &[VOCABULARY, DIMENSIONS])?;
+    Ok((prepare(proto, &options)?, words))
 }
 
 /// A graph in the making, and the weights it refers to.
@@ -50,14 +54,13 @@ struct Graph {
 }
 
 impl Graph {
-    /// Writes the whole encoder: embeddings, layers, output.
+    /// Writes the whole encoder from embedded words on: positions, layers, output.
     fn bert(&mut self, layers: usize) -> Result<(), String> {
         let width = DIMENSIONS;
-        let words = self.plain("embeddings.word_embeddings.weight", &[VOCABULARY, width])?;
         let positions = self.positions()?;
-        let words = self.node("Gather", "", [words, TOKENS.to_owned()], "words", []);
         let positions = self.node("Gather", "", [positions, TOKEN_POSITIONS.to_owned()], "places", []);
-        let mut state = self.add_and_normalize("embeddings.LayerNorm", [words, positions], None)?;
+        let mut state =
+            self.add_and_normalize("embeddings.LayerNorm", [WORDS.to_owned(), positions], None)?;
 
         for layer in 0..layers {
             let at = |part: &str| format!("encoder.layer.{layer}.{part}");
@@ -88,7 +91,7 @@ impl Graph {
             state =
                 self.add_and_normalize(&at("output.LayerNorm"), [hidden, state], Some((&dense, width)))?;
         }
-        for name in [TOKENS, TOKEN_POSITIONS, MASK] {
+        for name in [WORDS, TOKEN_POSITIONS, MASK] {
             self.proto.input.push(value(name));
         }
         let output = self.node("Identity", "", [state], OUTPUT, []);

@@ -11,6 +11,7 @@ use tokenizers::{Tokenizer, TruncationParams};
 use super::files::ModelFile;
 use super::graph;
 use super::models::{DIMENSIONS, LocalModel, Pooling};
+use super::word_rows::WordRows;
 use crate::batch::Lane;
 use crate::error::EmbedError;
 
@@ -23,6 +24,7 @@ const MAX_TEXT_BYTES: usize = 16 * 1024;
 /// The tokenizer and the model, ready to run.
 pub(super) struct LoadedModel {
     tokenizer: Tokenizer,
+    words: WordRows,
     model: Model,
     pooling: Pooling,
     inputs: [NodeId; 3],
@@ -42,14 +44,14 @@ impl LoadedModel {
         // A file may ask for truncation and for padding to 128 tokens; no model needs either.
         let truncation = TruncationParams { max_length: MAX_TOKENS, ..Default::default() };
         tokenizer.with_padding(None).with_truncation(Some(truncation)).map_err(failed)?;
-        let model = graph::load(local, open(local, dir, &local.weights)?).map_err(failed)?;
-        let [tokens, positions, mask] = [graph::TOKENS, graph::TOKEN_POSITIONS, graph::MASK];
+        let (model, words) = graph::load(local, open(local, dir, &local.weights)?).map_err(failed)?;
         let node = |name| model.node_id(name).map_err(failed);
         Ok(Self {
-            inputs: [node(tokens)?, node(positions)?, node(mask)?],
+            inputs: [node(graph::WORDS)?, node(graph::TOKEN_POSITIONS)?, node(graph::MASK)?],
             output: node(graph::OUTPUT)?,
             pooling: local.pooling,
             tokenizer,
+            words,
             model,
             query_threads: Arc::new(ThreadPool::with_num_threads(threads)),
             bulk_threads: Arc::new(ThreadPool::with_num_threads(threads)),
@@ -79,9 +81,11 @@ impl LoadedModel {
         }
         let positions = (0..).take(longest).collect();
         let value = |shape: &[usize], values: Vec<i32>| Value::from_shape(shape, values).map_err(failed);
-        let [tokens_id, positions_id, mask_id] = self.inputs;
+        let words = self.words.gather(&tokens).map_err(failed)?;
+        let words = Value::from_shape(&[batch.len(), longest, DIMENSIONS], words).map_err(failed)?;
+        let [words_id, positions_id, mask_id] = self.inputs;
         let inputs = vec![
-            (tokens_id, value(&shape, tokens)?.into()),
+            (words_id, words.into()),
             (positions_id, value(&[longest], positions)?.into()),
             (mask_id, value(&shape, mask)?.into()),
         ];

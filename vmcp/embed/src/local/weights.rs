@@ -9,6 +9,7 @@ use rten_onnx::onnx;
 use safetensors::tensor::{Metadata, TensorInfo};
 
 use super::models::WeightsFormat;
+use super::word_rows::WordRows;
 
 /// Longest header of a safetensors file; that of a BERT encoder has some 10 KB.
 const MAX_HEADER_BYTES: u64 = 1 << 20;
@@ -55,11 +56,20 @@ impl Weights {
     pub(super) fn tensor(&self, name: &str, shape: &[usize]) -> Result<Vec<u8>, String> {
         match self {
             Weights::Safetensors(tensors) => {
-                let info = tensors.metadata.info(name).ok_or_else(|| format!("there is no {name}"))?;
-                let fits = info.dtype == safetensors::Dtype::F32 && info.shape == shape;
-                checked(name, shape, fits, tensors.bytes(info).map_err(|error| error.to_string())?)
+                tensors.bytes(tensors.info(name, shape)?).map_err(|error| error.to_string())
             }
             Weights::Onnx(weights) => weights.tensor(name, name, shape),
+        }
+    }
+
+    /// Turns the source into the rows of one of its tensors: of a safetensors file they stay on disk.
+    pub(super) fn into_rows(self, name: &str, shape: &[usize; 2]) -> Result<WordRows, String> {
+        match self {
+            Weights::Safetensors(tensors) => {
+                let start = tensors.data + tensors.info(name, shape)?.data_offsets.0 as u64;
+                Ok(WordRows::of_file(tensors.file, start, shape))
+            }
+            Weights::Onnx(weights) => Ok(WordRows::in_memory(weights.tensor(name, name, shape)?, shape)),
         }
     }
 
@@ -96,6 +106,13 @@ impl SafetensorsFile {
         (&file).take(length).read_to_end(&mut header).map_err(|error| error.to_string())?;
         let metadata = serde_json::from_slice(&header).map_err(|error| error.to_string())?;
         Ok(SafetensorsFile { file, metadata, data: 8 + length })
+    }
+
+    /// Returns where a tensor of `f32` is.
+    fn info(&self, name: &str, shape: &[usize]) -> Result<&TensorInfo, String> {
+        let info = self.metadata.info(name).ok_or_else(|| format!("there is no {name}"))?;
+        let fits = info.dtype == safetensors::Dtype::F32 && info.shape == shape;
+        checked(name, shape, fits, info)
     }
 
     fn bytes(&self, info: &TensorInfo) -> io::Result<Vec<u8>> {
@@ -136,6 +153,6 @@ fn dense_of(scope: &str) -> String {
     scope.trim_start_matches('/').replace('/', ".")
 }
 
-fn checked(name: &str, shape: &[usize], fits: bool, bytes: Vec<u8>) -> Result<Vec<u8>, String> {
-    if fits { Ok(bytes) } else { Err(format!("{name} is not F32 {shape:?}")) }
+fn checked<T>(name: &str, shape: &[usize], fits: bool, tensor: T) -> Result<T, String> {
+    if fits { Ok(tensor) } else { Err(format!("{name} is not F32 {shape:?}")) }
 }
