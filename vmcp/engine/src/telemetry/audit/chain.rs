@@ -1,7 +1,7 @@
 //! [`HashChain`]: each line holds the SHA-256 of the line before it, so that a changed, removed or added line
 //! shows.
 
-use std::fmt::Write as _;
+use std::io::Write as _;
 
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
@@ -10,40 +10,57 @@ use uuid::Uuid;
 pub(super) const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// The end of one series of lines.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct HashChain {
     series: &'static str,
-    /// SHA-256 of the last line, without its line end.
-    last: String,
+    /// SHA-256 of the last line, without its line end; zeros before the first one.
+    last: [u8; 32],
 }
 
 impl HashChain {
     /// Begins a series, or continues one whose last line is known.
     pub(super) fn new(series: &'static str, last_line: Option<&[u8]>) -> HashChain {
-        HashChain { series, last: last_line.map_or_else(|| GENESIS.to_owned(), digest) }
+        HashChain { series, last: last_line.map_or([0; 32], sha256) }
     }
 
-    /// Returns the line of an event, with its place in the chain and its line end.
-    pub(super) fn line(&self, json: &str, process: Uuid, number: u64) -> Vec<u8> {
-        let open = json.strip_suffix('}').unwrap_or(json);
-        let mut line = String::with_capacity(json.len() + 192);
-        line.push_str(open);
-        let (series, last) = (self.series, &self.last);
-        // Writing to a string does not fail.
+    /// Adds the line of an event to `lines`, with its place in the chain and its line end, and puts it at the
+    /// end of the chain. Returns the line.
+    pub(super) fn add<'a>(
+        &mut self,
+        json: &str,
+        process: Uuid,
+        number: u64,
+        lines: &'a mut Vec<u8>,
+    ) -> &'a [u8] {
+        let begin = lines.len();
+        lines.extend_from_slice(json.strip_suffix('}').unwrap_or(json).as_bytes());
+        let (series, last) = (self.series, hex::encode(self.last));
+        // Writing to a vector does not fail.
         let _ = writeln!(
-            line,
+            lines,
             r#","chain":{{"process":"{process}","series":"{series}","seq":{number},"prev":"{last}"}}}}"#
         );
-        line.into_bytes()
+        let line = lines.get(begin..).unwrap_or_default();
+        self.append(line);
+        line
     }
 
-    /// Puts a line at the end, once it is written.
+    /// True before the first line.
+    pub(super) fn is_empty(&self) -> bool {
+        self.last == [0; 32]
+    }
+
+    /// Puts a line at the end.
     pub(super) fn append(&mut self, line: &[u8]) {
-        self.last = digest(line);
+        self.last = sha256(line);
     }
 }
 
 /// Returns the digest of a line, in hex.
 pub(super) fn digest(line: &[u8]) -> String {
-    hex::encode(Sha256::digest(line.strip_suffix(b"\n").unwrap_or(line)))
+    hex::encode(sha256(line))
+}
+
+fn sha256(line: &[u8]) -> [u8; 32] {
+    Sha256::digest(line.strip_suffix(b"\n").unwrap_or(line)).into()
 }

@@ -15,14 +15,55 @@ pub(super) const BUSY: &str = "busy";
 /// Name of the first series of lines.
 const MAIN: &str = "main";
 
-/// The files, each with its chain.
+/// Bytes of lines that are written at once at most, 64 KiB. A file is rotated before such a piece.
+const MAX_PENDING_BYTES: usize = 64 << 10;
+
+/// The file that an event goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Main,
+    Busy,
+}
+
+/// The outcome of writing what was added to a file.
+#[derive(Debug, Default)]
+pub(super) struct Flushed {
+    /// Lines that are in the file.
+    pub(super) lines: usize,
+    /// The reason why further ones are not.
+    pub(super) fault: Option<io::Error>,
+}
+
+impl Flushed {
+    /// Returns the outcome of the next line, in their order.
+    pub(super) fn next(&mut self) -> io::Result<()> {
+        if self.lines > 0 {
+            self.lines -= 1;
+            return Ok(());
+        }
+        // The reason itself comes with the first line; later ones were not tried.
+        Err(self.fault.take().unwrap_or_else(|| io::Error::other("a line before it could not be written")))
+    }
+}
+
+/// The files.
 #[derive(Debug)]
 pub(super) struct FileSeries {
-    main: RotatingFile,
-    main_chain: HashChain,
-    busy: RotatingFile,
-    busy_chain: HashChain,
+    main: ChainedFile,
+    busy: ChainedFile,
     shares: FileShares,
+}
+
+/// A file, its chain and the lines that wait to be written. The file holds a whole chain: a line that could not
+/// be written has no successor.
+#[derive(Debug)]
+struct ChainedFile {
+    file: RotatingFile,
+    /// The chain up to the last line in the file.
+    written: HashChain,
+    /// The chain up to the last line that waits.
+    chain: HashChain,
+    pending: Vec<u8>,
 }
 
 impl FileSeries {
@@ -32,34 +73,66 @@ impl FileSeries {
         busy_path.push(format!(".{BUSY}"));
         let main = RotatingFile::new(path.to_owned(), max_bytes, max_files);
         let busy = RotatingFile::new(busy_path.into(), max_bytes, max_files);
-        let last = main.last_line();
-        let shares = FileShares::new(max_bytes, last.is_some());
-        FileSeries {
-            main_chain: HashChain::new(MAIN, last.as_deref()),
-            busy_chain: HashChain::new(BUSY, busy.last_line().as_deref()),
-            main,
-            busy,
-            shares,
-        }
+        let (main, busy) = (ChainedFile::new(MAIN, main), ChainedFile::new(BUSY, busy));
+        let has_earlier = !main.chain.is_empty();
+        FileSeries { main, busy, shares: FileShares::new(max_bytes, has_earlier) }
     }
 
-    /// Writes an event; returns its line. The chain holds written lines only.
-    pub(super) fn write(&mut self, event: &QueuedEvent, process: Uuid) -> (Vec<u8>, io::Result<()>) {
+    /// Adds an event; returns its line and where it goes. It is written by [`Self::flush`].
+    pub(super) fn add(&mut self, event: &QueuedEvent, process: Uuid) -> (&[u8], Place) {
         let bytes = event.json.len() as u64 + super::chain::GENESIS.len() as u64;
-        let (file, chain) = if self.shares.admit(event.share, event.is_denial, bytes) {
-            (&mut self.main, &mut self.main_chain)
+        let (file, place) = if self.shares.admit(event.share, event.is_denial, bytes) {
+            (&mut self.main, Place::Main)
         } else {
-            (&mut self.busy, &mut self.busy_chain)
+            (&mut self.busy, Place::Busy)
         };
-        let line = chain.line(&event.json, process, event.number);
-        let outcome = file.append(&line);
-        if outcome.is_ok() {
-            chain.append(&line);
-        }
-        if self.main.take_rotated() {
+        (file.chain.add(&event.json, process, event.number, &mut file.pending), place)
+    }
+
+    /// True when as much waits as is written at once.
+    pub(super) fn is_full(&self) -> bool {
+        self.main.pending.len().max(self.busy.pending.len()) >= MAX_PENDING_BYTES
+    }
+
+    /// Writes what was added: to the first file, and to that of principals beyond their share.
+    pub(super) fn flush(&mut self) -> [Flushed; 2] {
+        let flushed = [self.main.flush(), self.busy.flush()];
+        if self.main.file.take_rotated() {
             self.shares.begin_file();
         }
-        (line, outcome)
+        flushed
+    }
+}
+
+impl ChainedFile {
+    fn new(series: &'static str, file: RotatingFile) -> ChainedFile {
+        let chain = HashChain::new(series, file.last_line().as_deref());
+        ChainedFile { file, written: chain, chain, pending: Vec::new() }
+    }
+
+    fn flush(&mut self) -> Flushed {
+        let lines = || self.pending.split_inclusive(|byte| *byte == b'\n');
+        let mut flushed = Flushed { lines: 0, fault: None };
+        if self.pending.is_empty() {
+            return flushed;
+        }
+        if self.file.append(&self.pending).is_ok() {
+            flushed.lines = lines().count();
+            self.written = self.chain;
+        } else {
+            // As many lines as have room.
+            for line in lines() {
+                if let Err(error) = self.file.append(line) {
+                    flushed.fault = Some(error);
+                    break;
+                }
+                self.written.append(line);
+                flushed.lines += 1;
+            }
+            self.chain = self.written;
+        }
+        self.pending.clear();
+        flushed
     }
 }
 
@@ -83,15 +156,21 @@ mod tests {
         }
     }
 
+    fn write(series: &mut FileSeries, event: &QueuedEvent, process: Uuid) {
+        series.add(event, process);
+        let written: usize = series.flush().into_iter().map(|flushed| flushed.lines).sum();
+        assert_eq!(written, 1);
+    }
+
     #[test]
     fn no_client_rotates_the_event_of_another_away() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("audit.jsonl");
         let mut series = FileSeries::new(&path, 100_000, 2);
         let process = Uuid::new_v4();
-        series.write(&event(1, "10.0.0.1", 10), process).1.unwrap();
+        write(&mut series, &event(1, "10.0.0.1", 10), process);
         for number in 2..3000 {
-            series.write(&event(number, "10.0.0.2", 1000), process).1.unwrap();
+            write(&mut series, &event(number, "10.0.0.2", 1000), process);
         }
         let kept = std::fs::read_to_string(&path).unwrap();
         assert!(kept.contains("10.0.0.1"), "the event of the first client");
@@ -109,7 +188,7 @@ mod tests {
             let mut series = FileSeries::new(&path, 100_000, 2);
             let process = Uuid::new_v4();
             for number in 1..4 {
-                series.write(&event(number, "10.0.0.1", 10), process).1.unwrap();
+                write(&mut series, &event(number, "10.0.0.1", 10), process);
             }
         }
         let report = verify::verify(std::slice::from_ref(&path)).unwrap();
@@ -119,5 +198,27 @@ mod tests {
         std::fs::write(&path, without.collect::<Vec<_>>().join("\n") + "\n").unwrap();
         let report = verify::verify(&[path]).unwrap();
         assert_eq!(report.faults.len(), 1, "the end of the first process was removed: {report:?}");
+    }
+
+    #[test]
+    fn a_piece_of_many_lines_is_one_chain_and_what_cannot_be_written_has_no_successor() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a/audit.jsonl");
+        std::fs::write(folder.path().join("a"), "a file in place of the folder").unwrap();
+        let mut series = FileSeries::new(&path, 100_000, 2);
+        let process = Uuid::new_v4();
+        let mut add = |numbers: std::ops::Range<u64>| {
+            for number in numbers {
+                assert_eq!(series.add(&event(number, "10.0.0.1", 10), process).1, Place::Main);
+            }
+            let [main, _] = series.flush();
+            (main.lines, main.fault.is_some())
+        };
+        assert_eq!(add(1..4), (0, true));
+        std::fs::remove_file(folder.path().join("a")).unwrap();
+        assert_eq!(add(4..7), (3, false));
+        assert_eq!(add(7..9), (2, false));
+        let report = verify::verify(&[path]).unwrap();
+        assert!(report.faults.is_empty() && report.events == 5, "{report:?}");
     }
 }

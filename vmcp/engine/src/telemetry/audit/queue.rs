@@ -15,6 +15,10 @@ pub(super) const MAX_WAITING_BYTES: usize = 8 << 20;
 /// Part of [`MAX_WAITING_BYTES`] that events of one principal may take, so that its flood does not make
 /// the events of others be dropped.
 const SHARE_OF_QUEUE: usize = 4;
+/// Bytes of events that the thread takes at once, 64 KiB and the rest of the last one.
+const MAX_TAKEN_BYTES: usize = 64 << 10;
+/// Time for which an event waits for others that are written with it.
+const COLLECTING: Duration = Duration::from_millis(10);
 /// Bytes that an event takes beside its text.
 const OVERHEAD: usize = 160;
 
@@ -46,16 +50,32 @@ pub(super) struct QueuedEvent {
     pub(super) written: Option<oneshot::Sender<bool>>,
 }
 
-/// The outcome of waiting for an event.
+/// What the thread takes from the queue.
 #[derive(Debug)]
 pub(super) enum Next {
     Event(QueuedEvent),
     /// The events that follow go to other targets.
     Targets(Box<Targets>),
-    /// No event came in time.
-    Nothing,
-    /// The queue is closed, and empty.
-    Closed,
+}
+
+/// What was taken at once.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    pub(super) items: Vec<Next>,
+    /// True if the queue is closed, and empty now.
+    pub(super) is_last: bool,
+}
+
+/// What the thread does.
+#[derive(Debug, Default, PartialEq, Eq, Clone, Copy)]
+enum Reader {
+    /// Writes; it looks into the queue by itself.
+    #[default]
+    Busy,
+    /// Waits for an event.
+    Waits,
+    /// Waits for events to write together with the first one, unless that is urgent.
+    Collects,
 }
 
 /// The queue.
@@ -71,7 +91,51 @@ struct Waiting {
     bytes: usize,
     by_share: HashMap<ShareKey, usize>,
     last_number: u64,
+    /// Items that are not to wait for others: somebody waits for them.
+    urgent: usize,
+    reader: Reader,
     closed: bool,
+}
+
+impl Waiting {
+    /// True if what waits is to be written now.
+    fn is_due(&self) -> bool {
+        self.closed || self.urgent > 0 || self.bytes >= MAX_TAKEN_BYTES
+    }
+
+    /// Returns true if the thread is to be woken. It is woken once.
+    fn wakes(&mut self) -> bool {
+        let wakes = match self.reader {
+            Reader::Busy => false,
+            Reader::Waits => true,
+            Reader::Collects => self.is_due(),
+        };
+        if wakes {
+            self.reader = Reader::Busy;
+        }
+        wakes
+    }
+
+    fn pop(&mut self) -> Option<Next> {
+        let next = self.events.pop_front()?;
+        let event = match &next {
+            Next::Event(event) => event,
+            Next::Targets(_) => {
+                self.urgent -= 1;
+                return Some(next);
+            }
+        };
+        let bytes = event.json.len() + OVERHEAD;
+        self.bytes -= bytes;
+        self.urgent -= usize::from(event.written.is_some());
+        if let Some(of_share) = self.by_share.get_mut(&event.share) {
+            *of_share -= bytes;
+            if *of_share == 0 {
+                self.by_share.remove(&event.share);
+            }
+        }
+        Some(next)
+    }
 }
 
 impl AuditQueue {
@@ -90,33 +154,39 @@ impl AuditQueue {
         }
         waiting.bytes += bytes;
         waiting.by_share.insert(event.share, of_share + bytes);
+        waiting.urgent += usize::from(event.written.is_some());
         waiting.events.push_back(Next::Event(event));
+        let wakes = waiting.wakes();
         drop(waiting);
-        self.changed.notify_one();
+        if wakes {
+            self.changed.notify_one();
+        }
         true
     }
 
-    /// Waits for the next event, at most for `timeout`.
-    pub(super) fn next(&self, timeout: Duration) -> Next {
+    /// Waits for events, at most for `timeout`, and takes those that came. A wake-up and a write cost more than
+    /// an event: the first one waits [`COLLECTING`] for others.
+    pub(super) fn take(&self, timeout: Duration) -> Taken {
         let mut waiting = self.waiting.lock();
         if waiting.events.is_empty() && !waiting.closed {
+            waiting.reader = Reader::Waits;
             self.changed.wait_for(&mut waiting, timeout);
         }
-        let event = match waiting.events.pop_front() {
-            Some(Next::Event(event)) => event,
-            Some(other) => return other,
-            None if waiting.closed => return Next::Closed,
-            None => return Next::Nothing,
-        };
-        let bytes = event.json.len() + OVERHEAD;
-        waiting.bytes -= bytes;
-        if let Some(of_share) = waiting.by_share.get_mut(&event.share) {
-            *of_share -= bytes;
-            if *of_share == 0 {
-                waiting.by_share.remove(&event.share);
+        if !waiting.events.is_empty() && !waiting.is_due() {
+            waiting.reader = Reader::Collects;
+            self.changed.wait_for(&mut waiting, COLLECTING);
+        }
+        waiting.reader = Reader::Busy;
+        let kept = waiting.bytes.saturating_sub(MAX_TAKEN_BYTES);
+        let mut taken = Taken::default();
+        while let Some(next) = waiting.pop() {
+            taken.items.push(next);
+            if kept > 0 && waiting.bytes <= kept {
+                break;
             }
         }
-        Next::Event(event)
+        taken.is_last = waiting.closed && waiting.events.is_empty();
+        taken
     }
 
     /// Takes events again, for these targets.
@@ -124,6 +194,7 @@ impl AuditQueue {
         let mut waiting = self.waiting.lock();
         waiting.closed = false;
         waiting.events.push_back(Next::Targets(Box::new(targets)));
+        waiting.urgent += 1;
         drop(waiting);
         self.changed.notify_one();
     }
@@ -164,11 +235,9 @@ mod tests {
             let other = share(&format!("10.0.0.{last}"));
             while queue.push(event(large(), other)) {}
         }
-        let held: usize = std::iter::from_fn(|| match queue.next(Duration::ZERO) {
-            Next::Event(event) => Some(event.json.len()),
-            _ => None,
-        })
-        .sum();
+        let taken = || Some(queue.take(Duration::ZERO).items).filter(|items| !items.is_empty());
+        let length = |next: Next| if let Next::Event(event) = next { event.json.len() } else { 0 };
+        let held: usize = std::iter::from_fn(taken).flatten().map(length).sum();
         assert!(held <= MAX_WAITING_BYTES, "bytes bound the queue: {held}");
         assert!(queue.waiting.lock().by_share.is_empty());
     }
@@ -178,9 +247,41 @@ mod tests {
         let queue = AuditQueue::default();
         assert!(!queue.push(event("x".repeat(MAX_WAITING_BYTES), ShareKey::Strangers)));
         assert!(queue.push(event("{}".into(), ShareKey::Strangers)));
-        let Next::Event(event) = queue.next(Duration::ZERO) else { panic!("an event waits") };
-        assert_eq!(event.number, 2);
+        let taken = queue.take(Duration::ZERO);
+        let [Next::Event(event)] = taken.items.as_slice() else { panic!("an event waits") };
+        assert_eq!((event.number, taken.is_last), (2, false));
         queue.close();
-        assert!(matches!(queue.next(Duration::ZERO), Next::Closed));
+        assert!(queue.take(Duration::ZERO).is_last);
+    }
+
+    #[test]
+    fn events_are_taken_together_and_one_that_is_waited_for_at_once() {
+        let queue = std::sync::Arc::new(AuditQueue::default());
+        let writer = std::sync::Arc::clone(&queue);
+        let (sizes, taken) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            loop {
+                let taken = writer.take(Duration::from_mins(1));
+                let _ = sizes.send(taken.items.len());
+                if taken.is_last {
+                    break;
+                }
+            }
+        });
+        for _ in 0..1000 {
+            assert!(queue.push(event("{}".into(), ShareKey::Process)));
+        }
+        let (written, _told) = oneshot::channel();
+        queue.push(QueuedEvent { written: Some(written), ..event("{}".into(), ShareKey::Process) });
+        let (mut events, mut turns) = (0, 0);
+        while events < 1001 {
+            events += taken.recv().unwrap();
+            turns += 1;
+        }
+        // One by one they would be as many turns as events.
+        assert!(turns < 500, "{turns}");
+        queue.close();
+        thread.join().unwrap();
+        assert_eq!(events, 1001);
     }
 }

@@ -12,11 +12,12 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tokio::sync::oneshot;
 use uuid::Uuid;
 use vmcp_config::Audit;
 
 use super::chain::HashChain;
-use super::file_series::FileSeries;
+use super::file_series::{FileSeries, Flushed, Place};
 use super::otlp_logs::OtlpLogs;
 use super::queue::{AuditQueue, Next, QueuedEvent};
 use super::syslog::SyslogSender;
@@ -114,6 +115,7 @@ impl AuditSinks {
             targets: Targets::default(),
             process,
             stream: HashChain::new(STREAM, None),
+            added: Vec::new(),
             metrics: Arc::clone(metrics),
             logged: None,
         };
@@ -152,24 +154,40 @@ struct AuditWriter {
     process: Uuid,
     /// The chain of lines without a file.
     stream: HashChain,
+    /// Events whose file is not written yet.
+    added: Vec<Added>,
     metrics: Arc<Metrics>,
     /// Time of the last log line about an event that was not written.
     logged: Option<Instant>,
+}
+
+/// An event that has its line.
+struct Added {
+    file: Option<Place>,
+    /// The outcome at the other targets.
+    elsewhere: io::Result<()>,
+    written: Option<oneshot::Sender<bool>>,
 }
 
 impl AuditWriter {
     fn run(mut self, queue: &AuditQueue, left_out: &LeftOut) {
         let mut ticked = Instant::now();
         loop {
-            match queue.next(TICK) {
-                Next::Event(event) => self.write(event),
-                // The file before is closed first: it may be the same one.
-                Next::Targets(targets) => {
-                    self.targets = Targets::default();
-                    self.targets = targets.opened();
+            let taken = queue.take(TICK);
+            for next in taken.items {
+                match next {
+                    Next::Event(event) => self.add(event),
+                    // The file before is closed first: it may be the same one.
+                    Next::Targets(targets) => {
+                        self.flush();
+                        self.targets = Targets::default();
+                        self.targets = targets.opened();
+                    }
                 }
-                Next::Nothing => {}
-                Next::Closed => break,
+            }
+            self.flush();
+            if taken.is_last {
+                break;
             }
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();
@@ -179,42 +197,56 @@ impl AuditWriter {
             }
         }
         for event in left_out(true) {
-            self.write(QueuedEvent { number: queue.take_number(), ..event });
+            self.add(QueuedEvent { number: queue.take_number(), ..event });
         }
+        self.flush();
     }
 
-    /// Writes an event to every target. It counts as written if each target that tells took it; a collector
-    /// does not tell.
-    fn write(&mut self, event: QueuedEvent) {
-        let written = self.write_line(&event);
-        if let Err(error) = &written {
-            self.metrics.audit_events_dropped.inc();
-            self.report(error);
-        }
-        if let Some(waiting) = event.written {
-            // The call may have been cancelled meanwhile.
-            let _ = waiting.send(written.is_ok());
-        }
-    }
-
-    fn write_line(&mut self, event: &QueuedEvent) -> io::Result<()> {
+    /// Writes an event to every target but the file, which [`Self::flush`] writes.
+    fn add(&mut self, event: QueuedEvent) {
         let Targets { file, console, syslog, logs, .. } = &mut self.targets;
-        let (line, in_file) = if let Some(file) = file {
-            file.write(event, self.process)
+        let mut alone = Vec::new();
+        let (line, place) = if let Some(file) = file {
+            let (line, place) = file.add(&event, self.process);
+            (line, Some(place))
         } else {
-            let line = self.stream.line(&event.json, self.process, event.number);
-            self.stream.append(&line);
-            (line, Ok(()))
+            (self.stream.add(&event.json, self.process, event.number, &mut alone), None)
         };
         let on_console = match console {
-            Some(console) => console.write_all(&line).and_then(|()| console.flush()),
+            Some(console) => console.write_all(line).and_then(|()| console.flush()),
             None => Ok(()),
         };
-        let at_syslog = syslog.as_mut().map_or(Ok(()), |syslog| syslog.send(event, &line));
+        let at_syslog = syslog.as_mut().map_or(Ok(()), |syslog| syslog.send(&event, line));
         if let Some(logs) = logs {
-            logs.write(event.kind, &line, event.trace);
+            logs.write(event.kind, line, event.trace);
         }
-        in_file.and(on_console).and(at_syslog)
+        self.added.push(Added { file: place, elsewhere: on_console.and(at_syslog), written: event.written });
+        if self.targets.file.as_ref().is_some_and(FileSeries::is_full) {
+            self.flush();
+        }
+    }
+
+    /// Writes the files, and tells those who wait. An event counts as written if each target that tells took
+    /// it; a collector does not tell.
+    fn flush(&mut self) {
+        let flushed = self.targets.file.as_mut().map(FileSeries::flush);
+        let [mut main, mut busy] = flushed.unwrap_or_else(|| [Flushed::default(), Flushed::default()]);
+        for event in std::mem::take(&mut self.added) {
+            let in_file = match event.file {
+                Some(Place::Main) => main.next(),
+                Some(Place::Busy) => busy.next(),
+                None => Ok(()),
+            };
+            let written = in_file.and(event.elsewhere);
+            if let Err(error) = &written {
+                self.metrics.audit_events_dropped.inc();
+                self.report(error);
+            }
+            if let Some(waiting) = event.written {
+                // The call may have been cancelled meanwhile.
+                let _ = waiting.send(written.is_ok());
+            }
+        }
     }
 
     fn report(&mut self, error: &io::Error) {
@@ -290,7 +322,7 @@ mod tests {
     fn events_that_a_full_disk_refuses_are_counted_and_told() {
         let metrics = Arc::<Metrics>::default();
         let sinks = writing_to(Box::new(Full), &metrics);
-        let (written, told) = tokio::sync::oneshot::channel();
+        let (written, told) = oneshot::channel();
         sinks.write(QueuedEvent { written: Some(written), ..event() });
         sinks.write(event());
         drop(sinks);
