@@ -47,7 +47,7 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     row(&listing, &list, "start to /readyz", &ready);
     row(&format!("{listing}, one more backend that never answers"), &list_hung, "without it", &list);
     report.check_median("start to a first complete tools/list", Unit::Seconds, &list, 0.05);
-    report.check_median("the same beside a backend that hangs", Unit::Seconds, &list_hung, 0.05);
+    report.check_median("the same beside a backend that hangs", Unit::Seconds, &list_hung, 0.15);
 
     progress("calling the healthy backend, with and without one that hangs");
     let quick = FixtureServer::start("echo").await?;
