@@ -4,7 +4,7 @@
 //!
 //! | room | holds |
 //! |---|---|
-//! | `event`, `field` | an event as JSON; texts of clients in it |
+//! | `event`, `event_id`, `field` | an event as JSON; its id; texts of clients in it |
 //! | `floods` | refusals that leave no event of their own |
 //! | `queue`, `sink` | the queue; its thread and its targets |
 //! | `chain`, `verify` | the place of a line among the others, and its verification |
@@ -13,6 +13,7 @@
 
 mod chain;
 mod event;
+mod event_id;
 mod field;
 mod file_series;
 mod floods;

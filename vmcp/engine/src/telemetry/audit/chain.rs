@@ -6,6 +6,8 @@ use std::io::Write as _;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
+use super::field::hex_text;
+
 /// Value of `prev` in the first line of a series.
 pub(super) const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
@@ -34,7 +36,7 @@ impl HashChain {
     ) -> &'a [u8] {
         let begin = lines.len();
         lines.extend_from_slice(json.strip_suffix('}').unwrap_or(json).as_bytes());
-        let (series, last) = (self.series, hex::encode(self.last));
+        let (series, last) = (self.series, hex_text(&self.last));
         // Writing to a vector does not fail.
         let _ = writeln!(
             lines,
@@ -58,7 +60,7 @@ impl HashChain {
 
 /// Returns the digest of a line, in hex.
 pub(super) fn digest(line: &[u8]) -> String {
-    hex::encode(sha256(line))
+    hex_text(&sha256(line))
 }
 
 fn sha256(line: &[u8]) -> [u8; 32] {

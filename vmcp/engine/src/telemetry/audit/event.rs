@@ -2,7 +2,6 @@
 //! what is vmcp's own is in `metadata.extra`.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use serde::Serialize;
@@ -11,10 +10,13 @@ use uuid::Uuid;
 use vmcp_config::sanitize::escape_unseen;
 use vmcp_wire::methods;
 
-use super::field::clip;
+use super::event_id;
+use super::field::{Members, clip, hex_text};
 use crate::access::identity::Principal;
 use crate::telemetry::calls::{Action, CallRecord, Outcome, Refusal};
 
+/// Bytes of an event without arguments, rounded up.
+const USUAL_BYTES: usize = 1024;
 /// Key under which an action hands its actor to the event.
 const ACTOR: &str = "actor";
 
@@ -35,9 +37,9 @@ struct Event<'a> {
     logged_at: String,
     source: Source,
     outcome: &'static str,
-    subjects: BTreeMap<&'static str, Cow<'a, str>>,
+    subjects: Members<'a>,
     component: &'a str,
-    target: BTreeMap<&'static str, Cow<'a, str>>,
+    target: Members<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Data<'a>>,
 }
@@ -173,10 +175,10 @@ fn of_record(
         policy: record.policy.as_ref().map(|policy| clip(policy.as_str())),
         policy_version: record.policy_version.as_deref().unwrap_or(context.policy_version),
         webhooks: record.webhooks.iter().map(|one| format!("{}: {}", one.webhook, one.effect)).collect(),
-        arguments_sha256: record.arguments_digest.map(hex::encode),
+        arguments_sha256: record.arguments_digest.map(|bytes| hex_text(&bytes)),
         result: result.into(),
-        session: record.session.map(hex::encode),
-        trace_id: record.trace.map(hex::encode),
+        session: record.session.map(|bytes| hex_text(&bytes)),
+        trace_id: record.trace.map(|bytes| hex_text(&bytes)),
         latency_ms: Some(record.took.as_secs_f64() * 1e3),
         requests: Some(record.requests),
         bytes_in: Some(record.bytes_in),
@@ -203,8 +205,8 @@ pub(super) fn of_refusal(
         decision: "refused",
         policy_version: context.policy_version,
         result: clip(refusal.reason),
-        session: refusal.session.map(hex::encode),
-        trace_id: refusal.trace.map(hex::encode),
+        session: refusal.session.map(|bytes| hex_text(&bytes)),
+        trace_id: refusal.trace.map(|bytes| hex_text(&bytes)),
         left_out: Some(left_out).filter(|count| *count > 0),
         ..Extra::default()
     };
@@ -222,7 +224,7 @@ pub(super) fn of_action(
         decision: if action.is_refused { "refused" } else { "allowed" },
         policy_version: context.policy_version,
         result: clip(action.result),
-        session: action.session.map(hex::encode),
+        session: action.session.map(|bytes| hex_text(&bytes)),
         left_out: Some(left_out).filter(|count| *count > 0),
         ..Extra::default()
     };
@@ -240,23 +242,26 @@ pub(super) fn of_action(
     line(context, action.principal, outcome, target, extra, None)
 }
 
-fn target<'a>(method: &'a str, name: Option<&'a str>) -> BTreeMap<&'static str, Cow<'a, str>> {
-    let parts = [("method", Some(method).filter(|method| !method.is_empty())), ("name", name)];
-    parts.into_iter().filter_map(|(key, value)| Some((key, clip(value?)))).collect()
+fn target<'a>(method: &'a str, name: Option<&'a str>) -> Members<'a> {
+    let mut target = Members::default();
+    for (key, value) in [("method", Some(method).filter(|method| !method.is_empty())), ("name", name)] {
+        if let Some(value) = value {
+            target.insert(key, clip(value));
+        }
+    }
+    target
 }
 
 fn line<'a>(
     context: &EventContext<'a>,
     principal: &'a Principal,
     outcome: &'static str,
-    mut target: BTreeMap<&'static str, Cow<'a, str>>,
+    mut target: Members<'a>,
     extra: Extra<'a>,
     data: Option<Data<'a>>,
 ) -> serde_json::Result<String> {
-    let mut subjects = BTreeMap::from([("user", clip(principal.identity.subject()))]);
-    if let Some(actor) = target.remove(ACTOR) {
-        subjects.insert("user", actor);
-    }
+    let mut subjects = Members::default();
+    subjects.insert("user", target.remove(ACTOR).unwrap_or_else(|| clip(principal.identity.subject())));
     if let Some(known) = principal.identity.as_known() {
         subjects.insert("issuer", clip(known.issuer()));
         let name = |claim| known.claims().get(claim).and_then(Value::as_str);
@@ -272,7 +277,7 @@ fn line<'a>(
         None => Source { kind: "local", value: "stdio".to_owned() },
     };
     let event = Event {
-        metadata: Metadata { audit_id: Uuid::new_v4(), extra },
+        metadata: Metadata { audit_id: event_id::next(), extra },
         kind: context.kind,
         logged_at: humantime::format_rfc3339_micros(SystemTime::now()).to_string(),
         source,
@@ -282,5 +287,8 @@ fn line<'a>(
         target,
         data,
     };
-    serde_json::to_string(&event).map(escape_unseen)
+    let mut json = Vec::with_capacity(USUAL_BYTES);
+    serde_json::to_writer(&mut json, &event)?;
+    // JSON is UTF-8.
+    Ok(escape_unseen(String::from_utf8(json).unwrap_or_default()))
 }

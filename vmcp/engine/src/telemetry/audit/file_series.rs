@@ -64,6 +64,8 @@ struct ChainedFile {
     /// The chain up to the last line that waits.
     chain: HashChain,
     pending: Vec<u8>,
+    /// Lines in `pending`.
+    lines: usize,
 }
 
 impl FileSeries {
@@ -86,6 +88,7 @@ impl FileSeries {
         } else {
             (&mut self.busy, Place::Busy)
         };
+        file.lines += 1;
         (file.chain.add(&event.json, process, event.number, &mut file.pending), place)
     }
 
@@ -107,21 +110,20 @@ impl FileSeries {
 impl ChainedFile {
     fn new(series: &'static str, file: RotatingFile) -> ChainedFile {
         let chain = HashChain::new(series, file.last_line().as_deref());
-        ChainedFile { file, written: chain, chain, pending: Vec::new() }
+        ChainedFile { file, written: chain, chain, pending: Vec::new(), lines: 0 }
     }
 
     fn flush(&mut self) -> Flushed {
-        let lines = || self.pending.split_inclusive(|byte| *byte == b'\n');
         let mut flushed = Flushed { lines: 0, fault: None };
         if self.pending.is_empty() {
             return flushed;
         }
         if self.file.append(&self.pending).is_ok() {
-            flushed.lines = lines().count();
+            flushed.lines = self.lines;
             self.written = self.chain;
         } else {
             // As many lines as have room.
-            for line in lines() {
+            for line in self.pending.split_inclusive(|byte| *byte == b'\n') {
                 if let Err(error) = self.file.append(line) {
                     flushed.fault = Some(error);
                     break;
@@ -132,6 +134,7 @@ impl ChainedFile {
             self.chain = self.written;
         }
         self.pending.clear();
+        self.lines = 0;
         flushed
     }
 }
