@@ -1,8 +1,11 @@
 //! Large results: an operation in SQL on 1,000 rows, and the answer and memory of results of 50,000 rows.
 
+use std::time::Duration;
+
 use anyhow::{Context as _, Result, ensure};
 use rusqlite::Connection;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::{call, json_text, start};
 use crate::client::mcp_client::McpClient;
@@ -23,6 +26,8 @@ const MAX_ANSWER_BYTES: f64 = 1_023.0;
 const RESULTS: usize = 40;
 /// Most bytes that vmcp may keep.
 const CAP: u64 = 16 << 20;
+/// Time without work before memory is measured.
+const SETTLE_TIME: Duration = Duration::from_secs(2);
 /// Results in the making, beside the kept ones: the body, the content, and what the allocator holds.
 const IN_THE_MAKING: u64 = 8;
 
@@ -63,6 +68,8 @@ pub(super) async fn measure_memory(report: &mut Report, server: &ToolServer) -> 
         answers.extend([kept.to_string().len() as f64]);
         last = Some(reference(&kept)?);
     }
+    // The allocator gives freed memory back a while later.
+    sleep(SETTLE_TIME).await;
     let added = process_usage::resident(vmcp.pid()?)? - before;
     let arguments = json!({"data": last.context("a result")?, "operation": "count"});
     let counted = call(&mut client, "optim.process_large_dataset", arguments).await?;
