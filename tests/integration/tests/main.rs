@@ -27,6 +27,7 @@ mod scenario {
     mod edge;
     mod egress;
     mod embeddings;
+    mod events;
     mod extensions;
     mod failover;
     mod fallback;

@@ -83,6 +83,7 @@ pub use self::sections::optimizer::optim_tool::OptimTool;
 pub use self::sections::optimizer::rerank::Rerank;
 pub use self::sections::optimizer::search::Search;
 pub use self::sections::optimizer::session_hooks::SessionHooks;
+pub use self::sections::optimizer::session_hooks::webhooks::{SESSION_EVENTS, SessionWebhook};
 pub use self::sections::optimizer::{AutoRetryFallback, Exposure, Optimizer, ToolNameStyle};
 pub use self::sections::profiles::Profile;
 pub use self::sections::proxy::Proxy;

@@ -50,6 +50,7 @@ use crate::sections::optimizer::optim_tool::OptimTool;
 pub use crate::sections::optimizer::rerank::RawRerank;
 pub use crate::sections::optimizer::search::RawSearch;
 pub use crate::sections::optimizer::session_hooks::RawSessionHooks;
+pub use crate::sections::optimizer::session_hooks::webhooks::RawSessionWebhook;
 pub use crate::sections::optimizer::{RawOptimizer, RawStorage, StorageType};
 use crate::sections::profiles;
 pub use crate::sections::profiles::RawProfile;

@@ -1,13 +1,15 @@
-//! The two listening ports: clients reach `/mcp` at one, operators the reports at the other.
+//! The listening ports: clients reach `/mcp` at one, operators the reports at another, and watch [`events`] at a
+//! third one, if it is configured.
 //!
 //! [`connections`] accepts clients and hands them to [`workers`], [`connection`] serves one of them, and
-//! [`stack`] shows every layer that a request passes. [`serve`] opens both ports and drains them at shutdown.
+//! [`stack`] shows every layer that a request passes. [`serve`] opens the ports and drains them at shutdown.
 
 pub mod admin;
 pub mod admin_routes;
 mod connection;
 mod connections;
 pub mod console;
+mod events;
 mod layers;
 mod open_files;
 pub mod serve;

@@ -10,12 +10,13 @@
 //! ```
 //!
 //! `subscriptions` and `listen_filter` enter subscriptions into the registry, `upkeep` renews them after a
-//! reload and removes expired sessions.
+//! reload and removes expired sessions, `own_updates` tells of changes of vmcp's own resources.
 
 pub(super) mod context_changes;
 pub(super) mod downstream_router;
 mod listen_filter;
 mod mailbox;
+pub(super) mod own_updates;
 pub(super) mod server_push;
 mod session_registry;
 pub(super) mod streams;

@@ -15,4 +15,5 @@ pub mod principal_shares;
 mod profiles;
 pub(crate) mod rate_limits;
 pub mod sealing_keys;
+pub(crate) mod session_webhooks;
 pub mod webhooks;

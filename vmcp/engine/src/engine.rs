@@ -49,6 +49,7 @@ use crate::access::agent_sessions::{self, AgentSessions};
 use crate::access::identity::{Principal, PrincipalKey};
 use crate::access::outgoing::TokenFactory;
 use crate::access::policy;
+use crate::access::session_webhooks::SessionWebhooks;
 use crate::folders;
 use crate::metrics::{BackendLabels, IssuerLabels, Metrics, SignalLabels, StoreLabels};
 use crate::runs::Runs;
@@ -93,6 +94,7 @@ struct Inner {
     /// Runs of composite tools.
     runs: Runs,
     agent_sessions: AgentSessions,
+    session_webhooks: SessionWebhooks,
     scripts: Option<Arc<WorkerPool<PrincipalKey>>>,
     script_jobs: Option<Arc<dyn ScriptJobs>>,
     registrar: Option<Arc<dyn ServerRegistrar>>,
@@ -149,7 +151,7 @@ impl Engine {
         };
         let fleet = Fleet::new(
             options.downstream,
-            Arc::clone(&shared.metrics),
+            shared.observed_connections(),
             options.bridge,
             shared.byte_budget.clone(),
             options.orphan_guard,
@@ -157,6 +159,7 @@ impl Engine {
             TokenFactory::new(shared.snapshot.load().authentication.latest_tokens().clone()),
         );
         let session_listings = fleet.session_listings();
+        let session_webhooks = SessionWebhooks::new(&shared.metrics);
         let conductor = conductor::start(Arc::clone(&shared), behavior, fleet, stop.clone());
         conductor.apply(config).await;
         let engine = Engine(Arc::new(Inner {
@@ -168,6 +171,7 @@ impl Engine {
             withdrawn,
             runs: Runs::new(dir.as_deref()),
             agent_sessions: AgentSessions::new(dir.as_deref()),
+            session_webhooks,
             scripts: options.script_worker.map(|program| Arc::new(WorkerPool::new(program))),
             script_jobs: options.script_jobs,
             registrar: options.registrar,

@@ -105,6 +105,15 @@ pub struct WebhookOutcomeLabels {
     pub outcome: &'static str,
 }
 
+/// Labels of a notice to a webhook of sessions.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct NoticeLabels {
+    /// The webhook's configured name.
+    pub webhook: String,
+    /// `sent`, `failed` or `dropped` because the webhook's queue was full.
+    pub outcome: &'static str,
+}
+
 /// Labels of a decision of policies that are only tried out.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct PolicyShadowLabels {
@@ -319,6 +328,8 @@ metrics! {
     /// Duration of one question to a webhook, in seconds.
     webhook_duration: Family<WebhookLabels, Histogram, fn() -> Histogram> =
         "vmcp_webhook_duration_seconds", Family::new_with_constructor(|| Histogram::new(SECONDS));
+    /// Notices of hooks to webhooks of sessions, by how they ended.
+    session_notices: Family<NoticeLabels, Counter> = "vmcp_session_notices", Family::default();
     /// Things of clients refused at a limit: the share of one client, or the backstop of the process.
     client_limits_reached: Family<LimitLabels, Counter> = "vmcp_client_limits_reached", Family::default();
     /// Bytes of request bodies and answers in memory.
@@ -331,6 +342,10 @@ metrics! {
     client_streams: Gauge = "vmcp_client_streams", Gauge::default();
     /// Streams of messages that were ended because the client did not read them.
     listeners_cut_off: Counter = "vmcp_listeners_cut_off", Counter::default();
+    /// Viewers of the events port.
+    event_viewers: Gauge = "vmcp_event_viewers", Gauge::default();
+    /// Viewers that were cut off because they did not read events in time.
+    event_viewers_cut_off: Counter = "vmcp_event_viewers_cut_off", Counter::default();
     /// Streams of calls that clients resumed by Last-Event-ID after their connection broke.
     call_streams_resumed: Counter = "vmcp_call_streams_resumed", Counter::default();
     /// Requests that were handed on to the replica that has what they belong to.

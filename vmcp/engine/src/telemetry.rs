@@ -4,11 +4,13 @@
 pub mod audit;
 mod call_metrics;
 pub mod calls;
+pub(crate) mod connections;
 pub mod logs;
 pub mod observed_shapes;
 pub mod operations;
 pub mod otlp;
 pub mod recent;
+pub mod server_events;
 pub mod tool_metrics;
 pub mod topic_usage;
 pub mod traces;

@@ -10,6 +10,7 @@
 //! | [`decision`] | the change that a hook makes to its session |
 //! | [`transcript`], [`summary`], [`title`] | texts made of a transcript or a prompt, without a model |
 //! | [`report`] | the answer to a hook |
+//! | [`news`] | facts about a hook for programs that follow sessions |
 //!
 //! ```
 //! use vmcp_hooks::decision::{Known, Moment, decide};
@@ -28,6 +29,7 @@ pub mod decision;
 pub mod hook_call;
 pub mod hook_type;
 pub mod native;
+pub mod news;
 pub mod report;
 pub mod session;
 pub mod summary;

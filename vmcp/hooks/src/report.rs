@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::decision::Decision;
 use crate::hook_call::{HookCall, HookError};
 use crate::hook_type::HookType;
+use crate::news::HookNews;
 use crate::session::SessionStatus;
 
 /// The answer to a hook that was taken.
@@ -15,6 +16,9 @@ pub struct HookReport {
     normalized_type: &'static str,
     /// The session after the hook.
     pub result: HookResult,
+    /// Facts for programs that follow sessions; the client reads them in `result`.
+    #[serde(skip)]
+    pub news: HookNews,
 }
 
 /// The session after a hook.
@@ -53,6 +57,7 @@ impl HookReport {
             success: true,
             hook_type: call.written_type.clone(),
             normalized_type: call.hook_type.normalized(),
+            news: HookNews::new(call, &session),
             result: HookResult {
                 session_id: session.id,
                 external_id: session.external_id,

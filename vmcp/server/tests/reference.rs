@@ -7,12 +7,13 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use vmcp_backend::{ConnectionObserver as _, EndedSession};
+use vmcp_backend::EndedSession;
 use vmcp_edge::port::admin_routes::ADMIN_ROUTES;
 use vmcp_engine::telemetry::metrics::{
     BackendLabels, ChangeLabels, ClientOperation, ContextLabels, DecisionPointLabels, EmbeddingLabels,
-    IssuerLabels, LimitLabels, Metrics, PolicyFailureLabels, PolicyShadowLabels, RefusalLabels, ReloadLabels,
-    ServerOperation, ServerSession, SignalLabels, StoreLabels, WebhookLabels, WebhookOutcomeLabels,
+    IssuerLabels, LimitLabels, Metrics, NoticeLabels, PolicyFailureLabels, PolicyShadowLabels, RefusalLabels,
+    ReloadLabels, ServerOperation, ServerSession, SignalLabels, StoreLabels, WebhookLabels,
+    WebhookOutcomeLabels,
 };
 
 /// Compares a page with the committed one, or writes it if `VMCP_UPDATE_SCHEMA` is set.
@@ -77,6 +78,8 @@ fn metrics_page() {
     metrics.webhook_duration.get_or_create(&WebhookLabels { webhook: webhook.clone(), kind }).observe(0.001);
     let asked = WebhookOutcomeLabels { webhook, kind, outcome: "allowed" };
     metrics.webhook_questions.get_or_create(&asked).inc();
+    let notice = NoticeLabels { webhook: "chat".to_owned(), outcome: "sent" };
+    metrics.session_notices.get_or_create(&notice).inc();
     metrics.tools_contexts.get_or_create(&ContextLabels { context: "jira".to_owned() }).inc();
     metrics.identity_provider_up.get_or_create(&IssuerLabels { issuer: "https://a".to_owned() }).set(1);
     metrics.rate_limit_store_up.get_or_create(&StoreLabels { provider: "redis".to_owned() }).set(1);

@@ -3,9 +3,11 @@
 //! Questions go through the proxies and the address rules of all configured calls; no redirect is followed.
 //! Questions under way, time and the size of an answer are bounded. An answer counts for the same question,
 //! in all its parts, for a time. `message` writes questions and reads answers. [`webhooks`] are services of
-//! another protocol, which may also change arguments and results.
+//! another protocol, which may also change arguments and results; [`notices`] go to services that decide
+//! nothing.
 
 mod message;
+pub mod notices;
 mod service;
 pub mod webhooks;
 

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use vmcp_config::status::BackendState;
 use vmcp_config::{KnownSecrets, Transport};
 
 use crate::policy::configured_headers::ConfiguredHeaders;
@@ -83,6 +84,11 @@ impl Facts {
     /// Reports a failed attempt to connect.
     pub(crate) fn observe_failed_connect(&self, error: &LinkError) {
         self.settings().connection_observer.connect_failed(&self.spec.name, error.connect_reason());
+    }
+
+    /// Reports another state of the backend. Call without a lock.
+    pub(crate) fn observe_state(&self, state: BackendState) {
+        self.settings().connection_observer.state_changed(&self.spec.name, state);
     }
 
     /// Returns the capabilities that a modern server was seen to declare to legacy clients.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use vmcp_config::status::BackendState;
+
 /// An upstream session that has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct EndedSession<'a> {
@@ -24,6 +26,9 @@ pub trait ConnectionObserver: fmt::Debug + Send + Sync {
 
     /// A session, which began with `initialize`, has ended.
     fn session_ended(&self, session: &EndedSession<'_>);
+
+    /// `backend` has another state than before.
+    fn state_changed(&self, backend: &str, state: BackendState);
 }
 
 /// Forgets everything: the default [`ConnectionObserver`].
@@ -33,4 +38,5 @@ pub(crate) struct NoConnectionObserver;
 impl ConnectionObserver for NoConnectionObserver {
     fn connect_failed(&self, _: &str, _: &'static str) {}
     fn session_ended(&self, _: &EndedSession<'_>) {}
+    fn state_changed(&self, _: &str, _: BackendState) {}
 }

@@ -148,6 +148,7 @@ impl Connector {
         {
             let mut live = self.shared.live.lock();
             let now = Some(SystemTime::now());
+            // The round that made the connection has put the state to `Connecting`.
             live.state = BackendState::Connected;
             live.since = now;
             live.connected_at = now;
@@ -157,6 +158,7 @@ impl Connector {
         }
         self.shared.breaker.lock().reconnected();
         self.shared.current.store(Some(Arc::clone(connection)));
+        self.shared.facts.observe_state(BackendState::Connected);
         self.shared.facts.changed.notify_one();
         notification_stream::start(&self.shared, connection);
     }
@@ -170,12 +172,19 @@ impl Connector {
     }
 
     fn set_state(&self, state: BackendState) {
-        let mut live = self.shared.live.lock();
-        if live.state != state {
-            live.state = state;
-            live.since = Some(SystemTime::now());
+        let is_new = {
+            let mut live = self.shared.live.lock();
+            let is_new = live.state != state;
+            if is_new {
+                live.state = state;
+                live.since = Some(SystemTime::now());
+            }
+            live.connected_at = None;
+            is_new
+        };
+        if is_new {
+            self.shared.facts.observe_state(state);
         }
-        live.connected_at = None;
     }
 }
 

@@ -28,9 +28,10 @@ use crate::writing::effective::{EffectiveConfig, EffectiveSetting};
 /// Paths of the settings that a server reads at its start only: a change of any other takes effect while it
 /// runs, and so does a new certificate in place of the one that `server.tls` had. A path that names a block
 /// stands for everything in it.
-pub const SETTINGS_AT_START: [&str; 11] = [
+pub const SETTINGS_AT_START: [&str; 12] = [
     "server.listen",
     "server.adminListen",
+    "server.eventsListen",
     "server.tls",
     "server.maxConnections",
     "server.receiveTimeout",

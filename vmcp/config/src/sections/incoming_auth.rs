@@ -7,7 +7,7 @@ mod client_certificates;
 pub(crate) mod decision_point;
 pub(crate) mod introspection;
 pub(crate) mod oidc;
-mod service_url;
+pub(crate) mod service_url;
 pub(crate) mod source_naming;
 pub(crate) mod token_binding;
 mod tool_filter;

@@ -36,6 +36,8 @@ pub struct Server {
     pub listen: SocketAddr,
     /// Address of the admin port: health, readiness, metrics, status.
     pub admin_listen: SocketAddr,
+    /// Address of the events port: `/ws/events`; `None`: it is not served.
+    pub events_listen: Option<SocketAddr>,
     /// Time that calls in flight are given to end after SIGTERM; then they are cut.
     pub drain_timeout: Duration,
     /// Time after SIGTERM during which connections are still accepted while `/readyz` already answers 503: a
@@ -94,6 +96,9 @@ pub struct RawServer {
     pub listen: String,
     /// Address and port for health, readiness, metrics and status. A change takes effect after a restart.
     pub admin_listen: String,
+    /// Address and port of `/ws/events`, a websocket with hooks, changed definitions and states of backends, for
+    /// the people of the admin port. Absent: it is not served. A change takes effect after a restart.
+    pub events_listen: Option<String>,
     /// Time that calls in flight are given to end after SIGTERM (graceful shutdown). Calls that take longer
     /// are cut; `0s` cuts all at once.
     #[schemars(extend("x-range" = duration::words(&DRAIN_TIMEOUT)))]
@@ -169,6 +174,7 @@ impl Default for RawServer {
         Self {
             listen: "127.0.0.1:8080".to_owned(),
             admin_listen: "127.0.0.1:9090".to_owned(),
+            events_listen: None,
             drain_timeout: "30s".into(),
             shutdown_delay: "0s".into(),
             max_connections: 10_000,
@@ -204,6 +210,7 @@ impl RawServer {
                 "choose another port",
             );
         }
+        let events_listen = self.validate_events_listen(&[listen, admin_listen], report);
         check_secrets(&self.session_keys, "server.sessionKeys", report);
         check_secrets(&self.admin_tokens, "server.adminTokens", report);
         check_secrets(&self.metrics_tokens, "server.metricsTokens", report);
@@ -214,6 +221,7 @@ impl RawServer {
         Server {
             listen,
             admin_listen,
+            events_listen,
             tls: self.tls.as_ref().map(|tls| tls.validate(report)),
             drain_timeout: self.drain_timeout.validate("server.drainTimeout", &DRAIN_TIMEOUT, report),
             shutdown_delay: self.shutdown_delay.validate("server.shutdownDelay", &SHUTDOWN_DELAY, report),
@@ -247,6 +255,24 @@ impl RawServer {
             console: self.console,
             registry: self.registry.validate(report),
         }
+    }
+}
+
+impl RawServer {
+    /// Reads the address of the events port, which is none of the `others` and admits someone.
+    fn validate_events_listen(&self, others: &[SocketAddr], report: &mut Report) -> Option<SocketAddr> {
+        const PATH: &str = "server.eventsListen";
+        let address = validate_address(self.events_listen.as_deref()?, PATH, report);
+        if address.port() != 0 && others.contains(&address) {
+            let message =
+                "the same as `server.listen` or `server.adminListen`; events have a port of their own";
+            report.problem(PATH, message, "choose another port, such as `127.0.0.1:8766`");
+        }
+        if !address.ip().is_loopback() && self.admin_tokens.is_empty() && self.metrics_tokens.is_empty() {
+            let message = "without tokens, events are served on loopback addresses only";
+            report.problem(PATH, message, "set `server.adminTokens`, or listen at `127.0.0.1:8766`");
+        }
+        Some(address)
     }
 }
 

@@ -34,8 +34,8 @@ use vmcp_config::status::ConfigurationStatus;
 use vmcp_exposition::Format;
 
 pub(in crate::port) use self::guard::audit::OperatorAddress;
-pub(in crate::port) use self::guard::{AdminGuard, audit, bearer, is_one_of};
-use self::guard::{admit, admit_scraper, from_known_host};
+pub(in crate::port) use self::guard::{AdminGuard, audit, bearer, from_known_host, is_one_of};
+use self::guard::{admit, admit_scraper};
 use super::admin_routes::{ADMIN_ROUTES, AdminRoute};
 use super::console;
 use super::console::sources::ConsoleSources;

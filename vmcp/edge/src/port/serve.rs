@@ -1,4 +1,4 @@
-//! [`Ports`]: binds the client port and the admin port, and shuts both down gracefully.
+//! [`Ports`]: binds the client port, the admin port and the events port, and shuts them down gracefully.
 
 pub mod dual_stack;
 
@@ -16,6 +16,7 @@ use super::admin::Admin;
 use super::admin::port::AdminPort;
 use super::connection::ConnectionServer;
 use super::connections::ConnectionLimits;
+use super::events::EventsPort;
 use super::stack::client_stack;
 use super::tls::TlsPort;
 use super::workers::Workers;
@@ -43,23 +44,30 @@ pub enum ServeError {
     Threads(#[source] io::Error),
 }
 
-/// Both ports, in service.
+/// The ports, in service.
 pub struct Ports {
     /// The address at which clients reach `/mcp`.
     pub client: SocketAddr,
     /// The address of the admin port.
     pub admin: SocketAddr,
+    /// The address of the events port, if there is one.
+    pub events: Option<SocketAddr>,
     edge: Arc<Edge>,
     stop_clients: CancellationToken,
     clients: JoinHandle<()>,
     operators: AdminPort,
+    viewers: Option<EventsPort>,
 }
 
 impl Ports {
-    /// Binds both ports and serves them until [`Ports::drain`].
+    /// Binds the ports and serves them until [`Ports::drain`].
     pub async fn open(edge: Arc<Edge>, admin: Admin, server: &Server) -> Result<Ports, ServeError> {
         let (clients, client) = bind("server.listen", server.listen).await?;
         let (operators, operator) = bind("server.adminListen", server.admin_listen).await?;
+        let watched = match server.events_listen {
+            Some(address) => bind_events(address).await,
+            None => None,
+        };
         admin.serves_clients_at(client);
         let tls = TlsPort::new(&edge.engine.snapshot().config).map_err(ServeError::Tls)?;
         let workers = Workers::start().map_err(ServeError::Threads)?;
@@ -67,10 +75,14 @@ impl Ports {
         let connections = ConnectionServer::new(stack, edge.engine.clone(), server).with_tls(tls);
         let stop_clients = CancellationToken::new();
         let all = open_files::connection_limit(server.max_connections);
+        let (viewers, events) = watched
+            .map(|(listener, address)| (EventsPort::start(listener, address, admin.clone()), address))
+            .unzip();
         let operators = AdminPort::start(operators, operator, admin, server).map_err(ServeError::Threads)?;
         Ok(Ports {
             client,
             admin: operator,
+            events,
             clients: tokio::spawn(connections::serve(
                 clients,
                 connections,
@@ -87,6 +99,7 @@ impl Ports {
                 stop_clients.clone(),
             )),
             operators,
+            viewers,
             edge,
             stop_clients,
         })
@@ -97,6 +110,9 @@ impl Ports {
     pub async fn drain(self, grace: Duration) -> bool {
         self.stop_clients.cancel();
         self.edge.close();
+        if let Some(viewers) = self.viewers {
+            viewers.close().await;
+        }
         let drained = tokio::time::timeout(grace, self.clients).await.is_ok();
         self.operators.close().await;
         drained
@@ -109,6 +125,13 @@ async fn bind(field: &'static str, address: SocketAddr) -> Result<(TcpListener, 
     let listener = dual_stack::bind(address).await.map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
     Ok((listener, bound))
+}
+
+/// Binds the events port. Where another program has it, the server goes on without: calls matter more than
+/// watching them.
+async fn bind_events(address: SocketAddr) -> Option<(TcpListener, SocketAddr)> {
+    let bound = bind("server.eventsListen", address).await;
+    bound.inspect_err(|error| tracing::error!(%error, "events are not served; choose another port")).ok()
 }
 
 /// Returns the number of connections that one client may have of `all` that the limit on open files allows:

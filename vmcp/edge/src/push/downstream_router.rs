@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::task::Poll;
 
 use bytes::Bytes;
+use tokio::sync::Notify;
 use vmcp_backend::{Downstream, Event, Question, SessionId};
 use vmcp_json::json_rope::JsonRope;
 use vmcp_json::object::Object;
@@ -42,6 +43,8 @@ pub struct DownstreamRouter {
     pub(crate) questions: Arc<PendingQuestions>,
     pub(crate) sessions: SessionRegistry,
     pub(crate) topics: Arc<TopicRegistry>,
+    /// Notified when a client has subscribed to an own resource.
+    pub(crate) own_subscribed: Notify,
     /// Reaches the engine, whose backends begin to deliver before it is set.
     push: OnceLock<Weak<ServerPush>>,
 }
@@ -54,6 +57,7 @@ impl DownstreamRouter {
             questions: Arc::new(PendingQuestions::new(metrics)),
             sessions: SessionRegistry::new(metrics),
             topics: TopicRegistry::new(metrics),
+            own_subscribed: Notify::new(),
             push: OnceLock::new(),
         })
     }

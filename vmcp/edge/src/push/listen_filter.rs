@@ -105,7 +105,17 @@ pub(crate) async fn accept(
         let shown = shown.map(Arc::from);
         topics.reserve(&mailbox, topic, caller.principal.clone(), None, shown).ok().flatten()
     };
+    let own = |uri: &str| {
+        let (topic, principal) = (Topic::own(uri), caller.principal.clone());
+        let reservation = topics.reserve(&mailbox, topic, principal, None, None).ok().flatten()?;
+        reservation.confirm_own(subscriptions::own_digest(context, uri)?);
+        push.router.own_subscribed.notify_one();
+        Some(())
+    };
     let resources = join_all(wanted.resources.into_iter().map(async |uri| {
+        if subscriptions::is_own(context, &uri) {
+            return own(&uri).map(|()| uri);
+        }
         let (backend, call) = subscriptions::resource(context, &uri)?;
         let reservation = reserve(TopicKind::Resource, backend, &uri, None)?;
         match timeout(CONFIRM_TIMEOUT, call.subscribe()).await {

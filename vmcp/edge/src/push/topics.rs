@@ -39,14 +39,23 @@ pub(crate) enum TopicKind {
     Resource,
     /// Updated by `notifications/tasks`.
     Task,
+    /// An own resource of vmcp, updated by `notifications/resources/updated`. Its backend is empty.
+    Own,
 }
 
 impl Topic {
+    /// Returns the topic of an own resource.
+    pub(crate) fn own(uri: &str) -> Topic {
+        Topic { kind: TopicKind::Own, backend: "".into(), name: uri.into() }
+    }
+
     /// Gives one reference back to the backend; `session` is the subscribed session.
     fn release(&self, backend: &Backend, session: Option<SessionId>) {
         match self.kind {
             TopicKind::Resource => backend.unsubscribe(&self.name, session),
             TopicKind::Task => backend.unwatch_task(&self.name),
+            // No backend counts it.
+            TopicKind::Own => {}
         }
     }
 }
@@ -63,8 +72,12 @@ pub(crate) struct Subscriber {
     session: Option<SessionId>,
     /// The session has subscribed on a connection of its own; updates that come to all are not for it.
     is_own: bool,
-    /// The backend that counts this subscription; `None` until the backend has confirmed it.
+    /// The backend that counts this subscription; `None` until the backend has confirmed it, and of an own
+    /// resource.
     pub(crate) counted_at: Option<Backend>,
+    /// Digest of the content of an own resource that the client was last told of; `None` until the
+    /// subscription is confirmed, and of all others.
+    told: Option<u64>,
     /// Tells this subscription from a later one of the same client to the same topic.
     serial: u64,
     /// The place in the share of the principal.
@@ -136,6 +149,7 @@ impl TopicRegistry {
             session,
             is_own: false,
             counted_at: None,
+            told: None,
             serial,
             _held: Arc::new(held),
         };
@@ -188,6 +202,23 @@ impl TopicRegistry {
             one.counted_at.as_ref().is_some_and(|backend| !is_current(topic, backend))
         });
         outdated.map(|(topic, one)| (topic.clone(), one.clone())).collect()
+    }
+
+    /// Returns the confirmed subscriptions to own resources.
+    pub(crate) fn of_own_resources(&self) -> Vec<(Topic, Subscriber)> {
+        let state = self.lock();
+        let own = state.subscribers.iter().filter(|(topic, _)| topic.kind == TopicKind::Own);
+        let all = own.flat_map(|(topic, all)| all.iter().map(move |one| (topic, one)));
+        let confirmed = all.filter(|(_, one)| one.told.is_some());
+        confirmed.map(|(topic, one)| (topic.clone(), one.clone())).collect()
+    }
+
+    /// Records the digest that a subscriber of an own resource is told of. Returns true if it was another.
+    pub(crate) fn tell(&self, topic: &Topic, subscriber: &Subscriber, digest: u64) -> bool {
+        let mut state = self.lock();
+        let same = |one: &&mut Subscriber| one.serial == subscriber.serial;
+        let subscriber = state.subscribers.get_mut(topic).and_then(|all| all.iter_mut().find(same));
+        subscriber.is_some_and(|one| one.told.replace(digest).is_some_and(|before| before != digest))
     }
 
     /// Records that `backend` now counts the subscription.
@@ -253,12 +284,22 @@ impl Reservation {
     pub(crate) fn confirm(self, backend: Backend) {
         self.topics.count(&self.topic, self.serial, self.session, backend);
     }
+
+    /// Confirms a subscription to an own resource, whose client knows the content of this digest.
+    pub(crate) fn confirm_own(self, digest: u64) {
+        let mut state = self.topics.lock();
+        let all = state.subscribers.get_mut(&self.topic).into_iter().flatten();
+        if let Some(subscriber) = all.into_iter().find(|one| one.serial == self.serial) {
+            subscriber.told = Some(digest);
+        }
+    }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
         let mut state = self.topics.lock();
-        let pending = |one: &Subscriber| one.serial == self.serial && one.counted_at.is_none();
+        let pending =
+            |one: &Subscriber| one.serial == self.serial && one.counted_at.is_none() && one.told.is_none();
         if state.subscribers.get(&self.topic).is_some_and(|all| all.iter().any(pending)) {
             state.remove(self.number, &self.topic);
         }
@@ -296,6 +337,22 @@ mod tests {
         drop(second);
         let state = topics.lock();
         assert_eq!((state.subscribers.len(), state.of_mailbox.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_subscriber_of_an_own_resource_is_told_of_each_content_once() {
+        let topics = TopicRegistry::new(&Metrics::new());
+        let (one, topic) = (mailbox(1), Topic::own("vmcp://status"));
+        let reserved = topics.reserve(&one, topic.clone(), Principal::default(), None, None).unwrap();
+        assert!(topics.of_own_resources().is_empty(), "not confirmed");
+        reserved.unwrap().confirm_own(7);
+        let [(_, subscriber)] = &topics.of_own_resources()[..] else { panic!("one subscriber") };
+        assert!(!topics.tell(&topic, subscriber, 7));
+        assert!(topics.tell(&topic, subscriber, 8));
+        assert!(!topics.tell(&topic, subscriber, 8));
+        topics.remove_all(1);
+        assert!(!topics.tell(&topic, subscriber, 9), "gone");
+        assert!(topics.lock().subscribers.is_empty());
     }
 
     #[test]

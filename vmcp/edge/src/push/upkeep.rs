@@ -126,7 +126,7 @@ async fn withdraw_denied(push: &ServerPush) {
                 let item = Item::Task { tool: task.tool, id: &task.id };
                 subscriptions::is_allowed(context, &topic.backend, item)
             }),
-            (TopicKind::Task, None) => false,
+            (TopicKind::Task, None) | (TopicKind::Own, _) => false,
         };
         if !is_allowed {
             push.router.topics.remove(subscriber.mailbox.number, &topic);
@@ -163,5 +163,7 @@ async fn subscribe(context: CallContext<'_>, topic: &Topic, shown: Option<&str>)
             let call = subscriptions::task(context, &task);
             call.and_then(|call| call.watch_task().ok().cloned()).map_or(Renewal::Refused, Renewal::Renewed)
         }
+        // No backend counts it, so none can be outdated.
+        TopicKind::Own => Renewal::Refused,
     }
 }

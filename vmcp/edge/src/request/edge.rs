@@ -19,6 +19,7 @@ use super::client_state::relayed_state;
 use super::in_flight::InFlightRequests;
 use crate::push::context_changes;
 use crate::push::downstream_router::DownstreamRouter;
+use crate::push::own_updates;
 use crate::push::server_push::ServerPush;
 use crate::push::upkeep;
 use crate::session::client_instances::ClientInstances;
@@ -53,6 +54,7 @@ impl Edge {
         push.router.serve(&push);
         tokio::spawn(context_changes::run(Arc::downgrade(&push)));
         tokio::spawn(upkeep::run(Arc::downgrade(&push)));
+        tokio::spawn(own_updates::run(Arc::downgrade(&push)));
         let edge = Arc::new(Edge {
             engine,
             sessions: Sessions::default(),

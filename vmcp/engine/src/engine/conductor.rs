@@ -282,6 +282,7 @@ impl Conductor {
         // After the swap: a client that reacts to the new generation must find the new lists.
         let now = u64::try_from(milliseconds(SystemTime::now())).unwrap_or_default();
         self.shared.generation.send_if_modified(|generation| generation.advance(changed, now));
+        self.shared.published.send_replace(());
     }
 
     /// Follows the configured provider: another one embeds every tool again, from the cache where it can.

@@ -18,8 +18,8 @@ use vmcp_model::discovered::Discovered;
 use super::recorder::definition_changes::ChangedListing;
 use super::snapshot::declarations::BackendListings;
 use crate::access::outgoing::{self, TokenFactory};
-use crate::metrics::Metrics;
 use crate::optim::own_mark;
+use crate::telemetry::connections::ObservedConnections;
 
 /// Delay before a replaced backend stops: requests that loaded the snapshot just before still reach it.
 const RETIRE_DELAY: Duration = Duration::from_secs(1);
@@ -34,8 +34,8 @@ pub(super) struct Fleet {
     byte_budget: ByteBudget,
     /// Receives messages that backends send outside of requests.
     downstream: Option<Arc<dyn Downstream>>,
-    /// Counts failed attempts to connect, and sessions.
-    metrics: Arc<Metrics>,
+    /// Counts failed attempts to connect, and sessions; tells of states.
+    observer: Arc<ObservedConnections>,
     /// [`super::Options::bridge`].
     bridge: bool,
     orphan_guard: Option<Arc<OrphanGuard>>,
@@ -82,7 +82,7 @@ impl Fleet {
     /// No backends yet.
     pub(super) fn new(
         downstream: Option<Arc<dyn Downstream>>,
-        metrics: Arc<Metrics>,
+        observer: Arc<ObservedConnections>,
         bridge: bool,
         byte_budget: ByteBudget,
         orphan_guard: Option<Arc<OrphanGuard>>,
@@ -98,7 +98,7 @@ impl Fleet {
             token_factory,
             byte_budget,
             downstream,
-            metrics,
+            observer,
             bridge,
             orphan_guard,
             served,
@@ -260,7 +260,7 @@ impl Fleet {
             byte_budget: self.byte_budget.clone(),
             starts: Arc::clone(&self.starts),
             session_listings: self.session_listings.clone(),
-            connection_observer: Arc::clone(&self.metrics) as _,
+            connection_observer: Arc::clone(&self.observer) as _,
             ..BackendSettings::default()
         };
         if let Some(downstream) = &self.downstream {

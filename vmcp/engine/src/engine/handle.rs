@@ -3,11 +3,14 @@
 
 use std::sync::Arc;
 
+use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use vmcp_backend::SessionId;
+use vmcp_config::SessionHooks;
 use vmcp_config::status::RerankStatus;
 use vmcp_embed::{ChatModel, EmbedError};
+use vmcp_hooks::news::HookNews;
 
 use super::embedding::regeneration::{Regenerated, regenerate};
 use super::recorder::refresh::{Refresh, Refreshed};
@@ -26,6 +29,7 @@ use crate::search::Degraded;
 use crate::search::context::{Contexts, Learner, QueryEmbedding};
 use crate::search::reranking::Reranking;
 use crate::telemetry::observed_shapes::ObservedShapes;
+use crate::telemetry::server_events::ServerEvents;
 use crate::telemetry::tool_metrics::{Filter, MetricsBook};
 
 impl Engine {
@@ -58,6 +62,22 @@ impl Engine {
             provider: shared.provider.load_full(),
         };
         shared.session_snapshots.for_session(snapshot, session, source).await
+    }
+
+    /// Watches for snapshots that come into force.
+    pub fn snapshots(&self) -> watch::Receiver<()> {
+        self.0.shared.published.subscribe()
+    }
+
+    /// Tells viewers and webhooks of a hook that was taken. Never waits.
+    pub fn tell_of_hook(&self, settings: &SessionHooks, news: &HookNews) {
+        self.events().hook(news);
+        self.0.session_webhooks.tell(&settings.webhooks, news);
+    }
+
+    /// Hooks, changed definitions and states of backends, for those who watch.
+    pub fn events(&self) -> &Arc<ServerEvents> {
+        &self.0.shared.events
     }
 
     /// The contexts of clients.

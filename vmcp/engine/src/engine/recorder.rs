@@ -107,7 +107,9 @@ async fn write(shared: Arc<Shared>, entry: RecorderEntry) {
 
 async fn record_listing(shared: &Arc<Shared>, listing: ChangedListing) {
     let (backend, metrics) = (Arc::clone(&listing.backend), Arc::clone(&shared.metrics));
-    let recorded = shared.store(move |store| definition_changes::record(store, &listing, &metrics)).await;
+    let events = Arc::clone(&shared.events);
+    let recorded =
+        shared.store(move |store| definition_changes::record(store, &listing, &metrics, &events)).await;
     if let Some(changes) = recorded {
         shared.note(backend, changes);
     }

@@ -8,11 +8,12 @@ pub fn needs_restart(at_start: &Config, now: &Config) -> Vec<&'static str> {
 }
 
 /// Returns each of [`SETTINGS_AT_START`](vmcp_config::SETTINGS_AT_START) with true if it is as it was.
-fn unchanged(at_start: &Config, now: &Config) -> [(&'static str, bool); 11] {
+fn unchanged(at_start: &Config, now: &Config) -> [(&'static str, bool); 12] {
     let (server, new) = (&at_start.server, &now.server);
     [
         ("server.listen", server.listen == new.listen),
         ("server.adminListen", server.admin_listen == new.admin_listen),
+        ("server.eventsListen", server.events_listen == new.events_listen),
         ("server.tls", server.tls.is_some() == new.tls.is_some()),
         ("server.maxConnections", server.max_connections == new.max_connections),
         ("server.receiveTimeout", server.receive_timeout == new.receive_timeout),

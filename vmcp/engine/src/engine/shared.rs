@@ -23,7 +23,9 @@ use super::tool_drift::DriftGuard;
 use crate::metrics::Metrics;
 use crate::search::context::{Contexts, Learner};
 use crate::telemetry::calls::{CallObserver, CallObservers};
+use crate::telemetry::connections::ObservedConnections;
 use crate::telemetry::observed_shapes::ObservedShapes;
+use crate::telemetry::server_events::ServerEvents;
 use crate::telemetry::tool_metrics::ToolMetricsRecorder;
 use crate::telemetry::tool_metrics::by_principal::ReliabilityByPrincipal;
 use crate::telemetry::topic_usage::TopicUsage;
@@ -33,6 +35,10 @@ pub(super) struct Shared {
     pub(super) generation: watch::Sender<Generation>,
     /// Notified when a configuration has come into force.
     pub(super) configured: watch::Sender<()>,
+    /// Notified when another snapshot is in force.
+    pub(super) published: watch::Sender<()>,
+    /// Hooks, changed definitions and states of backends, for those who watch.
+    pub(super) events: Arc<ServerEvents>,
     pub(super) provider: ArcSwapOption<MonitoredProvider>,
     pub(super) changes: Mutex<BTreeMap<Arc<str>, DefinitionChanges>>,
     pub(super) metrics: Arc<Metrics>,
@@ -100,6 +106,8 @@ impl From<SharedParts> for Shared {
             snapshot: ArcSwap::from_pointee(parts.snapshot),
             generation: watch::Sender::default(),
             configured: watch::Sender::default(),
+            published: watch::Sender::default(),
+            events: Arc::default(),
             provider: ArcSwapOption::empty(),
             changes: Mutex::default(),
             call_observers: Arc::new(CallObservers::new(&parts.metrics, observers)),
@@ -123,6 +131,12 @@ impl From<SharedParts> for Shared {
 }
 
 impl Shared {
+    /// Returns the observer of the connections to backends.
+    pub(super) fn observed_connections(&self) -> Arc<ObservedConnections> {
+        let (metrics, events) = (Arc::clone(&self.metrics), Arc::clone(&self.events));
+        Arc::new(ObservedConnections { metrics, events })
+    }
+
     /// True if the cache on disk could not be used.
     pub(super) fn lacks_cache(&self) -> bool {
         self.lacks_cache.load(Ordering::Relaxed)

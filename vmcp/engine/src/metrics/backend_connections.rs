@@ -1,7 +1,7 @@
 //! Metrics of connections to backends: attempts that failed, sessions that ended.
 
 use prometheus_client::encoding::EncodeLabelSet;
-use vmcp_backend::{ConnectionObserver, EndedSession};
+use vmcp_backend::EndedSession;
 
 use super::Metrics;
 use crate::telemetry::{PIPE, TCP};
@@ -26,13 +26,15 @@ pub struct ClientSession {
     pub mcp_protocol_version: &'static str,
 }
 
-impl ConnectionObserver for Metrics {
-    fn connect_failed(&self, backend: &str, reason: &'static str) {
+impl Metrics {
+    /// Counts a failed attempt to connect.
+    pub fn connect_failed(&self, backend: &str, reason: &'static str) {
         let labels = ConnectFailureLabels { backend: backend.to_owned(), reason };
         self.connect_failures.get_or_create(&labels).inc();
     }
 
-    fn session_ended(&self, session: &EndedSession<'_>) {
+    /// Counts a session that has ended.
+    pub fn session_ended(&self, session: &EndedSession<'_>) {
         let labels = ClientSession {
             backend: session.backend.to_owned(),
             network_transport: if session.is_program { PIPE } else { TCP },

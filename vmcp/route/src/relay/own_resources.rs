@@ -1,11 +1,15 @@
 //! Reads own resources of vmcp: its configuration, its state, its servers and tools, as the caller may see
 //! them.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::to_raw_value;
+use vmcp_engine::access::policy::{AccessRequest, Decision, Item};
 use vmcp_engine::optim::own_resources::OwnResource;
 use vmcp_engine::telemetry::calls::{Origin, Outcome};
+use vmcp_wire::methods;
 
 use crate::answer::Answer;
 use crate::call;
@@ -65,6 +69,38 @@ pub(super) fn read(context: CallContext<'_>, uri: &str, resource: OwnResource<'_
     let text = serde_json::to_string(&told?).ok()?;
     let contents = json!({ "contents": [{ "uri": uri, "mimeType": "application/json", "text": text }] });
     Some(Answer::own(to_raw_value(&contents).unwrap_or_default()))
+}
+
+/// Answers a subscription to an own resource with a digest of its content; `None` if this caller has no such
+/// resource.
+pub(super) fn subscribe(context: CallContext<'_>, uri: &str, resource: OwnResource<'_>) -> Option<u64> {
+    call::authorize_own(context, resource.right(), Some(&arguments(resource))).ok()?;
+    let mut recorder = context.start_record(Origin::Own(resource.right()));
+    recorder.keep_arguments(Some(&json!({ "uri": uri }).to_string()));
+    let digest = digest(context, resource);
+    recorder.settle(if digest.is_some() { Outcome::Ok } else { Outcome::ToolError });
+    digest
+}
+
+/// True if the policies in force let the caller read an own resource.
+pub(super) fn is_allowed(context: CallContext<'_>, resource: OwnResource<'_>) -> bool {
+    let arguments = arguments(resource);
+    let request = AccessRequest {
+        principal: &context.caller.principal,
+        action: methods::TOOLS_CALL,
+        backend: "",
+        item: Item::OwnTool(resource.right().dotted()),
+        arguments: Some(&arguments),
+    };
+    matches!(context.snapshot.policy.decide(&request), Decision::Allow { .. })
+}
+
+/// Returns a digest of the content, which tells one content from the next within this process.
+pub(super) fn digest(context: CallContext<'_>, resource: OwnResource<'_>) -> Option<u64> {
+    let text = serde_json::to_string(&content(context, resource)?).ok()?;
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    Some(hasher.finish())
 }
 
 /// Returns the arguments of the call that tells the same: policies may read them.

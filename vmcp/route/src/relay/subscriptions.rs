@@ -9,7 +9,8 @@ pub use crate::call::hidden::hold;
 use crate::call::task_calls::task_names::KnownTask;
 use crate::call::{self, Authorized, hidden};
 use crate::caller::CallContext;
-use crate::router::BackendTarget;
+use crate::relay::own_resources;
+use crate::router::{self, BackendTarget};
 use vmcp_engine::access::policy::{AccessRequest, Decision, Item};
 use vmcp_engine::telemetry::calls::Origin;
 
@@ -31,6 +32,31 @@ pub fn resource_of<'a>(
     uri: &'a str,
 ) -> Option<Authorized<'a>> {
     authorized(context, backend, methods::SUBSCRIBE, Item::Resource(uri))
+}
+
+/// True if the URI is that of an own resource of vmcp, which no backend has.
+pub fn is_own(context: CallContext<'_>, uri: &str) -> bool {
+    router::own_resource(context, uri).is_some()
+}
+
+/// Returns a digest of the content of an own resource, as the caller reads it; `None` if this caller has no
+/// such resource. The policy is asked as for reading, and the subscription is recorded.
+pub fn own_digest(context: CallContext<'_>, uri: &str) -> Option<u64> {
+    let resource = router::own_resource(context, uri)?;
+    own_resources::subscribe(context, uri, resource)
+}
+
+/// True if the policies in force let the caller read an own resource, and such resources are served. Nothing is
+/// recorded.
+pub fn may_read_own(context: CallContext<'_>, uri: &str) -> bool {
+    router::own_resource(context, uri).is_some_and(|resource| own_resources::is_allowed(context, resource))
+}
+
+/// Returns a digest of an own resource that the caller may read: the same for all callers of one view, and 0
+/// while there is no such server or tool. Blocks while it lists servers and tools.
+pub fn own_content(context: CallContext<'_>, uri: &str) -> u64 {
+    let resource = router::own_resource(context, uri);
+    resource.and_then(|resource| own_resources::digest(context, resource)).unwrap_or_default()
 }
 
 /// Returns the way to subscribe to a task at its backend; `None` if that is denied.

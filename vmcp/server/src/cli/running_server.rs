@@ -40,6 +40,9 @@ pub(super) struct RunningServer {
     pub(super) tls: bool,
     /// Address of the admin port.
     pub(super) admin: SocketAddr,
+    /// Address of the events port.
+    #[serde(default)]
+    pub(super) events: Option<SocketAddr>,
     /// Absolute path of its configuration file; empty in files of older versions.
     #[serde(default)]
     pub(super) config: PathBuf,
@@ -188,6 +191,7 @@ mod tests {
             mcp: at(1),
             tls: true,
             admin: at(2),
+            events: None,
             config: config.clone(),
             options: ServeOptions::default(),
         };

@@ -107,10 +107,11 @@ impl ServerCapabilities {
         }
     }
 
-    /// Returns the capability to read resources, and no other.
+    /// Returns the capability to read resources and, if `subscriptions` is true, to subscribe to them; no
+    /// other.
     #[must_use]
-    pub fn of_resources() -> Self {
-        Self { resources: true, ..Self::default() }
+    pub fn of_resources(subscriptions: bool) -> Self {
+        Self { resources: true, subscriptions, ..Self::default() }
     }
 
     /// True if the backend has resources.

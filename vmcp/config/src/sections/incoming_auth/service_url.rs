@@ -1,4 +1,4 @@
-//! The URL of a service that is asked about calls: a decision point, a webhook.
+//! The URL of a service that is asked about calls: a decision point, a webhook; or told of events.
 
 use url::Url;
 
@@ -7,7 +7,7 @@ use crate::values::http_url;
 
 /// Checks the URL at `path`. `example`: a URL for the remedy; `answers`: the word for what the service says,
 /// which anybody on the way could forge over plain HTTP.
-pub(super) fn validate(
+pub(crate) fn validate(
     url: Option<&str>,
     path: &str,
     (example, answers): (&str, &str),

@@ -1,10 +1,14 @@
 //! `optimizer.sessionHooks`: sessions of coding agents, as their hooks report them.
 
+pub(crate) mod webhooks;
+
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use self::webhooks::{RawSessionWebhook, SessionWebhook};
 use crate::problems::{self, Report};
 use crate::sections::server::Server;
 
@@ -24,6 +28,8 @@ pub struct SessionHooks {
     pub max_sessions: usize,
     /// Folders in which the server itself reads transcripts; empty: it reads none.
     pub transcript_dirs: Vec<PathBuf>,
+    /// Services that are told of hooks.
+    pub webhooks: Vec<Arc<SessionWebhook>>,
 }
 
 /// Sessions of coding agents: their hooks register them, and a new session gets the summary of the one
@@ -46,11 +52,20 @@ pub struct RawSessionHooks {
     /// without identities, and only for clients on the same machine. Default: none; hooks bring their
     /// transcripts themselves.
     pub transcript_dirs: Vec<String>,
+    /// Services that are told of hooks, at most 16. Each gets what `/sessions` shows of the session, without its
+    /// summary.
+    pub webhooks: Vec<RawSessionWebhook>,
 }
 
 impl Default for RawSessionHooks {
     fn default() -> Self {
-        Self { enabled: false, keep_days: 30, max_sessions: 200, transcript_dirs: Vec::new() }
+        Self {
+            enabled: false,
+            keep_days: 30,
+            max_sessions: 200,
+            transcript_dirs: Vec::new(),
+            webhooks: Vec::new(),
+        }
     }
 }
 
@@ -100,6 +115,7 @@ impl RawSessionHooks {
             keep_days: self.keep_days,
             max_sessions: self.max_sessions,
             transcript_dirs: self.transcript_dirs.iter().map(PathBuf::from).collect(),
+            webhooks: webhooks::validate(&self.webhooks, report),
         }
     }
 }

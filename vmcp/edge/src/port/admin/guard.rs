@@ -54,7 +54,7 @@ pub(in crate::port) struct AdminGuard {
 
 impl AdminGuard {
     /// Creates the guard of a port that listens at `address`.
-    pub(super) fn new(admin: Admin, address: SocketAddr) -> Self {
+    pub(in crate::port) fn new(admin: Admin, address: SocketAddr) -> Self {
         let host = Arc::new(HostGuard::new(address, &[], &[]));
         let delayed = Arc::new(Semaphore::new(MAX_DELAYED));
         let log = Arc::new(LogLimit::new(REFUSAL_LOG_INTERVAL));
@@ -89,6 +89,13 @@ impl AdminGuard {
         true
     }
 
+    /// Puts a request without a needed token, or with a wrong one, on record, and answers it.
+    pub(in crate::port) async fn turn_away(&self, request: Request, words: &'static str) -> Response {
+        let is_wrong = self.record(&request);
+        drop(request);
+        self.refuse(is_wrong, words).await
+    }
+
     /// Answers it.
     async fn refuse(&self, is_wrong: bool, words: &'static str) -> Response {
         if is_wrong && !self.slow_down().await {
@@ -119,7 +126,7 @@ impl AdminGuard {
 
     /// Returns true for a request with one of `server.adminTokens` or, if none is configured, on a loopback
     /// address.
-    pub(super) fn admits(&self, headers: &HeaderMap) -> bool {
+    pub(in crate::port) fn admits(&self, headers: &HeaderMap) -> bool {
         let tokens = &self.admin.0.engine.snapshot().config.server.admin_tokens;
         if tokens.is_empty() {
             return self.loopback;
@@ -135,7 +142,7 @@ fn has_token(headers: &HeaderMap, tokens: &[Secret]) -> bool {
 
 /// Middleware that refuses requests for a foreign host (DNS rebinding) and those of foreign pages. A request
 /// with a token needs no such rule: no page has one.
-pub(super) async fn from_known_host(
+pub(in crate::port) async fn from_known_host(
     State(guard): State<AdminGuard>,
     request: Request,
     next: Next,
@@ -169,9 +176,7 @@ pub(super) async fn admit(State(guard): State<AdminGuard>, request: Request, nex
     if guard.admits(request.headers()) {
         return next.run(request).await;
     }
-    let is_wrong = guard.record(&request);
-    drop(request);
-    guard.refuse(is_wrong, UNAUTHORIZED_TEXT).await
+    guard.turn_away(request, UNAUTHORIZED_TEXT).await
 }
 
 /// Middleware of `/metrics`: once `server.metricsTokens` has a token, a request needs one of them, or one of
@@ -183,9 +188,7 @@ pub(super) async fn admit_scraper(State(guard): State<AdminGuard>, request: Requ
     if own.is_empty() || has_token(headers, own) || has_token(headers, admin) {
         return next.run(request).await;
     }
-    let is_wrong = guard.record(&request);
-    drop(request);
-    guard.refuse(is_wrong, SCRAPER_UNAUTHORIZED_TEXT).await
+    guard.turn_away(request, SCRAPER_UNAUTHORIZED_TEXT).await
 }
 
 /// Returns the bearer token of a request.

@@ -14,6 +14,7 @@ use vmcp_model::discovered::Discovered;
 use vmcp_store::{ChangeKind, DefinitionKind, DefinitionName, RecordedChange, Store, StoreError};
 
 use crate::metrics::{ChangeLabels, Metrics};
+use crate::telemetry::server_events::ServerEvents;
 
 /// Changes of one listing that are logged one by one; of further ones only the number is. All are counted and
 /// recorded.
@@ -84,12 +85,13 @@ pub(in crate::engine) fn compare(
     (events, DefinitionChanges { added, updated, removed, unchanged, at: Some(at) })
 }
 
-/// Compares a listing with the stored hashes of its backend, reports the changes to log and metrics, and
-/// stores the listing. Blocks.
+/// Compares a listing with the stored hashes of its backend, reports the changes to log, metrics and
+/// watchers, and stores the listing. Blocks.
 pub(in crate::engine) fn record(
     store: &Store,
     listing: &ChangedListing,
     metrics: &Metrics,
+    watchers: &ServerEvents,
 ) -> Result<DefinitionChanges, StoreError> {
     let ChangedListing { backend, fingerprint, discovered } = listing;
     let known = known(store, backend)?;
@@ -105,6 +107,7 @@ pub(in crate::engine) fn record(
         tracing::info!(backend = %backend, tools = discovered.tools.len(), "tools discovered");
     } else if !events.is_empty() {
         announce(&events, metrics);
+        watchers.definitions(&events);
         store.record_changes(&events)?;
     }
     let rows = hashes.iter().map(|((kind, name), hash)| (*kind, name.as_str(), hash.as_str()));
@@ -164,8 +167,9 @@ mod tests {
     #[test]
     fn counts_follow_from_the_stored_hashes() {
         let (store, metrics) = (Store::in_memory().unwrap(), Metrics::new());
+        let watchers = ServerEvents::default();
         let counts = |listing: &ChangedListing| {
-            let changes = record(&store, listing, &metrics).unwrap();
+            let changes = record(&store, listing, &metrics, &watchers).unwrap();
             (changes.added, changes.updated, changes.removed, changes.unchanged)
         };
         assert_eq!(counts(&listing(&[("a", "1"), ("b", "1"), ("c", "1")])), (3, 0, 0, 0));
@@ -188,10 +192,12 @@ mod tests {
     #[test]
     fn a_tool_that_comes_back_changed_after_an_empty_list_is_an_update() {
         let (store, metrics) = (Store::in_memory().unwrap(), Metrics::new());
+        let watchers = ServerEvents::default();
         let trusted = listing(&[("a", "trusted"), ("b", "kept")]);
-        record(&store, &trusted, &metrics).unwrap();
-        assert_eq!(record(&store, &listing(&[]), &metrics).unwrap().removed, 2);
-        let changes = record(&store, &listing(&[("a", "poisoned"), ("b", "kept")]), &metrics).unwrap();
+        record(&store, &trusted, &metrics, &watchers).unwrap();
+        assert_eq!(record(&store, &listing(&[]), &metrics, &watchers).unwrap().removed, 2);
+        let changes =
+            record(&store, &listing(&[("a", "poisoned"), ("b", "kept")]), &metrics, &watchers).unwrap();
         assert_eq!((changes.updated, changes.added), (1, 1));
         let recorded = store.changes(10).unwrap();
         let updated = recorded.iter().find(|change| change.kind == ChangeKind::Updated).unwrap();
@@ -209,14 +215,16 @@ mod tests {
     #[test]
     fn tools_after_an_empty_first_listing_are_changes() {
         let (store, metrics) = (Store::in_memory().unwrap(), Metrics::new());
-        record(&store, &listing(&[]), &metrics).unwrap();
-        record(&store, &listing(&[("a", "1")]), &metrics).unwrap();
+        let watchers = ServerEvents::default();
+        record(&store, &listing(&[]), &metrics, &watchers).unwrap();
+        record(&store, &listing(&[("a", "1")]), &metrics, &watchers).unwrap();
         assert_eq!(store.changes(10).unwrap().len(), 1);
     }
 
     #[test]
     fn a_changed_prompt_resource_or_template_is_an_event_as_a_changed_tool_is() {
         let (store, metrics) = (Store::in_memory().unwrap(), Metrics::new());
+        let watchers = ServerEvents::default();
         let mut size = 0;
         let mut offering = |text: &str| {
             size += 1;
@@ -232,7 +240,7 @@ mod tests {
             ChangedListing { backend: "jira".into(), fingerprint: "f".into(), discovered }
         };
         let counts = |listing: &ChangedListing| {
-            let changes = record(&store, listing, &metrics).unwrap();
+            let changes = record(&store, listing, &metrics, &watchers).unwrap();
             (changes.added, changes.updated, changes.removed, changes.unchanged)
         };
         assert_eq!(counts(&offering("trusted")), (3, 0, 0, 0));

@@ -35,7 +35,8 @@ impl BackendDeclarations {
         let expected = unknown.then(ServerCapabilities::unknown);
         let optimizer = &config.optimizer;
         let has_resources = optimizer.large_results.enabled || optimizer.own_resources;
-        let own = (optimizer.enabled && has_resources).then(ServerCapabilities::of_resources);
+        let own = (optimizer.enabled && has_resources)
+            .then(|| ServerCapabilities::of_resources(optimizer.own_resources));
         let declaration = |revision| {
             let known = backends.iter().map(|(_, capabilities)| capabilities);
             server_capabilities::declaration(known.chain(&expected).chain(&own), revision)

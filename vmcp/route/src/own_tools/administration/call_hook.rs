@@ -30,8 +30,11 @@ pub fn may_use_hooks(context: CallContext<'_>, arguments: Option<&str>) -> bool 
     call::authorize_own(context, OptimTool::CallHook, arguments).is_ok()
 }
 
-/// Takes a hook of the caller, who may report hooks.
+/// Takes a hook of the caller, who may report hooks, and tells those who follow sessions.
 pub async fn execute_hook(context: CallContext<'_>, call: HookCall) -> Result<HookReport, AgentSessionError> {
     let settings = &context.snapshot.config.optimizer.session_hooks;
-    context.engine.agent_sessions().take_hook(&context.caller.principal, settings, call).await
+    let sessions = context.engine.agent_sessions();
+    let report = sessions.take_hook(&context.caller.principal, settings, call).await?;
+    context.engine.tell_of_hook(settings, &report.news);
+    Ok(report)
 }

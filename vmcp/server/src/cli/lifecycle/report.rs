@@ -39,7 +39,7 @@ impl ServerState {
             "pid": pid,
             "healthy": self.status.is_some(),
             "http_port": port(running.map(|running| running.mcp.port())),
-            "websocket_port": Value::Null,
+            "websocket_port": port(running.and_then(|running| running.events).map(|events| events.port())),
             "admin_port": port(running.map(|running| running.admin.port())),
             "url": running.map(RunningServer::url),
             "daemon_details": self.status.as_ref().map(details),
@@ -68,6 +68,9 @@ impl ServerState {
         if let Some(running) = &self.running {
             row("HTTP Port", &running.mcp.port().to_string());
             row("Admin Port", &running.admin.port().to_string());
+            if let Some(events) = running.events {
+                row("WebSocket Port", &events.port().to_string());
+            }
         }
         if let Some(status) = &self.status {
             let up = count(status, BackendState::Connected);
@@ -130,7 +133,8 @@ mod tests {
             pid: 7,
             mcp: "127.0.0.1:8765".parse().unwrap(),
             tls: false,
-            admin: "127.0.0.1:8766".parse().unwrap(),
+            admin: "127.0.0.1:8767".parse().unwrap(),
+            events: Some("127.0.0.1:8766".parse().unwrap()),
             config: "/vmcp.yaml".into(),
             options: ServeOptions::default(),
         };
@@ -138,7 +142,7 @@ mod tests {
         let up = ServerState { running: Some(running.clone()), status: Some(status) };
         let (up, down) = (up.to_json(), ServerState::default().to_json());
         assert_eq!((&up["running"], &up["pid"], &up["healthy"]), (&json!(true), &json!(7), &json!(true)));
-        assert_eq!((&up["http_port"], &up["admin_port"]), (&json!(8765), &json!(8766)));
+        assert_eq!((&up["http_port"], &up["websocket_port"]), (&json!(8765), &json!(8766)));
         let banner = up["formatted_message"].as_str().unwrap();
         assert!(banner.contains("Status: Running\n") && banner.contains("HTTP Port: 8765\n"), "{banner}");
         assert_eq!(

@@ -211,8 +211,9 @@ async fn serve(
         let config = std::path::absolute(&path)?;
         let announce = |ports: &Ports| {
             let tls = server.tls.is_some();
-            let (mcp, admin, options) = (ports.client, ports.admin, options_of_start);
-            let running = RunningServer { pid: std::process::id(), mcp, tls, admin, config, options };
+            let (mcp, admin, events) = (ports.client, ports.admin, ports.events);
+            let (pid, options) = (std::process::id(), options_of_start);
+            let running = RunningServer { pid, mcp, tls, admin, events, config, options };
             state = StateFile::write(&path, &running);
             announce_ports(&running, &path.display().to_string(), people);
         };

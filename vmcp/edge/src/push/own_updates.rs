@@ -1,0 +1,79 @@
+//! Background task that tells subscribers of vmcp's own resources when the content changes, as each of them
+//! reads it, and ends the subscriptions that policies no longer permit.
+//!
+//! Rounds are debounced: all changes within [`DEBOUNCE`] make one round, which compares digests.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+use vmcp_engine::engine::View;
+use vmcp_route::{CallContext, Caller, subscriptions};
+
+use super::server_push::ServerPush;
+
+/// Time after a change in which further ones join it.
+const DEBOUNCE: Duration = Duration::from_millis(250);
+/// Rest after a round, as a multiple of its time: rounds take at most a tenth of a thread.
+const REST: u32 = 9;
+/// Longest rest after a round.
+const MAX_REST: Duration = Duration::from_secs(10);
+
+/// Runs until the [`ServerPush`] is dropped or the engine stops.
+pub(crate) async fn run(push: Weak<ServerPush>) {
+    let Some((mut snapshots, mut states, router)) = push
+        .upgrade()
+        .map(|push| (push.engine.snapshots(), push.engine.events().states(), Arc::clone(&push.router)))
+    else {
+        return;
+    };
+    loop {
+        let goes_on = tokio::select! {
+            changed = snapshots.changed() => changed.is_ok(),
+            changed = states.changed() => changed.is_ok(),
+            // A change may have come between the first digest and the confirmation of the subscription.
+            () = router.own_subscribed.notified() => true,
+        };
+        if !goes_on {
+            return;
+        }
+        sleep(DEBOUNCE).await;
+        snapshots.borrow_and_update();
+        states.borrow_and_update();
+        // Upgraded for one round only: the task must not keep the state alive.
+        let Some(push) = push.upgrade() else { return };
+        let begun = Instant::now();
+        // Without the thread the process is going down.
+        let _ = tokio::task::spawn_blocking(move || tell(&push)).await;
+        sleep((begun.elapsed() * REST).min(MAX_REST)).await;
+    }
+}
+
+/// Compares each subscription with the present content. Blocks.
+fn tell(push: &ServerPush) {
+    let topics = &push.router.topics;
+    let snapshot = push.engine.snapshot();
+    // Clients with equal rights share a view, and read the same. The view is kept, so that no other one takes its
+    // address.
+    let mut digests: HashMap<(*const View, Arc<str>), (Arc<View>, u64)> = HashMap::new();
+    for (topic, subscriber) in topics.of_own_resources() {
+        let caller = Caller { principal: subscriber.principal.clone(), ..Caller::default() };
+        let view = snapshot.view(&caller.principal);
+        let context = CallContext { engine: &push.engine, snapshot: &snapshot, view: &view, caller: &caller };
+        let content = if subscriptions::may_read_own(context, &topic.name) {
+            let known = digests.entry((Arc::as_ptr(&view), Arc::clone(&topic.name)));
+            let look = || (Arc::clone(&view), subscriptions::own_content(context, &topic.name));
+            Some(known.or_insert_with(look).1)
+        } else {
+            None
+        };
+        match content {
+            None => topics.remove(subscriber.mailbox.number, &topic),
+            Some(digest) if topics.tell(&topic, &subscriber, digest) => {
+                push.router.announce_update(&subscriber.mailbox, &topic.name);
+            }
+            Some(_) => {}
+        }
+    }
+}
