@@ -1,5 +1,5 @@
-//! The listening ports: clients reach `/mcp` at one, operators the reports at another, and watch [`events`] at a
-//! third one, if it is configured.
+//! The listening ports: clients reach `/mcp` at one, operators the reports at another. A third one, if it is
+//! configured, tells viewers of [`events`].
 //!
 //! [`connections`] accepts clients and hands them to [`workers`], [`connection`] serves one of them, and
 //! [`stack`] shows every layer that a request passes. [`serve`] opens the ports and drains them at shutdown.

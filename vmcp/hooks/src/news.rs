@@ -6,8 +6,8 @@ use crate::hook_call::HookCall;
 use crate::hook_type::HookType;
 use crate::session::{Session, SessionStatus};
 
-/// A hook that was taken, and its session after it. Prompts, transcripts and summaries are no part of it; the
-/// title quotes the first prompt.
+/// A hook that was taken, and its session after it. The title quotes the first prompt; further texts of
+/// prompts, transcripts and summaries stay out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HookNews {
     /// Type.

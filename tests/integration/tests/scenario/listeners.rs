@@ -483,7 +483,7 @@ async fn vmcps_own_resources_are_subscribed_in_both_eras_and_told_when_they_chan
     assert_eq!(next_update(&mut get).await, json!({"uri": "gobby://config"}));
     assert_eq!(next_update(&mut listen).await["uri"], "vmcp://config");
 
-    // Those who may not read them any more hear nothing more.
+    // Without the resources, subscriptions end and new ones are refused.
     vmcp.reconfigure(json!({"optimizer": {"ownResources": false}}));
     eventually("the end of the subscriptions", async || {
         let refused = legacy.request("resources/subscribe", json!({"uri": "vmcp://config"})).await;

@@ -96,8 +96,8 @@ pub struct RawServer {
     pub listen: String,
     /// Address and port for health, readiness, metrics and status. A change takes effect after a restart.
     pub admin_listen: String,
-    /// Address and port of `/ws/events`, a websocket with hooks, changed definitions and states of backends, for
-    /// the people of the admin port. Absent: it is not served. A change takes effect after a restart.
+    /// Address and port of `/ws/events`, a websocket with hooks, changed definitions and states of backends,
+    /// for the people of the admin port. Absent: it is not served. A change takes effect after a restart.
     pub events_listen: Option<String>,
     /// Time that calls in flight are given to end after SIGTERM (graceful shutdown). Calls that take longer
     /// are cut; `0s` cuts all at once.
@@ -259,7 +259,7 @@ impl RawServer {
 }
 
 impl RawServer {
-    /// Reads the address of the events port, which is none of the `others` and admits someone.
+    /// Reads the address of the events port, which differs from the `others` and admits someone.
     fn validate_events_listen(&self, others: &[SocketAddr], report: &mut Report) -> Option<SocketAddr> {
         const PATH: &str = "server.eventsListen";
         let address = validate_address(self.events_listen.as_deref()?, PATH, report);

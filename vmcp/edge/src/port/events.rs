@@ -1,13 +1,13 @@
-//! The events port: `GET /ws/events`, a websocket that tells viewers of hooks, changed definitions and states of
-//! backends.
+//! The events port: `GET /ws/events`, a websocket that tells viewers of hooks, changed definitions and states
+//! of backends.
 //!
 //! | module | holds |
 //! |---|---|
 //! | `viewer` | who may see which events, and which of them were asked for |
 //! | `stream` | the events of one viewer, until its end |
 //!
-//! The rules of the admin port hold: hosts and origins, and its tokens. Requests have [`HANDSHAKE_TIMEOUT`], and
-//! viewers places of their own, so that strangers keep no viewer out.
+//! The rules of the admin port hold: hosts and origins, and its tokens. Requests end at
+//! [`HANDSHAKE_TIMEOUT`], and viewers have places of their own, so that strangers keep no viewer out.
 
 mod stream;
 mod viewer;
@@ -39,8 +39,8 @@ use super::connections::refuse;
 
 /// Path of the websocket.
 const PATH: &str = "/ws/events";
-/// Time limit of a connection, up to the end of the handshake. Keep-alive stays on: without it, hyper replaces
-/// `Connection: Upgrade`.
+/// Time limit of a connection, up to the end of the handshake. Keep-alive stays on: without it, hyper
+/// replaces `Connection: Upgrade`.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Requests at a time; a further connection is answered with 503.
 const MAX_REQUESTS: usize = 64;

@@ -54,8 +54,8 @@ pub(crate) async fn run(push: Weak<ServerPush>) {
 fn tell(push: &ServerPush) {
     let topics = &push.router.topics;
     let snapshot = push.engine.snapshot();
-    // Clients with equal rights share a view, and read the same. The view is kept, so that no other one takes its
-    // address.
+    // Clients with equal rights share a view, and read the same. The view is kept, so that no other one takes
+    // its address.
     let mut digests: HashMap<(*const View, Arc<str>), (Arc<View>, u64)> = HashMap::new();
     for (topic, subscriber) in topics.of_own_resources() {
         let caller = Caller { principal: subscriber.principal.clone(), ..Caller::default() };

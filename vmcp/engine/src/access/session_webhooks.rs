@@ -1,6 +1,6 @@
-//! [`SessionWebhooks`]: tells services of hooks of coding agents. Each service has a bounded queue and a task of its
-//! own, which sends one notice after another and tries again with exponential backoff: no hook waits, and no
-//! service waits for another.
+//! [`SessionWebhooks`]: tells services of hooks of coding agents. Each service has a bounded queue and a task
+//! of its own, which sends one notice after another and tries again with exponential backoff: no hook waits,
+//! and no service waits for another.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -75,7 +75,7 @@ impl Engine {
         self.0.session_webhooks.tell(&settings.webhooks, news);
     }
 
-    /// Hooks, changed definitions and states of backends, for those who watch.
+    /// Hooks, changed definitions and states of backends, for viewers.
     pub fn events(&self) -> &Arc<ServerEvents> {
         &self.0.shared.events
     }

@@ -37,7 +37,7 @@ pub(super) struct Shared {
     pub(super) configured: watch::Sender<()>,
     /// Notified when another snapshot is in force.
     pub(super) published: watch::Sender<()>,
-    /// Hooks, changed definitions and states of backends, for those who watch.
+    /// Hooks, changed definitions and states of backends, for viewers.
     pub(super) events: Arc<ServerEvents>,
     pub(super) provider: ArcSwapOption<MonitoredProvider>,
     pub(super) changes: Mutex<BTreeMap<Arc<str>, DefinitionChanges>>,

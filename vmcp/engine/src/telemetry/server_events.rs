@@ -1,5 +1,5 @@
-//! [`ServerEvents`]: hooks, changed definitions and states of backends as events, for people and programs that
-//! watch this server.
+//! [`ServerEvents`]: hooks, changed definitions and states of backends as events, for people and programs
+//! that watch this server.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -57,7 +57,7 @@ pub struct ServerEvent {
     pub json: Arc<str>,
 }
 
-/// The events of a process; cheap to send while nobody watches.
+/// The events of a process; cheap to send without a viewer.
 #[derive(Debug)]
 pub struct ServerEvents {
     events: broadcast::Sender<ServerEvent>,

@@ -46,14 +46,14 @@ pub fn own_digest(context: CallContext<'_>, uri: &str) -> Option<u64> {
     own_resources::subscribe(context, uri, resource)
 }
 
-/// True if the policies in force let the caller read an own resource, and such resources are served. Nothing is
-/// recorded.
+/// True if the policies in force let the caller read an own resource, and such resources are served. Records
+/// nothing.
 pub fn may_read_own(context: CallContext<'_>, uri: &str) -> bool {
     router::own_resource(context, uri).is_some_and(|resource| own_resources::is_allowed(context, resource))
 }
 
 /// Returns a digest of an own resource that the caller may read: the same for all callers of one view, and 0
-/// while there is no such server or tool. Blocks while it lists servers and tools.
+/// without such a server or tool. Blocks while it lists servers and tools.
 pub fn own_content(context: CallContext<'_>, uri: &str) -> u64 {
     let resource = router::own_resource(context, uri);
     resource.and_then(|resource| own_resources::digest(context, resource)).unwrap_or_default()

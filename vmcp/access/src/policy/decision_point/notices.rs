@@ -21,7 +21,7 @@ pub enum NoticeFailure {
     /// The service cannot be reached, or may not be.
     #[error("it cannot be reached: {0}")]
     Unreachable(String),
-    /// The service answered with a status that is no success; redirects are among them.
+    /// The service answered with a status outside of the 200s; redirects are among them.
     #[error("it answered with HTTP {0}")]
     Status(u16),
 }

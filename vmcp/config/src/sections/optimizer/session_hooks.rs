@@ -52,8 +52,8 @@ pub struct RawSessionHooks {
     /// without identities, and only for clients on the same machine. Default: none; hooks bring their
     /// transcripts themselves.
     pub transcript_dirs: Vec<String>,
-    /// Services that are told of hooks, at most 16. Each gets what `/sessions` shows of the session, without its
-    /// summary.
+    /// Services that are told of hooks, at most 16. Each gets what `/sessions` shows of the session, without
+    /// its summary.
     pub webhooks: Vec<RawSessionWebhook>,
 }
 

@@ -1,5 +1,5 @@
-//! The events of one viewer. A viewer that reads too slowly is cut off and counted: dropping single events would
-//! leave it with a gap that nothing tells it of.
+//! The events of one viewer. A viewer that reads too slowly is cut off and counted: dropping single events
+//! would leave it with a gap that nothing tells it of.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ enum End {
     TooSlow,
     /// The viewer sent a message.
     Spoke,
-    /// The viewer's token is no longer configured.
+    /// The viewer's token has left the configuration.
     Withdrawn,
     /// The server shuts down.
     Away,

@@ -30,7 +30,7 @@ pub fn may_use_hooks(context: CallContext<'_>, arguments: Option<&str>) -> bool 
     call::authorize_own(context, OptimTool::CallHook, arguments).is_ok()
 }
 
-/// Takes a hook of the caller, who may report hooks, and tells those who follow sessions.
+/// Takes a hook of the caller, who may report hooks, and tells viewers and webhooks.
 pub async fn execute_hook(context: CallContext<'_>, call: HookCall) -> Result<HookReport, AgentSessionError> {
     let settings = &context.snapshot.config.optimizer.session_hooks;
     let sessions = context.engine.agent_sessions();
