@@ -1,4 +1,5 @@
-//! Checks that the documentation covers the code: metrics, arguments of vmcp's own tools, the command line.
+//! Checks that the documentation covers the code: metrics, events, errors, arguments of vmcp's own tools, the
+//! command line.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -12,6 +13,7 @@ use vmcp_config::OptimTool;
 use vmcp_engine::optim::definitions::definitions;
 use vmcp_engine::optim::names::NameStyle;
 use vmcp_engine::telemetry::metrics::Metrics;
+use vmcp_engine::telemetry::server_events::EventArea;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -71,6 +73,58 @@ fn every_argument_of_our_tools_is_in_the_guide() {
             assert!(has_row || is_listed, "docs/user/guide.md does not explain {argument} of {bare}");
         }
     }
+}
+
+/// Returns the part of a source file from `begin` to the next line that is `end`.
+fn source(path: &str, begin: &str, end: &str) -> Vec<String> {
+    let text = fs::read_to_string(root().join(path)).unwrap();
+    let rest = text.split_once(begin).unwrap_or_else(|| panic!("{path} has no `{begin}`")).1;
+    let lines = rest.lines().skip(1).take_while(|line| *line != end);
+    lines.map(|line| line.trim().to_owned()).collect()
+}
+
+#[test]
+fn every_error_is_in_the_reference() {
+    let page = page("reference/errors.md");
+    let categories = source("vmcp/backend/src/request/call_error.rs", "pub fn category(", "    }");
+    let categories =
+        categories.iter().filter_map(|line| Some(line.split_once("=> \"")?.1.split_once('"')?.0));
+    let types = source("vmcp/route/src/own_tools/tool_result.rs", "enum ErrorType {", "}");
+    let types = types.iter().filter_map(|line| line.strip_suffix(',').filter(|name| !name.contains(' ')));
+    let codes = fs::read_to_string(root().join("vmcp/wire/src/message/codes.rs")).unwrap();
+    let codes = codes.lines().filter_map(|line| line.split_once(": i64 = ")?.1.strip_suffix(';'));
+    let words: Vec<_> = categories.chain(types).chain(codes).collect();
+    // Thirteen categories, ten types and ten codes: fewer mean that the sources are not read any more.
+    assert!(words.len() >= 33, "{words:?}");
+    let exits = source("vmcp/server/src/cli/console/failure.rs", "enum Exit {", "}");
+    let exits: Vec<_> = exits.iter().filter_map(|line| line.split_once(" = ")?.1.strip_suffix(',')).collect();
+    assert!(exits.len() >= 5, "{exits:?}");
+    let rows = words.iter().map(|word| format!("\n| `{word}` |"));
+    let rows = rows.chain(exits.iter().map(|exit| format!("\n| {exit} |")));
+    let missing: Vec<_> = rows.filter(|row| !page.contains(row.as_str())).collect();
+    assert!(missing.is_empty(), "docs/reference/errors.md does not explain {missing:?}");
+}
+
+#[test]
+fn every_event_is_explained() {
+    let page = page("operator/events.md");
+    for area in EventArea::ALL {
+        assert!(page.contains(&format!("\n| `{}` |", area.as_str())), "docs/operator/events.md: {area:?}");
+    }
+    let written = fs::read_to_string(root().join("vmcp/engine/src/telemetry/server_events.rs")).unwrap();
+    let written = written.split("#[cfg(test)]").next().unwrap();
+    let types: Vec<_> =
+        ["-changed\"", "-state\""].iter().flat_map(|end| words_before(written, end)).collect();
+    assert!(types.len() >= 4, "{types:?}");
+    for event in types {
+        assert!(page.contains(&format!("`{event}`")), "docs/operator/events.md does not explain {event}");
+    }
+}
+
+/// Returns the string literals of a text that end with `end`, a quotation mark included.
+fn words_before<'a>(text: &'a str, end: &str) -> Vec<&'a str> {
+    let ends = text.match_indices(end).map(|(at, _)| at + end.len() - 1);
+    ends.filter_map(|end| text.get(..end)?.rsplit('"').next()).collect()
 }
 
 /// Returns the help of a command, at a width of 100 columns.
