@@ -32,6 +32,14 @@ pub(crate) fn schema_only<T: JsonSchema>(generator: &mut SchemaGenerator, keys: 
     retain::<T>(generator, |key| keys.contains(&key))
 }
 
+/// Removes a key of a block from a schema whose subschemas are inlined.
+pub(crate) fn remove_nested(schema: &mut Schema, block: &str, key: &str) {
+    let block = schema.get_mut("properties").and_then(|all| all.get_mut(block));
+    if let Some(Value::Object(properties)) = block.and_then(|block| block.get_mut("properties")) {
+        properties.retain(|name, _| name != key);
+    }
+}
+
 fn retain<T: JsonSchema>(generator: &mut SchemaGenerator, keep: impl Fn(&str) -> bool) -> Schema {
     let mut schema = T::json_schema(generator);
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {

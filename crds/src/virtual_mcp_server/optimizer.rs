@@ -42,10 +42,13 @@ impl JsonSchema for OptimizerSettingsSchema {
         "OptimizerSettings".into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        yaml_block::schema_without::<RawOptimizer>(
+        let mut schema = yaml_block::schema_without::<RawOptimizer>(
             generator,
             &["enabled", "storage", "embeddings", "llm", "admin"],
-        )
+        );
+        // A webhook may have a secret, and a resource holds secrets by reference only.
+        yaml_block::remove_nested(&mut schema, "sessionHooks", "webhooks");
+        schema
     }
 }
 
