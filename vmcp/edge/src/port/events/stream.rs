@@ -202,7 +202,7 @@ mod tests {
     async fn a_viewer_gets_its_areas_until_the_server_shuts_down() {
         let engine = engine(KEYWORDS).await;
         let messages = watched(&engine, "areas=backends", CancellationToken::new(), false).await;
-        assert_eq!(messages[0], Message::text(r#"{"areas":["backends"],"type":"subscribed"}"#));
+        assert_eq!(messages[0], Message::text(r#"{"type":"subscribed","areas":["backends"]}"#));
         assert_eq!(messages.len(), 5, "{messages:?}");
         assert_eq!(reason(&messages), (CloseCode::Away, "the server shuts down".to_owned()));
         assert!(engine.render_metrics().contains("vmcp_event_viewers 0\n"));
