@@ -123,10 +123,11 @@ fn every_setting_of_the_file_is_a_field_of_the_resource() {
 }
 
 /// Settings that a resource gives in another form, or that the operator decides.
-const OTHERWISE: [&str; 13] = [
+const OTHERWISE: [&str; 15] = [
     // Ports and secrets of the pods.
     "server.listen",
     "server.adminListen",
+    "server.eventsListen",
     "server.sessionKeys",
     "server.peerAddress",
     "server.peers",
@@ -140,6 +141,8 @@ const OTHERWISE: [&str; 13] = [
     "optimizer.storage.dir",
     "optimizer.embeddings.openai.apiKey",
     "optimizer.llm.apiKey",
+    // A webhook may have a secret, which a resource holds by reference only.
+    "optimizer.sessionHooks.webhooks",
     // In a cluster, resources are the source of servers.
     "optimizer.admin",
 ];
