@@ -54,8 +54,8 @@ async fn a_change_before_a_session_listens_is_told_as_soon_as_it_does() {
     let vmcp = start_with_backends(std::slice::from_ref(&server)).await;
     let client = vmcp.legacy().await;
     client.tools().await;
-    // The beginning of a session is known by the second.
-    tokio::time::sleep(Duration::from_millis(1100)).await;
+    // The beginning of a session is known by the millisecond.
+    tokio::time::sleep(Duration::from_millis(2)).await;
     let tool = json!({"name": "late", "description": "New", "inputSchema": {"type": "object"}});
     server.control(json!({"do": "add_tool", "tool": tool})).await;
     vmcp.with_tool("legacy_late").await;
