@@ -4,6 +4,10 @@
 
 use vmcp_store::{DriftState, ListedTool, StateStore};
 
+#[path = "support/both_stores.rs"]
+mod both_stores;
+use both_stores::both;
+
 fn observe(state: &StateStore, definition: &str, quarantine: bool) -> Vec<DriftState> {
     let listed = ListedTool { tool: "add", hash: format!("hash of {definition}"), definition };
     let news = state.observe_listing("s", &[listed], quarantine, 1).unwrap();
@@ -17,12 +21,13 @@ fn states(state: &StateStore) -> Vec<(DriftState, String, String)> {
 
 #[test]
 fn the_first_definition_is_trusted_and_a_change_is_told_once() {
-    let state = StateStore::in_memory().unwrap();
-    assert_eq!(observe(&state, "one", false), []);
-    assert_eq!(observe(&state, "one", false), []);
-    assert_eq!(observe(&state, "two", false), [DriftState::Accepted]);
-    assert_eq!(observe(&state, "two", false), []);
-    assert_eq!(states(&state), [(DriftState::Accepted, "one".to_owned(), "two".to_owned())]);
+    both(|state| {
+        assert_eq!(observe(state, "one", false), []);
+        assert_eq!(observe(state, "one", false), []);
+        assert_eq!(observe(state, "two", false), [DriftState::Accepted]);
+        assert_eq!(observe(state, "two", false), []);
+        assert_eq!(states(state), [(DriftState::Accepted, "one".to_owned(), "two".to_owned())]);
+    });
 }
 
 #[test]
@@ -47,9 +52,10 @@ fn a_quarantined_change_waits_for_approval_across_restarts_and_removals() {
 
 #[test]
 fn a_server_that_goes_back_to_what_is_trusted_needs_no_approval() {
-    let state = StateStore::in_memory().unwrap();
-    observe(&state, "good", true);
-    observe(&state, "bad", true);
-    observe(&state, "good", true);
-    assert_eq!(states(&state), []);
+    both(|state| {
+        observe(state, "good", true);
+        observe(state, "bad", true);
+        observe(state, "good", true);
+        assert_eq!(states(state), []);
+    });
 }

@@ -3,6 +3,10 @@
 use rusqlite::Connection;
 use vmcp_store::{StateStore, StoredPair};
 
+#[path = "support/both_stores.rs"]
+mod both_stores;
+use both_stores::both;
+
 fn pair(id: &str, confidence: f64) -> StoredPair {
     StoredPair {
         id: id.to_owned(),
@@ -67,12 +71,14 @@ fn short_hash(query: &str) -> u32 {
 fn queries_of_one_short_hash_stay_apart_and_a_repeated_one_is_kept_once() {
     let queries = ["sort pages count merge", "budget charts move users"];
     assert_eq!(short_hash(queries[0]), short_hash(queries[1]));
-    let store = StateStore::in_memory().unwrap();
-    for query in [queries[0], queries[1], queries[0]] {
-        let id = StoredPair::id_of(None, query, "files", "read");
-        store.put_learned(&[StoredPair { query: Some(query.to_owned()), ..pair(&id, 1.5) }]).unwrap();
-    }
-    let mut stored: Vec<_> = store.all_learned().unwrap().into_iter().filter_map(|pair| pair.query).collect();
-    stored.sort_by_key(|query| queries.iter().position(|known| known == query));
-    assert_eq!(stored, queries);
+    both(|store| {
+        for query in [queries[0], queries[1], queries[0]] {
+            let id = StoredPair::id_of(None, query, "files", "read");
+            store.put_learned(&[StoredPair { query: Some(query.to_owned()), ..pair(&id, 1.5) }]).unwrap();
+        }
+        let mut stored: Vec<_> =
+            store.all_learned().unwrap().into_iter().filter_map(|pair| pair.query).collect();
+        stored.sort_by_key(|query| queries.iter().position(|known| known == query));
+        assert_eq!(stored, queries);
+    });
 }

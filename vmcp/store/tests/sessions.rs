@@ -6,6 +6,10 @@ use vmcp_hooks::hook_call::HookCall;
 use vmcp_hooks::session::SessionStatus;
 use vmcp_store::{MAX_EVENTS_OF_SESSION, MAX_SESSIONS, SessionLimits, SessionQuery, StateStore};
 
+#[path = "support/both_stores.rs"]
+mod both_stores;
+use both_stores::both;
+
 const ALICE: [u8; 32] = [1; 32];
 const BOB: [u8; 32] = [2; 32];
 const LIMITS: SessionLimits = SessionLimits { max_of_owner: 3, kept_since: 0 };
@@ -72,40 +76,43 @@ fn a_cleared_session_takes_over_from_the_newest_that_waits() {
 
 #[test]
 fn resume_leads_to_the_same_row_by_either_id() {
-    let store = StateStore::in_memory().unwrap();
-    take(&store, &ALICE, &start("a", "startup", "/p"), 1);
-    assert_eq!(take(&store, &ALICE, &start("a", "resume", "/p"), 2).session.id, "id-1");
-    assert_eq!(take(&store, &ALICE, &hook("Stop", "id-1"), 3).session.external_id, "a");
-    assert_eq!(store.sessions(&ALICE, &SessionQuery::default(), 0).unwrap().len(), 1);
+    both(|store| {
+        take(store, &ALICE, &start("a", "startup", "/p"), 1);
+        assert_eq!(take(store, &ALICE, &start("a", "resume", "/p"), 2).session.id, "id-1");
+        assert_eq!(take(store, &ALICE, &hook("Stop", "id-1"), 3).session.external_id, "a");
+        assert_eq!(store.sessions(&ALICE, &SessionQuery::default(), 0).unwrap().len(), 1);
+    });
 }
 
 #[test]
 fn a_session_of_another_owner_does_not_exist() {
-    let store = StateStore::in_memory().unwrap();
-    take(&store, &ALICE, &start("a", "startup", "/p"), 1);
-    assert_eq!(store.session(&BOB, "id-1", 0).unwrap(), None);
-    assert!(!store.remove_session(&BOB, "id-1").unwrap());
-    assert!(store.sessions(&BOB, &SessionQuery::default(), 0).unwrap().is_empty());
-    assert_eq!(take(&store, &BOB, &hook("Stop", "id-1"), 2).session.id, "id-2", "a session of Bob's own");
-    assert!(store.remove_session(&ALICE, "id-1").unwrap());
-    assert_eq!(store.session(&ALICE, "id-1", 0).unwrap(), None);
+    both(|store| {
+        take(store, &ALICE, &start("a", "startup", "/p"), 1);
+        assert_eq!(store.session(&BOB, "id-1", 0).unwrap(), None);
+        assert!(!store.remove_session(&BOB, "id-1").unwrap());
+        assert!(store.sessions(&BOB, &SessionQuery::default(), 0).unwrap().is_empty());
+        assert_eq!(take(store, &BOB, &hook("Stop", "id-1"), 2).session.id, "id-2", "a session of Bob's own");
+        assert!(store.remove_session(&ALICE, "id-1").unwrap());
+        assert_eq!(store.session(&ALICE, "id-1", 0).unwrap(), None);
+    });
 }
 
 #[test]
 fn events_are_in_order_and_bounded() {
-    let store = StateStore::in_memory().unwrap();
-    take(&store, &ALICE, &start("a", "startup", "/p"), 1);
-    for hook_type in ["PreCompact", "SubagentStart", "SubagentStop"] {
-        take(&store, &ALICE, &hook(hook_type, "a"), 2);
-    }
-    let events = store.session(&ALICE, "id-1", 0).unwrap().unwrap().1;
-    let types: Vec<_> = events.iter().map(|event| event.hook_type.as_str()).collect();
-    assert_eq!(types, ["session-start", "pre-compact", "subagent-start", "subagent-stop"]);
-    for now in (10..).take(MAX_EVENTS_OF_SESSION) {
-        take(&store, &ALICE, &hook("Stop", "a"), now);
-    }
-    let events = store.session(&ALICE, "id-1", 0).unwrap().unwrap().1;
-    assert_eq!((events.len(), events[0].at), (MAX_EVENTS_OF_SESSION, 10));
+    both(|store| {
+        take(store, &ALICE, &start("a", "startup", "/p"), 1);
+        for hook_type in ["PreCompact", "SubagentStart", "SubagentStop"] {
+            take(store, &ALICE, &hook(hook_type, "a"), 2);
+        }
+        let events = store.session(&ALICE, "id-1", 0).unwrap().unwrap().1;
+        let types: Vec<_> = events.iter().map(|event| event.hook_type.as_str()).collect();
+        assert_eq!(types, ["session-start", "pre-compact", "subagent-start", "subagent-stop"]);
+        for now in (10..).take(MAX_EVENTS_OF_SESSION) {
+            take(store, &ALICE, &hook("Stop", "a"), now);
+        }
+        let events = store.session(&ALICE, "id-1", 0).unwrap().unwrap().1;
+        assert_eq!((events.len(), events[0].at), (MAX_EVENTS_OF_SESSION, 10));
+    });
 }
 
 #[test]
@@ -145,18 +152,19 @@ fn sessions_are_bounded_by_owner_by_age_and_altogether() {
 
 #[test]
 fn sessions_are_chosen_by_state_client_and_project() {
-    let store = StateStore::in_memory().unwrap();
-    take(&store, &ALICE, &start("a", "startup", "/p"), 1);
-    take(&store, &ALICE, &start("b", "startup", "/q"), 2);
-    take(&store, &ALICE, &hook("Stop", "b"), 3);
-    let ids = |query: SessionQuery| -> Vec<_> {
-        store.sessions(&ALICE, &query, 0).unwrap().into_iter().map(|session| session.id).collect()
-    };
-    assert_eq!(
-        ids(SessionQuery { status: Some(SessionStatus::Paused), ..SessionQuery::default() }),
-        ["id-2"]
-    );
-    assert_eq!(ids(SessionQuery { project_id: Some("/p".into()), ..SessionQuery::default() }), ["id-1"]);
-    assert!(ids(SessionQuery { source: Some("claude".into()), ..SessionQuery::default() }).is_empty());
-    assert_eq!(ids(SessionQuery { limit: Some(1), ..SessionQuery::default() }), ["id-2"]);
+    both(|store| {
+        take(store, &ALICE, &start("a", "startup", "/p"), 1);
+        take(store, &ALICE, &start("b", "startup", "/q"), 2);
+        take(store, &ALICE, &hook("Stop", "b"), 3);
+        let ids = |query: SessionQuery| -> Vec<_> {
+            store.sessions(&ALICE, &query, 0).unwrap().into_iter().map(|session| session.id).collect()
+        };
+        assert_eq!(
+            ids(SessionQuery { status: Some(SessionStatus::Paused), ..SessionQuery::default() }),
+            ["id-2"]
+        );
+        assert_eq!(ids(SessionQuery { project_id: Some("/p".into()), ..SessionQuery::default() }), ["id-1"]);
+        assert!(ids(SessionQuery { source: Some("claude".into()), ..SessionQuery::default() }).is_empty());
+        assert_eq!(ids(SessionQuery { limit: Some(1), ..SessionQuery::default() }), ["id-2"]);
+    });
 }

@@ -3,6 +3,10 @@
 use rusqlite::Connection;
 use vmcp_store::{CallFact, STATE_FILE_NAME, StateStore};
 
+#[path = "support/both_stores.rs"]
+mod both_stores;
+use both_stores::both;
+
 const NOW: i64 = 1_700_000_000_000;
 const DAY: i64 = 24 * 60 * 60 * 1000;
 
@@ -54,16 +58,17 @@ fn counts_and_the_last_error_survive_a_restart() {
 
 #[test]
 fn latency_is_the_mean_of_all_calls_and_recent_figures_follow_the_last_ones() {
-    let state = StateStore::in_memory().unwrap();
-    let metrics = state.record_calls(&[("s", "t", &[ok(NOW, 100.0), ok(NOW, 300.0)])]).unwrap().remove(0);
-    assert!((metrics.avg_latency_ms - 200.0).abs() < 1e-9);
-    assert!((metrics.recent_latency_ms - 200.0).abs() < 1e-9, "the plain mean at first");
-    let broken: Vec<_> = (0..500).map(|_| failed(NOW, "down")).collect();
-    state.record_calls(&[("s", "t", &broken)]).unwrap();
-    let healed: Vec<_> = (0..200).map(|_| ok(NOW, 10.0)).collect();
-    let metrics = state.record_calls(&[("s", "t", &healed)]).unwrap().remove(0);
-    assert!(metrics.success_rate() < 0.3, "all calls count: {}", metrics.success_rate());
-    assert!(metrics.recent_success_rate > 0.95, "a tool heals: {}", metrics.recent_success_rate);
+    both(|state| {
+        let metrics = state.record_calls(&[("s", "t", &[ok(NOW, 100.0), ok(NOW, 300.0)])]).unwrap().remove(0);
+        assert!((metrics.avg_latency_ms - 200.0).abs() < 1e-9);
+        assert!((metrics.recent_latency_ms - 200.0).abs() < 1e-9, "the plain mean at first");
+        let broken: Vec<_> = (0..500).map(|_| failed(NOW, "down")).collect();
+        state.record_calls(&[("s", "t", &broken)]).unwrap();
+        let healed: Vec<_> = (0..200).map(|_| ok(NOW, 10.0)).collect();
+        let metrics = state.record_calls(&[("s", "t", &healed)]).unwrap().remove(0);
+        assert!(metrics.success_rate() < 0.3, "all calls count: {}", metrics.success_rate());
+        assert!(metrics.recent_success_rate > 0.95, "a tool heals: {}", metrics.recent_success_rate);
+    });
 }
 
 #[test]
@@ -78,44 +83,47 @@ fn two_processes_count_into_one_row() {
 
 #[test]
 fn old_calls_leave_the_log_and_stay_in_the_sums() {
-    let state = StateStore::in_memory().unwrap();
-    let old = NOW - 10 * DAY;
-    state.record_calls(&[("s", "t", &[ok(old, 10.0), failed(old, "x"), ok(NOW, 40.0)])]).unwrap();
-    let before = state.tool_metrics("s", "t").unwrap();
-    assert_eq!(state.prune_calls(NOW - 7 * DAY).unwrap(), 2);
-    assert_eq!(state.logged_calls("s", "t", 10).unwrap().len(), 1);
-    let days = state.daily_metrics("s", "t").unwrap();
-    let counts: Vec<_> =
-        days.iter().map(|day| (day.call_count, day.success_count, day.failure_count)).collect();
-    assert_eq!(counts, [(2, 1, 1), (1, 1, 0)]);
-    assert!((days[0].avg_latency_ms - 10.0).abs() < 1e-9);
-    assert_eq!(state.tool_metrics("s", "t").unwrap(), before, "totals do not depend on the log");
-    // A second batch of the same day adds to its row.
-    state.record_calls(&[("s", "t", &[ok(old + 1, 40.0), ok(old + 2, 40.0)])]).unwrap();
-    let days = state.daily_metrics("s", "t").unwrap();
-    assert_eq!((days.len(), days[0].call_count), (2, 4));
-    assert!((days[0].avg_latency_ms - 25.0).abs() < 1e-9);
+    both(|state| {
+        let old = NOW - 10 * DAY;
+        state.record_calls(&[("s", "t", &[ok(old, 10.0), failed(old, "x"), ok(NOW, 40.0)])]).unwrap();
+        let before = state.tool_metrics("s", "t").unwrap();
+        assert_eq!(state.prune_calls(NOW - 7 * DAY).unwrap(), 2);
+        assert_eq!(state.logged_calls("s", "t", 10).unwrap().len(), 1);
+        let days = state.daily_metrics("s", "t").unwrap();
+        let counts: Vec<_> =
+            days.iter().map(|day| (day.call_count, day.success_count, day.failure_count)).collect();
+        assert_eq!(counts, [(2, 1, 1), (1, 1, 0)]);
+        assert!((days[0].avg_latency_ms - 10.0).abs() < 1e-9);
+        assert_eq!(state.tool_metrics("s", "t").unwrap(), before, "totals do not depend on the log");
+        // A second batch of the same day adds to its row.
+        state.record_calls(&[("s", "t", &[ok(old + 1, 40.0), ok(old + 2, 40.0)])]).unwrap();
+        let days = state.daily_metrics("s", "t").unwrap();
+        assert_eq!((days.len(), days[0].call_count), (2, 4));
+        assert!((days[0].avg_latency_ms - 25.0).abs() < 1e-9);
+    });
 }
 
 #[test]
 fn a_burst_is_counted_in_full_and_logged_in_part() {
-    let state = StateStore::in_memory().unwrap();
-    let burst: Vec<_> = (0..1000).map(|at| ok(NOW + at, 1.0)).collect();
-    assert_eq!(state.record_calls(&[("s", "t", &burst)]).unwrap()[0].call_count, 1000);
-    let logged = state.logged_calls("s", "t", 10_000).unwrap();
-    assert_eq!((logged.len(), logged[0].at), (64, NOW + 999));
+    both(|state| {
+        let burst: Vec<_> = (0..1000).map(|at| ok(NOW + at, 1.0)).collect();
+        assert_eq!(state.record_calls(&[("s", "t", &burst)]).unwrap()[0].call_count, 1000);
+        let logged = state.logged_calls("s", "t", 10_000).unwrap();
+        assert_eq!((logged.len(), logged[0].at), (64, NOW + 999));
+    });
 }
 
 #[test]
 fn a_reset_forgets_one_tool_one_backend_or_all() {
-    let state = StateStore::in_memory().unwrap();
-    let call = [ok(NOW, 1.0)];
-    let all = [("a", "x", &call[..]), ("a", "y", &call), ("b", "x", &call), ("c", "z", &call)];
-    state.record_calls(&all).unwrap();
-    assert_eq!(state.reset_tool_metrics(Some("a"), Some("x")).unwrap(), 1);
-    assert_eq!(state.logged_calls("a", "x", 9).unwrap().len(), 0);
-    assert_eq!(state.all_tool_metrics().unwrap().len(), 3);
-    assert_eq!(state.reset_tool_metrics(Some("b"), None).unwrap(), 1);
-    assert_eq!(state.reset_tool_metrics(None, None).unwrap(), 2);
-    assert!(state.all_tool_metrics().unwrap().is_empty());
+    both(|state| {
+        let call = [ok(NOW, 1.0)];
+        let all = [("a", "x", &call[..]), ("a", "y", &call), ("b", "x", &call), ("c", "z", &call)];
+        state.record_calls(&all).unwrap();
+        assert_eq!(state.reset_tool_metrics(Some("a"), Some("x")).unwrap(), 1);
+        assert_eq!(state.logged_calls("a", "x", 9).unwrap().len(), 0);
+        assert_eq!(state.all_tool_metrics().unwrap().len(), 3);
+        assert_eq!(state.reset_tool_metrics(Some("b"), None).unwrap(), 1);
+        assert_eq!(state.reset_tool_metrics(None, None).unwrap(), 2);
+        assert!(state.all_tool_metrics().unwrap().is_empty());
+    });
 }
