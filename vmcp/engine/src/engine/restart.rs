@@ -20,15 +20,29 @@ fn unchanged(at_start: &Config, now: &Config) -> [(&'static str, bool); 12] {
         ("server.writeTimeout", server.write_timeout == new.write_timeout),
         ("server.allowedHosts", server.allowed_hosts == new.allowed_hosts),
         ("server.allowedOrigins", server.allowed_origins == new.allowed_origins),
-        ("optimizer.storage", at_start.optimizer.storage_dir == now.optimizer.storage_dir),
+        ("optimizer.storage", keeps_storage(at_start, now)),
         ("telemetry", at_start.telemetry == now.telemetry),
         ("operational.logLevel", at_start.operational.log_level == now.operational.log_level),
     ]
 }
 
+/// False if the folder differs, or the process began without one: data of an optimizer that is switched on
+/// later stay in memory.
+fn keeps_storage(at_start: &Config, now: &Config) -> bool {
+    let (before, after) = (&at_start.optimizer, &now.optimizer);
+    before.storage_dir == after.storage_dir && (before.enabled || !after.enabled)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_optimizer_that_is_switched_on_has_its_storage_from_the_next_start() {
+        let [off, on] = ["optimizer: { enabled: false }\n", ""].map(crate::testing::config);
+        assert_eq!(needs_restart(&off, &on), ["optimizer.storage"]);
+        assert!(needs_restart(&on, &off).is_empty() && needs_restart(&off, &off).is_empty());
+    }
 
     #[test]
     fn every_setting_that_is_read_at_start_is_compared() {
