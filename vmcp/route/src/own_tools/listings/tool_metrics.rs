@@ -8,6 +8,7 @@ use vmcp_store::ToolMetrics;
 
 use crate::answer::Answer;
 use crate::caller::CallContext;
+use crate::own_tools::arguments::input::InputError;
 use crate::own_tools::arguments::own_arguments::{OwnArguments, SERVER, TOOL};
 use crate::own_tools::tool_result;
 use crate::own_tools::tool_result::own_answer::{self, Refusal};
@@ -81,9 +82,18 @@ fn query(context: CallContext<'_>, arguments: &OwnArguments<'_>) -> Result<Metri
         sort: arguments.read("sort", r#""top" or "failing""#)?,
         limit: arguments.count("limit", MAX_LIMIT)?,
         min_calls: arguments.read("min_calls", "a whole number")?,
-        threshold: arguments.read("threshold", "a number from 0 to 1")?,
+        threshold: threshold(arguments)?,
         scope: arguments.read("scope", r#""all" or "own""#)?,
     })
+}
+
+fn threshold(arguments: &OwnArguments<'_>) -> Result<Option<f64>, InputError> {
+    let expected = "a number from 0 to 1";
+    let threshold: Option<f64> = arguments.read("threshold", expected)?;
+    if threshold.is_some_and(|threshold| !(0.0..=1.0).contains(&threshold)) {
+        return Err(InputError::invalid("threshold", expected));
+    }
+    Ok(threshold)
 }
 
 /// Returns the figures of the tools that the caller sees.
