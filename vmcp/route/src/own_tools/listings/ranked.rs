@@ -87,19 +87,20 @@ pub(super) async fn rank<'a>(context: CallContext<'a>, request: &RankingRequest<
     let (found, mode) = by_search(context, request).await;
     let wanted = request.mode.unwrap_or(RankingMode::Hybrid);
     let all = Ranked { tools: found, mode, warning: None };
-    match wanted {
-        RankingMode::Semantic => return cut(all, request.limit),
-        RankingMode::Hybrid if is_clear(&all.tools.iter().map(|found| found.score).collect::<Vec<_>>()) => {
-            let mode = if mode == ModeUsed::Semantic { ModeUsed::Hybrid } else { mode };
-            return cut(Ranked { mode, ..all }, request.limit);
-        }
-        RankingMode::Hybrid | RankingMode::Llm => {}
+    if wanted == RankingMode::Semantic {
+        return cut(all, request.limit);
     }
     let may_sample = request.may_sample || request.mode.is_some();
     let Some(model) = LanguageModel::available(context, may_sample) else {
         let warning = request.mode.map(|_| language_model::MISSING.to_owned());
         return cut(Ranked { warning, ..all }, request.limit);
     };
+    if wanted == RankingMode::Hybrid
+        && is_clear(&all.tools.iter().map(|found| found.score).collect::<Vec<_>>())
+    {
+        let mode = if mode == ModeUsed::Semantic { ModeUsed::Hybrid } else { mode };
+        return cut(Ranked { mode, ..all }, request.limit);
+    }
     let candidates: Vec<&CatalogTool> = match wanted {
         RankingMode::Llm => of_server(context, request.server).take(MAX_PROMPT_TOOLS).collect(),
         _ => all.tools.iter().take(CANDIDATES).map(|ranked| ranked.tool).collect(),

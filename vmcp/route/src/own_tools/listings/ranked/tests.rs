@@ -176,6 +176,27 @@ async fn with_vectors_a_model_that_fails_leaves_it_to_search_by_meaning() {
     assert!(recommended["warning"].as_str().unwrap().contains("language model failed"), "{recommended}");
 }
 
+#[tokio::test]
+async fn a_clear_search_by_meaning_is_hybrid_only_where_there_is_a_model() {
+    let (model, service) = (FakeModel::start(Some("[]")).await, FakeService::start().await.unwrap());
+    let server = Scripted::start(&[("read", "Reads a page.", json!({}))]).await;
+    let llm = format!("llm: {{ endpoint: '{}', model: small }}, ", model.url);
+    for (llm, mode, warned) in [("", "semantic", true), (llm.as_str(), "hybrid", false)] {
+        let more = format!(
+            "optimizer: {{ tools: [recommend_tools], {llm}\
+             embeddings: {{ provider: tei, tei: {{ endpoint: '{}' }} }} }}\n",
+            service.url()
+        );
+        let engine = engine(&backends(&[("s", &server.url)], &more)).await;
+        eventually("the tool is embedded", || engine.embedding_status().embedded == 1).await;
+        let recommended = recommend(&engine, Some("hybrid")).await;
+        assert_eq!(recommended["mode_used"], mode, "{recommended}");
+        assert_eq!(recommended["warning"].is_string(), warned, "{recommended}");
+        assert_eq!(recommend(&engine, None).await["mode_used"], mode);
+    }
+    assert!(model.offered().is_empty());
+}
+
 #[test]
 fn a_lead_of_fifteen_hundredths_needs_no_second_opinion() {
     for (scores, clear) in [
