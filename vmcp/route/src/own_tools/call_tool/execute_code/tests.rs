@@ -136,8 +136,29 @@ async fn mistakes_in_the_arguments_name_their_field() {
         assert_eq!(result["isError"], true, "{result}");
         assert!(result["content"][0]["text"].as_str().unwrap().contains(text), "{arguments}: {result}");
     }
+    let ruby = json!({ "code": "1", "language": "ruby" });
+    let refused = call(&engine, "optim.execute_code", ruby).await.unwrap();
+    assert_eq!(refused["structuredContent"]["supported_languages"], json!(["python"]));
     let off = crate::testing::engine(&backends(&[("fs", &server.url)], KEYWORDS)).await;
     assert!(call(&off, "optim.execute_code", json!({ "code": "1" })).await.is_err(), "off by default");
+}
+
+#[test]
+fn the_context_is_in_the_answer_if_the_call_has_one() {
+    for context in [Some(json!({ "who": "Ada" })), None] {
+        let arguments = CodeArguments {
+            code: "1".to_owned(),
+            context: context.clone(),
+            data: Map::new(),
+            timeout: Duration::from_secs(1),
+            dialect: Dialect::Python,
+        };
+        let finished = Finished { end: Ok(json!(1)), output: String::new(), pictures: Vec::new() };
+        let result = report::result(Ran { finished, calls: 0, took: Duration::ZERO }, &arguments);
+        let result: Value = serde_json::from_str(result.get()).unwrap();
+        assert_eq!(result["structuredContent"].get("context"), context.as_ref());
+        assert_eq!(result["structuredContent"]["result"], "1");
+    }
 }
 
 #[tokio::test]
