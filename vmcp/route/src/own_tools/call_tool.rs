@@ -24,7 +24,7 @@ use super::fallback::{self, FailedCall};
 use super::large_results::{keeping, references, response_limit};
 use super::resolve::{tool_lookup, unaliased};
 use super::tool_result::{self, Envelope, ErrorType};
-use super::unavailable::{self, UnavailableServer};
+use super::unavailable;
 use crate::answer::{Answer, Content};
 use crate::argument_check;
 use crate::call::{self, hidden};
@@ -325,16 +325,20 @@ fn hidden_tool<'a>(snapshot: &'a Snapshot, wanted: &CallArguments) -> Option<&'a
     tool.filter(|tool| tool.listed)
 }
 
-/// Adds to the failure of a tool that is not there: its server is down, or the nearest names.
+/// Adds to the failure of a tool that is not there: its server is down or switched off, or the nearest names.
 fn explain_absence(context: CallContext<'_>, wanted: &CallArguments, failure: &mut CallFailure<'_>) {
     let (snapshot, view) = (context.snapshot, context.view);
+    let is_meant = |name: &str| wanted.server.as_deref().is_some_and(|one| one.eq_ignore_ascii_case(name));
     let down = unavailable::servers(snapshot, view);
-    let is_meant = |server: &&UnavailableServer| {
-        wanted.server.as_deref().is_some_and(|name| name.eq_ignore_ascii_case(&server.server))
-    };
-    if let Some(server) = down.iter().find(is_meant).or_else(|| unavailable::owner(&down, &wanted.tool)) {
+    let owner = || unavailable::owner(&down, |server| server.server.as_str(), &wanted.tool);
+    if let Some(server) = down.iter().find(|server| is_meant(&server.server)).or_else(owner) {
         failure.error = format!("{}; {}", failure.error, server.sentence());
         failure.error_type = ErrorType::BackendError;
+        return;
+    }
+    let switched_off = unavailable::switched_off(snapshot, view, wanted.server.as_deref(), &wanted.tool);
+    if let Some(server) = switched_off {
+        failure.error = format!("{}; the server {server} is switched off", failure.error);
         return;
     }
     match tool_lookup::nearest(view, &wanted.tool, |tool| call::may_name(context, tool)).as_slice() {
@@ -380,16 +384,14 @@ async fn shaped(
     let result = cut.map_or(result, Payload::from);
     match call.format {
         ResponseFormat::Mcp => Answer { content: Content::Result(result), era, pending: None },
-        ResponseFormat::Envelope if result.is_tool_error() => failed(error_text(&result)),
-        ResponseFormat::Envelope => {
-            let envelope = Envelope {
-                success: true,
-                server: &tool.backend,
-                tool: &tool.definition.name,
-                result: &result,
-            };
-            Answer::own(envelope.to_result())
+        ResponseFormat::Envelope | ResponseFormat::Compact if result.is_tool_error() => {
+            failed(error_text(&result))
         }
+        ResponseFormat::Envelope => {
+            let called = Some((&*tool.backend, tool.definition.name.as_str()));
+            Answer::own(Envelope::new(called, &result).to_result())
+        }
+        ResponseFormat::Compact => Answer::own(Envelope::new(None, &result).to_result()),
     }
 }
 

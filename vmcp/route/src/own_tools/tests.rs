@@ -121,6 +121,21 @@ async fn a_name_that_fits_two_tools_is_answered_with_both() {
 }
 
 #[tokio::test]
+async fn a_tool_of_a_switched_off_server_is_told_from_one_of_a_server_in_use() {
+    let server = Scripted::start(&[("star", "Stars.", json!({}))]).await;
+    let yaml = format!(
+        "backends:\n- {{ name: git, url: 'http://127.0.0.1:9/mcp', enabled: false }}\n\
+         - {{ name: git_hub, url: '{}' }}\n{KEYWORDS}",
+        server.url
+    );
+    let engine = engine(&yaml).await;
+    for (tool, is_off) in [("git_clone", true), ("git_hub_nothing", false)] {
+        let result = call(&engine, "optim.call_tool", json!({"tool_name": tool})).await;
+        assert_eq!(error_text(&result).contains("the server git is switched off"), is_off, "{result:?}");
+    }
+}
+
+#[tokio::test]
 async fn every_spelling_of_our_names_works_and_our_tools_are_not_found() {
     let (engine, _jira) = setup(KEYWORDS).await;
     for name in ["optim.find_tool", "optim_find_tool", "find_tool"] {
@@ -359,17 +374,22 @@ async fn timeouts_and_failures_are_told_apart() {
 #[tokio::test]
 async fn envelopes() {
     let (engine, _jira) = setup(KEYWORDS).await;
-    let enveloped =
-        |tool: &str| json!({"tool_name": tool, "server_name": "jira", "response_format": "envelope"});
-    let result = call(&engine, "call_tool", enveloped("long")).await.unwrap();
-    let envelope = structured(&result).as_object().unwrap();
-    assert_eq!(envelope.keys().collect::<Vec<_>>(), ["success", "server", "tool", "result"]);
-    assert_eq!((&envelope["success"], &envelope["tool"]), (&json!(true), &json!("long")));
-    assert_eq!(envelope["result"]["content"].as_array().unwrap().len(), 3);
-    let result = call(&engine, "call_tool", enveloped("fail")).await.unwrap();
-    let expected = json!({"success": false, "server": "jira", "tool": "fail", "error": "it is broken",
-        "error_type": "BackendError"});
-    assert_eq!(structured(&result), &expected);
+    for (format, keys) in
+        [("envelope", &["success", "server", "tool", "result"][..]), ("compact", &["success", "result"])]
+    {
+        let in_format =
+            |tool: &str| json!({"tool_name": tool, "server_name": "jira", "response_format": format});
+        let result = call(&engine, "call_tool", in_format("long")).await.unwrap();
+        let envelope = structured(&result).as_object().unwrap();
+        assert_eq!(envelope.keys().collect::<Vec<_>>(), keys);
+        assert_eq!(envelope["success"], true);
+        assert!(envelope.get("tool").is_none_or(|tool| tool == "long"), "{result}");
+        assert_eq!(envelope["result"]["content"].as_array().unwrap().len(), 3);
+        let result = call(&engine, "call_tool", in_format("fail")).await.unwrap();
+        let expected = json!({"success": false, "server": "jira", "tool": "fail", "error": "it is broken",
+            "error_type": "BackendError"});
+        assert_eq!(structured(&result), &expected, "{format}");
+    }
 }
 
 #[tokio::test]

@@ -150,24 +150,28 @@ pub(super) enum ErrorType {
     InsufficientScope,
 }
 
-/// A successful result in an envelope: `{success, server, tool, result}`.
+/// A successful result in an envelope: `{success, server, tool, result}`, or `{success, result}`.
 #[derive(Serialize)]
 pub(super) struct Envelope<'a> {
-    /// True if the tool reports success.
-    pub(super) success: bool,
-    /// The backend's name.
-    pub(super) server: &'a str,
-    /// The name the backend gave the tool.
-    pub(super) tool: &'a str,
-    /// The tool's `CallToolResult`.
-    pub(super) result: &'a RawValue,
+    success: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool: Option<&'a str>,
+    result: &'a RawValue,
 }
 
-impl Envelope<'_> {
+impl<'a> Envelope<'a> {
+    /// Puts a tool's `CallToolResult` into an envelope. `called`: the backend's name and its name of the tool,
+    /// where the answer repeats them.
+    pub(super) fn new(called: Option<(&'a str, &'a str)>, result: &'a RawValue) -> Envelope<'a> {
+        let (server, tool) = called.unzip();
+        Envelope { success: true, server, tool, result }
+    }
+
     /// Makes the result.
     pub(super) fn to_result(&self) -> Box<RawValue> {
-        let json = to_raw_value(self).unwrap_or_default();
-        result(&[TextBlock::new(json.get())], Some(&json), !self.success)
+        structured(&to_raw_value(self).unwrap_or_default())
     }
 }
 
@@ -182,11 +186,18 @@ mod tests {
     }
 
     #[test]
-    fn an_envelope_has_exactly_four_keys() {
+    fn an_envelope_has_exactly_four_keys_and_a_compact_one_two() {
         let inner = RawValue::from_string(r#"{"content":[],"x":1e400}"#.into()).unwrap();
-        let raw = Envelope { success: true, server: "s", tool: "t", result: &inner }.to_result();
-        let expected = r#""structuredContent":{"success":true,"server":"s","tool":"t","result":{"content":[],"x":1e400}}"#;
-        assert!(raw.get().contains(expected), "{}", raw.get());
+        for (called, expected) in [
+            (
+                Some(("s", "t")),
+                r#"{"success":true,"server":"s","tool":"t","result":{"content":[],"x":1e400}}"#,
+            ),
+            (None, r#"{"success":true,"result":{"content":[],"x":1e400}}"#),
+        ] {
+            let raw = Envelope::new(called, &inner).to_result();
+            assert!(raw.get().ends_with(&format!("\"structuredContent\":{expected}}}")), "{}", raw.get());
+        }
     }
 
     #[test]

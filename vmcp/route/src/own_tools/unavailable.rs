@@ -4,6 +4,7 @@
 use serde::Serialize;
 use vmcp_backend::BackendState;
 use vmcp_config::status::BackendStatus;
+use vmcp_config::{Backend, Config};
 
 use crate::call::cause;
 use vmcp_engine::engine::{Snapshot, View};
@@ -30,18 +31,29 @@ impl UnavailableServer {
 
 /// Returns the servers of this view that do not answer, at most [`MAX_SERVERS`].
 pub(super) fn servers(snapshot: &Snapshot, view: &View) -> Vec<UnavailableServer> {
-    let shown = cause::may_be_shown(snapshot);
     let running = snapshot.backends.values().map(vmcp_backend::Backend::status).filter(is_down);
     let running = running.map(|status| (status.name, status.last_error));
     let without_values = snapshot.config.unavailable.iter();
     let without_values = without_values.map(|(name, reason)| (name.to_string(), Some(reason.clone())));
     let known = running.chain(without_values).filter(|(name, _)| view.has_backend(name)).take(MAX_SERVERS);
     known
-        .map(|(server, error)| UnavailableServer {
-            server,
-            reason: error.filter(|_| shown).map(|error| cause::shortened(&error)),
-        })
+        .map(|(server, error)| UnavailableServer { server, reason: shown(snapshot, error.as_deref()) })
         .collect()
+}
+
+/// Returns the cause for which a server does not answer; `None` if it answers, or causes stay with operators.
+pub(super) fn cause_of(snapshot: &Snapshot, status: &BackendStatus) -> Option<String> {
+    shown(snapshot, status.last_error.as_deref().filter(|_| is_down(status)))
+}
+
+/// Returns the words about the value that the configuration of a server lacks, where they may be shown.
+pub(super) fn absent_value_of(snapshot: &Snapshot, server: &str) -> Option<String> {
+    shown(snapshot, snapshot.config.unavailable.get(server).map(String::as_str))
+}
+
+/// Returns the beginning of a cause, where clients may read causes.
+fn shown(snapshot: &Snapshot, cause: Option<&str>) -> Option<String> {
+    cause.filter(|_| cause::may_be_shown(snapshot)).map(cause::shortened)
 }
 
 /// Returns true for a server that failed, or whose tools cannot be listed.
@@ -55,14 +67,38 @@ fn is_down(status: &BackendStatus) -> bool {
     }
 }
 
-/// Returns the server among those down that a tool's name belongs to, by its beginning.
-pub(super) fn owner<'a>(down: &'a [UnavailableServer], tool: &str) -> Option<&'a UnavailableServer> {
+/// Returns the switched-off server of this view that a call names: by itself, or by the beginning of the
+/// tool's name, unless that fits a server in use better.
+pub(super) fn switched_off<'a>(
+    snapshot: &'a Snapshot,
+    view: &View,
+    server: Option<&str>,
+    tool: &str,
+) -> Option<&'a str> {
+    let Config { backends, unavailable, .. } = &*snapshot.config;
+    let is_off = |backend: &&Backend| !backend.enabled && !unavailable.contains_key(&backend.name);
+    let off = backends.iter().filter(is_off).map(|backend| &*backend.name);
+    let off: Vec<&str> = off.filter(|name| view.has_backend(name)).collect();
+    if let Some(server) = server {
+        return off.into_iter().find(|name| name.eq_ignore_ascii_case(server));
+    }
+    let in_use = snapshot.backends.keys().map(|name| &**name).filter(|name| view.has_backend(name));
+    let meant = owner(off.iter().copied().chain(in_use), |name| name, tool)?;
+    off.contains(&meant).then_some(meant)
+}
+
+/// Returns the server among these that a tool's name belongs to, by its beginning.
+pub(super) fn owner<T>(
+    servers: impl IntoIterator<Item = T>,
+    name_of: impl Fn(&T) -> &str,
+    tool: &str,
+) -> Option<T> {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '.', '/', ':'], "_");
     let tool = plain(tool);
-    let begins = |server: &&UnavailableServer| {
-        let name = plain(&server.server);
+    let begins = |server: &T| {
+        let name = plain(name_of(server));
         tool.strip_prefix(&name).is_some_and(|rest| rest.starts_with('_'))
             || tool.contains(&format!("__{name}_"))
     };
-    down.iter().filter(begins).max_by_key(|server| server.server.len())
+    servers.into_iter().filter(begins).max_by_key(|server| name_of(server).len())
 }

@@ -49,9 +49,10 @@ pub(super) fn definition(names: &Names<'_>, config: &Config) -> Value {
                     "description": "Name similar tools if the call fails."
                 },
                 "response_format": {
-                    "enum": ["mcp", "envelope"],
+                    "enum": ["mcp", "envelope", "compact"],
                     "default": "mcp",
-                    "description": "\"mcp\": the tool's result as it is. \"envelope\": {success, server, tool, result}."
+                    "description": "\"mcp\": the result as it is. \"envelope\": {success, server, tool, result}. \"compact\": \
+                                    {success, result}."
                 }
             },
             "required": ["tool_name"]

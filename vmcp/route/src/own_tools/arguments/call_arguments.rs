@@ -45,6 +45,8 @@ pub(crate) enum ResponseFormat {
     Mcp,
     /// An envelope around the result: `{success, server, tool, result}`.
     Envelope,
+    /// An envelope that repeats nothing of the call: `{success, result}`.
+    Compact,
 }
 
 /// Names of all fields; every other one is a parameter of the tool, if nothing else gives any.
@@ -127,7 +129,8 @@ impl CallArguments {
             (first, second) => first.or(second),
         };
         let format = given(fields.response_format);
-        let format = format.map(|value| lenient("response_format", value, r#""mcp" or "envelope""#));
+        let format =
+            format.map(|value| lenient("response_format", value, r#""mcp", "envelope" or "compact""#));
         let fallbacks = given(fields.include_fallbacks);
         let fallbacks = fallbacks.map(|value| lenient("include_fallbacks", value, "true or false"));
         let store = given(fields.store_result).filter(|_| keeps_results);
@@ -286,6 +289,7 @@ mod tests {
             ("\"\"", ResponseFormat::Mcp),
             ("null", ResponseFormat::Mcp),
             ("\"Envelope\"", ResponseFormat::Envelope),
+            ("\"compact\"", ResponseFormat::Compact),
         ] {
             assert_eq!(call(&format!(r#""response_format":{written}"#)).format, format, "{written}");
         }

@@ -1,5 +1,7 @@
 //! The handler of list_mcp_servers: the servers of the caller's view, and how they are doing.
 
+use std::time::SystemTime;
+
 use serde::Serialize;
 use serde_json::value::RawValue;
 use vmcp_backend::BackendState;
@@ -10,6 +12,7 @@ use super::profile_view::under_profile;
 use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::tool_result::own_answer;
+use crate::own_tools::unavailable;
 use vmcp_engine::engine::View;
 use vmcp_engine::telemetry::calls::Origin;
 
@@ -37,7 +40,8 @@ pub fn listed_servers(context: CallContext<'_>) -> impl Serialize + use<> {
     servers(context, context.view)
 }
 
-/// Returns the servers of a view, switched-off ones last.
+/// Returns the servers of a view: those in use, those that lack a value of their configuration, those that
+/// are switched off.
 pub(crate) fn servers(context: CallContext<'_>, view: &View) -> Vec<ListedServer> {
     let snapshot = context.snapshot;
     let mut changes = context.engine.changes();
@@ -53,6 +57,11 @@ pub(crate) fn servers(context: CallContext<'_>, view: &View) -> Vec<ListedServer
             description: description.chars().take(MAX_DESCRIPTION_CHARS).collect(),
             connected: status.state == BackendState::Connected,
             state: status.state.as_str(),
+            connected_at: status
+                .connected_at
+                .filter(|_| status.state == BackendState::Connected)
+                .map(rfc3339),
+            last_error: unavailable::cause_of(snapshot, &status),
             transport: status.transport,
             tool_count: view.tools().filter(|tool| tool.backend == *name).count(),
             changes: changes.remove(&**name).filter(vmcp_config::status::DefinitionChanges::any).map(
@@ -60,17 +69,28 @@ pub(crate) fn servers(context: CallContext<'_>, view: &View) -> Vec<ListedServer
                     added: changes.added,
                     updated: changes.updated,
                     removed: changes.removed,
-                    at: changes.at.map(|at| humantime::format_rfc3339_seconds(at).to_string()),
+                    at: changes.at.map(rfc3339),
                 },
             ),
         }
     });
-    let config = &snapshot.config;
-    let is_off = |backend: &&Backend| !backend.enabled && !config.unavailable.contains_key(&backend.name);
-    let switched_off = config.backends.iter().filter(is_off);
-    let switched_off = switched_off.filter(|backend| view.has_backend(&backend.name));
-    let servers = servers.chain(switched_off.map(ListedServer::switched_off));
-    servers.collect()
+    let idle = snapshot.config.backends.iter().filter(|backend| !backend.enabled);
+    let idle = idle.filter(|backend| view.has_backend(&backend.name));
+    let (failed, switched_off): (Vec<_>, Vec<_>) =
+        idle.partition(|backend| snapshot.config.unavailable.contains_key(&backend.name));
+    let failed = failed.into_iter().map(|backend| ListedServer {
+        last_error: unavailable::absent_value_of(snapshot, &backend.name),
+        ..ListedServer::unconnected(backend, BackendState::Failed.as_str())
+    });
+    let switched_off = switched_off.into_iter().map(|backend| ListedServer {
+        enabled: Some(false),
+        ..ListedServer::unconnected(backend, "disabled")
+    });
+    servers.chain(failed).chain(switched_off).collect()
+}
+
+fn rfc3339(at: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(at).to_string()
 }
 
 /// True if a view hides no tool of a server.
@@ -96,6 +116,12 @@ pub(crate) struct ListedServer {
     description: String,
     pub(crate) connected: bool,
     state: &'static str,
+    /// Beginning of the present connection, in RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connected_at: Option<String>,
+    /// Cause for which the server does not answer, where the client may read it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_error: Option<String>,
     pub(crate) transport: String,
     tool_count: usize,
     /// Difference between the last changed listing and the one before.
@@ -104,13 +130,16 @@ pub(crate) struct ListedServer {
 }
 
 impl ListedServer {
-    fn switched_off(backend: &Backend) -> ListedServer {
+    /// Returns the entry of a configured server that vmcp does not use.
+    fn unconnected(backend: &Backend, state: &'static str) -> ListedServer {
         ListedServer {
             name: backend.name.to_string(),
-            enabled: Some(false),
+            enabled: None,
             description: String::new(),
             connected: false,
-            state: "disabled",
+            state,
+            connected_at: None,
+            last_error: None,
             transport: backend.transport.kind().to_owned(),
             tool_count: 0,
             changes: None,

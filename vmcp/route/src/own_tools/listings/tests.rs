@@ -111,6 +111,12 @@ async fn metrics_are_shown_with_the_tools_and_by_themselves() {
     assert_eq!(listed["tools"][1]["metrics"]["call_count"], 3);
     let failing = structured(&engine, "optim_get_tool_metrics", json!({"sort": "failing"})).await;
     assert_eq!(failing["tools"].as_array().unwrap().len(), 1);
+    for threshold in [json!(1.01), json!(-0.1), json!("7")] {
+        let asked = json!({"sort": "failing", "threshold": threshold});
+        let refused = call(&engine, "optim_get_tool_metrics", asked).await.unwrap();
+        let text = refused["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains("threshold must be a number from 0 to 1"), "{threshold}: {refused}");
+    }
     call(&engine, "one_add", json!({"a": 1})).await.unwrap();
     for (asked, expected) in [
         (json!({"server": "one"}), json!(["add", "fail"])),
@@ -180,17 +186,42 @@ async fn a_policy_may_keep_clients_from_resetting_metrics() {
 #[tokio::test]
 async fn servers_are_listed_with_their_states() {
     let server = server().await;
-    let urls = [("down", "http://127.0.0.1:9/mcp"), ("one", server.url.as_str())];
-    let engine = engine(&backends(&urls, &all())).await;
-    eventually("it is connected", || engine.backend_status()[1].tools == Some(2)).await;
-    let servers = structured(&engine, "optim_list_mcp_servers", json!({})).await["servers"].clone();
+    let yaml = format!(
+        "backends:\n- {{ name: down, url: 'http://127.0.0.1:9/mcp' }}\n- {{ name: one, url: '{}' }}\n\
+         - {{ name: keyless, url: 'http://127.0.0.1:9/mcp', headers: {{ x-key: '${{KEY}}' }} }}\n\
+         - {{ name: off, url: 'http://127.0.0.1:9/mcp', enabled: false }}\n{}",
+        server.url,
+        all()
+    );
+    let engine = engine(&yaml).await;
+    let listed = async || structured(&engine, "optim_list_mcp_servers", json!({})).await["servers"].clone();
+    eventually("it is connected", || {
+        engine.backend_status().iter().any(|status| status.name == "one" && status.tools == Some(2))
+    })
+    .await;
+    let servers = listed().await;
     let brief = |at: usize| {
         let server = &servers[at];
         ["name", "connected", "state", "tool_count"].map(|field| server[field].clone())
     };
     assert_eq!(brief(0), [json!("down"), json!(false), json!("failed"), json!(0)]);
     assert_eq!(brief(1), [json!("one"), json!(true), json!("connected"), json!(2)]);
+    assert_eq!(brief(2), [json!("keyless"), json!(false), json!("failed"), json!(0)]);
+    assert_eq!(brief(3), [json!("off"), json!(false), json!("disabled"), json!(0)]);
     assert_eq!(servers[1]["transport"], "streamable-http");
+
+    let since = servers[1]["connected_at"].as_str().unwrap();
+    assert!(humantime::parse_rfc3339(since).unwrap() <= std::time::SystemTime::now(), "{since}");
+    assert!(servers[0]["last_error"].as_str().is_some_and(|error| !error.is_empty()), "{servers}");
+    assert!(servers[2]["last_error"].as_str().unwrap().contains("`KEY` is not set"), "{servers}");
+    for (at, absent) in [(0, "connected_at"), (1, "last_error"), (2, "connected_at"), (3, "last_error")] {
+        assert_eq!(servers[at].get(absent), None, "{servers}");
+    }
+    // Causes may name hosts: clients of other machines do not read them.
+    engine.apply(testing::config(&format!("{yaml}server: {{ listen: '0.0.0.0:8080' }}\n"))).await;
+    let servers = listed().await;
+    assert_eq!((&servers[0]["state"], servers[0].get("last_error")), (&json!("failed"), None), "{servers}");
+    assert_eq!((&servers[2]["state"], servers[2].get("last_error")), (&json!("failed"), None), "{servers}");
 }
 
 #[tokio::test]

@@ -170,6 +170,14 @@ async fn a_server_is_added_found_switched_and_removed() {
     let (off, _) = setup.ask("accept", "optim.disable_mcp_server", billing.clone()).await;
     assert_eq!((&off["enabled"], &off["connected"]), (&json!(false), &json!(false)), "{off}");
     assert!(!names().await.contains("billing_create_invoice"));
+    for called in [
+        json!({"tool_name": "billing_create_invoice"}),
+        json!({"tool_name": "create_invoice", "server_name": "BILLING"}),
+    ] {
+        let refused = setup.call("optim.call_tool", called).await;
+        assert_eq!(refused["error_type"], "NotFound", "{refused}");
+        assert!(error(&refused).ends_with("the server billing is switched off"), "{refused}");
+    }
     let listed = setup.call("optim.list_mcp_servers", json!({})).await;
     let billing_listed = &listed["servers"][1];
     assert_eq!((&billing_listed["enabled"], &billing_listed["connected"]), (&json!(false), &json!(false)));
