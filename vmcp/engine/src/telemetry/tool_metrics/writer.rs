@@ -176,3 +176,36 @@ impl Writer<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn calls_leave_the_log_after_a_week_and_stay_in_the_sums() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = StateStore::open(folder.path()).unwrap();
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
+        let before_days = |days: i64| CallFact {
+            at: i64::try_from(now).unwrap() - days * 24 * 60 * 60 * 1000,
+            succeeded: true,
+            latency_ms: 1.0,
+            outcome: "ok",
+            error: None,
+        };
+        let calls = [before_days(8), before_days(6)];
+        store.record_calls(&[("s", "t", &calls[..])]).unwrap();
+        let (wake, woken) = mpsc::channel();
+        let (_queue, entries) = mpsc::sync_channel(1);
+        // The writer looks once, and ends.
+        drop(wake);
+        run(Some(folder.path()), &entries, &woken, &SharedBook::default(), &Counter::default());
+        let logged: Vec<_> =
+            store.logged_calls("s", "t", 9).unwrap().into_iter().map(|call| call.at).collect();
+        assert_eq!(logged, [calls[1].at]);
+        assert_eq!(store.tool_metrics("s", "t").unwrap().unwrap().call_count, 2);
+        assert_eq!(store.daily_metrics("s", "t").unwrap().len(), 2);
+    }
+}

@@ -212,6 +212,8 @@ fn stored(pair: &LearnedPair<ToolKey>, query: Option<&Arc<str>>) -> StoredPair {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use vmcp_search::learning::{AskedQuery, LearningMode, Signal, TierWeights};
 
     use super::*;
@@ -294,6 +296,42 @@ mod tests {
         writer.adopt(of_replica.collect());
         assert_eq!((owned("quiet"), owned("remote"), owned("busy")), (1, 600, 3899));
         assert_eq!(writer.store.all_learned().unwrap().len(), 4500);
+    }
+
+    #[test]
+    fn pairs_without_use_for_a_month_go_at_the_start_and_at_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = StateStore::open(folder.path()).unwrap();
+        let unused_for = |days: i64| StoredPair {
+            id: format!("{days} days"),
+            backend: "files".to_owned(),
+            tool: "read".to_owned(),
+            model_id: "m".to_owned(),
+            vector: vec![1.0, 0.0],
+            query: None,
+            confidence: 1.5,
+            last_used_at: now_ms() - days * 24 * 60 * 60 * 1000,
+            corrects: true,
+        };
+        store.put_learned(&[unused_for(31), unused_for(29)]).unwrap();
+        let stored = || store.all_learned().unwrap().into_iter().map(|pair| pair.id).collect::<Vec<_>>();
+        let pairs = SharedPairs::default();
+        let (wake, woken) = mpsc::channel();
+        let (queue, entries) = mpsc::sync_channel(1);
+        let (dir, shared) = (folder.path().to_owned(), Arc::clone(&pairs));
+        let thread = std::thread::spawn(move || run(Some(&dir), &entries, &woken, &shared));
+        let begun = Instant::now();
+        while pairs.load().len() != 1 {
+            assert!(begun.elapsed() < Duration::from_mins(1), "waited in vain: {:?}", stored());
+            std::thread::park_timeout(Duration::from_millis(10));
+        }
+        assert_eq!(stored(), ["29 days"]);
+
+        queue.send(Entry::Adopt(vec![of_stored(unused_for(40))])).unwrap();
+        drop(wake);
+        thread.join().unwrap();
+        assert_eq!(stored(), ["29 days"]);
+        assert_eq!(pairs.load().len(), 1);
     }
 
     /// Cosines of five tools' texts with a query, of which the last tool is the unlikely one.
