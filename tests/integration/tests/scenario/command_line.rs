@@ -161,6 +161,38 @@ async fn a_file_will_do_where_no_server_runs() {
     let called = ["call", "--config", "vmcp.yaml", "jira_get_jira_issue", "issueKey=PROJ-123"];
     let called = Cli::run(&called, folder.path()).await;
     assert!(called.success && called.stdout.contains("Login fails on Safari"), "{called:?}");
+    std::fs::write(folder.path().join(".env"), "hunter2hunter2\n").expect("writing");
+    let doctor = Cli::run(&["doctor", "--config", "vmcp.yaml"], folder.path()).await;
+    assert!(doctor.stdout.contains("configuration  .env:1: not readable as NAME=value"), "{doctor:?}");
+    assert!(!doctor.stdout.contains("hunter2"), "{doctor:?}");
+}
+
+#[tokio::test]
+async fn the_configuration_in_force_is_printed_with_its_defaults() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let print = async |yaml: &str| {
+        std::fs::write(folder.path().join("vmcp.yaml"), yaml).expect("writing");
+        let printed = Cli::run(&["serve", "--print-config", "--config", "vmcp.yaml"], folder.path()).await;
+        assert!(printed.success, "{printed:?}");
+        printed.stdout
+    };
+    let has = |printed: &str, setting: &str| printed.lines().any(|line| line.trim_start() == setting);
+    let printed = print("").await;
+    for setting in [
+        "lazyConnect: true",
+        "preconnectServers: []",
+        "connectionTimeout: 30s",
+        "maxConnectionRetries: 3",
+        "toolTimeout: 60s",
+        "maxFallbacks: 3",
+        "autoRetryFallback: \"Off\"",
+    ] {
+        assert!(has(&printed, setting), "{setting}: {printed}");
+    }
+    let service = "optimizer: {embeddings: {provider: openai, openai: {apiKey: hunter2hunter2}}}";
+    let printed = print(service).await;
+    assert!(has(&printed, "model: text-embedding-3-small"), "{printed}");
+    assert!(!printed.contains("hunter2"), "{printed}");
 }
 
 #[tokio::test]

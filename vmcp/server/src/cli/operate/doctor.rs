@@ -75,7 +75,9 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
                 );
                 findings.push(Finding::good("configuration", finding));
                 findings.extend(file.warnings.iter().map(|Problem { path, message, remedy, .. }| {
-                    Finding::degraded("configuration", format!("{path}: {message}"), remedy)
+                    // A warning about a file beside the configuration has no path.
+                    let place = if path.is_empty() { String::new() } else { format!("{path}: ") };
+                    Finding::degraded("configuration", format!("{place}{message}"), remedy)
                 }));
             }
             findings.push(checks::server(connection, &status));
