@@ -162,8 +162,8 @@ pub(super) struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Puts a tool's `CallToolResult` into an envelope. `called`: the backend's name and its name of the tool,
-    /// where the answer repeats them.
+    /// Puts a tool's `CallToolResult` into an envelope. `called`: names of backend and tool, where the answer
+    /// repeats them.
     pub(super) fn new(called: Option<(&'a str, &'a str)>, result: &'a RawValue) -> Envelope<'a> {
         let (server, tool) = called.unzip();
         Envelope { success: true, server, tool, result }

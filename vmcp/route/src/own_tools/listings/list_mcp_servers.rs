@@ -40,8 +40,8 @@ pub fn listed_servers(context: CallContext<'_>) -> impl Serialize + use<> {
     servers(context, context.view)
 }
 
-/// Returns the servers of a view: those in use, those that lack a value of their configuration, those that
-/// are switched off.
+/// Returns the servers of a view: servers in use, then servers whose configuration lacks a value, then
+/// servers that are switched off.
 pub(crate) fn servers(context: CallContext<'_>, view: &View) -> Vec<ListedServer> {
     let snapshot = context.snapshot;
     let mut changes = context.engine.changes();
