@@ -211,6 +211,7 @@ impl RawConfig {
             rate_limiting: self.rate_limiting.validate(&self.session_storage, report),
             webhooks: self.webhooks.validate(&self.incoming_auth.authz, &names, report),
             server,
+            trusted_tools: Arc::default(),
             effective,
         }
     }

@@ -1,6 +1,8 @@
 //! Validated aggregation rules: the names of the tools of many backends in one list, and the tools that are
 //! listed.
 
+pub mod trusted_tools;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -111,6 +113,13 @@ impl Aggregation {
     /// Returns the consequence of a changed definition of a backend's tool.
     pub fn on_tool_change(&self, backend: &str) -> OnToolChange {
         self.per_backend.get(backend).and_then(|rules| rules.on_tool_change).unwrap_or(self.on_tool_change)
+    }
+
+    /// Returns true if a changed definition of some backend waits for an approval.
+    pub fn quarantines(&self) -> bool {
+        let mut rules = self.per_backend.values();
+        self.on_tool_change == OnToolChange::Quarantine
+            || rules.any(|rules| rules.on_tool_change == Some(OnToolChange::Quarantine))
     }
 
     /// Returns true if clients may see and call the tool of `backend` whose name, after overrides, is `name`.

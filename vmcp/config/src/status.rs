@@ -49,6 +49,10 @@ pub struct StatusReport {
     pub identity_providers: Vec<IdentityProviderStatus>,
     /// Definitions that were renamed or left out, each with its reason; a cache that cannot be used.
     pub issues: Vec<String>,
+    /// Digest of the answer of `GET /admin/tools/trusted`; absent without a backend under
+    /// `onToolChange: Quarantine`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub trusted_tools: String,
 }
 
 /// State of an identity provider.

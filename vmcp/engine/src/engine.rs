@@ -44,6 +44,7 @@ pub use snapshot::generation::Generation;
 pub use snapshot::list::{ListEntry, Page, PagedList};
 pub use snapshot::view::{ListDigests, View};
 pub use tool_drift::ChangedTool;
+pub use tool_drift::trust::TrustReport;
 
 use crate::access::agent_sessions::{self, AgentSessions};
 use crate::access::identity::{Principal, PrincipalKey};
@@ -105,15 +106,15 @@ struct Inner {
 impl Engine {
     /// Starts everything and waits for no backend, model or embedding service. Needs a tokio runtime.
     pub async fn start(config: Config, options: Options) -> Result<Engine, StartError> {
-        let dir = match options.storage {
-            _ if !config.optimizer.enabled => None,
+        let configured = match options.storage {
             Storage::Memory => None,
             Storage::Dir(dir) => Some(dir),
             Storage::Configured => Some(folders::storage_dir(&config)),
         };
+        let dir = configured.clone().filter(|_| config.optimizer.enabled);
         let store = shared::open(dir.as_deref())?;
         let results = Arc::new(KeptResults::open(dir.as_deref()));
-        let drift = Arc::new(DriftGuard::open(dir.as_deref())?);
+        let drift = Arc::new(DriftGuard::open(dir.as_deref(), configured)?);
         let tool_metrics = ToolMetricsRecorder::start(dir.clone(), &options.metrics);
         let contexts = Arc::<Contexts>::default();
         let learner = Learner::new(Arc::clone(&contexts), dir.clone());
@@ -273,6 +274,11 @@ impl Engine {
         let shared = Arc::clone(&self.0.shared);
         // The task fails only when the runtime is going down.
         tokio::task::spawn_blocking(move || shared.drift.changes()).await.unwrap_or_else(|_| Ok(Vec::new()))
+    }
+
+    /// Returns the trust in the tools of backends under quarantine, for replicas that share it.
+    pub fn trust_report(&self) -> Arc<TrustReport> {
+        self.0.shared.drift.report()
     }
 
     /// Trusts the changed definition of a quarantined tool, by its own name at its backend; false if none

@@ -44,7 +44,7 @@ pub use error::StoreError;
 pub use hashes::{ChangeKind, DefinitionKind, DefinitionName, RecordedChange, StoredHash};
 pub use state::StateStore;
 pub use state::call_log::{CallFact, CallLog, DayMetrics};
-pub use state::drift::{DriftState, ListedTool, ToolDrift};
+pub use state::drift::{Baseline, DriftState, ListedTool, ToolDrift, Trust, TrustRule, TrustedHash};
 pub use state::learned::StoredPair;
 pub use state::reliability::{failing_tools, top_tools};
 pub use state::runs::{HOLDER_PROCESS_BYTES, KeptRun, MAX_RUNS_OF_OWNER, RunClaim, RunLease, RunName};

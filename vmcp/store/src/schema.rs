@@ -248,6 +248,12 @@ pub(crate) const STATE: Layout = Layout {
        only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
        machine_id TEXT NOT NULL
      );",
+        // Time of an operator's approval; 0: trusted on first use.
+        "ALTER TABLE tool_baselines ADD COLUMN approved_at INTEGER NOT NULL DEFAULT 0;
+     UPDATE tool_baselines SET approved_at = trusted_at WHERE EXISTS (
+       SELECT 1 FROM tool_drift WHERE tool_drift.server_name = tool_baselines.server_name
+         AND tool_drift.tool_name = tool_baselines.tool_name AND tool_drift.state = 'approved'
+         AND tool_drift.after_hash = tool_baselines.hash);",
     ],
     tables: &[
         "server_name, tool_name, call_count, success_count, failure_count, avg_latency_ms, recent_latency_ms,
@@ -256,7 +262,7 @@ pub(crate) const STATE: Layout = Layout {
         "server_name, tool_name, called_at, outcome, latency_ms FROM tool_calls",
         "day, server_name, tool_name, call_count, success_count, failure_count, avg_latency_ms
          FROM tool_metrics_daily",
-        "server_name, tool_name, hash, definition, trusted_at FROM tool_baselines",
+        "server_name, tool_name, hash, definition, trusted_at, approved_at FROM tool_baselines",
         "server_name, tool_name, before_definition, after_definition, after_hash, changed_at, state
          FROM tool_drift",
         "id, server_name, tool_name, model_id, vector, query, confidence, created_at, last_used_at,

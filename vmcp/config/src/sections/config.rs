@@ -23,6 +23,7 @@ use super::rate_limiting::RateLimiting;
 use super::server::Server;
 use super::telemetry::Telemetry;
 use crate::rules::Aggregation;
+use crate::rules::trusted_tools::TrustedTools;
 use crate::writing::effective::{EffectiveConfig, EffectiveSetting};
 
 /// Paths of the settings that a server reads at its start only: a change of any other takes effect while it
@@ -85,6 +86,8 @@ pub struct Config {
     pub webhooks: Webhooks,
     /// Listening addresses and limits on clients.
     pub server: Server,
+    /// Content of the file of `server.trustedToolsPath`, which the reader of the configuration file adds.
+    pub trusted_tools: Arc<TrustedTools>,
     /// The configuration in force, as people read it.
     pub(crate) effective: EffectiveConfig,
 }

@@ -7,6 +7,7 @@ pub(crate) mod tls;
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use console::ConsoleAccess;
@@ -85,6 +86,9 @@ pub struct Server {
     pub console: ConsoleAccess,
     /// The registry API on the client port; `None`: it is not served.
     pub registry: Option<ServedRegistry>,
+    /// File of definitions of tools that are trusted before the definitions that backends list first; `None`:
+    /// trust is on first use.
+    pub trusted_tools_path: Option<PathBuf>,
 }
 
 /// Listening addresses, limits on clients, graceful shutdown.
@@ -167,6 +171,12 @@ pub struct RawServer {
     /// `GET /v0.1/servers`: the profiles of this server, for IDEs that allow the servers of a registry alone.
     /// Off by default.
     pub registry: RawServedRegistry,
+    /// Path of a file with trusted definitions of tools, as `GET /admin/tools/trusted` answers, of at most
+    /// 960 KiB. Under `onToolChange: Quarantine` a tool in it is served with the definition of the file, or a
+    /// definition that was approved later, whatever this process saw first. A missing or unreadable file is a
+    /// mistake, so that nothing is trusted on first use. In a cluster, the operator writes it. Empty: trust is
+    /// on first use.
+    pub trusted_tools_path: String,
 }
 
 impl Default for RawServer {
@@ -195,6 +205,7 @@ impl Default for RawServer {
             metrics_tokens: Vec::new(),
             console: ConsoleAccess::default(),
             registry: RawServedRegistry::default(),
+            trusted_tools_path: String::new(),
         }
     }
 }
@@ -254,6 +265,7 @@ impl RawServer {
             metrics_tokens: self.metrics_tokens.clone(),
             console: self.console,
             registry: self.registry.validate(report),
+            trusted_tools_path: validate_path(&self.trusted_tools_path, "server.trustedToolsPath", report),
         }
     }
 }
@@ -291,6 +303,17 @@ fn validate_proxies(texts: &[String], report: &mut Report) -> Vec<IpNet> {
         report.problem(&path, format!("{shown} is no address or network"), remedy);
     }
     networks
+}
+
+/// Reads an absolute path; empty is none.
+fn validate_path(text: &str, path: &str, report: &mut Report) -> Option<PathBuf> {
+    let file = Some(PathBuf::from(text)).filter(|_| !text.is_empty())?;
+    if !file.is_absolute() {
+        let shown = report.shown(path, text);
+        let remedy = "write the whole path, such as `/etc/vmcp/trusted-tools.json`";
+        report.problem(path, format!("{shown} is not an absolute path"), remedy);
+    }
+    Some(file)
 }
 
 /// Reads an IP address with or without a port; the port of `listen` is the default.

@@ -126,6 +126,7 @@ pub fn report_routes(admin: Admin) -> Router {
         .route("/admin/status", get(status::show))
         .route("/admin/tools", get(tools))
         .route("/admin/tools/changes", get(tool_changes::show))
+        .route("/admin/tools/trusted", get(tool_changes::trusted))
         .route("/admin/tools/usage", get(topic_usage::show))
         .route("/admin/tools/usage/reset", post(topic_usage::reset))
         .route("/admin/tools/approve", post(tool_changes::approve))

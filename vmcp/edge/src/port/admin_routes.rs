@@ -18,7 +18,7 @@ pub struct AdminRoute {
 }
 
 /// Every route of the admin port.
-pub const ADMIN_ROUTES: [AdminRoute; 29] = [
+pub const ADMIN_ROUTES: [AdminRoute; 30] = [
     AdminRoute {
         method: "GET",
         path: "/",
@@ -88,6 +88,17 @@ pub const ADMIN_ROUTES: [AdminRoute; 29] = [
                   (`accepted`, `pending`, `approved`), `at`, the `hash` of the definition after, and at most 100 `fields` \
                   with their values `before` and `after`: from 200 characters before the first difference, at most \
                   2000 characters; further ones are counted.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/tools/trusted",
+        wants_token: true,
+        query: "",
+        answer: "application/json",
+        purpose: "Fingerprints of the trusted definitions of tools under `onToolChange: Quarantine`, as \
+                  `server.trustedToolsPath` reads them: `{trusted, pending}`, each by backend and tool. A trusted one is \
+                  `FINGERPRINT`, or `FINGERPRINT@MILLISECONDS` once it was approved; `pending` has changed ones that wait \
+                  for that. 404 without a backend under quarantine.",
     },
     AdminRoute {
         method: "POST",

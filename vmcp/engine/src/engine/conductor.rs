@@ -208,7 +208,7 @@ impl Conductor {
         let build = {
             let (listings, shared) = (listings.clone(), Arc::clone(&self.shared));
             move || {
-                let quarantine = shared.drift.compare(&listings, &config.aggregation);
+                let quarantine = shared.drift.compare(&listings, &config);
                 build::snapshot(&before, config, policy, listings, quarantine, &store, model.as_deref())
             }
         };

@@ -2,27 +2,33 @@
 //! one is told, and under `onToolChange: Quarantine` hidden from clients until an operator approves it.
 //!
 //! Trust on first use: the definition seen first is trusted, and stays so while its tool is gone. This is the
-//! guard against a rug pull, a tool that is harmless until it is trusted.
+//! guard against a rug pull, a tool that is harmless until it is trusted. Replicas without a lasting disk
+//! trust the definitions of a shared file first ([`trust`]).
+
+pub(super) mod trust;
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use vmcp_config::Config;
+use vmcp_config::rules::trusted_tools::{ToolsOfBackend, TrustedTool};
 use vmcp_config::rules::{Aggregation, OnToolChange};
 use vmcp_model::definition_diff::{FieldChange, differences, trusted_hash};
 use vmcp_model::discovered::Discovered;
-use vmcp_store::{DriftState, ListedTool, StateStore, StoreError, ToolDrift};
+use vmcp_store::{Baseline, DriftState, ListedTool, StateStore, StoreError, ToolDrift, TrustRule};
 
 use super::conductor::commands::ConductorHandle;
 use super::recorder::definition_changes::milliseconds;
 use super::replicas::report::ApprovedTool;
 use super::shared::Shared;
 use super::snapshot::declarations::BackendListings;
+use trust::TrustReport;
 
 /// Most fields that a log line names.
 const MAX_LOGGED_FIELDS: usize = 10;
@@ -30,16 +36,31 @@ const MAX_LOGGED_FIELDS: usize = 10;
 /// Tools that are hidden from clients, by backend and their own names there.
 pub(super) type Quarantine = HashSet<(Arc<str>, String)>;
 
-/// A listing that was compared, and whether changes were quarantined then.
-type ComparedListing = (Arc<Discovered>, bool);
+/// A listing that was compared, and the rules that it was compared by.
+struct ComparedListing {
+    listed: Arc<Discovered>,
+    quarantine: bool,
+    /// The shared trust in the tools of the backend.
+    shared: Option<ToolsOfBackend<TrustedTool>>,
+}
+
+/// The trust that this process reports, and the version and configuration that it was made of.
+#[derive(Default)]
+struct MadeReport {
+    of: Option<(u64, Arc<Config>)>,
+    report: Arc<TrustReport>,
+}
 
 /// Compares listings with the trusted definitions.
 pub(super) struct DriftGuard {
-    store: StateStore,
+    store: RwLock<StateStore>,
+    /// Folder of `state.db`, which is opened once a backend is under quarantine; taken then.
+    unopened: Mutex<Option<PathBuf>>,
     /// The last compared listing of each backend.
     compared: Mutex<BTreeMap<Arc<str>, ComparedListing>>,
     /// Number of comparisons and approvals.
     version: AtomicU64,
+    report: Mutex<MadeReport>,
 }
 
 /// The latest change of one tool's definition, as operators read it.
@@ -62,25 +83,42 @@ pub struct ChangedTool {
 }
 
 impl DriftGuard {
-    /// Opens `state.db` in `dir`, or compares in memory.
-    pub(super) fn open(dir: Option<&Path>) -> Result<DriftGuard, StoreError> {
-        let file = dir.map(StateStore::open).transpose().unwrap_or_else(|error| {
-            tracing::warn!(%error, "trusted definitions are kept in memory only");
-            None
-        });
-        let store = file.map_or_else(StateStore::in_memory, Ok)?;
-        Ok(DriftGuard { store, compared: Mutex::default(), version: AtomicU64::default() })
+    /// Opens `state.db` in `dir`, or compares in memory until a backend is under quarantine: then it opens
+    /// `state.db` in the folder `later`.
+    pub(super) fn open(dir: Option<&Path>, later: Option<PathBuf>) -> Result<DriftGuard, StoreError> {
+        Ok(DriftGuard {
+            store: RwLock::new(dir.and_then(open_file).map_or_else(StateStore::in_memory, Ok)?),
+            unopened: Mutex::new(later.filter(|_| dir.is_none())),
+            compared: Mutex::default(),
+            version: AtomicU64::default(),
+            report: Mutex::default(),
+        })
+    }
+
+    /// Goes on in `state.db` where the definitions were compared in memory so far. All are compared again.
+    fn keep_on_disk(&self) {
+        let Some(store) = self.unopened.lock().take().and_then(|dir| open_file(&dir)) else { return };
+        *self.store.write() = store;
+        self.compared.lock().clear();
     }
 
     /// Compares listings that were not compared before, tells the changes, and returns the tools to hide.
     /// Where the database fails, the changes of backends under quarantine cannot be told apart from what is
     /// trusted: then nothing more is hidden than before, and an error is logged.
-    pub(super) fn compare(&self, listings: &BackendListings, rules: &Aggregation) -> Quarantine {
+    pub(super) fn compare(&self, listings: &BackendListings, config: &Arc<Config>) -> Quarantine {
+        let rules = &config.aggregation;
+        // The shared file outlives the process, and pods without the optimizer have no disk of their own.
+        if rules.quarantines() && config.server.trusted_tools_path.is_none() {
+            self.keep_on_disk();
+        }
         for (backend, discovered) in listings {
             let quarantine = rules.on_tool_change(backend) == OnToolChange::Quarantine;
+            let shared = config.trusted_tools.trusted.get(&**backend).filter(|_| quarantine);
             let mut compared = self.compared.lock();
-            let same = |(known, quarantined): &ComparedListing| {
-                Arc::ptr_eq(known, discovered) && *quarantined == quarantine
+            let same = |known: &ComparedListing| {
+                Arc::ptr_eq(&known.listed, discovered)
+                    && known.quarantine == quarantine
+                    && known.shared.as_ref() == shared
             };
             if compared.get(backend).is_some_and(same) {
                 continue;
@@ -91,10 +129,20 @@ impl DriftGuard {
                 definition: tool.raw.get(),
             });
             let listed: Vec<_> = listed.collect();
-            match self.store.observe_listing(backend, &listed, quarantine, milliseconds(SystemTime::now())) {
+            let of_tool = |tool: &ListedTool<'_>, stored: Option<&Baseline>| {
+                trust::trust(&tool.hash, shared.and_then(|shared| shared.get(tool.tool)), stored)
+            };
+            let rule: Option<TrustRule<'_>> = if quarantine { Some(&of_tool) } else { None };
+            let now = milliseconds(SystemTime::now());
+            match self.store.read().observe_listing(backend, &listed, rule, now) {
                 Ok(news) => {
                     self.version.fetch_add(1, Ordering::Relaxed);
-                    compared.insert(Arc::clone(backend), (Arc::clone(discovered), quarantine));
+                    let of_now = ComparedListing {
+                        listed: Arc::clone(discovered),
+                        quarantine,
+                        shared: shared.cloned(),
+                    };
+                    compared.insert(Arc::clone(backend), of_now);
                     for drift in &news {
                         tell(drift, rules.on_tool_change(backend));
                     }
@@ -104,12 +152,42 @@ impl DriftGuard {
                 }
             }
         }
+        self.update_report(config);
         self.pending(rules)
+    }
+
+    /// Makes the report of the trust again if it may have changed.
+    fn update_report(&self, config: &Arc<Config>) {
+        // Before the definitions are read: a change in between is then seen the next time.
+        let version = self.version();
+        let mut made = self.report.lock();
+        if made.of.as_ref().is_some_and(|(of, before)| *of == version && Arc::ptr_eq(before, config)) {
+            return;
+        }
+        let report = if config.aggregation.quarantines() {
+            let store = self.store.read();
+            let read = store.trusted_hashes().and_then(|stored| Ok((stored, store.tool_drifts()?)));
+            read.map(|(stored, drifts)| trust::report(config, stored, &drifts))
+        } else {
+            Ok(TrustReport::default())
+        };
+        match report {
+            Ok(report) => {
+                let of = Some((version, Arc::clone(config)));
+                *made = MadeReport { of, report: Arc::new(report) };
+            }
+            Err(error) => tracing::error!(%error, "trusted definitions could not be read"),
+        }
+    }
+
+    /// Returns the trust of this process as of the snapshot in force.
+    pub(super) fn report(&self) -> Arc<TrustReport> {
+        Arc::clone(&self.report.lock().report)
     }
 
     /// Returns the tools that wait for approval at backends under quarantine.
     pub(super) fn pending(&self, rules: &Aggregation) -> Quarantine {
-        let drifts = self.store.tool_drifts().unwrap_or_else(|error| {
+        let drifts = self.store.read().tool_drifts().unwrap_or_else(|error| {
             tracing::error!(%error, "quarantined tools could not be read");
             Vec::new()
         });
@@ -122,7 +200,7 @@ impl DriftGuard {
 
     /// Returns the latest change of each tool, newest first.
     pub(super) fn changes(&self) -> Result<Vec<ChangedTool>, StoreError> {
-        Ok(self.store.tool_drifts()?.iter().map(changed_tool).collect())
+        Ok(self.store.read().tool_drifts()?.iter().map(changed_tool).collect())
     }
 
     /// Trusts the pending definition of a tool; false if none waits, or if its hash is not `expected`.
@@ -132,10 +210,24 @@ impl DriftGuard {
         tool: &str,
         expected: Option<&str>,
     ) -> Result<bool, StoreError> {
-        let approved = self.store.approve_drift(backend, tool, expected, milliseconds(SystemTime::now()));
+        // Later than the approval that the file has, by whatever clock that was: the later one wins.
+        let shared =
+            self.compared.lock().get(backend).and_then(|compared| {
+                Some(compared.shared.as_ref()?.get(tool)?.approved_at.saturating_add(1))
+            });
+        let at = milliseconds(SystemTime::now()).max(shared.unwrap_or_default());
+        let approved = self.store.read().approve_drift(backend, tool, expected, at);
         self.version.fetch_add(1, Ordering::Relaxed);
         approved
     }
+}
+
+/// Opens `state.db` in a folder; `None` if that fails, which is logged.
+fn open_file(dir: &Path) -> Option<StateStore> {
+    let warn = |error: &StoreError| {
+        tracing::warn!(%error, "trusted definitions are kept in memory only");
+    };
+    StateStore::open(dir).inspect_err(warn).ok()
 }
 
 /// Approvals, which replicas share.
@@ -148,7 +240,7 @@ impl DriftGuard {
 
     /// Returns the definitions that an operator approved.
     pub(super) fn approved(&self) -> Result<Vec<ApprovedTool>, StoreError> {
-        let drifts = self.store.tool_drifts()?.into_iter();
+        let drifts = self.store.read().tool_drifts()?.into_iter();
         let approved = drifts.filter(|drift| drift.state == DriftState::Approved);
         let approved = approved.map(|ToolDrift { backend, tool, after_hash, .. }| ApprovedTool {
             server: backend,
@@ -162,7 +254,9 @@ impl DriftGuard {
     /// definition that was approved there is trusted.
     pub(super) fn adopt(&self, approved: &[ApprovedTool]) -> Result<usize, StoreError> {
         let mut adopted = 0;
-        for drift in self.store.tool_drifts()?.iter().filter(|drift| drift.state == DriftState::Pending) {
+        for drift in
+            self.store.read().tool_drifts()?.iter().filter(|drift| drift.state == DriftState::Pending)
+        {
             let same = |one: &&ApprovedTool| {
                 one.server == drift.backend && one.tool == drift.tool && one.hash == drift.after_hash
             };

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use vmcp_config::rules::trusted_tools::{MAX_TRUSTED_TOOLS_BYTES, TrustedTools};
 use vmcp_config::{Loaded, MAX_FILE_BYTES, Problem, Problems, ReferenceSources, Secret};
 
 use super::env_file;
@@ -89,6 +91,10 @@ impl ConfigInputs {
                 let problems = Problems { source_name: name, list: vec![problem] };
                 return (ConfigInputs { text, files: files.into_inner() }, Err(problems));
             }
+            if let Err(problem) = read_trusted_tools(loaded, |path| keep(path, read_trusted_file(path))) {
+                let problems = Problems { source_name: name, list: vec![problem] };
+                return (ConfigInputs { text, files: files.into_inner() }, Err(problems));
+            }
             lookup.sign_in(&mut loaded.config, read);
             loaded.warnings.extend(values.unreadable.iter().map(Unreadable::warning));
         }
@@ -101,6 +107,22 @@ impl ConfigInputs {
         let files = self.files.keys().map(PathBuf::as_path);
         files.chain([path]).map(nearest_existing_folder).collect()
     }
+}
+
+/// Adds the content of the file of `server.trustedToolsPath`. Without it nothing may be trusted on first
+/// use: a missing file, or another document, refuses the configuration.
+fn read_trusted_tools(loaded: &mut Loaded, read: impl Fn(&Path) -> FileContent) -> Result<(), Problem> {
+    let Some(path) = loaded.config.server.trusted_tools_path.clone() else { return Ok(()) };
+    let document = read(&path).and_then(|text| text.ok_or_else(|| "there is no such file".to_owned()));
+    match document.and_then(|text| TrustedTools::parse(&text)) {
+        Ok(document) => loaded.config.trusted_tools = Arc::new(document),
+        Err(reason) => {
+            let message = format!("the file `{}` cannot be used: {reason}", path.display());
+            let remedy = "write `{}` into a new file, or the answer of `GET /admin/tools/trusted`";
+            return Err(Problem::new("server.trustedToolsPath", message, remedy));
+        }
+    }
+    Ok(())
 }
 
 /// Returns true in a pod, where resources are the source of the configuration.
@@ -144,9 +166,19 @@ fn nearest_existing_folder(file: &Path) -> PathBuf {
     folders.next().unwrap_or(Path::new(".")).to_owned()
 }
 
-/// Reads a file, at most one byte more than a value may have. Only regular files are read: a pipe could block
-/// for ever.
+/// Reads a file, at most one byte more than a value may have.
 pub(crate) fn read_file(path: &Path) -> FileContent {
+    read_at_most(path, MAX_FILE_BYTES)
+}
+
+/// Reads a file of trusted tools, at most one byte more than it may have.
+fn read_trusted_file(path: &Path) -> FileContent {
+    read_at_most(path, MAX_TRUSTED_TOOLS_BYTES)
+}
+
+/// Reads a file, at most one byte more than `bytes`. Only regular files are read: a pipe could block for
+/// ever.
+fn read_at_most(path: &Path, bytes: usize) -> FileContent {
     let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     match path.metadata() {
         Err(error) if missing(&error) => return Ok(None),
@@ -155,8 +187,7 @@ pub(crate) fn read_file(path: &Path) -> FileContent {
         Ok(_) => {}
     }
     let mut text = String::new();
-    let read =
-        File::open(path).and_then(|file| file.take(MAX_FILE_BYTES as u64 + 1).read_to_string(&mut text));
+    let read = File::open(path).and_then(|file| file.take(bytes as u64 + 1).read_to_string(&mut text));
     match read {
         Ok(_) => Ok(Some(text)),
         // The file existed a moment ago: Kubernetes swaps the symbolic link of a mounted volume.
@@ -217,6 +248,30 @@ mod tests {
         assert!(file("binary", &[0xff]).unwrap_err().contains("UTF-8"));
         let large = file("large", &vec![b'x'; 1 << 20]).unwrap().unwrap();
         assert_eq!(large.len(), MAX_FILE_BYTES + 1, "which is refused");
+    }
+
+    #[test]
+    fn nothing_is_trusted_anew_without_the_file_of_trusted_tools() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, trusted) = (dir.path().join("vmcp.yaml"), dir.path().join("trusted/tools.json"));
+        std::fs::write(&path, format!("server: {{ trustedToolsPath: '{}' }}", trusted.display())).unwrap();
+        let load = || ConfigInputs::read(&path, &ReferenceLookup::new(|_| None)).unwrap();
+        let refused = || load().1.unwrap_err().to_string();
+        assert!(refused().contains("server.trustedToolsPath: the file"), "{}", refused());
+        assert!(refused().contains("there is no such file"));
+        assert!(load().0.folders(&path).contains(dir.path()), "a file that appears is noticed");
+        std::fs::create_dir(dir.path().join("trusted")).unwrap();
+        std::fs::write(&trusted, r#"{"trusted":{"jira":{"add":"x"}}}"#).unwrap();
+        assert!(refused().contains("no document of trusted tools"), "{}", refused());
+        let text = r#"{"trusted":{"jira":{"add":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA@7"}}}"#;
+        std::fs::write(&trusted, text).unwrap();
+        let (inputs, loaded) = load();
+        let tool = loaded.unwrap().config.trusted_tools.tool("jira", "add").unwrap().clone();
+        assert_eq!(tool.approved_at, 7);
+        std::fs::write(&trusted, "{}").unwrap();
+        assert!(load().0 != inputs, "a change of the file is a change of the configuration");
+        std::fs::write(&path, "server: { trustedToolsPath: tools.json }").unwrap();
+        assert!(refused().contains("not an absolute path"), "{}", refused());
     }
 
     #[test]

@@ -56,6 +56,7 @@ pub(in crate::port) fn report(Admin(inner): &Admin) -> StatusReport {
         rerank: engine.rerank_status(),
         identity_providers: snapshot.authentication.status().into_iter().map(identity_provider).collect(),
         issues: issues(engine, &snapshot),
+        trusted_tools: engine.trust_report().digest.clone(),
     }
 }
 

@@ -1,7 +1,9 @@
-//! `/admin/tools/changes` and `/admin/tools/approve`: changed definitions of tools, and their approval.
+//! `/admin/tools/changes`, `/admin/tools/trusted` and `/admin/tools/approve`: changed and trusted definitions
+//! of tools, and the approval of changed ones.
 
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Json, Response};
 use serde::Deserialize;
 use serde_json::json;
@@ -29,6 +31,16 @@ pub(super) async fn show(
         }
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }
+}
+
+/// Answers `GET /admin/tools/trusted`.
+pub(super) async fn trusted(State(Admin(inner)): State<Admin>) -> Response {
+    let text = inner.engine.trust_report().text.clone();
+    if text.is_empty() {
+        let text = "no backend is under `onToolChange: Quarantine`\n";
+        return (StatusCode::NOT_FOUND, text).into_response();
+    }
+    ([(CONTENT_TYPE, "application/json")], text).into_response()
 }
 
 /// Answers `POST /admin/tools/approve`.
