@@ -24,6 +24,7 @@ pub use self::identity::Identity;
 pub use self::pod_layout::{
     ADMIN_PORT, ADMIN_TOKEN, CACHE_DIR, CLIENT_PORT, METRICS_TOKEN, POD_IDENTITY_VARIABLES, POD_IP_VARIABLE,
     SCRIPT_APP_NAME, SCRIPT_JOBS_VARIABLE, SCRIPT_PORT, SCRIPT_USER_VARIABLE, SECRETS_DIR, SESSION_KEY,
+    TRUSTED_TOOLS,
 };
 pub use self::referenced_objects::{
     Backend, EmbeddingService, HeaderValue, PolicyCheck, ReferencedCompositeTool, ReferencedObjects,
@@ -39,8 +40,8 @@ use crate::virtual_mcp_server::{Validated, authz};
 pub struct Lowered {
     /// Content of the file. The same input gives the same text.
     pub text: String,
-    /// Secret key for each file of [`SECRETS_DIR`] but [`ADMIN_TOKEN`], [`METRICS_TOKEN`] and
-    /// [`SESSION_KEY`].
+    /// Secret key for each file of [`SECRETS_DIR`] but [`ADMIN_TOKEN`], [`METRICS_TOKEN`], [`SESSION_KEY`] and
+    /// [`TRUSTED_TOOLS`].
     pub secrets: BTreeMap<String, SecretKeyReference>,
     /// Certificates of authorities, as PEM, for each further file of [`SECRETS_DIR`].
     pub certificates: BTreeMap<String, String>,

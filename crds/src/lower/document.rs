@@ -5,7 +5,8 @@ use vmcp_config::raw::RawProvider;
 
 use super::incoming_auth;
 use super::pod_layout::{
-    ADMIN_PORT, ADMIN_TOKEN, CACHE_DIR, CLIENT_PORT, METRICS_TOKEN, POD_IP_VARIABLE, SESSION_KEY,
+    ADMIN_PORT, ADMIN_TOKEN, CACHE_DIR, CLIENT_PORT, METRICS_TOKEN, POD_IP_VARIABLE, SECRETS_DIR,
+    SESSION_KEY, TRUSTED_TOOLS,
 };
 use super::prune_missing_backends::MissingBackends;
 use super::referenced_objects::{Backend, EmbeddingService, HeaderValue, ReferencedObjects};
@@ -45,6 +46,7 @@ impl Document<'_> {
         absent.aggregation(&mut settings.aggregation);
         absent.proxy(&mut settings.proxy);
         absent.operational(&mut settings.operational);
+        let quarantines = quarantines(&settings.aggregation);
         let mut file = Block::new();
         for (key, value) in [
             ("backends", self.backends()),
@@ -73,7 +75,7 @@ impl Document<'_> {
             ("outgoingAuth", self.outgoing_auth()),
             ("passthroughHeaders", self.server.passthrough_headers.clone().into()),
             ("webhooks", webhooks::render(self.referenced.webhooks, self.secrets)),
-            ("server", server(settings.server, self.server)),
+            ("server", server(settings.server, self.server, quarantines)),
         ] {
             if value.as_object().is_none_or(|block| !block.is_empty()) {
                 file.insert(key.to_owned(), value);
@@ -305,9 +307,21 @@ impl Document<'_> {
     }
 }
 
+/// Returns true if a changed definition of some backend waits for an approval.
+fn quarantines(aggregation: &Block) -> bool {
+    let is_quarantine =
+        |rules: &Block| rules.get("onToolChange").and_then(Value::as_str) == Some("Quarantine");
+    let mut of_backends = aggregation.get("tools").and_then(Value::as_array).into_iter().flatten();
+    is_quarantine(aggregation) || of_backends.any(|rules| rules.as_object().is_some_and(is_quarantine))
+}
+
 /// Returns the block `server`: addresses, keys and tokens are the same in every pod; the rest is as the
 /// resource says.
-fn server(settings: Block, Validated { name, namespace, metrics_token, .. }: &Validated) -> Value {
+fn server(
+    settings: Block,
+    Validated { name, namespace, metrics_token, .. }: &Validated,
+    quarantines: bool,
+) -> Value {
     let mut server = Block::new();
     // Both families of addresses, or IPv4 where IPv6 is off.
     server.insert("listen".to_owned(), format!("[::]:{CLIENT_PORT}").into());
@@ -319,6 +333,10 @@ fn server(settings: Block, Validated { name, namespace, metrics_token, .. }: &Va
     server.insert("adminTokens".to_owned(), json!([secret_files::reference(ADMIN_TOKEN)]));
     if *metrics_token {
         server.insert("metricsTokens".to_owned(), json!([secret_files::reference(METRICS_TOKEN)]));
+    }
+    if quarantines {
+        // Only then: an earlier vmcp does not know the setting.
+        server.insert("trustedToolsPath".to_owned(), format!("{SECRETS_DIR}/{TRUSTED_TOOLS}").into());
     }
     if let Value::Object(settings) = escape(settings.into()) {
         for (key, value) in settings {

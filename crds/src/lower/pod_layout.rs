@@ -15,6 +15,8 @@ pub const ADMIN_TOKEN: &str = "admin-token";
 pub const METRICS_TOKEN: &str = "metrics-token";
 /// File with the key that seals session ids.
 pub const SESSION_KEY: &str = "session-key";
+/// File with the trusted definitions of tools under quarantine.
+pub const TRUSTED_TOOLS: &str = "trusted-tools";
 /// Environment variables with the name, the namespace and the UID of the pod, which owns the Jobs of scripts.
 pub const POD_IDENTITY_VARIABLES: [(&str, &str); 3] = [
     ("VMCP_POD_NAME", "metadata.name"),

@@ -53,7 +53,8 @@ pub(super) fn reference(file: &str) -> Value {
 
 /// Returns `NAME_KEY`, or `long_` and a SHA-256 beyond 253 characters. Names of Secrets contain no `_`, so
 /// that two values never share a file; neither do [`ADMIN_TOKEN`](super::ADMIN_TOKEN),
-/// [`METRICS_TOKEN`](super::METRICS_TOKEN) and [`SESSION_KEY`](super::SESSION_KEY).
+/// [`METRICS_TOKEN`](super::METRICS_TOKEN), [`SESSION_KEY`](super::SESSION_KEY) and
+/// [`TRUSTED_TOOLS`](super::TRUSTED_TOOLS).
 fn file_name(SecretKeyReference { name, key }: &SecretKeyReference) -> String {
     let file = format!("{name}_{key}");
     if file.len() <= MAX_KEY {

@@ -13,7 +13,7 @@ use vmcp_config::status::StatusReport;
 use vmcp_crds::MCPServer;
 
 use super::build::CONTAINER;
-use crate::workload::admin_poller::AdminPoller;
+use crate::workload::admin_poller::{AdminPoller, PollPlan};
 use crate::workload::health::{WorkloadHealth, WorkloadState};
 use crate::workload::rollout::Rollout;
 
@@ -32,7 +32,7 @@ pub(super) fn explain(
     let Some(pod) = pods.iter().max_by_key(|pod| pod.creation_timestamp().map(|at| at.0)) else {
         return health;
     };
-    let last = poller.observe(&owner, std::slice::from_ref(pod), token, POLL_INTERVAL).pop();
+    let last = poller.observe(&owner, std::slice::from_ref(pod), token, PollPlan::every(POLL_INTERVAL)).pop();
     match last.and_then(|last| last.report) {
         Some(report) => health_of(&report, pod, health),
         None => health,
@@ -42,7 +42,7 @@ pub(super) fn explain(
 /// Asks the pods of a server no longer: Kubernetes itself tells how they are.
 pub(super) fn stop(poller: &AdminPoller, server: &MCPServer) {
     let owner = (server.namespace().unwrap_or_default(), server.name_any());
-    poller.observe(&owner, &[], &[], POLL_INTERVAL);
+    poller.observe(&owner, &[], &[], PollPlan::every(POLL_INTERVAL));
 }
 
 /// Turns a report into a failure with its remedy; without an error, into a message that says to wait.

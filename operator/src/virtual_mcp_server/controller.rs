@@ -1,13 +1,14 @@
 //! Reconciles a VirtualMCPServer: dereference -> validate -> observe -> build -> apply -> nudge -> status.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt as _;
 use kube::runtime::controller::Action;
+use vmcp_config::rules::trusted_tools::MAX_TRUSTED_TOOLS_BYTES;
 use vmcp_crds::VirtualMCPServer;
 use vmcp_crds::fields::references::LocalReference;
 use vmcp_crds::lower::PolicyCheck;
@@ -15,16 +16,17 @@ use vmcp_crds::virtual_mcp_server::authz;
 
 use super::build::build;
 use super::dereference::{
-    DereferenceError, composite_tool_refs_of, dereference, embedding_server_of, group_of, oidc_config_of,
-    refers_to_config_map, refers_to_secret,
+    DereferenceError, References, composite_tool_refs_of, dereference, embedding_server_of, group_of,
+    oidc_config_of, refers_to_config_map, refers_to_secret,
 };
 use super::exposure_order::{ConfigurationWrites, CurrentExposure, ExposureOrder, Uptake, order, uptake};
 use super::kubelet_nudge::nudge;
 use super::last_good::LastGood;
 use super::names;
-use super::observe::{hasten, observe};
+use super::observe::trusted_tools::{KeptTrust, approval_annotation, join, quarantined};
+use super::observe::{ObservedPod, Polls, hasten, observe};
 use super::status::ObservedVirtualMCPServer;
-use super::validate::validate;
+use super::validate::{Plan, validate};
 use crate::runtime::{
     Applied, ApplyError, CallError, Change, ChildKind, Context, Failure, Retry, Triggers, WatchedResource,
     report, run_controller,
@@ -183,11 +185,41 @@ struct ControllerMemory {
     writes: ConfigurationWrites,
 }
 
+/// The most bytes of a Secret's values, 1 MiB, less 8 KiB for generated ones.
+const MAX_SECRET_BYTES: usize = (1 << 20) - (8 << 10);
+
 /// The interval after which a server is looked at again whose ConfigMap was written: its exposure may follow.
 const MOUNT_INTERVAL: Duration = Duration::from_secs(1);
 /// The interval while the exposure waits for reports of pods, or the configuration for a narrower exposure. A
 /// report with news, and a change of a child, trigger a reconcile by themselves.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Returns the digest of the trusted definitions that the Secret has; `None` if the configuration wants none.
+fn kept_trust(plan: &Plan, references: &References) -> Option<String> {
+    let wanted = plan.configuration.as_ref().ok().map(|configuration| &configuration.mounted);
+    let in_force = wanted.or(references.mounted.as_ref())?;
+    let kept = references.generated.trusted_tools.as_deref().unwrap_or(b"{}");
+    in_force.reads_trusted_tools().then(|| vmcp_config::status::digest(&String::from_utf8_lossy(kept)))
+}
+
+/// Joins the trusted definitions of the Secret with those of the pods.
+fn join_trust(
+    server: &VirtualMCPServer,
+    plan: &Plan,
+    references: &References,
+    pods: &[ObservedPod],
+) -> KeptTrust {
+    let reports: Vec<_> = pods.iter().filter_map(|pod| pod.trusted.clone()).collect();
+    let approvals = server.annotations().get(&approval_annotation()).map(String::as_str).unwrap_or_default();
+    let kept = references.generated.trusted_tools.as_deref();
+    let mounted = plan.configuration.as_ref().ok().map(|configuration| &configuration.mounted);
+    let values = mounted.or(references.mounted.as_ref()).into_iter().flat_map(|mounted| &mounted.secrets);
+    let other_bytes: usize = values.map(|(file, value)| file.len() + value.len()).sum();
+    let budget = MAX_TRUSTED_TOOLS_BYTES.min(MAX_SECRET_BYTES.saturating_sub(other_bytes));
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let now = i64::try_from(now).unwrap_or(i64::MAX);
+    join(kept, &reports, approvals, quarantined(plan).as_ref(), (budget, now))
+}
 
 async fn reconcile(
     server: Arc<VirtualMCPServer>,
@@ -195,7 +227,7 @@ async fn reconcile(
     memory: Arc<ControllerMemory>,
 ) -> Result<Action, ReconcileError> {
     let ControllerMemory { poller, last_good, writes } = memory.as_ref();
-    let references = dereference(&server, &context, last_good).await?;
+    let mut references = dereference(&server, &context, last_good).await?;
     let validated = |policies: PolicyCheck<'_>| validate(&server, &references, policies, &context.settings);
     let plan = context.policies.settle(validated).await;
     let before = plan.configuration.as_ref().err().and(references.mounted.as_ref());
@@ -204,13 +236,20 @@ async fn reconcile(
     let (uid, name) = (server.uid().unwrap_or_default(), server.name_any());
     let pods = context.pods(&server.namespace().unwrap_or_default(), &names::selector(&name));
     let pods = of_deployment(pods, &name);
-    let token = &references.generated.admin_token;
+    let token = references.generated.admin_token.clone();
+    let kept_trust = kept_trust(&plan, &references);
+    let polls = Polls { token: &token, kept_trust: kept_trust.as_deref() };
     // Before apply: the exposure follows what the pods have in force.
-    let observed_pods = observe(poller, &server, pods.clone(), token);
+    let observed_pods = observe(poller, &server, pods.clone(), polls);
+    let trust = kept_trust.is_some().then(|| join_trust(&server, &plan, &references, &observed_pods));
+    if let Some(trust) = &trust {
+        references.generated.trusted_tools = Some(trust.text.clone().into_bytes());
+    }
     let mounted = references.mounted.as_ref();
+    let exposure = CurrentExposure::read(&context, &uid, &name);
     let order = plan.server.as_ref().ok().map(|valid| {
         let uptake = uptake(&plan, mounted, &observed_pods, writes.last(&uid));
-        order(valid, &plan, mounted, uptake, &CurrentExposure::read(&context, &uid, &name))
+        order(valid, &plan, mounted, uptake, &exposure)
     });
     let mut applied = match &order {
         Some(order) => {
@@ -246,13 +285,15 @@ async fn reconcile(
         applied: &applied,
         counts: counts.as_ref(),
         pods: &pods,
+        trust: trust.as_ref(),
+        exposure: &exposure,
         settings: &context.settings,
     };
     let computed = observed.status();
     let before = server.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     report(&context, server.as_ref(), before, &computed.status.conditions, &computed.status).await?;
     if computed.in_flux {
-        hasten(poller, &server, &pods, token);
+        hasten(poller, &server, &pods, polls);
     }
     applied.entirely()?;
     let again =

@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use serde_json::Value;
 use vmcp_crds::fields::references::{CaBundleReference, LocalReference, SecretKeyReference};
-use vmcp_crds::lower::{ADMIN_TOKEN, METRICS_TOKEN, SESSION_KEY, WebhookScope};
+use vmcp_crds::lower::{ADMIN_TOKEN, METRICS_TOKEN, SESSION_KEY, TRUSTED_TOOLS, WebhookScope};
 use vmcp_crds::virtual_mcp_server::{AuthServerConfig, IncomingAuth, authz};
 use vmcp_crds::{
     EmbeddingServer, MCPAuthzConfig, MCPExternalAuthConfig, MCPOIDCConfig, MCPServer, MCPServerEntry,
@@ -72,6 +73,8 @@ pub(super) struct GeneratedValues {
     pub session_key: Vec<u8>,
     /// The bearer token of `/metrics`, if the resource wants one.
     pub metrics_token: Option<Vec<u8>>,
+    /// The trusted definitions of tools, joined from the reports of pods; `None` before the first report.
+    pub trusted_tools: Option<Vec<u8>>,
 }
 
 /// Error of reading references.
@@ -123,6 +126,8 @@ pub(super) async fn dereference(
     references.malformed =
         text.as_ref().map(|text| malformed_members(server, context, text)).unwrap_or_default();
     references.mounted = remembered.or_else(|| Some(MountedConfiguration::new(text?, secret.as_ref()?)));
+    let trusted = secret.as_ref().and_then(|secret| secret.data.as_ref()?.get(TRUSTED_TOOLS));
+    let trusted_tools = trusted.map(|ByteString(text)| text.clone());
     let mut kept = GeneratedSecret::from_secret(secret);
     let mut value = |key| kept.take(key).map_err(DereferenceError::Randomness);
     let monitor = server.spec.service_monitor.as_ref();
@@ -131,6 +136,7 @@ pub(super) async fn dereference(
         admin_token: value(ADMIN_TOKEN)?,
         session_key: value(SESSION_KEY)?,
         metrics_token: wants_token.then(|| value(METRICS_TOKEN)).transpose()?,
+        trusted_tools,
     };
     Ok(references)
 }

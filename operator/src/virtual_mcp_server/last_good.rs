@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
 use kube::runtime::reflector::ObjectRef;
 use vmcp_crds::VirtualMCPServer;
-use vmcp_crds::lower::{ADMIN_TOKEN, SESSION_KEY};
+use vmcp_crds::lower::{ADMIN_TOKEN, SESSION_KEY, TRUSTED_TOOLS};
 
 use crate::runtime::Context;
 
@@ -28,9 +28,16 @@ pub(super) struct MountedConfiguration {
 impl MountedConfiguration {
     /// Joins the text of the ConfigMap and the values of the Secret.
     pub(super) fn new(text: String, secret: &Secret) -> Self {
-        let data =
-            secret.data.iter().flatten().filter(|(file, _)| *file != ADMIN_TOKEN && *file != SESSION_KEY);
+        let generated = [ADMIN_TOKEN, SESSION_KEY, TRUSTED_TOOLS];
+        let data = secret.data.iter().flatten().filter(|(file, _)| !generated.contains(&file.as_str()));
         Self { text, secrets: data.map(|(file, ByteString(value))| (file.clone(), value.clone())).collect() }
+    }
+}
+
+impl MountedConfiguration {
+    /// Returns true if the text names a file of trusted tools.
+    pub(super) fn reads_trusted_tools(&self) -> bool {
+        self.text.contains("trustedToolsPath: ")
     }
 }
 

@@ -3,15 +3,18 @@
 //! Nothing is waited for: the [`AdminPoller`] asks pods in a task of its own and makes the controller
 //! reconcile when there is news.
 
+pub(super) mod trusted_tools;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
+use vmcp_config::rules::trusted_tools::TrustedTools;
 use vmcp_config::status::StatusReport;
 use vmcp_crds::VirtualMCPServer;
 
-use crate::workload::admin_poller::{AdminPoller, PollFailure, PolledPod};
+use crate::workload::admin_poller::{AdminPoller, PollFailure, PollPlan, PolledPod};
 
 /// The interval at which pods are asked for their status reports: no watch tells.
 const POLL_INTERVAL: Duration = Duration::from_secs(10);
@@ -31,6 +34,17 @@ pub(super) struct ObservedPod {
     pub reported_at: Option<Instant>,
     /// The failure, if the pod did not answer several times in a row; an older report may stand in.
     pub failure: Option<PollFailure>,
+    /// The pod's trusted definitions of tools, where they differ from the kept ones.
+    pub trusted: Option<Arc<TrustedTools>>,
+}
+
+/// The credentials of polls, and the digest of the trusted definitions that are kept.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Polls<'a> {
+    /// The bearer token of the admin port.
+    pub token: &'a [u8],
+    /// As [`PollPlan::kept_trust`].
+    pub kept_trust: Option<&'a str>,
 }
 
 /// Returns all pods with their last reports, in the same order.
@@ -38,15 +52,15 @@ pub(super) fn observe(
     poller: &AdminPoller,
     server: &VirtualMCPServer,
     pods: Vec<Arc<Pod>>,
-    token: &[u8],
+    polls: Polls<'_>,
 ) -> Vec<ObservedPod> {
-    let mut reports = poll(poller, server, &pods, token, POLL_INTERVAL).into_iter();
+    let mut reports = poll(poller, server, &pods, polls, POLL_INTERVAL).into_iter();
     pods.into_iter()
         .map(|pod| {
             let ready = is_ready(&pod);
-            let PolledPod { report, reported_at, failure } =
+            let PolledPod { report, reported_at, failure, trusted } =
                 if ready { reports.next().unwrap_or_default() } else { PolledPod::default() };
-            ObservedPod { pod, ready, report, reported_at, failure }
+            ObservedPod { pod, ready, report, reported_at, failure, trusted }
         })
         .collect()
 }
@@ -56,22 +70,23 @@ pub(super) fn hasten(
     poller: &AdminPoller,
     server: &VirtualMCPServer,
     observed: &[ObservedPod],
-    token: &[u8],
+    polls: Polls<'_>,
 ) {
     let pods: Vec<_> = observed.iter().map(|observed| observed.pod.clone()).collect();
-    poll(poller, server, &pods, token, POLL_INTERVAL_IN_FLUX);
+    poll(poller, server, &pods, polls, POLL_INTERVAL_IN_FLUX);
 }
 
 fn poll(
     poller: &AdminPoller,
     server: &VirtualMCPServer,
     pods: &[Arc<Pod>],
-    token: &[u8],
+    polls: Polls<'_>,
     interval: Duration,
 ) -> Vec<PolledPod> {
     let owner = (server.namespace().unwrap_or_default(), server.name_any());
     let ready: Vec<_> = pods.iter().filter(|pod| is_ready(pod)).cloned().collect();
-    poller.observe(&owner, &ready, token, interval)
+    let Polls { token, kept_trust } = polls;
+    poller.observe(&owner, &ready, token, PollPlan { interval, kept_trust })
 }
 
 /// Returns true if the pod takes requests: ready, and not being deleted.

@@ -11,9 +11,10 @@ use vmcp_crds::virtual_mcp_server::{BackendState, DiscoveredBackend, Phase};
 use vmcp_crds::{VirtualMCPServer, VirtualMCPServerStatus};
 
 use super::dereference::References;
-use super::exposure_order::ExposureOrder;
+use super::exposure_order::{CurrentExposure, ExposureOrder};
 use super::names::{self, CONTAINER};
 use super::observe::ObservedPod;
+use super::observe::trusted_tools::KeptTrust;
 use super::validate::{ConfigurationRefusal, Plan};
 use crate::runtime::{Applied, BuildSettings, is_true};
 use crate::workload::health::{PodCounts, WorkloadHealth, WorkloadState, workload_health};
@@ -36,6 +37,10 @@ pub(super) struct ObservedVirtualMCPServer<'a> {
     pub counts: Option<&'a PodCounts>,
     /// The pods with their reports.
     pub pods: &'a [ObservedPod],
+    /// The trusted definitions of tools that are kept; `None` if the configuration wants none.
+    pub trust: Option<&'a KeptTrust>,
+    /// The exposure as it was stored before this reconcile.
+    pub exposure: &'a CurrentExposure,
     /// The cluster's domain, for the URL.
     pub settings: &'a BuildSettings,
 }

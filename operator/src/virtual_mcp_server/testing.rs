@@ -38,6 +38,7 @@ pub(super) fn references() -> References {
             admin_token: b"token".to_vec(),
             session_key: b"key".to_vec(),
             metrics_token: None,
+            trusted_tools: None,
         },
         ..References::default()
     }

@@ -1,5 +1,5 @@
-//! A client of the admin port that every pod of `vmcp` and of the bridge has: `GET /admin/status` with a
-//! bearer token.
+//! A client of the admin port that every pod of `vmcp` and of the bridge has: `GET /admin/status` and
+//! `GET /admin/tools/trusted` with a bearer token.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -14,6 +14,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use k8s_openapi::api::core::v1::Pod;
 use tokio::sync::Semaphore;
+use vmcp_config::rules::trusted_tools::TrustedTools;
 use vmcp_config::status::StatusReport;
 use vmcp_crds::lower::ADMIN_PORT;
 
@@ -32,6 +33,9 @@ const MAX_OBJECTS: usize = 10_000;
 /// The most commas of an answer that is parsed: an empty text is two bytes of JSON, and 24 bytes in memory.
 /// About 2000 backends have 50,000.
 const MAX_COMMAS: usize = 100_000;
+/// The most commas of a document of trusted tools that is parsed: each tool has one, and takes some 200 bytes
+/// in memory.
+const MAX_TRUSTED_TOOLS: usize = 20_000;
 /// The longest error of a backend, and the longest issue, that are kept, in bytes; the rest is cut off.
 const MAX_TEXT_BYTES: usize = 1024;
 /// The most issues that are kept; further ones are dropped.
@@ -128,24 +132,34 @@ impl Default for AdminClient {
 impl AdminClient {
     /// Asks one pod.
     pub(crate) async fn ask(&self, pod: &Pod, token: &[u8]) -> Result<StatusReport, AskError> {
-        tokio::time::timeout(POLL_TIMEOUT, self.exchange(pod, token)).await.unwrap_or(Err(AskError::Timeout))
+        self.get(pod, token, "/admin/status", parse).await
     }
 
-    async fn exchange(&self, pod: &Pod, token: &[u8]) -> Result<StatusReport, AskError> {
+    /// Asks one pod for the trusted definitions of tools.
+    pub(crate) async fn trusted_tools(&self, pod: &Pod, token: &[u8]) -> Result<TrustedTools, AskError> {
+        self.get(pod, token, "/admin/tools/trusted", parse_trusted).await
+    }
+
+    async fn get<T>(&self, pod: &Pod, token: &[u8], path: &str, parse: Parse<T>) -> Result<T, AskError> {
+        let exchange = self.exchange(pod, token, path, parse);
+        tokio::time::timeout(POLL_TIMEOUT, exchange).await.unwrap_or(Err(AskError::Timeout))
+    }
+
+    async fn exchange<T>(&self, pod: &Pod, token: &[u8], path: &str, parse: Parse<T>) -> Result<T, AskError> {
         let address = pod.status.as_ref().and_then(|status| status.pod_ip.as_ref());
         let address: IpAddr = address.and_then(|address| address.parse().ok()).ok_or(AskError::Address)?;
         let authority = SocketAddr::new(address, ADMIN_PORT);
-        let request = Request::get(format!("http://{authority}/admin/status"))
+        let request = Request::get(format!("http://{authority}{path}"))
             .header(AUTHORIZATION, [b"Bearer ", token].concat());
         let response = self.client.request(request.body(Empty::new())?).await?;
         if response.status() != StatusCode::OK {
             return Err(AskError::Status(response.status()));
         }
-        self.read(response.into_body()).await
+        self.read(response.into_body(), parse).await
     }
 
-    /// Reads a report. A large answer holds a permit until it is parsed.
-    async fn read(&self, mut body: Incoming) -> Result<StatusReport, AskError> {
+    /// Reads an answer. A large one holds a permit until it is parsed.
+    async fn read<T>(&self, mut body: Incoming, parse: Parse<T>) -> Result<T, AskError> {
         let mut answer = Vec::new();
         let mut permit = None;
         while let Some(frame) = body.frame().await {
@@ -160,10 +174,21 @@ impl AdminClient {
             }
             answer.extend_from_slice(data);
         }
-        let report = parse(&answer);
+        let parsed = parse(&answer);
         drop(permit);
-        report
+        parsed
     }
+}
+
+/// Reads the body of an answer.
+type Parse<T> = fn(&[u8]) -> Result<T, AskError>;
+
+/// Parses a document of trusted tools, unless it would take much more memory than its text.
+fn parse_trusted(answer: &[u8]) -> Result<TrustedTools, AskError> {
+    if answer.iter().filter(|byte| **byte == b',').count() > MAX_TRUSTED_TOOLS {
+        return Err(AskError::Body);
+    }
+    Ok(serde_json::from_slice(answer)?)
 }
 
 /// Parses an answer, unless it would take much more memory than its text.
@@ -180,6 +205,7 @@ fn parse(answer: &[u8]) -> Result<StatusReport, AskError> {
 /// lists without a reader, and the end of long lists and texts.
 fn slim(mut report: StatusReport) -> StatusReport {
     report.identity_providers = Vec::new();
+    shorten(&mut report.trusted_tools);
     report.issues.retain(|issue| !issue.is_empty());
     report.issues.truncate(MAX_ISSUES);
     report.issues.shrink_to_fit();
@@ -238,6 +264,18 @@ mod tests {
         let report = parse(answer(MAX_COMMAS + 1).as_bytes()).unwrap();
         assert_eq!(report.issues.capacity(), 0);
         assert!(matches!(parse(answer(MAX_COMMAS + 2).as_bytes()), Err(AskError::Body)));
+    }
+
+    #[test]
+    fn a_document_of_too_many_trusted_tools_is_refused_before_it_is_parsed() {
+        let answer = |count: usize| {
+            let tools: serde_json::Map<_, _> =
+                (0..count).map(|number| (number.to_string(), json!("A".repeat(32)))).collect();
+            json!({ "trusted": { "a": tools } }).to_string()
+        };
+        let read = parse_trusted(answer(MAX_TRUSTED_TOOLS + 1).as_bytes()).unwrap();
+        assert_eq!(read.trusted["a"].len(), MAX_TRUSTED_TOOLS + 1);
+        assert!(matches!(parse_trusted(answer(MAX_TRUSTED_TOOLS + 2).as_bytes()), Err(AskError::Body)));
     }
 
     #[test]

@@ -16,10 +16,11 @@ use futures::stream::FuturesUnordered;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use tokio::sync::Notify;
+use vmcp_config::rules::trusted_tools::TrustedTools;
 use vmcp_config::status::StatusReport;
 
-pub(crate) use self::schedule::PollFailure;
-use self::schedule::{Ask, Owner, Schedule};
+use self::schedule::{Ask, Owner, PodAnswer, Schedule};
+pub(crate) use self::schedule::{PollFailure, PollPlan};
 use crate::runtime::{Context, Requeue};
 use crate::workload::admin::AdminClient;
 use vmcp_error_chain::error_chain;
@@ -46,6 +47,8 @@ pub(crate) struct PolledPod {
     pub(crate) reported_at: Option<Instant>,
     /// The failure, if the pod did not answer several times in a row.
     pub(crate) failure: Option<PollFailure>,
+    /// The pod's trusted definitions of tools, where they differ from the kept ones.
+    pub(crate) trusted: Option<Arc<TrustedTools>>,
 }
 
 impl AdminPoller {
@@ -54,16 +57,16 @@ impl AdminPoller {
         Arc::new(Self { client: AdminClient::default(), schedule: Mutex::default(), changed: Notify::new() })
     }
 
-    /// Schedules polls of `pods` every `interval`, in place of all other pods of the owner (namespace, name);
-    /// returns the last that is known of each, in the same order.
+    /// Schedules polls of `pods` by `plan`, in place of all other pods of the owner (namespace, name); returns
+    /// the last that is known of each, in the same order.
     pub(crate) fn observe(
         &self,
         owner: &Owner,
         pods: &[Arc<Pod>],
         token: &[u8],
-        interval: Duration,
+        plan: PollPlan<'_>,
     ) -> Vec<PolledPod> {
-        let (polled, sooner) = self.schedule.lock().observe(owner, pods, token, interval, Instant::now());
+        let (polled, sooner) = self.schedule.lock().observe(owner, pods, token, plan, Instant::now());
         if sooner {
             self.changed.notify_one();
         }
@@ -92,7 +95,7 @@ impl AdminPoller {
     }
 
     async fn ask(&self, ask: Ask, context: &Context, requeue: &Requeue) {
-        let Ask { pod, owner, tokens } = ask;
+        let Ask { pod, owner, tokens, .. } = &ask;
         let (uid, name) = (pod.uid().unwrap_or_default(), pod.name_any());
         let now = context.resources.pods.get(&pod.namespace().unwrap_or_default(), &name);
         if now.and_then(|now| now.uid()).as_deref() != Some(&uid) {
@@ -100,9 +103,9 @@ impl AdminPoller {
             return;
         }
         let mut answer = Err(super::admin::AskError::Address);
-        for token in &tokens {
+        for token in tokens {
             // A pod takes a new token only when the kubelet has mounted it: until then, the one before.
-            answer = self.client.ask(&pod, token).await.map(|report| (report, token.clone()));
+            answer = self.client.ask(pod, token).await.map(|report| (report, token.clone()));
             if !answer.as_ref().is_err_and(super::admin::AskError::is_unauthorized) {
                 break;
             }
@@ -111,8 +114,29 @@ impl AdminPoller {
         if let Err(error) = &answer {
             tracing::debug!(pod = name, error = error_chain(error), "cannot read the status of a pod");
         }
+        let answer = match answer {
+            Ok((report, token)) => {
+                let trusted = self.trusted_tools(&ask, &report, &token).await;
+                Ok(PodAnswer { report, token, trusted })
+            }
+            Err(error) => Err(error),
+        };
         if self.schedule.lock().answered(&uid, answer, Instant::now()) {
             requeue(&owner.0, &owner.1).await;
         }
+    }
+
+    /// Asks a pod for its trusted definitions of tools where they are news; `None` if they are not, or cannot
+    /// be read, which the next poll tries again.
+    async fn trusted_tools(&self, ask: &Ask, report: &StatusReport, token: &[u8]) -> Option<TrustedTools> {
+        if !ask.wants_trust(&report.trusted_tools) {
+            return None;
+        }
+        let read = self.client.trusted_tools(&ask.pod, token).await;
+        let warn = |error: &super::admin::AskError| {
+            let (pod, error) = (ask.pod.name_any(), error_chain(error));
+            tracing::warn!(pod, error, "cannot read the trusted definitions of a pod");
+        };
+        read.inspect_err(warn).ok()
     }
 }

@@ -24,6 +24,8 @@ pub(in crate::virtual_mcp_server) struct CurrentExposure {
     pub ingress_from: Option<Vec<NetworkPolicyPeer>>,
     /// The `spec` of the HTTPRoute.
     pub route: Option<Value>,
+    /// The entries of the HTTPRoute's `status.parents`: the answers of its Gateways.
+    pub route_parents: Vec<Value>,
     /// True if the cluster or the installation has no HTTPRoutes.
     pub lacks_routes: bool,
 }
@@ -34,7 +36,9 @@ impl CurrentExposure {
         let children = &context.children;
         let auxiliary = names::auxiliary(name);
         let route = children.get(uid, ChildKind::HTTPRoute, &auxiliary);
+        let parents = route.as_ref().and_then(|route| route.data.pointer("/status/parents")?.as_array());
         Self {
+            route_parents: parents.cloned().unwrap_or_default(),
             ingress_from: children
                 .typed::<NetworkPolicy>(uid, &auxiliary)
                 .map(|policy| peers(policy, &names::selector(name))),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use vmcp_crds::lower::{ADMIN_TOKEN, METRICS_TOKEN, SESSION_KEY};
+use vmcp_crds::lower::{ADMIN_TOKEN, METRICS_TOKEN, SESSION_KEY, TRUSTED_TOOLS};
 use vmcp_crds::virtual_mcp_server::Validated;
 
 use super::meta;
@@ -36,6 +36,11 @@ pub(in crate::virtual_mcp_server) fn secret(
     data.insert(SESSION_KEY.to_owned(), ByteString(generated.session_key.clone()));
     if let Some(token) = &generated.metrics_token {
         data.insert(METRICS_TOKEN.to_owned(), ByteString(token.clone()));
+    }
+    if mounted.reads_trusted_tools() {
+        // An empty document in place of none: without the file no pod starts.
+        let trusted = generated.trusted_tools.clone().unwrap_or_else(|| b"{}".to_vec());
+        data.insert(TRUSTED_TOOLS.to_owned(), ByteString(trusted));
     }
     Secret {
         metadata: meta(server, names::secret(&server.name)),

@@ -413,3 +413,16 @@ fn the_last_good_configuration_stays_and_everything_else_follows() {
     assert_eq!(deployment["spec"]["replicas"], 3);
     assert_eq!(deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"], 5 + 20 + 10);
 }
+
+#[test]
+fn trusted_tools_are_mounted_where_a_changed_one_waits() {
+    let secret = |spec: &str| {
+        let objects = built(spec);
+        objects.into_iter().find(|(name, _)| name == "Secret/x-vmcp-secrets").expect("the Secret").1
+    };
+    assert_eq!(secret("{}").pointer("/data/trusted-tools"), None);
+    for aggregation in ["{onToolChange: Quarantine}", "{tools: [{workload: a, onToolChange: Quarantine}]}"] {
+        let spec = format!("{{config: {{aggregation: {aggregation}}}}}");
+        assert_eq!(secret(&spec).pointer("/data/trusted-tools"), Some(&json!("e30=")), "{aggregation}");
+    }
+}

@@ -8,7 +8,9 @@ mod configuration;
 mod definitions;
 mod embeddings;
 mod exposure;
+mod reachability;
 mod references;
+mod trusted_tools;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
@@ -44,11 +46,13 @@ pub(super) fn all(
     references::references(observed, &mut conditions, &mut degradations);
     backends(observed, discovered, &mut conditions, &mut degradations);
     definitions::definitions(observed, &mut conditions, &mut degradations);
+    trusted_tools::trusted_tools(observed, &mut conditions, &mut degradations);
     composite_tools::composite_tools(observed, &mut conditions);
     embeddings::embeddings(observed, &mut conditions, &mut degradations);
     references::language_model(observed, &mut conditions, &mut degradations);
     pods_reachable(observed, &mut conditions, &mut degradations);
     exposure::exposure(observed, &mut conditions, &mut degradations);
+    reachability::reachability(observed, &mut conditions, &mut degradations);
     missing_kinds(observed, &mut degradations);
     set_progress(&mut conditions, &progress(observed, health));
     set_pending(&mut conditions, observed.server);

@@ -1,5 +1,8 @@
 //! Tests of statuses, by the reports of pods.
 
+mod reachability;
+mod trusted_tools;
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -23,6 +26,7 @@ struct World {
     applied: Applied,
     pods: Vec<ObservedPod>,
     exposure: CurrentExposure,
+    trust: Option<KeptTrust>,
 }
 
 impl World {
@@ -34,6 +38,7 @@ impl World {
             applied: Applied::default(),
             pods: Vec::new(),
             exposure: CurrentExposure::default(),
+            trust: None,
         }
     }
 
@@ -51,6 +56,7 @@ impl World {
             ready: true,
             report: Some(Arc::new(report)),
             reported_at: None,
+            trusted: None,
             failure: None,
         });
         self
@@ -74,6 +80,8 @@ impl World {
             applied: &self.applied,
             counts: Some(&counts),
             pods: &self.pods,
+            trust: self.trust.as_ref(),
+            exposure: &self.exposure,
             settings: &settings(),
         }
         .status()
@@ -389,6 +397,7 @@ status:
         ready: false,
         report: None,
         reported_at: None,
+        trusted: None,
         failure: None,
     });
     let status = world.status();

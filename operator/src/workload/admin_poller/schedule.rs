@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
+use vmcp_config::rules::trusted_tools::TrustedTools;
 use vmcp_config::status::StatusReport;
 
 use super::PolledPod;
@@ -34,6 +35,23 @@ pub(crate) struct PollFailure {
     pub(crate) message: String,
 }
 
+/// How the pods of an owner are asked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PollPlan<'a> {
+    /// The interval between two polls of a pod.
+    pub(crate) interval: Duration,
+    /// Digest of the trusted definitions of tools that the operator keeps: pods with others are asked for
+    /// theirs. `None`: none is asked.
+    pub(crate) kept_trust: Option<&'a str>,
+}
+
+impl PollPlan<'_> {
+    /// Returns a plan without trusted definitions.
+    pub(crate) fn every(interval: Duration) -> Self {
+        Self { interval, kept_trust: None }
+    }
+}
+
 /// All pods that are asked, by uid.
 #[derive(Default)]
 pub(super) struct Schedule {
@@ -57,6 +75,10 @@ struct Entry {
     failures: u32,
     report: Option<(Instant, Arc<StatusReport>)>,
     failure: Option<PollFailure>,
+    /// Digest of the trusted definitions that the operator keeps; `None`: it keeps none.
+    kept_trust: Option<String>,
+    /// The trusted definitions of the pod where they differ from the kept ones, with their digest.
+    trusted: Option<(String, Arc<TrustedTools>)>,
 }
 
 /// A poll to make.
@@ -65,6 +87,25 @@ pub(super) struct Ask {
     pub(super) owner: Owner,
     /// The tokens to try: the newest first.
     pub(super) tokens: Vec<Vec<u8>>,
+    /// Digests of trusted definitions that need no request; `None`: none are asked for.
+    pub(super) known_trust: Option<[Option<String>; 2]>,
+}
+
+impl Ask {
+    /// Returns true if the trusted definitions with this digest are to be asked for.
+    pub(super) fn wants_trust(&self, digest: &str) -> bool {
+        let is_known = |known: &[Option<String>; 2]| known.iter().flatten().any(|known| known == digest);
+        !digest.is_empty() && self.known_trust.as_ref().is_some_and(|known| !is_known(known))
+    }
+}
+
+/// The answer of a pod.
+pub(super) struct PodAnswer {
+    pub(super) report: StatusReport,
+    /// The token that the pod accepted.
+    pub(super) token: Vec<u8>,
+    /// Its trusted definitions, if they were asked for and came.
+    pub(super) trusted: Option<TrustedTools>,
 }
 
 impl Schedule {
@@ -74,7 +115,7 @@ impl Schedule {
         owner: &Owner,
         pods: &[Arc<Pod>],
         token: &[u8],
-        interval: Duration,
+        PollPlan { interval, kept_trust }: PollPlan<'_>,
         now: Instant,
     ) -> (Vec<PolledPod>, bool) {
         let uids: Vec<_> = pods.iter().map(|pod| pod.uid().unwrap_or_default()).collect();
@@ -95,6 +136,8 @@ impl Schedule {
                 failures: 0,
                 report: None,
                 failure: None,
+                kept_trust: None,
+                trusted: None,
             });
             let address = |pod: &Pod| pod.status.as_ref().and_then(|status| status.pod_ip.clone());
             let moved = address(&entry.pod) != address(pod) || entry.token != token;
@@ -102,6 +145,8 @@ impl Schedule {
             token.clone_into(&mut entry.token);
             let quicker = interval < entry.interval && entry.failures == 0;
             entry.interval = interval;
+            entry.kept_trust = kept_trust.map(str::to_owned);
+            entry.trusted = entry.trusted.take().filter(|_| kept_trust.is_some());
             let due = match entry.due {
                 None if !entry.asking => Some(now),
                 Some(due) if moved => Some(due.min(now)),
@@ -116,7 +161,8 @@ impl Schedule {
                 self.due.insert((due, uid.clone()));
             }
             let (reported_at, report) = entry.report.clone().unzip();
-            polled.push(PolledPod { report, reported_at, failure: entry.failure.clone() });
+            let trusted = entry.trusted.as_ref().map(|(_, trusted)| Arc::clone(trusted));
+            polled.push(PolledPod { report, reported_at, failure: entry.failure.clone(), trusted });
         }
         if !uids.is_empty() {
             self.of_owner.insert(owner.clone(), uids);
@@ -136,24 +182,32 @@ impl Schedule {
             (entry.due, entry.asking) = (None, true);
             let before = entry.accepted.iter().filter(|accepted| **accepted != entry.token);
             let tokens = std::iter::once(&entry.token).chain(before).cloned().collect();
-            asks.push(Ask { pod: entry.pod.clone(), owner: entry.owner.clone(), tokens });
+            let known_trust = entry
+                .kept_trust
+                .clone()
+                .map(|kept| [Some(kept), entry.trusted.as_ref().map(|(digest, _)| digest.clone())]);
+            asks.push(Ask { pod: entry.pod.clone(), owner: entry.owner.clone(), tokens, known_trust });
         }
         (asks, self.due.first().map(|(due, _)| *due))
     }
 
-    /// Records the answer of a pod with the token that it accepted; returns true if it is news.
-    pub(super) fn answered(
-        &mut self,
-        uid: &str,
-        answer: Result<(StatusReport, Vec<u8>), AskError>,
-        now: Instant,
-    ) -> bool {
+    /// Records the answer of a pod; returns true if it is news.
+    pub(super) fn answered(&mut self, uid: &str, answer: Result<PodAnswer, AskError>, now: Instant) -> bool {
         let Some(entry) = self.pods.get_mut(uid) else { return false };
         let (had_report, before) = (entry.report.take(), entry.failure.take());
+        let mut is_new_trust = false;
         let pause = match answer {
-            Ok((report, token)) => {
+            Ok(PodAnswer { report, token, trusted }) => {
                 entry.failures = 0;
                 entry.accepted = Some(token);
+                let digest = &report.trusted_tools;
+                if let Some(trusted) = trusted {
+                    entry.trusted = Some((digest.clone(), Arc::new(trusted)));
+                    is_new_trust = true;
+                } else if digest.is_empty() || entry.kept_trust.as_ref() == Some(digest) {
+                    // The kept definitions are the same.
+                    is_new_trust = entry.trusted.take().is_some();
+                }
                 entry.report = Some((now, Arc::new(without_counters(report))));
                 entry.interval
             }
@@ -173,7 +227,9 @@ impl Schedule {
         (entry.due, entry.asking) = (Some(now + pause), false);
         self.due.insert((now + pause, uid.to_owned()));
         let known = had_report.map(|(_, report)| report);
-        known != entry.report.as_ref().map(|(_, report)| report.clone()) || before != entry.failure
+        is_new_trust
+            || known != entry.report.as_ref().map(|(_, report)| report.clone())
+            || before != entry.failure
     }
 
     /// Drops a pod that is gone.
@@ -204,12 +260,20 @@ fn pause(failures: u32) -> Duration {
 
 /// Drops the parts of a report that no status shows and that change all the time.
 fn without_counters(report: StatusReport) -> StatusReport {
-    let StatusReport { configuration, mut backends, tools, embeddings, issues, .. } = report;
+    let StatusReport { configuration, mut backends, tools, embeddings, issues, trusted_tools, .. } = report;
     for backend in &mut backends {
         (backend.since, backend.connected_at, backend.last_refresh) = (None, None, None);
         (backend.sessions, backend.changes) = (0, None);
     }
-    StatusReport { configuration, backends, tools, embeddings, issues, ..StatusReport::default() }
+    StatusReport {
+        configuration,
+        backends,
+        tools,
+        embeddings,
+        issues,
+        trusted_tools,
+        ..StatusReport::default()
+    }
 }
 
 #[cfg(test)]

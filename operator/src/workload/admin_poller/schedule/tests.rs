@@ -11,8 +11,9 @@ fn owner() -> Owner {
     ("n".to_owned(), "x".to_owned())
 }
 
-fn report(tools: usize, uptime: u64) -> (StatusReport, Vec<u8>) {
-    (StatusReport { tools, uptime_seconds: uptime, ..StatusReport::default() }, b"token".to_vec())
+fn report(tools: usize, uptime: u64) -> PodAnswer {
+    let report = StatusReport { tools, uptime_seconds: uptime, ..StatusReport::default() };
+    PodAnswer { report, token: b"token".to_vec(), trusted: None }
 }
 
 /// The interval of these tests.
@@ -21,7 +22,7 @@ const INTERVAL: Duration = Duration::from_secs(10);
 /// Schedules one pod and takes its first poll.
 fn begun(now: Instant) -> Schedule {
     let mut schedule = Schedule::default();
-    let (polled, sooner) = schedule.observe(&owner(), &[pod("p")], b"token", INTERVAL, now);
+    let (polled, sooner) = schedule.observe(&owner(), &[pod("p")], b"token", PollPlan::every(INTERVAL), now);
     assert!(sooner && polled[0].report.is_none());
     assert_eq!(schedule.take_due(8, now).0.len(), 1);
     schedule
@@ -34,13 +35,13 @@ fn only_news_is_told() {
     assert!(schedule.answered("p", Ok(report(1, 5)), now), "the first report");
     assert!(!schedule.answered("p", Ok(report(1, 15)), now), "a counter is no news");
     assert!(schedule.answered("p", Ok(report(2, 25)), now), "another tool");
-    let (polled, _) = schedule.observe(&owner(), &[pod("p")], b"token", INTERVAL, now);
+    let (polled, _) = schedule.observe(&owner(), &[pod("p")], b"token", PollPlan::every(INTERVAL), now);
     assert_eq!(polled[0].report.as_ref().map(|report| report.tools), Some(2));
     // The conditions `DefinitionsListed` and `CompositeToolsListed` show issues.
-    let (mut with_issue, token) = report(2, 25);
-    with_issue.issues.push("RejectedDefinition: a".to_owned());
-    assert!(schedule.answered("p", Ok((with_issue, token)), now), "an issue");
-    let (polled, _) = schedule.observe(&owner(), &[pod("p")], b"token", INTERVAL, now);
+    let mut with_issue = report(2, 25);
+    with_issue.report.issues.push("RejectedDefinition: a".to_owned());
+    assert!(schedule.answered("p", Ok(with_issue), now), "an issue");
+    let (polled, _) = schedule.observe(&owner(), &[pod("p")], b"token", PollPlan::every(INTERVAL), now);
     assert_eq!(polled[0].report.as_ref().map(|report| report.issues.len()), Some(1));
 }
 
@@ -60,7 +61,8 @@ fn a_pod_that_does_not_answer_is_asked_ever_less_often_and_told_once() {
     assert_eq!((told, pauses), (1, vec![2, 4, 8, 16, 32, 64, 120, 120, 120]));
     // No reconcile hastens it.
     schedule.answered("p", Err(AskError::Timeout), now);
-    let (polled, sooner) = schedule.observe(&owner(), &[pod("p")], b"token", INTERVAL / 10, now);
+    let (polled, sooner) =
+        schedule.observe(&owner(), &[pod("p")], b"token", PollPlan::every(INTERVAL / 10), now);
     let failure = polled[0].failure.clone().expect("a failure");
     assert!(!sooner && failure.message.contains("NetworkPolicy"), "{failure:?}");
     assert_eq!(failure.reason, "ConnectionTimedOut");
@@ -74,7 +76,7 @@ fn one_lost_answer_changes_nothing() {
     schedule.answered("p", Ok(report(1, 5)), now);
     assert!(!schedule.answered("p", Err(AskError::Timeout), now + Duration::from_secs(5)));
     assert!(schedule.answered("p", Err(AskError::Timeout), now + MAX_REPORT_AGE), "the report is too old");
-    let (polled, _) = schedule.observe(&owner(), &[pod("p")], b"token", INTERVAL, now);
+    let (polled, _) = schedule.observe(&owner(), &[pod("p")], b"token", PollPlan::every(INTERVAL), now);
     assert!(polled[0].report.is_none() && polled[0].failure.is_some());
 }
 
@@ -83,7 +85,7 @@ fn pods_that_are_gone_are_forgotten() {
     let now = Instant::now();
     let mut schedule = begun(now);
     schedule.answered("p", Ok(report(1, 5)), now);
-    schedule.observe(&owner(), &[pod("q")], b"token", INTERVAL, now);
+    schedule.observe(&owner(), &[pod("q")], b"token", PollPlan::every(INTERVAL), now);
     assert_eq!(schedule.pods.len(), 1);
     schedule.forget("q");
     assert!(schedule.pods.is_empty() && schedule.due.is_empty() && schedule.of_owner.is_empty());
@@ -94,8 +96,44 @@ fn a_new_token_is_tried_before_the_one_that_was_accepted() {
     let now = Instant::now();
     let mut schedule = begun(now);
     schedule.answered("p", Ok(report(1, 5)), now);
-    let (_, sooner) = schedule.observe(&owner(), &[pod("p")], b"new", INTERVAL, now);
+    let (_, sooner) = schedule.observe(&owner(), &[pod("p")], b"new", PollPlan::every(INTERVAL), now);
     assert!(sooner);
     let asks = schedule.take_due(8, now).0;
     assert_eq!(asks[0].tokens, [b"new".to_vec(), b"token".to_vec()]);
+}
+
+/// A plan of an operator that keeps trusted definitions with this digest.
+fn keeping(kept_trust: Option<&str>) -> PollPlan<'_> {
+    PollPlan { interval: INTERVAL, kept_trust }
+}
+
+#[test]
+fn trusted_definitions_are_asked_for_once_where_they_differ_from_the_kept_ones() {
+    let now = Instant::now();
+    let mut schedule = begun(now);
+    let answer = |digest: &str, trusted: Option<TrustedTools>| {
+        let mut answer = report(1, 5);
+        answer.report.trusted_tools = digest.to_owned();
+        PodAnswer { trusted, ..answer }
+    };
+    schedule.answered("p", Ok(answer("of-pod", None)), now);
+    let ask = |schedule: &mut Schedule, kept: Option<&str>, now: Instant| {
+        let (mut polled, _) = schedule.observe(&owner(), &[pod("p")], b"token", keeping(kept), now);
+        let ask = schedule.take_due(8, now).0.pop().expect("a poll");
+        (polled.remove(0).trusted, ask)
+    };
+    let at = |polls: u32| now + INTERVAL * polls;
+    assert!(!ask(&mut schedule, None, at(1)).1.wants_trust("of-pod"), "the operator keeps none");
+    schedule.answered("p", Ok(answer("of-pod", None)), at(1));
+    let (_, first) = ask(&mut schedule, Some("kept"), at(2));
+    assert!(first.wants_trust("of-pod") && !first.wants_trust("kept") && !first.wants_trust(""));
+    let answered = schedule.answered("p", Ok(answer("of-pod", Some(TrustedTools::default()))), at(2));
+    assert!(answered, "other definitions are news");
+    let (trusted, again) = ask(&mut schedule, Some("kept"), at(3));
+    assert!(trusted.is_some() && !again.wants_trust("of-pod"), "known already");
+    assert!(!schedule.answered("p", Ok(answer("of-pod", None)), at(3)), "no news");
+    let (_, joined) = ask(&mut schedule, Some("of-pod"), at(4));
+    assert!(!joined.wants_trust("of-pod"));
+    schedule.answered("p", Ok(answer("of-pod", None)), at(4));
+    assert!(ask(&mut schedule, Some("of-pod"), at(5)).0.is_none(), "memory is given back");
 }
