@@ -48,6 +48,8 @@ pub use state::drift::{Baseline, DriftState, ListedTool, ToolDrift, Trust, Trust
 pub use state::learned::StoredPair;
 pub use state::reliability::{failing_tools, top_tools};
 pub use state::runs::{HOLDER_PROCESS_BYTES, KeptRun, MAX_RUNS_OF_OWNER, RunClaim, RunLease, RunName};
+pub use state::searches::{SearchBatch, SearchCall, SearchLogBounds, StoredSearch, UnsearchedCalls};
+pub use state::sequels::StoredSequels;
 pub use state::sessions::{MAX_EVENTS_OF_SESSION, MAX_SESSIONS, SessionLimits, SessionQuery};
 pub use state::shapes::StoredShape;
 pub use state::tool_metrics::ToolMetrics;

@@ -254,6 +254,42 @@ pub(crate) const STATE: Layout = Layout {
        SELECT 1 FROM tool_drift WHERE tool_drift.server_name = tool_baselines.server_name
          AND tool_drift.tool_name = tool_baselines.tool_name AND tool_drift.state = 'approved'
          AND tool_drift.after_hash = tool_baselines.hash);",
+        // The log of searches. `rank` is absent for a tool that the search did not find.
+        "CREATE TABLE searches (
+       id INTEGER PRIMARY KEY,
+       searched_at INTEGER NOT NULL,
+       owner TEXT,
+       query TEXT NOT NULL,
+       keywords TEXT NOT NULL,
+       found TEXT NOT NULL
+     );
+     CREATE INDEX idx_searches_searched ON searches (searched_at);
+     CREATE TABLE search_calls (
+       id INTEGER PRIMARY KEY,
+       search_id INTEGER NOT NULL,
+       server_name TEXT NOT NULL,
+       tool_name TEXT NOT NULL,
+       rank INTEGER,
+       succeeded INTEGER NOT NULL
+     );
+     CREATE INDEX idx_search_calls_search ON search_calls (search_id);
+     CREATE TABLE unsearched_calls (
+       day INTEGER NOT NULL,
+       server_name TEXT NOT NULL,
+       tool_name TEXT NOT NULL,
+       calls INTEGER NOT NULL,
+       UNIQUE (server_name, tool_name, day)
+     );
+     CREATE TABLE tool_sequels (
+       owner TEXT NOT NULL,
+       server_name TEXT NOT NULL,
+       tool_name TEXT NOT NULL,
+       sessions INTEGER NOT NULL,
+       next TEXT NOT NULL,
+       last_at INTEGER NOT NULL,
+       UNIQUE (owner, server_name, tool_name)
+     );
+     CREATE INDEX idx_tool_sequels_last ON tool_sequels (last_at);",
     ],
     tables: &[
         "server_name, tool_name, call_count, success_count, failure_count, avg_latency_ms, recent_latency_ms,
@@ -274,6 +310,10 @@ pub(crate) const STATE: Layout = Layout {
          created_at, updated_at FROM sessions",
         "id, session_id, type, detail, at FROM session_events",
         "only_row, machine_id FROM session_store",
+        "id, searched_at, owner, query, keywords, found FROM searches",
+        "id, search_id, server_name, tool_name, rank, succeeded FROM search_calls",
+        "day, server_name, tool_name, calls FROM unsearched_calls",
+        "owner, server_name, tool_name, sessions, next, last_at FROM tool_sequels",
     ],
 };
 

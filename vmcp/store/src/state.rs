@@ -2,13 +2,16 @@
 //! aggregates of each tool, which every call updates; [`call_log`] the single calls of the last days and the
 //! sums of each day; [`reliability`] the order of tools by success; [`drift`] the definitions that are
 //! trusted, and their changes; [`runs`] the runs of composite tools that another process can continue;
-//! [`sessions`] the sessions of coding agents; [`shapes`] the observed shapes of results.
+//! [`searches`] the log of searches; [`sequels`] the tools that follow a tool within a session; [`sessions`]
+//! the sessions of coding agents; [`shapes`] the observed shapes of results.
 
 pub(crate) mod call_log;
 pub(crate) mod drift;
 pub(crate) mod learned;
 pub(crate) mod reliability;
 pub(crate) mod runs;
+pub(crate) mod searches;
+pub(crate) mod sequels;
 pub(crate) mod sessions;
 pub(crate) mod shapes;
 pub(crate) mod tool_metrics;

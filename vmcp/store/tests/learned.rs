@@ -44,7 +44,7 @@ fn pairs_of_an_earlier_version_still_change_searches() {
     store.put_learned(&[StoredPair { corrects: false, ..pair("a", 1.5) }]).unwrap();
     drop(store);
     let raw = Connection::open(dir.path().join("state.db")).unwrap();
-    raw.execute_batch("ALTER TABLE dynamic_entries DROP COLUMN corrects; DROP TABLE runs; DROP TABLE used_answers; DROP TABLE observed_shapes; DROP TABLE sessions; DROP TABLE session_events; DROP TABLE session_store; ALTER TABLE tool_baselines DROP COLUMN approved_at; PRAGMA user_version = 3;").unwrap();
+    raw.execute_batch("ALTER TABLE dynamic_entries DROP COLUMN corrects; DROP TABLE runs; DROP TABLE used_answers; DROP TABLE observed_shapes; DROP TABLE sessions; DROP TABLE session_events; DROP TABLE session_store; ALTER TABLE tool_baselines DROP COLUMN approved_at; DROP TABLE searches; DROP TABLE search_calls; DROP TABLE unsearched_calls; DROP TABLE tool_sequels; PRAGMA user_version = 3;").unwrap();
     drop(raw);
     let stored = StateStore::open(dir.path()).unwrap().all_learned().unwrap();
     assert_eq!(stored, [pair("a", 1.5)]);
