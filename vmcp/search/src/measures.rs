@@ -22,6 +22,8 @@
 //! assert_eq!(judgment.reciprocal_rank(), 1.0);
 //! ```
 
+pub mod search_log;
+
 /// The rank at which each group of one query was satisfied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judgment {
