@@ -76,6 +76,7 @@ pub use self::sections::optimizer::contextual::{ContextSource, Contextual, NoCon
 pub use self::sections::optimizer::discovery::{ConfiguredTags, ContextSigns, Discovery, MetricsMode};
 pub use self::sections::optimizer::embeddings::{EmbeddingProvider, Embeddings, LOCAL_MODELS, OnUnavailable};
 pub use self::sections::optimizer::large_results::{DatasetModel, LargeResults};
+pub use self::sections::optimizer::learning::query_log::QueryLog;
 pub use self::sections::optimizer::learning::{Learning, LearningMode};
 pub use self::sections::optimizer::limits::Limits;
 pub use self::sections::optimizer::llm::Llm;

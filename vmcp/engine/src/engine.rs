@@ -62,6 +62,7 @@ use crate::telemetry::calls::CallObservers;
 use crate::telemetry::logs;
 use crate::telemetry::observed_shapes::ObservedShapes;
 use crate::telemetry::otlp::losses;
+use crate::telemetry::query_log::QueryLog;
 use crate::telemetry::tool_metrics::ToolMetricsRecorder;
 use crate::telemetry::topic_usage::TopicUsage;
 use conductor::ConductorOptions;
@@ -134,11 +135,12 @@ impl Engine {
             snapshot,
             store,
             drift,
-            metrics: options.metrics,
             tool_metrics,
             contexts,
             learner,
             shapes,
+            query_log: QueryLog::new(dir.clone(), &options.metrics),
+            metrics: options.metrics,
             replicas,
             results: Arc::clone(&results),
             observers: options.observers,
@@ -415,6 +417,7 @@ impl Engine {
         self.0.conductor.shutdown(grace).await;
         self.tool_metrics().flush().await;
         self.learner().flush().await;
+        self.query_log().flush().await;
     }
 
     /// Returns a searcher of a snapshot that embeds queries with the provider, unless the provider is down. A

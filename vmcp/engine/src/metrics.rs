@@ -219,6 +219,12 @@ metrics! {
     find_tool_results: Histogram = "vmcp_optimizer_find_tool_results", Histogram::new(RESULTS);
     /// Searches that were answered without one of their arms, or with tools not yet embedded.
     degraded_searches: Counter = "vmcp_optimizer_degraded_searches", Counter::default();
+    /// Searches of clients by find_tool, search_tools, recommend_tools and search_available_tools.
+    searches: Counter = "vmcp_optimizer_searches", Counter::default();
+    /// Searches of clients that found no tool.
+    searches_without_result: Counter = "vmcp_optimizer_searches_without_result", Counter::default();
+    /// Searches that found tools, and after which their client called none within ten minutes.
+    searches_without_call: Counter = "vmcp_optimizer_searches_without_call", Counter::default();
     /// Tokens that an answer of find_tool saved against listing every tool, in percent.
     token_savings: Histogram = "vmcp_optimizer_token_savings_percent", Histogram::new(PERCENT);
     /// Answers of `GET /tools` that contexts chose.

@@ -9,6 +9,7 @@ pub mod logs;
 pub mod observed_shapes;
 pub mod operations;
 pub mod otlp;
+pub mod query_log;
 pub mod recent;
 pub mod server_events;
 pub mod tool_metrics;

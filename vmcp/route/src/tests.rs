@@ -1,8 +1,9 @@
-//! Tests of the engine by calls: its snapshots, learning, drift of definitions, audit and metrics.
+//! Tests of the engine by calls: its snapshots, learning, drift of definitions, query log, audit, metrics.
 
 mod audit;
 mod learning_refresh;
 mod own_resources;
+mod query_log;
 mod reranking;
 mod snapshots;
 mod tool_drift;

@@ -26,6 +26,7 @@ use contextual::{Contextual, RawContextual};
 use discovery::Discovery;
 use embeddings::{Embeddings, RawEmbeddings};
 use large_results::{LargeResults, RawLargeResults};
+use learning::query_log::QueryLog;
 use learning::{Learning, RawLearning};
 use limits::Limits;
 use llm::{Llm, RawLlm};
@@ -75,6 +76,8 @@ pub struct Optimizer {
     pub contextual: Contextual,
     /// Learning from the use of tools.
     pub learning: Learning,
+    /// The log of searches.
+    pub query_log: QueryLog,
     /// The language model that ranks tools; `None`: the search alone does.
     pub llm: Option<Llm>,
     /// `GET /tools`.
@@ -174,6 +177,8 @@ pub struct RawOptimizer {
     pub contextual: RawContextual,
     /// Learning from the use of tools.
     pub learning: RawLearning,
+    /// Log of searches and of the calls that followed them. Off by default.
+    pub query_log: QueryLog,
     /// The language model that ranks tools for `recommend_tools` and `search_tools`, and writes queries for
     /// `process_large_dataset` as `largeResults.llm` says.
     pub llm: Option<RawLlm>,
@@ -208,6 +213,7 @@ impl Default for RawOptimizer {
             embeddings: RawEmbeddings::default(),
             contextual: RawContextual::default(),
             learning: RawLearning::default(),
+            query_log: QueryLog::default(),
             llm: None,
             discovery: Discovery::default(),
             session_hooks: RawSessionHooks::default(),
@@ -276,6 +282,7 @@ impl RawOptimizer {
             embeddings: self.embeddings.validate(report),
             contextual: self.contextual.validate(report),
             learning: self.learning.validate(has_contextual, report),
+            query_log: self.query_log.clone(),
             llm: self.llm.as_ref().and_then(|llm| llm.validate(report)),
             discovery: self.discovery.clone(),
             session_hooks: self.session_hooks.validate(report),

@@ -155,6 +155,7 @@ impl Conductor {
         if now.config.optimizer.enabled && now.config.optimizer.learning.enabled {
             self.shared.learner.enable();
         }
+        self.shared.query_log.configure(&now.config);
         self.shared.shapes.enable(now.config.optimizer.enabled && now.config.code.observed_shapes);
         self.shared.byte_budget.set_limit(now.config.server.max_buffered_bytes);
         self.shared.configured.send_replace(());

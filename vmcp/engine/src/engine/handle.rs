@@ -30,6 +30,7 @@ use crate::search::context::{Contexts, Learner, QueryEmbedding};
 use crate::search::reranking::Reranking;
 use crate::telemetry::observed_shapes::ObservedShapes;
 use crate::telemetry::server_events::ServerEvents;
+use crate::telemetry::query_log::QueryLog;
 use crate::telemetry::tool_metrics::{Filter, MetricsBook};
 
 impl Engine {
@@ -98,6 +99,11 @@ impl Engine {
     /// The observed shapes of results.
     pub fn shapes(&self) -> &Arc<ObservedShapes> {
         &self.0.shared.shapes
+    }
+
+    /// The log of searches.
+    pub fn query_log(&self) -> &Arc<QueryLog> {
+        &self.0.shared.query_log
     }
 
     /// Embeds what a client is busy with; `None` without an embedding provider.

@@ -26,6 +26,7 @@ use crate::telemetry::calls::{CallObserver, CallObservers};
 use crate::telemetry::connections::ObservedConnections;
 use crate::telemetry::observed_shapes::ObservedShapes;
 use crate::telemetry::server_events::ServerEvents;
+use crate::telemetry::query_log::QueryLog;
 use crate::telemetry::tool_metrics::ToolMetricsRecorder;
 use crate::telemetry::tool_metrics::by_principal::ReliabilityByPrincipal;
 use crate::telemetry::topic_usage::TopicUsage;
@@ -59,6 +60,8 @@ pub(super) struct Shared {
     pub(super) learner: Arc<Learner>,
     /// Learns the shapes of results.
     pub(super) shapes: Arc<ObservedShapes>,
+    /// Counts and logs searches.
+    pub(super) query_log: Arc<QueryLog>,
     /// The other replicas, and what they counted.
     pub(super) replicas: Replicas,
     /// Large results of clients.
@@ -82,9 +85,10 @@ pub(super) struct SharedParts {
     pub(super) contexts: Arc<Contexts>,
     pub(super) learner: Arc<Learner>,
     pub(super) shapes: Arc<ObservedShapes>,
+    pub(super) query_log: Arc<QueryLog>,
     pub(super) replicas: Replicas,
     pub(super) results: Arc<KeptResults>,
-    /// Observers of calls, besides the recorder of tool metrics and the learner.
+    /// Observers of calls, besides the recorder of tool metrics, the learner and the query log.
     pub(super) observers: Vec<Arc<dyn CallObserver>>,
 }
 
@@ -97,9 +101,10 @@ pub(super) struct OpenedStore {
 
 impl From<SharedParts> for Shared {
     fn from(parts: SharedParts) -> Shared {
-        let SharedParts { tool_metrics, learner, mut observers, .. } = parts;
+        let SharedParts { tool_metrics, learner, query_log, mut observers, .. } = parts;
         observers.push(Arc::clone(&tool_metrics) as Arc<dyn CallObserver>);
         observers.push(Arc::clone(&learner) as Arc<dyn CallObserver>);
+        observers.push(Arc::clone(&query_log) as Arc<dyn CallObserver>);
         let reliability = Arc::<ReliabilityByPrincipal>::default();
         observers.push(Arc::clone(&reliability) as Arc<dyn CallObserver>);
         Shared {
@@ -119,6 +124,7 @@ impl From<SharedParts> for Shared {
             contexts: parts.contexts,
             learner,
             shapes: parts.shapes,
+            query_log,
             replicas: parts.replicas,
             results: parts.results,
             drift: parts.drift,

@@ -4,6 +4,7 @@
 //! A search without embeddings still answers, by keywords, and says so (`degraded`); with `onUnavailable:
 //! fail` it is an error instead.
 
+pub(super) mod search_record;
 mod short_schema;
 pub(super) mod signatures;
 pub(super) mod visible_schema;
@@ -92,10 +93,12 @@ async fn find(context: CallContext<'_>, arguments: &RawValue) -> Result<Box<RawV
             return Err(format!("the search is not available: {degraded}"));
         }
     }
-    if let Some(key) = context.context_key(arguments.context.as_deref()) {
-        let hits = found.ranking.hits.iter().filter_map(|hit| tool_key(view, hit.document));
-        engine.contexts().with(key, caller.principal.key(), |context| context.finds(hits));
+    let hits = || found.ranking.hits.iter().filter_map(move |hit| tool_key(view, hit.document));
+    let key = context.context_key(arguments.context.as_deref());
+    if let Some(key) = key {
+        engine.contexts().with(key, caller.principal.key(), |context| context.finds(hits()));
     }
+    search_record::record(context, key, [&arguments.description, &arguments.keywords], hits());
     let mut unavailable = unavailable::servers(snapshot, view);
     if !arguments.explain {
         // Causes may be long, and would stand in every answer; `explain` asks for them.

@@ -1,4 +1,7 @@
-//! `optimizer.learning`: what the use of tools teaches about queries.
+//! `optimizer.learning`: what the use of tools teaches about queries. [`query_log`] is the record of searches
+//! for people.
+
+pub(crate) mod query_log;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -12,6 +12,7 @@ use vmcp_search::{SearchMode, Visible, first_sentence};
 
 use super::language_model::{self, LanguageModel};
 use crate::caller::CallContext;
+use crate::own_tools::find_tool::search_record;
 pub(crate) use vmcp_engine::search::{SearchRequest, search};
 
 /// Hits of the search among which the model chooses.
@@ -119,13 +120,15 @@ pub(super) async fn rank<'a>(context: CallContext<'a>, request: &RankingRequest<
     }
 }
 
-/// Remembers ranked tools in the caller's context, as hits of find_tool are. The first choice of a language
-/// model is not what the search found first.
-pub(super) fn remember(context: CallContext<'_>, handle: Option<&str>, ranked: &Ranked<'_>) {
-    let Some(key) = context.context_key(handle) else { return };
+/// Remembers ranked tools in the caller's context, as hits of find_tool are, and records the search. The
+/// first choice of a language model is not what the search found first.
+pub(super) fn remember(context: CallContext<'_>, handle: Option<&str>, task: &str, ranked: &Ranked<'_>) {
+    let key = context.context_key(handle);
     let key_of = |ranked: &RankedTool<'_>| {
         (Arc::clone(&ranked.tool.backend), ranked.tool.definition.name.as_str().into())
     };
+    search_record::record(context, key, [task, ""], ranked.tools.iter().map(key_of));
+    let Some(key) = key else { return };
     let tools = ranked.tools.iter().map(key_of);
     let by_model = ranked.tools.iter().any(|ranked| ranked.reason.is_some());
     context.engine.contexts().with(key, context.caller.principal.key(), |context| {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use vmcp_config::OptimTool;
+use vmcp_model::catalog::CatalogTool;
 
 use super::profile_view::{profiles, under_profile};
 use super::ranked::{self, MODES, ModeUsed, RankedTool, RankingRequest};
@@ -17,6 +18,8 @@ use vmcp_engine::telemetry::calls::Origin;
 
 /// Most recommendations.
 const MAX_RECOMMENDATIONS: usize = 3;
+/// Most tools that are named as often following a recommended one.
+const MAX_FOLLOWING: usize = 3;
 
 /// Answers with the recommended tools.
 pub(in crate::own_tools) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answer {
@@ -67,14 +70,30 @@ struct RecommendedTool<'a> {
     tool: &'a str,
     score: f32,
     reason: String,
+    /// Tools that were often called next in a session.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    often_followed_by: Vec<&'a str>,
 }
 
-impl<'a> From<RankedTool<'a>> for RecommendedTool<'a> {
-    fn from(ranked: RankedTool<'a>) -> RecommendedTool<'a> {
+impl<'a> RecommendedTool<'a> {
+    fn new(context: CallContext<'a>, ranked: RankedTool<'a>) -> RecommendedTool<'a> {
         let RankedTool { tool, score, reason } = ranked;
         let reason = reason.unwrap_or_else(|| ranked::brief(tool));
-        RecommendedTool { server: &tool.backend, tool: &tool.name, score, reason }
+        let often_followed_by = often_followed_by(context, tool);
+        RecommendedTool { server: &tool.backend, tool: &tool.name, score, reason, often_followed_by }
     }
+}
+
+/// Returns the names of the tools that often followed a tool, as far as the caller may see them.
+fn often_followed_by<'a>(context: CallContext<'a>, tool: &CatalogTool) -> Vec<&'a str> {
+    let CallContext { engine, view, caller, .. } = context;
+    let key = (Arc::clone(&tool.backend), tool.definition.name.as_str().into());
+    let next = engine.query_log().often_followed_by(caller.principal.key(), &key);
+    let name = |(backend, name): &(Arc<str>, Arc<str>)| {
+        let mut found = view.tools_of(backend, name).into_iter();
+        found.find(|tool| *tool.definition.name == **name).map(|tool| tool.name.as_str())
+    };
+    next.iter().filter_map(name).take(MAX_FOLLOWING).collect()
 }
 
 async fn recommended<'a>(
@@ -89,8 +108,9 @@ async fn recommended<'a>(
         RankingRequest { task: &task, mode, limit: MAX_RECOMMENDATIONS, server: None, may_sample: true };
     let handle = arguments.context_handle()?;
     let ranked = ranked::rank(context, &request).await;
-    ranked::remember(context, handle.as_deref(), &ranked);
-    let tools: Vec<RecommendedTool<'a>> = ranked.tools.into_iter().map(RecommendedTool::from).collect();
+    ranked::remember(context, handle.as_deref(), &task, &ranked);
+    let tools: Vec<RecommendedTool<'a>> =
+        ranked.tools.into_iter().map(|ranked| RecommendedTool::new(context, ranked)).collect();
     // The reasons stand beside the tools.
     let names = tools.iter().map(|found| format!("{} of {}", found.tool, found.server));
     let recommendation = match names.collect::<Vec<_>>().join(", or ") {

@@ -12,6 +12,7 @@ use vmcp_search::first_sentence;
 use crate::answer::Answer;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
+use crate::own_tools::find_tool::search_record;
 use crate::own_tools::tool_result;
 use crate::own_tools::tool_result::own_answer::{self, Refusal};
 pub(crate) use vmcp_engine::search::{SearchRequest, search};
@@ -90,11 +91,13 @@ async fn found(context: CallContext<'_>, arguments: &RawValue) -> Result<FoundTo
     }
     let left_out = tools.len().saturating_sub(MAX_TOOLS);
     tools.truncate(MAX_TOOLS);
-    if let Some(key) = context.context_key(handle.as_deref()) {
-        let keys = tools.iter().map(|tool| (Arc::clone(&tool.backend), tool.definition.name.as_str().into()));
+    let keys = || tools.iter().map(|tool| (Arc::clone(&tool.backend), tool.definition.name.as_str().into()));
+    let key = context.context_key(handle.as_deref());
+    search_record::record(context, key, [&query, ""], keys());
+    if let Some(key) = key {
         engine.contexts().with(key, caller.principal.key(), |context| {
             // Tools that contain a text come in the order of their names, which is no search's.
-            if by_search { context.finds(keys) } else { context.sees(keys) }
+            if by_search { context.finds(keys()) } else { context.sees(keys()) }
         });
     }
     let tools = tools.into_iter().map(|tool| FoundTool {

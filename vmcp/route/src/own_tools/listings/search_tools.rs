@@ -57,7 +57,7 @@ async fn found<'a>(
     };
     let handle = arguments.context_handle()?;
     let ranked = ranked::rank(context, &request).await;
-    ranked::remember(context, handle.as_deref(), &ranked);
+    ranked::remember(context, handle.as_deref(), &query, &ranked);
     let tools = ranked.tools.iter().map(|ranked| FoundTool {
         server: &ranked.tool.backend,
         tool: &ranked.tool.name,

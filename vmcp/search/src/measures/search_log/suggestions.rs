@@ -33,7 +33,7 @@ pub struct Suggestion {
     pub advice: Advice,
 }
 
-/// What to do for a tool.
+/// Advice for a tool.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "advice", rename_all = "snake_case")]
 pub enum Advice {

@@ -1,4 +1,4 @@
-//! [`ToolUses`]: what searches made of each tool.
+//! [`ToolUses`]: finds and calls of each tool.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use super::{LoggedSearch, LoggedTool};
 /// Rank up to which a tool counts as well found: models mostly read the first three.
 pub(super) const WELL_FOUND: usize = 3;
 
-/// What searches made of one tool.
+/// Finds and calls of one tool.
 #[derive(Clone, Debug, Default)]
 pub struct ToolUses<'a> {
     /// Searches that found it.
