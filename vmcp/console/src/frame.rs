@@ -5,10 +5,11 @@ use maud::{DOCTYPE, Markup, html};
 use crate::links::link;
 
 /// Sections of the console, in the order of the navigation: address and name.
-const SECTIONS: [(&str, &str); 7] = [
+const SECTIONS: [(&str, &str); 8] = [
     ("", "Overview"),
     ("tools", "Tools"),
     ("search", "Search"),
+    ("wanted", "Wanted"),
     ("calls", "Calls"),
     ("connect", "Connect"),
     ("configuration", "Configuration"),

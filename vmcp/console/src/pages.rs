@@ -11,3 +11,4 @@ pub mod server;
 pub mod sign_in;
 pub mod tool;
 pub mod try_tool;
+pub mod wanted;

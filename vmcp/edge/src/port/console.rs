@@ -43,6 +43,7 @@ pub(super) fn routes(guard: &AdminGuard) -> Router {
         .route("/console/server", get(catalog::server))
         .route("/console/tool", get(catalog::tool))
         .route("/console/search", get(playground::show))
+        .route("/console/wanted", get(other_pages::wanted))
         .route("/console/calls", get(call_pages::list))
         .route("/console/calls/rows", get(call_pages::rows))
         .route("/console/call", get(call_pages::one))

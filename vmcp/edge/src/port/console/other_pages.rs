@@ -1,4 +1,6 @@
-//! The data of the pages about clients, configuration and logs.
+//! The data of the pages about clients, configuration, logs and searches that led nowhere.
+
+mod wanted;
 
 use axum::Extension;
 use axum::extract::State;
@@ -9,6 +11,7 @@ use vmcp_console::pages::logs::{LogLine, logs as logs_page};
 use vmcp_engine::telemetry::recent;
 
 use super::access::{ConsoleDoor, Visitor};
+pub(super) use wanted::show as wanted;
 
 /// Answers `GET /console/connect`.
 pub(super) async fn connect(

@@ -17,7 +17,7 @@ use crate::port::admin::{Admin, router};
 const TOKEN: &str = "a token of enough characters";
 const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
 const ANYWHERE: [u8; 4] = [0, 0, 0, 0];
-const PAGES: [&str; 7] = ["", "tools", "search?q=x", "calls", "connect", "configuration", "logs"];
+const PAGES: [&str; 8] = ["", "tools", "search?q=x", "wanted", "calls", "connect", "configuration", "logs"];
 
 fn at(engine: &Engine, address: [u8; 4]) -> Router {
     router(Admin::new(engine.clone(), None), (address, 9090).into())
