@@ -5,6 +5,7 @@ mod corpus;
 mod embedding;
 mod experience;
 mod files;
+mod own_log;
 mod partial;
 mod replay;
 mod report;
@@ -33,6 +34,7 @@ use corpus::Corpus;
 use embedding::TimedEmbedder;
 use experience::Experience;
 use files::Query;
+use own_log::OwnLogOptions;
 use report::{Miss, Report};
 use vmcp_engine::engine::embedding::configured;
 use vmcp_engine::engine::embedding::ranking_services;
@@ -52,7 +54,8 @@ const EMBEDDING_TIMEOUT: Duration = Duration::from_mins(1);
 /// Measure what search finds, on any catalog
 ///
 /// Runs the search of find_tool over the tools in a file, and compares its hits with the tools that each
-/// query needs. Vectors are kept in a cache, so that a second run is quick.
+/// query needs. With `--log`, it reports on the searches of vmcp's own clients, which `optimizer.queryLog`
+/// keeps. Vectors are kept in a cache, so that a second run is quick.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Files are JSON lines, plain or gzipped:
@@ -68,14 +71,17 @@ Examples:
   vmcp eval --tools tools.jsonl --queries queries.jsonl --learned
   vmcp eval --tools tools.jsonl --queries queries.jsonl --partial
   vmcp eval --tools tools.jsonl --queries queries.jsonl --compare reranked.yaml
+  vmcp eval --log --since 7d
+  vmcp eval --log --compare other.yaml
   vmcp eval --tools t.jsonl --queries q.jsonl --provider tei --endpoint http://localhost:8081")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(in crate::cli) struct Arguments {
     /// Tools of the catalog, as JSON lines
-    #[arg(long, value_name = "FILE")]
-    tools: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "log")]
+    tools: Option<PathBuf>,
     /// Queries, as JSON lines
-    #[arg(long, value_name = "FILE")]
-    queries: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "log")]
+    queries: Option<PathBuf>,
     /// Provider of vectors [default: that of the file of --config, else local]
     #[arg(long)]
     provider: Option<Provider>,
@@ -109,11 +115,24 @@ pub(in crate::cli) struct Arguments {
     /// A line of a log names the tools that failed: `"failed": [[server, tool]]`.
     #[arg(long, conflicts_with = "learned")]
     reliability: bool,
-    /// Learn from the queries of this file instead, and measure all others
-    #[arg(long, value_name = "FILE")]
-    log: Option<PathBuf>,
+    /// With --learned or --reliability: learn from the queries of this file, and measure all others. Without
+    /// FILE: report on the searches of vmcp's own clients
+    ///
+    /// `optimizer.queryLog` keeps them in `state.db` of the configured storage folder. A search counts with its
+    /// calls, or ten minutes after it was made.
+    #[arg(long, value_name = "FILE", num_args = 0..=1)]
+    #[expect(clippy::option_option, reason = "an option with an optional value")]
+    log: Option<Option<PathBuf>>,
+    /// With --log: only searches of this time, such as 7d or 12h
+    #[arg(long, value_name = "DURATION", requires = "log", value_parser = humantime::parse_duration)]
+    since: Option<Duration>,
+    /// With --log: delete the log
+    #[arg(long, requires = "log", conflicts_with_all = ["since", "compare"])]
+    delete: bool,
     /// Measure the recipe of this configuration file too, and the differences; may be given several times
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["learned", "reliability", "log", "explain_misses"])]
+    ///
+    /// With --log: replay the searches of the log under it.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["learned", "reliability", "explain_misses"])]
     compare: Vec<PathBuf>,
     /// Measure the search while only a part of the tools has vectors, from none to all
     ///
@@ -155,9 +174,48 @@ fn ratio(text: &str) -> Result<f32, String> {
 
 /// Runs the command.
 pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
+    global.start_logs()?;
+    if arguments.log == Some(None) { on_own_log(arguments, global) } else { on_files(arguments, global) }
+}
+
+/// Reports on the searches of vmcp's own clients.
+fn on_own_log(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
+    let Arguments { tools, queries, learned, reliability, explain_misses, .. } = &arguments;
+    if tools.is_some() || queries.is_some() || *learned || *reliability || *explain_misses > 0 {
+        let failure = CommandFailure::new("--log without a file reads the searches of vmcp's own clients");
+        return Err(failure.remedy("name the file of --log, or leave out the options for files"));
+    }
+    let Arguments { provider, endpoint, model, semantic_ratio, limit, since, delete, .. } = arguments;
+    let mut config = configuration(global, true)?;
+    choose_provider(&mut config, provider, endpoint.as_ref(), model.as_deref())?;
+    let options = OwnLogOptions {
+        since,
+        delete,
+        compare: arguments.compare,
+        limit,
+        semantic_ratio: semantic_ratio.unwrap_or(config.optimizer.search.hybrid_semantic_ratio),
+        format: arguments.output,
+    };
+    own_log::run(&config, &options, global)
+}
+
+/// Returns the files of tools and of queries. An option that is for vmcp's own log alone is an error.
+fn files_of(arguments: &Arguments) -> Result<(PathBuf, PathBuf), CommandFailure> {
+    let Arguments { tools, queries, log, since, delete, compare, .. } = arguments;
+    if since.is_some() || *delete || (log.is_some() && !compare.is_empty()) {
+        let failure = CommandFailure::new("--since, --delete and --compare do not go with the file of --log");
+        return Err(failure.remedy("leave out the file to read the searches of vmcp's own clients"));
+    }
+    tools.clone().zip(queries.clone()).ok_or_else(|| {
+        let failure = CommandFailure::new("a log in a file needs --tools and --queries");
+        failure.remedy("add them, or name no file to read the searches of vmcp's own clients")
+    })
+}
+
+/// Measures the queries of a file over the tools of a file.
+fn on_files(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
+    let (tools, queries) = files_of(&arguments)?;
     let Arguments {
-        tools,
-        queries,
         provider,
         endpoint,
         model,
@@ -171,9 +229,11 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
         compare,
         partial,
         output: format,
+        ..
     } = arguments;
-    global.start_logs()?;
-    let config = configuration(global, provider, endpoint.as_ref(), model.as_deref())?;
+    let log = log.flatten();
+    let mut config = configuration(global, false)?;
+    choose_provider(&mut config, provider, endpoint.as_ref(), model.as_deref())?;
     let corpus = Corpus::new(files::tools(&tools)?);
     let queries = files::queries(&queries, &keywords)?;
     if let Some(unknown) = queries.iter().find_map(|query| corpus.unknown(query)) {
@@ -264,19 +324,27 @@ fn experience(config: &Config, learned: bool, reliability: bool) -> Option<Exper
     }
 }
 
-/// Returns the configuration of `--config`, or the defaults, with the embeddings that the options name.
-fn configuration(
-    global: &GlobalOptions,
+/// Returns the configuration of `--config`, or the defaults. `is_servers`: without `--config`, the file that a
+/// server would read.
+fn configuration(global: &GlobalOptions, is_servers: bool) -> Result<Config, CommandFailure> {
+    let mut config = match &global.config {
+        Some(_) => global.load()?.config,
+        None if is_servers => global.load_file(&global.config_or_running()?)?.config,
+        None => vmcp_config::load("backends: []", "defaults", &|_| None)?.config,
+    };
+    config.optimizer.enabled = true;
+    Ok(config)
+}
+
+/// Puts the embeddings that the options name into a configuration.
+fn choose_provider(
+    config: &mut Config,
     provider: Option<Provider>,
     endpoint: Option<&Url>,
     model: Option<&str>,
-) -> Result<Config, CommandFailure> {
-    let mut config = match &global.config {
-        Some(_) => global.load()?.config,
-        None => vmcp_config::load("backends: []", "defaults", &|_| None)?.config,
-    };
+) -> Result<(), CommandFailure> {
     let configured = |provider: Provider| {
-        endpoint.is_none() && model.is_none() && provider.name() == configured::provider_name(&config)
+        endpoint.is_none() && model.is_none() && provider.name() == configured::provider_name(config)
     };
     if let Some(provider) = provider.filter(|provider| !configured(*provider)) {
         let block = match provider {
@@ -292,8 +360,7 @@ fn configuration(
         config.optimizer.embeddings =
             vmcp_config::load(&text, "options", &environment)?.config.optimizer.embeddings;
     }
-    config.optimizer.enabled = true;
-    Ok(config)
+    Ok(())
 }
 
 /// Makes a searcher of the catalog by a recipe; the embedder says how long it took.

@@ -47,10 +47,20 @@ impl Corpus {
         }
         let discovered = |(server, listing)| (server, Arc::new(Discovered::read(listing)));
         let backends: Vec<_> = listings.into_iter().map(discovered).collect();
-        let catalog = Catalog::build(&backends, &Aggregation::default());
+        Corpus::of(Corpus::build(&backends, &Aggregation::default()))
+    }
+
+    /// Builds the catalog of listings by rules, and notes its issues.
+    pub(super) fn build(backends: &[(Arc<str>, Arc<Discovered>)], rules: &Aggregation) -> Catalog {
+        let catalog = Catalog::build(backends, rules);
         for issue in &catalog.issues {
             notes::note(&format!("warning: {issue}"));
         }
+        catalog
+    }
+
+    /// Makes a corpus of a catalog.
+    pub(super) fn of(catalog: Catalog) -> Corpus {
         Corpus { catalog: Arc::new(catalog) }
     }
 
