@@ -190,7 +190,7 @@ impl QueryLog {
         self.settings.load().log.enabled
     }
 
-    /// Reads the log since a time, in milliseconds since the Unix epoch, at most `limit` searches, the newest.
+    /// Reads the log since a time, in milliseconds since the Unix epoch: the newest `limit` searches.
     /// Empty while nothing was logged in this process, and without its thread.
     pub async fn read(&self, since: i64, limit: usize) -> LogReading {
         let (answer, answered) = oneshot::channel();

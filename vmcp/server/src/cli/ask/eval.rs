@@ -118,8 +118,8 @@ pub(in crate::cli) struct Arguments {
     /// With --learned or --reliability: learn from the queries of this file, and measure all others. Without
     /// FILE: report on the searches of vmcp's own clients
     ///
-    /// `optimizer.queryLog` keeps them in `state.db` of the configured storage folder. A search counts with its
-    /// calls, or ten minutes after it was made.
+    /// `optimizer.queryLog` keeps them in `state.db` of the configured storage folder. A search counts with
+    /// its calls, or ten minutes after it was made.
     #[arg(long, value_name = "FILE", num_args = 0..=1)]
     #[expect(clippy::option_option, reason = "an option with an optional value")]
     log: Option<Option<PathBuf>>,
@@ -324,8 +324,8 @@ fn experience(config: &Config, learned: bool, reliability: bool) -> Option<Exper
     }
 }
 
-/// Returns the configuration of `--config`, or the defaults. `is_servers`: without `--config`, the file that a
-/// server would read.
+/// Returns the configuration of `--config`, or the defaults. `is_servers`: without `--config`, the file of a
+/// server.
 fn configuration(global: &GlobalOptions, is_servers: bool) -> Result<Config, CommandFailure> {
     let mut config = match &global.config {
         Some(_) => global.load()?.config,
