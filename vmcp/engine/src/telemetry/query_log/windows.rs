@@ -2,8 +2,8 @@
 //! caller.
 //!
 //! A call belongs to the latest search of its client within [`WINDOW_MS`] that found the tool, and to earlier
-//! ones that found it and have no call yet: a client that words its search in another way. A call of a tool
-//! that none of them found belongs to the latest search, if that has no call yet.
+//! searches that found it and have no call yet: the client worded its search again. A call of a tool that
+//! none of them found belongs to the latest search, if that has no call yet.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
