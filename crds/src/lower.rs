@@ -27,7 +27,8 @@ pub use self::pod_layout::{
     TRUSTED_TOOLS,
 };
 pub use self::referenced_objects::{
-    Backend, EmbeddingService, HeaderValue, PolicyCheck, ReferencedCompositeTool, ReferencedObjects,
+    Backend, ClusterIssuer, EmbeddingService, HeaderValue, PolicyCheck, ReferencedCompositeTool,
+    ReferencedObjects,
 };
 use self::secret_files::SecretFiles;
 pub use self::webhooks::{ReferencedWebhooks, WebhookScope, webhook_path};
@@ -43,7 +44,8 @@ pub struct Lowered {
     /// Secret key for each file of [`SECRETS_DIR`] but [`ADMIN_TOKEN`], [`METRICS_TOKEN`], [`SESSION_KEY`] and
     /// [`TRUSTED_TOOLS`].
     pub secrets: BTreeMap<String, SecretKeyReference>,
-    /// Certificates of authorities, as PEM, for each further file of [`SECRETS_DIR`].
+    /// Certificates of authorities, as PEM, and key sets of issuers, for each further file of
+    /// [`SECRETS_DIR`].
     pub certificates: BTreeMap<String, String>,
     /// Configuration that a server reads from the text; secrets are placeholders.
     pub config: Config,

@@ -54,9 +54,10 @@
 //! - **Writes** have a timeout, are counted, and are refused once the lease is lost.
 //!
 //! Rooms, from the ground up: `failure`, `metrics`, `pod_schema` and `policy_checker`; `watch` and `lead`;
-//! `context`, which holds them together; `author_rights`; `write`; `tell`; `controller`.
+//! `context`, which holds them together; `cluster_issuer`; `author_rights`; `write`; `tell`; `controller`.
 
 mod author_rights;
+mod cluster_issuer;
 mod context;
 mod controller;
 mod failure;
@@ -72,6 +73,7 @@ pub(crate) use self::author_rights::unchecked;
 pub use self::author_rights::{
     AUTHOR_RIGHTS, AuthorRight, Right, Trigger, author_rights_page, author_rights_policy,
 };
+pub(crate) use self::cluster_issuer::ClusterIssuerState;
 pub use self::context::{BuildSettings, Context, RoleName};
 pub(crate) use self::controller::Requeue;
 pub use self::controller::{Triggers, run_controller};

@@ -65,9 +65,8 @@ impl Document<'_> {
                 "incomingAuth",
                 incoming_auth::render(
                     std::mem::take(&mut self.incoming_auth),
-                    self.referenced.oidc,
-                    self.referenced.oidc_certificates,
-                    self.referenced.decision_point_certificates,
+                    self.referenced,
+                    &self.server.namespace,
                     self.secrets,
                 ),
             ),

@@ -1,7 +1,10 @@
 //! Renders the block `incomingAuth`.
 
+mod cluster_tokens;
+
 use serde_json::{Value, json};
 
+use super::referenced_objects::ReferencedObjects;
 use super::secret_files::SecretFiles;
 use crate::fields::yaml_block::{Block, escape};
 use crate::shared_settings::mcp_oidc_config::{InlineOidcConfig, MCPOIDCConfigSpec};
@@ -12,9 +15,8 @@ use crate::virtual_mcp_server::{ApiKey, DecisionPoint, IncomingAuth, OidcConfigR
 /// an endpoint.
 pub(super) fn render(
     mut block: Block,
-    oidc: Option<&MCPOIDCConfigSpec>,
-    oidc_certificates: Option<&str>,
-    decision_point_certificates: Option<&str>,
+    referenced: &ReferencedObjects<'_>,
+    namespace: &str,
     secrets: &mut SecretFiles,
 ) -> Value {
     let Some(IncomingAuth { oidc_config_ref, api_keys, decision_point, .. }) =
@@ -26,17 +28,9 @@ pub(super) fn render(
         block.shift_remove(key);
     }
     let Value::Object(mut rendered) = escape(block.into()) else { return Value::Null };
-    let provider = oidc.and_then(|config| config.inline.as_ref());
-    if let (Some(reference), Some(provider)) = (&oidc_config_ref, provider) {
-        let mut issuer = issuer(reference, provider);
-        let secret = provider.client_secret_ref.as_ref().map(|secret| secrets.refer(secret));
-        if let Some(pem) = oidc_certificates {
-            issuer.insert("caBundlePath".to_owned(), secrets.certificates(pem).into());
-        }
-        let Value::Object(mut issuer) = escape(issuer.into()) else { return Value::Null };
-        if let Some(secret) = secret {
-            issuer.insert("clientSecret".to_owned(), secret);
-        }
+    if let (Some(reference), Some(config)) = (&oidc_config_ref, referenced.oidc)
+        && let Some(issuer) = render_issuer(reference, config, referenced, namespace, secrets)
+    {
         rendered.insert("oidc".to_owned(), issuer.into());
     }
     if !api_keys.is_empty() {
@@ -44,12 +38,39 @@ pub(super) fn render(
     }
     if let Some(point) = &decision_point {
         let mut point = render_decision_point(point, secrets);
-        if let (Some(pem), Value::Object(point)) = (decision_point_certificates, &mut point) {
+        if let (Some(pem), Value::Object(point)) = (referenced.decision_point_certificates, &mut point) {
             point.insert("caBundlePath".to_owned(), secrets.certificates(pem).into());
         }
         rendered.insert("decisionPoint".to_owned(), point);
     }
     rendered.into()
+}
+
+/// Returns the block of the identity provider; `None` if its settings are missing.
+fn render_issuer(
+    reference: &OidcConfigReference,
+    config: &MCPOIDCConfigSpec,
+    referenced: &ReferencedObjects<'_>,
+    namespace: &str,
+    secrets: &mut SecretFiles,
+) -> Option<Block> {
+    let mut block = of_reference(reference);
+    let mut secret = None;
+    if let Some(settings) = &config.kubernetes_service_account {
+        block.extend(cluster_tokens::issuer(settings, referenced.cluster_issuer, namespace, secrets));
+    } else {
+        let provider = config.inline.as_ref()?;
+        block.extend(issuer(provider));
+        secret = provider.client_secret_ref.as_ref().map(|secret| secrets.refer(secret));
+        if let Some(pem) = referenced.oidc_certificates {
+            block.insert("caBundlePath".to_owned(), secrets.certificates(pem).into());
+        }
+    }
+    let Value::Object(mut block) = escape(block.into()) else { return None };
+    if let Some(secret) = secret {
+        block.insert("clientSecret".to_owned(), secret);
+    }
+    Some(block)
 }
 
 fn render_decision_point(point: &DecisionPoint, secrets: &mut SecretFiles) -> Value {
@@ -94,7 +115,28 @@ fn render_decision_point(point: &DecisionPoint, secrets: &mut SecretFiles) -> Va
     block.into()
 }
 
-fn issuer(reference: &OidcConfigReference, provider: &InlineOidcConfig) -> Block {
+/// Returns the settings of the tokens that are for this server.
+fn of_reference(reference: &OidcConfigReference) -> Block {
+    let OidcConfigReference { name: _, audience, scopes, required_scopes, resource_url, required_binding } =
+        reference;
+    let mut block = Block::new();
+    block.insert("audience".to_owned(), json!(audience));
+    if let Some(resource) = resource_url {
+        block.insert("resource".to_owned(), json!(resource));
+    }
+    if let Some(binding) = required_binding {
+        block.insert("requiredBinding".to_owned(), json!(binding));
+    }
+    for (key, value) in [("scopes", scopes), ("requiredScopes", required_scopes)] {
+        if !value.is_empty() {
+            block.insert(key.to_owned(), json!(value));
+        }
+    }
+    block
+}
+
+/// Returns the settings of the provider itself.
+fn issuer(provider: &InlineOidcConfig) -> Block {
     let InlineOidcConfig {
         issuer,
         jwks_url,
@@ -108,14 +150,10 @@ fn issuer(reference: &OidcConfigReference, provider: &InlineOidcConfig) -> Block
         jwks_allow_private_ip,
         ca_bundle_ref: _,
     } = provider;
-    let OidcConfigReference { name: _, audience, scopes, required_scopes, resource_url, required_binding } =
-        reference;
     let mut block = Block::new();
     block.insert("issuer".to_owned(), json!(issuer));
-    block.insert("audience".to_owned(), json!(audience));
     for (key, value) in [
         ("jwksUrl", jwks_url),
-        ("resource", resource_url),
         ("keyMaxAge", key_max_age),
         ("introspectionUrl", introspection_url),
         ("clientId", client_id),
@@ -127,14 +165,6 @@ fn issuer(reference: &OidcConfigReference, provider: &InlineOidcConfig) -> Block
     }
     if let Some(tokens) = introspect {
         block.insert("introspect".to_owned(), json!(tokens));
-    }
-    if let Some(binding) = required_binding {
-        block.insert("requiredBinding".to_owned(), json!(binding));
-    }
-    for (key, value) in [("scopes", scopes), ("requiredScopes", required_scopes)] {
-        if !value.is_empty() {
-            block.insert(key.to_owned(), json!(value));
-        }
     }
     for (key, value) in
         [("insecureAllowHttp", insecure_allow_http), ("jwksAllowPrivateIp", jwks_allow_private_ip)]

@@ -88,6 +88,15 @@ impl fmt::Debug for PolicyCheck<'_> {
     }
 }
 
+/// Issuer of the cluster's ServiceAccount tokens, as the API server names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterIssuer {
+    /// Issuer, as in the claim `iss`.
+    pub issuer: String,
+    /// Key set (JWKS), as JSON.
+    pub keys: String,
+}
+
 /// Objects that a VirtualMCPServer refers to.
 #[derive(Debug, Clone, Default)]
 pub struct ReferencedObjects<'a> {
@@ -103,6 +112,8 @@ pub struct ReferencedObjects<'a> {
     pub telemetry: Option<&'a MCPTelemetryConfigSpec>,
     /// Spec of its MCPOIDCConfig.
     pub oidc: Option<&'a MCPOIDCConfigSpec>,
+    /// Issuer of ServiceAccount tokens, if that configuration takes the cluster's keys.
+    pub cluster_issuer: Option<&'a ClusterIssuer>,
     /// Certificates, as PEM, that its `caBundleRef` leads to.
     pub oidc_certificates: Option<&'a str>,
     /// Certificates, as PEM, that the `caBundleRef` of its decision point leads to.

@@ -15,7 +15,7 @@ const MAX_KEY: usize = 253;
 #[derive(Debug, Default)]
 pub(super) struct SecretFiles {
     pub(super) files: BTreeMap<String, SecretKeyReference>,
-    /// Certificates of authorities, by file.
+    /// Certificates of authorities, and key sets, by file.
     pub(super) certificates: BTreeMap<String, String>,
 }
 
@@ -39,9 +39,18 @@ impl SecretFiles {
     /// Adds a file of certificates; returns its path. The name follows from the content, so that other
     /// certificates are another configuration. It has no `_`, as all names of secrets have.
     pub(super) fn certificates(&mut self, pem: &str) -> String {
-        let file = format!("ca-bundle-{}", hex::encode(Sha256::digest(pem.as_bytes())));
+        self.public("ca-bundle", pem)
+    }
+
+    /// Adds the file of an issuer's keys (JWKS), which is named like a file of certificates; returns its path.
+    pub(super) fn key_set(&mut self, keys: &str) -> String {
+        self.public("key-set", keys)
+    }
+
+    fn public(&mut self, kind: &str, content: &str) -> String {
+        let file = format!("{kind}-{}", hex::encode(Sha256::digest(content.as_bytes())));
         let path = format!("{SECRETS_DIR}/{file}");
-        self.certificates.insert(file, pem.to_owned());
+        self.certificates.insert(file, content.to_owned());
         path
     }
 }

@@ -34,7 +34,10 @@ use crate::fields::references::{CaBundleReference, SecretKeyReference};
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[(
     "self.type == 'inline' ? has(self.inline) : !has(self.inline)",
-    "type: inline needs inline",
+    "inline goes with type: inline, and only with it",
+), (
+    "self.type == 'kubernetesServiceAccount' ? has(self.kubernetesServiceAccount) : !has(self.kubernetesServiceAccount)",
+    "kubernetesServiceAccount goes with type: kubernetesServiceAccount, and only with it; {} is enough",
 )])))]
 pub struct MCPOIDCConfigSpec {
     /// Source of the settings.
@@ -43,6 +46,9 @@ pub struct MCPOIDCConfigSpec {
     /// Settings of `type: inline`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inline: Option<InlineOidcConfig>,
+    /// Settings of `type: kubernetesServiceAccount`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kubernetes_service_account: Option<KubernetesServiceAccount>,
 }
 
 /// Sources of the settings of an identity provider.
@@ -52,6 +58,48 @@ pub enum OidcConfigType {
     /// Written here.
     #[default]
     Inline,
+    /// Tokens of the cluster's ServiceAccounts.
+    KubernetesServiceAccount,
+}
+
+/// Tokens of the cluster's ServiceAccounts, such as those of projected volumes. Policies see the claims
+/// `namespace` and `serviceAccount`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules(&[(
+    "!has(self.jwksUrl) || (has(self.useClusterAuth) && !self.useClusterAuth) || self.jwksUrl.endsWith('/openid/v1/jwks')",
+    "the keys are those of the API server; remove jwksUrl, or set useClusterAuth: false for keys of another server",
+)])))]
+pub struct KubernetesServiceAccount {
+    /// ServiceAccount whose tokens are accepted. Default: every ServiceAccount.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub service_account: Option<String>,
+    /// Namespace of the ServiceAccounts whose tokens are accepted. Default: with `serviceAccount`, that of the
+    /// server; without it, every namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub namespace: Option<String>,
+    /// Issuer, exactly as in the claim `iss`. Default: the cluster's, as its API server names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 2048))]
+    pub issuer: Option<String>,
+    /// URL of the key set (JWKS) with `useClusterAuth: false`. Default: read from the issuer's metadata.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 2048))]
+    pub jwks_url: Option<String>,
+    /// `true`: the operator asks the API server for the keys, and hands them to the pods, which hold no token.
+    /// `false`: pods fetch the keys from the issuer, which must serve them without credentials. Default:
+    /// `true`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub use_cluster_auth: Option<bool>,
+}
+
+impl KubernetesServiceAccount {
+    /// Returns true if the keys are those that the API server gives to the operator.
+    pub fn takes_cluster_keys(&self) -> bool {
+        self.use_cluster_auth.unwrap_or(true)
+    }
 }
 
 /// Settings of an identity provider.
@@ -103,6 +151,11 @@ pub struct InlineOidcConfig {
 }
 
 impl MCPOIDCConfigSpec {
+    /// Returns true if the operator has to ask the API server for issuer and keys.
+    pub fn takes_cluster_keys(&self) -> bool {
+        self.kubernetes_service_account.as_ref().is_some_and(KubernetesServiceAccount::takes_cluster_keys)
+    }
+
     /// Returns the Secret that the settings refer to.
     pub fn secret_reference(&self) -> Option<&SecretKeyReference> {
         self.inline.as_ref()?.client_secret_ref.as_ref()

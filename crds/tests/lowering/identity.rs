@@ -213,3 +213,47 @@ fn webhooks_are_a_guard_of_the_configuration() {
     assert!(Identity::from_text("{}").drops_a_guard_of(&guarded));
     assert!(!guarded.drops_a_guard_of(&guarded));
 }
+
+#[test]
+fn tokens_of_service_accounts_are_verified_by_the_keys_of_the_cluster() {
+    let lowered = |settings: Value, cluster: Option<&ClusterIssuer>| {
+        let config = json!({ "type": "kubernetesServiceAccount", "kubernetesServiceAccount": settings });
+        let config: MCPOIDCConfigSpec = serde_json::from_value(config).unwrap();
+        let referenced = ReferencedObjects {
+            oidc: Some(&config),
+            cluster_issuer: cluster,
+            ..ReferencedObjects::default()
+        };
+        let reference = json!({ "name": "cluster", "audience": "tools" });
+        lower(&json!({ "incomingAuth": { "type": "oidc", "oidcConfigRef": reference } }), &referenced)
+    };
+    let cluster =
+        ClusterIssuer { issuer: "https://oidc.example/id/1".to_owned(), keys: r#"{"keys":[]}"#.to_owned() };
+    let any = lowered(json!({}), Some(&cluster)).unwrap();
+    let issuer = &any.config.incoming_auth.issuers[0];
+    assert_eq!((issuer.issuer.as_str(), issuer.audience.as_str()), ("https://oidc.example/id/1", "tools"));
+    let (file, keys) = any.certificates.first_key_value().unwrap();
+    assert!(issuer.jwks_path.as_ref().unwrap().ends_with(file) && *keys == cluster.keys, "{file}");
+    assert_eq!(issuer.claim_mapping["namespace"], "/kubernetes.io/namespace");
+    assert!(issuer.required_claims.is_empty());
+    let rotated = ClusterIssuer { keys: r#"{"keys":[{}]}"#.to_owned(), ..cluster.clone() };
+    assert_ne!(lowered(json!({}), Some(&rotated)).unwrap().text, any.text, "other keys are another file");
+
+    for (settings, claim, value) in [
+        (json!({ "serviceAccount": "bot" }), "sub", "system:serviceaccount:ns:bot"),
+        (json!({ "serviceAccount": "bot", "namespace": "ci" }), "sub", "system:serviceaccount:ci:bot"),
+        (json!({ "namespace": "ci" }), "/kubernetes.io/namespace", "ci"),
+    ] {
+        let lowered = lowered(settings, Some(&cluster)).unwrap();
+        assert_eq!(lowered.config.incoming_auth.issuers[0].required_claims[claim], [value]);
+    }
+
+    let public = json!({ "useClusterAuth": false, "issuer": "https://eks.example/id/2" });
+    let fetched = lowered(public, None).unwrap();
+    let issuer = &fetched.config.incoming_auth.issuers[0];
+    assert_eq!((issuer.issuer.as_str(), &issuer.jwks_path), ("https://eks.example/id/2", &None));
+    // Neither opens the endpoint.
+    for refused in [json!({}), json!({ "useClusterAuth": false })] {
+        assert!(lowered(refused, None).unwrap_err().to_string().contains("spec.incomingAuth.oidcConfigRef"));
+    }
+}

@@ -15,8 +15,8 @@ use vmcp_config::{
 };
 use vmcp_crds::fields::references::SecretKeyReference;
 use vmcp_crds::lower::{
-    Backend, EmbeddingService, HeaderValue, Identity, Lowered, PolicyCheck, ReferencedCompositeTool,
-    ReferencedObjects, ReferencedWebhooks, WebhookScope,
+    Backend, ClusterIssuer, EmbeddingService, HeaderValue, Identity, Lowered, PolicyCheck,
+    ReferencedCompositeTool, ReferencedObjects, ReferencedWebhooks, WebhookScope,
 };
 use vmcp_crds::mcp_server_entry::RemoteTransport;
 use vmcp_crds::virtual_mcp_server::{EmbeddingSource, TeiService};

@@ -15,6 +15,7 @@ use kube::{Client, Resource, ResourceExt as _};
 use tokio_util::sync::CancellationToken;
 use vmcp_crds::ApiGroup;
 
+use super::cluster_issuer::ClusterIssuerCache;
 use super::lead::Leadership;
 use super::metrics::Metrics;
 use super::pod_schema::PodSchema;
@@ -138,6 +139,7 @@ pub struct Context {
     pub(super) secret_cache: ValueCache,
     pub(super) config_map_cache: ValueCache,
     pub(super) normalized_fields: NormalizedFields,
+    pub(super) cluster_issuer: ClusterIssuerCache,
 }
 
 impl Context {
@@ -176,6 +178,7 @@ impl Context {
             secret_cache: ValueCache::default(),
             config_map_cache: ValueCache::default(),
             normalized_fields: NormalizedFields::default(),
+            cluster_issuer: ClusterIssuerCache::default(),
         })
     }
 

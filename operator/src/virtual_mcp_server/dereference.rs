@@ -20,7 +20,7 @@ use super::last_good::{LastGood, MountedConfiguration};
 use super::names::{self, CONFIG_FILE};
 use crate::mcp_server_entry;
 use crate::references::{CaBundle, ReferencedSecrets};
-use crate::runtime::{CallError, Context, GeneratedSecret, ResourceStores};
+use crate::runtime::{CallError, ClusterIssuerState, Context, GeneratedSecret, ResourceStores};
 use crate::shared_settings::mcp_oidc_config;
 
 /// Everything that [`validate`](super::validate) reads besides the resource itself.
@@ -46,6 +46,8 @@ pub(super) struct References {
     pub telemetry: Option<Arc<MCPTelemetryConfig>>,
     /// The named MCPOIDCConfig, if it exists.
     pub oidc: Option<Arc<MCPOIDCConfig>>,
+    /// Issuer and keys of ServiceAccount tokens, if it takes those of the cluster.
+    pub cluster_issuer: ClusterIssuerState,
     /// The certificates that it refers to.
     pub oidc_certificates: CaBundle,
     /// The certificates that its decision point refers to.
@@ -102,6 +104,7 @@ pub(super) async fn dereference(
         let reference = mcp_oidc_config::ca_bundle_of(config);
         let path = mcp_oidc_config::CA_BUNDLE_PATH;
         references.oidc_certificates = CaBundle::read(context, &namespace, reference, path).await?;
+        references.cluster_issuer = context.cluster_issuer(config.spec.takes_cluster_keys()).await;
     }
     if let Some(reference) = decision_point_bundle(server) {
         let path = DECISION_POINT_BUNDLE_PATH;

@@ -211,6 +211,7 @@ fn configure(
         authz: references.authz.as_ref().map(|config| &config.spec),
         telemetry: telemetry.as_ref(),
         oidc: references.oidc.as_ref().map(|config| &config.spec),
+        cluster_issuer: references.cluster_issuer.known(),
         oidc_certificates: references.oidc_certificates.pem(),
         decision_point_certificates: references.decision_point_certificates.pem(),
         webhooks: &webhooks,

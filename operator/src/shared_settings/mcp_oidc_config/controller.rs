@@ -37,13 +37,17 @@ async fn reconcile(config: Arc<MCPOIDCConfig>, context: Arc<Context>) -> Result<
         CaBundle::Unusable(message) => Some(message),
         CaBundle::OfTheSystem | CaBundle::Found(_) => secrets.missing(&namespace, &wanted),
     };
+    let cluster = context.cluster_issuer(config.spec.takes_cluster_keys()).await;
+    let unusable = unusable.or_else(|| cluster.fault().map(str::to_owned));
     let unchecked = unchecked("MCPOIDCConfig", &config.spec, &context.settings);
     let unusable = unchecked.map(|problem| problem.to_string()).or(unusable);
     let validated = validate(&config.spec).and(unusable.map_or(Ok(()), Err));
     let status = status::compute(&config, validated);
     let before = config.status.as_ref().map_or(&[][..], |status| &status.conditions);
     report(&context, config.as_ref(), before, &status.conditions, &status).await?;
-    Ok(Action::await_change())
+    // No change tells of the API server's answer.
+    let again = cluster.fault().map(|_| Action::requeue(context.settings.resync_interval));
+    Ok(again.unwrap_or_else(Action::await_change))
 }
 
 /// Returns the Secrets that the settings refer to.

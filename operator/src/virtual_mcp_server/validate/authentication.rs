@@ -34,7 +34,11 @@ pub(super) fn unusable(
             let message = format!("the MCPOIDCConfig {name} is not valid: {message}");
             return Some(ConfigurationRefusal { reason: "OIDCConfigRefNotValid", message });
         }
-        if let CaBundle::Unusable(message) = &references.oidc_certificates {
+        let certificates = match &references.oidc_certificates {
+            CaBundle::Unusable(message) => Some(message.as_str()),
+            CaBundle::OfTheSystem | CaBundle::Found(_) => None,
+        };
+        if let Some(message) = certificates.or_else(|| references.cluster_issuer.fault()) {
             let message = format!("the MCPOIDCConfig {name} is not valid: {message}");
             return Some(ConfigurationRefusal { reason: "OIDCConfigRefNotValid", message });
         }

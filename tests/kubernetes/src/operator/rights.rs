@@ -37,6 +37,8 @@ pub(super) async fn confine(place: &Namespace, namespaces: &[&str], is_on: impl 
     let mut config: Value = serde_saphyr::from_str(&admin).expect("a kubeconfig");
     if let Some(admin) = config.pointer_mut("/users/0/user").and_then(Value::as_object_mut) {
         admin.insert("as".to_owned(), user.into());
+        // As a ServiceAccount, which may read the keys of its issuer.
+        admin.insert("as-groups".to_owned(), json!(["system:serviceaccounts"]));
     }
     let file = place.cluster().kubeconfig().with_file_name(format!("{}.kubeconfig", place.name));
     std::fs::write(&file, config.to_string()).expect("the kubeconfig of the operator");

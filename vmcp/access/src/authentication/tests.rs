@@ -9,6 +9,7 @@ use super::*;
 use crate::authentication::revocations::RevokedCredentials;
 
 mod introspection;
+mod key_file;
 mod possession;
 mod security;
 use crate::testing::{Provider, now, unsigned};

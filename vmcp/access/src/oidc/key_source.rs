@@ -6,9 +6,11 @@
 //! provider fails, the last good keys stay in use for `keyMaxAge` and attempts are repeated with exponential
 //! backoff and jitter. A key set without keys is a key set: the provider has withdrawn all.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use tokio::io::AsyncReadExt as _;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
@@ -17,6 +19,9 @@ use vmcp_config::OidcIssuer;
 use super::guarded_http::{FetchError, GuardedClient};
 use super::keys::{KeySet, NoKeySet};
 use super::metadata::{self, MetadataError};
+
+/// Most bytes of a file of keys; providers have some kilobytes.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The times of a source; tests have shorter ones.
 #[derive(Debug, Clone, Copy)]
@@ -51,6 +56,8 @@ enum KeysError {
     Metadata(#[from] MetadataError),
     #[error(transparent)]
     Document(#[from] NoKeySet),
+    #[error("the key set {}: {reason} (jwksPath)", path.display())]
+    File { path: PathBuf, reason: std::io::Error },
 }
 
 /// The keys of an issuer as of one moment.
@@ -214,8 +221,15 @@ fn backoff([first, greatest]: [Duration; 2], failures: u32) -> Duration {
     first.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(greatest)
 }
 
-/// Fetches the keys once, with a new client, which reads a replaced file of certificates.
+/// Fetches the keys once, with a new client, which reads a replaced file of certificates; or reads the file
+/// that holds them.
 async fn fetch(issuer: &OidcIssuer) -> Result<(KeySet, Vec<u8>), KeysError> {
+    if let Some(path) = &issuer.jwks_path {
+        let read = read_file(path).await;
+        let document = read.map_err(|reason| KeysError::File { path: path.clone(), reason })?;
+        let keys = KeySet::parse(&document)?;
+        return Ok((keys, document));
+    }
     let client = GuardedClient::new(issuer)?;
     let url = match &issuer.jwks_url {
         Some(url) => url.clone(),
@@ -224,4 +238,18 @@ async fn fetch(issuer: &OidcIssuer) -> Result<(KeySet, Vec<u8>), KeysError> {
     let document = client.get(&url).await?;
     let keys = KeySet::parse(&document)?;
     Ok((keys, document))
+}
+
+/// Reads a regular file of at most [`MAX_FILE_BYTES`]. A pipe or a device could block for ever.
+async fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
+    if !tokio::fs::metadata(path).await?.is_file() {
+        return Err(std::io::Error::other("it is not a regular file"));
+    }
+    let mut document = Vec::new();
+    let file = tokio::fs::File::open(path).await?;
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut document).await?;
+    if document.len() as u64 > MAX_FILE_BYTES {
+        return Err(std::io::Error::other(format!("it is larger than {} MiB", MAX_FILE_BYTES >> 20)));
+    }
+    Ok(document)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -40,6 +40,8 @@ pub struct OidcIssuer {
     pub resource: Option<Url>,
     /// URL of the key set; `None`: read from the provider's metadata.
     pub jwks_url: Option<Url>,
+    /// File with the key set, in place of the provider's; it is read again whenever keys would be fetched.
+    pub jwks_path: Option<PathBuf>,
     /// Scopes that clients are told to ask for.
     pub scopes: Vec<String>,
     /// Scopes that a token must have; one that lacks any is answered with 403.
@@ -83,6 +85,9 @@ pub struct RawOidc {
     pub resource: Option<String>,
     /// URL of the key set (JWKS). Default: read from the provider's metadata.
     pub jwks_url: Option<String>,
+    /// File with the key set (JWKS), in place of `jwksUrl`, such as keys of an issuer that this process cannot
+    /// reach. It is read again every ten minutes, and when a token names another key. At most 1 MiB.
+    pub jwks_path: Option<String>,
     /// Scopes that clients are told to ask for. Default: `requiredScopes`.
     pub scopes: Vec<String>,
     /// Scopes that a token must have (claims `scope`, `scp`); one that lacks any is answered with 403.
@@ -143,6 +148,7 @@ impl Default for RawOidc {
             audience: None,
             resource: None,
             jwks_url: None,
+            jwks_path: None,
             scopes: Vec::new(),
             required_scopes: Vec::new(),
             token_types: Vec::new(),
@@ -186,6 +192,12 @@ impl RawOidc {
             );
         }
         let jwks_url = self.jwks_url.as_ref().map(|url| self.url(url, &at("jwksUrl"), report));
+        if self.jwks_url.is_some() && self.jwks_path.is_some() {
+            report.problem(&at("jwksPath"), "given beside `jwksUrl`", "keep one of the two");
+        }
+        if self.jwks_path.as_deref().is_some_and(|path| !Path::new(path).is_absolute()) {
+            report.problem(&at("jwksPath"), "not an absolute path", "begin it with `/`");
+        }
         let resource = self.resource.as_ref().map(|url| http_url::validate(url, &at("resource"), report));
         for (key, scopes) in [("scopes", &self.scopes), ("requiredScopes", &self.required_scopes)] {
             check_scopes(scopes, &at(key), report);
@@ -225,6 +237,7 @@ impl RawOidc {
             resource: resource.flatten(),
             // A URL that is none has been reported.
             jwks_url: jwks_url.flatten(),
+            jwks_path: self.jwks_path.as_ref().map(PathBuf::from),
             scopes: scopes.clone(),
             required_scopes: self.required_scopes.clone(),
             token_types: self.token_types.clone(),

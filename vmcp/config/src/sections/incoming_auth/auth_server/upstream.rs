@@ -202,6 +202,7 @@ fn oidc(
         audience: client_id?.to_owned(),
         resource: None,
         jwks_url: None,
+        jwks_path: None,
         scopes: Vec::new(),
         required_scopes: Vec::new(),
         token_types: Vec::new(),

@@ -156,6 +156,7 @@ fn issuer_block(issuer: &str, issuer_url: &Url, incoming: &mut IncomingAuth) -> 
         audience: resource.as_str().to_owned(),
         resource: Some(resource),
         jwks_url: None,
+        jwks_path: None,
         scopes: Vec::new(),
         required_scopes: Vec::new(),
         token_types: Vec::new(),
