@@ -1,7 +1,9 @@
 //! Step 3 of a reconcile, build: the StatefulSet, the Service and the volume claim of an EmbeddingServer.
 //! Pure.
 
-use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec};
+use k8s_openapi::api::apps::v1::{
+    StatefulSet, StatefulSetPersistentVolumeClaimRetentionPolicy, StatefulSetSpec,
+};
 use k8s_openapi::api::core::v1::{
     Container, ContainerPort, EmptyDirVolumeSource, EnvVar, PersistentVolumeClaim, PersistentVolumeClaimSpec,
     PersistentVolumeClaimVolumeSource, PodTemplateSpec, Probe, Service, ServicePort, ServiceSpec, Volume,
@@ -21,6 +23,8 @@ use crate::workload::pod_template::{self, PodTemplateError};
 pub(super) const CONTAINER: &str = "embedding";
 /// The name of the port, in the container and in the Service.
 const PORT: &str = "http";
+/// The volume with the model.
+const VOLUME: &str = "model";
 /// The directory in which TEI keeps the model.
 const DATA: &str = "/data";
 /// Startup probes, one every 10 s, before a start counts as failed: an hour, for large models over slow
@@ -31,7 +35,8 @@ const START_ATTEMPTS: i32 = 360;
 pub(super) fn build(server: &ValidEmbeddingServer, schema: &PodSchema) -> Result<Desired, PodTemplateError> {
     let template = pod_template::merge(&template(server), &server.template, schema)?;
     let mut children = Vec::new();
-    children.extend(server.cache.as_ref().map(|cache| Child::from_object(&claim(server, cache))));
+    let shared = server.cache.as_ref().filter(|_| !server.has_claim_per_pod);
+    children.extend(shared.map(|cache| Child::from_object(&claim(metadata(server), server, cache))));
     children.extend([
         Child::from_object(&stateful_set(server)).with_pod_template(template),
         Child::from_object(&service(server)),
@@ -43,11 +48,12 @@ fn metadata(server: &ValidEmbeddingServer) -> ObjectMeta {
     child_metadata(child_name(&server.name), WORKLOAD_NAME, &server.name)
 }
 
-/// Returns one claim for all pods. It is deleted with the resource: the model can be downloaded again.
-fn claim(server: &ValidEmbeddingServer, cache: &ModelCache) -> PersistentVolumeClaim {
+/// Returns one claim for all pods, or the template of the claims of each. It is deleted with the resource: the
+/// model can be downloaded again.
+fn claim(metadata: ObjectMeta, server: &ValidEmbeddingServer, cache: &ModelCache) -> PersistentVolumeClaim {
     let requests = [("storage".to_owned(), cache.size.clone())];
     PersistentVolumeClaim {
-        metadata: server.overrides.persistent_volume_claim.on(metadata(server)),
+        metadata: server.overrides.persistent_volume_claim.on(metadata),
         spec: Some(PersistentVolumeClaimSpec {
             access_modes: Some(vec![cache.access_mode.as_str().to_owned()]),
             resources: Some(VolumeResourceRequirements { requests: Some(requests.into()), limits: None }),
@@ -60,6 +66,15 @@ fn claim(server: &ValidEmbeddingServer, cache: &ModelCache) -> PersistentVolumeC
 
 /// Returns the StatefulSet without its pod template.
 fn stateful_set(server: &ValidEmbeddingServer) -> StatefulSet {
+    let per_pod = server.cache.as_ref().filter(|_| server.has_claim_per_pod);
+    let claims = per_pod.map(|cache| {
+        let metadata = ObjectMeta { name: Some(VOLUME.to_owned()), ..ObjectMeta::default() };
+        vec![claim(metadata, server, cache)]
+    });
+    let retention = claims.as_ref().map(|_| StatefulSetPersistentVolumeClaimRetentionPolicy {
+        when_deleted: Some("Delete".to_owned()),
+        when_scaled: Some("Delete".to_owned()),
+    });
     StatefulSet {
         metadata: server.overrides.stateful_set.on(metadata(server)),
         spec: Some(StatefulSetSpec {
@@ -71,6 +86,8 @@ fn stateful_set(server: &ValidEmbeddingServer) -> StatefulSet {
             },
             // `OrderedReady` would wait for a broken pod to become ready before it rolls out the correction.
             pod_management_policy: Some("Parallel".to_owned()),
+            volume_claim_templates: claims,
+            persistent_volume_claim_retention_policy: retention,
             ..StatefulSetSpec::default()
         }),
         status: None,
@@ -97,7 +114,8 @@ fn service(server: &ValidEmbeddingServer) -> Service {
 fn template(server: &ValidEmbeddingServer) -> PodTemplateSpec {
     let mut spec = pod::base(None, &[]);
     spec.containers = vec![container(server)];
-    spec.volumes = Some(vec![volume(server)]);
+    // The StatefulSet adds the volume of each pod.
+    spec.volumes = (!server.has_claim_per_pod).then(|| vec![volume(server)]);
     PodTemplateSpec {
         metadata: Some(server.overrides.stateful_set.on_pods(ObjectMeta {
             labels: Some(workload_labels(WORKLOAD_NAME, &server.name)),
@@ -135,7 +153,7 @@ fn container(server: &ValidEmbeddingServer) -> Container {
         liveness_probe: Some(pod::http_probe("/health", PORT, 30)),
         termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
         volume_mounts: Some(vec![VolumeMount {
-            name: "model".to_owned(),
+            name: VOLUME.to_owned(),
             mount_path: DATA.to_owned(),
             read_only: is_read_only(server).then_some(true),
             ..VolumeMount::default()
@@ -149,7 +167,7 @@ fn is_read_only(server: &ValidEmbeddingServer) -> bool {
 }
 
 fn volume(server: &ValidEmbeddingServer) -> Volume {
-    let mut volume = Volume { name: "model".to_owned(), ..Volume::default() };
+    let mut volume = Volume { name: VOLUME.to_owned(), ..Volume::default() };
     if server.cache.is_some() {
         volume.persistent_volume_claim = Some(PersistentVolumeClaimVolumeSource {
             claim_name: child_name(&server.name),

@@ -39,17 +39,18 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
 async fn reconcile(server: Arc<EmbeddingServer>, context: Arc<Context>) -> Result<Action, ApplyError> {
     let (namespace, name) = (server.namespace().unwrap_or_default(), server.name_any());
     let secrets = dereference(&server, &context).await?;
+    let (uid, child) = (server.uid().unwrap_or_default(), child_name(&name));
+    let running = context.children.typed::<StatefulSet>(&uid, &child);
     let unchecked = unchecked("EmbeddingServer", &server.spec, &context.settings);
     let planned = match unchecked {
         Some(problem) => Err(SpecRefusal::Invalid(Invalid(vec![problem]))),
-        None => plan(&server, &secrets, &context.settings.pod_schema),
+        None => plan(&server, &secrets, running.as_ref(), &context.settings.pod_schema),
     };
     let (desired, refusal) = match planned {
         Ok(desired) => (desired, None),
         Err(refusal) => (keep(&name), Some(refusal)),
     };
     context.apply(server.as_ref(), desired).await.entirely()?;
-    let (uid, child) = (server.uid().unwrap_or_default(), child_name(&name));
     let claim = context.children.typed::<PersistentVolumeClaim>(&uid, &child);
     let pods = context.pods(&namespace, &workload_labels(WORKLOAD_NAME, &name));
     let set = context.children.typed::<StatefulSet>(&uid, &child);
@@ -75,13 +76,14 @@ async fn reconcile(server: Arc<EmbeddingServer>, context: Arc<Context>) -> Resul
 pub(super) fn plan(
     server: &EmbeddingServer,
     secrets: &ReferencedSecrets,
+    running: Option<&StatefulSet>,
     schema: &PodSchema,
 ) -> Result<Desired, SpecRefusal> {
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
     if let Some(missing) = secrets.missing(namespace, &secret_references(server)) {
         return Err(SpecRefusal::SecretNotFound(missing));
     }
-    Ok(build(&validate(server, secrets)?, schema)?)
+    Ok(build(&validate(server, secrets, running)?, schema)?)
 }
 
 /// Leaves all children as they are: pods of the previous version serve on while the resource is refused.

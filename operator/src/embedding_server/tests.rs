@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_json::{Value, json};
 use vmcp_crds::EmbeddingServer;
@@ -22,9 +23,13 @@ fn server(spec: &str) -> EmbeddingServer {
 }
 
 fn planned(spec: &str, kind: ChildKind) -> Option<Value> {
-    let desired =
-        plan(&server(spec), &ReferencedSecrets::from_values(&[("hf", "token", "x")]), &PodSchema::default())
-            .unwrap();
+    let desired = plan(
+        &server(spec),
+        &ReferencedSecrets::from_values(&[("hf", "token", "x")]),
+        None,
+        &PodSchema::default(),
+    )
+    .unwrap();
     let found = desired.children.iter().find(|child| child.kind() == kind).map(Child::object);
     found.map(|object| serde_json::to_value(object).unwrap())
 }
@@ -67,6 +72,33 @@ fn a_cache_is_a_volume_and_a_token_a_variable() {
 }
 
 #[test]
+fn several_pods_have_a_volume_each_unless_they_can_share_one() {
+    let several = "{replicas: 2, modelCache: {size: 2Gi}}";
+    let set = planned(several, ChildKind::StatefulSet).unwrap();
+    let claim = &set["spec"]["volumeClaimTemplates"][0];
+    assert_eq!(
+        (&claim["metadata"]["name"], &claim["spec"]["accessModes"]),
+        (&json!("model"), &json!(["ReadWriteOnce"]))
+    );
+    assert_eq!(set["spec"]["persistentVolumeClaimRetentionPolicy"]["whenDeleted"], "Delete");
+    assert!(set["spec"]["template"]["spec"].get("volumes").is_none());
+    assert_eq!(planned(several, ChildKind::PersistentVolumeClaim), None);
+    let shared = "{replicas: 2, modelCache: {accessMode: ReadWriteMany}}";
+    assert!(planned(shared, ChildKind::StatefulSet).unwrap()["spec"].get("volumeClaimTemplates").is_none());
+
+    // Claims of a StatefulSet cannot change.
+    let running = |set: Value| serde_json::from_value::<StatefulSet>(set).unwrap();
+    let replan = |spec: &str, set: &StatefulSet| {
+        plan(&server(spec), &ReferencedSecrets::default(), Some(set), &PodSchema::default())
+    };
+    let kept = replan("{replicas: 1, modelCache: {size: 2Gi}}", &running(set)).unwrap();
+    assert!(kept.children.iter().all(|child| child.kind() != ChildKind::PersistentVolumeClaim));
+    let single = running(planned("{modelCache: {size: 2Gi}}", ChildKind::StatefulSet).unwrap());
+    let refused = replan(several, &single).unwrap_err().to_string();
+    assert!(refused.contains("`kubectl delete statefulset bge-tei`"), "{refused}");
+}
+
+#[test]
 fn labels_and_annotations_are_added_as_in_toolhive() {
     let spec = "{modelCache: {}, resourceOverrides: {\
         statefulSet: {labels: {a: '1'}, podTemplateMetadataOverrides: {annotations: {b: '2'}}}, \
@@ -82,17 +114,13 @@ fn labels_and_annotations_are_added_as_in_toolhive() {
 fn what_makes_no_sense_says_what_would() {
     for (spec, said) in [
         ("{args: [--model-id=x]}", "spec.args: `--model-id` is set already; set `spec.model` instead"),
-        (
-            "{replicas: 2, modelCache: {}}",
-            "spec.modelCache.accessMode: one node's volume cannot serve pods on others",
-        ),
         ("{hfTokenSecretRef: {name: none, key: k}}", "there is no Secret none"),
         (
             "{resourceOverrides: {service: {labels: {app.kubernetes.io/instance: x}}}}",
             "spec.resourceOverrides.service.labels: `app.kubernetes.io/instance` belongs to the operator or to Kubernetes",
         ),
     ] {
-        let refusal = plan(&server(spec), &ReferencedSecrets::default(), &PodSchema::default())
+        let refusal = plan(&server(spec), &ReferencedSecrets::default(), None, &PodSchema::default())
             .unwrap_err()
             .to_string();
         assert!(refusal.starts_with(said), "{refusal}");

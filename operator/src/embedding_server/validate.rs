@@ -1,6 +1,7 @@
 //! Step 2 of a reconcile, validate: checks name, arguments and volume, and returns a
 //! [`ValidEmbeddingServer`]. Pure.
 
+use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{EnvVar, ResourceRequirements};
 use vmcp_crds::embedding_server::{AccessMode, ModelCache};
 use vmcp_crds::fields::resource_overrides::EmbeddingServerOverrides;
@@ -8,6 +9,7 @@ use vmcp_crds::fields::workload::ImagePullPolicy;
 use vmcp_crds::{Block, EmbeddingServer, Invalid, Problem};
 
 use super::dereference::secret_references;
+use super::names::child_name;
 use crate::references::ReferencedSecrets;
 use crate::workload::pod;
 
@@ -30,6 +32,8 @@ pub(super) struct ValidEmbeddingServer {
     pub env: Vec<EnvVar>,
     /// The volume for the model; `None` downloads it at every start of a pod.
     pub cache: Option<ModelCache>,
+    /// True if each pod has a volume of its own, by the StatefulSet.
+    pub has_claim_per_pod: bool,
     pub resources: Option<ResourceRequirements>,
     pub template: Block,
     /// Labels and annotations of the objects that are made.
@@ -38,10 +42,12 @@ pub(super) struct ValidEmbeddingServer {
     pub secrets: Option<String>,
 }
 
-/// Returns the valid server, or every problem of the resource. `secrets` holds all values that it refers to.
+/// Returns the valid server, or every problem of the resource. `secrets` holds all values that it refers to;
+/// `running` is the StatefulSet so far.
 pub(super) fn validate(
     server: &EmbeddingServer,
     secrets: &ReferencedSecrets,
+    running: Option<&StatefulSet>,
 ) -> Result<ValidEmbeddingServer, Invalid> {
     let spec = &server.spec;
     let name = server.metadata.name.clone().unwrap_or_default();
@@ -71,15 +77,7 @@ pub(super) fn validate(
             format!("set `{field}` instead"),
         ));
     }
-    if cache.as_ref().is_some_and(|cache| cache.access_mode == AccessMode::ReadWriteOnce) && spec.replicas > 1
-    {
-        let remedy = "set `accessMode: ReadWriteMany` with a storage class that can, or one replica, or no `modelCache`";
-        problems.push(Problem::new(
-            "spec.modelCache.accessMode",
-            "one node's volume cannot serve pods on others",
-            remedy,
-        ));
-    }
+    let has_claim_per_pod = has_claim_per_pod(server, cache.as_ref(), running, &mut problems);
     spec.resource_overrides.check(&mut problems);
     let references = secret_references(server);
     let token = references.iter().map(|token| pod::secret_variable(TOKEN_VARIABLE, token));
@@ -92,6 +90,7 @@ pub(super) fn validate(
         args: spec.args.clone(),
         env: token.chain(pod::variables(&spec.env)).collect(),
         cache,
+        has_claim_per_pod,
         resources: spec.resources.clone(),
         template: spec.pod_template_spec.clone(),
         overrides: spec.resource_overrides.clone(),
@@ -99,4 +98,33 @@ pub(super) fn validate(
         name,
     };
     if problems.is_empty() { Ok(server) } else { Err(Invalid(problems)) }
+}
+
+/// Returns true if each pod gets a volume of its own: several pods cannot share one node's volume. A
+/// StatefulSet cannot change its claims, so that one that has them keeps them.
+fn has_claim_per_pod(
+    server: &EmbeddingServer,
+    cache: Option<&ModelCache>,
+    running: Option<&StatefulSet>,
+    problems: &mut Vec<Problem>,
+) -> bool {
+    if cache.is_none_or(|cache| cache.access_mode != AccessMode::ReadWriteOnce) {
+        return false;
+    }
+    let needs = server.spec.replicas > 1;
+    let claims = running.map(|set| {
+        let templates = set.spec.as_ref().and_then(|spec| spec.volume_claim_templates.as_ref());
+        templates.is_some_and(|templates| !templates.is_empty())
+    });
+    if claims == Some(false) && needs {
+        let name = server.metadata.name.as_deref().unwrap_or_default();
+        let remedy = format!(
+            "delete the StatefulSet (`kubectl delete statefulset {}`), and the operator makes one with a volume for each \
+             pod; or set `accessMode: ReadWriteMany` with a storage class that can",
+            child_name(name)
+        );
+        let message = "the StatefulSet was made for one volume, which cannot serve pods on other nodes";
+        problems.push(Problem::new("spec.replicas", message, remedy));
+    }
+    claims.unwrap_or(needs)
 }
