@@ -30,12 +30,16 @@ impl Bridge {
         Self::spawn_with(&[], program, env)
     }
 
-    /// Starts a bridge as [`Bridge::spawn`] does, with options before the program.
+    /// Starts a bridge as [`Bridge::spawn`] does, with options before the program; an empty program goes with
+    /// the option `--url`.
     pub fn spawn_with(options: &[&str], program: &[&str], env: &[(&str, &OsStr)]) -> Self {
         let [client, admin] = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
         let mut command = vmcp_command();
         command.args(["bridge", "--listen", &client, "--admin-listen", &admin]);
-        command.args(options).arg("--").args(program);
+        command.args(options);
+        if !program.is_empty() {
+            command.arg("--").args(program);
+        }
         command.env_clear().envs(env.iter().copied());
         Self {
             url: format!("http://{client}/mcp"),

@@ -11,6 +11,7 @@ mod scenario {
     mod bad_messages;
     mod bad_states;
     mod bridge;
+    mod bridge_guards;
     mod call_tool;
     mod changed_tools;
     mod client_certificates;

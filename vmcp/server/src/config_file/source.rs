@@ -149,7 +149,7 @@ fn check_jobs(loaded: &mut Loaded, may_make_jobs: bool, is_in_cluster: bool) -> 
 }
 
 /// Reads the text of a configuration file. A device or a pipe could fill the memory or block for ever.
-pub(super) fn read_config(path: &Path) -> io::Result<String> {
+pub(crate) fn read_config(path: &Path) -> io::Result<String> {
     if !path.metadata()?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }

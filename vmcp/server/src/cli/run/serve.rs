@@ -250,7 +250,7 @@ async fn serve(
 
 /// Waits until the last metrics are sent, then stops the backends. After the stop, the metrics would say that
 /// every backend is down.
-async fn send_and_shut_down(engine: &Engine, metrics: Option<MetricsPush>) {
+pub(super) async fn send_and_shut_down(engine: &Engine, metrics: Option<MetricsPush>) {
     if let Some(metrics) = metrics {
         let _ = tokio::task::spawn_blocking(move || metrics.finish()).await;
     }
@@ -276,7 +276,7 @@ fn console_sources(path: &Path, config: &Config) -> Result<ConsoleSources, Comma
 }
 
 /// Keeps the audit trail to the configuration in force.
-async fn follow_audit_settings(engine: Engine, audit: Arc<AuditTrail>) {
+pub(super) async fn follow_audit_settings(engine: Engine, audit: Arc<AuditTrail>) {
     let mut configurations = engine.configurations();
     while configurations.changed().await.is_ok() {
         let snapshot = engine.snapshot();

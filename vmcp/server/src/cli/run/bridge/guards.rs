@@ -1,0 +1,122 @@
+//! Guards of a bridge: a file with some blocks of `vmcp.yaml`, joined with the fixed settings of the bridge.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::{Map, Value};
+use vmcp_config::Config;
+
+use crate::cli::console::failure::CommandFailure;
+use crate::config_file::reference_lookup::ReferenceLookup;
+use crate::config_file::source::{self, ConfigInputs};
+
+/// Blocks that the file may have. Others would have no effect, or change what the bridge is.
+const BLOCKS: [&str; 7] =
+    ["incomingAuth", "authServer", "audit", "rateLimiting", "sessionStorage", "telemetry", "server"];
+/// The one setting of the block `server` that the file may have.
+const SESSION_KEYS: &str = "sessionKeys";
+
+/// Returns the configuration of `settings` with the guards of a file. Fails closed: a file that is missing or
+/// has a mistake is an error.
+pub(super) fn load(
+    path: &Path,
+    settings: Map<String, Value>,
+    lookup: &ReferenceLookup,
+) -> Result<Config, CommandFailure> {
+    let text = source::read_config(path).map_err(|error| {
+        CommandFailure::new(format!("cannot read the guards {}: {error}", path.display()))
+            .remedy("correct --guards")
+    })?;
+    let joined = join(&text, settings)
+        .map_err(|reason| CommandFailure::new(format!("the guards {}: {reason}", path.display())))?;
+    let (_, loaded) = ConfigInputs::of_text(joined, path, lookup, &BTreeMap::new());
+    let loaded =
+        loaded.map_err(|problems| CommandFailure::new(format!("the guards have mistakes\n{problems}")))?;
+    Ok(loaded.config)
+}
+
+/// Joins the guards in `text` with `settings`, as YAML. Settings of the bridge win: guards cannot replace them.
+fn join(text: &str, mut settings: Map<String, Value>) -> Result<String, String> {
+    let guards: Option<Map<String, Value>> =
+        serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+    for (key, mut value) in guards.unwrap_or_default() {
+        if !BLOCKS.contains(&key.as_str()) {
+            let known = BLOCKS.join("`, `");
+            return Err(format!("`{key}` is no guard; remove it, or write one of `{known}`"));
+        }
+        if key != "server" {
+            settings.insert(key, value);
+            continue;
+        }
+        let keys = value.get_mut(SESSION_KEYS).map(Value::take);
+        if let Some(other) = value.as_object().and_then(|block| block.keys().find(|key| *key != SESSION_KEYS))
+        {
+            return Err(format!("`server.{other}` is no guard; remove it, or give it as an option"));
+        }
+        let server = settings.entry(key).or_insert_with(|| Map::new().into());
+        if let (Some(keys), Some(server)) = (keys, server.as_object_mut()) {
+            server.insert(SESSION_KEYS.to_owned(), keys);
+        }
+    }
+    Ok(Value::from(settings).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn settings() -> Map<String, Value> {
+        let settings = json!({ "optimizer": { "enabled": false }, "server": { "adminTokens": ["t"] } });
+        settings.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn guards_join_the_settings_of_the_bridge() {
+        let text = "audit: {enabled: true}\nserver: {sessionKeys: ['${file:/k}']}\n";
+        let joined: Value = serde_json::from_str(&join(text, settings()).unwrap()).unwrap();
+        let expected = json!({
+            "optimizer": { "enabled": false }, "audit": { "enabled": true },
+            "server": { "adminTokens": ["t"], "sessionKeys": ["${file:/k}"] },
+        });
+        assert_eq!(joined, expected);
+        assert_eq!(join("", settings()).unwrap(), Value::from(settings()).to_string());
+    }
+
+    #[test]
+    fn other_settings_are_refused_by_name() {
+        for (text, reason) in [
+            ("optimizer: {enabled: true}", "`optimizer` is no guard"),
+            ("backends: [{name: a, url: 'http://a/mcp'}]", "`backends` is no guard"),
+            ("server: {listen: '0.0.0.0:1'}", "`server.listen` is no guard"),
+        ] {
+            let refused = join(text, settings()).unwrap_err();
+            assert!(refused.contains(reason), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_guards_nothing_by_mistake_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("guards.yaml");
+        let lookup = ReferenceLookup::new(|_| None);
+        let load = || load(&path, settings(), &lookup).map_err(|failure| failure.message().to_owned());
+        assert!(load().unwrap_err().contains("cannot read the guards"));
+        for (text, reason) in [
+            ("incomingAuth: {type: oidc}", "incomingAuth.oidc"),
+            (
+                "incomingAuth: {authz: {policies: ['permit(principal action, resource);']}}",
+                "incomingAuth.authz.policies[0]",
+            ),
+            ("incommingAuth: {type: oidc}", "`incommingAuth` is no guard"),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            let refused = load().unwrap_err();
+            assert!(refused.contains(reason), "{refused}");
+        }
+        std::fs::write(&path, "incomingAuth: {authz: {policies: ['permit(principal, action, resource);']}}")
+            .unwrap();
+        assert!(load().unwrap().authz.is_some());
+    }
+}
