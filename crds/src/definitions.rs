@@ -18,7 +18,7 @@ use self::structural::Structural;
 use crate::embedding_server::EmbeddingServer;
 use crate::fields::cel_rules::{Rule, rules};
 use crate::fields::pending;
-use crate::mcp_group::MCPGroup;
+use crate::mcp_group::{MCPGroup, MCPRegistry};
 use crate::mcp_remote_proxy::MCPRemoteProxy;
 use crate::mcp_server::MCPServer;
 use crate::mcp_server_entry::MCPServerEntry;
@@ -78,6 +78,10 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         "size(self.metadata.name) <= 48 && self.metadata.name.matches('^[a-z][a-z0-9-]*$')",
         "the name is too long, has a dot or begins with a digit; choose at most 48 letters, digits and '-' that begin with a letter, for a Service is named NAME-tei",
     );
+    let registry: Rule = (
+        "size(self.metadata.name) <= 59 && self.metadata.name.matches('^[a-z][a-z0-9-]*$')",
+        "the name is too long, has a dot or begins with a digit; choose at most 59 letters, digits and '-' that begin with a letter, for a Service is named NAME-api",
+    );
     vec![
         definition::<VirtualMCPServer>(&[vmcp]),
         definition::<MCPGroup>(&[]),
@@ -85,6 +89,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         definition::<MCPServerEntry>(&[entry, reserved]),
         definition::<MCPRemoteProxy>(&[entry, reserved]),
         definition::<EmbeddingServer>(&[embedding]),
+        definition::<MCPRegistry>(&[registry]),
         definition::<MCPTelemetryConfig>(&[]),
         definition::<MCPAuthzConfig>(&[]),
         definition::<MCPOIDCConfig>(&[]),

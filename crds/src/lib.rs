@@ -30,7 +30,9 @@ pub mod virtual_mcp_server;
 pub use self::definitions::api_group::{ApiGroup, GROUP, VERSION};
 pub use self::embedding_server::{EmbeddingServer, EmbeddingServerSpec, EmbeddingServerStatus};
 pub use self::fields::yaml_block::Block;
-pub use self::mcp_group::{MCPGroup, MCPGroupSpec, MCPGroupStatus};
+pub use self::mcp_group::{
+    MCPGroup, MCPGroupSpec, MCPGroupStatus, MCPRegistry, MCPRegistrySpec, MCPRegistryStatus,
+};
 pub use self::mcp_remote_proxy::{MCPRemoteProxy, MCPRemoteProxySpec, MCPRemoteProxyStatus};
 pub use self::mcp_server::{MCPServer, MCPServerSpec, MCPServerStatus};
 pub use self::mcp_server_entry::{MCPServerEntry, MCPServerEntrySpec, MCPServerEntryStatus};

@@ -4,6 +4,7 @@
 //! text is checked by the validator of the server itself, so that pods accept every mounted text.
 
 mod document;
+mod guards;
 mod identity;
 mod incoming_auth;
 mod pod_layout;

@@ -1,9 +1,14 @@
-//! MCPGroup: a name by which VirtualMCPServers and their backends find each other.
+//! MCPGroup: a name by which VirtualMCPServers and their backends find each other; and MCPRegistry, a catalog
+//! of servers.
+
+mod mcp_registry;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use self::mcp_registry::{MCPRegistry, MCPRegistryPhase, MCPRegistrySpec, MCPRegistryStatus};
 
 /// Groups MCP servers. Its members are the MCPServers, MCPServerEntries and MCPRemoteProxies whose `groupRef`
 /// names it; a VirtualMCPServer that names it serves them.

@@ -1,13 +1,17 @@
 //! MCPServer: an MCP server that the operator runs in pods.
 
+mod guards;
+
 use k8s_openapi::api::core::v1::{LocalObjectReference, ResourceRequirements};
 use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use vmcp_config::raw::{RawAudit, RawRateLimiting};
 use vmcp_config::{Isolation, ProtocolEra};
 
+pub use self::guards::{AuthServerKind, AuthServerReference, HostVolume};
 use crate::fields::cel_rules::rules;
 use crate::fields::references::LocalReference;
 use crate::fields::resource_overrides::{MCPServerOverrides, is_default};
@@ -15,6 +19,8 @@ use crate::fields::workload::{
     EnvironmentVariable, ImagePullPolicy, SecretVariable, SessionAffinity, pod_template_schema,
 };
 use crate::fields::yaml_block::Block;
+use crate::virtual_mcp_server::authz::inline_policies_schema;
+use crate::virtual_mcp_server::{OidcConfigReference, SessionStorage, TelemetryConfigReference};
 
 /// Runs an MCP server in pods of its own. A server that speaks stdio is started through `vmcp bridge` and
 /// reached over HTTP like any other.
@@ -51,6 +57,10 @@ use crate::fields::yaml_block::Block;
     (
         "self.transport != 'stdio' || !(has(self.mcpPort) || has(self.path))",
         "mcpPort and path are for transports streamable-http and sse; remove them, or change the transport",
+    ),
+    (
+        "!has(self.authzConfig) || !has(self.authzConfigRef)",
+        "there are policies in two places; keep one of authzConfig and authzConfigRef",
     ),
 ])))]
 pub struct MCPServerSpec {
@@ -159,6 +169,42 @@ pub struct MCPServerSpec {
     /// them, so that `networkPolicy` may add no callers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook_config_ref: Option<LocalReference>,
+    /// MCPOIDCConfig of the identity provider whose tokens callers must present, VirtualMCPServers too. A
+    /// bridge in the pod checks them, before the program or the HTTP server of the image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oidc_config_ref: Option<OidcConfigReference>,
+    /// MCPExternalAuthConfig of `type: embeddedAuthServer`: the bridge gives tokens itself, after a person has
+    /// signed in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth_server_ref: Option<AuthServerReference>,
+    /// Policies about calls, which the bridge follows.
+    #[serde(default, skip_serializing_if = "Block::is_empty")]
+    #[schemars(schema_with = "inline_policies_schema")]
+    pub authz_config: Block,
+    /// MCPAuthzConfig with such policies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authz_config_ref: Option<LocalReference>,
+    /// Audit events: a line on the bridge's standard output for each call and each client that is turned away.
+    #[serde(default, skip_serializing_if = "Block::is_empty")]
+    #[schemars(with = "RawAudit")]
+    pub audit: Block,
+    /// Limits on calls of tools, by token buckets; each pod has its own, unless `sessionStorage` has them.
+    #[serde(default, skip_serializing_if = "Block::is_empty")]
+    #[schemars(with = "RawRateLimiting")]
+    pub rate_limiting: Block,
+    /// Store for the buckets of `rateLimiting`. Default: each pod counts calls by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_storage: Option<SessionStorage>,
+    /// MCPTelemetryConfig for traces and metrics of the bridge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub telemetry_config_ref: Option<TelemetryConfigReference>,
+    /// Folders of the node for the container. Other volumes: `podTemplateSpec`. At most 64.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 64),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub volumes: Vec<HostVolume>,
     /// Fields that are accepted and not followed yet, as written.
     #[serde(flatten)]
     #[schemars(skip)]

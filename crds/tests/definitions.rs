@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use vmcp_crds::definitions;
 use vmcp_crds::lower::{EmbeddingService, ReferencedObjects};
 use vmcp_crds::{
-    EmbeddingServer, GROUP, MCPAuthzConfig, MCPExternalAuthConfig, MCPGroup, MCPOIDCConfig, MCPRemoteProxy,
-    MCPServer, MCPServerEntry, MCPTelemetryConfig, MCPToolConfig, MCPWebhookConfig, VERSION,
+    EmbeddingServer, GROUP, MCPAuthzConfig, MCPExternalAuthConfig, MCPGroup, MCPOIDCConfig, MCPRegistry,
+    MCPRemoteProxy, MCPServer, MCPServerEntry, MCPTelemetryConfig, MCPToolConfig, MCPWebhookConfig, VERSION,
     VirtualMCPCompositeToolDefinition, VirtualMCPServer, reference_markdown,
 };
 
@@ -258,6 +258,7 @@ fn round_trip(manifest: &Value) -> Value {
         "VirtualMCPServer" => through::<VirtualMCPServer>(manifest),
         "MCPGroup" => through::<MCPGroup>(manifest),
         "MCPServer" => through::<MCPServer>(manifest),
+        "MCPRegistry" => through::<MCPRegistry>(manifest),
         "MCPServerEntry" => through::<MCPServerEntry>(manifest),
         "MCPRemoteProxy" => through::<MCPRemoteProxy>(manifest),
         "EmbeddingServer" => through::<EmbeddingServer>(manifest),

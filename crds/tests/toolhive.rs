@@ -164,6 +164,9 @@ fn page() -> String {
         writeln!(details, "\nWork as there: {}.", works.join(", ")).unwrap();
     }
     page.push_str(&details);
+    if toolhive.absent.is_empty() {
+        return page;
+    }
     page.push_str("\n## Kinds that are not served\n\n| kind | in its place |\n|---|---|\n");
     for (kind, note) in &toolhive.absent {
         writeln!(page, "| {kind} | {note} |").unwrap();

@@ -34,6 +34,7 @@ pub(crate) fn controllers(context: &Arc<Context>) -> Vec<BoxFuture<'static, ()>>
     vec![
         embedding_server::controller(context),
         mcp_group::controller(context),
+        mcp_group::mcp_registry::controller(context),
         mcp_external_auth_config::controller(context),
         mcp_oidc_config::controller(context),
         mcp_server_entry::remote_proxy::controller(context),

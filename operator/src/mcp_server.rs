@@ -5,6 +5,7 @@ mod bridge_report;
 mod build;
 mod controller;
 mod dereference;
+mod guards;
 mod image_program;
 mod names;
 mod network_policy;

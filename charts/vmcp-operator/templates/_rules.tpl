@@ -2,13 +2,14 @@
 {{- define "vmcp-operator.rules" -}}
 # Resources that people write are read, and never written but for their status. `get` tells where the mistake of a malformed one is.
 - apiGroups: [toolhive.stacklok.com]
-  resources: [virtualmcpservers, mcpgroups, mcpservers, mcpserverentries, mcpremoteproxies, mcptelemetryconfigs, mcpauthzconfigs, mcpoidcconfigs, mcpexternalauthconfigs, mcptoolconfigs, mcpwebhookconfigs, virtualmcpcompositetooldefinitions]
+  resources: [virtualmcpservers, mcpgroups, mcpservers, mcpregistries, mcpserverentries, mcpremoteproxies, mcptelemetryconfigs, mcpauthzconfigs, mcpoidcconfigs, mcpexternalauthconfigs, mcptoolconfigs, mcpwebhookconfigs, virtualmcpcompositetooldefinitions]
   verbs: [get, list, watch]
 - apiGroups: [toolhive.stacklok.com]
   resources:
     - virtualmcpservers/status
     - mcpgroups/status
     - mcpservers/status
+    - mcpregistries/status
     - mcpserverentries/status
     - mcpremoteproxies/status
     - embeddingservers/status

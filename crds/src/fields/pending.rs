@@ -150,32 +150,14 @@ const VIRTUAL_MCP_SERVER: &[PendingField] = &[
 
 /// Fields of an MCPServer.
 const MCP_SERVER: &[PendingField] = &[
-    guard("audit", "nothing: spec.config.audit of the VirtualMCPServer"),
-    guard("authServerRef", "nothing: spec.authServerConfig of the VirtualMCPServer"),
-    guard(
-        "authzConfig",
-        "nothing: spec.incomingAuth.authzConfig of the VirtualMCPServers of its group, the only callers that its NetworkPolicy admits",
-    ),
-    guard(
-        "authzConfigRef",
-        "nothing: spec.incomingAuth.authzConfig of the VirtualMCPServers of its group, the only callers that its NetworkPolicy admits",
-    ),
     refused("endpointPrefix", "a path before the endpoint"),
-    guard(
-        "oidcConfigRef",
-        "nothing: spec.incomingAuth of the VirtualMCPServers of its group, the only callers that its NetworkPolicy admits",
-    ),
     refused("proxyMode", "nothing: the bridge serves streamable HTTP in both eras")
         .unless(&["streamable-http"]),
-    guard("rateLimiting", "nothing: spec.config.rateLimiting of the VirtualMCPServer"),
     accepted(
         "resourceOverrides.proxyDeployment.env",
-        "nothing: no proxy is beside the server; its own variables are spec.env",
+        "nothing: the bridge takes its settings from the resource; variables of the server are spec.env",
     ),
-    refused("sessionStorage", "nothing: the VirtualMCPServer keeps sessions"),
-    refused("telemetryConfigRef", "traces of the bridge"),
-    refused("trustProxyHeaders", "a proxy before the server"),
-    refused("volumes", "nothing: volumes in spec.podTemplateSpec"),
+    refused("trustProxyHeaders", "nothing: spec.oidcConfigRef.resourceUrl names the URL of the endpoint"),
 ];
 
 /// In place of fields that shape ToolHive's proxy.
@@ -201,6 +183,30 @@ const MCP_REMOTE_PROXY: &[PendingField] = &[
     refused("trustProxyHeaders", NO_PROXY),
 ];
 
+/// Fields of an MCPExternalAuthConfig: those of its `embeddedAuthServer` that a VirtualMCPServer's
+/// `authServerConfig` does not follow either.
+const MCP_EXTERNAL_AUTH_CONFIG: &[PendingField] = &[
+    refused("embeddedAuthServer.allowConfidentialClientRegistration", PUBLIC_CLIENTS),
+    refused("embeddedAuthServer.authorizationEndpointBaseUrl", "an authorization endpoint at another host"),
+    refused(
+        "embeddedAuthServer.baselineClientScopes",
+        "nothing: every client may ask for all scopes of spec.oidcConfigRef",
+    ),
+    refused("embeddedAuthServer.cimd", "client identifiers that are URLs of metadata; clients register"),
+    guard("embeddedAuthServer.delegateClients", "token exchange at the authorization server"),
+    guard(
+        "embeddedAuthServer.disableUpstreamTokenInjection",
+        "nothing: the bridge hands no token of a provider to the server",
+    ),
+    guard("embeddedAuthServer.forceConfidentialRedirectUris", PUBLIC_CLIENTS),
+    refused("embeddedAuthServer.insecureAllowConfidentialOverLoopbackHTTP", PUBLIC_CLIENTS),
+    refused("embeddedAuthServer.storage", "nothing: what clients carry is sealed, and any pod can open it"),
+    guard("embeddedAuthServer.trustedIssuers", "token exchange at the authorization server"),
+];
+
+/// In place of fields about clients with a secret.
+const PUBLIC_CLIENTS: &str = "nothing: clients are public and prove themselves by PKCE";
+
 /// Fields of an MCPTelemetryConfig.
 const MCP_TELEMETRY_CONFIG: &[PendingField] = &[
     guard("openTelemetry.caBundleRef", "certificates of a private authority"),
@@ -213,6 +219,7 @@ pub fn fields_of(kind: &str) -> &'static [PendingField] {
         "VirtualMCPServer" => VIRTUAL_MCP_SERVER,
         "MCPServer" => MCP_SERVER,
         "MCPRemoteProxy" => MCP_REMOTE_PROXY,
+        "MCPExternalAuthConfig" => MCP_EXTERNAL_AUTH_CONFIG,
         "MCPTelemetryConfig" => MCP_TELEMETRY_CONFIG,
         _ => &[],
     }
@@ -348,13 +355,14 @@ mod tests {
             json!({ "authzConfig": {} }),
             json!({ "audit": { "enabled": true } }),
         ] {
-            for kind in ["MCPServer", "MCPRemoteProxy"] {
-                assert_eq!(problems(kind, &spec, Some(&ignoring())).len(), 1, "{kind} {spec}");
-                assert!(lacks_a_guard(kind, &spec), "{kind} {spec}");
-                assert!(ignored(kind, &spec, Some(&ignoring())).is_empty(), "{kind} {spec}");
-            }
+            let kind = "MCPRemoteProxy";
+            assert_eq!(problems(kind, &spec, Some(&ignoring())).len(), 1, "{spec}");
+            assert!(lacks_a_guard(kind, &spec), "{spec}");
+            assert!(ignored(kind, &spec, Some(&ignoring())).is_empty(), "{spec}");
+            assert!(problems("MCPServer", &spec, None).is_empty(), "followed: {spec}");
         }
-        let problem = problems("MCPServer", &json!({ "oidcConfigRef": { "name": "a" } }), None).remove(0);
+        let problem =
+            problems("MCPRemoteProxy", &json!({ "oidcConfigRef": { "name": "a" } }), None).remove(0);
         assert!(!problem.to_string().contains(UNFOLLOWED_FIELDS), "{problem}");
     }
 
@@ -362,22 +370,29 @@ mod tests {
     fn values_that_vmcp_meets_ask_for_nothing() {
         for spec in [
             json!({ "audit": { "enabled": false }, "trustProxyHeaders": false, "endpointPrefix": "" }),
-            json!({ "proxyMode": "streamable-http", "sessionStorage": { "provider": "memory" } }),
+            json!({ "sessionStorage": { "provider": "memory" } }),
         ] {
-            assert!(problems("MCPServer", &spec, None).is_empty(), "{spec}");
+            assert!(problems("MCPRemoteProxy", &spec, None).is_empty(), "{spec}");
         }
+        assert!(problems("MCPServer", &json!({ "proxyMode": "streamable-http" }), None).is_empty());
         let empty = json!({ "authServerConfig": { "trustedIssuers": [], "delegateClients": [] } });
         assert!(problems("VirtualMCPServer", &empty, None).is_empty());
         let filled = json!({ "authServerConfig": { "trustedIssuers": [{}], "delegateClients": ["a"] } });
         assert_eq!(problems("VirtualMCPServer", &filled, Some(&ignoring())).len(), 2);
         assert_eq!(problems("MCPServer", &json!({ "proxyMode": "sse" }), None).len(), 1);
         let redis = json!({ "sessionStorage": { "provider": "redis" } });
-        assert_eq!(problems("MCPServer", &redis, None).len(), 1);
+        assert_eq!(problems("MCPRemoteProxy", &redis, None).len(), 1);
     }
 
     #[test]
     fn few_fields_are_accepted_without_an_effect() {
-        let kinds = ["VirtualMCPServer", "MCPServer", "MCPRemoteProxy", "MCPTelemetryConfig"];
+        let kinds = [
+            "VirtualMCPServer",
+            "MCPServer",
+            "MCPRemoteProxy",
+            "MCPExternalAuthConfig",
+            "MCPTelemetryConfig",
+        ];
         let accepted = kinds.into_iter().flat_map(fields_of);
         let accepted = accepted.filter(|field| field.treatment == Treatment::Accepted).count();
         assert!(accepted <= 10, "{accepted}");

@@ -10,6 +10,7 @@ use crate::fields::cel_rules::rules;
 use crate::fields::references::SecretKeyReference;
 use crate::fields::yaml_block::Block;
 use crate::fields::yaml_block::escape;
+use crate::virtual_mcp_server::AuthServerConfig;
 
 /// Credentials for the MCPServers and MCPServerEntries whose `externalAuthConfigRef` names them, or that a
 /// VirtualMCPServer's `outgoingAuth` gives them to.
@@ -37,7 +38,7 @@ use crate::fields::yaml_block::escape;
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[(
-    "self.type == 'unauthenticated' || (self.type == 'headerInjection' && has(self.headerInjection)) || (self.type == 'bearerToken' && has(self.bearerToken)) || (self.type == 'clientCredentials' && has(self.clientCredentials)) || (self.type == 'tokenExchange' && has(self.tokenExchange)) || (self.type == 'xaa' && has(self.xaa)) || (self.type == 'obo' && has(self.obo)) || (self.type == 'awsSts' && has(self.awsSts)) || (self.type == 'upstreamInject' && has(self.upstreamInject))",
+    "self.type == 'unauthenticated' || (self.type == 'headerInjection' && has(self.headerInjection)) || (self.type == 'bearerToken' && has(self.bearerToken)) || (self.type == 'clientCredentials' && has(self.clientCredentials)) || (self.type == 'tokenExchange' && has(self.tokenExchange)) || (self.type == 'xaa' && has(self.xaa)) || (self.type == 'obo' && has(self.obo)) || (self.type == 'awsSts' && has(self.awsSts)) || (self.type == 'upstreamInject' && has(self.upstreamInject)) || (self.type == 'embeddedAuthServer' && has(self.embeddedAuthServer))",
     "the block of this type is missing; add it under the name of the type",
 )])))]
 pub struct MCPExternalAuthConfigSpec {
@@ -69,6 +70,10 @@ pub struct MCPExternalAuthConfigSpec {
     /// The token that a provider of the VirtualMCPServer's `authServerConfig` gave to the person who calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream_inject: Option<UpstreamInject>,
+    /// Embedded authorization server of the MCPServers whose `authServerRef` names this object. It is no
+    /// credential: a backend that names it in `externalAuthConfigRef` is not called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub embedded_auth_server: Option<AuthServerConfig>,
 }
 
 /// Kinds of credentials.
@@ -94,6 +99,8 @@ pub enum ExternalAuthType {
     AwsSts,
     /// The person's token of an upstream provider.
     UpstreamInject,
+    /// An authorization server, in place of credentials.
+    EmbeddedAuthServer,
 }
 
 /// Upstream token injection.
@@ -347,12 +354,21 @@ pub struct MCPExternalAuthConfigStatus {
 impl MCPExternalAuthConfigSpec {
     /// Returns the Secrets that the credentials refer to.
     pub fn secret_references(&self) -> Vec<SecretKeyReference> {
+        if let Some(server) = self.auth_server() {
+            return server.secret_references();
+        }
         let mut found = Vec::new();
         self.lower(&mut |secret| {
             found.push(secret.clone());
             Value::Null
         });
         found
+    }
+
+    /// Returns the embedded authorization server; `None` for credentials.
+    pub fn auth_server(&self) -> Option<&AuthServerConfig> {
+        let is_server = self.kind == ExternalAuthType::EmbeddedAuthServer;
+        self.embedded_auth_server.as_ref().filter(|_| is_server)
     }
 
     /// Returns the provider of `authServerConfig` whose token the credentials need.
@@ -374,6 +390,8 @@ impl MCPExternalAuthConfigSpec {
         // The blocks have the names of the file, but for references to Secrets.
         let (kind, block) = match self.kind {
             ExternalAuthType::Unauthenticated => ("unauthenticated", None),
+            // No kind of the file, which the validator therefore refuses.
+            ExternalAuthType::EmbeddedAuthServer => ("embeddedAuthServer", None),
             ExternalAuthType::HeaderInjection => (
                 "headerInjection",
                 self.header_injection.as_ref().map(|header| {

@@ -14,7 +14,7 @@ use crate::fields::yaml_block::escape;
 
 /// Embedded OAuth 2.1 authorization server: a person signs in at the providers, the client gets a token of
 /// this server, and backends with credentials of type `upstreamInject` get the provider's.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuthServerConfig {
     /// URL at which clients and browsers reach this server: the claim `iss` of its tokens.
@@ -55,7 +55,7 @@ pub struct AuthServerConfig {
 }
 
 /// Lives of tokens.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenLifespans {
     /// Access tokens, 1 hour by default; shorter where a provider's token ends earlier.

@@ -87,6 +87,11 @@ pub(super) fn incoming_auth_schema(generator: &mut SchemaGenerator) -> Schema {
     schema
 }
 
+/// Returns the schema of policies in a resource, `authzConfig`.
+pub(crate) fn inline_policies_schema(generator: &mut SchemaGenerator) -> Schema {
+    AuthzConfig::json_schema(generator)
+}
+
 /// Returns the name of the MCPAuthzConfig that a block `incomingAuth` names.
 pub fn reference(incoming_auth: &Block) -> Option<&str> {
     incoming_auth.get(REFERENCE)?.get("name")?.as_str()

@@ -1,28 +1,33 @@
-//! Step 3 of a reconcile, build: the Deployment, the Service and, with a bridge, the Secret of an MCPServer.
-//! Pure.
+//! Step 3 of a reconcile, build: the Deployment, the Service and, with a bridge, the Secret of an MCPServer
+//! and the ConfigMap of its guards. Pure.
 //!
 //! With a stdio server, an init container copies `vmcp` into a shared volume, and the server's own image
-//! starts `vmcp bridge -- COMMAND`: the bridge speaks HTTP to the cluster and stdio to the program.
+//! starts `vmcp bridge -- COMMAND`: the bridge speaks HTTP to the cluster and stdio to the program. Before a
+//! guarded server that speaks HTTP, `vmcp bridge --url` runs in a container of its own.
+
+mod bridge;
+
+use std::collections::BTreeMap;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use k8s_openapi::api::core::v1::{
-    Container, ContainerPort, EmptyDirVolumeSource, EnvVar, PodSpec, PodTemplateSpec, Secret,
-    SecretVolumeSource, Service, ServicePort, ServiceSpec, Volume, VolumeMount,
+    Container, ContainerPort, EnvVar, HostPathVolumeSource, PodSpec, PodTemplateSpec, Secret, Service,
+    ServicePort, ServiceSpec, Volume, VolumeMount,
 };
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use vmcp_config::Isolation;
-use vmcp_crds::lower::{ADMIN_PORT, ADMIN_TOKEN};
+use vmcp_crds::lower::{ADMIN_TOKEN, SESSION_KEY};
+use vmcp_crds::mcp_server::HostVolume;
 
 use super::dereference::References;
+use super::guards::ValidGuards;
 use super::image_program::{self, IMAGE_PROGRAM};
 use super::names::{WORKLOAD_NAME, metadata, secret_name};
 use super::network_policy::network_policy;
-use super::running_bridge::{BRIDGE, BRIDGE_PORT, TEMPLATE_DIGEST};
+use super::running_bridge::TEMPLATE_DIGEST;
 use super::validate::{ProgramStart, ValidMCPServer};
 use crate::runtime::{BuildSettings, Child, Desired, child_metadata, workload_labels};
 use crate::workload::pod;
@@ -32,21 +37,8 @@ use crate::workload::pod_template::{self, PodTemplateError};
 pub(super) const CONTAINER: &str = "mcp";
 /// The name of the MCP port, in the container and in the Service.
 const PORT: &str = "http";
-/// The name of the bridge's port for probes and status.
-const ADMIN: &str = "admin";
-/// The time for which the bridge still takes connections after SIGTERM, until all nodes have removed it from
-/// the Service.
-const SHUTDOWN_DELAY_SECONDS: i64 = 5;
-/// The delay, 30 s that the bridge waits for calls in flight, and 10 s for the program to end.
-const GRACE_SECONDS: i64 = SHUTDOWN_DELAY_SECONDS + 30 + 10;
-/// The volume with the token of the bridge's admin port.
-const TOKEN: &str = "bridge-admin";
-/// The directory that the bridge is copied to.
-const BRIDGE_DIR: &str = "/bridge";
 /// The user and group that programs run as: not root, as the level `restricted` wants it.
 const USER: i64 = 1000;
-/// The directory that the token is mounted at.
-const TOKEN_DIR: &str = "/bridge-admin";
 
 /// Returns every object that should exist.
 ///
@@ -59,13 +51,17 @@ pub(super) fn build(
     settings: &BuildSettings,
 ) -> Result<Desired, PodTemplateError> {
     let schema = &settings.pod_schema;
-    let without_image = pod_template::merge(&template(server, "", settings), &server.template, schema)?;
+    let guards = server.guards.as_ref().map(|guards| guards.digest(&references.bridge_token));
+    let template = |image: &str| {
+        pod_template::merge(&template(server, image, guards.clone(), settings), &server.template, schema)
+    };
+    let without_image = template("")?;
     let digest = digest(&without_image);
     let running = references.running_bridge.as_ref().filter(|running| running.template_digest == digest);
     let bridge_image = running.map_or(settings.bridge_image.as_str(), |running| running.image.as_str());
-    let template = pod_template::merge(&template(server, bridge_image, settings), &server.template, schema)?;
+    let template = template(bridge_image)?;
     let mut deployment = deployment(server);
-    if let ProgramStart::ByBridge(_) = server.start {
+    if server.has_bridge() {
         let annotations = deployment.metadata.annotations.get_or_insert_default();
         annotations.insert(TEMPLATE_DIGEST.to_owned(), digest);
         if let Some(program) = &server.image_program {
@@ -75,8 +71,11 @@ pub(super) fn build(
     // The NetworkPolicy first: the pods that follow are closed from the beginning.
     let policy = network_policy(server, settings).map(|policy| Child::from_object(&policy));
     let mut children: Vec<Child> = policy.into_iter().collect();
-    if matches!(server.start, ProgramStart::ByBridge(_)) || server.secrets.is_some() {
-        children.push(Child::from_object(&secret(server, &references.bridge_token)));
+    if server.has_bridge() || server.secrets.is_some() {
+        children.push(Child::from_object(&secret(server, references)));
+    }
+    if let Some(guards) = &server.guards {
+        children.push(Child::from_object(&bridge::guards_map(server, guards)));
     }
     children.extend([
         Child::from_object(&deployment).with_pod_template(template),
@@ -94,11 +93,17 @@ fn digest(template: &Value) -> String {
     digest
 }
 
-fn secret(server: &ValidMCPServer, token: &[u8]) -> Secret {
+fn secret(server: &ValidMCPServer, references: &References) -> Secret {
+    let mut data: BTreeMap<_, _> =
+        [(ADMIN_TOKEN.to_owned(), ByteString(references.bridge_token.clone()))].into();
+    if let Some(guards) = &server.guards {
+        data.insert(SESSION_KEY.to_owned(), ByteString(references.session_key.clone()));
+        data.extend(guards.files.iter().map(|(file, value)| (file.clone(), ByteString(value.clone()))));
+    }
     Secret {
         metadata: child_metadata(secret_name(&server.name), WORKLOAD_NAME, &server.name),
         type_: Some("Opaque".to_owned()),
-        data: Some([(ADMIN_TOKEN.to_owned(), ByteString(token.to_vec()))].into()),
+        data: Some(data),
         ..Secret::default()
     }
 }
@@ -120,10 +125,15 @@ fn deployment(server: &ValidMCPServer) -> Deployment {
 }
 
 fn service(server: &ValidMCPServer) -> Service {
+    let mut selector = workload_labels(WORKLOAD_NAME, &server.name);
+    if server.guards.is_some() {
+        // Pods from before the first guard would serve every caller until they are replaced.
+        selector.insert(ValidGuards::label(), "true".to_owned());
+    }
     Service {
         metadata: server.overrides.proxy_service.on(metadata(&server.name)),
         spec: Some(ServiceSpec {
-            selector: Some(workload_labels(WORKLOAD_NAME, &server.name)),
+            selector: Some(selector),
             session_affinity: Some(server.session_affinity.as_str().to_owned()),
             // Addresses of both families where the cluster has both.
             ip_family_policy: Some("PreferDualStack".to_owned()),
@@ -139,7 +149,12 @@ fn service(server: &ValidMCPServer) -> Service {
     }
 }
 
-fn template(server: &ValidMCPServer, bridge_image: &str, settings: &BuildSettings) -> PodTemplateSpec {
+fn template(
+    server: &ValidMCPServer,
+    bridge_image: &str,
+    guards: Option<String>,
+    settings: &BuildSettings,
+) -> PodTemplateSpec {
     let base = pod::base(server.service_account.as_deref(), &server.image_pull_secrets);
     let user = settings.fixed_user.then_some(USER);
     let mut spec = PodSpec {
@@ -157,29 +172,58 @@ fn template(server: &ValidMCPServer, bridge_image: &str, settings: &BuildSetting
         termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
         ..Container::default()
     };
-    spec.containers = vec![match &server.start {
+    let volumes: Vec<Volume> = server.volumes.iter().map(host_volume).collect();
+    let mounts: Vec<VolumeMount> = server.volumes.iter().map(host_mount).collect();
+    let container = Container { volume_mounts: (!mounts.is_empty()).then_some(mounts), ..container };
+    match &server.start {
         ProgramStart::ByBridge(command) => {
-            spec.init_containers = Some(vec![install(bridge_image)]);
-            spec.volumes = Some(vec![bridge_volume(), token_volume(server)]);
-            spec.termination_grace_period_seconds = Some(GRACE_SECONDS);
-            bridged(container, server.isolation, command)
+            spec.init_containers = Some(vec![bridge::install(bridge_image)]);
+            spec.containers = vec![bridge::around(server, container, command)];
+            spec.volumes = Some([vec![bridge::volume()], bridge::file_volumes(server), volumes].concat());
+            spec.termination_grace_period_seconds = Some(bridge::GRACE_SECONDS);
         }
-        ProgramStart::ByImage { command, args, port } => Container {
-            command: (!command.is_empty()).then(|| command.clone()),
-            args: (!args.is_empty()).then(|| args.clone()),
-            ports: Some(vec![container_port(PORT, *port)]),
-            readiness_probe: Some(pod::tcp_probe(PORT, 5)),
-            ..container
-        },
-    }];
+        ProgramStart::ByImage { command, args, port } => {
+            // The name leads the Service to the container that serves clients.
+            let name = if server.guards.is_some() { bridge::SERVER_PORT } else { PORT };
+            spec.containers = vec![Container {
+                command: (!command.is_empty()).then(|| command.clone()),
+                args: (!args.is_empty()).then(|| args.clone()),
+                ports: Some(vec![container_port(name, *port)]),
+                readiness_probe: Some(pod::tcp_probe(name, 5)),
+                ..container
+            }];
+            let mut volumes = volumes;
+            if server.guards.is_some() {
+                spec.containers.push(bridge::before(server, bridge_image, *port));
+                spec.termination_grace_period_seconds = Some(bridge::GRACE_SECONDS);
+                volumes.extend(bridge::file_volumes(server));
+            }
+            spec.volumes = (!volumes.is_empty()).then_some(volumes);
+        }
+    }
+    let mut labels = workload_labels(WORKLOAD_NAME, &server.name);
+    let mut annotations = pod::secrets_annotation(server.secrets.clone()).unwrap_or_default();
+    if let Some(digest) = guards {
+        labels.insert(ValidGuards::label(), "true".to_owned());
+        annotations.insert(ValidGuards::annotation(), digest);
+    }
     PodTemplateSpec {
         metadata: Some(server.overrides.proxy_deployment.workload.on_pods(ObjectMeta {
-            labels: Some(workload_labels(WORKLOAD_NAME, &server.name)),
-            annotations: pod::secrets_annotation(server.secrets.clone()),
+            labels: Some(labels),
+            annotations: (!annotations.is_empty()).then_some(annotations),
             ..ObjectMeta::default()
         })),
         spec: Some(spec),
     }
+}
+
+fn host_volume(HostVolume { name, host_path, .. }: &HostVolume) -> Volume {
+    let source = HostPathVolumeSource { path: host_path.clone(), type_: None };
+    Volume { name: name.clone(), host_path: Some(source), ..Volume::default() }
+}
+
+fn host_mount(HostVolume { name, mount_path, read_only, .. }: &HostVolume) -> VolumeMount {
+    mount(name, mount_path, *read_only)
 }
 
 /// Returns the variables of the container. Without a `HOME` of its own, a program that runs as a user whom
@@ -188,65 +232,6 @@ fn env(server: &ValidMCPServer) -> Vec<EnvVar> {
     let has_home = server.env.iter().any(|variable| variable.name == "HOME");
     let home = EnvVar { name: "HOME".to_owned(), value: Some("/tmp".to_owned()), value_from: None };
     (!has_home).then_some(home).into_iter().chain(server.env.iter().cloned()).collect()
-}
-
-/// Returns the init container that copies the bridge into the shared volume: the image of the server may hold
-/// nothing but the server, not even a shell.
-fn install(bridge_image: &str) -> Container {
-    let mut security = pod::unprivileged();
-    security.read_only_root_filesystem = Some(true);
-    Container {
-        name: BRIDGE.to_owned(),
-        image: Some(bridge_image.to_owned()),
-        args: Some(["bridge", "--install", BRIDGE_DIR].map(str::to_owned).to_vec()),
-        volume_mounts: Some(vec![mount(BRIDGE, BRIDGE_DIR, false)]),
-        security_context: Some(security),
-        resources: Some(pod::resources("10m", "16Mi", "64Mi")),
-        termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
-        ..Container::default()
-    }
-}
-
-/// Starts `command` behind the bridge. Each connection to the bridge is one owner's already: `principal`
-/// there would be the address of the pod that connects.
-fn bridged(container: Container, isolation: Option<Isolation>, command: &[String]) -> Container {
-    let mut words: Vec<String> = vec![
-        format!("{BRIDGE_DIR}/vmcp"),
-        "bridge".to_owned(),
-        "--listen".to_owned(),
-        format!("[::]:{BRIDGE_PORT}"),
-        "--admin-listen".to_owned(),
-        format!("[::]:{ADMIN_PORT}"),
-        "--admin-token-file".to_owned(),
-        format!("{TOKEN_DIR}/{ADMIN_TOKEN}"),
-        "--shutdown-delay".to_owned(),
-        format!("{SHUTDOWN_DELAY_SECONDS}s"),
-    ];
-    if let Some(isolation) = isolation {
-        let shared = if isolation == Isolation::Shared { "shared" } else { "session" };
-        words.extend(["--isolation".to_owned(), shared.to_owned()]);
-    }
-    words.push("--".to_owned());
-    words.extend(command.iter().cloned());
-    Container {
-        command: Some(words),
-        ports: Some(vec![container_port(PORT, BRIDGE_PORT), container_port(ADMIN, ADMIN_PORT)]),
-        readiness_probe: Some(pod::http_probe("/readyz", ADMIN, 3)),
-        volume_mounts: Some(vec![mount(BRIDGE, BRIDGE_DIR, true), mount(TOKEN, TOKEN_DIR, true)]),
-        ..container
-    }
-}
-
-fn bridge_volume() -> Volume {
-    let directory = EmptyDirVolumeSource { size_limit: Some(Quantity("1Gi".to_owned())), medium: None };
-    Volume { name: BRIDGE.to_owned(), empty_dir: Some(directory), ..Volume::default() }
-}
-
-/// Mounted readable for all users: the image's user is not known, and no other program is in the container.
-fn token_volume(server: &ValidMCPServer) -> Volume {
-    let secret =
-        SecretVolumeSource { secret_name: Some(secret_name(&server.name)), ..SecretVolumeSource::default() };
-    Volume { name: TOKEN.to_owned(), secret: Some(secret), ..Volume::default() }
 }
 
 fn mount(volume: &str, path: &str, read_only: bool) -> VolumeMount {

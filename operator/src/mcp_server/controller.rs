@@ -7,22 +7,24 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt as _;
 use kube::runtime::controller::Action;
-use vmcp_crds::mcp_server::MCPServerTransport;
+use vmcp_crds::fields::references::SecretKeyReference;
+use vmcp_crds::lower::PolicyCheck;
 use vmcp_crds::{Invalid, MCPServer};
 
 use super::bridge_report;
 use super::build::{CONTAINER, build};
-use super::dereference::{DereferenceError, References, dereference, secret_references};
+use super::dereference::{DereferenceError, References, dereference, has_bridge, secret_references};
+use super::guards::{self, GuardReferences, uses_auth_config};
 use super::image_program::{ImageProgramState, ImagePrograms};
-use super::names::{WORKLOAD_NAME, child_name, secret_name};
+use super::names::{WORKLOAD_NAME, child_name, config_map_name, secret_name};
 use super::permission_profile::config_map_of;
 use super::status::{self, ObservedMCPServer};
 use super::validate::validate;
 use crate::references;
 use crate::registry::FAILURE_TTL;
 use crate::runtime::{
-    ApplyError, BuildSettings, CallError, ChildKind, Context, Desired, Failure, Retry, Triggers, report,
-    run_controller, unchecked, unfollowed, workload_labels,
+    ApplyError, BuildSettings, CallError, Change, ChildKind, Context, Desired, Failure, Retry, Triggers,
+    WatchedResource, report, run_controller, unchecked, unfollowed, workload_labels,
 };
 use crate::workload::admin_poller::AdminPoller;
 use crate::workload::cluster_events;
@@ -69,14 +71,34 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
             references::members_of(change, servers, |server| server.spec.group_ref.as_ref())
         })
         .on(&all.secrets, |change, context| {
-            references::users_of(change, &context.resources.mcp_servers, secret_references)
+            servers(change, context, |server, name| {
+                let of_guards = GuardReferences::from_stores(server, context).secret_references(server);
+                let mut wanted = secret_references(server).into_iter().chain(of_guards);
+                wanted.any(|reference: SecretKeyReference| reference.name == name)
+            })
         })
         .on(&all.config_maps, |change, context| {
-            let (namespace, map) = (change.object.namespace().unwrap_or_default(), change.object.name_any());
-            let mut servers = context.resources.mcp_servers.list(&namespace);
-            servers.retain(|server| config_map_of(server) == Some(map.as_str()));
-            servers.iter().map(|server| (namespace.clone(), server.name_any())).collect::<Vec<_>>()
-        });
+            servers(change, context, |server, name| {
+                config_map_of(server) == Some(name)
+                    || GuardReferences::from_stores(server, context).uses_config_map(name)
+            })
+        })
+        .on(&all.oidc_configs, |change, context| {
+            servers(change, context, |server, name| {
+                server.spec.oidc_config_ref.as_ref().is_some_and(|reference| reference.name == name)
+            })
+        })
+        .on(&all.authz_configs, |change, context| {
+            servers(change, context, |server, name| {
+                server.spec.authz_config_ref.as_ref().is_some_and(|reference| reference.name == name)
+            })
+        })
+        .on(&all.telemetry_configs, |change, context| {
+            servers(change, context, |server, name| {
+                server.spec.telemetry_config_ref.as_ref().is_some_and(|reference| reference.name == name)
+            })
+        })
+        .on(&all.external_auth_configs, |change, context| servers(change, context, uses_auth_config));
     let poller = AdminPoller::new();
     let (context, requeue, reports) = (context.clone(), triggers.requeue(), poller.clone());
     let programs = Arc::new(ImagePrograms::new(&context.settings, triggers.requeue()));
@@ -86,6 +108,18 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
         tokio::join!(run_controller(triggers, reconcile), poll);
     }
     .boxed()
+}
+
+/// Returns the servers of the changed object's namespace that it concerns.
+fn servers<K: WatchedResource>(
+    change: &Change<K>,
+    context: &Context,
+    concerned: impl Fn(&MCPServer, &str) -> bool,
+) -> Vec<(String, String)> {
+    let (namespace, name) = (change.object.namespace().unwrap_or_default(), change.object.name_any());
+    let mut servers = context.resources.mcp_servers.list(&namespace);
+    servers.retain(|server| concerned(server, &name));
+    servers.iter().map(|server| (namespace.clone(), server.name_any())).collect()
 }
 
 async fn reconcile(
@@ -100,7 +134,8 @@ async fn reconcile(
         // The answer of the registry reconciles the server; until then everything stays as it is.
         return Ok(Action::await_change());
     }
-    let (desired, refusal) = match plan(&server, &references, &context.settings) {
+    let planned = |policies: PolicyCheck<'_>| plan(&server, &references, policies, &context.settings);
+    let (desired, refusal) = match context.policies.settle(planned).await {
         Ok(desired) => (desired, None),
         Err(refusal) => (keep(&name), Some(refusal)),
     };
@@ -121,12 +156,13 @@ async fn reconcile(
         WorkloadState::Starting if cluster_events::need_polls(&pods) => {
             Action::requeue(cluster_events::POLL_INTERVAL)
         }
+        // No watch tells of rotated keys of the cluster.
+        _ if references.guards.takes_cluster_keys() => Action::requeue(context.settings.resync_interval),
         _ => Action::await_change(),
     };
     // The container of a bridge runs whatever its program does: only the bridge itself knows why nothing
     // answers.
-    let bridged = server.spec.transport == MCPServerTransport::Stdio;
-    if health.state == WorkloadState::NotAnswering && bridged {
+    if health.state == WorkloadState::NotAnswering && has_bridge(&server) {
         health = bridge_report::explain(&poller, &server, &references.bridge_token, &pods, health);
     } else {
         bridge_report::stop(&poller, &server);
@@ -148,6 +184,7 @@ async fn reconcile(
 pub(super) fn plan(
     server: &MCPServer,
     references: &References,
+    policies: PolicyCheck<'_>,
     settings: &BuildSettings,
 ) -> Result<Desired, SpecRefusal> {
     let unfollowed = unfollowed(server);
@@ -164,7 +201,8 @@ pub(super) fn plan(
     if let Some(refusal) = references.image_program.refusal(&server.spec.image) {
         return Err(refusal);
     }
-    let valid = validate(server, references)?;
+    let guards = guards::validate(server, references, policies, settings)?;
+    let valid = validate(server, references, guards)?;
     Ok(build(&valid, references, settings)?)
 }
 
@@ -172,6 +210,7 @@ pub(super) fn plan(
 fn keep(name: &str) -> Desired {
     let keep = vec![
         (ChildKind::Secret, secret_name(name)),
+        (ChildKind::ConfigMap, config_map_name(name)),
         (ChildKind::Deployment, child_name(name)),
         (ChildKind::Service, child_name(name)),
         (ChildKind::NetworkPolicy, child_name(name)),

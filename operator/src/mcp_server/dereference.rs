@@ -5,9 +5,10 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt as _;
 use vmcp_crds::MCPServer;
 use vmcp_crds::fields::references::SecretKeyReference;
-use vmcp_crds::lower::ADMIN_TOKEN;
+use vmcp_crds::lower::{ADMIN_TOKEN, SESSION_KEY};
 use vmcp_crds::mcp_server::MCPServerTransport;
 
+use super::guards::GuardReferences;
 use super::image_program::{ImageProgramState, ImagePrograms};
 use super::names::{child_name, secret_name};
 use super::permission_profile::{self, ProfileText};
@@ -24,6 +25,10 @@ pub(super) struct References {
     pub group_exists: Option<bool>,
     /// The bearer token of the bridge's admin port, generated once; empty without a bridge and Secrets.
     pub bridge_token: Vec<u8>,
+    /// The key with which the bridge seals what clients of an authorization server carry; empty without guards.
+    pub session_key: Vec<u8>,
+    /// The objects that guards refer to.
+    pub guards: GuardReferences,
     /// The bridge of the pods that run.
     pub running_bridge: Option<RunningBridge>,
     /// The program that the image starts by itself.
@@ -51,26 +56,46 @@ pub(super) async fn dereference(
     programs: &ImagePrograms,
 ) -> Result<References, DereferenceError> {
     let namespace = server.namespace().unwrap_or_default();
-    let secrets = ReferencedSecrets::read(context, &namespace, &secret_references(server)).await?;
-    // Also the key of the digest of Secret values.
-    let bridge_token = if needs_token(server) {
+    let guards = GuardReferences::read(server, context).await?;
+    let mut wanted = secret_references(server);
+    wanted.extend(guards.secret_references(server));
+    let secrets = ReferencedSecrets::read(context, &namespace, &wanted).await?;
+    let (mut bridge_token, mut session_key) = (Vec::new(), Vec::new());
+    if needs_token(server) {
         let kept = context.child(server, &secret_name(&server.name_any())).await?;
-        GeneratedSecret::from_secret(kept).take(ADMIN_TOKEN).map_err(DereferenceError::Randomness)?
-    } else {
-        Vec::new()
-    };
+        let mut kept = GeneratedSecret::from_secret(kept);
+        // Also the key of the digest of Secret values.
+        bridge_token = kept.take(ADMIN_TOKEN).map_err(DereferenceError::Randomness)?;
+        if server.spec.is_guarded() {
+            session_key = kept.take(SESSION_KEY).map_err(DereferenceError::Randomness)?;
+        }
+    }
     let group_exists = group_exists(context, &namespace, server.spec.group_ref.as_ref());
     let uid = server.uid().unwrap_or_default();
     let deployment = context.children.typed::<Deployment>(&uid, &child_name(&server.name_any()));
     let running_bridge = deployment.as_ref().and_then(RunningBridge::from_deployment);
     let image_program = programs.state(server, context, deployment.as_ref()).await?;
     let permission_profile = permission_profile::read(context, server).await?;
-    Ok(References { secrets, group_exists, bridge_token, running_bridge, image_program, permission_profile })
+    Ok(References {
+        secrets,
+        group_exists,
+        bridge_token,
+        session_key,
+        guards,
+        running_bridge,
+        image_program,
+        permission_profile,
+    })
 }
 
 /// Returns true if the server has a Secret of the operator's: with a bridge, or with values to digest.
 pub(super) fn needs_token(server: &MCPServer) -> bool {
-    server.spec.transport == MCPServerTransport::Stdio || !server.spec.secrets.is_empty()
+    has_bridge(server) || !server.spec.secrets.is_empty()
+}
+
+/// Returns true if a bridge serves: for a stdio server, or before a guarded one.
+pub(super) fn has_bridge(server: &MCPServer) -> bool {
+    server.spec.transport == MCPServerTransport::Stdio || server.spec.is_guarded()
 }
 
 /// Returns the Secrets that variables refer to.

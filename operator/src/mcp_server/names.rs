@@ -28,12 +28,19 @@ pub(super) fn secret_name(server: &str) -> String {
     format!("mcp-{server}-admin")
 }
 
+/// Returns the name of the ConfigMap with the guards that the bridge reads.
+pub(super) fn config_map_name(server: &str) -> String {
+    format!("mcp-{server}-guards")
+}
+
 /// Returns the server as a backend of a VirtualMCPServer: the URL of its Service, whether or not it runs yet.
 pub(crate) fn backend(server: &MCPServer, cluster_domain: &str) -> Backend {
     let spec = &server.spec;
     let name = server.metadata.name.clone().unwrap_or_default();
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
     let (transport, path) = match spec.transport {
+        // The bridge before the server speaks streamable HTTP.
+        _ if spec.is_guarded() => (RemoteTransport::StreamableHttp, None),
         MCPServerTransport::Stdio => (RemoteTransport::StreamableHttp, None),
         MCPServerTransport::StreamableHttp => (RemoteTransport::StreamableHttp, spec.path.as_deref()),
         MCPServerTransport::Sse => (RemoteTransport::Sse, spec.path.as_deref().or(Some("/sse"))),

@@ -11,8 +11,7 @@ use vmcp_crds::lower::ADMIN_PORT;
 
 use super::names::{WORKLOAD_NAME, metadata};
 use super::permission_profile::Egress;
-use super::running_bridge::BRIDGE_PORT;
-use super::validate::{ProgramStart, ValidMCPServer};
+use super::validate::ValidMCPServer;
 use crate::runtime::{BuildSettings, OPERATOR_NAME, workload_labels};
 use crate::workload::{GROUP_LABEL, group_label};
 
@@ -59,16 +58,14 @@ fn ingress(server: &ValidMCPServer, settings: &BuildSettings) -> Vec<NetworkPoli
         }),
         ..NetworkPolicyPeer::default()
     };
-    let target = match &server.start {
-        ProgramStart::ByBridge(_) => BRIDGE_PORT,
-        ProgramStart::ByImage { port, .. } => *port,
-    };
+    // Of a guarded server, no caller reaches its own port.
+    let target = server.client_port();
     let callers = std::iter::once(vmcp).chain(server.network_policy.ingress_from.iter().cloned());
     let mut ingress = vec![NetworkPolicyIngressRule {
         from: Some(callers.collect()),
         ports: Some(vec![port("TCP", target), port("TCP", TUNNEL_PORT)]),
     }];
-    if let ProgramStart::ByBridge(_) = server.start {
+    if server.has_bridge() {
         let namespace = settings.operator_namespace.as_ref().map(|name| LabelSelector {
             match_labels: Some([("kubernetes.io/metadata.name".to_owned(), name.clone())].into()),
             match_expressions: None,

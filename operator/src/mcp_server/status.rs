@@ -43,7 +43,9 @@ pub(super) fn compute(
     let ObservedMCPServer { group_exists, permission_profile, refusal, counts, health } = observed;
     let WorkloadHealth { state, reason, message, rollout } = &without_guard(server, health);
     let is_up = counts.ready > 0 && *state != WorkloadState::Stopped;
-    conditions.set("Ready", is_up && !lacks_a_guard(server), reason, message.clone());
+    // Pods from before the refusal may lack the guards that the resource asks for.
+    let is_followed = !lacks_a_guard(server) && !(refusal.is_some() && server.spec.is_guarded());
+    conditions.set("Ready", is_up && is_followed, reason, message.clone());
     set_validity(&mut conditions, !server.spec.secrets.is_empty(), *refusal);
     set_progress(&mut conditions, rollout);
     permission_profile::set_condition(
@@ -76,6 +78,9 @@ pub(super) fn compute(
 /// Returns the health of a server. Without a NetworkPolicy, or with one that admits every pod, its reason
 /// says that every pod may call it.
 fn without_guard(server: &MCPServer, health: &WorkloadHealth) -> WorkloadHealth {
+    if server.spec.asks_for_tokens() {
+        return health.clone();
+    }
     let remedy = match &server.spec.network_policy {
         Some(policy) if !policy.enabled => "remove `networkPolicy.enabled: false`",
         Some(policy) if policy.ingress_from.iter().any(admits_every_pod) => {

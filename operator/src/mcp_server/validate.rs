@@ -7,12 +7,15 @@ use k8s_openapi::api::core::v1::{EnvVar, LocalObjectReference, ResourceRequireme
 use vmcp_config::Isolation;
 use vmcp_crds::fields::resource_overrides::MCPServerOverrides;
 use vmcp_crds::fields::workload::{ImagePullPolicy, SessionAffinity};
-use vmcp_crds::mcp_server::{MCPServerNetworkPolicy, MCPServerTransport};
+use vmcp_crds::lower::CLIENT_PORT;
+use vmcp_crds::mcp_server::{HostVolume, MCPServerNetworkPolicy, MCPServerTransport};
 use vmcp_crds::{Block, Invalid, MCPServer, Problem};
 
 use super::dereference::{References, secret_references};
+use super::guards::{ValidGuards, check_egress};
 use super::image_program::ImageProgramState;
 use super::permission_profile::{Egress, permissions};
+use super::running_bridge::BRIDGE_PORT;
 use crate::registry::ImageProgram;
 use crate::workload::pod;
 
@@ -50,6 +53,31 @@ pub(super) struct ValidMCPServer {
     pub overrides: MCPServerOverrides,
     /// A digest of the values of Secrets; `None` without any.
     pub secrets: Option<String>,
+    /// Folders of the node for the container.
+    pub volumes: Vec<HostVolume>,
+    /// Path of the server in the container, which a bridge before it calls.
+    pub path: String,
+    /// True if the server speaks the older HTTP+SSE transport.
+    pub is_sse: bool,
+    /// The guards that the bridge follows; `None`: a bridge serves every caller.
+    pub guards: Option<ValidGuards>,
+}
+
+impl ValidMCPServer {
+    /// Returns the port of the container that serves clients: the bridge's, where there is one.
+    pub(super) fn client_port(&self) -> u16 {
+        match (&self.start, &self.guards) {
+            (ProgramStart::ByBridge(_), _) => BRIDGE_PORT,
+            // The server beside it may have that port.
+            (ProgramStart::ByImage { .. }, Some(_)) => CLIENT_PORT,
+            (ProgramStart::ByImage { port, .. }, None) => *port,
+        }
+    }
+
+    /// Returns true if a bridge serves clients.
+    pub(super) fn has_bridge(&self) -> bool {
+        matches!(self.start, ProgramStart::ByBridge(_)) || self.guards.is_some()
+    }
 }
 
 /// The way in which the program is started, and where it listens.
@@ -63,7 +91,11 @@ pub(super) enum ProgramStart {
 
 /// Returns the valid server, or every problem of the resource. `references` hold all values that it refers
 /// to, and the program of its image.
-pub(super) fn validate(server: &MCPServer, references: &References) -> Result<ValidMCPServer, Invalid> {
+pub(super) fn validate(
+    server: &MCPServer,
+    references: &References,
+    guards: Option<ValidGuards>,
+) -> Result<ValidMCPServer, Invalid> {
     let spec = &server.spec;
     let name = server.metadata.name.clone().unwrap_or_default();
     let mut problems = Vec::new();
@@ -75,6 +107,10 @@ pub(super) fn validate(server: &MCPServer, references: &References) -> Result<Va
     }
     spec.resource_overrides.check(&mut problems);
     check_webhooks(server, &mut problems);
+    check_volumes(server, &mut problems);
+    let egress = egress(server, references, &mut problems);
+    check_egress(server, &egress, &mut problems);
+    let is_sse = spec.transport == MCPServerTransport::Sse;
     let secrets = secret_references(server);
     let image_program = match &references.image_program {
         ImageProgramState::Known(program) => Some(program),
@@ -95,11 +131,15 @@ pub(super) fn validate(server: &MCPServer, references: &References) -> Result<Va
         service_account: spec.service_account.clone(),
         group: spec.group_ref.as_ref().map(|group| group.name.clone()),
         network_policy: spec.network_policy.clone().unwrap_or_default(),
-        egress: egress(server, references, &mut problems),
+        egress,
         template: spec.pod_template_spec.clone(),
         overrides: spec.resource_overrides.clone(),
         // The token of the bridge is also the key of the digest.
         secrets: (!secrets.is_empty()).then(|| references.secrets.digest(&secrets, &references.bridge_token)),
+        volumes: spec.volumes.clone(),
+        path: spec.path.clone().unwrap_or_else(|| if is_sse { "/sse" } else { "/mcp" }.to_owned()),
+        is_sse,
+        guards,
         name,
     };
     if problems.is_empty() { Ok(server) } else { Err(Invalid(problems)) }
@@ -127,6 +167,23 @@ fn check_webhooks(server: &MCPServer, problems: &mut Vec<Problem>) {
     );
     let remedy = format!("remove `{setting}`, or remove `webhookConfigRef`");
     problems.push(Problem::new(path, message, remedy));
+}
+
+/// Refuses volumes with the names of the operator's own, and paths that are not absolute.
+fn check_volumes(server: &MCPServer, problems: &mut Vec<Problem>) {
+    for (index, HostVolume { name, host_path, mount_path, .. }) in server.spec.volumes.iter().enumerate() {
+        if name.starts_with("bridge") {
+            let message = format!("`{name}` is a name of the operator's own volumes");
+            let path = format!("spec.volumes[{index}].name");
+            problems.push(Problem::new(path, message, "choose a name that does not begin with `bridge`"));
+        }
+        for (field, path) in [("hostPath", host_path), ("mountPath", mount_path)] {
+            if !path.starts_with('/') {
+                let place = format!("spec.volumes[{index}].{field}");
+                problems.push(Problem::new(place, "not an absolute path", "begin it with `/`"));
+            }
+        }
+    }
 }
 
 /// Decides who starts the program; a stdio server has a command, of its own or of its image, and neither port

@@ -12,6 +12,7 @@ mod scenario {
     mod exposure;
     mod faults;
     mod gitops;
+    mod guarded_servers;
     mod images;
     mod leadership;
     mod overrides;

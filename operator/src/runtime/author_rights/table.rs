@@ -93,7 +93,7 @@ const fn row(
 /// Every field by which the operator lends a right of its own.
 pub const AUTHOR_RIGHTS: &[AuthorRight] = &[
     row(
-        &["VirtualMCPServer", "MCPServer"],
+        &["VirtualMCPServer", "MCPServer", "MCPRegistry"],
         Trigger::Always,
         "runs pods, which may mount every Secret, use every image pull secret and run as every ServiceAccount of the namespace",
         DEPLOYMENTS,

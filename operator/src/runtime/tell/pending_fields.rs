@@ -54,7 +54,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use vmcp_crds::MCPServer;
+    use vmcp_crds::{MCPRemoteProxy, MCPServer};
 
     use super::*;
 
@@ -91,12 +91,16 @@ mod tests {
 
     #[test]
     fn no_annotation_ignores_a_guard() {
-        let guarded = server(
-            "{toolhive.stacklok.com/unfollowed-fields: ignore}",
-            "{image: i, oidcConfigRef: {name: idp, audience: a}}",
-        );
+        let proxy = |spec: &str| -> MCPRemoteProxy {
+            let text = format!(
+                "{{apiVersion: toolhive.stacklok.com/v1alpha1, kind: MCPRemoteProxy, metadata: {{name: x, \
+                 annotations: {{toolhive.stacklok.com/unfollowed-fields: ignore}}}}, spec: {spec}}}"
+            );
+            serde_saphyr::from_str(&text).expect("a proxy")
+        };
+        let guarded = proxy("{remoteUrl: 'https://a.example/mcp', oidcConfigRef: {name: idp, audience: a}}");
         assert_eq!(unfollowed(&guarded).len(), 1);
         assert!(lacks_a_guard(&guarded));
-        assert!(!lacks_a_guard(&server("{}", "{image: i, endpointPrefix: /a}")));
+        assert!(!lacks_a_guard(&proxy("{remoteUrl: 'https://a.example/mcp', endpointPrefix: /a}")));
     }
 }

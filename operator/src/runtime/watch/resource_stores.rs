@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::api::ApiResource;
 use kube::core::PartialObjectMeta;
 use vmcp_crds::{
-    EmbeddingServer, MCPAuthzConfig, MCPExternalAuthConfig, MCPGroup, MCPOIDCConfig, MCPRemoteProxy,
-    MCPServer, MCPServerEntry, MCPTelemetryConfig, MCPToolConfig, MCPWebhookConfig,
+    EmbeddingServer, MCPAuthzConfig, MCPExternalAuthConfig, MCPGroup, MCPOIDCConfig, MCPRegistry,
+    MCPRemoteProxy, MCPServer, MCPServerEntry, MCPTelemetryConfig, MCPToolConfig, MCPWebhookConfig,
     VirtualMCPCompositeToolDefinition, VirtualMCPServer,
 };
 
@@ -29,6 +29,8 @@ pub struct ResourceStores {
     pub mcp_remote_proxies: ResourceStore<MCPRemoteProxy>,
     /// Every EmbeddingServer, including the ones of VirtualMCPServers.
     pub embedding_servers: ResourceStore<EmbeddingServer>,
+    /// Every MCPRegistry.
+    pub mcp_registries: ResourceStore<MCPRegistry>,
     /// Every MCPAuthzConfig.
     pub authz_configs: ResourceStore<MCPAuthzConfig>,
     /// Every MCPTelemetryConfig.
@@ -61,6 +63,7 @@ impl Default for ResourceStores {
             mcp_server_entries: ResourceStore::default(),
             mcp_remote_proxies: ResourceStore::default(),
             embedding_servers: ResourceStore::default(),
+            mcp_registries: ResourceStore::default(),
             authz_configs: ResourceStore::default(),
             telemetry_configs: ResourceStore::default(),
             oidc_configs: ResourceStore::default(),
@@ -77,7 +80,7 @@ impl Default for ResourceStores {
 
 impl ResourceStores {
     /// Lists every store; a new field that is missing here does not compile.
-    fn all(&self) -> [&dyn AnyResourceStore; 16] {
+    fn all(&self) -> [&dyn AnyResourceStore; 17] {
         let Self {
             virtual_mcp_servers,
             mcp_groups,
@@ -85,6 +88,7 @@ impl ResourceStores {
             mcp_server_entries,
             mcp_remote_proxies,
             embedding_servers,
+            mcp_registries,
             authz_configs,
             telemetry_configs,
             oidc_configs,
@@ -103,6 +107,7 @@ impl ResourceStores {
             mcp_server_entries,
             mcp_remote_proxies,
             embedding_servers,
+            mcp_registries,
             authz_configs,
             telemetry_configs,
             oidc_configs,

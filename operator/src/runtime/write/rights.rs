@@ -117,6 +117,7 @@ pub(super) fn verbs_of(kind: &str) -> &'static [Verb] {
         "VirtualMCPServer"
         | "MCPGroup"
         | "MCPServer"
+        | "MCPRegistry"
         | "MCPServerEntry"
         | "MCPRemoteProxy"
         | "MCPTelemetryConfig"

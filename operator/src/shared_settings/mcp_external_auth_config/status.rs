@@ -3,7 +3,7 @@
 use vmcp_crds::{MCPExternalAuthConfig, MCPExternalAuthConfigStatus};
 
 use super::validate::InvalidAuth;
-use crate::runtime::{Conditions, set_valid};
+use crate::runtime::{Conditions, set_pending, set_valid};
 
 /// Computes the status from the result of the validation.
 pub(super) fn compute(
@@ -15,5 +15,6 @@ pub(super) fn compute(
     let mut conditions = Conditions::new(before, generation);
     let mistake = validated.err().map(|InvalidAuth { reason, message }| (reason, message));
     set_valid(&mut conditions, "the credentials are valid as written and their Secrets exist", mistake);
+    set_pending(&mut conditions, config);
     MCPExternalAuthConfigStatus { observed_generation: Some(generation), conditions: conditions.finish() }
 }

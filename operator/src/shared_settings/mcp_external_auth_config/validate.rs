@@ -11,7 +11,7 @@ use vmcp_crds::virtual_mcp_server::AuthServerConfig;
 use vmcp_crds::{Invalid, MCPExternalAuthConfig, VirtualMCPServer, VirtualMCPServerSpec};
 
 use crate::references::ReferencedSecrets;
-use crate::runtime::{BuildSettings, unchecked};
+use crate::runtime::{BuildSettings, unchecked, unfollowed};
 
 /// Refusal of credentials.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,12 +31,17 @@ pub(crate) fn validate(
     secrets: &ReferencedSecrets,
     settings: &BuildSettings,
 ) -> Result<(), InvalidAuth> {
-    if let Some(problem) = unchecked("MCPExternalAuthConfig", &config.spec, settings) {
-        return Err(InvalidAuth { reason: "ConfigInvalid", message: problem.to_string() });
+    let mut refused = unfollowed(config);
+    refused.extend(unchecked("MCPExternalAuthConfig", &config.spec, settings));
+    if !refused.is_empty() {
+        return Err(InvalidAuth { reason: "ConfigInvalid", message: Invalid(refused).to_string() });
     }
     let namespace = config.metadata.namespace.as_deref().unwrap_or_default();
     if let Some(missing) = secrets.missing(namespace, &config.spec.secret_references()) {
         return Err(InvalidAuth { reason: "SecretNotFound", message: missing });
+    }
+    if let Some(server) = config.spec.auth_server() {
+        return validate_auth_server(server, secrets);
     }
     let backend = Backend {
         name: ANY.to_owned(),
@@ -72,6 +77,28 @@ pub(crate) fn validate(
     let message = |problem: vmcp_crds::Problem| {
         let path = problem.path.rsplit_once(&prefix).map_or(String::new(), |(_, path)| path.to_owned());
         format!("spec{path}: {}; {}", problem.message, problem.remedy)
+    };
+    let message = problems.into_iter().map(message).collect::<Vec<_>>().join(" | ");
+    Err(InvalidAuth { reason: "ConfigInvalid", message })
+}
+
+/// Checks an embedded authorization server, as an otherwise empty VirtualMCPServer has it.
+fn validate_auth_server(server: &AuthServerConfig, secrets: &ReferencedSecrets) -> Result<(), InvalidAuth> {
+    let spec =
+        VirtualMCPServerSpec { auth_server_config: Some(server.clone()), ..VirtualMCPServerSpec::default() };
+    let validated = VirtualMCPServer::new(ANY, spec)
+        .validate()
+        .and_then(|server| server.lower(&ReferencedObjects::default()))
+        .and_then(|lowered| lowered.check_values(|reference| secrets.get(reference)));
+    let Err(Invalid(problems)) = validated else { return Ok(()) };
+    let message = |problem: vmcp_crds::Problem| {
+        let path = problem.path.replace("authServerConfig", "embeddedAuthServer");
+        format!(
+            "{}: {}; {}",
+            path.replace("authServer.", "spec.embeddedAuthServer."),
+            problem.message,
+            problem.remedy
+        )
     };
     let message = problems.into_iter().map(message).collect::<Vec<_>>().join(" | ");
     Err(InvalidAuth { reason: "ConfigInvalid", message })

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kube::ResourceExt as _;
 use vmcp_crds::lower::Backend;
 use vmcp_crds::{MCPExternalAuthConfig, VirtualMCPServer};
 
@@ -19,7 +20,13 @@ pub(super) fn add(
 ) {
     let configs = auth_configs_of(server, references);
     for backend in backends {
-        let Some(name) = configs.get(&backend.name) else { continue };
+        let Some(name) = configs.get(&backend.name) else {
+            if let Some(problem) = lacks_token(references, &backend.name) {
+                backend.enabled = false;
+                unusable.entry(backend.name.clone()).or_insert(problem);
+            }
+            continue;
+        };
         let problem = match references.auth_configs.get(name) {
             None => Some(format!(
                 "there is no MCPExternalAuthConfig {name} in this namespace; create it, or correct the reference"
@@ -29,6 +36,7 @@ pub(super) fn add(
                 mcp_external_auth_config::validate(config, &references.secrets, settings)
                     .err()
                     .map(|refusal| refusal.message)
+                    .or_else(|| no_credentials(config))
                     .or_else(|| missing_provider(server, config))
                     .map(|message| format!("MCPExternalAuthConfig {name}: {message}"))
             }
@@ -38,6 +46,23 @@ pub(super) fn add(
             unusable.entry(backend.name.clone()).or_insert(problem);
         }
     }
+}
+
+/// Returns the remedy for an MCPServer that asks its callers for tokens, and to which none would be presented.
+fn lacks_token(references: &References, backend: &str) -> Option<String> {
+    let server = references.servers.iter().find(|server| server.name_any() == backend)?;
+    server.spec.asks_for_tokens().then(|| {
+        "it asks its callers for tokens, and no credentials are configured; name an MCPExternalAuthConfig in its \
+         spec.externalAuthConfigRef, such as one of type clientCredentials or tokenExchange"
+            .to_owned()
+    })
+}
+
+/// Returns the remedy for a reference to an authorization server in place of credentials.
+fn no_credentials(config: &MCPExternalAuthConfig) -> Option<String> {
+    config.spec.auth_server().map(|_| {
+        "an authorization server is no credential; name it in spec.authServerRef of an MCPServer".to_owned()
+    })
 }
 
 /// Returns the remedy for a provider at which people do not sign in.

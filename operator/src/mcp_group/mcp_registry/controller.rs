@@ -1,0 +1,94 @@
+//! Reconciles an MCPRegistry: dereference -> validate -> build -> apply -> observe -> status.
+
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::ResourceExt as _;
+use kube::runtime::controller::Action;
+use vmcp_crds::fields::references::SecretKeyReference;
+use vmcp_crds::{Invalid, MCPRegistry};
+
+use super::build::build;
+use super::status;
+use super::validate::validate;
+use super::{WORKLOAD_NAME, child_name};
+use crate::references::{self, ReferencedSecrets};
+use crate::runtime::{
+    ApplyError, BuildSettings, ChildKind, Context, Desired, Triggers, report, run_controller, unchecked,
+    workload_labels,
+};
+use crate::workload::cluster_events;
+use crate::workload::health::PodCounts;
+use crate::workload::spec_refusal::SpecRefusal;
+use crate::workload::{of_deployment, workload_of_pod};
+
+/// Reconciles MCPRegistries until the process is to end.
+pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
+    let all = &context.resources;
+    let triggers = Triggers::new(context, &all.mcp_registries)
+        .on(&all.pods, |change, _| workload_of_pod(change, WORKLOAD_NAME))
+        .on(&all.secrets, |change, context| {
+            references::users_of(change, &context.resources.mcp_registries, secret_references)
+        });
+    run_controller(triggers, reconcile).boxed()
+}
+
+async fn reconcile(registry: Arc<MCPRegistry>, context: Arc<Context>) -> Result<Action, ApplyError> {
+    let (namespace, name) = (registry.namespace().unwrap_or_default(), registry.name_any());
+    let secrets = ReferencedSecrets::read(&context, &namespace, &secret_references(&registry)).await?;
+    let (desired, refusal) = match plan(&registry, &secrets, &context.settings) {
+        Ok(desired) => (desired, None),
+        Err(refusal) => (keep(&name), Some(refusal)),
+    };
+    context.apply(registry.as_ref(), desired).await.entirely()?;
+    let (uid, child) = (registry.uid().unwrap_or_default(), child_name(&name));
+    let pods = context.pods(&namespace, &workload_labels(WORKLOAD_NAME, &name));
+    let pods = of_deployment(pods, &child);
+    let counts = match context.children.typed::<Deployment>(&uid, &child) {
+        Some(deployment) => {
+            let counts = PodCounts::from(&deployment).with_existing(&pods);
+            Some(counts.with_cluster_events(&context, None, &pods).await)
+        }
+        None => None,
+    };
+    let status = status::compute(
+        &registry,
+        refusal.as_ref(),
+        counts.as_ref(),
+        &pods,
+        &context.settings.cluster_domain,
+    );
+    let before = registry.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    report(&context, registry.as_ref(), before, &status.conditions, &status).await?;
+    let waits = cluster_events::need_polls(&pods);
+    Ok(if waits { Action::requeue(cluster_events::POLL_INTERVAL) } else { Action::await_change() })
+}
+
+/// Returns the children that should exist, or why the resource cannot run as it is written.
+pub(super) fn plan(
+    registry: &MCPRegistry,
+    secrets: &ReferencedSecrets,
+    settings: &BuildSettings,
+) -> Result<Desired, SpecRefusal> {
+    if let Some(problem) = unchecked("MCPRegistry", &registry.spec, settings) {
+        return Err(SpecRefusal::Invalid(Invalid(vec![problem])));
+    }
+    let namespace = registry.metadata.namespace.as_deref().unwrap_or_default();
+    if let Some(missing) = secrets.missing(namespace, &secret_references(registry)) {
+        return Err(SpecRefusal::SecretNotFound(missing));
+    }
+    Ok(build(&validate(registry, secrets)?, settings)?)
+}
+
+/// Leaves all children as they are: the pod of the previous version serves on while the resource is refused.
+fn keep(name: &str) -> Desired {
+    let kinds = [ChildKind::ConfigMap, ChildKind::Deployment, ChildKind::Service];
+    Desired { children: Vec::new(), keep: kinds.map(|kind| (kind, child_name(name))).to_vec() }
+}
+
+/// Returns the Secrets that the registry refers to. Those of its `volumes` are the kubelet's to find.
+fn secret_references(registry: &MCPRegistry) -> Vec<SecretKeyReference> {
+    registry.spec.pgpass_secret_ref.iter().cloned().collect()
+}

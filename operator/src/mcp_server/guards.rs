@@ -1,0 +1,204 @@
+//! Guards of an MCPServer: who may call it, what is recorded of calls. The bridge in its pod follows them, also
+//! before a server that speaks HTTP itself.
+//!
+//! Guards fail closed: a reference that leads nowhere, or a mistake, refuses the resource. Pods of an earlier
+//! version serve on, and the resource is not `Ready`.
+
+mod references;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use sha2::{Digest as _, Sha256};
+use vmcp_crds::lower::{ADMIN_PORT, CLIENT_PORT, PolicyCheck, ReferencedObjects};
+use vmcp_crds::mcp_server::MCPServerTransport;
+use vmcp_crds::{GROUP, Invalid, MCPServer, Problem};
+
+pub(super) use self::references::{GuardReferences, uses_auth_config};
+use super::dereference::References;
+use super::permission_profile::Egress;
+use crate::references::CaBundle;
+use crate::runtime::{BuildSettings, unchecked};
+use crate::shared_settings::{mcp_oidc_config, mcp_telemetry_config};
+use crate::workload::spec_refusal::SpecRefusal;
+
+/// Key of the ConfigMap, and name of the mounted file.
+pub(super) const GUARDS_FILE: &str = "guards.yaml";
+/// Directory that the ConfigMap is mounted at.
+pub(super) const GUARDS_DIR: &str = "/bridge-guards";
+
+/// The guards as the bridge reads them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ValidGuards {
+    /// The text of the file.
+    pub text: String,
+    /// The files that the text refers to, by name.
+    pub files: BTreeMap<String, Vec<u8>>,
+}
+
+impl ValidGuards {
+    /// Returns the name of the pod annotation with the digest of the guards: a change replaces the pods, so
+    /// that a finished rollout means that the guards are in force.
+    pub(super) fn annotation() -> String {
+        format!("{GROUP}/guards")
+    }
+
+    /// Returns the name of the label of guarded pods, by which the Service selects them: pods from before the
+    /// first guard get no more calls.
+    pub(super) fn label() -> String {
+        format!("{GROUP}/guarded")
+    }
+
+    /// Returns the digest, in hex. `key` keeps it from confirming a guess of a secret value.
+    pub(super) fn digest(&self, key: &[u8]) -> String {
+        let mut hash = Sha256::new();
+        let parts = self.files.iter().flat_map(|(file, value)| [file.as_bytes(), value.as_slice()]);
+        for part in [key, self.text.as_bytes()].into_iter().chain(parts) {
+            // The length first, so that no two lists of parts have the same bytes.
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        let mut text = hex::encode(hash.finalize());
+        text.truncate(16);
+        text
+    }
+}
+
+/// Returns the guards of a server; `None` if it has none. `egress` are the outgoing connections of its pods.
+pub(super) fn validate(
+    server: &MCPServer,
+    references: &References,
+    policies: PolicyCheck<'_>,
+    settings: &BuildSettings,
+) -> Result<Option<ValidGuards>, SpecRefusal> {
+    let found = &references.guards;
+    let mut problems = check_references(server, references, settings);
+    problems.extend(check_server(server));
+    if found.credentials.as_ref().is_some_and(|config| config.spec.auth_server().is_some()) {
+        let message = "names an authorization server, which guards nothing there";
+        problems.push(Problem::new("spec.externalAuthConfigRef", message, "name it in `spec.authServerRef`"));
+    }
+    if !problems.is_empty() {
+        return Err(Invalid(problems).into());
+    }
+    let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
+    if let Some(missing) = references.secrets.missing(namespace, &found.secret_references(server)) {
+        return Err(SpecRefusal::SecretNotFound(missing));
+    }
+    let referenced = ReferencedObjects {
+        policies,
+        authz: found.authz.as_ref().map(|config| &config.spec),
+        telemetry: found.telemetry.as_ref().map(|config| &config.spec),
+        oidc: found.oidc.as_ref().map(|config| &config.spec),
+        cluster_issuer: found.cluster_issuer.known(),
+        oidc_certificates: found.certificates.pem(),
+        ..ReferencedObjects::default()
+    };
+    let auth_server = found.auth_server.as_ref().and_then(|config| config.spec.auth_server());
+    let Some(lowered) = server.lower_guards(&referenced, auth_server)? else { return Ok(None) };
+    lowered.check_values(|reference| references.secrets.get(reference))?;
+    let value = |reference| references.secrets.get(reference).unwrap_or_default().to_vec();
+    let secrets = lowered.secrets.iter().map(|(file, reference)| (file.clone(), value(reference)));
+    let public = lowered.certificates.iter().map(|(file, text)| (file.clone(), text.clone().into_bytes()));
+    let files = secrets.chain(public).collect();
+    Ok(Some(ValidGuards { text: lowered.text, files }))
+}
+
+/// Checks the outgoing connections of a guarded server: keys and collectors are reached by the network.
+pub(super) fn check_egress(server: &MCPServer, egress: &Egress, problems: &mut Vec<Problem>) {
+    if *egress == Egress::Closed && server.spec.asks_for_tokens() {
+        let message = "closes the pod, so that the bridge could not ask for the keys that verify tokens";
+        let remedy = "name `network`, or a profile with the host of the identity provider";
+        problems.push(Problem::new("spec.permissionProfile", message, remedy));
+    }
+}
+
+/// Checks the objects that the guards refer to.
+fn check_references(server: &MCPServer, references: &References, settings: &BuildSettings) -> Vec<Problem> {
+    let (spec, found) = (&server.spec, &references.guards);
+    let mut problems = Vec::new();
+    let mut refuse = |path: &str, kind: &str, name: &str, fault: Option<String>| {
+        let (message, remedy) = match fault {
+            None => {
+                (format!("there is no {kind} {name} in this namespace"), "create it, or correct the name")
+            }
+            Some(fault) => (format!("the {kind} {name} is not valid: {fault}"), "correct it"),
+        };
+        problems.push(Problem::new(path, message, remedy));
+    };
+    if let Some(reference) = &spec.oidc_config_ref {
+        let (path, kind, name) = ("spec.oidcConfigRef", "MCPOIDCConfig", &reference.name);
+        match &found.oidc {
+            None => refuse(path, kind, name, None),
+            Some(config) => {
+                let lent = unchecked(kind, &config.spec, settings).map(|problem| problem.to_string());
+                let certificates = match &found.certificates {
+                    CaBundle::Unusable(fault) => Some(fault.clone()),
+                    CaBundle::OfTheSystem | CaBundle::Found(_) => None,
+                };
+                let fault = lent
+                    .or_else(|| mcp_oidc_config::validate(&config.spec).err())
+                    .or(certificates)
+                    .or_else(|| found.cluster_issuer.fault().map(str::to_owned));
+                if fault.is_some() {
+                    refuse(path, kind, name, fault);
+                }
+            }
+        }
+    }
+    if let Some(reference) = &spec.telemetry_config_ref {
+        let (path, kind, name) = ("spec.telemetryConfigRef", "MCPTelemetryConfig", &reference.name);
+        match &found.telemetry {
+            None => refuse(path, kind, name, None),
+            Some(config) => {
+                if let Err(refusal) = mcp_telemetry_config::validate(config, &references.secrets, settings) {
+                    refuse(path, kind, name, Some(refusal.message));
+                }
+            }
+        }
+    }
+    if let Some(reference) = &spec.auth_server_ref {
+        let (path, kind, name) = ("spec.authServerRef", "MCPExternalAuthConfig", &reference.name);
+        match &found.auth_server {
+            None => refuse(path, kind, name, None),
+            Some(config) => {
+                let unfollowed = crate::runtime::unfollowed(config.as_ref());
+                let lent = unchecked(kind, &config.spec, settings);
+                let fault = match (lent, unfollowed.is_empty()) {
+                    (Some(lent), _) => Some(lent.to_string()),
+                    (None, false) => Some(Invalid(unfollowed).to_string()),
+                    (None, true) if config.spec.auth_server().is_none() => {
+                        Some("its type is not `embeddedAuthServer`".to_owned())
+                    }
+                    (None, true) => None,
+                };
+                if fault.is_some() {
+                    refuse(path, kind, name, fault);
+                }
+            }
+        }
+    }
+    problems
+}
+
+/// Checks the server's own fields: nothing may lead past the bridge.
+fn check_server(server: &MCPServer) -> Vec<Problem> {
+    let spec = &server.spec;
+    let mut problems = Vec::new();
+    if !spec.is_guarded() || spec.transport == MCPServerTransport::Stdio {
+        return problems;
+    }
+    let is_open = spec.network_policy.as_ref().is_some_and(|policy| !policy.enabled);
+    if is_open {
+        let message = "without a NetworkPolicy, every pod could call the server's own port, past its guards";
+        problems.push(Problem::new("spec.networkPolicy.enabled", message, "remove `enabled: false`"));
+    }
+    let port = spec.mcp_port.unwrap_or(spec.proxy_port);
+    if [CLIENT_PORT, ADMIN_PORT].contains(&port) {
+        let path = if spec.mcp_port.is_some() { "spec.mcpPort" } else { "spec.proxyPort" };
+        let message = format!("{port} is a port of the bridge, which runs beside a guarded server");
+        problems.push(Problem::new(path, message, "let the server listen on another port"));
+    }
+    problems
+}

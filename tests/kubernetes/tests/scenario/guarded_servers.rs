@@ -1,0 +1,96 @@
+//! Guards of MCPServers, by the bridge in their pods; tokens of ServiceAccounts; and ToolHive's registry server.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
+use serde_json::Value;
+use vmcp_crds::{MCPOIDCConfig, MCPRegistry, MCPServer, VirtualMCPServer};
+use vmcp_kubernetes_tests::{ControlPlane, Operator};
+
+use super::backends::await_condition;
+
+const GUARDED: &str = "
+apiVersion: toolhive.stacklok.com/v1alpha1
+kind: MCPServer
+metadata: {name: fetch}
+spec:
+  image: 'x:1'
+  transport: streamable-http
+  mcpPort: 8080
+  oidcConfigRef: {name: cluster, audience: fetch, scopes: [openid]}
+  authzConfig: {type: inline, inline: {policies: ['permit(principal, action, resource);']}}
+  audit: {enabled: true}
+---
+apiVersion: toolhive.stacklok.com/v1alpha1
+kind: VirtualMCPServer
+metadata: {name: x}
+spec: {}";
+
+const CLUSTER: &str = "
+apiVersion: toolhive.stacklok.com/v1alpha1
+kind: MCPOIDCConfig
+metadata: {name: cluster}
+spec: {type: kubernetesServiceAccount, kubernetesServiceAccount: {}}";
+
+#[tokio::test]
+async fn a_guarded_server_has_a_bridge_that_verifies_tokens_by_the_keys_of_the_api_server() {
+    let place = ControlPlane::shared().await.namespace("guarded").await;
+    let _operator = Operator::start(&place).await;
+    place.apply(GUARDED).await;
+    // Nothing runs open until its guards can be followed.
+    let message = await_condition::<MCPServer>(&place, "fetch", "Valid", "False", "ConfigInvalid").await;
+    assert!(message.contains("there is no MCPOIDCConfig cluster"), "{message}");
+    assert!(place.get::<Deployment>("mcp-fetch").await.is_none());
+
+    place.apply(CLUSTER).await;
+    await_condition::<MCPOIDCConfig>(&place, "cluster", "Valid", "True", "ConfigValid").await;
+    let deployment =
+        place.eventually("the Deployment", async || place.get::<Deployment>("mcp-fetch").await).await;
+    let pod = deployment.spec.and_then(|spec| spec.template.spec).expect("a pod");
+    let names: Vec<_> = pod.containers.iter().map(|container| container.name.as_str()).collect();
+    assert_eq!(names, ["mcp", "bridge"]);
+    let map = place.get::<ConfigMap>("mcp-fetch-guards").await.and_then(|map| map.data).expect("guards");
+    let text = &map["guards.yaml"];
+    assert!(
+        text.contains("jwksPath: /etc/vmcp/secrets/key-set-") && text.contains("audience: fetch"),
+        "{text}"
+    );
+    let secret = place.get::<Secret>("mcp-fetch-admin").await.and_then(|secret| secret.data).expect("values");
+    let (_, keys) = secret.iter().find(|(file, _)| file.starts_with("key-set-")).expect("the keys");
+    let keys: Value = serde_json::from_slice(&keys.0).expect("JSON");
+    assert!(keys["keys"].as_array().is_some_and(|keys| !keys.is_empty()), "{keys}");
+    let selector = place.get::<Service>("mcp-fetch").await.and_then(|service| service.spec?.selector);
+    assert_eq!(selector.expect("a selector")["toolhive.stacklok.com/guarded"], "true");
+
+    // A VirtualMCPServer without a token for it says so.
+    let named = place
+        .eventually("the backend that needs a token", async || {
+            let server = serde_json::to_value(place.get::<VirtualMCPServer>("x").await?).ok()?;
+            let backend = server.pointer("/status/discoveredBackends/0")?.to_string();
+            backend.contains("externalAuthConfigRef").then_some(backend)
+        })
+        .await;
+    assert!(named.contains("asks its callers for tokens"), "{named}");
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn toolhives_registry_server_runs_with_its_file() {
+    let place = ControlPlane::shared().await.namespace("registry").await;
+    let _operator = Operator::start(&place).await;
+    let registry = |source: &str| {
+        format!(
+            "{{apiVersion: toolhive.stacklok.com/v1alpha1, kind: MCPRegistry, metadata: {{name: team}}, \
+             spec: {{configYAML: 'sources: [{{name: a, {source}}}]'}}}}"
+        )
+    };
+    place.apply(&registry("kubernetes: {}")).await;
+    let message = await_condition::<MCPRegistry>(&place, "team", "Valid", "False", "ConfigInvalid").await;
+    assert!(message.contains("spec.podTemplateSpec.spec.serviceAccountName"), "{message}");
+    assert!(place.get::<Deployment>("team-api").await.is_none());
+    place.apply(&registry("file: {path: /data/registry.json}")).await;
+    place.eventually("the Deployment", async || place.get::<Deployment>("team-api").await).await;
+    assert!(place.get::<Service>("team-api").await.is_some());
+    let file = place.get::<ConfigMap>("team-api").await.and_then(|map| map.data).expect("the file");
+    assert!(file["config.yaml"].contains("/data/registry.json"), "{file:?}");
+    place.remove().await;
+}
