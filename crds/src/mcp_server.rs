@@ -173,8 +173,8 @@ pub struct MCPServerSpec {
     /// bridge in the pod checks them, before the program or the HTTP server of the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oidc_config_ref: Option<OidcConfigReference>,
-    /// MCPExternalAuthConfig of `type: embeddedAuthServer`: the bridge gives tokens itself, after a person has
-    /// signed in.
+    /// MCPExternalAuthConfig of `type: embeddedAuthServer`: the bridge gives tokens itself, after a person
+    /// has signed in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth_server_ref: Option<AuthServerReference>,
     /// Policies about calls, which the bridge follows.
@@ -184,7 +184,8 @@ pub struct MCPServerSpec {
     /// MCPAuthzConfig with such policies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authz_config_ref: Option<LocalReference>,
-    /// Audit events: a line on the bridge's standard output for each call and each client that is turned away.
+    /// Audit events: a line on the bridge's standard output for each call and each client that is turned
+    /// away.
     #[serde(default, skip_serializing_if = "Block::is_empty")]
     #[schemars(with = "RawAudit")]
     pub audit: Block,

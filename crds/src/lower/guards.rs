@@ -1,7 +1,7 @@
 //! Lowers the guards of an MCPServer to the file that its bridge reads (`vmcp bridge --guards`).
 //!
-//! The file has blocks of `vmcp.yaml`. A VirtualMCPServer with the same guards is lowered, and only the blocks
-//! that a bridge follows are kept: both kinds understand the same fields alike.
+//! The file has blocks of `vmcp.yaml`. A VirtualMCPServer with the same guards is lowered, and only the
+//! blocks that a bridge follows are kept: both kinds understand the same fields alike.
 
 use serde_json::{Map, Value};
 
@@ -26,8 +26,8 @@ const PATHS: [(&str, &str); 5] = [
 ];
 
 impl MCPServer {
-    /// Renders and checks the guards; `None` if the server has none. `auth_server` is the authorization server
-    /// that `authServerRef` leads to.
+    /// Renders and checks the guards; `None` if the server has none. `auth_server` is the authorization
+    /// server that `authServerRef` leads to.
     pub fn lower_guards(
         &self,
         referenced: &ReferencedObjects<'_>,

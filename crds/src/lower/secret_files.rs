@@ -42,7 +42,8 @@ impl SecretFiles {
         self.public("ca-bundle", pem)
     }
 
-    /// Adds the file of an issuer's keys (JWKS), which is named like a file of certificates; returns its path.
+    /// Adds the file of an issuer's keys (JWKS), which is named like a file of certificates; returns its
+    /// path.
     pub(super) fn key_set(&mut self, keys: &str) -> String {
         self.public("key-set", keys)
     }

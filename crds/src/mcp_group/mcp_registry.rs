@@ -72,8 +72,8 @@ pub struct MCPRegistrySpec {
 }
 
 impl MCPRegistrySpec {
-    /// Returns true if a source of the configuration reads the API server, which takes a ServiceAccount. A text
-    /// that cannot be read is left to the registry server, which reports it.
+    /// Returns true if a source of the configuration reads the API server, which takes a ServiceAccount. A
+    /// text that cannot be read is left to the registry server, which reports it.
     pub fn asks_api_server(&self) -> bool {
         let file: Value = serde_saphyr::from_str(&self.config_yaml).unwrap_or_default();
         let sources = file.get("sources").and_then(Value::as_array);

@@ -75,8 +75,8 @@ pub struct KubernetesServiceAccount {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub service_account: Option<String>,
-    /// Namespace of the ServiceAccounts whose tokens are accepted. Default: with `serviceAccount`, that of the
-    /// server; without it, every namespace.
+    /// Namespace of the ServiceAccounts whose tokens are accepted. Default: with `serviceAccount`, that of
+    /// the server; without it, every namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub namespace: Option<String>,
@@ -88,9 +88,9 @@ pub struct KubernetesServiceAccount {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
     pub jwks_url: Option<String>,
-    /// `true`: the operator asks the API server for the keys, and hands them to the pods, which hold no token.
-    /// `false`: pods fetch the keys from the issuer, which must serve them without credentials. Default:
-    /// `true`.
+    /// `true`: the operator asks the API server for the keys, and hands them to the pods, which hold no
+    /// token. `false`: pods fetch the keys from the issuer, which must serve them without credentials.
+    /// Default: `true`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub use_cluster_auth: Option<bool>,
 }

@@ -48,8 +48,8 @@ fn metadata(server: &ValidEmbeddingServer) -> ObjectMeta {
     child_metadata(child_name(&server.name), WORKLOAD_NAME, &server.name)
 }
 
-/// Returns one claim for all pods, or the template of the claims of each. It is deleted with the resource: the
-/// model can be downloaded again.
+/// Returns one claim for all pods, or the template of the claims of each. It is deleted with the resource:
+/// the model can be downloaded again.
 fn claim(metadata: ObjectMeta, server: &ValidEmbeddingServer, cache: &ModelCache) -> PersistentVolumeClaim {
     let requests = [("storage".to_owned(), cache.size.clone())];
     PersistentVolumeClaim {

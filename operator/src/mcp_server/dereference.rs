@@ -25,7 +25,8 @@ pub(super) struct References {
     pub group_exists: Option<bool>,
     /// The bearer token of the bridge's admin port, generated once; empty without a bridge and Secrets.
     pub bridge_token: Vec<u8>,
-    /// The key with which the bridge seals what clients of an authorization server carry; empty without guards.
+    /// The key with which the bridge seals what clients of an authorization server carry; empty without
+    /// guards.
     pub session_key: Vec<u8>,
     /// The objects that guards refer to.
     pub guards: GuardReferences,

@@ -1,5 +1,5 @@
-//! Guards of an MCPServer: who may call it, what is recorded of calls. The bridge in its pod follows them, also
-//! before a server that speaks HTTP itself.
+//! Guards of an MCPServer: who may call it, what is recorded of calls. The bridge in its pod follows them,
+//! also before a server that speaks HTTP itself.
 //!
 //! Guards fail closed: a reference that leads nowhere, or a mistake, refuses the resource. Pods of an earlier
 //! version serve on, and the resource is not `Ready`.

@@ -4,8 +4,8 @@ use k8s_openapi::api::apps::v1::Deployment;
 
 /// The port on which the bridge serves MCP.
 pub(super) const BRIDGE_PORT: u16 = 8080;
-/// The volume with the bridge, the init container that copies it there, and the container of a bridge that runs
-/// beside a server.
+/// The volume with the bridge, the init container that copies it there, and the container of a bridge that
+/// runs beside a server.
 pub(super) const BRIDGE: &str = "bridge";
 /// The annotation of the Deployment with the digest of its pod template without the bridge's image.
 pub(super) const TEMPLATE_DIGEST: &str = "toolhive.stacklok.com/template-digest";

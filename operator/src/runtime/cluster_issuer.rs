@@ -1,7 +1,9 @@
-//! [`ClusterIssuerCache`]: issuer and public keys of the cluster's ServiceAccount tokens, from the API server.
+//! [`ClusterIssuerCache`]: issuer and public keys of the cluster's ServiceAccount tokens, from the API
+//! server.
 //!
-//! The API server serves both to authenticated callers (ClusterRole `system:service-account-issuer-discovery`,
-//! which every ServiceAccount has by default). The operator hands them to pods, which hold no token.
+//! The API server serves both to authenticated callers (ClusterRole
+//! `system:service-account-issuer-discovery`, which every ServiceAccount has by default). The operator hands
+//! them to pods, which hold no token.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -21,7 +21,8 @@ use crate::workload::pod_template::{self, PodTemplateError};
 pub(super) const CONTAINER: &str = "registry-api";
 /// The image, as ToolHive's operator has it.
 const IMAGE: &str = "ghcr.io/stacklok/thv-registry-api:latest";
-/// The image of the init container, as ToolHive's operator has it. It runs as the user of the registry server.
+/// The image of the init container, as ToolHive's operator has it. It runs as the user of the registry
+/// server.
 const PGPASS_IMAGE: &str = "cgr.dev/chainguard/busybox:latest";
 /// The user and group of the registry server's image.
 const USER: i64 = 65_532;
@@ -162,8 +163,8 @@ fn container(registry: &ValidMCPRegistry) -> Container {
     }
 }
 
-/// Returns the init container that copies the passwords: PostgreSQL's library takes a file of mode 0600 alone,
-/// and a mounted Secret cannot have that mode for this user.
+/// Returns the init container that copies the passwords: PostgreSQL's library takes a file of mode 0600
+/// alone, and a mounted Secret cannot have that mode for this user.
 fn setup_pgpass() -> Container {
     let mut security = pod::unprivileged();
     security.read_only_root_filesystem = Some(true);

@@ -1,5 +1,5 @@
-//! Step 6 of a reconcile, status: the status of an MCPRegistry, from the applied objects and the states of its
-//! pods. Pure.
+//! Step 6 of a reconcile, status: the status of an MCPRegistry, from the applied objects and the states of
+//! its pods. Pure.
 
 use std::sync::Arc;
 

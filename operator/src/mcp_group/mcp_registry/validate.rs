@@ -29,7 +29,8 @@ pub(super) struct ValidMCPRegistry {
     pub secrets: Option<String>,
 }
 
-/// Returns the valid registry, or every problem of the resource. `secrets` holds all values that it refers to.
+/// Returns the valid registry, or every problem of the resource. `secrets` holds all values that it refers
+/// to.
 pub(super) fn validate(
     registry: &MCPRegistry,
     secrets: &ReferencedSecrets,

@@ -48,7 +48,8 @@ pub(super) fn add(
     }
 }
 
-/// Returns the remedy for an MCPServer that asks its callers for tokens, and to which none would be presented.
+/// Returns the remedy for an MCPServer that asks its callers for tokens, and to which none would be
+/// presented.
 fn lacks_token(references: &References, backend: &str) -> Option<String> {
     let server = references.servers.iter().find(|server| server.name_any() == backend)?;
     server.spec.asks_for_tokens().then(|| {

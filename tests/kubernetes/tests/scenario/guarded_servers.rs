@@ -1,4 +1,5 @@
-//! Guards of MCPServers, by the bridge in their pods; tokens of ServiceAccounts; and ToolHive's registry server.
+//! Guards of MCPServers, by the bridge in their pods; tokens of ServiceAccounts; and ToolHive's registry
+//! server.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};

@@ -85,8 +85,8 @@ pub struct RawOidc {
     pub resource: Option<String>,
     /// URL of the key set (JWKS). Default: read from the provider's metadata.
     pub jwks_url: Option<String>,
-    /// File with the key set (JWKS), in place of `jwksUrl`, such as keys of an issuer that this process cannot
-    /// reach. It is read again every ten minutes, and when a token names another key. At most 1 MiB.
+    /// File with the key set (JWKS), in place of `jwksUrl`, such as keys of an issuer that this process
+    /// cannot reach. It is read again every ten minutes, and when a token names another key. At most 1 MiB.
     pub jwks_path: Option<String>,
     /// Scopes that clients are told to ask for. Default: `requiredScopes`.
     pub scopes: Vec<String>,

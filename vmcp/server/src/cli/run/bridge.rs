@@ -1,5 +1,5 @@
-//! `vmcp bridge`: serves one program that speaks MCP on its standard streams over HTTP, with its own names; or
-//! stands as a guard before one HTTP server.
+//! `vmcp bridge`: serves one program that speaks MCP on its standard streams over HTTP, with its own names;
+//! or stands as a guard before one HTTP server.
 
 mod guards;
 mod install;
@@ -47,8 +47,8 @@ const FILES_POLL_INTERVAL: Duration = Duration::from_secs(10);
 /// The program is served at http://ADDR:PORT/mcp in both eras of MCP, whichever it speaks itself, with its
 /// own name, instructions and definitions. It gets the whole environment of this process; its standard error
 /// is passed on. When it ends it is restarted with exponential backoff; meanwhile calls fail at once, /readyz
-/// of the admin port answers 503, and /admin/status says why. With --url, an HTTP server stands in place of the
-/// program.
+/// of the admin port answers 503, and /admin/status says why. With --url, an HTTP server stands in place of
+/// the program.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Arguments {
@@ -66,8 +66,8 @@ pub(in crate::cli) struct Arguments {
     #[arg(long, value_name = "FILE")]
     admin_token_file: Option<PathBuf>,
     /// File with guards of the endpoint: the blocks `incomingAuth`, `authServer`, `audit`, `rateLimiting`,
-    /// `sessionStorage` and `telemetry` of `vmcp.yaml`, and `server.sessionKeys`. Edits apply while the bridge
-    /// runs, but for `telemetry`; one with a mistake leaves the guards before it in force
+    /// `sessionStorage` and `telemetry` of `vmcp.yaml`, and `server.sessionKeys`. Edits apply while the
+    /// bridge runs, but for `telemetry`; one with a mistake leaves the guards before it in force
     #[arg(long, value_name = "FILE")]
     guards: Option<PathBuf>,
     /// Serve the MCP server at this URL in place of a program

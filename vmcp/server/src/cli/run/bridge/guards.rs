@@ -35,7 +35,8 @@ pub(super) fn load(
     Ok(loaded.config)
 }
 
-/// Joins the guards in `text` with `settings`, as YAML. Settings of the bridge win: guards cannot replace them.
+/// Joins the guards in `text` with `settings`, as YAML. Settings of the bridge win: guards cannot replace
+/// them.
 fn join(text: &str, mut settings: Map<String, Value>) -> Result<String, String> {
     let guards: Option<Map<String, Value>> =
         serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
