@@ -1,12 +1,12 @@
 {{- /* Written by `make schema` from operator/src/runtime/author_rights/table.rs. */}}
 {{- define "vmcp-operator.authorKinds" -}}
-[embeddingservers, mcpexternalauthconfigs, mcpoidcconfigs, mcpremoteproxies, mcpservers, mcpserverentries, mcptelemetryconfigs, mcpwebhookconfigs, virtualmcpservers]
+[embeddingservers, mcpexternalauthconfigs, mcpoidcconfigs, mcpregistries, mcpremoteproxies, mcpservers, mcpserverentries, mcptelemetryconfigs, mcpwebhookconfigs, virtualmcpservers]
 {{- end }}
 {{- define "vmcp-operator.authorRights" -}}
 - expression: >-
-    !(request.kind.kind in ['VirtualMCPServer', 'MCPServer']) ||
+    !(request.kind.kind in ['VirtualMCPServer', 'MCPServer', 'MCPRegistry']) ||
     authorizer.group('apps').resource('deployments').namespace(request.namespace).check('create').allowed()
-  message: a resource of the kind VirtualMCPServer or MCPServer runs pods, which may mount every Secret, use every image pull secret and run as every ServiceAccount of the namespace; this takes the right to create Deployments in the namespace
+  message: a resource of the kind VirtualMCPServer or MCPServer or MCPRegistry runs pods, which may mount every Secret, use every image pull secret and run as every ServiceAccount of the namespace; this takes the right to create Deployments in the namespace
   reason: Forbidden
 - expression: >-
     !(request.kind.kind in ['EmbeddingServer']) ||
