@@ -18,7 +18,7 @@ fn guards(tool: &str) -> String {
 }
 
 async fn tools(client: &Client) -> Vec<String> {
-    client.tools().await.into_keys().collect()
+    client.tools().await.keys().cloned().collect()
 }
 
 #[tokio::test]
