@@ -1,0 +1,122 @@
+//! [`serve`]: the I/O around an [`Adapter`].
+
+mod line_reader;
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::mpsc;
+use tokio::task::coop;
+
+use self::line_reader::{Line, LineReader};
+use crate::adapter::{Adapter, AdapterSettings, Effect};
+
+/// Messages to Codex that wait to be written; at one more, Codex counts as gone.
+const MAX_QUEUED: usize = 256;
+
+/// A two-way stream of JSON lines.
+#[derive(Debug)]
+pub struct Lines<R, W> {
+    /// Messages of the other side.
+    pub reader: R,
+    /// Messages to the other side.
+    pub writer: W,
+}
+
+/// Serves one MCP client until either side has ended. A line of more than `max_line` bytes, and a line that
+/// is no JSON, is skipped.
+pub async fn serve(
+    client: Lines<impl AsyncRead + Unpin, impl AsyncWrite + Unpin>,
+    codex: Lines<impl AsyncRead + Unpin, impl AsyncWrite + Unpin + Send + 'static>,
+    mut settings: AdapterSettings,
+    max_line: usize,
+) {
+    settings.workspaces = resolved(settings.workspaces).await;
+    let mut adapter = Adapter::new(settings);
+    let mut from_client = LineReader::new(client.reader, max_line);
+    let mut from_codex = LineReader::new(codex.reader, max_line);
+    let mut to_client = client.writer;
+    // A task of its own: a Codex that writes without reading must not stop this loop from reading.
+    let (to_codex, queued) = mpsc::channel(MAX_QUEUED);
+    tokio::spawn(write(codex.writer, queued));
+    loop {
+        // The buffers may hold hundreds of lines: other tasks have their turn between them.
+        coop::consume_budget().await;
+        let effects = tokio::select! {
+            line = from_client.next() => match line {
+                Line::Message(message) => adapter.take_from_client(&message),
+                Line::Skipped => continue,
+                Line::End => return,
+            },
+            line = from_codex.next() => match line {
+                Line::Message(message) => adapter.take_from_codex(&message),
+                Line::Skipped => continue,
+                Line::End => {
+                    let effects = adapter.codex_ended();
+                    carry_out(&mut adapter, effects, &mut to_client, &to_codex).await;
+                    return;
+                }
+            },
+        };
+        if !carry_out(&mut adapter, effects, &mut to_client, &to_codex).await {
+            let effects = adapter.codex_ended();
+            carry_out(&mut adapter, effects, &mut to_client, &to_codex).await;
+            return;
+        }
+    }
+}
+
+/// Carries effects out, and those that follow from them. Returns false once Codex takes no more messages.
+async fn carry_out(
+    adapter: &mut Adapter,
+    effects: Vec<Effect>,
+    to_client: &mut (impl AsyncWrite + Unpin),
+    to_codex: &mpsc::Sender<Value>,
+) -> bool {
+    let mut queue = std::collections::VecDeque::from(effects);
+    let mut takes_messages = true;
+    while let Some(effect) = queue.pop_front() {
+        match effect {
+            // The end of the client is read, too.
+            Effect::ToClient(message) => drop(write_line(to_client, &message).await),
+            Effect::ToCodex(message) => takes_messages &= to_codex.try_send(message).is_ok(),
+            Effect::Locate(call, path) => {
+                let located = tokio::fs::canonicalize(&path).await;
+                let located = located.map_err(|error| format!("cwd {}: {error}", path.display()));
+                queue.extend(adapter.located(call, located));
+            }
+        }
+    }
+    takes_messages
+}
+
+/// Resolves the symbolic links of directories. A directory that does not exist is left out.
+async fn resolved(paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut resolved = Vec::new();
+    for path in paths {
+        match tokio::fs::canonicalize(&path).await {
+            Ok(path) => resolved.push(path),
+            Err(error) => tracing::warn!(path = %path.display(), %error, "no workspace of Codex"),
+        }
+    }
+    resolved
+}
+
+async fn write(mut writer: impl AsyncWrite + Unpin, mut messages: mpsc::Receiver<Value>) {
+    while let Some(message) = messages.recv().await {
+        if write_line(&mut writer, &message).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn write_line(writer: &mut (impl AsyncWrite + Unpin), message: &Value) -> std::io::Result<()> {
+    let mut line = message.to_string().into_bytes();
+    line.push(b'\n');
+    writer.write_all(&line).await?;
+    writer.flush().await
+}
+
+#[cfg(test)]
+mod tests;
