@@ -56,6 +56,7 @@ use crate::upkeep::{refresher, session_refresher};
 ///     credentials: Default::default(),
 ///     passthrough_headers: Default::default(),
 ///     known_secrets: Default::default(),
+///     codex: None,
 /// };
 /// let settings = BackendSettings { max_connection_retries: 0, ..BackendSettings::default() };
 /// let backend = Backend::start(spec, settings, None);

@@ -91,7 +91,7 @@ impl Adapter {
         std::mem::take(&mut self.effects)
     }
 
-    /// Takes the path of [`Effect::Locate`] without symbolic links, or the reason why there is none.
+    /// Takes the path of [`Effect::Locate`] without symbolic links, or the reason of its failure.
     pub fn located(&mut self, call: u64, path: Result<PathBuf, String>) -> Vec<Effect> {
         self.on_located(call, path);
         std::mem::take(&mut self.effects)

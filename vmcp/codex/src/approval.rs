@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// Most characters of a question. A longer one is declined: nobody approves what cannot be shown whole.
+/// Most characters of a question. A longer one is declined: an approval is for the whole text.
 const MAX_QUESTION_CHARS: usize = 4000;
 
 /// A request of Codex that a person answers.

@@ -24,8 +24,8 @@ pub struct Lines<R, W> {
     pub writer: W,
 }
 
-/// Serves one MCP client until either side has ended. A line of more than `max_line` bytes, and a line that
-/// is no JSON, is skipped.
+/// Serves one MCP client until either side has ended. Skips lines of more than `max_line` bytes, and
+/// lines that do not parse as JSON.
 pub async fn serve(
     client: Lines<impl AsyncRead + Unpin, impl AsyncWrite + Unpin>,
     codex: Lines<impl AsyncRead + Unpin, impl AsyncWrite + Unpin + Send + 'static>,
@@ -67,7 +67,7 @@ pub async fn serve(
     }
 }
 
-/// Carries effects out, and those that follow from them. Returns false once Codex takes no more messages.
+/// Carries effects out, and the effects that follow. Returns false once Codex takes no more messages.
 async fn carry_out(
     adapter: &mut Adapter,
     effects: Vec<Effect>,

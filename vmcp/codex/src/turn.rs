@@ -12,6 +12,8 @@ const MAX_RESPONSE_BYTES: usize = 1024 * 1024;
 const MAX_NOTES: usize = 50;
 /// Announced changes that are kept; the oldest goes first.
 const MAX_ANNOUNCED: usize = 8;
+/// Most bytes of the announced changes of one item; larger ones are dropped, and their question is declined.
+const MAX_ANNOUNCED_BYTES: usize = 256 * 1024;
 /// Most characters of a progress message.
 const MAX_PROGRESS_CHARS: usize = 160;
 
@@ -45,6 +47,9 @@ impl TurnRecord {
         let (Some(id), Some(changes)) = (item.get("id").and_then(Value::as_str), item.get("changes")) else {
             return;
         };
+        if changes.to_string().len() > MAX_ANNOUNCED_BYTES {
+            return;
+        }
         if self.announced.len() >= MAX_ANNOUNCED {
             self.announced.remove(0);
         }
@@ -160,6 +165,19 @@ mod tests {
         }
         let result = turn.result(None);
         assert_eq!((result["items"].as_array().unwrap().len(), &result["items_left_out"]), (1, &json!(2)));
+    }
+
+    #[test]
+    fn announced_changes_are_kept_within_bounds_until_their_item_is_complete() {
+        let mut turn = TurnRecord::default();
+        turn.announce(&json!({"id": "large", "changes": ["x".repeat(MAX_ANNOUNCED_BYTES)]}));
+        assert_eq!(turn.changes("large"), None);
+        for id in 0..=MAX_ANNOUNCED {
+            turn.announce(&json!({"id": id.to_string(), "changes": [id]}));
+        }
+        assert_eq!((turn.changes("0"), turn.changes("8")), (None, Some(&json!([8]))));
+        turn.take_item(&json!({"id": "8", "type": "fileChange"}));
+        assert_eq!(turn.changes("8"), None);
     }
 
     #[test]

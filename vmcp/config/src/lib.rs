@@ -49,7 +49,7 @@ pub use self::sections::backend::outgoing_auth::{
     TokenExchange, UpstreamInject, Xaa,
 };
 pub use self::sections::backend::{
-    Backend, Isolation, MAX_BACKEND_NAME, MAX_BACKENDS, ProtocolEra, Transport, is_backend_name,
+    Backend, Codex, Isolation, MAX_BACKEND_NAME, MAX_BACKENDS, ProtocolEra, Transport, is_backend_name,
     normalize_name,
 };
 pub use self::sections::config::{Config, SETTINGS_AT_START};

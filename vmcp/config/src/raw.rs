@@ -21,7 +21,7 @@ pub use crate::sections::backend::outgoing_auth::{
     RawUpstreamInject, RawXaa,
 };
 use crate::sections::backend::{self, SharedBackendSettings, Transport};
-pub use crate::sections::backend::{RawBackend, RawCommand, RawTransport};
+pub use crate::sections::backend::{RawBackend, RawCodex, RawCommand, RawTransport};
 use crate::sections::composite_tools;
 use crate::sections::config::Config;
 pub use crate::sections::incoming_auth::api_keys::RawApiKey;

@@ -369,11 +369,24 @@ fn the_fingerprint_follows_the_address_and_not_the_secret() {
         "command: [ab]",
         "command: [a], env: { b: x }",
         "command: [a], cwd: b",
+        "command: [a], transport: codex",
+        "command: [a], transport: codex, codex: { allowDangerous: true }",
     ];
     let prints: std::collections::HashSet<_> =
         all.iter().map(|settings| backend(settings).fingerprint()).collect();
     assert_eq!(prints.len(), all.len());
     assert!(prints.iter().all(|print| print.len() == 64));
+}
+
+#[test]
+fn codex_is_a_program_with_a_default_command_and_time_for_a_turn() {
+    let loaded = loaded("backends: [{ name: a, transport: codex, codex: { workspaces: [/w] } }]");
+    let backend = &loaded.backends[0];
+    let Transport::Stdio { command, args, .. } = &backend.transport else { panic!("{backend:?}") };
+    assert_eq!((command.as_str(), &args[..]), ("codex", &["app-server".to_owned()][..]));
+    assert_eq!((backend.kind(), backend.timeout), ("codex", Some(loaded.proxy.max_tool_timeout)));
+    let codex = backend.codex.as_ref().unwrap();
+    assert_eq!((codex.allow_dangerous, &codex.workspaces[..]), (false, &["/w".into()][..]));
 }
 
 #[test]

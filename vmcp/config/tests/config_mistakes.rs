@@ -114,7 +114,7 @@ mistakes! {
         "optimizer: { storage: { type: postgres } }" =>
             "f:1: optimizer.storage.type: must be one of `sqlite`, not `postgres`; other kinds may come later: use `sqlite`",
         "backends: [{ name: a, url: http://a, transport: http }]" =>
-            "f:1: backends[0].transport: must be one of `stdio`, `streamable-http`, `sse`, `websocket`, not `http`; did you mean `streamable-http`?",
+            "f:1: backends[0].transport: must be one of `stdio`, `streamable-http`, `sse`, `websocket`, `codex`, not `http`; did you mean `streamable-http`?",
         "operational: { logLevel: [] }" =>
             "f:1: operational.logLevel: must be one of `trace`, `debug`, `info`, `warn`, `error`, not a list; choose one of `trace`, `debug`, `info`, `warn`, `error`",
     }
@@ -222,6 +222,12 @@ mistakes! {
             "f:1: backends[0].args: only a backend with `command` has this; remove it, or replace `url` by `command`\n\
              f:1: backends[0].env: only a backend with `command` has this; remove it, or replace `url` by `command`\n\
              f:1: backends[0].cwd: only a backend with `command` has this; remove it, or replace `url` by `command`",
+        "backends: [{ name: a, url: http://a, transport: codex }]" =>
+            "f:1: backends[0].transport: `codex` does not go with `url`; remove `url`: Codex is started here, by `command` or as `codex app-server`",
+        "backends: [{ name: a, command: [b], codex: { allowDangerous: true } }]" =>
+            "f:1: backends[0].codex: only a backend with `transport: codex` has this; add `transport: codex`, or remove it",
+        "backends: [{ name: a, transport: codex, codex: { workspaces: [src] } }]" =>
+            "f:1: backends[0].codex.workspaces[0]: src is not an absolute path; write the whole path, beginning at `/`",
         "backends: [{ name: a, command: uvx mcp-server-time }]" =>
             "f:1: backends[0].command: a program and its arguments in one string are not split; write it as a list: `[uvx, mcp-server-time]`",
         "backends: [{ name: a, command: [] }, { name: b, command: \"\" }]" =>

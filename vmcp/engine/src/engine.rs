@@ -495,7 +495,7 @@ impl Engine {
 fn disabled_status(spec: &Backend, reason: Option<&String>) -> BackendStatus {
     BackendStatus {
         name: spec.name.to_string(),
-        transport: spec.transport.kind().to_owned(),
+        transport: spec.kind().to_owned(),
         state: if reason.is_some() { BackendState::Failed } else { BackendState::Configured },
         last_error: reason.cloned(),
         ..BackendStatus::default()

@@ -8,11 +8,12 @@ pub use vmcp_workflow::COMPOSITE;
 
 /// Names of vmcp's own tools, without `optim.` or `optim_`: existing and planned ones, so that an upgrade
 /// takes no name from a backend.
-pub const OPTIM_TOOLS: [&str; 31] = [
+pub const OPTIM_TOOLS: [&str; 32] = [
     "add_mcp_server",
     "call_hook",
     "call_tool",
     "codex",
+    "codex_archive_thread",
     "codex_list_threads",
     "disable_mcp_server",
     "enable_mcp_server",

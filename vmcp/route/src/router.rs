@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use vmcp_codex::{ARCHIVE_THREAD, CODEX, LIST_THREADS};
 use vmcp_model::catalog::{CatalogPrompt, CatalogTool};
 use vmcp_model::names::COMPOSITE;
 use vmcp_results::envelope::URI_PREFIX;
@@ -100,7 +101,8 @@ pub(crate) fn may_repeat(tool: &CatalogTool) -> bool {
 /// only while no backend's tool has it.
 pub(super) fn tool<'a>(context: CallContext<'a>, name: &str) -> Option<Target<'a>> {
     let optimizer = &context.snapshot.config.optimizer;
-    let theirs = context.view.tool(name).or_else(|| composite(context.view, name));
+    let theirs =
+        context.view.tool(name).or_else(|| composite(context.view, name)).or_else(|| codex(context, name));
     let offers = |own: &OptimTool| optimizer.tools.contains(own);
     match own_name(name).filter(|_| optimizer.enabled) {
         Some(OwnName::Reserved(own)) if offers(&own) => return Some(Target::Optim(own)),
@@ -118,6 +120,19 @@ fn composite<'a>(view: &'a View, name: &str) -> Option<&'a Arc<CatalogTool>> {
     let own = name.strip_prefix(COMPOSITE).and_then(|rest| rest.strip_prefix('_'));
     let named = |own: &str| view.tool(&format!("{COMPOSITE}.{own}"));
     own.and_then(named).or_else(|| named(name))
+}
+
+/// Finds a tool of Codex by `optim.codex`, `optim_codex` or `codex` alone (and `codex_list_threads`,
+/// `codex_archive_thread`), if the caller sees it on one backend only.
+fn codex<'a>(context: CallContext<'a>, name: &str) -> Option<&'a Arc<CatalogTool>> {
+    let prefixed = name.strip_prefix("optim.").or_else(|| name.strip_prefix("optim_"));
+    let own = prefixed.unwrap_or(name);
+    if ![CODEX, LIST_THREADS, ARCHIVE_THREAD].contains(&own) {
+        return None;
+    }
+    let backends = context.snapshot.config.backends.iter().filter(|backend| backend.codex.is_some());
+    let mut found = backends.flat_map(|backend| context.view.tools_of(&backend.name, own));
+    found.next().filter(|_| found.next().is_none())
 }
 
 /// Finds a prompt.

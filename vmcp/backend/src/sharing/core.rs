@@ -188,7 +188,7 @@ impl BackendCore {
         let server = info.map(ServerInfo::read).unwrap_or_default();
         BackendStatus {
             name: self.facts.spec.name.to_string(),
-            transport: self.facts.spec.transport.kind().to_owned(),
+            transport: self.facts.spec.kind().to_owned(),
             state: live.state,
             since: live.since,
             era: revision.map(|revision| revision.era().as_str().to_owned()),

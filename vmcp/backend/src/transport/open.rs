@@ -1,9 +1,12 @@
 //! Opens links to a backend by its configured transport.
 
+use std::iter;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 use url::Url;
+use vmcp_codex::AdapterSettings;
 use vmcp_config::{Headers, Transport};
 
 use crate::inbound::Inbound;
@@ -83,6 +86,14 @@ pub(crate) async fn open(
                 in_our_place,
                 last_words,
                 activity,
+                codex: facts.spec.codex.as_ref().map(|codex| AdapterSettings {
+                    version: settings.client_version.clone(),
+                    allow_dangerous: codex.allow_dangerous,
+                    // Relative to vmcp's working directory, as the program's is.
+                    workspaces: iter::once(cwd.clone().unwrap_or_else(|| PathBuf::from(".")))
+                        .chain(codex.workspaces.iter().cloned())
+                        .collect(),
+                }),
             };
             let (mux, to_write) = mux::Mux::new(Arc::clone(&inbound), closed.clone(), limits.budget);
             let limits = stdio::ProcessLimits { line_bytes: limits.bytes, kill_grace: settings.kill_grace };

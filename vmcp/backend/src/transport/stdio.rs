@@ -1,6 +1,7 @@
 //! Stdio transport: a child process that speaks newline-delimited JSON on its standard streams, in a process
 //! group of its own that ends with the connection.
 
+mod codex;
 mod framing;
 mod standard_error;
 
@@ -13,13 +14,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessGroup};
-use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{ChildStdin, ChildStdout, Command};
+use tokio::io::{
+    AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader,
+};
+use tokio::process::{ChildStderr, Command};
 use tokio::sync::mpsc;
 use tokio::task::coop;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
+use vmcp_codex::AdapterSettings;
 use vmcp_config::Secret;
 use vmcp_config::rules::NamePattern;
 use vmcp_wire::rpc;
@@ -104,6 +108,8 @@ pub(crate) struct Program<'a> {
     pub(crate) last_words: Arc<LastWords>,
     /// Follows the program's process group.
     pub(crate) activity: Arc<ProgramActivity>,
+    /// Settings of the adapter, if the program is Codex's app server.
+    pub(crate) codex: Option<AdapterSettings>,
 }
 
 /// ProcessLimits of a child process.
@@ -129,6 +135,27 @@ pub(crate) fn start(
     let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
         return Err(LinkError::Connect { detail: "the child has no standard streams".to_owned() });
     };
+    if let Some(settings) = &program.codex {
+        let (stdin, stdout) = codex::adapted(stdin, stdout, settings.clone(), limits.line_bytes);
+        return Ok(supervise(child, (stdin, stdout, stderr), program, limits, mux, to_write, closed));
+    }
+    Ok(supervise(child, (stdin, stdout, stderr), program, limits, mux, to_write, closed))
+}
+
+/// Relays messages between the program's streams and `mux` until the program ends or `closed` is cancelled.
+fn supervise<I, O>(
+    mut child: ProcessGroupGuard,
+    (stdin, stdout, stderr): (I, O, ChildStderr),
+    program: &Program<'_>,
+    limits: ProcessLimits,
+    mux: Arc<Mux>,
+    to_write: mpsc::Receiver<QueuedMessage>,
+    closed: CancellationToken,
+) -> tokio::task::JoinHandle<()>
+where
+    I: AsyncWrite + Unpin + Send + 'static,
+    O: AsyncRead + Unpin + Send + 'static,
+{
     let tail = Arc::clone(&program.last_words);
     tail.clear();
     let log = tokio::spawn(
@@ -155,7 +182,7 @@ pub(crate) fn start(
         writer.abort();
         child.leave(limits.kill_grace).await;
     };
-    Ok(tokio::spawn(supervise.in_current_span()))
+    tokio::spawn(supervise.in_current_span())
 }
 
 /// Returns why a program did not start. The operating system reports a missing working directory like a
@@ -231,7 +258,7 @@ fn is_inherited(name: &OsStr, patterns: &[NamePattern]) -> bool {
 
 /// Hands every line to the multiplexer. Returns the reason of the end; an empty one if standard output was
 /// closed.
-async fn read(stdout: ChildStdout, limit: usize, mux: &Mux, words: &LastWords) -> String {
+async fn read(stdout: impl AsyncRead + Unpin, limit: usize, mux: &Mux, words: &LastWords) -> String {
     let mut reader = BufReader::with_capacity(64 * 1024, stdout);
     let mut line = Vec::new();
     let mut framing = Framing::new(limit);
@@ -302,7 +329,7 @@ async fn next_line(
     })
 }
 
-async fn write(mut stdin: ChildStdin, mut messages: mpsc::Receiver<QueuedMessage>) {
+async fn write(mut stdin: impl AsyncWrite + Unpin, mut messages: mpsc::Receiver<QueuedMessage>) {
     while let Some(QueuedMessage { message, .. }) = messages.recv().await {
         let written = async {
             // JSON that a client wrote over several lines must become one: the newline ends a message.

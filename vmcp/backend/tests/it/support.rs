@@ -46,6 +46,7 @@ pub(crate) fn spec(name: &str, transport: vmcp_config::Transport) -> vmcp_config
         credentials: vmcp_config::Credentials::default(),
         passthrough_headers: std::collections::BTreeSet::default(),
         known_secrets: vmcp_config::KnownSecrets::default(),
+        codex: None,
     }
 }
 

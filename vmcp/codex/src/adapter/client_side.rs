@@ -56,7 +56,7 @@ impl Adapter {
         }
     }
 
-    /// Shakes hands with Codex first: a program that is no app server fails here.
+    /// Shakes hands with Codex first: a program other than an app server fails here.
     fn initialize(&mut self, id: &Value, params: &Value) {
         let asked = params.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
         let revision = REVISIONS.into_iter().find(|known| *known == asked).unwrap_or("2025-11-25");

@@ -135,7 +135,7 @@ impl Adapter {
         let id = completed.get("id").and_then(Value::as_str);
         let Some(turn) = self.turn_mut(number) else { return };
         match (&turn.turn_id, id) {
-            // Another turn of the thread, such as one that was interrupted before.
+            // Another turn of the thread, such as an interrupted one.
             (Some(own), Some(id)) if own != id => return,
             // The turn of this call, if the reply to `turn/start` follows; else an earlier one.
             (None, _) => return turn.early_end = Some(completed.clone()),
@@ -230,7 +230,7 @@ fn thread_page(result: &Value) -> Value {
 
 /// Returns a time of RFC 3339 for seconds since the Unix epoch.
 fn rfc3339(seconds: u64) -> Option<String> {
-    // The year 9999, the last one that is written with four digits.
+    // The end of the year 9999, the last one of four digits.
     let seconds = Some(seconds).filter(|seconds| *seconds <= 253_402_300_799)?;
     let time = UNIX_EPOCH.checked_add(Duration::from_secs(seconds))?;
     Some(humantime::format_rfc3339_seconds(time).to_string())

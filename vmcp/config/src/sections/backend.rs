@@ -1,6 +1,7 @@
 //! `backends`: the MCP servers behind this one, and the transport to each: a child process, streamable HTTP,
 //! SSE or websocket.
 
+mod codex;
 mod common_mistakes;
 pub(crate) mod known_secrets;
 pub(crate) mod outgoing_auth;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use url::Url;
 
+pub use self::codex::{Codex, RawCodex};
 pub(crate) use self::common_mistakes::check_own_address;
 use self::known_secrets::KnownSecrets;
 pub(crate) use self::validation::{SharedBackendSettings, validate};
@@ -62,6 +64,8 @@ pub struct Backend {
     pub passthrough_headers: BTreeSet<String>,
     /// Secrets of this entry, to be masked in what the server writes.
     pub known_secrets: KnownSecrets,
+    /// Settings of Codex, if the program is its app server and no MCP server.
+    pub codex: Option<Codex>,
 }
 
 /// Transport to a backend.
@@ -147,6 +151,11 @@ impl Transport {
 }
 
 impl Backend {
+    /// Returns the name of the transport, as [`Transport::kind`]; `codex` for an app server of Codex.
+    pub fn kind(&self) -> &'static str {
+        if self.codex.is_some() { "codex" } else { self.transport.kind() }
+    }
+
     /// Returns true if the backend is a program that is started here.
     pub fn starts_process(&self) -> bool {
         matches!(self.transport, Transport::Stdio { .. })
@@ -162,7 +171,11 @@ impl Backend {
     /// offers: the transport, its address or command line, and the names of headers and variables. Their
     /// values do not count, so that a rotated token keeps the cached definitions.
     pub fn fingerprint(&self) -> String {
-        let mut parts = vec![self.transport.kind()];
+        let mut parts = vec![self.kind()];
+        if self.codex.as_ref().is_some_and(|codex| codex.allow_dangerous) {
+            // Its tools offer another sandbox.
+            parts.push("dangerous");
+        }
         match &self.transport {
             Transport::Http { url, headers }
             | Transport::Sse { url, headers }
@@ -220,17 +233,19 @@ pub struct RawBackend {
     /// Address of a remote server, without credentials: `http` or `https`, or `ws` or `wss` for a websocket.
     /// Excludes `command`.
     pub url: Option<String>,
-    /// Transport: `stdio` with `command`; `streamable-http` (default), `sse` or, with a `ws` or `wss`
-    /// address,
+    /// Transport: `stdio` with `command`; `codex` with the app server of Codex as `command` (default:
+    /// `[codex, app-server]`); `streamable-http` (default), `sse` or, with a `ws` or `wss` address,
     /// `websocket` with `url`.
     pub transport: Option<RawTransport>,
+    /// Settings of `transport: codex`.
+    pub codex: Option<RawCodex>,
     /// HTTP headers of every request to `url`, or of the handshake of a websocket, such as `Authorization`;
     /// at most 64.
     pub headers: BTreeMap<String, Secret>,
     /// Use this backend. `false`: it is shown in status, but neither connected nor searched nor called.
     pub enabled: bool,
     /// Time limit of a call of one of this backend's tools, up to `proxy.maxToolTimeout`. Default:
-    /// `proxy.toolTimeout`.
+    /// `proxy.toolTimeout`; with `transport: codex` `proxy.maxToolTimeout`.
     #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub timeout: Option<RawDuration>,
     /// Time limit of one connection attempt. Default: `proxy.connectionTimeout`.
@@ -277,6 +292,7 @@ impl Default for RawBackend {
             cwd: None,
             url: None,
             transport: None,
+            codex: None,
             headers: BTreeMap::new(),
             enabled: true,
             timeout: None,
@@ -342,6 +358,8 @@ pub enum RawTransport {
     Sse,
     /// Text frames of a websocket, with the subprotocol `mcp`.
     Websocket,
+    /// The app server of Codex (`codex app-server`), a child process that speaks another protocol than MCP.
+    Codex,
 }
 
 /// Returns true if a backend may have this name.

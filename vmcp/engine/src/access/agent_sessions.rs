@@ -1,6 +1,7 @@
 //! [`AgentSessions`]: sessions of coding agents, as their hooks report them, in `state.db`. Each belongs to
 //! the principal whose hook registered it.
 
+mod codex_threads;
 mod transcript_file;
 
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! Sends an authorized request to its backend: parameters, trace context, rounds of input, the task that a
 //! call may become.
 
+mod codex_threads;
 mod composite;
 mod exchange_span;
 
@@ -26,6 +27,7 @@ use crate::answer::is_pending;
 use crate::caller::CallContext;
 use crate::router::{self, BackendTarget};
 use crate::subject;
+use codex_threads::CodexCall;
 use composite::OpenRun;
 pub(crate) use vmcp_engine::access::outgoing::ClientAtBackend;
 use vmcp_engine::access::policy::Item;
@@ -73,6 +75,13 @@ pub(super) async fn run(
     recorder: &mut CallRecorder,
 ) -> Result<Response, CallError> {
     let Way { context, target, is_read, .. } = way;
+    let codex = CodexCall::read(context, target, params);
+    // Boxed: most calls are for other servers.
+    if let Some(codex) = &codex
+        && let Some(refusal) = Box::pin(codex.refusal()).await?
+    {
+        return Ok(refusal);
+    }
     if let Item::Tool(tool) = target.item
         && confirmation::is_needed(context, tool)
     {
@@ -104,6 +113,9 @@ pub(super) async fn run(
             }
         }
         Era::Modern => response = visit_first(context, target, response),
+    }
+    if let Some(codex) = &codex {
+        response = Box::pin(codex.complete(response)).await;
     }
     match target.item {
         // A webhook that reads the result refuses a task: the caller gets no id of it.

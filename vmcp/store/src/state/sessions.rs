@@ -103,6 +103,16 @@ impl StateStore {
         })
     }
 
+    /// Returns who registered the first session of this client with this id at the client, whoever it was;
+    /// `None` if no session has it. Later sessions of the same id, of other owners, do not count.
+    pub fn session_owner(&self, source: &str, external_id: &str) -> Result<Option<[u8; 32]>, StoreError> {
+        self.read(|connection| {
+            let select = "SELECT owner FROM sessions WHERE source = ?1 AND external_id = ?2
+                          ORDER BY created_at, rowid LIMIT 1";
+            connection.query_row(select, params![source, external_id], |row| row.get(0)).optional()
+        })
+    }
+
     /// Returns a session of an owner with its events, oldest first; `None` if the owner has none of this id.
     /// Sessions of all owners before `kept_since` are forgotten.
     pub fn session(

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use url::Url;
 
+use super::codex;
 use super::common_mistakes;
 use super::known_secrets::KnownSecrets;
 use super::{Backend, MAX_BACKENDS, RawBackend, RawCommand, RawTransport, Transport, normalize_name};
@@ -49,6 +50,7 @@ pub(crate) fn validate(
         let path = problems::item("backends", index);
         let name = validate_name(backend.name.as_deref(), &path, report);
         let transport = validate_transport(backend, &path, report);
+        let codex = codex::validate(backend, &path, report);
         common_mistakes::check(backend, &path, report);
         let connection_timeout = backend
             .connection_timeout
@@ -56,6 +58,8 @@ pub(crate) fn validate(
             .map(|timeout| timeout.validate(&problems::key(&path, "connectionTimeout"), &TIMEOUT, report));
         // An unnamed backend still has its time-out checked.
         let timeout = validate_timeout(backend, name.unwrap_or_default(), shared, &path, report);
+        // A turn of an agent takes minutes.
+        let timeout = timeout.or_else(|| codex.is_some().then_some(shared.max_tool_timeout));
         let Some(name) = name else { continue };
         if let Some(first) = first_use.insert(name, index) {
             report.problem(
@@ -88,6 +92,7 @@ pub(crate) fn validate(
             credentials: auth.credentials,
             passthrough_headers: auth.passthrough,
             known_secrets,
+            codex,
         });
     }
     (backends, unavailable)
@@ -155,13 +160,21 @@ fn validate_transport(raw: &RawBackend, path: &str, report: &mut Report) -> Opti
             report.problem(path, "both `command` and `url` are given", remedy);
             None
         }
+        (None, None)
+            if raw.transport == Some(RawTransport::Codex)
+                && !report.is_dropped(&problems::key(path, "command"))
+                && !report.is_dropped(&problems::key(path, "url")) =>
+        {
+            let command = RawCommand::Line(codex::DEFAULT_COMMAND.map(str::to_owned).to_vec());
+            validate_stdio(raw, &command, path, report)
+        }
         (None, None) => {
             let requires = match raw.transport {
                 Some(RawTransport::Stdio) => "transport `stdio` requires `command`",
                 Some(RawTransport::StreamableHttp) => "transport `streamable-http` requires `url`",
                 Some(RawTransport::Sse) => "transport `sse` requires `url`",
                 Some(RawTransport::Websocket) => "transport `websocket` requires `url`",
-                None => "neither `command` nor `url` is given",
+                Some(RawTransport::Codex) | None => "neither `command` nor `url` is given",
             };
             // Either one that was given and refused has been reported.
             for key in ["command", "url"] {
@@ -213,6 +226,11 @@ fn validate_remote(raw: &RawBackend, url: &str, path: &str, report: &mut Report)
         Some(RawTransport::Websocket) => {
             let remedy = "write `ws://` or `wss://`, or choose `streamable-http`";
             report.mistake(&problems::key(path, "url"), "not the address of a websocket", remedy);
+            None
+        }
+        Some(RawTransport::Codex) => {
+            let remedy = "remove `url`: Codex is started here, by `command` or as `codex app-server`";
+            report.mistake(&problems::key(path, "transport"), "`codex` does not go with `url`", remedy);
             None
         }
         Some(RawTransport::Stdio) => {

@@ -197,6 +197,7 @@ fn configuration(arguments: &Arguments, lookup: &ReferenceLookup) -> Result<Conf
         warm_sessions: *warm_sessions,
         credentials: Credentials::None,
         passthrough_headers: BTreeSet::new(),
+        codex: None,
     });
     Ok(config)
 }
