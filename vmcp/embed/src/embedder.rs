@@ -70,4 +70,10 @@ pub trait Embedder: Send + Sync {
     fn is_pinned(&self) -> bool {
         false
     }
+
+    /// True if searches by this model find more when a short query is embedded in a second form too, as a
+    /// phrase about a tool.
+    fn takes_short_forms(&self) -> bool {
+        false
+    }
 }

@@ -158,6 +158,11 @@ impl Embedder for LocalEmbedder {
     fn is_pinned(&self) -> bool {
         true
     }
+
+    /// Measured with the default model alone.
+    fn takes_short_forms(&self) -> bool {
+        self.settings.model == LocalModel::default_model()
+    }
 }
 
 /// Groups texts of similar length into batches, so that little is padded. Each batch has the places of its

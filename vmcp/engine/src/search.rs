@@ -17,7 +17,10 @@ use tracing::{Instrument, Span, info_span};
 use vmcp_embed::{EmbedError, Embedder};
 use vmcp_model::catalog::Catalog;
 use vmcp_search::learning::{AskedQuery, LearningMode, PROMOTION_PLACES, Recollection};
-use vmcp_search::{Clause, Index, Query, Ranking, Reliability, SearchMode, Visible, rerank, split_clauses};
+use vmcp_search::{
+    Clause, Index, Query, Ranking, Reliability, SMALL_SET, SearchMode, Visible, rerank, short_form,
+    split_clauses,
+};
 
 use context::{Learned, QueryEmbedding, ToolKey};
 use reranking::{Reordering, Reranking};
@@ -209,19 +212,27 @@ pub async fn search(searcher: &Searcher, request: SearchRequest<'_>) -> SearchRe
     let whole = whole_query(description, request.keywords);
     // One batch for the whole query and its clauses: a provider takes little longer for it than for one text.
     let texts: Vec<String> = std::iter::once(whole).chain(split_clauses(description)).collect();
+    let takes_forms = searcher.index.len() >= SMALL_SET
+        && matches!(&searcher.vectors, QueryVectors::From(embedder) if embedder.takes_short_forms());
+    let forms: Vec<_> = texts.iter().map(|text| short_form(text).filter(|_| takes_forms)).collect();
+    let embedded: Vec<String> = texts.iter().chain(forms.iter().flatten()).cloned().collect();
     let asked = searcher.asks_provider().then(Instant::now);
-    let (vectors, unembedded) = match embed(searcher, &texts).await {
+    let (mut vectors, unembedded) = match embed(searcher, &embedded).await {
         Ok(vectors) => (vectors, None),
         Err(reason) => (Vec::new(), Some(reason)),
     };
     let embedding_took = asked.map(|asked| asked.elapsed());
     let learned = learned(searcher, vectors.first()).await.promoting(request.visible);
     let limit = request.limit.unwrap_or(searcher.settings.limit);
+    // The vectors of the forms follow those of the texts.
+    let mut of_forms = vectors.split_off(texts.len().min(vectors.len())).into_iter();
+    let short_vectors = forms.iter().map(|form| form.as_ref().and_then(|_| of_forms.next())).collect();
     let scan = Arc::new(Scan {
         index: Arc::clone(&searcher.index),
         visible: request.visible.map(Arc::clone),
         texts,
         vectors,
+        short_vectors,
         reliability: Arc::clone(&searcher.reliability),
         learned,
         limit: searcher.reranking.as_ref().map_or(limit, |reranking| limit.max(reranking.candidates)),
@@ -358,6 +369,8 @@ struct Scan {
     texts: Vec<String>,
     /// One for each text, or none.
     vectors: Vec<Vec<f32>>,
+    /// Vectors of the [short forms](short_form), by text.
+    short_vectors: Vec<Option<Vec<f32>>>,
     reliability: Arc<[(usize, Reliability)]>,
     learned: LearnedDocuments,
     limit: usize,
@@ -381,8 +394,10 @@ impl Scan {
 
     fn run(&self) -> Ranking {
         let vector = |at: usize| self.vectors.get(at).map(Vec::as_slice);
-        let mut texts = self.texts.iter().enumerate().map(|(at, text)| Clause { text, vector: vector(at) });
-        let whole = texts.next().unwrap_or(Clause { text: "", vector: None });
+        let short_vector = |at: usize| self.short_vectors.get(at).and_then(Option::as_deref);
+        let clause = |(at, text)| Clause { text, vector: vector(at), short_vector: short_vector(at) };
+        let mut texts = self.texts.iter().map(String::as_str).enumerate().map(clause);
+        let whole = texts.next().unwrap_or(Clause { text: "", vector: None, short_vector: None });
         let clauses: Vec<_> = texts.collect();
         // Both arms share one pass over the index, so their spans cover the same time.
         let keyword = info_span!(parent: &self.span, "search.keyword", matches = Empty).entered();
@@ -393,6 +408,7 @@ impl Scan {
             &Query {
                 text: whole.text,
                 vector: whole.vector,
+                short_vector: whole.short_vector,
                 clauses: &clauses,
                 limit: self.limit,
                 semantic_ratio: self.settings.semantic_ratio,

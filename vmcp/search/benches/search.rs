@@ -37,8 +37,11 @@ fn main() -> Result<(), String> {
 
         let words: Vec<&str> = text.split(' ').collect();
         let texts: Vec<String> = words.chunks(4).map(|clause| clause.join(" ")).collect();
-        let clauses: Vec<Clause<'_>> =
-            texts.iter().zip(&vectors).map(|(text, vector)| Clause { text, vector: Some(vector) }).collect();
+        let clauses: Vec<Clause<'_>> = texts
+            .iter()
+            .zip(&vectors)
+            .map(|(text, vector)| Clause { text, vector: Some(vector), short_vector: None })
+            .collect();
         let half: Visible = (0..tools).step_by(2).collect();
         let keyword = Query { text: &text, ..Query::default() };
         let hybrid = Query { vector: vectors.last().map(Vec::as_slice), ..keyword.clone() };

@@ -19,17 +19,20 @@ pub(crate) struct Evidence {
 
 impl Evidence {
     /// Normalizes and blends the arms; `ratio` is the cosine's weight, lower as long as documents lack a
-    /// cosine. Without any cosine the keywords have all the weight.
+    /// cosine. Without any cosine the keywords have all the weight. `closeness` replaces the cosine in the
+    /// ranking.
     pub(crate) fn new(
         terms: Vec<QueryTerm>,
         cosine: Vec<Option<f32>>,
+        closeness: Option<&[Option<f32>]>,
         bm25: Vec<Option<f32>>,
         ratio: f32,
     ) -> Self {
-        let ratio = if cosine.iter().any(Option::is_some) { ratio } else { 0.0 };
-        let (mut cosine_normalized, bm25_normalized) = (normalize(&cosine), compress(normalize(&bm25)));
-        estimate(&cosine, &mut cosine_normalized, &bm25_normalized);
-        let fused = blend(&cosine_normalized, &bm25_normalized, known_weight(ratio, &cosine));
+        let semantic = closeness.unwrap_or(&cosine);
+        let ratio = if semantic.iter().any(Option::is_some) { ratio } else { 0.0 };
+        let (mut cosine_normalized, bm25_normalized) = (normalize(semantic), compress(normalize(&bm25)));
+        estimate(semantic, &mut cosine_normalized, &bm25_normalized);
+        let fused = blend(&cosine_normalized, &bm25_normalized, known_weight(ratio, semantic));
         Evidence { terms, cosine, bm25, cosine_normalized, bm25_normalized, fused }
     }
 

@@ -11,7 +11,7 @@ use crate::evidence::Evidence;
 use crate::fusion;
 use crate::learning::{self, Reliability};
 use crate::query::{Clause, DEFAULT_SEMANTIC_RATIO, Explanation, Hit, Query, Ranking, SearchMode};
-use crate::text::MAX_CLAUSES;
+use crate::text::{MAX_CLAUSES, short_query};
 use crate::vectors::Vectors;
 use crate::visible::Visible;
 pub use rerank::rerank;
@@ -124,20 +124,38 @@ impl Index {
         documents: &[usize],
         visible: Option<&Visible>,
     ) -> QueryEvidence {
-        let whole = Clause { text: query.text, vector: query.vector };
-        let vectors: Vec<_> =
-            std::iter::once(&whole).chain(clauses).map(|text| self.vectors.query(text.vector?)).collect();
+        let whole = Clause { text: query.text, vector: query.vector, short_vector: query.short_vector };
+        let texts = || std::iter::once(&whole).chain(clauses);
+        let vectors: Vec<_> = texts().map(|text| self.vectors.query(text.vector?)).collect();
+        let short =
+            texts().map(|text| self.short_query(text).filter(|_| documents.len() >= fusion::SMALL_SET));
+        let short: Vec<_> = short.collect();
         let mut cosines = self.vectors.scan(&vectors, documents).into_iter();
+        let has_short = short.iter().any(Option::is_some);
+        let closeness = if has_short { self.vectors.scan(&short, documents) } else { Vec::new() };
+        let mut closeness = closeness.into_iter().zip(&short);
         let norms = self.keywords.norms(documents);
         let mut weigh = |clause: &Clause<'_>| {
             let matches = self.keywords.search(clause.text, &norms, visible);
             let bm25 = documents.iter().map(|document| matches.scores.get(*document).copied()).collect();
-            let ratio = fusion::cosine_weight(ratio, matches.terms.len(), documents.len(), || {
-                self.keywords.names_one(&matches.terms, visible)
-            });
-            Evidence::new(matches.terms, cosines.next().unwrap_or_default(), bm25, ratio)
+            let closeness = closeness.next().filter(|(_, short)| short.is_some()).map(|(values, _)| values);
+            let ratio = fusion::cosine_weight(
+                ratio,
+                matches.terms.len(),
+                documents.len(),
+                closeness.is_some(),
+                || self.keywords.names_one(&matches.terms, visible),
+            );
+            let cosine = cosines.next().unwrap_or_default();
+            Evidence::new(matches.terms, cosine, closeness.as_deref(), bm25, ratio)
         };
         QueryEvidence { whole: weigh(&whole), clauses: clauses.iter().map(weigh).collect() }
+    }
+
+    /// Returns the vector of a short text, made of both of its forms.
+    fn short_query(&self, text: &Clause<'_>) -> Option<Vec<f32>> {
+        let [own, form] = [text.vector?, text.short_vector?].map(|vector| self.vectors.query(vector));
+        Some(short_query(&own?, &form?))
     }
 }
 

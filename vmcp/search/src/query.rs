@@ -18,6 +18,9 @@ pub struct Query<'a> {
     /// Embedding of [`text`](Query::text). Without one, or with one of another width than the tools' vectors
     /// or with a value that is not finite, the keyword arm answers alone.
     pub vector: Option<&'a [f32]>,
+    /// Embedding of the [`short_form`](crate::short_form) of the text; without one, or in a
+    /// [small set](crate::SMALL_SET), the text is compared in its own form alone.
+    pub short_vector: Option<&'a [f32]>,
     /// Clauses from [`split_clauses`](crate::split_clauses); fewer than two change nothing.
     pub clauses: &'a [Clause<'a>],
     /// Most hits to return.
@@ -49,6 +52,7 @@ impl Default for Query<'_> {
         Query {
             text: "",
             vector: None,
+            short_vector: None,
             clauses: &[],
             limit: DEFAULT_LIMIT,
             semantic_ratio: DEFAULT_SEMANTIC_RATIO,
@@ -70,6 +74,8 @@ pub struct Clause<'a> {
     pub text: &'a str,
     /// Embedding of its text; without one the keyword arm alone ranks this clause.
     pub vector: Option<&'a [f32]>,
+    /// Embedding of the [`short_form`](crate::short_form) of its text.
+    pub short_vector: Option<&'a [f32]>,
 }
 
 /// The arms that decided the order.
@@ -132,7 +138,8 @@ pub struct Explanation {
     pub cosine: Option<f32>,
     /// Rank by cosine among the visible tools, from 1.
     pub cosine_rank: Option<usize>,
-    /// The cosine, normalized; an estimate if the tool has no vector.
+    /// The semantic arm, normalized: the cosine, or the closeness of both forms of a short text; an estimate
+    /// if the tool has no vector.
     pub cosine_normalized: f32,
     /// BM25F of query and tool, 0 when they share no term.
     pub bm25: f32,

@@ -3,7 +3,10 @@
 pub(crate) mod analysis;
 mod clauses;
 mod sentence;
+mod short_form;
 mod stopwords;
 
 pub use clauses::{MAX_CLAUSES, split_clauses};
 pub use sentence::first_sentence;
+pub use short_form::short_form;
+pub(crate) use short_form::short_query;

@@ -63,8 +63,11 @@ fn index<'a>(tools: impl Iterator<Item = (&'a Document, &'a Option<Vec<f32>>)>) 
 }
 
 fn search(index: &Index, asked: &Asked, visible: Option<&Visible>) -> Ranking {
-    let clauses: Vec<Clause<'_>> =
-        asked.clauses.iter().map(|(text, vector)| Clause { text, vector: vector.as_deref() }).collect();
+    let clauses: Vec<Clause<'_>> = asked
+        .clauses
+        .iter()
+        .map(|(text, vector)| Clause { text, vector: vector.as_deref(), short_vector: None })
+        .collect();
     let query = Query {
         text: &asked.text,
         vector: asked.vector.as_deref(),

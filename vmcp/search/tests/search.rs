@@ -151,7 +151,7 @@ fn the_distance_threshold_filters_what_only_the_vectors_found() {
 fn clauses_lift_what_the_whole_query_blurs() {
     let query =
         Query { text: "write a file, search", semantic_ratio: 0.0, explain: true, ..Query::default() };
-    let clauses = [Clause { text: "write a file", vector: None }, Clause { text: "search", vector: None }];
+    let clauses = ["write a file", "search"].map(|text| Clause { text, vector: None, short_vector: None });
     let index = mock_index();
     let fused = |query: &Query<'_>, document: usize| {
         let ranking = index.search(query, None);

@@ -79,8 +79,11 @@ pub(crate) async fn measure(testbed: &mut SearchTestbed, report: &mut Report) ->
     let parts = split_clauses(COMPOUND_QUERY);
     ensure!(parts.len() == 3, "the query has {} clauses", parts.len());
     let of_parts: Vec<_> = parts.iter().map(|text| unit_vector(text)).collect();
-    let clauses: Vec<_> =
-        parts.iter().zip(&of_parts).map(|(text, vector)| Clause { text, vector: Some(vector) }).collect();
+    let clauses: Vec<_> = parts
+        .iter()
+        .zip(&of_parts)
+        .map(|(text, vector)| Clause { text, vector: Some(vector), short_vector: None })
+        .collect();
     let vector = unit_vector(COMPOUND_QUERY);
     let compound =
         Query { text: COMPOUND_QUERY, vector: Some(&vector), clauses: &clauses, ..Query::default() };

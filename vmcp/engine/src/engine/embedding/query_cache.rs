@@ -92,6 +92,10 @@ impl Embedder for QueryCache {
     async fn prepare(&self) {
         self.embedder.prepare().await;
     }
+
+    fn takes_short_forms(&self) -> bool {
+        self.embedder.takes_short_forms()
+    }
 }
 
 impl QueryCache {

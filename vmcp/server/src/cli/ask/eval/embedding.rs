@@ -101,4 +101,8 @@ impl Embedder for TimedEmbedder {
     fn batch_size(&self) -> usize {
         self.embedder.batch_size()
     }
+
+    fn takes_short_forms(&self) -> bool {
+        self.embedder.takes_short_forms()
+    }
 }

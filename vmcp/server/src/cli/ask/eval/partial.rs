@@ -128,6 +128,10 @@ impl Embedder for RememberedQueries {
     fn batch_size(&self) -> usize {
         self.embedder.batch_size()
     }
+
+    fn takes_short_forms(&self) -> bool {
+        self.embedder.takes_short_forms()
+    }
 }
 
 #[cfg(test)]
