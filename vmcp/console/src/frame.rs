@@ -11,6 +11,7 @@ const SECTIONS: [(&str, &str); 8] = [
     ("search", "Search"),
     ("wanted", "Wanted"),
     ("calls", "Calls"),
+    ("clients", "Clients"),
     ("connect", "Connect"),
     ("configuration", "Configuration"),
     ("logs", "Logs"),

@@ -28,6 +28,11 @@ pub fn tool(server: &str, tool: &str) -> String {
     link("tool", &[("server", server), ("tool", tool)])
 }
 
+/// Returns the address of a tool's page, by the name under which clients call it.
+pub fn listed_tool(name: &str) -> String {
+    link("tool", &[("name", name)])
+}
+
 /// Returns the address of a server's page.
 pub fn server(name: &str) -> String {
     link("server", &[("server", name)])

@@ -2,6 +2,7 @@
 
 pub mod calls;
 pub mod catalog;
+pub mod clients;
 pub mod configuration;
 pub mod connect;
 pub mod logs;

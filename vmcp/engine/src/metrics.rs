@@ -18,6 +18,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::access::principal_shares::ShareDirectory;
 pub use backend_connections::{ClientSession, ConnectFailureLabels};
 use calls::BackendCalls;
 pub use exemplars::TraceLabels;
@@ -186,6 +187,8 @@ macro_rules! metrics {
             calls: BackendCalls,
             tool_names: ToolNames,
             rendering: Mutex<()>,
+            /// Things of clients that are counted against limits.
+            pub shares: ShareDirectory,
             $(#[doc = $help] pub $field: $type,)*
         }
 
@@ -202,7 +205,8 @@ macro_rules! metrics {
                     registry.register($name, $help.trim().trim_end_matches('.'), $field.clone());
                 )*
                 let (calls, tool_names) = (BackendCalls::default(), ToolNames::default());
-                Metrics { registry, calls, tool_names, rendering: Mutex::default(), $($field,)* }
+                let (rendering, shares) = (Mutex::default(), ShareDirectory::default());
+                Metrics { registry, calls, tool_names, rendering, shares, $($field,)* }
             }
         }
     };

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use crate::frame::{Frame, table};
-use crate::links::link;
+use crate::links::{self, link};
 use crate::text;
 
 /// A filter over calls, as its form holds it; an empty text admits every call.
@@ -13,6 +13,8 @@ pub struct CallFilter {
     pub tool: String,
     /// Part of the caller's name.
     pub who: String,
+    /// Name of the server.
+    pub server: String,
     /// Outcome, or `failed` for all but `ok`.
     pub outcome: String,
 }
@@ -25,7 +27,8 @@ impl CallFilter {
             "failed" => call.outcome != "ok",
             outcome => call.outcome == outcome,
         };
-        is_outcome && call.item.contains(&self.tool) && call.who.contains(&self.who)
+        let is_server = self.server.is_empty() || call.server == self.server;
+        is_outcome && is_server && call.item.contains(&self.tool) && call.who.contains(&self.who)
     }
 }
 
@@ -38,6 +41,8 @@ pub struct Call {
     pub at: String,
     /// Caller: subject of its identity, or address.
     pub who: String,
+    /// Issuer that vouches for the caller; empty for an address.
+    pub issuer: String,
     /// Tool of vmcp through which it came; empty for a direct call.
     pub via: String,
     /// MCP method.
@@ -62,13 +67,18 @@ pub struct Call {
 
 /// Returns the page with the calls, the newest first. `next` is the number to go on behind.
 pub fn calls(frame: &Frame, filter: &CallFilter, calls: &[Call], next: u64, outcomes: &[String]) -> String {
-    let query: Vec<(&str, &str)> =
-        vec![("tool", &filter.tool), ("who", &filter.who), ("outcome", &filter.outcome)];
+    let query: Vec<(&str, &str)> = vec![
+        ("tool", &filter.tool),
+        ("who", &filter.who),
+        ("server", &filter.server),
+        ("outcome", &filter.outcome),
+    ];
     let content = html! {
         p { "The latest 300 that fit, of 1000 kept; filter for older ones. Arguments and results are not kept." }
         form.filter method="get" {
             div.field { label for="tool" { "Tool" } input id="tool" name="tool" type="search" value=(filter.tool); }
             div.field { label for="who" { "Caller" } input id="who" name="who" type="search" value=(filter.who); }
+            div.field { label for="server" { "Server" } input id="server" name="server" type="search" value=(filter.server); }
             div.field {
                 label for="outcome" { "Outcome" }
                 select id="outcome" name="outcome" {
@@ -95,9 +105,10 @@ pub fn rows(calls: &[Call]) -> Markup {
         @for call in calls {
             tr {
                 td.time { a href=(link("call", &[("number", &call.number.to_string())])) { (call.at) } }
-                td { (text::line(&call.who)) }
-                td { (text::line(if call.item.is_empty() { &call.via } else { &call.item })) }
-                td { (text::line(&call.server)) }
+                td { a href=(link("calls", &[("who", &call.who)])) { (text::line(&call.who)) } }
+                td { @if call.is_of_tool() { a href=(links::listed_tool(&call.item)) { (text::line(&call.item)) } }
+                    @else { (text::line(if call.item.is_empty() { &call.via } else { &call.item })) } }
+                td { @if !call.server.is_empty() { a href=(links::server(&call.server)) { (text::line(&call.server)) } } }
                 td { (outcome(&call.outcome)) }
                 td.number { (text::milliseconds(call.took_ms)) }
                 td.number { (text::bytes(call.bytes_in)) }
@@ -129,9 +140,36 @@ pub fn call(frame: &Frame, call: &Call) -> String {
             }
         }
         p.hint { "Arguments and results are not kept here. The audit log has arguments if " code { "audit" } " asks for them." }
-        p { a href=(link("calls", &[])) { "All calls" } }
+        (ways_on(call))
     };
     frame.page("calls", &format!("Call {}", call.number), &content)
+}
+
+impl Call {
+    /// Returns true if it called a tool of a server by its name.
+    fn is_of_tool(&self) -> bool {
+        self.method == "tools/call" && !self.item.is_empty()
+    }
+}
+
+/// Links from a call to its tool, its server and calls like it.
+fn ways_on(call: &Call) -> Markup {
+    let judged = [("name", call.item.as_str()), ("who", call.who.as_str()), ("issuer", call.issuer.as_str())];
+    html! {
+        ul {
+            @if call.is_of_tool() {
+                li { a href=(links::listed_tool(&call.item)) { "The tool" } }
+                @if !call.issuer.is_empty() { li { a href=(link("tool", &judged) + "#access") { "May this caller call it, and why?" } } }
+                li { a href=(link("calls", &[("tool", &call.item), ("outcome", "failed")])) { "Failures of the tool" } }
+            }
+            @if !call.server.is_empty() {
+                li { a href=(links::server(&call.server)) { "The server" } }
+                li { a href=(link("calls", &[("server", &call.server)])) { "Calls of the server" } }
+            }
+            li { a href=(link("calls", &[("who", &call.who)])) { "Calls of this caller" } }
+            li { a href=(link("calls", &[])) { "All calls" } }
+        }
+    }
 }
 
 fn outcome(outcome: &str) -> Markup {
@@ -151,6 +189,9 @@ mod tests {
         Call {
             number: 7,
             who: "ann".to_owned(),
+            issuer: "https://a".to_owned(),
+            method: "tools/call".to_owned(),
+            server: "jira".to_owned(),
             item: "jira_<b>search\u{202e}".to_owned(),
             outcome: "tool_error".to_owned(),
             ..Call::default()
@@ -160,10 +201,11 @@ mod tests {
     #[test]
     fn a_filter_reads_tool_caller_and_outcome() {
         let admits = |tool: &str, who: &str, outcome: &str| {
-            let filter =
-                CallFilter { tool: tool.to_owned(), who: who.to_owned(), outcome: outcome.to_owned() };
-            filter.admits(&sample())
+            let [tool, who, outcome] = [tool, who, outcome].map(str::to_owned);
+            CallFilter { tool, who, outcome, ..CallFilter::default() }.admits(&sample())
         };
+        let of_server = |server: &str| CallFilter { server: server.to_owned(), ..CallFilter::default() };
+        assert!(of_server("jira").admits(&sample()) && !of_server("jir").admits(&sample()));
         assert!(admits("", "", "") && admits("search", "ann", "failed") && admits("", "", "tool_error"));
         assert!(!admits("note", "", "") && !admits("", "bob", "") && !admits("", "", "ok"));
     }
@@ -182,5 +224,13 @@ mod tests {
     fn one_call_shows_its_further_facts() {
         let page = call(&Frame::default(), &Call { facts: vec![("Trace", "4bf9".to_owned())], ..sample() });
         assert!(page.contains("<dt>Trace</dt><dd><bdi>4bf9</bdi></dd>"), "{page}");
+        for way in [
+            "&amp;who=ann&amp;issuer=https%3A%2F%2Fa#access",
+            "server?server=jira",
+            "calls?server=jira",
+            "calls?who=ann",
+        ] {
+            assert!(page.contains(way), "{way}: {page}");
+        }
     }
 }

@@ -10,7 +10,8 @@ use vmcp_config::status::{BackendState, BackendStatus, BreakerPosition, StatusRe
 pub use sentence::sentence;
 
 use crate::frame::{Frame, table};
-use crate::{links, text};
+use crate::links::{self, link};
+use crate::text;
 
 /// The data of the page.
 #[derive(Debug, Clone, Default)]
@@ -65,6 +66,7 @@ pub fn overview(frame: &Frame, data: &Overview) -> String {
                 @for backend in &status.backends { (row(backend, data)) }
             }))
         }
+        (slowest(activity))
         @if activity.kept > 0 {
             p.quiet-text { "Times are of the latest " (activity.kept) " calls of this process, of which " (activity.failed) " failed." }
         }
@@ -101,6 +103,17 @@ fn figures(data: &Overview) -> Markup {
     }
 }
 
+/// Names the server whose median is the highest, if there are several.
+fn slowest(activity: &Activity) -> Markup {
+    let slowest = activity.by_server.iter().max_by(|one, other| one.1.total_cmp(other.1));
+    html! {
+        @if let Some((server, median)) = slowest.filter(|_| activity.by_server.len() > 1) {
+            p { "Slowest: " a href=(link("calls", &[("server", server)])) { (text::line(server)) }
+                ", whose calls take " (text::milliseconds(*median)) " in the median." }
+        }
+    }
+}
+
 fn row(backend: &BackendStatus, data: &Overview) -> Markup {
     html! {
         tr {
@@ -124,7 +137,7 @@ pub(crate) fn trouble(backend: &BackendStatus, remedy: Option<&str>) -> Markup {
             @if let Some(remedy) = remedy { div { strong { "What to do: " } (text::line(remedy)) } }
         }
         @if !backend.quarantined.is_empty() {
-            div { a href=(links::server(&backend.name)) { (backend.quarantined.len()) " changed tools wait for approval" } }
+            div { a href=(links::server(&backend.name)) { (backend.quarantined.len()) @if backend.quarantined.len() == 1 { " changed tool waits for approval" } @else { " changed tools wait for approval" } } }
         }
         @for advice in &backend.advice { div { (text::line(advice)) } }
     }
@@ -171,7 +184,11 @@ mod tests {
         };
         let status = StatusReport { backends: vec![backend], ..StatusReport::default() };
         let remedies = BTreeMap::from([("github".to_owned(), "`vmcp login github`".to_owned())]);
-        let page = overview(&Frame::default(), &Overview { status, remedies, ..Overview::default() });
+        let by_server = BTreeMap::from([("github".to_owned(), 7.0), ("slow&".to_owned(), 820.0)]);
+        let activity = Activity { by_server, ..Activity::default() };
+        let page =
+            overview(&Frame::default(), &Overview { status, remedies, activity, ..Overview::default() });
+        assert!(page.contains("Slowest: <a href=\"/console/calls?server=slow%26\">"), "{page}");
         assert!(page.contains("<span class=\"bad\">failed</span>"), "{page}");
         assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;⟨U+202E⟩"), "{page}");
         assert!(page.contains("What to do: </strong><bdi>`vmcp login github`"), "{page}");

@@ -33,6 +33,8 @@ pub struct Answer {
     pub limit: usize,
     /// Reason why the wanted tool is where it is.
     pub verdict: Option<Verdict>,
+    /// Further reasons why it is unknown, such as servers that do not answer.
+    pub reasons: Vec<String>,
 }
 
 /// The place of a tool that was asked for by name.
@@ -69,7 +71,10 @@ fn found(query: &Query, answer: &Answer) -> Markup {
     let Answer { ranking, tools, degraded, limit, .. } = answer;
     html! {
         @if let Some(verdict) = &answer.verdict {
-            p.notice role="status" { code { (text::line(&query.wanted)) } " " (verdict_text(verdict, *limit)) }
+            div.notice role="status" {
+                p { code { (text::line(&query.wanted)) } " " (verdict_text(verdict, *limit)) }
+                @if !answer.reasons.is_empty() { ul { @for reason in &answer.reasons { li { (text::line(reason)) } } } }
+            }
         }
         @if let Some(degraded) = degraded { p.notice.problem { "Degraded: " (text::line(degraded)) "." } }
         h2 { "Found" }
@@ -196,7 +201,15 @@ mod tests {
             clauses: vec![],
         };
         let tools = vec![("jira_search".to_owned(), "jira".to_owned(), "search".to_owned())];
-        Answer { ranking, tools, degraded: None, semantic_ratio: 0.5, limit: 8, verdict }
+        Answer {
+            ranking,
+            tools,
+            degraded: None,
+            semantic_ratio: 0.5,
+            limit: 8,
+            verdict,
+            reasons: vec!["gone does not answer".to_owned()],
+        }
     }
 
     #[test]
@@ -221,7 +234,7 @@ mod tests {
             (Verdict::NoMatch, "shares no word"),
         ] {
             let page = search(&Frame::default(), &query, Some(&answer(Some(verdict))));
-            assert!(page.contains(words), "{words}: {page}");
+            assert!(page.contains(words) && page.contains("<bdi>gone does not answer"), "{words}: {page}");
         }
     }
 }

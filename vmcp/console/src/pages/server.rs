@@ -6,7 +6,7 @@ use vmcp_config::status::BackendStatus;
 use super::catalog::{ToolRow, filter, tools};
 use super::overview::{state, trouble};
 use crate::frame::Frame;
-use crate::links::link;
+use crate::links::{self, link};
 use crate::text;
 
 /// The data of the page.
@@ -22,11 +22,17 @@ pub struct ServerPage {
     pub tools: Vec<ToolRow>,
     /// Number of all its tools.
     pub total: usize,
+    /// Its tools whose definition changed, the newest first: own name, state and time of the change; at most
+    /// [`MAX_CHANGES`].
+    pub changes: Vec<(String, String, String)>,
 }
+
+/// Most changed tools that the page lists.
+pub const MAX_CHANGES: usize = 50;
 
 /// Returns the page.
 pub fn server(frame: &Frame, data: &ServerPage) -> String {
-    let ServerPage { status, remedy, instructions, tools: rows, total } = data;
+    let ServerPage { status, remedy, instructions, tools: rows, total, changes } = data;
     let query = [("server", status.name.as_str())];
     let content = html! {
         p.lead { (state(status)) }
@@ -36,6 +42,18 @@ pub fn server(frame: &Frame, data: &ServerPage) -> String {
             (frame.form(&link("restart", &query), &html! { button.quiet { "Connect again" } }))
         }
         p.hint { "“Connect again” ends the connection, and the program behind it: calls under way fail." }
+        p {
+            a href=(link("calls", &query)) { "Its latest calls" } ", "
+            a href=(link("calls", &[("server", &status.name), ("outcome", "failed")])) { "those that failed" } "."
+        }
+        @if !changes.is_empty() {
+            h2 { "Changed definitions" }
+            ul {
+                @for (tool, state, at) in changes {
+                    li { a href=(links::tool(&status.name, tool)) { (text::line(tool)) } ": " (change_state(state)) ", noticed at " (at) }
+                }
+            }
+        }
         h2 { "Facts" }
         (facts(status))
         @if let Some(instructions) = instructions {
@@ -51,6 +69,16 @@ pub fn server(frame: &Frame, data: &ServerPage) -> String {
         }
     };
     frame.page("tools", &format!("Server {}", text::inert(&status.name, text::MAX_LINE)), &content)
+}
+
+/// Returns the state of a change in words.
+fn change_state(state: &str) -> &str {
+    match state {
+        "pending" => "waits for approval",
+        "accepted" => "in force",
+        "approved" => "approved",
+        other => other,
+    }
 }
 
 fn facts(status: &BackendStatus) -> Markup {
@@ -100,6 +128,7 @@ mod tests {
         let page = server(&frame, &ServerPage { status, ..ServerPage::default() });
         assert_eq!(page.matches("name=\"form_token\" value=\"t0ken\"").count(), 2, "{page}");
         assert!(page.contains("action=\"/console/restart?server=jira\""), "{page}");
+        assert!(page.contains("href=\"/console/calls?server=jira&amp;outcome=failed\""), "{page}");
     }
 
     #[test]
@@ -111,7 +140,10 @@ mod tests {
             ..BackendStatus::default()
         };
         let instructions = Some(format!("<script>{}", "x".repeat(1 << 20)));
-        let page = server(&Frame::default(), &ServerPage { status, instructions, ..ServerPage::default() });
+        let changes = vec![("<img>".to_owned(), "pending".to_owned(), "2026-01-01T00:00:00Z".to_owned())];
+        let data = ServerPage { status, instructions, changes, ..ServerPage::default() };
+        let page = server(&Frame::default(), &data);
+        assert!(page.contains("waits for approval"), "{page}");
         assert!(!page.contains("<img") && !page.contains("<script>") && !page.contains('\u{1b}'), "{page}");
         assert!(page.len() < 20_000, "{}", page.len());
     }

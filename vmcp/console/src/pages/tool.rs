@@ -4,6 +4,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::catalog::Visibility;
+use super::clients::question::ClientQuestion;
 use crate::frame::Frame;
 use crate::links::{self, link};
 use crate::{schema, text};
@@ -39,6 +40,21 @@ pub struct ToolPage {
     pub reliability: Option<Reliability>,
     /// Its latest change.
     pub change: Option<Change>,
+    /// Rights of one client to it.
+    pub access: ToolAccess,
+}
+
+/// Rights of one client to the tool, each step with its reason.
+#[derive(Debug, Clone, Default)]
+pub struct ToolAccess {
+    /// The client, as the form holds it.
+    pub question: ClientQuestion,
+    /// Subject of the client, or `anonymous`; empty before a client was asked for.
+    pub who: String,
+    /// True if it may call the tool.
+    pub is_allowed: bool,
+    /// Steps of the answer: subject in one word, true if the tool passes, reason.
+    pub steps: Vec<(String, bool, String)>,
 }
 
 /// Figures of a tool's calls.
@@ -82,7 +98,12 @@ pub fn tool(frame: &Frame, data: &ToolPage) -> String {
         h2 { "For models" }
         @if let Some(title) = &data.title { p { strong { (text::line(title)) } } }
         (text::prose(&data.description))
-        p { a href=(link("try", &[("server", &data.server), ("tool", &data.original)])) { "Try it" } }
+        p {
+            a href=(link("try", &[("server", &data.server), ("tool", &data.original)])) { "Try it" } ", "
+            a href=(link("calls", &[("tool", &data.name)])) { "its latest calls" } ", "
+            a href=(link("calls", &[("tool", &data.name), ("outcome", "failed")])) { "those that failed" } "."
+        }
+        (access(data))
         h2 { "Arguments" }
         (schema::tree(&data.input_schema))
         @if let Some(output) = &data.output_schema { h2 { "Structured result" } (schema::tree(output)) }
@@ -102,6 +123,31 @@ pub fn tool(frame: &Frame, data: &ToolPage) -> String {
         }
     };
     frame.page("tools", &text::inert(&data.name, text::MAX_LINE), &content)
+}
+
+fn access(data: &ToolPage) -> Markup {
+    let ToolAccess { question, who, is_allowed, steps } = &data.access;
+    html! {
+        h2 id="access" { "Who may call it" }
+        form.filter method="get" action=(link("tool", &[]) + "#access") {
+            input type="hidden" name="server" value=(data.server);
+            input type="hidden" name="tool" value=(data.original);
+            (question.fields())
+            button { "Ask" }
+        }
+        (question.mistake())
+        @if question.mistake.is_none() && !who.is_empty() {
+            p.lead {
+                code { (text::line(who)) } " "
+                @if *is_allowed { span.good { "may call it" } } @else { span.bad { "may not call it" } } "."
+            }
+            ul {
+                @for (subject, passes, why) in steps {
+                    li { span class=(if *passes { "good" } else { "bad" }) { (subject) @if *passes { ": yes" } @else { ": no" } } ", " (text::line(why)) }
+                }
+            }
+        }
+    }
 }
 
 fn change_of(frame: &Frame, data: &ToolPage, change: &Change) -> Markup {
@@ -172,6 +218,21 @@ mod tests {
         assert!(!page.contains("<script>") && !page.contains("<b>") && !page.contains('\u{202e}'));
         assert!(!page.contains("href=\"javascript"), "text never becomes a link");
         assert!(page.contains("Clients get it unchanged."));
+    }
+
+    #[test]
+    fn the_rights_of_a_client_have_their_reasons() {
+        let steps = vec![("policy".to_owned(), false, "denied by `no-<b>bob`".to_owned())];
+        let data = ToolPage {
+            name: "x_y".to_owned(),
+            server: "x".to_owned(),
+            access: ToolAccess { who: "bob".to_owned(), steps, ..ToolAccess::default() },
+            ..ToolPage::default()
+        };
+        let page = tool(&Frame::default(), &data);
+        assert!(page.contains("may not call it") && page.contains("policy: no"), "{page}");
+        assert!(page.contains("denied by `no-&lt;b&gt;bob`"), "{page}");
+        assert!(page.contains("href=\"/console/calls?tool=x_y&amp;outcome=failed\""), "{page}");
     }
 
     #[test]

@@ -101,7 +101,7 @@ fn shared(last: &'static LocalKey<RefCell<Option<Arc<RawValue>>>>, text: &str) -
 }
 
 /// Returns the tool name style for a client: as configured, or by the client's name if configured as `auto`.
-fn style_for(configured: ToolNameStyle, client: Option<&str>) -> NameStyle {
+pub(crate) fn style_for(configured: ToolNameStyle, client: Option<&str>) -> NameStyle {
     match configured {
         ToolNameStyle::Dotted => NameStyle::Dotted,
         ToolNameStyle::Underscore => NameStyle::Underscore,

@@ -5,7 +5,7 @@
 //! as a backstop. A refusal is counted in `vmcp_client_limits_reached_total`.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
@@ -13,9 +13,43 @@ use prometheus_client::metrics::counter::Counter;
 use super::identity::PrincipalKey;
 use crate::metrics::{LimitLabels, Metrics};
 
+/// State of one kind of thing, for operators.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShareState {
+    /// Name of the limit, as in the metrics.
+    pub limit: &'static str,
+    /// Most of one principal.
+    pub share: usize,
+    /// Most of all principals together.
+    pub backstop: usize,
+    /// Number that all principals hold now.
+    pub held: usize,
+    /// Refusals since the start.
+    pub refused: u64,
+}
+
+/// The kinds of things that a process counts, for operators. A kind is there while its owner is.
+#[derive(Debug, Default)]
+pub struct ShareDirectory(Mutex<Vec<Weak<PrincipalShares>>>);
+
+impl ShareDirectory {
+    /// Returns the state of each kind, in the order in which they began.
+    pub fn states(&self) -> Vec<ShareState> {
+        let kinds: Vec<_> = self.0.lock().iter().filter_map(Weak::upgrade).collect();
+        kinds.iter().map(|shares| shares.state()).collect()
+    }
+
+    fn add(&self, shares: &Arc<PrincipalShares>) {
+        let mut kinds = self.0.lock();
+        kinds.retain(|kind| kind.strong_count() > 0);
+        kinds.push(Arc::downgrade(shares));
+    }
+}
+
 /// The counts of one kind of thing.
 #[derive(Debug)]
 pub struct PrincipalShares {
+    limit: &'static str,
     /// Most of one principal.
     share: usize,
     /// Most of all principals together.
@@ -51,7 +85,15 @@ impl PrincipalShares {
     /// Counts things called `limit` in the metrics.
     pub fn new(limit: &'static str, share: usize, backstop: usize, metrics: &Metrics) -> Arc<Self> {
         let refused = metrics.client_limits_reached.get_or_create(&LimitLabels { limit }).clone();
-        Arc::new(Self { share, backstop, counts: Mutex::default(), refused })
+        let shares = Arc::new(Self { limit, share, backstop, counts: Mutex::default(), refused });
+        metrics.shares.add(&shares);
+        shares
+    }
+
+    fn state(&self) -> ShareState {
+        let Self { limit, share, backstop, counts, refused } = self;
+        let held = counts.lock().total;
+        ShareState { limit, share: *share, backstop: *backstop, held, refused: refused.get() }
     }
 
     /// Counts one more thing of a principal.
@@ -102,10 +144,15 @@ mod tests {
         assert_eq!(take("10.0.0.3").unwrap_err(), LimitReached::OfProcess(3));
         let counted = r#"vmcp_client_limits_reached_total{limit="things"} 2"#;
         assert!(metrics.encode().contains(counted), "{}", metrics.encode());
+        let state = ShareState { limit: "things", share: 2, backstop: 3, held: 3, refused: 2 };
+        assert_eq!(metrics.shares.states(), [state]);
         drop(greedy);
         assert!(take("10.0.0.3").is_ok());
         drop(other);
         let counts = shares.counts.lock();
         assert_eq!((counts.total, counts.held.len()), (0, 0));
+        drop(counts);
+        drop(shares);
+        assert!(metrics.shares.states().is_empty(), "the kind ends with its owner");
     }
 }

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use vmcp_console::pages::calls::{
     Call, CallFilter, call as call_page, calls as calls_page, rows as call_rows,
 };
+use vmcp_engine::access::identity::Principal;
 use vmcp_engine::telemetry::calls::CallRecord;
 use vmcp_engine::telemetry::recent::CallEntry;
 
@@ -20,13 +21,15 @@ const NEXT: HeaderName = HeaderName::from_static("x-next");
 /// Most calls on a page: all that the process keeps would be a page of a megabyte.
 const MAX_SHOWN: usize = 300;
 
-/// The query `?tool=TEXT&who=TEXT&outcome=WORD&after=NUMBER`.
+/// The query `?tool=TEXT&who=TEXT&server=NAME&outcome=WORD&after=NUMBER`.
 #[derive(Deserialize)]
 pub(super) struct CallsQuery {
     #[serde(default)]
     tool: String,
     #[serde(default)]
     who: String,
+    #[serde(default)]
+    server: String,
     #[serde(default)]
     outcome: String,
     #[serde(default)]
@@ -79,7 +82,12 @@ pub(super) async fn one(
 
 impl CallsQuery {
     fn filter(&self) -> CallFilter {
-        CallFilter { tool: self.tool.clone(), who: self.who.clone(), outcome: self.outcome.clone() }
+        CallFilter {
+            tool: self.tool.clone(),
+            who: self.who.clone(),
+            server: self.server.clone(),
+            outcome: self.outcome.clone(),
+        }
     }
 }
 
@@ -90,12 +98,12 @@ fn newest_first(entries: &[(u64, std::sync::Arc<CallEntry>)], filter: &CallFilte
 
 fn shown(number: u64, CallEntry { at, record, .. }: &CallEntry) -> Call {
     let tool = record.tool.as_ref().map(|tool| tool.name.as_str());
-    let address = record.principal.address.filter(|_| record.principal.identity.as_known().is_none());
+    let issuer = record.principal.identity.as_known().map(|known| known.issuer().to_owned());
     Call {
         number,
         at: humantime::format_rfc3339_millis(*at).to_string(),
-        who: address
-            .map_or_else(|| record.principal.identity.subject().to_owned(), |address| address.to_string()),
+        who: caller(&record.principal),
+        issuer: issuer.unwrap_or_default(),
         via: record.origin.own_tool().unwrap_or_default().to_owned(),
         method: record.method.clone().into_owned(),
         server: record.backend.as_deref().unwrap_or_default().to_owned(),
@@ -107,6 +115,12 @@ fn shown(number: u64, CallEntry { at, record, .. }: &CallEntry) -> Call {
         bytes_out: record.bytes_out,
         facts: Vec::new(),
     }
+}
+
+/// Returns the name of a caller: the subject of its identity, or its address.
+pub(super) fn caller(principal: &Principal) -> String {
+    let address = principal.address.filter(|_| principal.identity.as_known().is_none());
+    address.map_or_else(|| principal.identity.subject().to_owned(), |address| address.to_string())
 }
 
 /// Returns the further facts of one call. A session id is a credential, and the words of an error may quote
@@ -121,6 +135,10 @@ fn facts(record: &CallRecord) -> Vec<(&'static str, String)> {
         ("Requests to the server", record.requests.to_string()),
         ("Reached the server", record.transmission.as_str().to_owned()),
         ("Code of its error", record.error_code.map(|code| code.to_string()).unwrap_or_default()),
+        (
+            "Decided by the policy",
+            record.policy.as_ref().map(|it| it.as_str().to_owned()).unwrap_or_default(),
+        ),
         ("Version of the policies", record.policy_version.as_deref().unwrap_or_default().to_owned()),
         ("Webhooks", webhooks.join(", ")),
         ("Waits for", if record.pending { "an answer or a task".to_owned() } else { String::new() }),

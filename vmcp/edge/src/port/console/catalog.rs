@@ -9,8 +9,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use vmcp_console::frame::Frame;
 use vmcp_console::pages::catalog::{PAGE_SIZE, ToolRow, Visibility, catalog as catalog_page};
-use vmcp_console::pages::server::{ServerPage, server as server_page};
-use vmcp_console::pages::tool::{Change, Reliability, ToolPage, tool as tool_page};
+use vmcp_console::pages::server::{MAX_CHANGES, ServerPage, server as server_page};
+use vmcp_console::pages::tool::{Change, Reliability, ToolAccess, ToolPage, tool as tool_page};
 use vmcp_engine::engine::Snapshot;
 use vmcp_engine::telemetry::tool_metrics::report::{MetricsQuery, report};
 use vmcp_json::text::without_half_surrogates;
@@ -19,7 +19,9 @@ use vmcp_model::definition_diff::MAX_FIELDS;
 
 use super::access::{ConsoleDoor, Visitor};
 use super::actions::Done;
+use super::other_pages::client_query::ClientQuery;
 use super::overview::remedy;
+use crate::port::admin::diagnosis::explain_tool::{ToolExplanation, explain};
 
 /// The query `?from=NUMBER` of the catalog.
 #[derive(Deserialize)]
@@ -28,7 +30,8 @@ pub(super) struct CatalogQuery {
     from: usize,
 }
 
-/// The query `?server=NAME&tool=NAME&hash=HASH&done=WORD` of pages about a server or a tool.
+/// The query `?server=NAME&tool=NAME&hash=HASH&done=WORD` of pages about a server or a tool; `?name=NAME`
+/// names a tool as clients do.
 #[derive(Deserialize)]
 pub(super) struct NamedTool {
     #[serde(default)]
@@ -36,6 +39,9 @@ pub(super) struct NamedTool {
     /// The tool's own name at its server.
     #[serde(default)]
     pub(super) tool: String,
+    /// Name under which clients call the tool; counts if `tool` is empty.
+    #[serde(default)]
+    pub(super) name: String,
     /// Hash of the changed definition that an approval is of.
     #[serde(default)]
     pub(super) hash: String,
@@ -64,12 +70,17 @@ pub(super) async fn server(
     let snapshot = door.engine().snapshot();
     let status = door.engine().backend_status().into_iter().find(|backend| backend.name == query.server);
     let Some(status) = status else { return unknown("server", &query.server) };
+    let changes = match door.engine().changed_tools().await {
+        Ok(changes) => changes.into_iter().filter(|change| change.server == query.server),
+        Err(error) => return (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    };
     let of_server = || snapshot.unfiltered().tools_of(&query.server);
     let data = ServerPage {
         remedy: remedy(&door, &status),
         instructions: snapshot.instructions_of(&query.server).map(str::to_owned),
         tools: of_server().take(PAGE_SIZE).map(|tool| row(&snapshot, tool)).collect(),
         total: of_server().count(),
+        changes: changes.map(|change| (change.tool, change.state, change.at)).take(MAX_CHANGES).collect(),
         status,
     };
     Html(server_page(&framed(&door, &visitor, &query), &data)).into_response()
@@ -80,14 +91,16 @@ pub(super) async fn tool(
     State(door): State<ConsoleDoor>,
     Extension(visitor): Extension<Visitor>,
     Query(query): Query<NamedTool>,
+    Query(client): Query<ClientQuery>,
 ) -> Response {
     let snapshot = door.engine().snapshot();
-    let Some(tool) = find(&snapshot, &query) else { return unknown("tool", &query.tool) };
+    let Some(tool) = find(&snapshot, &query) else { return unknown("tool", query.shown_name()) };
     let changes = match door.engine().changed_tools().await {
         Ok(changes) => changes,
         Err(error) => return (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     };
-    let is_this = |server: &str, name: &str| server == query.server && name == query.tool;
+    let (server, original) = (&*tool.backend, tool.definition.name.as_str());
+    let is_this = |of: &str, name: &str| of == server && name == original;
     let change =
         changes.into_iter().find(|change| is_this(&change.server, &change.tool)).map(|change| Change {
             may_have_more: change.fields.len() >= MAX_FIELDS,
@@ -97,8 +110,8 @@ pub(super) async fn tool(
             fields: change.fields.into_iter().map(|field| (field.field, field.before, field.after)).collect(),
         });
     let wanted = MetricsQuery {
-        server: Some(query.server.clone()),
-        tool: Some(query.tool.clone()),
+        server: Some(server.to_owned()),
+        tool: Some(original.to_owned()),
         ..MetricsQuery::default()
     };
     let figures = report(&door.engine().total_metrics(), None, &wanted, |_| true).tools.into_iter().next();
@@ -127,14 +140,50 @@ pub(super) async fn tool(
             last_error_at: figures.last_error_at,
         }),
         change,
+        access: access(&door, &client, &tool).await,
     };
     Html(tool_page(&framed(&door, &visitor, &query), &data)).into_response()
 }
 
 /// Returns the tool that a query names.
 pub(super) fn find(snapshot: &Snapshot, query: &NamedTool) -> Option<std::sync::Arc<CatalogTool>> {
-    let mut tools = snapshot.unfiltered().tools_of(&query.server);
-    tools.find(|tool| tool.definition.name == query.tool).cloned()
+    let catalog = snapshot.unfiltered();
+    if query.tool.is_empty() {
+        return catalog.tool(&query.name).cloned();
+    }
+    catalog.tools_of(&query.server).find(|tool| tool.definition.name == query.tool).cloned()
+}
+
+impl NamedTool {
+    /// Returns the name that a refusal repeats.
+    pub(super) fn shown_name(&self) -> &str {
+        if self.tool.is_empty() { &self.name } else { &self.tool }
+    }
+}
+
+/// Explains the rights of the client of a question to a tool; without a client, only the form is there.
+async fn access(door: &ConsoleDoor, client: &ClientQuery, tool: &CatalogTool) -> ToolAccess {
+    let snapshot = door.engine().snapshot();
+    let config = snapshot.config.clone();
+    if client.is_anonymous() && !snapshot.authentication.is_anonymous() {
+        // No client comes without credentials here: the form asks for one first.
+        return ToolAccess { question: client.question(&config, None), ..ToolAccess::default() };
+    }
+    let asked = match client.request(&config, &tool.name) {
+        Ok(request) => explain(door.engine(), &request).await,
+        Err(mistake) => Err(mistake),
+    };
+    match asked {
+        Ok(ToolExplanation { who, is_allowed, steps, .. }) => ToolAccess {
+            question: client.question(&config, None),
+            who,
+            is_allowed,
+            steps: steps.into_iter().map(|step| (step.subject, step.passes, step.why)).collect(),
+        },
+        Err(mistake) => {
+            ToolAccess { question: client.question(&config, Some(mistake)), ..ToolAccess::default() }
+        }
+    }
 }
 
 /// Answers 404 for a name that the catalog does not have.

@@ -2,9 +2,14 @@
 
 mod wanted;
 
+pub(super) mod client_query;
+pub(super) mod clients;
+pub(super) mod sent;
+
 use axum::Extension;
 use axum::extract::State;
-use axum::response::Html;
+use axum::http::StatusCode;
+use axum::response::{Html, IntoResponse, Response};
 use vmcp_console::pages::configuration::configuration as configuration_page;
 use vmcp_console::pages::connect::connect as connect_page;
 use vmcp_console::pages::logs::{LogLine, logs as logs_page};
@@ -38,10 +43,19 @@ pub(super) async fn connect(
 pub(super) async fn configuration(
     State(door): State<ConsoleDoor>,
     Extension(visitor): Extension<Visitor>,
-) -> Html<String> {
-    let snapshot = door.engine().snapshot();
+) -> Response {
+    let config = door.engine().snapshot().config.clone();
     let status = door.admin().0.configuration.as_ref().map(|it| it.borrow().clone()).unwrap_or_default();
-    Html(configuration_page(&door.frame(&visitor), &status, snapshot.config.effective_yaml()))
+    let frame = door.frame(&visitor);
+    // Thousands of backends take a while.
+    let page = tokio::task::spawn_blocking(move || {
+        configuration_page(&frame, &status, &config.effective_settings(), config.effective_yaml())
+    });
+    match page.await {
+        Ok(page) => Html(page).into_response(),
+        // Not reached: the task neither panics nor is aborted.
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
 }
 
 /// Answers `GET /console/logs`.

@@ -13,8 +13,11 @@ use vmcp_search::Ranking;
 
 use super::access::{ConsoleDoor, Visitor};
 use super::catalog::visibility;
+use crate::port::admin::diagnosis::explain_tool::{ExplainRequest, explain};
 use vmcp_console::pages::catalog::Visibility;
 
+/// Most reasons for which a wanted tool is unknown.
+const MAX_REASONS: usize = 20;
 /// Hits that the page shows.
 const SHOWN_HITS: usize = 25;
 /// Most characters of a task, or of its keywords: a page is for words, not for documents.
@@ -70,6 +73,7 @@ async fn answer(door: &ConsoleDoor, query: &PageQuery) -> Answer {
             None => (String::new(), String::new(), String::new()),
         })
         .collect();
+    let reasons = reasons(door, &query.wanted, &verdict(&snapshot, &found.ranking, &query.wanted)).await;
     let verdict = (!query.wanted.is_empty()).then(|| verdict(&snapshot, &found.ranking, &query.wanted));
     Answer {
         tools,
@@ -77,8 +81,21 @@ async fn answer(door: &ConsoleDoor, query: &PageQuery) -> Answer {
         semantic_ratio: searcher.settings.semantic_ratio,
         limit: searcher.settings.limit,
         verdict,
+        reasons,
         ranking: found.ranking,
     }
+}
+
+/// Returns further reasons for which a wanted tool is unknown, such as servers that have listed nothing.
+async fn reasons(door: &ConsoleDoor, wanted: &str, verdict: &Verdict) -> Vec<String> {
+    if wanted.is_empty() || *verdict != Verdict::Unknown {
+        return Vec::new();
+    }
+    let request = ExplainRequest { tool: wanted.to_owned(), ..ExplainRequest::default() };
+    let Ok(explanation) = explain(door.engine(), &request).await else { return Vec::new() };
+    let missing = explanation.steps.into_iter().filter(|step| step.subject != "known");
+    let nearest = explanation.nearest.into_iter().map(|name| format!("perhaps `{name}` is meant"));
+    missing.map(|step| step.why).chain(nearest).take(MAX_REASONS).collect()
 }
 
 /// Returns why a tool has its place. `wanted` is the name under which clients call it, or its own name at a

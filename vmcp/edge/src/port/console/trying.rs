@@ -33,7 +33,7 @@ pub(super) async fn show(
     Query(query): Query<NamedTool>,
 ) -> Response {
     let snapshot = door.engine().snapshot();
-    let Some(tool) = find(&snapshot, &query) else { return unknown("tool", &query.tool) };
+    let Some(tool) = find(&snapshot, &query) else { return unknown("tool", query.shown_name()) };
     let data = TryTool { refused: refusal(&door, &tool), ..data(&tool) };
     Html(try_tool(&door.frame(&visitor), &data)).into_response()
 }
@@ -47,7 +47,7 @@ pub(super) async fn call(
     Query(query): Query<NamedTool>,
 ) -> Response {
     let snapshot = door.engine().snapshot();
-    let Some(tool) = find(&snapshot, &query) else { return unknown("tool", &query.tool) };
+    let Some(tool) = find(&snapshot, &query) else { return unknown("tool", query.shown_name()) };
     let mut data = TryTool { refused: refusal(&door, &tool), ..data(&tool) };
     if data.refused.is_none() {
         let address = address.map(|Extension(OperatorAddress(address))| address);

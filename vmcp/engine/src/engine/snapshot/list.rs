@@ -69,7 +69,7 @@ impl ListEntry {
     }
 
     /// Returns the entry's text for clients of an era.
-    fn text(&self, era: Era) -> &str {
+    pub fn text(&self, era: Era) -> &str {
         let legacy = self.legacy.as_ref().filter(|_| era == Era::Legacy);
         legacy.unwrap_or(&self.raw).get()
     }

@@ -139,7 +139,8 @@ pub async fn explain(engine: &Engine, request: &ExplainRequest) -> Result<ToolEx
     Ok(answer)
 }
 
-fn principal(request: &ExplainRequest, config: &Config) -> Result<Principal, String> {
+/// Returns the client that a request is about.
+pub(in crate::port) fn principal(request: &ExplainRequest, config: &Config) -> Result<Principal, String> {
     let identity = match &request.claims {
         None => Identity::default(),
         Some(claims) => {

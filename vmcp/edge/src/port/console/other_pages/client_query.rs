@@ -1,0 +1,119 @@
+//! [`ClientQuery`]: the client that a question of a page is about, as its form sends it.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use vmcp_config::{API_KEYS, Config};
+use vmcp_console::pages::clients::question::{ClientQuestion, MAX_CHARS};
+
+use crate::port::admin::diagnosis::explain_tool::ExplainRequest;
+
+/// The query `?who=SUBJECT&claims=JSON&issuer=URL&profile=NAME`.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(in crate::port::console) struct ClientQuery {
+    #[serde(default)]
+    who: String,
+    #[serde(default)]
+    claims: String,
+    #[serde(default)]
+    issuer: String,
+    #[serde(default)]
+    profile: String,
+}
+
+impl ClientQuery {
+    /// Returns the question about a tool. Fails with the field and the reason.
+    pub(in crate::port::console) fn request(
+        &self,
+        config: &Config,
+        tool: &str,
+    ) -> Result<ExplainRequest, String> {
+        for (name, text) in [("who", &self.who), ("claims", &self.claims), ("issuer", &self.issuer)] {
+            if text.chars().count() > MAX_CHARS {
+                return Err(format!("{name}: longer than {MAX_CHARS} characters"));
+            }
+        }
+        let profile = Some(self.profile.clone()).filter(|profile| !profile.is_empty());
+        Ok(ExplainRequest { tool: tool.to_owned(), claims: self.claims(config)?, profile, query: None })
+    }
+
+    /// Returns true for the question about a client without credentials.
+    pub(in crate::port::console) fn is_anonymous(&self) -> bool {
+        self.who.is_empty() && self.claims.trim().is_empty()
+    }
+
+    /// Returns the form as it was sent, with the choices of the configuration.
+    pub(in crate::port::console) fn question(
+        &self,
+        config: &Config,
+        mistake: Option<String>,
+    ) -> ClientQuestion {
+        ClientQuestion {
+            who: self.who.clone(),
+            claims: self.claims.clone(),
+            issuer: self.issuer.clone(),
+            profile: self.profile.clone(),
+            issuers: issuers(config),
+            profiles: config.profiles.keys().map(ToString::to_string).collect(),
+            mistake,
+        }
+    }
+
+    /// Returns the claims; `None`: a client without credentials.
+    fn claims(&self, config: &Config) -> Result<Option<Map<String, Value>>, String> {
+        let mut claims: Map<String, Value> = match self.claims.trim() {
+            "" => Map::new(),
+            text => serde_json::from_str(text).map_err(|error| format!("claims: no JSON object: {error}"))?,
+        };
+        if self.who.is_empty() {
+            // A token without a subject is refused where the question is answered.
+            return Ok((!claims.is_empty()).then_some(claims));
+        }
+        claims.insert("sub".to_owned(), self.who.as_str().into());
+        if !claims.contains_key("iss") {
+            let issuer =
+                if self.issuer.is_empty() { default_issuer(config, &self.who) } else { self.issuer.clone() };
+            claims.insert("iss".to_owned(), issuer.into());
+        }
+        Ok(Some(claims))
+    }
+}
+
+/// Returns the sources of identities that policies know.
+fn issuers(config: &Config) -> Vec<String> {
+    let Some(sources) = config.authz.as_ref().map(|authz| &authz.sources) else { return Vec::new() };
+    let keys = (!sources.key_subjects.is_empty()).then(|| API_KEYS.to_owned());
+    sources.sources.iter().map(|source| source.issuer.clone()).chain(keys).collect()
+}
+
+/// Returns the source of a subject for which none was chosen: the API keys if one of them has it, else the
+/// first source.
+fn default_issuer(config: &Config, subject: &str) -> String {
+    let sources = config.authz.as_ref().map(|authz| &authz.sources);
+    if sources.is_some_and(|sources| sources.key_subjects.contains(subject)) {
+        return API_KEYS.to_owned();
+    }
+    issuers(config).into_iter().next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use vmcp_engine::testing::config;
+
+    use super::*;
+
+    fn query(who: &str, claims: &str) -> ClientQuery {
+        ClientQuery { who: who.to_owned(), claims: claims.to_owned(), ..ClientQuery::default() }
+    }
+
+    #[test]
+    fn a_subject_becomes_claims_and_nothing_becomes_a_client_without_credentials() {
+        let config = config("{}");
+        let claims =
+            |who: &str, claims: &str| query(who, claims).request(&config, "x").map(|asked| asked.claims);
+        assert_eq!(claims("", " "), Ok(None));
+        let bob = claims("bob", r#"{"groups": ["staff"], "sub": "eve"}"#).unwrap().unwrap();
+        assert_eq!(Value::Object(bob), serde_json::json!({"groups": ["staff"], "sub": "bob", "iss": ""}));
+        assert!(claims("bob", "[1]").unwrap_err().starts_with("claims: "));
+        assert!(claims(&"b".repeat(MAX_CHARS + 1), "").unwrap_err().starts_with("who: "));
+    }
+}
