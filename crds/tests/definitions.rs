@@ -135,6 +135,8 @@ const OTHERWISE: [&str; 15] = [
     "server.metricsTokens",
     // The admin token of a pod is the operator's: people have none to sign in with.
     "server.console",
+    "server.consoleSignIn",
+    "server.viewerTokens",
     // An Ingress or a Gateway ends TLS: a port with TLS takes no requests from other pods.
     "server.tls",
     // Volume of the pods; `apiKeySecretRef`.

@@ -50,6 +50,9 @@ use self::signing_keys::SigningKeys;
 use self::token_endpoint::UPSTREAM_CLAIM;
 use self::token_endpoint::families::Families;
 use self::upstream_provider::UpstreamProvider;
+pub use self::upstream_provider::console_sign_in::{
+    ConsoleRole, ConsoleSignIn, SignInAttempt, SignInError, SignedInPerson,
+};
 use crate::identity::upstream_tokens::{UpstreamToken, UpstreamTokens};
 use crate::oidc::key_source::Timing;
 use crate::oidc::keys::KeySet;

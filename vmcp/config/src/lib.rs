@@ -92,6 +92,7 @@ pub use self::sections::rate_limiting::session_storage::RedisStore;
 pub use self::sections::rate_limiting::{RateLimit, RateLimiting, TokenBucket};
 pub use self::sections::server::Server;
 pub use self::sections::server::console::ConsoleAccess;
+pub use self::sections::server::console_sign_in::ConsoleSignIn;
 pub use self::sections::server::registry::ServedRegistry;
 pub use self::sections::server::tls::Tls;
 use self::sections::telemetry::otel_variables;

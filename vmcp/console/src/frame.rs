@@ -29,6 +29,8 @@ pub struct Frame {
     pub form_token: String,
     /// True if a person signed in with a token, and may sign out.
     pub is_signed_in: bool,
+    /// True if the person reads, and gives no orders.
+    pub is_viewer: bool,
     /// Message about the last action.
     pub notice: Option<&'static str>,
 }
@@ -48,7 +50,7 @@ impl Frame {
                     }
                 }
                 @if self.is_signed_in {
-                    (self.form(&link("sign-out", &[]), &html! { button.quiet { "Sign out" } }))
+                    (self.any_form(&link("sign-out", &[]), &html! { button.quiet { "Sign out" } }))
                 }
             }
             main id="content" tabindex="-1" {
@@ -61,8 +63,17 @@ impl Frame {
         document(title, &body)
     }
 
-    /// Returns a form that changes something, with the token that proves its origin.
+    /// Returns a form that changes something, with the token that proves its origin. A viewer reads in its
+    /// place that orders are for operators.
     pub fn form(&self, action: &str, content: &Markup) -> Markup {
+        if self.is_viewer {
+            return html! { p.hint { "Your role is viewer: orders are for operators." } };
+        }
+        self.any_form(action, content)
+    }
+
+    /// As [`Frame::form`], for every role.
+    fn any_form(&self, action: &str, content: &Markup) -> Markup {
         html! {
             form method="post" action=(action) {
                 input type="hidden" name=(FORM_TOKEN) value=(self.form_token);
@@ -107,6 +118,15 @@ pub(crate) fn table(label: &str, head: &[&str], rows: &Markup) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_viewer_has_no_form_but_that_to_sign_out() {
+        let frame = Frame { is_signed_in: true, is_viewer: true, ..Frame::default() };
+        let page =
+            frame.page("", "x", &frame.form("/console/restart", &html! { button { "Connect again" } }));
+        assert!(page.contains("orders are for operators") && !page.contains("/console/restart"), "{page}");
+        assert!(page.contains("action=\"/console/sign-out\""), "{page}");
+    }
 
     #[test]
     fn a_page_has_one_heading_landmarks_and_nothing_inline() {

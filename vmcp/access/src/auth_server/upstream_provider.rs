@@ -1,6 +1,7 @@
 //! [`UpstreamProvider`]: one identity provider at which people sign in, with vmcp as its client. Everything
 //! goes through the SSRF guard of issuers.
 
+pub(super) mod console_sign_in;
 mod user_info;
 
 use std::sync::Arc;

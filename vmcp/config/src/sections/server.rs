@@ -2,15 +2,18 @@
 //! protect the ports.
 
 pub(crate) mod console;
+pub(crate) mod console_sign_in;
 pub(crate) mod registry;
 pub(crate) mod tls;
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use console::ConsoleAccess;
+use console_sign_in::{ConsoleSignIn, RawConsoleSignIn};
 use ipnet::IpNet;
 use registry::{RawServedRegistry, ServedRegistry};
 use schemars::JsonSchema;
@@ -84,6 +87,10 @@ pub struct Server {
     pub metrics_tokens: Vec<Secret>,
     /// People to whom the web console on the admin port is served.
     pub console: ConsoleAccess,
+    /// Provider at which people sign in to the console; `None`: they do not.
+    pub console_sign_in: Option<Arc<ConsoleSignIn>>,
+    /// Bearer tokens of people who read the console and give no orders there.
+    pub viewer_tokens: Vec<Secret>,
     /// The registry API on the client port; `None`: it is not served.
     pub registry: Option<ServedRegistry>,
     /// File of definitions of tools that are trusted before the definitions that backends list first; `None`:
@@ -166,8 +173,13 @@ pub struct RawServer {
     /// Bearer tokens of at least 16 characters for `/metrics`, any of which is accepted, as is each of
     /// `adminTokens`. Empty: `/metrics` wants no token.
     pub metrics_tokens: Vec<Secret>,
-    /// The web console on the admin port: `off`, `loopback` or `tokens`.
+    /// Bearer tokens of at least 16 characters of people who may read the web console, and give no orders
+    /// there. They open nothing else.
+    pub viewer_tokens: Vec<Secret>,
+    /// The web console on the admin port: `off`, `loopback`, `tokens` or `oidc`.
     pub console: ConsoleAccess,
+    /// OpenID provider at which people sign in to the web console, for `console: oidc`.
+    pub console_sign_in: Option<RawConsoleSignIn>,
     /// `GET /v0.1/servers`: the profiles of this server, for IDEs that allow the servers of a registry alone.
     /// Off by default.
     pub registry: RawServedRegistry,
@@ -203,7 +215,9 @@ impl Default for RawServer {
             peers: Vec::new(),
             admin_tokens: Vec::new(),
             metrics_tokens: Vec::new(),
+            viewer_tokens: Vec::new(),
             console: ConsoleAccess::default(),
+            console_sign_in: None,
             registry: RawServedRegistry::default(),
             trusted_tools_path: String::new(),
         }
@@ -225,7 +239,8 @@ impl RawServer {
         check_secrets(&self.session_keys, "server.sessionKeys", report);
         check_secrets(&self.admin_tokens, "server.adminTokens", report);
         check_secrets(&self.metrics_tokens, "server.metricsTokens", report);
-        self.console.check(&self.admin_tokens, report);
+        check_secrets(&self.viewer_tokens, "server.viewerTokens", report);
+        self.console.check(&self.admin_tokens, self.console_sign_in.is_some(), report);
         if self.tls.is_some() {
             tls::check_peers(&self.peer_address, report);
         }
@@ -264,6 +279,12 @@ impl RawServer {
             admin_tokens: self.admin_tokens.clone(),
             metrics_tokens: self.metrics_tokens.clone(),
             console: self.console,
+            console_sign_in: self
+                .console_sign_in
+                .as_ref()
+                .and_then(|sign_in| sign_in.validate(report))
+                .map(Arc::new),
+            viewer_tokens: self.viewer_tokens.clone(),
             registry: self.registry.validate(report),
             trusted_tools_path: validate_path(&self.trusted_tools_path, "server.trustedToolsPath", report),
         }

@@ -1,27 +1,54 @@
-//! The form in which a person types an admin token, once.
+//! The page on which a person signs in: with a token, typed once, or at the provider of the configuration.
 
 use maud::html;
 
 use crate::frame::document;
 use crate::links::link;
 
+/// Ways to sign in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SignInChoices {
+    /// True if the configuration has tokens.
+    pub has_tokens: bool,
+    /// True if it has a provider.
+    pub has_provider: bool,
+}
+
 /// Returns the page; `message` says why the last attempt failed.
-pub fn sign_in(message: Option<&str>) -> String {
+pub fn sign_in(choices: &SignInChoices, message: Option<&str>) -> String {
     let body = html! {
         main id="content" {
             h1 { "Sign in to the console" }
-            p { "The server wants one of its admin tokens (" code { "server.adminTokens" } "). The browser keeps a key for 12 hours in its place, never the token." }
             @if let Some(message) = message { p.notice.problem role="alert" { (message) } }
-            form method="post" action=(link("sign-in", &[])) {
-                div.field {
-                    label for="token" { "Admin token" }
-                    input id="token" name="token" type="password" autocomplete="current-password" required autofocus;
+            @if choices.has_provider {
+                p { a href=(link("oidc/start", &[])) { "Sign in at your provider" } }
+            }
+            @if choices.has_tokens {
+                @if choices.has_provider { h2 { "With a token" } }
+                p { "The server takes one of its tokens (" code { "server.adminTokens" } ", " code { "server.viewerTokens" } "). The browser keeps a key for 12 hours in its place, never the token." }
+                form method="post" action=(link("sign-in", &[])) {
+                    div.field {
+                        label for="token" { "Token" }
+                        input id="token" name="token" type="password" autocomplete="current-password" required autofocus;
+                    }
+                    button { "Sign in" }
                 }
-                button { "Sign in" }
             }
         }
     };
     document("Sign in", &body)
+}
+
+/// Returns the page after a sign-in at the provider, which goes on to the console by itself.
+pub fn signed_in(is_operator: bool) -> String {
+    let body = html! {
+        main id="content" {
+            h1 { "Signed in" }
+            p { "Your role is " @if is_operator { "operator" } @else { "viewer" } "." }
+            p { a href=(link("", &[])) { "Go on to the console" } }
+        }
+    };
+    document("Signed in", &body)
 }
 
 #[cfg(test)]
@@ -30,7 +57,16 @@ mod tests {
 
     #[test]
     fn the_token_is_a_password_and_a_failure_is_told() {
-        let page = sign_in(Some("wrong token"));
+        let choices = SignInChoices { has_tokens: true, has_provider: false };
+        let page = sign_in(&choices, Some("wrong token"));
         assert!(page.contains("type=\"password\"") && page.contains("role=\"alert\">wrong token"), "{page}");
+        assert!(!page.contains("/console/oidc/start"), "{page}");
+    }
+
+    #[test]
+    fn a_provider_alone_has_no_form() {
+        let page = sign_in(&SignInChoices { has_tokens: false, has_provider: true }, None);
+        assert!(page.contains("href=\"/console/oidc/start\"") && !page.contains("<form"), "{page}");
+        assert!(signed_in(false).contains("viewer") && signed_in(true).contains("operator"));
     }
 }

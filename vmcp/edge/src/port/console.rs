@@ -4,7 +4,7 @@
 //! them, and carries out the orders of their forms. The host rules of the admin port hold here too.
 //!
 //! ```text
-//! access    who may read: `server.console`, tokens, the cookie of a person who signed in
+//! access    who may read: `server.console`, tokens, the provider, the cookie of a person who signed in
 //!   │
 //! forms     body and CSRF token of each form, before its order is carried out
 //!   │
@@ -29,6 +29,7 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 
 pub(super) use access::is_served;
+pub(super) use access::oidc::CALLBACK;
 pub(super) use vmcp_console::links::ROOT;
 
 use self::access::ConsoleDoor;
@@ -54,18 +55,25 @@ pub(super) fn routes(guard: &AdminGuard) -> Router {
         .route("/console/logs", get(other_pages::logs))
         .route("/console/try", get(trying::show));
     // The layer that is added last runs first: each order is recorded, also one whose form is refused.
+    let signed_out = Router::new()
+        .route("/console/sign-out", post(access::sign_out))
+        .route_layer(from_fn_with_state(door.clone(), forms::check))
+        .route_layer(from_fn_with_state(guard.admin.clone(), audit::record));
     let orders = Router::new()
         .route("/console/refresh", post(actions::refresh))
         .route("/console/restart", post(actions::restart))
         .route("/console/approve", post(actions::approve))
         .route("/console/try", post(trying::call))
-        .route("/console/sign-out", post(access::sign_out))
         .route_layer(from_fn_with_state(door.clone(), forms::check))
+        .route_layer(from_fn(access::only_operators))
         .route_layer(from_fn_with_state(guard.admin.clone(), audit::record));
-    let inside = pages.merge(orders).route_layer(from_fn_with_state(door.clone(), access::admit));
+    let inside =
+        pages.merge(orders).merge(signed_out).route_layer(from_fn_with_state(door.clone(), access::admit));
     let outside = Router::new()
         .route("/console", get(access::to_root))
         .route("/console/sign-in", post(access::sign_in))
+        .route("/console/oidc/start", get(access::oidc::start))
+        .route(CALLBACK, get(access::oidc::callback))
         .route("/console/console.css", get(answer::style))
         .route("/console/console.js", get(answer::script));
     inside

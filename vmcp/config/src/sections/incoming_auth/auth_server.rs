@@ -15,6 +15,7 @@ pub use self::raw::{
     RawAuthServer, RawFieldMapping, RawOAuth2Upstream, RawOidcUpstream, RawTokenLifespans,
     RawUpstreamProvider, RawUpstreamType, RawUserInfo,
 };
+pub(crate) use self::upstream::oidc_upstream;
 pub use self::upstream::{Upstream, UpstreamKind, UserInfo};
 use crate::values::secret::Secret;
 

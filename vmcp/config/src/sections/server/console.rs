@@ -19,10 +19,20 @@ pub enum ConsoleAccess {
     /// On any address, to people who sign in with one of `adminTokens`. The admin port speaks plain HTTP:
     /// beyond this machine it belongs behind a proxy that ends TLS.
     Tokens,
+    /// On any address, to people who sign in at the provider of `consoleSignIn`, by their roles, or with one
+    /// of `adminTokens` or `viewerTokens`.
+    Oidc,
 }
 
 impl ConsoleAccess {
-    pub(super) fn check(self, admin_tokens: &[Secret], report: &mut Report) {
+    pub(super) fn check(self, admin_tokens: &[Secret], has_sign_in: bool, report: &mut Report) {
+        if self == ConsoleAccess::Oidc && !has_sign_in {
+            report.problem(
+                "server.console",
+                "`oidc` needs `server.consoleSignIn`, and there is none",
+                "add the provider there, or write `loopback`",
+            );
+        }
         if self == ConsoleAccess::Tokens && admin_tokens.is_empty() {
             report.problem(
                 "server.console",

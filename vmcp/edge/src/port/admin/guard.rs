@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use subtle::{Choice, ConstantTimeEq as _};
@@ -20,6 +20,7 @@ use vmcp_config::Secret;
 
 use super::Admin;
 use crate::port::REFUSAL_LOG_INTERVAL;
+use crate::port::console;
 use crate::port::layers::host_rules::{GuardRefusal, HostGuard};
 use vmcp_engine::access::identity::Principal;
 use vmcp_engine::telemetry::metrics::RefusalLabels;
@@ -110,6 +111,11 @@ impl AdminGuard {
     fn check_page(&self, request: &Request) -> Result<(), GuardRefusal> {
         let (uri, headers) = (request.uri(), request.headers());
         self.host.check(request.version(), uri, headers)?;
+        // The provider at which people sign in to the console sends the browser back from its own site: this
+        // one page may be reached from there. Its handler takes nothing without the cookie of the attempt.
+        if request.method() == Method::GET && uri.path() == console::CALLBACK {
+            return Ok(());
+        }
         let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
         let foreign = |origin: &str| GuardRefusal::Origin(origin.to_ascii_lowercase());
         if let Some(site) = headers.get(&SEC_FETCH_SITE)

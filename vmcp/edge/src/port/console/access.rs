@@ -1,5 +1,7 @@
-//! The door of the console: `server.console`, the tokens of the admin port, and the cookie of a person who
-//! has signed in with one of them.
+//! The door of the console: `server.console`, the tokens of operators and viewers, and the cookie of a person
+//! who has signed in with one of them, or at the provider.
+
+pub(in crate::port) mod oidc;
 
 use std::sync::Arc;
 
@@ -7,17 +9,19 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Redirect, Response};
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
+use vmcp_access::auth_server::{ConsoleRole, ConsoleSignIn};
 use vmcp_config::{ConsoleAccess, Secret};
 use vmcp_console::frame::Frame;
 use vmcp_console::links::ROOT;
-use vmcp_console::pages::sign_in;
+use vmcp_console::pages::sign_in::{self, SignInChoices};
 use vmcp_engine::engine::Engine;
 use vmcp_engine::random::now;
 use vmcp_engine::telemetry::calls::{Action, ActionArea};
 
 use super::forms;
-use super::session_key::{SESSION_SECONDS, SessionKey};
+use super::session_key::{CookiePerson, SESSION_SECONDS, SessionKey};
 use crate::port::admin::{Admin, AdminGuard, audit, bearer, is_one_of};
 
 /// Most bytes of the form to sign in: 4 KiB, far above any token.
@@ -33,8 +37,10 @@ pub(super) struct ConsoleDoor(Arc<DoorState>);
 struct DoorState {
     guard: AdminGuard,
     key: SessionKey,
-    /// Places for forms to sign in that are being read.
+    /// Places for forms to sign in that are being read, and for answers of the provider.
     arriving: Semaphore,
+    /// The provider of the configuration at which a person last signed in.
+    provider: Mutex<Option<Arc<ConsoleSignIn>>>,
 }
 
 /// A person who was let in, as an extension of the request.
@@ -42,12 +48,15 @@ struct DoorState {
 pub(super) struct Visitor {
     /// The cookie, or empty where a person came without.
     session: String,
+    /// True if the person reads, and gives no orders.
+    is_viewer: bool,
 }
 
 impl ConsoleDoor {
     pub(super) fn new(guard: AdminGuard) -> ConsoleDoor {
         let arriving = Semaphore::new(MAX_ARRIVING_SIGN_INS);
-        ConsoleDoor(Arc::new(DoorState { guard, key: SessionKey::new(), arriving }))
+        let (key, provider) = (SessionKey::new(), Mutex::default());
+        ConsoleDoor(Arc::new(DoorState { guard, key, arriving, provider }))
     }
 
     /// Returns the state of the admin port.
@@ -66,6 +75,7 @@ impl ConsoleDoor {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             form_token: self.0.key.form_token(&visitor.session),
             is_signed_in: !visitor.session.is_empty(),
+            is_viewer: visitor.is_viewer,
             notice: None,
         }
     }
@@ -79,21 +89,72 @@ impl ConsoleDoor {
     fn visitor(&self, request: &Request) -> Option<(Visitor, String)> {
         let server = &self.engine().snapshot().config.server;
         let (headers, address) = (request.headers(), audit::sender(request).address);
-        let tokens = &server.admin_tokens;
+        let (tokens, viewers) = (&server.admin_tokens, &server.viewer_tokens);
         let is_open = tokens.is_empty() && server.console == ConsoleAccess::Loopback && self.0.guard.loopback;
         if is_open || bearer(headers).is_some_and(|token| is_one_of(token, tokens)) {
             return Some((Visitor::default(), audit::operator(headers, address)));
         }
+        if bearer(headers).is_some_and(|token| is_one_of(token, viewers)) {
+            let visitor = Visitor { is_viewer: true, ..Visitor::default() };
+            return Some((visitor, audit::operator(headers, address)));
+        }
         let cookie = cookie(headers, &self.cookie_name())?;
-        let token = self.0.key.token_of(cookie, tokens, now())?;
-        let name = audit::token_name(token.expose().as_bytes());
-        Some((Visitor { session: cookie.to_owned() }, name))
+        let (name, is_viewer) = self.person(cookie)?;
+        Some((Visitor { session: cookie.to_owned(), is_viewer }, name))
+    }
+
+    /// Returns the name of the person of a cookie, and true for a viewer.
+    fn person(&self, cookie: &str) -> Option<(String, bool)> {
+        let server = &self.engine().snapshot().config.server;
+        for (tokens, is_viewer) in [(&server.admin_tokens, false), (&server.viewer_tokens, true)] {
+            if let Some(token) = self.0.key.token_of(cookie, tokens, now()) {
+                return Some((audit::token_name(token.expose().as_bytes()), is_viewer));
+            }
+        }
+        let config = server.console_sign_in.as_ref().filter(|_| server.console == ConsoleAccess::Oidc)?;
+        let CookiePerson { subject, role } = self.0.key.person_of(cookie, config, now())?;
+        Some((oidc::person_name(&subject), role == ConsoleRole::Viewer))
+    }
+
+    /// Returns the provider of the configuration in force; `None` unless `server.console` is `oidc`.
+    fn provider(&self) -> Option<Arc<ConsoleSignIn>> {
+        let server = &self.engine().snapshot().config.server;
+        let config = server.console_sign_in.as_ref().filter(|_| server.console == ConsoleAccess::Oidc)?;
+        let mut kept = self.0.provider.lock();
+        if let Some(kept) = kept.as_ref().filter(|kept| kept.config() == config) {
+            return Some(Arc::clone(kept));
+        }
+        let started = Arc::new(ConsoleSignIn::start(Arc::clone(config)));
+        *kept = Some(Arc::clone(&started));
+        Some(started)
+    }
+
+    /// Returns the ways to sign in.
+    fn choices(&self) -> SignInChoices {
+        let server = &self.engine().snapshot().config.server;
+        SignInChoices {
+            has_tokens: !server.admin_tokens.is_empty() || !server.viewer_tokens.is_empty(),
+            has_provider: server.console == ConsoleAccess::Oidc,
+        }
     }
 
     /// Returns the name of the cookie. Browsers send a cookie to every port of a host: the name tells this
     /// port's from another one's.
     fn cookie_name(&self) -> String {
         format!("vmcp_console_{}", self.0.guard.port)
+    }
+
+    /// Returns the name of the cookie of an attempt to sign in at the provider.
+    fn attempt_name(&self) -> String {
+        format!("{}_attempt", self.cookie_name())
+    }
+
+    /// Returns the header that sets the cookie of an attempt. It goes to the provider's answer alone, which
+    /// comes from another site.
+    fn set_attempt(&self, value: &str, seconds: u64) -> [(header::HeaderName, String); 1] {
+        let name = self.attempt_name();
+        let text = format!("{name}={value}; Path=/console/oidc; Max-Age={seconds}; HttpOnly; SameSite=Lax");
+        [(header::SET_COOKIE, text)]
     }
 
     /// Returns a `Set-Cookie` header.
@@ -109,7 +170,7 @@ pub(in crate::port) fn is_served(guard: &AdminGuard) -> bool {
     match guard.admin.0.engine.snapshot().config.server.console {
         ConsoleAccess::Off => false,
         ConsoleAccess::Loopback => guard.loopback,
-        ConsoleAccess::Tokens => true,
+        ConsoleAccess::Tokens | ConsoleAccess::Oidc => true,
     }
 }
 
@@ -123,7 +184,7 @@ pub(super) async fn only_if_served(
         return next.run(request).await;
     }
     let words = "the web console is not served here: server.console is `off`, or `loopback` and this port is not on \
-                 loopback; `tokens` serves it to people who sign in\n";
+                 loopback; `tokens` and `oidc` serve it to people who sign in\n";
     (StatusCode::NOT_FOUND, words).into_response()
 }
 
@@ -145,7 +206,15 @@ pub(super) async fn admit(State(door): State<ConsoleDoor>, mut request: Request,
         return too_many("too many wrong tokens\n");
     }
     let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
-    (StatusCode::UNAUTHORIZED, challenge, Html(sign_in::sign_in(None))).into_response()
+    (StatusCode::UNAUTHORIZED, challenge, Html(sign_in::sign_in(&door.choices(), None))).into_response()
+}
+
+/// Middleware that refuses the orders of viewers.
+pub(super) async fn only_operators(request: Request, next: Next) -> Response {
+    match request.extensions().get::<Visitor>() {
+        Some(visitor) if !visitor.is_viewer => next.run(request).await,
+        _ => (StatusCode::FORBIDDEN, "your role is viewer: orders are for operators\n").into_response(),
+    }
 }
 
 /// Answers `GET /console`.
@@ -167,13 +236,14 @@ pub(super) async fn sign_in(State(door): State<ConsoleDoor>, request: Request) -
     // The pause after a wrong token has places of its own.
     drop(arriving);
     let token = forms::value(&pairs, "token");
-    let tokens: Vec<Secret> = door.engine().snapshot().config.server.admin_tokens.clone();
+    let server = door.engine().snapshot().config.server.clone();
+    let tokens: Vec<Secret> = server.admin_tokens.into_iter().chain(server.viewer_tokens).collect();
     if token.is_empty() || !is_one_of(token.as_bytes(), &tokens) {
         door.0.guard.record_refusal(&sender, &path, true);
         if !door.0.guard.slow_down().await {
             return too_many("too many wrong tokens\n");
         }
-        let page = Html(sign_in::sign_in(Some("This is none of the server's admin tokens.")));
+        let page = Html(sign_in::sign_in(&door.choices(), Some("This is none of the server's tokens.")));
         return (StatusCode::UNAUTHORIZED, page).into_response();
     }
     door.engine().call_observers().acted(&Action {

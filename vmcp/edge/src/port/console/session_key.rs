@@ -7,11 +7,23 @@
 
 use ring::hmac;
 use sha2::{Digest as _, Sha256};
-use vmcp_config::Secret;
+use vmcp_access::auth_server::{ConsoleRole, SignInAttempt};
+use vmcp_config::{ConsoleSignIn, Secret};
 use vmcp_engine::random::random;
 
 /// Seconds after which a person signs in again: 12 hours.
 pub(super) const SESSION_SECONDS: u64 = 12 * 60 * 60;
+
+/// Seconds that a person has to sign in at a provider: 10 minutes.
+pub(super) const ATTEMPT_SECONDS: u64 = 10 * 60;
+
+/// A person who signed in at a provider, as a cookie holds them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CookiePerson {
+    /// Subject at the provider.
+    pub(super) subject: String,
+    pub(super) role: ConsoleRole,
+}
 
 /// The key.
 pub(super) struct SessionKey(hmac::Key);
@@ -39,6 +51,54 @@ impl SessionKey {
         tokens.iter().find(is_of)
     }
 
+    /// Returns the cookie of a person who signed in by the provider of `config`, good until `end`.
+    pub(super) fn person_session(&self, person: &CookiePerson, config: &ConsoleSignIn, end: u64) -> String {
+        let CookiePerson { subject, role } = person;
+        let tag = hex::encode(hmac::sign(&self.0, &person_message(person, config, end)));
+        format!("{end}.{}.{}.{tag}", role_word(*role), hex::encode(subject))
+    }
+
+    /// Returns the person of a cookie; `None` if it has ended, is of another process, or was made under
+    /// other settings of the sign-in.
+    pub(super) fn person_of(&self, cookie: &str, config: &ConsoleSignIn, now: u64) -> Option<CookiePerson> {
+        let mut parts = cookie.split('.');
+        let end = parts.next()?.parse().ok().filter(|end| *end > now)?;
+        let role = match parts.next()? {
+            "operator" => ConsoleRole::Operator,
+            "viewer" => ConsoleRole::Viewer,
+            _ => return None,
+        };
+        let subject = String::from_utf8(hex::decode(parts.next()?).ok()?).ok()?;
+        let (tag, None) = (hex::decode(parts.next()?).ok()?, parts.next()) else { return None };
+        let person = CookiePerson { subject, role };
+        hmac::verify(&self.0, &person_message(&person, config, end), &tag).ok()?;
+        Some(person)
+    }
+
+    /// Begins an attempt to sign in at a provider. Returns the cookie that ties it to the browser, and the
+    /// texts of the attempt. The cookie reveals none of them: they are derived from it by the key.
+    pub(super) fn attempt(&self, end: u64) -> (String, SignInAttempt) {
+        let id = hex::encode(random::<16>());
+        let tag = hex::encode(hmac::sign(&self.0, &attempt_message(&id, end)));
+        (format!("{end}.{id}.{tag}"), self.texts_of_attempt(&id))
+    }
+
+    /// Returns the attempt of a cookie; `None` if it has ended or is of another process.
+    pub(super) fn attempt_of(&self, cookie: &str, now: u64) -> Option<SignInAttempt> {
+        let (end, rest) = cookie.split_once('.')?;
+        let (id, tag) = rest.split_once('.')?;
+        let end = end.parse().ok().filter(|end| *end > now)?;
+        hmac::verify(&self.0, &attempt_message(id, end), &hex::decode(tag).ok()?).ok()?;
+        Some(self.texts_of_attempt(id))
+    }
+
+    fn texts_of_attempt(&self, id: &str) -> SignInAttempt {
+        let text = |name: &[u8]| {
+            hex::encode(hmac::sign(&self.0, &[&b"text "[..], name, b" ", id.as_bytes()].concat()))
+        };
+        SignInAttempt { state: text(b"state"), nonce: text(b"nonce"), verifier: text(b"verifier") }
+    }
+
     /// Returns the token of a session's forms (CSRF). `session` is empty where no one signs in.
     pub(super) fn form_token(&self, session: &str) -> String {
         hex::encode(hmac::sign(&self.0, &form_message(session)))
@@ -52,6 +112,26 @@ impl SessionKey {
 
 fn session_message(token: &[u8], end: u64) -> Vec<u8> {
     [&b"session"[..], &end.to_be_bytes(), &Sha256::digest(token)[..]].concat()
+}
+
+/// Returns the message of a person's cookie. Other settings of the sign-in make another message: a person
+/// whom they no longer admit is out with the reload.
+fn person_message(person: &CookiePerson, config: &ConsoleSignIn, end: u64) -> Vec<u8> {
+    // `Debug` shows no secret, and everything that decides about a role.
+    let settings = Sha256::digest(format!("{config:?}"));
+    let (role, subject) = (role_word(person.role).as_bytes(), person.subject.as_bytes());
+    [&b"person"[..], &end.to_be_bytes(), &settings[..], role, b" ", subject].concat()
+}
+
+fn role_word(role: ConsoleRole) -> &'static str {
+    match role {
+        ConsoleRole::Operator => "operator",
+        ConsoleRole::Viewer => "viewer",
+    }
+}
+
+fn attempt_message(id: &str, end: u64) -> Vec<u8> {
+    [&b"attempt"[..], &end.to_be_bytes(), id.as_bytes()].concat()
 }
 
 fn form_message(session: &str) -> Vec<u8> {
@@ -74,6 +154,46 @@ mod tests {
         let longer = cookie.replacen("1000", "9999", 1);
         assert_eq!(key.token_of(&longer, &tokens, 999), None, "its end is signed");
         assert!(!cookie.contains("second"));
+    }
+
+    fn sign_in(operators: &str) -> ConsoleSignIn {
+        let text = format!(
+            "server: {{ console: oidc, consoleSignIn: {{ issuerUrl: https://login.example.com, clientId: x, redirectUri: \
+             \"https://vmcp.example.com/console/oidc/callback\", operators: [{operators}] }} }}"
+        );
+        let config = vmcp_engine::testing::config(&text);
+        ConsoleSignIn::clone(config.server.console_sign_in.as_ref().unwrap())
+    }
+
+    #[test]
+    fn the_cookie_of_a_person_is_good_until_its_end_under_the_settings_that_admitted_them() {
+        let (key, config) = (SessionKey::new(), sign_in("platform"));
+        let person = CookiePerson { subject: "ann.b@example.com".to_owned(), role: ConsoleRole::Viewer };
+        let cookie = key.person_session(&person, &config, 1_000);
+        assert_eq!(key.person_of(&cookie, &config, 999), Some(person));
+        assert_eq!(key.person_of(&cookie, &config, 1_000), None, "it has ended");
+        assert_eq!(key.person_of(&cookie, &sign_in("others"), 999), None, "other settings");
+        assert_eq!(SessionKey::new().person_of(&cookie, &config, 999), None, "another process");
+        for forged in
+            [cookie.replace("viewer", "operator"), cookie.replacen("1000", "9999", 1), format!("{cookie}.00")]
+        {
+            assert_eq!(key.person_of(&forged, &config, 999), None, "{forged}");
+        }
+        assert!(key.token_of(&cookie, &["a token of enough characters".into()], 999).is_none());
+    }
+
+    #[test]
+    fn an_attempt_belongs_to_its_browser_and_its_cookie_reveals_nothing() {
+        let key = SessionKey::new();
+        let (cookie, attempt) = key.attempt(1_000);
+        assert_eq!(key.attempt_of(&cookie, 999), Some(attempt.clone()));
+        assert_eq!(key.attempt_of(&cookie, 1_000), None, "it has ended");
+        assert_eq!(SessionKey::new().attempt_of(&cookie, 999), None, "another process");
+        assert_ne!(key.attempt(1_000).1, attempt, "each attempt has texts of its own");
+        let SignInAttempt { state, nonce, verifier } = attempt;
+        assert!(state != nonce && nonce != verifier && (43..=128).contains(&verifier.len()));
+        assert!(!cookie.contains(&state) && !cookie.contains(&nonce) && !cookie.contains(&verifier));
+        assert_eq!(key.attempt_of(&cookie.replacen("1000", "9999", 1), 999), None, "its end is signed");
     }
 
     #[test]

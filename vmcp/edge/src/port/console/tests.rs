@@ -15,6 +15,8 @@ use vmcp_engine::testing::{KEYWORDS, config, engine};
 use crate::port::admin::{Admin, router};
 
 const TOKEN: &str = "a token of enough characters";
+const OIDC: &str = "{ console: oidc, consoleSignIn: { issuerUrl: https://login.example.com, clientId: x, \
+                    viewers: [a], redirectUri: \"https://vmcp.example.com/console/oidc/callback\" } }";
 const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
 const ANYWHERE: [u8; 4] = [0, 0, 0, 0];
 const PAGES: [&str; 8] = ["", "tools", "search?q=x", "wanted", "calls", "connect", "configuration", "logs"];
@@ -60,6 +62,7 @@ async fn the_console_is_served_as_server_console_says() {
         ("{ console: off }", 404, 404),
         (&*format!("{{ adminTokens: [{TOKEN}] }}"), 401, 404),
         (&*tokens, 401, 401),
+        (OIDC, 401, 401),
     ] {
         let engine = serving(server).await;
         for (address, expected) in [(LOOPBACK, on_loopback), (ANYWHERE, anywhere)] {
@@ -128,6 +131,61 @@ async fn an_order_needs_the_form_token_of_its_own_session() {
     let body = format!("form_token={own}");
     let done = send(&router, "POST", "/console/refresh?server=x", &[], &body).await;
     assert_eq!(done.status(), StatusCode::SEE_OTHER, "the visitor's own token");
+}
+
+#[tokio::test]
+async fn a_viewer_reads_and_gives_no_orders() {
+    const VIEWER: &str = "a viewer's token of enough characters";
+    let engine = serving(&format!("{{ adminTokens: [{TOKEN}], viewerTokens: [\"{VIEWER}\"] }}")).await;
+    let router = at(&engine, LOOPBACK);
+    let body = url::form_urlencoded::Serializer::new(String::new()).append_pair("token", VIEWER).finish();
+    let signed_in = send(&router, "POST", "/console/sign-in", &[], &body).await;
+    assert_eq!(signed_in.status(), StatusCode::SEE_OTHER);
+    let cookie = signed_in.headers()[header::SET_COOKIE].to_str().unwrap().split(';').next().unwrap();
+    let bearer = format!("Bearer {VIEWER}");
+    for viewer in [[("cookie", cookie)], [("authorization", &*bearer)]] {
+        let page = send(&router, "GET", "/console/", &viewer, "").await;
+        assert_eq!(page.status(), StatusCode::OK);
+        let refused = send(&router, "POST", "/console/refresh?server=x", &viewer, "form_token=00").await;
+        assert_eq!(refused.status(), StatusCode::FORBIDDEN);
+        assert!(text(refused).await.contains("your role is viewer"), "the role decides, before the form");
+        let report = send(&router, "GET", "/admin/status", &viewer, "").await;
+        assert_eq!(report.status(), StatusCode::UNAUTHORIZED, "the admin API takes no viewer");
+    }
+    let page = text(send(&router, "GET", "/console/", &[("cookie", cookie)], "").await).await;
+    let body = format!("form_token={}", form_token(&page));
+    let out = send(&router, "POST", "/console/sign-out", &[("cookie", cookie)], &body).await;
+    assert_eq!(out.status(), StatusCode::SEE_OTHER, "a viewer may sign out");
+}
+
+#[tokio::test]
+async fn a_sign_in_at_the_provider_needs_the_browser_in_which_it_began() {
+    let sign_in = "{ issuerUrl: \"http://127.0.0.1:1\", clientId: x, viewers: [a], insecureAllowHttp: true, \
+                   allowPrivateIPs: true, redirectUri: \"http://localhost:9090/console/oidc/callback\" }";
+    let engine = serving(&format!("{{ console: oidc, consoleSignIn: {sign_in} }}")).await;
+    for address in [LOOPBACK, ANYWHERE] {
+        let router = at(&engine, address);
+        let closed = send(&router, "GET", "/console/", &[], "").await;
+        assert_eq!(closed.status(), StatusCode::UNAUTHORIZED, "{address:?}");
+        let page = text(closed).await;
+        assert!(page.contains("href=\"/console/oidc/start\"") && !page.contains("<form"), "{page}");
+    }
+    let router = at(&engine, LOOPBACK);
+    // The provider sends the browser back from its own site; every other page stays closed to that.
+    let cross_site = [("sec-fetch-site", "cross-site")];
+    let returned = send(&router, "GET", "/console/oidc/callback?state=a&code=b", &cross_site, "").await;
+    assert_eq!(returned.status(), StatusCode::BAD_REQUEST, "no attempt of this browser");
+    assert!(!returned.headers().contains_key(header::SET_COOKIE));
+    assert!(text(returned).await.contains("began in another browser"));
+    for path in ["/console/", "/console/oidc/start"] {
+        let refused = send(&router, "GET", path, &cross_site, "").await;
+        assert_eq!(refused.status(), StatusCode::FORBIDDEN, "{path}");
+    }
+    let forged = [("cookie", "vmcp_console_9090_attempt=9999999999.00.00")];
+    let returned = send(&router, "GET", "/console/oidc/callback?state=a&code=b", &forged, "").await;
+    assert_eq!(returned.status(), StatusCode::BAD_REQUEST);
+    let begun = send(&router, "GET", "/console/oidc/start", &[], "").await;
+    assert_eq!(begun.status(), StatusCode::BAD_GATEWAY, "the provider does not answer");
 }
 
 /// Returns a page of a person who signed in, whose forms have a token of that session.

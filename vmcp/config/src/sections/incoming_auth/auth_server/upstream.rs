@@ -159,6 +159,29 @@ pub(super) fn validate(
     })
 }
 
+/// Validates a provider of OpenID Connect that is called `name`, for a section of its own.
+pub(crate) fn oidc_upstream(
+    name: &str,
+    raw: &RawOidcUpstream,
+    path: &str,
+    report: &mut Report,
+) -> Option<Upstream> {
+    let client_id = required(raw.client_id.as_ref(), path, "clientId", report).cloned();
+    let kind = oidc(raw, client_id.as_deref(), path, report);
+    let common = oidc_common(raw);
+    Some(Upstream {
+        name: name.to_owned(),
+        client_id: client_id?,
+        client_secret: common.client_secret.cloned(),
+        redirect_uri: None,
+        scopes: common.scopes,
+        parameters: BTreeMap::new(),
+        allow_http: common.allow_http,
+        allow_private_addresses: common.allow_private_addresses,
+        kind: kind?,
+    })
+}
+
 fn oidc_common(raw: &RawOidcUpstream) -> Common<'_> {
     let default = || vec!["openid".to_owned(), "offline_access".to_owned()];
     Common {
