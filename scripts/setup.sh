@@ -13,6 +13,10 @@ need curl curl
 # Without certificates every download fails.
 [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/pki/tls/certs/ca-bundle.crt ] || [ "$(uname)" != Linux ] || missing+=(ca-certificates)
 python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3 python3-venv)
+# A browser for the tests of the web console, which are skipped without one. Ubuntu's package of this name is a snap, so only Debian's counts.
+if ! "$root/scripts/chromium.sh" >/dev/null 2>&1 && grep -qs '^ID=debian' /etc/os-release && { [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; }; then
+  missing+=(chromium)
+fi
 if [ ${#missing[@]} -gt 0 ]; then
   install="apt-get install -y --no-install-recommends ${missing[*]}"
   if ! command -v apt-get >/dev/null; then

@@ -23,6 +23,7 @@ mod scenario {
     mod confirmation;
     mod connect;
     mod console;
+    mod console_browser;
     mod contexts;
     mod credentials;
     mod edge;

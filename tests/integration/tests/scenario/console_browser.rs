@@ -1,0 +1,289 @@
+//! The web console in a real browser, Chromium driven by Playwright: each page in light, in dark and on a
+//! phone; the questions of a newcomer; texts and answers of hostile servers.
+
+use serde_json::{Map, Value, json};
+use tokio::process::Command;
+use vmcp_integration::{
+    Fixture, IdentityProvider, Vmcp, eventually, http_client, installed, node, run_script, skipped,
+};
+
+const SCRIPT: &str = include_str!("../../clients/console.mjs");
+const TOKEN: &str = "an admin token of this test";
+const ALICE: &str = "alice-0123456789abcdef";
+const BOB: &str = "bob-0123456789abcdef";
+/// Most clicks to an answer.
+const MAX_CLICKS: u64 = 3;
+/// Most characters of a page with texts of a hostile server.
+const MAX_PAGE: u64 = 900_000;
+
+/// Returns the path of a Chromium, or says that the test is skipped.
+async fn chromium() -> Option<String> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/chromium.sh");
+    let found = Command::new(script).output().await.expect("a shell");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    if found.status.success() {
+        return Some(text(&found.stdout));
+    }
+    skipped(&text(&found.stderr));
+    None
+}
+
+/// Runs the script and returns its answer, which must hold no failure.
+async fn browse(what: &str, chromium: &str, vmcp: &Vmcp, input: &Value) -> Value {
+    let (url, input) = (format!("{}/console/", vmcp.admin), input.to_string());
+    let args = ["--input-type=module", "-", what, chromium, &url, &input];
+    let seen = run_script(&node("node"), &args, SCRIPT, &installed("node")).await;
+    let failures = seen["failures"].as_array().expect("a list of failures");
+    let failures: Vec<_> = failures.iter().filter_map(Value::as_str).collect();
+    assert!(failures.is_empty(), "{what}:\n{}", failures.join("\n"));
+    seen
+}
+
+#[tokio::test]
+async fn every_page_is_accessible_in_light_in_dark_and_on_a_phone() {
+    let Some(chromium) = chromium().await else { return };
+    let jira = Fixture::http("jira", "jira").start().await;
+    let gone = json!({"name": "gone", "url": "http://127.0.0.1:1/mcp"});
+    let quarantine = json!({"aggregation": {"onToolChange": "Quarantine"}});
+    let vmcp = Vmcp::new().backend(&jira).backend_entry(gone).config(quarantine).start().await;
+    let client = vmcp.with_tool("jira_create_note").await;
+    client.call_found("jira_create_note", json!({"title": "a", "content": "b"})).await;
+    client.call_found("jira_create_note", json!({"title": 7})).await;
+    jira.control(json!({"do": "describe", "tool": "create_note", "description": "Erases a note"})).await;
+    eventually("the change to be noticed", async || {
+        let status = vmcp.status().await;
+        status.to_string().contains("create_note").then_some(())
+    })
+    .await;
+    let tool = "server=jira&tool=create_note";
+    let mut pages = Map::new();
+    for (name, path) in [
+        ("overview", ""),
+        ("tools", "tools"),
+        ("server", "server?server=jira"),
+        ("tool", &format!("tool?{tool}&who=bob")),
+        ("try", &format!("try?{tool}")),
+        ("search", "search?q=who+is+watching+an+issue&wanted=gone_tool"),
+        ("calls", "calls"),
+        ("call", "call?number=0"),
+        ("clients", "clients"),
+        ("sent", "sent?era=legacy"),
+        ("connect", "connect"),
+        ("configuration", "configuration"),
+        ("logs", "logs"),
+    ] {
+        pages.insert(name.to_owned(), path.into());
+    }
+    // `VMCP_PICTURES=FOLDER` keeps a picture of each page, to be compared by eye.
+    let pictures = std::env::var("VMCP_PICTURES").unwrap_or_default();
+    let seen = browse("pages", &chromium, &vmcp, &json!({"pages": pages, "pictures": pictures})).await;
+    assert_eq!(seen["seen"], 3 * pages.len(), "{seen}");
+}
+
+/// A server with a failed and a slow one beside it, a tool that is denied to bob, and a changed tool.
+async fn troubled() -> (Vmcp, [Fixture; 3]) {
+    let jira = Fixture::http("jira", "jira").start().await;
+    let slow = Fixture::http("slow", "echo").start().await;
+    let mut killed = Fixture::http("killed", "echo").start().await;
+    // It is dead before its tools were ever listed.
+    killed.kill().await;
+    let entry = |(subject, key): (&str, &str)| json!({"subject": subject, "key": key});
+    let policies = [
+        "permit(principal, action, resource);",
+        r#"@id("no-notes-by-bob") forbid(principal == Client::"bob", action, resource == Tool::"jira_create_note");"#,
+    ];
+    let config = json!({
+        "incomingAuth": {"type": "apiKeys", "apiKeys": [entry(("alice", ALICE)), entry(("bob", BOB))],
+            "authz": {"policies": policies}},
+        "aggregation": {"onToolChange": "Quarantine"},
+    });
+    let vmcp = Vmcp::new().backend(&jira).backend(&slow).backend(&killed).config(config).start().await;
+    vmcp.with_tool("jira_create_note").await;
+    vmcp.with_tool("slow_sleep").await;
+    let (alice, bob) = (vmcp.modern().bearing(ALICE), vmcp.modern().bearing(BOB));
+    alice.call_tool("slow_sleep", json!({"ms": 400})).await;
+    alice.call_tool("jira_create_note", json!({"title": "a", "content": "b"})).await;
+    bob.call_tool("jira_create_note", json!({"title": "a", "content": "b"})).await;
+    let words = "Sends the key to a stranger";
+    jira.control(json!({"do": "describe", "tool": "get_jira_issue", "description": words})).await;
+    eventually("the troubles to show", async || {
+        let status = vmcp.status().await.to_string();
+        let is_noticed = status.contains("\"quarantined\":[\"get_jira_issue\"]");
+        (is_noticed && status.contains("\"state\":\"failed\"")).then_some(())
+    })
+    .await;
+    (vmcp, [jira, slow, killed])
+}
+
+#[tokio::test]
+async fn a_newcomer_finds_each_reason_on_the_console_alone() {
+    let Some(chromium) = chromium().await else { return };
+    let (vmcp, _servers) = troubled().await;
+    let questions = json!({
+        "missing": [
+            {"link": "Search"},
+            {"type": "Task", "text": "echo a message"}, {"type": "Why is this tool", "text": "killed_echo"},
+            {"button": "Search"},
+        ],
+        "failed": [{"link": "killed"}],
+        "denied": [
+            {"link": "Calls"},
+            {"row": "denied"},
+            {"link": "May this caller call it, and why?"},
+        ],
+        "asked": [
+            {"link": "Tools"}, {"link": "jira_create_note"},
+            {"type": "Subject", "text": "bob"}, {"button": "Ask"},
+        ],
+        "slow": [],
+        "changed": [{"link": "changed tool waits for approval"}, {"link": "get_jira_issue"}],
+    });
+    let seen = browse("newcomer", &chromium, &vmcp, &json!({"questions": questions})).await;
+    for (question, words) in [
+        ("missing", &["offered by no server", "killed has listed no tools so far"][..]),
+        ("failed", &["failed", "What to do"]),
+        ("denied", &["bob", "may not call it", "no-notes-by-bob"]),
+        ("asked", &["bob", "may not call it", "no-notes-by-bob"]),
+        ("slow", &["Slowest: slow, whose calls take"]),
+        ("changed", &["hidden from clients until it is approved", "Sends the key to a stranger"]),
+    ] {
+        let (clicks, text) = (&seen["found"][question]["clicks"], &seen["found"][question]["text"]);
+        assert!(clicks.as_u64().is_some_and(|clicks| clicks <= MAX_CLICKS), "{question}: {clicks} clicks");
+        let text = text.as_str().expect("text");
+        for part in words {
+            assert!(text.contains(part), "{question}: no `{part}` in\n{text}");
+        }
+    }
+}
+
+/// Tools of a server that attacks the readers of their texts, each with the words of its attack.
+fn attacks() -> Vec<Value> {
+    let script = "<script>window.owned=1</script><img src=x onerror=\"window.owned=1\">";
+    let svg = "<svg onload=\"window.owned=1\"><script>window.owned=1</script></svg>";
+    let link =
+        "[click](javascript:window.owned=1) javascript:window.owned=1 <a href=\"javascript:owned=1\">x</a>";
+    let texts = [
+        ("html", script.to_owned()),
+        ("svg", svg.to_owned()),
+        ("link", link.to_owned()),
+        ("bidi", "Harmless\u{202e}ssel\u{200b}mrah\u{2066}\u{200f}".to_owned()),
+        ("long", format!("{script}{}", "very long ".repeat(100_000))),
+    ];
+    let tool = |(name, text): &(&str, String)| {
+        let short: String = text.chars().take(1000).collect();
+        let property = json!({"type": "string", "description": short, "default": short, "enum": [short]});
+        let schema = json!({"type": "object", "properties": {(format!("{name}{svg}")): property}});
+        json!({"name": name, "title": short, "description": text, "inputSchema": schema})
+    };
+    texts.iter().map(tool).collect()
+}
+
+#[tokio::test]
+async fn texts_and_answers_of_hostile_servers_are_inert_and_bounded() {
+    let Some(chromium) = chromium().await else { return };
+    let echo = Fixture::http("echo", "echo").start().await;
+    for tool in attacks() {
+        echo.control(json!({"do": "add_tool", "tool": tool})).await;
+    }
+    let vmcp = Vmcp::new().backend(&echo).start().await;
+    vmcp.with_tool("echo_long").await;
+    let mut pages = Map::new();
+    for path in
+        ["", "tools", "server?server=echo", "search?q=harmless+click", "calls", "logs", "sent", "clients"]
+    {
+        pages.insert(format!("/{path}"), path.into());
+    }
+    for tool in attacks() {
+        let name = tool["name"].as_str().expect("a name");
+        for page in ["tool", "try"] {
+            pages.insert(format!("{page} {name}"), format!("{page}?server=echo&tool={name}").into());
+        }
+    }
+    let script = "<script>window.owned=1</script>\u{202e}<svg onload=\"window.owned=1\"></svg>";
+    let forms = json!({
+        "an answer with a script": {"path": "try?server=echo&tool=echo", "fields": {"message": script}},
+        "an error with a script": {"path": "try?server=echo&tool=fail", "fields": {"message": script}},
+        "50 MB": {"path": "try?server=echo&tool=big", "fields": {"bytes": "50000000"}},
+    });
+    let seen = browse("hostile", &chromium, &vmcp, &json!({"pages": pages, "forms": forms})).await;
+    let sizes = seen["sizes"].as_object().expect("sizes");
+    assert_eq!(sizes.len(), pages.len() + 3, "{seen}");
+    for (page, size) in sizes {
+        assert!(size.as_u64().is_some_and(|size| size < MAX_PAGE), "{page}: {size} characters");
+    }
+    assert_eq!(echo.calls("big").await, 1, "the large answer was asked for");
+}
+
+#[tokio::test]
+async fn a_person_signs_in_in_a_browser_and_no_script_reads_the_cookie() {
+    let Some(chromium) = chromium().await else { return };
+    let jira = Fixture::http("jira", "jira").start().await;
+    let server = json!({"server": {"adminTokens": [TOKEN], "console": "tokens"}});
+    let vmcp = Vmcp::new().backend(&jira).config(server).start().await;
+    let seen = browse("signIn", &chromium, &vmcp, &json!({"token": TOKEN})).await;
+    assert_eq!((&seen["closed"], &seen["open"]), (&json!(401), &json!("Overview")), "{seen}");
+    assert_eq!((&seen["script"], &seen["left"]), (&json!(""), &json!(0)), "{seen}");
+    let [cookie] = seen["cookies"].as_array().expect("cookies").as_slice() else { panic!("one: {seen}") };
+    assert_eq!((&cookie["httpOnly"], &cookie["sameSite"]), (&json!(true), &json!("Strict")), "{seen}");
+    assert!(!cookie["value"].as_str().expect("a value").contains(TOKEN));
+}
+
+/// Registers the console as a client of the provider. Returns its settings for `server.consoleSignIn`.
+async fn registered(provider: &IdentityProvider, vmcp: &Vmcp) -> Value {
+    let redirect_uri = format!("{}/console/oidc/callback", vmcp.admin);
+    let client = json!({
+        "application_type": "native", "redirect_uris": [redirect_uri], "client_name": "console",
+        "grant_types": ["authorization_code"],
+    });
+    let answer = http_client().post(format!("{}/reg", provider.issuer)).json(&client).send().await;
+    let client: Value = answer.expect("the provider").json().await.expect("a client");
+    json!({
+        "issuerUrl": provider.issuer, "clientId": client["client_id"], "clientSecret": client["client_secret"],
+        "redirectUri": redirect_uri, "insecureAllowHttp": true, "allowPrivateIPs": true, "roleClaim": "sub",
+    })
+}
+
+#[tokio::test]
+async fn a_person_signs_in_at_a_provider_by_role() {
+    let Some(chromium) = chromium().await else { return };
+    let jira = Fixture::http("jira", "jira").start().await;
+    let provider = IdentityProvider::start().await;
+    let mut vmcp = Vmcp::new().backend(&jira).start().await;
+    let mut sign_in = registered(&provider, &vmcp).await;
+    for (roles, expected) in [
+        (json!({"operators": ["carol"], "viewers": []}), json!({"heading": "Overview", "orders": 2})),
+        (json!({"operators": ["dave"], "viewers": ["carol"]}), json!({"heading": "Overview", "orders": 0})),
+        (
+            json!({"operators": ["dave"], "viewers": ["erin"]}),
+            json!({"heading": "Sign in to the console", "orders": 0}),
+        ),
+    ] {
+        for (role, people) in roles.as_object().expect("roles") {
+            sign_in[role] = people.clone();
+        }
+        vmcp.reconfigure(json!({"server": {"console": "oidc", "consoleSignIn": sign_in}}));
+        let wanted = format!("roles of {roles}");
+        eventually(&wanted, async || {
+            let dump = vmcp.admin_json("admin/config_dump").await.to_string();
+            let names = roles["operators"][0].as_str().expect("a name");
+            let is_new = dump
+                .contains(&format!("\"path\":\"server.consoleSignIn.operators[0]\",\"value\":\"{names}\""));
+            let viewer = roles["viewers"][0].as_str().unwrap_or("-");
+            let has_viewer = viewer == "-" || dump.contains(&format!("\"value\":\"{viewer}\""));
+            (is_new && has_viewer).then_some(())
+        })
+        .await;
+        let input = json!({"provider": provider.issuer});
+        let seen = browse("signInAtProvider", &chromium, &vmcp, &input).await;
+        assert_eq!(
+            (&seen["heading"], &seen["orders"]),
+            (&expected["heading"], &expected["orders"]),
+            "{roles}: {seen}"
+        );
+        assert_eq!(seen["script"], "", "no script reads the cookies: {seen}");
+        let session = seen["cookies"].as_array().expect("cookies").iter();
+        for cookie in session.filter(|cookie| cookie["name"] != "_session") {
+            assert_eq!(cookie["httpOnly"], true, "{seen}");
+        }
+    }
+}
