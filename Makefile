@@ -16,7 +16,7 @@ SCENARIO_THREADS ?= $(shell echo $$(($(CORES) * 3 < 4 ? 4 : $(CORES) * 3)))
 CONTROL_PLANE_THREADS ?= $(shell echo $$(($(CORES) * 2)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build packages demo test need-go control-plane control-plane-oldest test-unit test-security test-integration test-kubernetes test-control-plane test-oldest-kubernetes test-dynamic-tools tools-metrics e2e conformance build-tests model lint format check-format check-signs features check-features doc clippy deny bench bench-operator first-start fuzz fuzz-short schema crds check-generated image helm-lint check-alerts deploy-manifests olm-validate clean-cache
+.PHONY: help setup build packages demo test need-go collector control-plane control-plane-oldest test-unit test-security test-integration test-kubernetes test-control-plane test-oldest-kubernetes test-dynamic-tools tools-metrics e2e conformance build-tests model lint format check-format check-signs features check-features doc clippy deny bench bench-operator first-start fuzz fuzz-short schema crds check-generated image helm-lint check-alerts deploy-manifests olm-validate clean-cache
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,7 +52,7 @@ test-unit: build-tests model ## Run the tests of each crate by itself
 	@$(REPORT) $(STAGE) "tests of the crates" scripts/test.sh -- --skip scenario::
 
 # Scenarios wait more than they compute, so more of them run at once than there are cores.
-test-integration: build-tests model ## Run the scenarios with real servers and clients
+test-integration: build-tests model collector ## Run the scenarios with real servers and clients
 	@RUST_TEST_THREADS=$(SCENARIO_THREADS) $(REPORT) $(STAGE) "scenarios" scripts/test.sh --test scenarios
 
 # The tests that SECURITY.md names; each must run and pass.
@@ -80,6 +80,10 @@ control-plane: need-go setup
 
 control-plane-oldest: need-go setup
 	@[ -n "$(KUBEBUILDER_ASSETS)" ] || $(STAGE) "build the oldest control plane" tests/kubernetes/components/build.sh oldest >/dev/null
+
+# Built before the scenarios, which are skipped without it: the first build takes minutes.
+collector: setup
+	@! command -v go >/dev/null || $(STAGE) "build the collector" scripts/otel-collector.sh >/dev/null
 
 test-dynamic-tools: build-tests ## Run the tests of GET /tools, of its client, and of the words that mean contexts
 	@scripts/test.sh topics::

@@ -40,7 +40,8 @@ pub use raw_connection::RawConnection;
 pub use script::console_page::{PageCommand, page_commands};
 pub use script::run_script;
 pub use services::{
-    Collector, IdentityProvider, Packages, Prometheus, PrometheusPrograms, Redis, Span, browse,
+    Collector, CollectorProgram, IdentityProvider, OtelCollector, Packages, Prometheus, PrometheusPrograms,
+    Redis, Span, browse,
 };
 pub use services::{npm_manifest, own_platform, package, stand_ins};
 pub use vmcp::{Cli, Vmcp, VmcpBuilder, vmcp_command};

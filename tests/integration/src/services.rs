@@ -1,12 +1,14 @@
 //! Services around vmcp that are neither MCP servers nor clients, and its packages.
 
 mod identity_provider;
+mod otel_collector;
 mod otlp;
 mod packages;
 mod prometheus;
 mod redis;
 
 pub use identity_provider::{IdentityProvider, browse};
+pub use otel_collector::{CollectorProgram, OtelCollector};
 pub use otlp::{Collector, Span};
 pub use packages::{Packages, npm_manifest, own_platform, package, stand_ins};
 pub use prometheus::{Prometheus, PrometheusPrograms};

@@ -18,6 +18,7 @@ mod scenario {
     mod client_port;
     mod clients;
     mod code_mode;
+    mod collector;
     mod command_line;
     mod composite_tools;
     mod confirmation;

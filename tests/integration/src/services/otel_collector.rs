@@ -1,0 +1,72 @@
+//! A real OpenTelemetry Collector, built from its Go modules: it writes what it receives to a file.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use crate::{Process, eventually, free_port};
+
+/// The program of the Collector.
+#[derive(Debug)]
+pub struct CollectorProgram(PathBuf);
+
+impl CollectorProgram {
+    /// Finds it, or builds it, or says why it is missing.
+    pub async fn find() -> Result<Self, String> {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/otel-collector.sh");
+        let found = Command::new(script).output().await.expect("a shell");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+        if found.status.success() {
+            return Ok(Self(text(&found.stdout).into()));
+        }
+        // The lines before it are those of the build.
+        Err(text(&found.stderr).lines().last().unwrap_or_default().to_owned())
+    }
+}
+
+/// A running Collector.
+pub struct OtelCollector {
+    /// URL for `telemetry.endpoint`.
+    pub endpoint: String,
+    folder: tempfile::TempDir,
+    _process: Process,
+}
+
+impl OtelCollector {
+    /// Starts one and waits until it receives.
+    pub async fn start(program: &CollectorProgram) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let receives = format!("127.0.0.1:{}", free_port());
+        let pipeline = json!({"receivers": ["otlp"], "exporters": ["file"]});
+        let config = json!({
+            "receivers": {"otlp": {"protocols": {"http": {"endpoint": receives}}}},
+            "exporters": {"file": {"path": folder.path().join("received.json"), "flush_interval": "100ms"}},
+            "service": {
+                "telemetry": {"metrics": {"level": "none"}},
+                "pipelines": {"traces": pipeline, "metrics": pipeline, "logs": pipeline},
+            },
+        });
+        let file = folder.path().join("collector.yaml");
+        // JSON is YAML.
+        std::fs::write(&file, config.to_string()).expect("a file");
+        let mut command = Command::new(&program.0);
+        let process = Process::start("collector", command.arg(format!("--config=file:{}", file.display())));
+        process.line_after("Everything is ready").await;
+        Self { endpoint: format!("http://{receives}"), folder, _process: process }
+    }
+
+    /// Returns what it received of one signal, `resourceSpans`, `resourceMetrics` or `resourceLogs`: the
+    /// resources with everything below them.
+    pub fn received(&self, signal: &str) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.folder.path().join("received.json")).unwrap_or_default();
+        // The last line may be half written.
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.filter_map(|line| line[signal].as_array().cloned()).flatten().collect()
+    }
+
+    /// Waits until `find` finds something among the received resources of one signal.
+    pub async fn find<T>(&self, signal: &str, find: impl Fn(&[Value]) -> Option<T>) -> T {
+        eventually(&format!("{signal} at the collector"), async || find(&self.received(signal))).await
+    }
+}

@@ -1,0 +1,124 @@
+//! A real OpenTelemetry Collector receives the traces, the metrics and the logs of a scripted workload.
+
+use serde_json::{Value, json};
+use vmcp_integration::{CollectorProgram, Fixture, OtelCollector, Vmcp, skipped};
+
+/// Kind of a span of a server, as OTLP numbers it.
+const SERVER: u64 = 2;
+
+/// Returns the entries of the list `inner` in the lists `outer` of resources, such as `spans` in
+/// `scopeSpans`.
+fn entries<'a>(resources: &'a [Value], outer: &str, inner: &str) -> Vec<&'a Value> {
+    let scopes = resources.iter().filter_map(|resource| resource[outer].as_array()).flatten();
+    scopes.filter_map(|scope| scope[inner].as_array()).flatten().collect()
+}
+
+/// Returns the text or the number of an attribute, as text.
+fn attribute(of: &Value, key: &str) -> Option<String> {
+    let entry = of["attributes"].as_array()?.iter().find(|entry| entry["key"] == key)?;
+    let value = entry["value"].as_object()?.values().next()?;
+    Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+}
+
+/// Returns the value of a counter without labels.
+fn counter(resources: &[Value], name: &str) -> Option<String> {
+    let metrics = entries(resources, "scopeMetrics", "metrics");
+    // Values are cumulative: the last export has all calls.
+    let found = metrics.into_iter().rfind(|metric| metric["name"] == name)?;
+    let point = found["sum"]["dataPoints"].as_array()?.first()?;
+    let value = &point["asInt"];
+    let value = if value.is_null() { &point["asDouble"] } else { value };
+    Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+}
+
+async fn started() -> Option<(OtelCollector, Fixture, Vmcp)> {
+    let program = match CollectorProgram::find().await {
+        Ok(program) => program,
+        Err(reason) => {
+            skipped(&reason);
+            return None;
+        }
+    };
+    let collector = OtelCollector::start(&program).await;
+    let echo = Fixture::http("echo", "echo").start().await;
+    let settings = json!({
+        "telemetry": {
+            "endpoint": collector.endpoint, "samplingRate": "1.0", "serviceName": "vmcp-of-the-test",
+            "metrics": {"enabled": true}, "logs": {"enabled": true}, "metricsInterval": "1s",
+        },
+        "audit": {"enabled": true, "otlp": true},
+    });
+    let vmcp = Vmcp::new().backend(&echo).config(settings).start().await;
+    vmcp.with_tool("echo_add").await;
+    Some((collector, echo, vmcp))
+}
+
+#[tokio::test]
+async fn a_real_collector_receives_traces_metrics_and_logs_of_one_workload() {
+    let Some((collector, _echo, vmcp)) = started().await else { return };
+    let client = vmcp.modern();
+    for _ in 0..3 {
+        client.find_tool(json!({"tool_description": "add numbers"})).await;
+    }
+    let answer = client.call_found("echo_add", json!({"a": 2, "b": 3})).await;
+    assert!(!answer.is_tool_error(), "{}", answer.text);
+
+    // Traces: the request, and the call of the backend below it.
+    let spans = collector
+        .find("resourceSpans", |resources| {
+            let spans: Vec<Value> = entries(resources, "scopeSpans", "spans").into_iter().cloned().collect();
+            let has = |name: &str| spans.iter().any(|span| span["name"] == name);
+            (has("tools/call optim.call_tool") && has("tools/call add")).then_some(spans)
+        })
+        .await;
+    let span = |name: &str| spans.iter().find(|span| span["name"] == name).expect("a span");
+    let (root, exchange) = (span("tools/call optim.call_tool"), span("tools/call add"));
+    assert_eq!(root["kind"], SERVER, "{root}");
+    assert_eq!(attribute(root, "mcp.method.name").as_deref(), Some("tools/call"), "{root}");
+    assert_eq!(exchange["traceId"], root["traceId"], "one tree");
+    let resources = collector.received("resourceSpans");
+    let named = resources.iter().filter_map(|resource| attribute(&resource["resource"], "service.name"));
+    assert!(named.clone().count() > 0 && named.into_iter().all(|name| name == "vmcp-of-the-test"));
+
+    // Metrics: the count of searches, and the histogram of the conventions with its unit.
+    collector
+        .find("resourceMetrics", |resources| {
+            (counter(resources, "vmcp_optimizer_find_tool_requests").as_deref() == Some("3")).then_some(())
+        })
+        .await;
+    let resources = collector.received("resourceMetrics");
+    let metrics = entries(&resources, "scopeMetrics", "metrics");
+    let duration = metrics.iter().rfind(|metric| metric["name"] == "mcp.server.operation.duration");
+    let duration = duration.expect("the histogram of the conventions");
+    assert_eq!(duration["unit"], "s", "{duration}");
+    let points = duration["histogram"]["dataPoints"].as_array().expect("points");
+    let methods: Vec<_> = points.iter().filter_map(|point| attribute(point, "mcp.method.name")).collect();
+    assert!(methods.iter().any(|method| method == "tools/call"), "{methods:?}");
+
+    // Log records: lines of the process, and the audit event of the call within its trace.
+    collector
+        .find("resourceLogs", |resources| {
+            let records = entries(resources, "scopeLogs", "logRecords");
+            let is_line = |record: &Value| record["severityText"] == "INFO";
+            let is_event = |record: &Value| {
+                record["eventName"] == "mcp_tool_call" && record["traceId"] == root["traceId"]
+            };
+            (records.iter().any(|record| is_line(record)) && records.iter().any(|record| is_event(record)))
+                .then_some(())
+        })
+        .await;
+
+    assert_eq!(vmcp.metric("vmcp_telemetry_lost_total{signal=\"traces\"}").await, 0);
+    let secret = "a message that no signal may carry";
+    client.call_found("echo_echo", json!({"message": secret})).await;
+    collector
+        .find("resourceSpans", |resources| {
+            let spans = entries(resources, "scopeSpans", "spans");
+            spans.iter().any(|span| span["name"] == "tools/call echo").then_some(())
+        })
+        .await;
+    for signal in ["resourceSpans", "resourceMetrics", "resourceLogs"] {
+        let received = Value::Array(collector.received(signal)).to_string();
+        assert!(!received.contains(secret), "{signal} has an argument");
+    }
+}
