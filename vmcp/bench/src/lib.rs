@@ -110,6 +110,9 @@ async fn measure_overhead(report: &mut Report, options: &Options) -> Result<()> 
     if options.runs(Stage::Audit) {
         calls::audit::measure(report, options.quick).await?;
     }
+    if options.runs(Stage::Telemetry) {
+        calls::telemetry::measure(report, options.quick).await?;
+    }
     if options.runs(Stage::Allocations) {
         allocations::measure(report).await?;
     }

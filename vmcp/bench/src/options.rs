@@ -68,6 +68,7 @@ pub(crate) enum Stage {
     Embedding,
     Calls,
     Audit,
+    Telemetry,
     Allocations,
     Streaming,
     HalfSent,

@@ -114,14 +114,20 @@ impl Testbed {
         Ok(testbed)
     }
 
-    /// Testbed for audit events: a backend, and two processes of vmcp before it, which differ in `audit`.
-    pub(crate) async fn for_audit([plain, audited]: [(&str, Value); 2]) -> Result<Testbed> {
+    /// Testbed for the cost of settings: a backend, and two processes of vmcp before it. The settings of each
+    /// are whole sections of its configuration.
+    pub(crate) async fn for_settings([plain, other]: [(&str, Value); 2]) -> Result<Testbed> {
         let mut testbed = Testbed::new(ANY_LOCAL_PORT).await?;
-        for (name, audit) in [plain, audited] {
+        for (name, settings) in [plain, other] {
             testbed.further.extend(testbed.vmcp.take());
-            testbed.start_vmcp(json!({
-                "backends": [testbed.entry("dual")], "optimizer": {"embeddings": {"provider": "none"}}, "audit": audit,
-            }))?;
+            let mut config = json!({
+                "backends": [testbed.entry("dual")], "optimizer": {"embeddings": {"provider": "none"}},
+            });
+            let sections = settings.as_object().into_iter().flatten();
+            for (section, value) in sections {
+                config[section] = value.clone();
+            }
+            testbed.start_vmcp(config)?;
             testbed.vmcp()?.complete_list(TOOL_COUNT).await?;
             testbed.add_vmcp(name, Era::Modern, "dual")?;
         }

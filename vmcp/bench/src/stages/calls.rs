@@ -4,6 +4,8 @@
 pub(crate) mod audit;
 pub(crate) mod code;
 pub(crate) mod composites;
+mod settings_cost;
+pub(crate) mod telemetry;
 
 use std::time::Duration;
 

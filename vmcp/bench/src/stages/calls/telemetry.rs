@@ -1,0 +1,74 @@
+//! Stage `telemetry`: CPU of a call through a vmcp that tells everything (every trace and all metrics to a
+//! collector, audit events in a file), beside a vmcp that tells nothing.
+
+use std::net::{SocketAddr, TcpListener as StdListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use anyhow::Result;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::post;
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::runtime::Builder;
+
+use super::settings_cost::SettingsCost;
+use crate::progress::progress;
+use crate::report::{Report, Unit};
+
+/// Most that all telemetry may cost, as a share of a call's CPU.
+const MAX_RATIO: f64 = 1.1;
+
+/// Measures calls of both processes in turns, and adds the rows.
+pub(crate) async fn measure(report: &mut Report, quick: bool) -> Result<()> {
+    progress("telemetry: calls with everything on and with everything off");
+    let folder = tempfile::tempdir()?;
+    let (collector, received) = start_collector()?;
+    let cost = SettingsCost {
+        plain: "vmcp without telemetry",
+        other: "vmcp with traces, metrics and audit",
+        settings: json!({
+            "telemetry": {
+                "endpoint": format!("http://{collector}"), "samplingRate": "1.0",
+                "metrics": {"enabled": true}, "metricsInterval": "1s",
+            },
+            "audit": {"enabled": true, "logFile": folder.path().join("audit.jsonl")},
+        }),
+        row: "call with all telemetry",
+    };
+    let ratio = cost.measure(report, quick).await?;
+    let mebibytes = received.load(Ordering::Relaxed) as f64 / f64::from(1 << 20);
+    report.note(&format!(
+        "all telemetry costs {:+.1} % of a call's CPU; the collector got {mebibytes:.1} MiB, spans beyond the queue are \
+         dropped",
+        (ratio - 1.0) * 100.0
+    ));
+    report.check_target("CPU of a call with all telemetry, beside without", Unit::Ratio, ratio, MAX_RATIO);
+    Ok(())
+}
+
+/// Starts a collector that throws everything away, on a thread of its own. Returns its address, and the
+/// bytes that it received. It ends with the process.
+fn start_collector() -> Result<(SocketAddr, Arc<AtomicU64>)> {
+    let listener = StdListener::bind("127.0.0.1:0")?;
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    let received = Arc::new(AtomicU64::new(0));
+    let take = async |State(received): State<Arc<AtomicU64>>, body: Bytes| {
+        received.fetch_add(body.len() as u64, Ordering::Relaxed);
+        StatusCode::OK
+    };
+    let routes = Router::new()
+        .route("/v1/traces", post(take))
+        .route("/v1/metrics", post(take))
+        .with_state(Arc::clone(&received));
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    thread::spawn(move || {
+        runtime.block_on(async { axum::serve(TcpListener::from_std(listener)?, routes).await })
+    });
+    Ok((address, received))
+}
