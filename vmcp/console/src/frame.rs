@@ -5,7 +5,7 @@ use maud::{DOCTYPE, Markup, html};
 use crate::links::link;
 
 /// Sections of the console, in the order of the navigation: address and name.
-const SECTIONS: [(&str, &str); 8] = [
+const SECTIONS: [(&str, &str); 9] = [
     ("", "Overview"),
     ("tools", "Tools"),
     ("search", "Search"),

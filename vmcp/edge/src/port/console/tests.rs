@@ -19,9 +19,18 @@ const OIDC: &str = "{ console: oidc, consoleSignIn: { issuerUrl: https://login.e
                     viewers: [a], redirectUri: \"https://vmcp.example.com/console/oidc/callback\" } }";
 const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
 const ANYWHERE: [u8; 4] = [0, 0, 0, 0];
-const PAGES: [&str; 8] = ["", "tools", "search?q=x", "wanted", "calls", "connect", "configuration", "logs"];
-const PAGES: [&str; 9] =
-    ["", "tools", "search?q=x", "calls", "clients", "sent?who=bob", "connect", "configuration", "logs"];
+const PAGES: [&str; 10] = [
+    "",
+    "tools",
+    "search?q=x",
+    "wanted",
+    "calls",
+    "clients",
+    "sent?who=bob",
+    "connect",
+    "configuration",
+    "logs",
+];
 
 fn at(engine: &Engine, address: [u8; 4]) -> Router {
     router(Admin::new(engine.clone(), None), (address, 9090).into())

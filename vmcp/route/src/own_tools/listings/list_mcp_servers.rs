@@ -140,8 +140,6 @@ impl ListedServer {
             state,
             connected_at: None,
             last_error: None,
-            transport: backend.transport.kind().to_owned(),
-            state: "disabled",
             transport: backend.kind().to_owned(),
             tool_count: 0,
             changes: None,
