@@ -123,7 +123,7 @@ fn every_setting_of_the_file_is_a_field_of_the_resource() {
 }
 
 /// Settings that a resource gives in another form, or that the operator decides.
-const OTHERWISE: [&str; 15] = [
+const OTHERWISE: [&str; 17] = [
     // Ports and secrets of the pods.
     "server.listen",
     "server.adminListen",

@@ -8,7 +8,7 @@ use super::*;
 fn guarded(spec: &Value) -> MCPServer {
     let metadata = json!({ "name": "time", "namespace": "ns" });
     let mut spec = spec.clone();
-    spec["image"] = "i".into();
+    spec.as_object_mut().unwrap().insert("image".to_owned(), "i".into());
     serde_json::from_value(json!({
         "apiVersion": "toolhive.stacklok.com/v1alpha1", "kind": "MCPServer", "metadata": metadata, "spec": spec,
     }))

@@ -72,10 +72,10 @@ pub(super) fn validate(
     policies: PolicyCheck<'_>,
     settings: &BuildSettings,
 ) -> Result<Option<ValidGuards>, SpecRefusal> {
-    let found = &references.guards;
+    let objects = &references.guards;
     let mut problems = check_references(server, references, settings);
     problems.extend(check_server(server));
-    if found.credentials.as_ref().is_some_and(|config| config.spec.auth_server().is_some()) {
+    if objects.credentials.as_ref().is_some_and(|config| config.spec.auth_server().is_some()) {
         let message = "names an authorization server, which guards nothing there";
         problems.push(Problem::new("spec.externalAuthConfigRef", message, "name it in `spec.authServerRef`"));
     }
@@ -83,20 +83,20 @@ pub(super) fn validate(
         return Err(Invalid(problems).into());
     }
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
-    if let Some(missing) = references.secrets.missing(namespace, &found.secret_references(server)) {
+    if let Some(missing) = references.secrets.missing(namespace, &objects.secret_references(server)) {
         return Err(SpecRefusal::SecretNotFound(missing));
     }
-    let referenced = ReferencedObjects {
+    let known = ReferencedObjects {
         policies,
-        authz: found.authz.as_ref().map(|config| &config.spec),
-        telemetry: found.telemetry.as_ref().map(|config| &config.spec),
-        oidc: found.oidc.as_ref().map(|config| &config.spec),
-        cluster_issuer: found.cluster_issuer.known(),
-        oidc_certificates: found.certificates.pem(),
+        authz: objects.authz.as_ref().map(|config| &config.spec),
+        telemetry: objects.telemetry.as_ref().map(|config| &config.spec),
+        oidc: objects.oidc.as_ref().map(|config| &config.spec),
+        cluster_issuer: objects.cluster_issuer.known(),
+        oidc_certificates: objects.certificates.pem(),
         ..ReferencedObjects::default()
     };
-    let auth_server = found.auth_server.as_ref().and_then(|config| config.spec.auth_server());
-    let Some(lowered) = server.lower_guards(&referenced, auth_server)? else { return Ok(None) };
+    let auth_server = objects.auth_server.as_ref().and_then(|config| config.spec.auth_server());
+    let Some(lowered) = server.lower_guards(&known, auth_server)? else { return Ok(None) };
     lowered.check_values(|reference| references.secrets.get(reference))?;
     let value = |reference| references.secrets.get(reference).unwrap_or_default().to_vec();
     let secrets = lowered.secrets.iter().map(|(file, reference)| (file.clone(), value(reference)));

@@ -44,7 +44,7 @@ pub(super) fn compute(
     let WorkloadHealth { state, reason, message, rollout } = &without_guard(server, health);
     let is_up = counts.ready > 0 && *state != WorkloadState::Stopped;
     // Pods from before the refusal may lack the guards that the resource asks for.
-    let is_followed = !lacks_a_guard(server) && !(refusal.is_some() && server.spec.is_guarded());
+    let is_followed = !lacks_a_guard(server) && (refusal.is_none() || !server.spec.is_guarded());
     conditions.set("Ready", is_up && is_followed, reason, message.clone());
     set_validity(&mut conditions, !server.spec.secrets.is_empty(), *refusal);
     set_progress(&mut conditions, rollout);

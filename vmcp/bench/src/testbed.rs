@@ -123,9 +123,8 @@ impl Testbed {
             let mut config = json!({
                 "backends": [testbed.entry("dual")], "optimizer": {"embeddings": {"provider": "none"}},
             });
-            let sections = settings.as_object().into_iter().flatten();
-            for (section, value) in sections {
-                config[section] = value.clone();
+            if let (Value::Object(config), Value::Object(sections)) = (&mut config, settings) {
+                config.extend(sections);
             }
             testbed.start_vmcp(config)?;
             testbed.vmcp()?.complete_list(TOOL_COUNT).await?;

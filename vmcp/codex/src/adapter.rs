@@ -113,7 +113,7 @@ impl Adapter {
         self.last
     }
 
-    fn to_client(&mut self, message: Value) {
+    fn tell_client(&mut self, message: Value) {
         self.effects.push(Effect::ToClient(message));
     }
 

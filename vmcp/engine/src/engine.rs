@@ -107,6 +107,10 @@ struct Inner {
 impl Engine {
     /// Starts everything and waits for no backend, model or embedding service. Needs a tokio runtime.
     pub async fn start(config: Config, options: Options) -> Result<Engine, StartError> {
+        Box::pin(Self::assemble(config, options)).await
+    }
+
+    async fn assemble(config: Config, options: Options) -> Result<Engine, StartError> {
         let configured = match options.storage {
             Storage::Memory => None,
             Storage::Dir(dir) => Some(dir),
@@ -188,26 +192,6 @@ impl Engine {
             tokio::task::spawn_blocking(move || agent_sessions::forget_old(&dir, &settings));
         }
         Ok(engine)
-    }
-
-    /// Returns the workers for scripts; `None` if this process runs none.
-    pub fn script_workers(&self) -> Option<&Arc<WorkerPool<PrincipalKey>>> {
-        self.0.scripts.as_ref()
-    }
-
-    /// Returns the Jobs of the cluster for scripts; `None` outside of a cluster.
-    pub fn script_jobs(&self) -> Option<&Arc<dyn ScriptJobs>> {
-        self.0.script_jobs.as_ref()
-    }
-
-    /// Returns the keeper of the configured servers; `None` if clients cannot change them.
-    pub fn registrar(&self) -> Option<&Arc<dyn ServerRegistrar>> {
-        self.0.registrar.as_ref()
-    }
-
-    /// Returns the reader of registries; `None` if clients find no servers in one.
-    pub fn registry(&self) -> Option<&Arc<dyn RegistryReader>> {
-        self.0.registry.as_ref()
     }
 
     /// Puts another configuration in force. Backends whose configuration is unchanged keep running; the

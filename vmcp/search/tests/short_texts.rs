@@ -19,7 +19,7 @@ fn index(count: usize) -> Index {
     Index::new(&documents).with_vectors(Vectors::from_rows(3, (0..count).map(|number| Some(row(number)))))
 }
 
-fn query<'a>(short_vector: Option<&'a [f32]>) -> Query<'a> {
+fn query(short_vector: Option<&[f32]>) -> Query<'_> {
     Query {
         text: "whatever",
         vector: Some(&[1.0, 0.0, 0.0]),
@@ -30,7 +30,7 @@ fn query<'a>(short_vector: Option<&'a [f32]>) -> Query<'a> {
 }
 
 fn first(count: usize, short_vector: Option<&[f32]>) -> usize {
-    index(count).search(&query(short_vector), None).hits[0].document
+    index(count).search(&query(short_vector), None).hits.first().map_or(usize::MAX, |hit| hit.document)
 }
 
 #[test]

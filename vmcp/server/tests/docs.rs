@@ -78,7 +78,7 @@ fn every_argument_of_our_tools_is_in_the_guide() {
 /// Returns the part of a source file from `begin` to the next line that is `end`.
 fn source(path: &str, begin: &str, end: &str) -> Vec<String> {
     let text = fs::read_to_string(root().join(path)).unwrap();
-    let rest = text.split_once(begin).unwrap_or_else(|| panic!("{path} has no `{begin}`")).1;
+    let rest = text.split_once(begin).ok_or_else(|| format!("{path} has no `{begin}`")).unwrap().1;
     let lines = rest.lines().skip(1).take_while(|line| *line != end);
     lines.map(|line| line.trim().to_owned()).collect()
 }

@@ -30,7 +30,8 @@ impl Folder {
         ];
         let json = Discovered::read(Listing { tools, ..Listing::default() }).to_json();
         let store = Store::open(folder.path()).unwrap();
-        store.save_definitions("jira", &config.backends[0].fingerprint(), &json, 1).unwrap();
+        let fingerprint = config.backends.first().unwrap().fingerprint();
+        store.save_definitions("jira", &fingerprint, &json, 1).unwrap();
         StateStore::open(folder.path()).unwrap();
         folder
     }

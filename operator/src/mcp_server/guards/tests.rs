@@ -25,7 +25,7 @@ fn server(spec: &str) -> MCPServer {
     .unwrap()
 }
 
-fn object<K: serde::de::DeserializeOwned>(kind: &str, name: &str, spec: Value) -> Arc<K> {
+fn object<K: serde::de::DeserializeOwned>(kind: &str, name: &str, spec: &Value) -> Arc<K> {
     let object = json!({
         "apiVersion": "toolhive.stacklok.com/v1alpha1", "kind": kind,
         "metadata": { "name": name, "namespace": "tools" }, "spec": spec,
@@ -34,8 +34,8 @@ fn object<K: serde::de::DeserializeOwned>(kind: &str, name: &str, spec: Value) -
 }
 
 /// Returns references with an identity provider that has this inline configuration.
-fn references(inline: Value) -> References {
-    let oidc = object("MCPOIDCConfig", "idp", json!({ "type": "inline", "inline": inline }));
+fn references(inline: &Value) -> References {
+    let oidc = object("MCPOIDCConfig", "idp", &json!({ "type": "inline", "inline": inline }));
     References {
         bridge_token: b"a token".to_vec(),
         session_key: b"a key".to_vec(),
@@ -64,7 +64,7 @@ fn refused(spec: &str, references: &References) -> String {
 
 #[test]
 fn a_bridge_stands_before_a_guarded_http_server() {
-    let desired = planned(HTTP, &references(issuer())).unwrap();
+    let desired = planned(HTTP, &references(&issuer())).unwrap();
     let deployment = child(&desired, ChildKind::Deployment);
     let pod = &deployment["spec"]["template"]["spec"];
     let (own, bridge) = (&pod["containers"][0], &pod["containers"][1]);
@@ -90,7 +90,7 @@ fn a_bridge_stands_before_a_guarded_http_server() {
     let backend = backend(&server(HTTP), "cluster.local");
     assert_eq!(backend.url, "http://mcp-time.tools.svc.cluster.local:8080/mcp");
     let sse = HTTP.replace("streamable-http", "sse").replace(", path: /v1/mcp", "");
-    let sse = child(&planned(&sse, &references(issuer())).unwrap(), ChildKind::Deployment);
+    let sse = child(&planned(&sse, &references(&issuer())).unwrap(), ChildKind::Deployment);
     let args = sse["spec"]["template"]["spec"]["containers"][1]["args"].to_string();
     assert!(args.contains(r#""--url","http://127.0.0.1:3000/sse","--transport","sse""#), "{args}");
 }
@@ -101,11 +101,11 @@ fn the_bridge_of_a_stdio_server_reads_guards_and_their_values() {
         "issuer": "https://idp.example", "introspectionUrl": "https://idp.example/t", "clientId": "c",
         "clientSecretRef": { "name": "idp", "key": "secret" },
     });
-    let without = references(inline);
+    let without = references(&inline);
     assert!(refused(STDIO, &without).contains("kubectl create secret generic idp"));
     let with = |value: &str| References {
         secrets: ReferencedSecrets::from_values(&[("idp", "secret", value)]),
-        ..references(json!({
+        ..references(&json!({
             "issuer": "https://idp.example", "introspectionUrl": "https://idp.example/t", "clientId": "c",
             "clientSecretRef": { "name": "idp", "key": "secret" },
         }))
@@ -159,22 +159,22 @@ fn a_guard_that_leads_nowhere_or_past_which_calls_could_go_refuses_the_server() 
         ),
         (
             HTTP.replace("mcpPort: 3000", "mcpPort: 9090"),
-            &references(issuer()),
+            &references(&issuer()),
             "spec.mcpPort: 9090 is a port of the bridge",
         ),
         (
             HTTP.replace("mcpPort", "networkPolicy: {enabled: false}, mcpPort"),
-            &references(issuer()),
+            &references(&issuer()),
             "spec.networkPolicy.enabled: without a NetworkPolicy, every pod could call the server's own port",
         ),
         (
             STDIO.replace("command", "permissionProfile: {type: builtin, name: none}, command"),
-            &references(issuer()),
+            &references(&issuer()),
             "spec.permissionProfile: closes the pod",
         ),
         (
             STDIO.to_owned(),
-            &references(json!({ "issuer": "http://idp.example" })),
+            &references(&json!({ "issuer": "http://idp.example" })),
             "spec.oidcConfigRef: the MCPOIDCConfig idp is not valid: spec.inline: ",
         ),
     ] {
@@ -188,11 +188,11 @@ fn tokens_of_service_accounts_are_checked_by_the_keys_of_the_cluster() {
     let spec = json!({ "type": "kubernetesServiceAccount", "kubernetesServiceAccount": {} });
     let of_cluster = |cluster_issuer| References {
         guards: GuardReferences {
-            oidc: Some(object("MCPOIDCConfig", "idp", spec.clone())),
+            oidc: Some(object("MCPOIDCConfig", "idp", &spec)),
             cluster_issuer,
             ..GuardReferences::default()
         },
-        ..references(issuer())
+        ..references(&issuer())
     };
     let unknown = of_cluster(ClusterIssuerState::Unknown("403; bind the ClusterRole".to_owned()));
     let refused = refused(STDIO, &unknown);
@@ -214,7 +214,7 @@ fn an_authorization_server_in_place_of_credentials_is_refused() {
             "issuerUrl": "https://accounts.google.com", "clientId": "c",
         } }],
     } });
-    let config = object("MCPExternalAuthConfig", "as", server);
+    let config = object("MCPExternalAuthConfig", "as", &server);
     let guards = GuardReferences { credentials: Some(Arc::clone(&config)), ..GuardReferences::default() };
     let references = References { bridge_token: b"t".to_vec(), guards, ..References::default() };
     let refused = refused("{image: i, command: [a], externalAuthConfigRef: {name: as}}", &references);
@@ -232,7 +232,7 @@ fn an_authorization_server_in_place_of_credentials_is_refused() {
 fn volumes_of_the_node_are_mounted_beside_those_of_the_bridge() {
     let volumes = "volumes: [{name: data, hostPath: /srv, mountPath: /data, readOnly: true}]";
     let spec = format!("{{image: i, command: [a], {volumes}}}");
-    let deployment = child(&planned(&spec, &references(issuer())).unwrap(), ChildKind::Deployment);
+    let deployment = child(&planned(&spec, &references(&issuer())).unwrap(), ChildKind::Deployment);
     let pod = &deployment["spec"]["template"]["spec"];
     assert_eq!(pod["volumes"][2], json!({ "name": "data", "hostPath": { "path": "/srv" } }));
     let mount = json!({ "name": "data", "mountPath": "/data", "readOnly": true });
@@ -245,7 +245,7 @@ fn volumes_of_the_node_are_mounted_beside_those_of_the_bridge() {
         ),
         ("/srv", "srv", "spec.volumes[0].hostPath: not an absolute path"),
     ] {
-        let refused = refused(&spec.replace(from, to), &references(issuer()));
+        let refused = refused(&spec.replace(from, to), &references(&issuer()));
         assert!(refused.starts_with(expected), "{refused}");
     }
 }

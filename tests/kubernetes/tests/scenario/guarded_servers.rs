@@ -55,22 +55,23 @@ async fn a_guarded_server_has_a_bridge_that_verifies_tokens_by_the_keys_of_the_a
         text.contains("jwksPath: /etc/vmcp/secrets/key-set-") && text.contains("audience: fetch"),
         "{text}"
     );
-    let secret = place.get::<Secret>("mcp-fetch-admin").await.and_then(|secret| secret.data).expect("values");
-    let (_, keys) = secret.iter().find(|(file, _)| file.starts_with("key-set-")).expect("the keys");
+    let secret_data =
+        place.get::<Secret>("mcp-fetch-admin").await.and_then(|secret| secret.data).expect("values");
+    let (_, keys) = secret_data.iter().find(|(file, _)| file.starts_with("key-set-")).expect("the keys");
     let keys: Value = serde_json::from_slice(&keys.0).expect("JSON");
     assert!(keys["keys"].as_array().is_some_and(|keys| !keys.is_empty()), "{keys}");
     let selector = place.get::<Service>("mcp-fetch").await.and_then(|service| service.spec?.selector);
     assert_eq!(selector.expect("a selector")["toolhive.stacklok.com/guarded"], "true");
 
     // A VirtualMCPServer without a token for it says so.
-    let named = place
+    let backend = place
         .eventually("the backend that needs a token", async || {
             let server = serde_json::to_value(place.get::<VirtualMCPServer>("x").await?).ok()?;
             let backend = server.pointer("/status/discoveredBackends/0")?.to_string();
             backend.contains("externalAuthConfigRef").then_some(backend)
         })
         .await;
-    assert!(named.contains("asks its callers for tokens"), "{named}");
+    assert!(backend.contains("asks its callers for tokens"), "{backend}");
     place.remove().await;
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Call {
 #[derive(Debug)]
 pub(super) enum CallKind {
     /// A turn; the arguments are those of the call.
-    Turn(Box<TurnArguments>, TurnRecord),
+    Turn(Box<TurnArguments>, Box<TurnRecord>),
     List,
     /// The id of the thread.
     Archive(String),
@@ -58,7 +58,7 @@ impl Adapter {
         self.close_questions(number);
         let Some(call) = self.calls.remove(&number).filter(|call| !call.is_cancelled) else { return };
         let is_error = result.get("success").and_then(Value::as_bool) != Some(true);
-        self.to_client(tool_result(&call.client_id, result, is_error));
+        self.tell_client(tool_result(&call.client_id, result, is_error));
     }
 
     /// Ends a call that failed.
@@ -101,7 +101,7 @@ impl Adapter {
 
     /// Tells the client that a question needs no answer any more.
     pub(super) fn withdraw(&mut self, id: u64) {
-        self.to_client(json!({
+        self.tell_client(json!({
             "jsonrpc": "2.0",
             "method": "notifications/cancelled",
             "params": {"requestId": id, "reason": "Codex needs no answer any more"},

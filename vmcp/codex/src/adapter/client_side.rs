@@ -46,10 +46,10 @@ impl Adapter {
     fn on_request(&mut self, method: &str, id: &Value, params: &Value) {
         match method {
             "initialize" => self.initialize(id, params),
-            "ping" => self.to_client(json!({"jsonrpc": "2.0", "id": id, "result": {}})),
+            "ping" => self.tell_client(json!({"jsonrpc": "2.0", "id": id, "result": {}})),
             "tools/list" => {
                 let tools = tools::list(self.settings.allow_dangerous);
-                self.to_client(json!({"jsonrpc": "2.0", "id": id, "result": tools}));
+                self.tell_client(json!({"jsonrpc": "2.0", "id": id, "result": tools}));
             }
             "tools/call" => self.call_tool(id, params),
             _ => self.refuse(id, METHOD_NOT_FOUND, "the adapter of Codex has no such method"),
@@ -65,7 +65,7 @@ impl Adapter {
         self.can_ask = elicitation.is_some_and(|modes| modes.is_empty() || modes.contains_key("form"));
         if self.is_initialized {
             let result = self.server_info(revision);
-            return self.to_client(json!({"jsonrpc": "2.0", "id": id, "result": result}));
+            return self.tell_client(json!({"jsonrpc": "2.0", "id": id, "result": result}));
         }
         let handshake = json!({
             "clientInfo": {"name": "vmcp", "title": "vmcp", "version": self.settings.version},
@@ -92,7 +92,7 @@ impl Adapter {
             _ => return self.refuse(id, INVALID_PARAMS, "unknown tool"),
         };
         if let Err(error) = begun {
-            self.to_client(tool_result(id, &json!({"success": false, "error": error}), true));
+            self.tell_client(tool_result(id, &json!({"success": false, "error": error}), true));
         }
     }
 
@@ -108,7 +108,7 @@ impl Adapter {
         let cwd = arguments.cwd.as_ref().map_or_else(|| default.clone(), |cwd| default.join(cwd));
         let is_continuation = arguments.thread_id.is_some();
         let turn = TurnRecord::new(is_continuation);
-        let number = self.begin(id, params, CallKind::Turn(Box::new(arguments), turn))?;
+        let number = self.begin(id, params, CallKind::Turn(Box::new(arguments), Box::new(turn)))?;
         self.effects.push(Effect::Locate(number, cwd));
         Ok(())
     }
@@ -198,12 +198,11 @@ impl Adapter {
     /// Takes the client's answer to a question.
     fn on_answer(&mut self, id: &Value, message: &Value) {
         let Some(question) = id.as_u64().and_then(|id| self.questions.remove(&id)) else { return };
-        let result = match message.get("result") {
-            Some(result) => question.kind.answer(result),
-            None => {
-                self.note(question.call, "the client could not ask the user");
-                question.kind.declined()
-            }
+        let result = if let Some(result) = message.get("result") {
+            question.kind.answer(result)
+        } else {
+            self.note(question.call, "the client could not ask the user");
+            question.kind.declined()
         };
         self.effects.push(Effect::ToCodex(json!({"id": question.codex_id, "result": result})));
     }
@@ -216,7 +215,7 @@ impl Adapter {
     }
 
     fn refuse(&mut self, id: &Value, code: i64, message: &str) {
-        self.to_client(json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}));
+        self.tell_client(json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}));
     }
 }
 

@@ -38,11 +38,11 @@ impl Adapter {
                 self.is_initialized = true;
                 self.effects.push(Effect::ToCodex(json!({"method": "initialized"})));
                 let result = self.server_info(revision);
-                self.to_client(json!({"jsonrpc": "2.0", "id": id, "result": result}));
+                self.tell_client(json!({"jsonrpc": "2.0", "id": id, "result": result}));
             }
             (AwaitedReply::Handshake(id, _), Err(error)) => {
                 let message = format!("Codex refused the handshake: {error}");
-                self.to_client(
+                self.tell_client(
                     json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": message}}),
                 );
             }
@@ -160,7 +160,7 @@ impl Adapter {
         call.progress = call.progress.wrapping_add(1);
         let params =
             json!({"progressToken": token, "progress": call.progress, "message": format!("Codex {words}")});
-        self.to_client(json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
+        self.tell_client(json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
     }
 
     /// Asks the client a question of Codex, or declines it.
@@ -198,7 +198,7 @@ impl Adapter {
             Ok(question) => {
                 let number = self.next_number();
                 self.questions.insert(number, OpenQuestion { call, codex_id: id.clone(), kind });
-                self.to_client(json!({
+                self.tell_client(json!({
                     "jsonrpc": "2.0", "id": number, "method": "elicitation/create", "params": question,
                 }));
             }

@@ -50,20 +50,23 @@ pub(crate) async fn run(push: Weak<ServerPush>) {
     }
 }
 
+/// A view, and the digest of a resource in it.
+type ViewedDigest = (Arc<View>, u64);
+
 /// Compares each subscription with the present content. Blocks.
 fn tell(push: &ServerPush) {
     let topics = &push.router.topics;
     let snapshot = push.engine.snapshot();
     // Clients with equal rights share a view, and read the same. The view is kept, so that no other one takes
     // its address.
-    let mut digests: HashMap<(*const View, Arc<str>), (Arc<View>, u64)> = HashMap::new();
+    let mut digests: HashMap<(*const View, Arc<str>), ViewedDigest> = HashMap::new();
     for (topic, subscriber) in topics.of_own_resources() {
         let caller = Caller { principal: subscriber.principal.clone(), ..Caller::default() };
         let view = snapshot.view(&caller.principal);
-        let context = CallContext { engine: &push.engine, snapshot: &snapshot, view: &view, caller: &caller };
-        let content = if subscriptions::may_read_own(context, &topic.name) {
+        let call = CallContext { engine: &push.engine, snapshot: &snapshot, view: &view, caller: &caller };
+        let content = if subscriptions::may_read_own(call, &topic.name) {
             let known = digests.entry((Arc::as_ptr(&view), Arc::clone(&topic.name)));
-            let look = || (Arc::clone(&view), subscriptions::own_content(context, &topic.name));
+            let look = || (Arc::clone(&view), subscriptions::own_content(call, &topic.name));
             Some(known.or_insert_with(look).1)
         } else {
             None

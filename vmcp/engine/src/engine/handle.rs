@@ -11,6 +11,8 @@ use vmcp_config::SessionHooks;
 use vmcp_config::status::RerankStatus;
 use vmcp_embed::{ChatModel, EmbedError};
 use vmcp_hooks::news::HookNews;
+use vmcp_script::jobs::ScriptJobs;
+use vmcp_script::pool::WorkerPool;
 
 use super::embedding::regeneration::{Regenerated, regenerate};
 use super::recorder::refresh::{Refresh, Refreshed};
@@ -28,12 +30,34 @@ use crate::optim::names::NameStyle;
 use crate::search::Degraded;
 use crate::search::context::{Contexts, Learner, QueryEmbedding};
 use crate::search::reranking::Reranking;
+use crate::server_registrar::ServerRegistrar;
+use crate::server_registrar::registry_reader::RegistryReader;
 use crate::telemetry::observed_shapes::ObservedShapes;
-use crate::telemetry::server_events::ServerEvents;
 use crate::telemetry::query_log::QueryLog;
+use crate::telemetry::server_events::ServerEvents;
 use crate::telemetry::tool_metrics::{Filter, MetricsBook};
 
 impl Engine {
+    /// Returns the workers for scripts; `None` if this process runs none.
+    pub fn script_workers(&self) -> Option<&Arc<WorkerPool<PrincipalKey>>> {
+        self.0.scripts.as_ref()
+    }
+
+    /// Returns the Jobs of the cluster for scripts; `None` outside of a cluster.
+    pub fn script_jobs(&self) -> Option<&Arc<dyn ScriptJobs>> {
+        self.0.script_jobs.as_ref()
+    }
+
+    /// Returns the keeper of the configured servers; `None` if clients cannot change them.
+    pub fn registrar(&self) -> Option<&Arc<dyn ServerRegistrar>> {
+        self.0.registrar.as_ref()
+    }
+
+    /// Returns the reader of registries; `None` if clients find no servers in one.
+    pub fn registry(&self) -> Option<&Arc<dyn RegistryReader>> {
+        self.0.registry.as_ref()
+    }
+
     /// Returns the language model that ranks tools; `None` if none is configured.
     pub fn chat_model(&self, snapshot: &Snapshot) -> Option<Arc<ChatModel>> {
         self.0.shared.ranking_services.chat_model(&snapshot.config)

@@ -91,7 +91,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let start = async || {
             let storage = Storage::Dir(folder.path().to_owned());
-            Engine::start(config(KEYWORDS), Options { storage, ..Options::default() }).await.unwrap()
+            Box::pin(Engine::start(config(KEYWORDS), Options { storage, ..Options::default() }))
+                .await
+                .unwrap()
         };
         let of = RevokedCredentials { subject: Some("alice".into()), ..RevokedCredentials::default() };
         let order = start().await.revoke(of, Duration::from_hours(1), false).unwrap();

@@ -77,11 +77,11 @@ async fn searches_are_counted_and_not_logged_unless_that_is_configured() {
     assert!(log.searches.is_empty() && log.unsearched.is_empty(), "{log:?}");
     assert_eq!(engine.metrics().searches.get(), 1);
     engine.apply(config(&backends(&[("s", &server.url)], LOGGED))).await;
-    let long = "numbers ".repeat(200);
-    find(&engine, &client(1), &long, "").await;
+    let many_words = "numbers ".repeat(200);
+    find(&engine, &client(1), &many_words, "").await;
     let searches = logged(&engine).await.searches;
     assert_eq!(searches.len(), 1);
-    assert!(searches[0].query.len() <= 1000 && long.starts_with(&searches[0].query));
+    assert!(searches[0].query.len() <= 1000 && many_words.starts_with(&searches[0].query));
 }
 
 #[tokio::test]

@@ -116,7 +116,7 @@ pub(super) async fn tool(
     };
     let figures = report(&door.engine().total_metrics(), None, &wanted, |_| true).tools.into_iter().next();
     let written = indented(tool.definition.raw.get());
-    let served = indented(tool.raw.get());
+    let for_clients = indented(tool.raw.get());
     let schema = |text: Option<&str>| text.map(|text| parsed(text).unwrap_or_default());
     let data = ToolPage {
         name: tool.name.clone(),
@@ -127,7 +127,7 @@ pub(super) async fn tool(
         visibility: visibility(&snapshot, &tool),
         tokens: tool.tokens,
         hash: tool.hash.to_string(),
-        served: (served != written).then_some(served),
+        served: (for_clients != written).then_some(for_clients),
         written,
         input_schema: schema(tool.definition.input_schema.as_deref().map(RawValue::get)).unwrap_or_default(),
         output_schema: schema(tool.definition.output_schema.as_deref().map(RawValue::get)),

@@ -230,7 +230,7 @@ mod tests {
         let client = WebSocketStream::from_raw_socket(there, Role::Client, None).await;
         let stop = CancellationToken::new();
         let watching = run(server, &viewer, &guard, events, &stop);
-        let (_, messages) = tokio::join!(watching, client.collect::<Vec<_>>());
+        let ((), messages) = tokio::join!(watching, client.collect::<Vec<_>>());
         let messages: Vec<_> = messages.into_iter().map_while(Result::ok).collect();
         assert_eq!(reason(&messages).0, CloseCode::Policy);
         assert!(engine.render_metrics().contains("vmcp_event_viewers_cut_off_total 1\n"));

@@ -149,7 +149,7 @@ impl Sessions {
     pub(super) fn succeed(
         &mut self,
         client: Client,
-        tool: ToolKey,
+        tool: &ToolKey,
         at: i64,
         book: &mut SequelBook,
         changed: &mut BTreeSet<SequelKey>,
@@ -165,12 +165,12 @@ impl Sessions {
             book.change(key.clone(), at).sessions += 1;
             changed.insert(key);
         }
-        if let Some(before) = session.last.replace(tool.clone()).filter(|before| *before != tool)
+        if let Some(before) = session.last.replace(tool.clone()).filter(|before| before != tool)
             && session.pairs.len() < MAX_OF_SESSION
             && session.pairs.insert((before.clone(), tool.clone()))
         {
             let key = (owner, before);
-            book.change(key.clone(), at).follow(&tool);
+            book.change(key.clone(), at).follow(tool);
             changed.insert(key);
         }
         book.prune();
@@ -193,7 +193,7 @@ mod tests {
         for session in 0..sessions {
             for name in tools {
                 let client = Client { principal, context: None };
-                followed.succeed(client, tool(name), session * (PAUSE_MS + 1), book, &mut changed);
+                followed.succeed(client, &tool(name), session * (PAUSE_MS + 1), book, &mut changed);
             }
         }
     }
@@ -229,7 +229,9 @@ mod tests {
         );
         let names: Vec<_> = (0..40).map(|number| number.to_string()).collect();
         let mut sequels = Sequels::default();
-        names.iter().for_each(|name| sequels.follow(&tool(name)));
+        for name in &names {
+            sequels.follow(&tool(name));
+        }
         assert_eq!(sequels.next.len(), MAX_NEXT);
     }
 }

@@ -21,7 +21,7 @@ use crate::search::context::ToolKey;
 /// Time between the first entry of a batch and its commit.
 const COMMIT_INTERVAL: Duration = Duration::from_millis(200);
 /// Time between two looks for searches that get no more calls, and for rows that have to go.
-const UPKEEP_INTERVAL: Duration = Duration::from_secs(60);
+const UPKEEP_INTERVAL: Duration = Duration::from_mins(1);
 /// Searches after which the bounds of the log are applied, whatever the time.
 const MAX_UNPRUNED: usize = 256;
 /// Milliseconds of a day.
@@ -169,7 +169,7 @@ impl LogWriter<'_> {
         }));
         if settings.counts_sequels && call.succeeded {
             let book = batch.book.get_or_insert_with(|| SequelBook::clone(&self.book.load()));
-            self.sessions.succeed(call.client, key, call.at, book, &mut batch.changed);
+            self.sessions.succeed(call.client, &key, call.at, book, &mut batch.changed);
         }
     }
 

@@ -61,14 +61,14 @@ pub fn wanted(searches: &[LoggedSearch]) -> Vec<Wanted> {
     // Groups by the terms of their leaders: only groups that share a term are compared.
     let mut by_term: HashMap<String, Vec<usize>> = HashMap::new();
     for (stems, alike) in sets {
-        match nearest(&stems, &groups, &by_term).and_then(|at| groups.get_mut(at)) {
-            Some((_, joined)) => joined.extend(alike),
-            None => {
-                for stem in &stems {
-                    by_term.entry(stem.clone()).or_default().push(groups.len());
-                }
-                groups.push((stems, alike));
+        let near = nearest(&stems, &groups, &by_term);
+        if let Some((_, joined)) = near.and_then(|at| groups.get_mut(at)) {
+            joined.extend(alike);
+        } else {
+            for stem in &stems {
+                by_term.entry(stem.clone()).or_default().push(groups.len());
             }
+            groups.push((stems, alike));
         }
     }
     let mut wanted: Vec<_> = groups.iter().map(|(_, alike)| summary(alike)).collect();

@@ -152,13 +152,12 @@ fn configuration(arguments: &Arguments, lookup: &ReferenceLookup) -> Result<Conf
     if let Some(url) = url {
         settings.insert("backends".to_owned(), json!([backend_at(&name, url, arguments)]));
     }
-    let mut config = match guards {
-        Some(path) => guards::load(path, settings, lookup)?,
-        None => {
-            let files = |path: &str| source::read_file(Path::new(path));
-            let text = Value::from(settings).to_string();
-            vmcp_config::load_with_files(&text, "vmcp bridge", &|_| None, &files)?.config
-        }
+    let mut config = if let Some(path) = guards {
+        guards::load(path, settings, lookup)?
+    } else {
+        let files = |path: &str| source::read_file(Path::new(path));
+        let text = Value::from(settings).to_string();
+        vmcp_config::load_with_files(&text, "vmcp bridge", &|_| None, &files)?.config
     };
     let server = &mut config.server;
     server.listen = listen.unwrap_or_else(|| match port {

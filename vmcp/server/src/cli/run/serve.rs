@@ -138,6 +138,18 @@ fn log_proxies(proxies: &Proxies) {
     }
 }
 
+/// Names the process that holds a port of `server` already, if it serves the same file.
+fn name_running(failure: CommandFailure, path: &Path, server: &Server) -> CommandFailure {
+    let holds_port = |it: &RunningServer| it.mcp == server.listen || it.admin == server.admin_listen;
+    match RunningServer::find(path).filter(holds_port) {
+        Some(running) => failure.remedy(format!(
+            "process {} serves this configuration already: `vmcp status` shows it, `vmcp stop` ends it",
+            running.pid
+        )),
+        None => failure,
+    }
+}
+
 async fn serve(
     arguments: Arguments,
     options_of_start: ServeOptions,
@@ -231,14 +243,7 @@ async fn serve(
             locals.drain(drain_timeout(&engine)).await;
         }
         drop(state);
-        let holds_port = |it: &RunningServer| it.mcp == server.listen || it.admin == server.admin_listen;
-        outcome.map_err(|failure| match RunningServer::find(&path).filter(holds_port) {
-            Some(running) => failure.remedy(format!(
-                "process {} serves this configuration already: `vmcp status` shows it, `vmcp stop` ends it",
-                running.pid
-            )),
-            None => failure,
-        })
+        outcome.map_err(|failure| name_running(failure, &path, &server))
     };
     send_and_shut_down(&engine, metrics_push).await;
     engine.call_observers().acted(&Action::of_process("server.stop", &process));

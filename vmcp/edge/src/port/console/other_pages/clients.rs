@@ -110,7 +110,7 @@ fn callers<'a>(calls: impl Iterator<Item = &'a CallEntry>) -> Vec<Caller> {
         entry.failed += usize::from(record.outcome != Outcome::Ok);
     }
     let mut callers: Vec<_> = by_name.into_values().collect();
-    callers.sort_by(|one, other| other.calls.cmp(&one.calls));
+    callers.sort_by_key(|caller| std::cmp::Reverse(caller.calls));
     callers.truncate(MAX_CALLERS);
     callers
 }
