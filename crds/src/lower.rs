@@ -42,8 +42,8 @@ use crate::virtual_mcp_server::{Validated, authz};
 pub struct Lowered {
     /// Content of the file. The same input gives the same text.
     pub text: String,
-    /// Secret key for each file of [`SECRETS_DIR`] but [`ADMIN_TOKEN`], [`METRICS_TOKEN`], [`SESSION_KEY`] and
-    /// [`TRUSTED_TOOLS`].
+    /// Secret key for each file of [`SECRETS_DIR`] but [`ADMIN_TOKEN`], [`METRICS_TOKEN`], [`SESSION_KEY`]
+    /// and [`TRUSTED_TOOLS`].
     pub secrets: BTreeMap<String, SecretKeyReference>,
     /// Certificates of authorities, as PEM, and key sets of issuers, for each further file of
     /// [`SECRETS_DIR`].

@@ -123,7 +123,7 @@ fn every_setting_of_the_file_is_a_field_of_the_resource() {
 }
 
 /// Settings that a resource gives in another form, or that the operator decides.
-const OTHERWISE: [&str; 17] = [
+const OTHERWISE: [&str; 18] = [
     // Ports and secrets of the pods.
     "server.listen",
     "server.adminListen",
@@ -131,6 +131,7 @@ const OTHERWISE: [&str; 17] = [
     "server.sessionKeys",
     "server.peerAddress",
     "server.peers",
+    "server.trustedToolsPath",
     "server.adminTokens",
     "server.metricsTokens",
     // The admin token of a pod is the operator's: people have none to sign in with.

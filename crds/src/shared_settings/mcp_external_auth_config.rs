@@ -70,7 +70,7 @@ pub struct MCPExternalAuthConfigSpec {
     /// The token that a provider of the VirtualMCPServer's `authServerConfig` gave to the person who calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream_inject: Option<UpstreamInject>,
-    /// Embedded authorization server of the MCPServers whose `authServerRef` names this object. It is no
+    /// Embedded authorization server of the MCPServers whose `authServerRef` names this object. It is not a
     /// credential: a backend that names it in `externalAuthConfigRef` is not called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub embedded_auth_server: Option<AuthServerConfig>,

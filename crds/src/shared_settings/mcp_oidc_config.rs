@@ -96,7 +96,7 @@ pub struct KubernetesServiceAccount {
 }
 
 impl KubernetesServiceAccount {
-    /// Returns true if the keys are those that the API server gives to the operator.
+    /// Returns true if the API server gives the keys to the operator.
     pub fn takes_cluster_keys(&self) -> bool {
         self.use_cluster_auth.unwrap_or(true)
     }

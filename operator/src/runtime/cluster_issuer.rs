@@ -85,7 +85,7 @@ impl Context {
         }
         match read(&self.client).await {
             Ok(issuer) => {
-                // The same value as before where nothing has changed: it is compared by every reconcile.
+                // Equal values share one allocation: every reconcile compares them.
                 let issuer = match last {
                     Some((_, known)) if *known == issuer => known,
                     _ => Arc::new(issuer),

@@ -2,7 +2,6 @@
 //! over OTLP.
 
 pub mod audit;
-mod call_metrics;
 pub mod calls;
 pub(crate) mod connections;
 pub mod logs;

@@ -8,8 +8,8 @@ use crate::content::Content;
 use crate::preview::preview;
 use crate::shape::{describe, row_count};
 
-/// Most bytes of a result that is an envelope, without its pictures. An answer is less than 1 KB with what the
-/// protocol adds to a result.
+/// Most bytes of a result that is an envelope, without its pictures. An answer stays below 1 KB with the
+/// members that the protocol adds to a result.
 const MAX_ENVELOPE_BYTES: usize = 940;
 /// Prefix of the URIs of kept results; the reference follows.
 pub const URI_PREFIX: &str = "vmcp://results/";

@@ -57,7 +57,7 @@ async fn no_annotation_ignores_a_guard() {
     apply_ignoring(&place, "VirtualMCPServer", "x", "{config: {incomingAuth: {type: oidc}}}").await;
 
     let refused = "nothing follows this field";
-    // Followed, but for what it leads to.
+    // Followed; its consequence is refused.
     let message = await_condition::<MCPServer>(&place, "time", "Ready", "False", "ConfigInvalid").await;
     assert!(message.contains("spec.oidcConfigRef: there is no MCPOIDCConfig idp"), "{message}");
     let message = await_condition::<MCPRemoteProxy>(&place, "far", "Ready", "False", "ConfigInvalid").await;

@@ -55,7 +55,7 @@ impl Fingerprint {
         Fingerprint(URL_SAFE_NO_PAD.encode(kept))
     }
 
-    /// Reads a fingerprint; `None` if the text is none.
+    /// Reads a fingerprint; `None` for another text.
     pub fn parse(text: &str) -> Option<Fingerprint> {
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         (bytes.len() == FINGERPRINT_BYTES).then(|| Fingerprint(text.to_owned()))

@@ -186,8 +186,8 @@ pub struct RawServer {
     /// Path of a file with trusted definitions of tools, as `GET /admin/tools/trusted` answers, of at most
     /// 960 KiB. Under `onToolChange: Quarantine` a tool in it is served with the definition of the file, or a
     /// definition that was approved later, whatever this process saw first. A missing or unreadable file is a
-    /// mistake, so that nothing is trusted on first use. In a cluster, the operator writes it. Empty: trust is
-    /// on first use.
+    /// mistake, so that nothing is trusted on first use. In a cluster, the operator writes it. Empty: trust
+    /// is on first use.
     pub trusted_tools_path: String,
 }
 
@@ -326,7 +326,7 @@ fn validate_proxies(texts: &[String], report: &mut Report) -> Vec<IpNet> {
     networks
 }
 
-/// Reads an absolute path; empty is none.
+/// Reads an absolute path; an empty text stands for an absent one.
 fn validate_path(text: &str, path: &str, report: &mut Report) -> Option<PathBuf> {
     let file = Some(PathBuf::from(text)).filter(|_| !text.is_empty())?;
     if !file.is_absolute() {

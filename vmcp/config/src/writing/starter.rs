@@ -29,7 +29,7 @@ mod tests {
         let preset = load(PRESET_GOBBY, "vmcp.yaml", &|_| None).unwrap();
         assert_eq!(preset.warnings, []);
         let config = preset.config;
-        assert_eq!((config.server.listen.port(), config.server.admin_listen.port()), (8765, 8766));
+        assert_eq!((config.server.listen.port(), config.server.admin_listen.port()), (8765, 8767));
         assert_eq!(config.proxy.tool_timeout.as_secs(), 60);
         assert_eq!(config.code.timeout.as_secs(), 30);
         assert!(config.optimizer.tools.contains(&crate::OptimTool::ExecuteCode));

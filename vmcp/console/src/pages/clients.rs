@@ -38,7 +38,7 @@ pub struct Limit {
     pub what: &'static str,
     /// Most of one client, with the unit.
     pub per_client: String,
-    /// Most of all clients together, with the unit; empty if there is none.
+    /// Most of all clients together, with the unit; empty without a limit.
     pub all: String,
     /// Setting that changes it; empty if it is fixed.
     pub setting: &'static str,

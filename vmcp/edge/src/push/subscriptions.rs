@@ -104,7 +104,7 @@ fn subscribe_own(
     answer
 }
 
-/// Handles `resources/unsubscribe`. A subscription that does not exist is no error.
+/// Handles `resources/unsubscribe`. An unknown subscription succeeds, too.
 pub(crate) fn unsubscribe(push: &ServerPush, peer: &Peer, params: &OwnedParams) -> Answer {
     let (Some(session), Some(uri)) = (peer.session, params.get_str("uri")) else { return no_uri() };
     if let Some(registered) = push.router.sessions.get(session) {

@@ -21,8 +21,8 @@ const VOCABULARY: usize = 30_522;
 const POSITIONS: usize = 512;
 const EPSILON: f32 = 1e-12;
 
-/// Node names of the graph's inputs and output. Words and output are `f32`, batch × tokens × [`DIMENSIONS`]; the
-/// rest is `i32`.
+/// Node names of the graph's inputs and output. Words and output are `f32`, batch × tokens × [`DIMENSIONS`];
+/// the rest is `i32`.
 pub(super) const WORDS: &str = "words";
 pub(super) const TOKEN_POSITIONS: &str = "positions";
 pub(super) const MASK: &str = "mask";
@@ -31,8 +31,8 @@ pub(super) const OUTPUT: &str = "states";
 /// Domain of the fused operators that ONNX itself does not define.
 const CONTRIBUTED: &str = "com.microsoft";
 
-/// Builds and loads the model from the file of its weights. Word embeddings stay outside of the graph: they are
-/// half of the weights, of which a text reads some rows.
+/// Builds and loads the model from the file of its weights. Word embeddings stay outside of the graph: they
+/// are half of the weights, of which a text reads some rows.
 pub(super) fn load(model: &LocalModel, weights: File) -> Result<(Model, WordRows), String> {
     let source = Weights::read(model.format, weights)?;
     let mut options = ModelOptions::with_all_ops();

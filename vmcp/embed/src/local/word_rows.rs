@@ -6,9 +6,9 @@ use std::io;
 /// Bytes of an `f32`.
 const ELEMENT: usize = size_of::<f32>();
 
-/// Word embeddings by token. The table is half of a small encoder's weights, and a text reads a few rows of it:
-/// they are read from the file, which the operating system keeps in its page cache and takes back when memory is
-/// short.
+/// Word embeddings by token. The table is half of a small encoder's weights, and a text reads a few rows of
+/// it: they are read from the file, which the operating system keeps in its page cache and takes back when
+/// memory is short.
 pub(super) struct WordRows {
     source: Source,
     rows: usize,

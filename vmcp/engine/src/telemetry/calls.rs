@@ -4,11 +4,14 @@
 
 mod action;
 mod audit;
+mod call_metrics;
 mod observer;
 mod observers;
 mod record;
 mod recorder;
 mod refusal;
+
+pub(super) use call_metrics::error_type;
 
 pub use action::{Action, ActionArea};
 pub use observer::{Begun, CallObserver};

@@ -22,8 +22,7 @@ use vmcp_config::{SignalExport, Telemetry};
 use vmcp_wire::meta::Trace;
 
 use super::TelemetryError;
-use super::call_metrics::error_type;
-use super::calls::{CallObserver, CallRecord, Outcome};
+use super::calls::{CallObserver, CallRecord, Outcome, error_type};
 use super::logs::BACKENDS;
 use super::otlp::losses::Signal;
 use super::otlp::{self, OtlpClient, TARGET};

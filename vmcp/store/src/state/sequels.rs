@@ -40,7 +40,7 @@ impl StateStore {
         })
     }
 
-    /// Deletes all rows but the `kept` ones that changed last.
+    /// Deletes all rows but the `kept` latest changed ones.
     pub fn prune_sequels(&self, kept: usize) -> Result<(), StoreError> {
         self.write(|transaction| {
             transaction.execute(

@@ -103,7 +103,7 @@ impl StateStore {
         })
     }
 
-    /// Returns who registered the first session of this client with this id at the client, whoever it was;
+    /// Returns who registered the first session of this client with this id at the client, of any principal;
     /// `None` if no session has it. Later sessions of the same id, of other owners, do not count.
     pub fn session_owner(&self, source: &str, external_id: &str) -> Result<Option<[u8; 32]>, StoreError> {
         self.read(|connection| {

@@ -49,7 +49,7 @@ async fn keys_come_from_the_file_and_a_rotated_one_is_read_again() {
         refusal(&authentication, &token(&first, "first", subject)).await,
         TokenError::Signature.into()
     );
-    // A file that is gone is no reason to believe unknown keys, nor to forget the known ones.
+    // Without the file, known keys stay, and unknown ones are not believed.
     std::fs::remove_file(file.path()).unwrap();
     assert_eq!(refusal(&authentication, &token(&first, "first", subject)).await, Rejection::Unavailable);
     assert!(authentication.identify_bearer(Some(&token(&second, "second", subject))).await.is_ok());

@@ -17,8 +17,8 @@ pub struct TrustReport {
 }
 
 /// Returns the trust in a listed definition with the hash `listed`. `shared` is the trusted one of the file
-/// of `server.trustedToolsPath`, `stored` the one of this process; the later approval wins, and the file where
-/// none is later.
+/// of `server.trustedToolsPath`, `stored` the one of this process; the later approval wins, and the file
+/// where none is later.
 pub(super) fn trust(listed: &str, shared: Option<&TrustedTool>, stored: Option<&Baseline>) -> Trust {
     let Some(shared) = shared else { return Trust::Stored };
     match stored {

@@ -54,8 +54,8 @@ pub(super) struct FileSeries {
     shares: FileShares,
 }
 
-/// A file, its chain and the lines that wait to be written. The file holds a whole chain: a line that could not
-/// be written has no successor.
+/// A file, its chain and the lines that wait to be written. The file holds a whole chain: a line that could
+/// not be written has no successor.
 #[derive(Debug)]
 struct ChainedFile {
     file: RotatingFile,

@@ -50,7 +50,7 @@ pub(super) struct QueuedEvent {
     pub(super) written: Option<oneshot::Sender<bool>>,
 }
 
-/// What the thread takes from the queue.
+/// An item that the thread takes from the queue.
 #[derive(Debug)]
 pub(super) enum Next {
     Event(QueuedEvent),
@@ -58,7 +58,7 @@ pub(super) enum Next {
     Targets(Box<Targets>),
 }
 
-/// What was taken at once.
+/// Items that were taken at once.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     pub(super) items: Vec<Next>,
@@ -66,7 +66,7 @@ pub(super) struct Taken {
     pub(super) is_last: bool,
 }
 
-/// What the thread does.
+/// State of the thread.
 #[derive(Debug, Default, PartialEq, Eq, Clone, Copy)]
 enum Reader {
     /// Writes; it looks into the queue by itself.
@@ -91,7 +91,7 @@ struct Waiting {
     bytes: usize,
     by_share: HashMap<ShareKey, usize>,
     last_number: u64,
-    /// Items that are not to wait for others: somebody waits for them.
+    /// Items that do not wait for others: a call or a reload waits for them.
     urgent: usize,
     reader: Reader,
     closed: bool,
@@ -164,8 +164,8 @@ impl AuditQueue {
         true
     }
 
-    /// Waits for events, at most for `timeout`, and takes those that came. A wake-up and a write cost more than
-    /// an event: the first one waits [`COLLECTING`] for others.
+    /// Waits for events, at most for `timeout`, and takes the ones there. A wake-up and a write cost more
+    /// than an event: the first one waits [`COLLECTING`] for others.
     pub(super) fn take(&self, timeout: Duration) -> Taken {
         let mut waiting = self.waiting.lock();
         if waiting.events.is_empty() && !waiting.closed {

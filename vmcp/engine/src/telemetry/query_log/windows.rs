@@ -92,7 +92,7 @@ impl Windows {
         consequences
     }
 
-    /// Closes the searches that get no more calls. Returns the number of those that ended without one.
+    /// Closes the searches that get no more calls. Returns the number of searches without a call.
     pub(super) fn expire(&mut self, now: i64) -> usize {
         let mut led_nowhere = 0;
         let mut idle = Vec::new();

@@ -96,7 +96,7 @@ async fn found(context: CallContext<'_>, arguments: &RawValue) -> Result<FoundTo
     search_record::record(context, key, [&query, ""], keys());
     if let Some(key) = key {
         engine.contexts().with(key, caller.principal.key(), |context| {
-            // Tools that contain a text come in the order of their names, which is no search's.
+            // Tools that contain a text come in the order of their names, not of a search.
             if by_search { context.finds(keys()) } else { context.sees(keys()) }
         });
     }

@@ -49,7 +49,7 @@ fn figures(metrics: &Metrics) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Returns the limits of the configuration, and those that are fixed.
+/// Returns the limits of the configuration and the fixed ones.
 fn limits(server: &Server, metrics: &Metrics) -> Vec<Limit> {
     let mut limits = vec![
         Limit {

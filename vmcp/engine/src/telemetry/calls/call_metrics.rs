@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::calls::{CallObserver, CallRecord, Origin, Outcome};
+use super::{CallObserver, CallRecord, Origin, Outcome};
 use crate::metrics::{ClientOperation, Metrics, OTHER, TraceLabels, code_label, method_label};
 
 impl CallObserver for Metrics {
