@@ -104,7 +104,12 @@ fn an_approval_has_its_time_also_in_a_file_of_an_earlier_version() {
     assert_eq!(trusted(&state).unwrap().1, 5);
     drop(state);
     let raw = rusqlite::Connection::open(dir.path().join("state.db")).unwrap();
-    raw.execute_batch("ALTER TABLE tool_baselines DROP COLUMN approved_at; PRAGMA user_version = 7").unwrap();
+    raw.execute_batch(
+        "ALTER TABLE tool_baselines DROP COLUMN approved_at;
+         DROP TABLE searches; DROP TABLE search_calls; DROP TABLE unsearched_calls; DROP TABLE tool_sequels;
+         PRAGMA user_version = 7",
+    )
+    .unwrap();
     drop(raw);
     assert_eq!(trusted(&StateStore::open(dir.path()).unwrap()).unwrap().1, 5);
 }
