@@ -228,6 +228,9 @@ mistakes! {
             "f:1: backends[0].codex: only a backend with `transport: codex` has this; add `transport: codex`, or remove it",
         "backends: [{ name: a, transport: codex, codex: { workspaces: [src] } }]" =>
             "f:1: backends[0].codex.workspaces[0]: src is not an absolute path; write the whole path, beginning at `/`",
+        "backends: [{ name: a, transport: codex, cwd: /, codex: { workspaces: [/w, /./] } }]" =>
+            "f:1: backends[0].codex.workspaces[1]: turns of Codex could work in every directory; name a directory below `/`\n\
+             f:1: backends[0].cwd: turns of Codex could work in every directory; name a directory below `/`",
         "backends: [{ name: a, command: uvx mcp-server-time }]" =>
             "f:1: backends[0].command: a program and its arguments in one string are not split; write it as a list: `[uvx, mcp-server-time]`",
         "backends: [{ name: a, command: [] }, { name: b, command: \"\" }]" =>

@@ -1,7 +1,5 @@
 //! Opens links to a backend by its configured transport.
 
-use std::iter;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -89,10 +87,8 @@ pub(crate) async fn open(
                 codex: facts.spec.codex.as_ref().map(|codex| AdapterSettings {
                     version: settings.client_version.clone(),
                     allow_dangerous: codex.allow_dangerous,
-                    // Relative to vmcp's working directory, as the program's is.
-                    workspaces: iter::once(cwd.clone().unwrap_or_else(|| PathBuf::from(".")))
-                        .chain(codex.workspaces.iter().cloned())
-                        .collect(),
+                    // Without `cwd`, vmcp's own working directory is no workspace: it may hold vmcp.yaml.
+                    workspaces: cwd.iter().chain(&codex.workspaces).cloned().collect(),
                 }),
             };
             let (mux, to_write) = mux::Mux::new(Arc::clone(&inbound), closed.clone(), limits.budget);

@@ -21,6 +21,9 @@ const UNWANTED: [&str; 6] = [
     "item/reasoning/textDelta",
     "item/plan/delta",
 ];
+/// Error of a turn on a backend without a workspace.
+const NO_WORKSPACE: &str = "this backend has neither `cwd` nor `codex.workspaces`, or none of these \
+                            directories exists; ask the administrator to name one that exists";
 /// JSON-RPC: no such method.
 const METHOD_NOT_FOUND: i64 = -32601;
 /// JSON-RPC: parameters that do not fit.
@@ -103,7 +106,7 @@ impl Adapter {
         {
             return Err(format!("thread {thread_id} is busy with another turn; wait for its end"));
         }
-        let default = self.settings.workspaces.first().ok_or("no workspace of this backend exists")?;
+        let default = self.settings.workspaces.first().ok_or(NO_WORKSPACE)?;
         // An absolute path replaces the workspace; either is checked once its links are resolved.
         let cwd = arguments.cwd.as_ref().map_or_else(|| default.clone(), |cwd| default.join(cwd));
         let is_continuation = arguments.thread_id.is_some();

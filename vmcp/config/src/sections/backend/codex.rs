@@ -1,6 +1,6 @@
 //! `backends[].codex`: Codex's app server as a backend (`transport: codex`).
 
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ const MAX_WORKSPACES: usize = 64;
 pub struct Codex {
     /// True if a call may ask for the sandbox `dangerFullAccess`.
     pub allow_dangerous: bool,
-    /// Absolute paths of directories in which turns may work, besides the working directory of the program.
+    /// Absolute paths of directories in which turns may work, besides the backend's `cwd`.
     pub workspaces: Vec<PathBuf>,
 }
 
@@ -29,8 +29,10 @@ pub struct Codex {
 pub struct RawCodex {
     /// Let calls ask for the sandbox `dangerFullAccess`, in which commands have all rights of the program.
     pub allow_dangerous: bool,
-    /// Absolute paths of directories in which turns may work, at most 64. The working directory of the
-    /// program (`cwd`) is the default one. A call that names another directory is refused.
+    /// Absolute paths of directories in which turns may work, besides the backend's `cwd`, at most 64. The
+    /// default is `cwd`, without it the first one here; without any, turns are refused. A call that names a
+    /// directory outside of them is refused. They bound the directory of a turn and its writes, not its
+    /// reads: `readOnly` reads every file that vmcp's user may read.
     pub workspaces: Vec<String>,
 }
 
@@ -56,5 +58,20 @@ pub(super) fn validate(raw: &RawBackend, path: &str, report: &mut Report) -> Opt
         let remedy = "write the whole path, beginning at `/`";
         report.problem(&problems::item(&at_workspaces, index), message, remedy);
     }
+    for (index, _) in workspaces.iter().enumerate().filter(|(_, path)| is_root(path)) {
+        refuse_root(&problems::item(&at_workspaces, index), report);
+    }
+    if raw.cwd.as_ref().is_some_and(|cwd| is_root(Path::new(cwd))) {
+        refuse_root(&problems::key(path, "cwd"), report);
+    }
     Some(Codex { allow_dangerous: settings.allow_dangerous, workspaces })
+}
+
+/// True for the root of the file system, in any spelling without the name of a directory.
+fn is_root(path: &Path) -> bool {
+    path.is_absolute() && !path.components().any(|part| matches!(part, Component::Normal(_)))
+}
+
+fn refuse_root(at: &str, report: &mut Report) {
+    report.problem(at, "turns of Codex could work in every directory", "name a directory below `/`");
 }
