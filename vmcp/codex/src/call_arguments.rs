@@ -153,11 +153,19 @@ fn text(given: &Map<String, Value>, name: &str, limit: usize) -> Result<Option<S
     Ok(Some(value.clone()))
 }
 
-/// Returns the id of a thread. Codex also takes paths in place of ids elsewhere, so nothing but an id passes.
+/// Returns the id of a thread. Codex also takes paths in place of ids elsewhere, so only ids pass. Codex
+/// reads a UUID in any spelling, but owners and busy threads are compared as text: only Codex's own spelling
+/// passes.
 fn thread_id(given: &Map<String, Value>) -> Result<Option<String>, String> {
     let Some(id) = text(given, "thread_id", MAX_NAME_BYTES)? else { return Ok(None) };
-    let is_id = id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
-    if is_id { Ok(Some(id)) } else { Err("thread_id may hold letters, digits, `-` and `_`".to_owned()) }
+    let is_id = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_');
+    if !id.bytes().all(is_id) {
+        return Err("thread_id may hold lower-case letters, digits, `-` and `_`".to_owned());
+    }
+    if id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err("thread_id lacks its hyphens; write it as an earlier result did".to_owned());
+    }
+    Ok(Some(id))
 }
 
 #[cfg(test)]
@@ -183,6 +191,18 @@ mod tests {
         }
         let always = turn(&json!({"prompt": "go", "approval_policy": "always"}), false).unwrap();
         assert_eq!(always.approval_policy, "untrusted");
+    }
+
+    #[test]
+    fn one_spelling_of_a_thread_passes() {
+        let read = |id: &str| turn(&json!({"prompt": "go", "thread_id": id}), false);
+        let own = "0190a000-0000-7000-8000-00000000abcd";
+        assert_eq!(read(own).unwrap().thread_id.as_deref(), Some(own));
+        for other in [own.to_uppercase(), own.replace('-', ""), own.to_uppercase().replace('-', "")] {
+            assert!(read(&other).unwrap_err().starts_with("thread_id "), "{other}");
+            let given = json!({"thread_id": other});
+            assert!(ArchiveArguments::read(given.as_object().unwrap()).is_err(), "{other}");
+        }
     }
 
     #[test]
