@@ -112,7 +112,7 @@ pub struct HookCall {
     pub written_type: String,
     /// The type.
     pub hook_type: HookType,
-    /// The client, in lower case: `claude`, `codex`.
+    /// The client, in lower case: `claude`, `codex`. A thread of Codex behind vmcp has `Codex`.
     pub source: String,
     /// The parameters.
     pub params: HookParams,

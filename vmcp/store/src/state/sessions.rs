@@ -33,7 +33,7 @@ pub struct SessionLimits {
 pub struct SessionQuery {
     /// Only sessions in this state.
     pub status: Option<SessionStatus>,
-    /// Only sessions of this client.
+    /// Only sessions of this client, given in lower case.
     pub source: Option<String>,
     /// Only sessions of this project.
     pub project_id: Option<String>,
@@ -94,7 +94,7 @@ impl StateStore {
             forget_old(transaction, kept_since)?;
             let mut select = transaction.prepare_cached(&format!(
                 "SELECT {COLUMNS} FROM sessions WHERE owner = ?1
-                 AND (?2 IS NULL OR status = ?2) AND (?3 IS NULL OR source = ?3)
+                 AND (?2 IS NULL OR status = ?2) AND (?3 IS NULL OR lower(source) = ?3)
                  AND (?4 IS NULL OR project_id = ?4)
                  ORDER BY updated_at DESC, id LIMIT ?5"
             ))?;
