@@ -91,6 +91,8 @@ pub(crate) fn question(
             let path = change.get("path").and_then(Value::as_str).ok_or("it names no files")?;
             let what = change.pointer("/kind/type").and_then(Value::as_str).unwrap_or("change");
             lines.push(format!("{} {}", shown(what), shown(path)));
+            let target = change.pointer("/kind/move_path").and_then(Value::as_str);
+            lines.extend(target.map(|target| format!("move to {}", shown(target))));
             let diff = change.get("diff").and_then(Value::as_str).unwrap_or_default();
             diff_lines.extend([format!("{}:", shown(path)), shown_lines(diff)]);
         }
@@ -131,23 +133,50 @@ fn of_mcp_server(params: &Value) -> Result<Value, &'static str> {
         return Err("only forms are passed on");
     };
     let server = shown(text("serverName").unwrap_or("unknown"));
-    let message = format!("The MCP server {server} of Codex asks: {}", shown(message));
+    let mut message = format!("The MCP server {server} of Codex asks: {}", shown(message));
+    match params.pointer("/_meta/codex_approval_kind") {
+        None | Some(Value::Null) => {}
+        // Codex itself asks: the message names the tool, and the parameters are beside it.
+        Some(Value::String(kind)) if kind == "mcp_tool_call" => {
+            if let Some(given) = params.pointer("/_meta/tool_params").filter(|given| !given.is_null()) {
+                message.push_str("\nParameters: ");
+                message.push_str(&shown(&given.to_string()));
+            }
+        }
+        Some(_) => return Err("vmcp does not answer this kind"),
+    }
     if message.chars().count() > MAX_QUESTION_CHARS {
         return Err("it is too long to be shown whole (4000 characters)");
     }
     Ok(json!({"message": message, "requestedSchema": schema}))
 }
 
-/// Makes control characters and characters that change the direction of text visible: a question must look
-/// like the text that is approved.
+/// Writes invisible characters, separators of lines and characters that change the direction of text as
+/// escapes: a question must look like the text that is approved.
 fn shown(text: &str) -> String {
-    let hides = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
-    };
     text.chars()
-        .flat_map(|c| if hides(c) { c.escape_default().collect::<Vec<_>>() } else { vec![c] })
+        .flat_map(|c| if is_unseen(c) { c.escape_default().collect::<Vec<_>>() } else { vec![c] })
         .collect()
+}
+
+/// True for characters that a person does not see. The list of `vmcp_config::sanitize`, on which this crate
+/// does not depend.
+fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}'                    // soft hyphen
+            | '\u{34f}'                 // combining grapheme joiner
+            | '\u{61c}'                 // Arabic letter mark
+            | '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' // Hangul fillers
+            | '\u{17b4}' | '\u{17b5}'   // Khmer inherent vowels
+            | '\u{180b}'..='\u{180f}'   // Mongolian separators
+            | '\u{200b}'..='\u{200f}'   // zero-width characters, direction marks
+            | '\u{2028}'..='\u{202e}'   // separators of lines and paragraphs, bidirectional overrides
+            | '\u{2060}'..='\u{206f}'   // word joiner, invisible operators, bidirectional isolates
+            | '\u{feff}'                // byte order mark
+            | '\u{fff9}'..='\u{fffb}'   // interlinear annotations
+            | '\u{e0000}'..='\u{e0fff}' // tags and supplementary variation selectors
+        )
 }
 
 /// Like [`shown`], with the lines of a diff kept.
@@ -183,10 +212,46 @@ mod tests {
     }
 
     #[test]
+    fn unseen_characters_are_written_as_escapes() {
+        for unseen in ['\u{2028}', '\u{2029}', '\u{61c}', '\u{ad}', '\u{e0000}', '\u{e007f}', '\u{202e}'] {
+            assert_eq!(shown(&format!("a{unseen}b")), format!("a{}b", unseen.escape_default()));
+        }
+        assert_eq!(shown("Grüße, 日本 😀"), "Grüße, 日本 😀");
+    }
+
+    #[test]
+    fn a_call_of_another_mcp_server_is_approved_with_its_parameters() {
+        let asked = |meta: Value| {
+            let schema = json!({"type": "object", "properties": {}});
+            let params = json!({
+                "mode": "form", "serverName": "files", "message": "Allow remove?", "requestedSchema": schema,
+                "_meta": meta,
+            });
+            question(QuestionKind::McpServer, &params, None)
+        };
+        let call =
+            asked(json!({"codex_approval_kind": "mcp_tool_call", "tool_params": {"path": "/w\u{202e}"}}));
+        let expected =
+            "The MCP server files of Codex asks: Allow remove?\nParameters: {\"path\":\"/w\\u{202e}\"}";
+        assert_eq!(call.unwrap()["message"], expected);
+        let long = json!({"codex_approval_kind": "mcp_tool_call", "tool_params": {"path": "x".repeat(4000)}});
+        assert!(asked(long).is_err(), "parameters count");
+        for other in [json!("tool_suggestion"), json!(1)] {
+            let reason = asked(json!({"codex_approval_kind": other})).unwrap_err();
+            assert_eq!(reason, "vmcp does not answer this kind");
+        }
+        assert!(asked(Value::Null).is_ok(), "a question of the server itself");
+    }
+
+    #[test]
     fn a_change_of_files_names_them() {
         let changes = json!([{"path": "/w/a", "kind": {"type": "add"}, "diff": "+a"}]);
         let asked = question(QuestionKind::FileChange, &json!({}), Some(&changes)).unwrap();
         assert_eq!(asked["message"], "Codex asks to change files:\nadd /w/a\n\n/w/a:\n+a");
+        let moved = json!([{"path": "/w/a", "kind": {"type": "update", "move_path": "/x/b"}, "diff": ""}]);
+        let asked = question(QuestionKind::FileChange, &json!({}), Some(&moved)).unwrap();
+        let message = asked["message"].as_str().unwrap();
+        assert!(message.starts_with("Codex asks to change files:\nupdate /w/a\nmove to /x/b\n"), "{message}");
         let long = json!([{"path": "/w/a", "kind": {"type": "add"}, "diff": "+".repeat(5000)}]);
         let asked = question(QuestionKind::FileChange, &json!({}), Some(&long)).unwrap();
         assert!(asked["message"].as_str().unwrap().ends_with("too long to be shown here."));
