@@ -3,6 +3,7 @@
 mod line_reader;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
@@ -14,6 +15,8 @@ use crate::adapter::{Adapter, AdapterSettings, Effect};
 
 /// Messages to Codex that wait to be written; at one more, Codex counts as gone.
 const MAX_QUEUED: usize = 256;
+/// Time to resolve a working directory; beyond it the call fails. Other calls of the connection wait so long.
+const LOCATE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A two-way stream of JSON lines.
 #[derive(Debug)]
@@ -82,7 +85,8 @@ async fn carry_out(
             Effect::ToClient(message) => drop(write_line(to_client, &message).await),
             Effect::ToCodex(message) => takes_messages &= to_codex.try_send(message).is_ok(),
             Effect::Locate(call, path) => {
-                let located = tokio::fs::canonicalize(&path).await;
+                let located = tokio::time::timeout(LOCATE_TIMEOUT, tokio::fs::canonicalize(&path)).await;
+                let located = located.unwrap_or_else(|elapsed| Err(elapsed.into()));
                 let located = located.map_err(|error| format!("cwd {}: {error}", path.display()));
                 queue.extend(adapter.located(call, located));
             }

@@ -39,6 +39,8 @@ pub(super) enum AwaitedReply {
     TurnStart(u64),
     /// `thread/list` or `thread/archive` for a call.
     Answer(u64),
+    /// `turn/interrupt` for a cancelled call. An error ends the call: its turn may have ended before.
+    Interrupt(u64),
     /// Nothing depends on the reply.
     Ignored,
 }
@@ -56,9 +58,23 @@ impl Adapter {
     /// Ends a call with its result, an object; a failure is one with `success: false`.
     pub(super) fn finish(&mut self, number: u64, result: &Value) {
         self.close_questions(number);
-        let Some(call) = self.calls.remove(&number).filter(|call| !call.is_cancelled) else { return };
+        let Some(call) = self.calls.remove(&number) else { return };
+        if call.is_cancelled {
+            if let CallKind::Turn(arguments, turn) = &call.kind
+                && arguments.thread_id.is_none()
+                && !turn.thread_id.is_empty()
+            {
+                self.archive_unanswered(&turn.thread_id);
+            }
+            return;
+        }
         let is_error = result.get("success").and_then(Value::as_bool) != Some(true);
         self.tell_client(tool_result(&call.client_id, result, is_error));
+    }
+
+    /// Archives a new thread whose call the client has given up: without an answer the thread gets no owner.
+    fn archive_unanswered(&mut self, thread_id: &str) {
+        self.ask_codex("thread/archive", &json!({"threadId": thread_id}), AwaitedReply::Ignored);
     }
 
     /// Ends a call that failed.
@@ -83,7 +99,7 @@ impl Adapter {
             && let Some(turn_id) = &turn.turn_id
         {
             let params = json!({"threadId": turn.thread_id, "turnId": turn_id});
-            self.ask_codex("turn/interrupt", &params, AwaitedReply::Ignored);
+            self.ask_codex("turn/interrupt", &params, AwaitedReply::Interrupt(number));
         }
     }
 

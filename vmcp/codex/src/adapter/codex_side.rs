@@ -53,7 +53,8 @@ impl Adapter {
                 AwaitedReply::Thread(call) | AwaitedReply::TurnStart(call) | AwaitedReply::Answer(call),
                 Err(error),
             ) => self.fail(call, &error),
-            (AwaitedReply::Ignored, _) => {}
+            (AwaitedReply::Interrupt(call), Err(_)) => self.finish(call, &Value::Null),
+            (AwaitedReply::Interrupt(_), Ok(_)) | (AwaitedReply::Ignored, _) => {}
         }
     }
 
@@ -62,12 +63,11 @@ impl Adapter {
             return self.fail(number, "Codex answered without a thread");
         };
         let Some(call) = self.calls.get_mut(&number) else { return };
-        if call.is_cancelled {
-            self.calls.remove(&number);
-            return;
-        }
         let CallKind::Turn(arguments, turn) = &mut call.kind else { return };
         thread_id.clone_into(&mut turn.thread_id);
+        if call.is_cancelled {
+            return self.finish(number, &Value::Null);
+        }
         let params = turn_start(arguments, thread_id);
         self.ask_codex("turn/start", &params, AwaitedReply::TurnStart(number));
     }
@@ -79,7 +79,8 @@ impl Adapter {
         let Some(turn) = self.turn_mut(number) else { return };
         turn.turn_id = Some(turn_id.to_owned());
         if let Some(end) = turn.early_end.take() {
-            return self.turn_completed(number, &end);
+            // The end may be that of an earlier turn.
+            self.turn_completed(number, &end);
         }
         if self.calls.get(&number).is_some_and(|call| call.is_cancelled) {
             self.cancel(number);

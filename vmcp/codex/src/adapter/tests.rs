@@ -217,8 +217,43 @@ fn a_cancelled_turn_is_interrupted_and_its_questions_are_closed() {
     assert_eq!(interrupt["method"], "turn/interrupt");
     assert_eq!(interrupt["params"], json!({"threadId": "t", "turnId": "u"}));
     let ended = dialogue.note("turn/completed", &json!({"turn": {"id": "u", "status": "interrupted"}}));
-    assert!(ended.is_empty(), "a cancelled call has no answer: {ended:?}");
+    assert_archives(&ended, "a thread that nobody was told of");
     dialogue.turn(10, &json!({"prompt": "again", "thread_id": "t"}));
+    dialogue.client(&json!({"method": "notifications/cancelled", "params": {"requestId": 10}}));
+    let ended = dialogue.note("turn/completed", &json!({"turn": {"id": "u", "status": "interrupted"}}));
+    assert!(ended.is_empty(), "a continued thread stays, and a cancelled call has no answer: {ended:?}");
+}
+
+/// Checks that the only effect is the request to archive the thread `t`.
+fn assert_archives(effects: &[Effect], why: &str) {
+    let [Effect::ToCodex(archive)] = effects else { panic!("{why}: {effects:?}") };
+    assert_eq!(archive["method"], "thread/archive", "{why}");
+    assert_eq!(archive["params"], json!({"threadId": "t"}), "{why}");
+}
+
+#[test]
+fn a_refused_interrupt_ends_the_cancelled_call() {
+    let mut dialogue = Dialogue::asks();
+    dialogue.turn(9, &json!({"prompt": "go", "thread_id": "t"}));
+    let cancelled = json!({"method": "notifications/cancelled", "params": {"requestId": 9}});
+    let interrupt = to_codex(&dialogue.client(&cancelled)).clone();
+    let busy = dialogue.call(10, "codex", &json!({"prompt": "on", "thread_id": "t"}));
+    assert!(to_client(&busy).to_string().contains("busy"), "{busy:?}");
+    let refused = json!({"id": interrupt["id"], "error": {"message": "no active turn"}});
+    assert!(dialogue.codex(&refused).is_empty());
+    dialogue.turn(11, &json!({"prompt": "on", "thread_id": "t"}));
+}
+
+#[test]
+fn a_turn_is_interrupted_also_after_the_late_end_of_an_earlier_one() {
+    let mut dialogue = Dialogue::asks();
+    let resumed = dialogue.call(9, "codex", &json!({"prompt": "go", "thread_id": "t"}));
+    let begun = dialogue.reply(&resumed, &json!({"thread": {"id": "t"}}));
+    dialogue.note("turn/completed", &json!({"turn": {"id": "earlier", "status": "interrupted"}}));
+    dialogue.client(&json!({"method": "notifications/cancelled", "params": {"requestId": 9}}));
+    let started = dialogue.reply(&begun, &json!({"turn": {"id": "u"}}));
+    assert_eq!(to_codex(&started)["method"], "turn/interrupt");
+    assert_eq!(to_codex(&started)["params"]["turnId"], "u");
 }
 
 #[test]
@@ -226,7 +261,7 @@ fn a_call_cancelled_before_its_turn_begins_starts_none() {
     let mut dialogue = Dialogue::asks();
     let started = dialogue.call(9, "codex", &json!({"prompt": "go"}));
     dialogue.client(&json!({"method": "notifications/cancelled", "params": {"requestId": 9}}));
-    assert!(dialogue.reply(&started, &json!({"thread": {"id": "t"}})).is_empty());
+    assert_archives(&dialogue.reply(&started, &json!({"thread": {"id": "t"}})), "a thread without a turn");
 }
 
 #[test]
