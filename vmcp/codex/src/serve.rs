@@ -95,11 +95,13 @@ async fn carry_out(
     takes_messages
 }
 
-/// Resolves the symbolic links of directories. A directory that does not exist is left out.
+/// Resolves the symbolic links of directories. Leaves out a directory that does not exist, and the root,
+/// which the configuration cannot tell from its spelling alone (`/srv/..`, a link, `.` in a container).
 async fn resolved(paths: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut resolved = Vec::new();
     for path in paths {
         match tokio::fs::canonicalize(&path).await {
+            Ok(path) if path.parent().is_none() => tracing::warn!("`/` is no workspace of Codex"),
             Ok(path) => resolved.push(path),
             Err(error) => tracing::warn!(path = %path.display(), %error, "no workspace of Codex"),
         }
