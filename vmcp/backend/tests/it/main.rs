@@ -12,6 +12,7 @@ mod bad_requests;
 mod breaker;
 mod calls;
 mod changes;
+mod codex;
 mod connecting;
 mod credentials;
 mod discovery;

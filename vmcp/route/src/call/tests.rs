@@ -1,5 +1,6 @@
 //! Tests of the call seam: no way around the policy, and one record a call.
 
+mod codex;
 mod confirmations;
 mod policies;
 mod policy_cost;
