@@ -11,13 +11,14 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::{Mutex, RwLock};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use vmcp_access::rate_limit::LogLimit;
 use vmcp_config::Config;
-use vmcp_config::rules::trusted_tools::{ToolsOfBackend, TrustedTool};
+use vmcp_config::rules::trusted_tools::{Fingerprint, ToolsOfBackend, TrustedTool};
 use vmcp_config::rules::{Aggregation, OnToolChange};
 use vmcp_model::definition_diff::{FieldChange, differences, trusted_hash};
 use vmcp_model::discovered::Discovered;
@@ -32,6 +33,8 @@ use trust::TrustReport;
 
 /// Most fields that a log line names.
 const MAX_LOGGED_FIELDS: usize = 10;
+/// Least time between two log lines about a `state.db` that cannot be opened.
+const LOG_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Tools that are hidden from clients, by backend and their own names there.
 pub(super) type Quarantine = HashSet<(Arc<str>, String)>;
@@ -54,10 +57,14 @@ struct MadeReport {
 /// Compares listings with the trusted definitions.
 pub(super) struct DriftGuard {
     store: RwLock<StateStore>,
-    /// Folder of `state.db`, which is opened once a backend is under quarantine; taken then.
+    /// Folder of `state.db`, which is opened once a backend is under quarantine; `None` once it is open.
     unopened: Mutex<Option<PathBuf>>,
+    /// Limits warnings about `state.db`.
+    open_log: LogLimit,
     /// The last compared listing of each backend.
     compared: Mutex<BTreeMap<Arc<str>, ComparedListing>>,
+    /// The pending tools as last read, for the time in which the database cannot be read.
+    last_pending: Mutex<Quarantine>,
     /// Number of comparisons and approvals.
     version: AtomicU64,
     report: Mutex<MadeReport>,
@@ -86,31 +93,45 @@ impl DriftGuard {
     /// Opens `state.db` in `dir`, or compares in memory until a backend is under quarantine: then it opens
     /// `state.db` in the folder `later`.
     pub(super) fn open(dir: Option<&Path>, later: Option<PathBuf>) -> Result<DriftGuard, StoreError> {
+        let open_log = LogLimit::new(LOG_INTERVAL);
+        let store = dir.and_then(|dir| open_file(dir, &open_log));
         Ok(DriftGuard {
-            store: RwLock::new(dir.and_then(open_file).map_or_else(StateStore::in_memory, Ok)?),
+            store: RwLock::new(store.map_or_else(StateStore::in_memory, Ok)?),
             unopened: Mutex::new(later.filter(|_| dir.is_none())),
+            open_log,
             compared: Mutex::default(),
+            last_pending: Mutex::default(),
             version: AtomicU64::default(),
             report: Mutex::default(),
         })
     }
 
     /// Goes on in `state.db` where the definitions were compared in memory so far. All are compared again.
+    /// A database that cannot be opened is tried again at the next comparison.
     fn keep_on_disk(&self) {
-        let Some(store) = self.unopened.lock().take().and_then(|dir| open_file(&dir)) else { return };
+        // The first use in an empty database would trust the definitions that wait for approval in memory.
+        if !self.last_pending.lock().is_empty() {
+            return;
+        }
+        let mut unopened = self.unopened.lock();
+        let opened = unopened.as_deref().and_then(|dir| open_file(dir, &self.open_log));
+        let Some(store) = opened else { return };
+        *unopened = None;
+        drop(unopened);
         *self.store.write() = store;
         self.compared.lock().clear();
     }
 
     /// Compares listings that were not compared before, tells the changes, and returns the tools to hide.
-    /// Where the database fails, the changes of backends under quarantine cannot be told apart from what is
-    /// trusted: then nothing more is hidden than before, and an error is logged.
+    /// Where the database fails, an error is logged, and these tools are hidden: the pending ones as last
+    /// read, and those that contradict the shared trust.
     pub(super) fn compare(&self, listings: &BackendListings, config: &Arc<Config>) -> Quarantine {
         let rules = &config.aggregation;
         // The shared file outlives the process, and pods without the optimizer have no disk of their own.
         if rules.quarantines() && config.server.trusted_tools_path.is_none() {
             self.keep_on_disk();
         }
+        let mut contradicting = Quarantine::new();
         for (backend, discovered) in listings {
             let quarantine = rules.on_tool_change(backend) == OnToolChange::Quarantine;
             let shared = config.trusted_tools.trusted.get(&**backend).filter(|_| quarantine);
@@ -149,11 +170,14 @@ impl DriftGuard {
                 }
                 Err(error) => {
                     tracing::error!(%backend, %error, "definitions could not be compared with the trusted ones");
+                    let hidden = listed.iter().filter(|tool| contradicts(tool, shared));
+                    contradicting.extend(hidden.map(|tool| (Arc::clone(backend), tool.tool.to_owned())));
                 }
             }
         }
         self.update_report(config);
-        self.pending(rules)
+        contradicting.extend(self.pending(rules));
+        contradicting
     }
 
     /// Makes the report of the trust again if it may have changed.
@@ -185,17 +209,20 @@ impl DriftGuard {
         Arc::clone(&self.report.lock().report)
     }
 
-    /// Returns the tools that wait for approval at backends under quarantine.
+    /// Returns the tools that wait for approval at backends under quarantine; where the database cannot be
+    /// read, as of the last read.
     pub(super) fn pending(&self, rules: &Aggregation) -> Quarantine {
-        let drifts = self.store.read().tool_drifts().unwrap_or_else(|error| {
-            tracing::error!(%error, "quarantined tools could not be read");
-            Vec::new()
-        });
-        let waits = |drift: &ToolDrift| {
-            drift.state == DriftState::Pending
-                && rules.on_tool_change(&drift.backend) == OnToolChange::Quarantine
-        };
-        drifts.into_iter().filter(waits).map(|drift| (drift.backend.into(), drift.tool)).collect()
+        let mut last = self.last_pending.lock();
+        let read = self.store.read().tool_drifts();
+        match read {
+            Ok(drifts) => {
+                let waiting = drifts.into_iter().filter(|drift| drift.state == DriftState::Pending);
+                *last = waiting.map(|drift| (drift.backend.into(), drift.tool)).collect();
+            }
+            Err(error) => tracing::error!(%error, "quarantined tools could not be read"),
+        }
+        let quarantines = |backend: &str| rules.on_tool_change(backend) == OnToolChange::Quarantine;
+        last.iter().filter(|(backend, _)| quarantines(backend)).cloned().collect()
     }
 
     /// Returns the latest change of each tool, newest first.
@@ -222,12 +249,20 @@ impl DriftGuard {
     }
 }
 
-/// Opens `state.db` in a folder; `None` if that fails, which is logged.
-fn open_file(dir: &Path) -> Option<StateStore> {
+/// Opens `state.db` in a folder; `None` if that fails, which is logged as `log` admits.
+fn open_file(dir: &Path, log: &LogLimit) -> Option<StateStore> {
     let warn = |error: &StoreError| {
-        tracing::warn!(%error, "trusted definitions are kept in memory only");
+        if let Some(left_out) = log.admit((), Instant::now()) {
+            tracing::warn!(%error, left_out, "trusted definitions are kept in memory only");
+        }
     };
     StateStore::open(dir).inspect_err(warn).ok()
+}
+
+/// True if the shared trust in the tools of a backend has another definition of a tool.
+fn contradicts(tool: &ListedTool<'_>, shared: Option<&ToolsOfBackend<TrustedTool>>) -> bool {
+    let trusted = shared.and_then(|shared| shared.get(tool.tool));
+    trusted.is_some_and(|trusted| Fingerprint::of_hash(&tool.hash) != trusted.fingerprint)
 }
 
 /// Approvals, which replicas share.
@@ -254,9 +289,9 @@ impl DriftGuard {
     /// definition that was approved there is trusted.
     pub(super) fn adopt(&self, approved: &[ApprovedTool]) -> Result<usize, StoreError> {
         let mut adopted = 0;
-        for drift in
-            self.store.read().tool_drifts()?.iter().filter(|drift| drift.state == DriftState::Pending)
-        {
+        // A statement of its own: `approve` locks the store again, which must be free by then.
+        let drifts = self.store.read().tool_drifts()?;
+        for drift in drifts.iter().filter(|drift| drift.state == DriftState::Pending) {
             let same = |one: &&ApprovedTool| {
                 one.server == drift.backend && one.tool == drift.tool && one.hash == drift.after_hash
             };
@@ -338,5 +373,39 @@ fn changed_tool(drift: &ToolDrift) -> ChangedTool {
         at: humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + at).to_string(),
         hash: drift.after_hash.clone(),
         fields: fields(drift),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_cannot_be_opened_is_tried_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("state");
+        std::fs::write(&dir, "a file in place of the folder").unwrap();
+        let guard = DriftGuard::open(None, Some(dir.clone())).unwrap();
+        guard.keep_on_disk();
+        assert!(guard.store.read().path().is_none());
+        std::fs::remove_file(&dir).unwrap();
+        std::fs::create_dir(&dir).unwrap();
+        guard.last_pending.lock().insert(("files".into(), "read".to_owned()));
+        guard.keep_on_disk();
+        assert!(guard.store.read().path().is_none(), "a tool waits for approval in memory");
+        guard.last_pending.lock().clear();
+        guard.keep_on_disk();
+        assert!(guard.store.read().path().is_some());
+    }
+
+    #[test]
+    fn only_another_definition_than_the_shared_one_contradicts_it() {
+        let trusted = TrustedTool { fingerprint: Fingerprint::of_hash("a"), approved_at: 0 };
+        let shared = BTreeMap::from([("read".to_owned(), trusted)]);
+        let listed = |tool, hash: &str| ListedTool { tool, hash: hash.to_owned(), definition: "{}" };
+        assert!(contradicts(&listed("read", "b"), Some(&shared)));
+        assert!(!contradicts(&listed("read", "a"), Some(&shared)));
+        assert!(!contradicts(&listed("write", "b"), Some(&shared)), "the file knows nothing about it");
+        assert!(!contradicts(&listed("read", "b"), None));
     }
 }
