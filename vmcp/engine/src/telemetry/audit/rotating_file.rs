@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::verify::MAX_LINE_BYTES;
 
-/// Appends to `PATH`; a full one becomes `PATH.1`, that one `PATH.2`, and so on. Every write is one whole
-/// line, and no line is torn between two files. A file that cannot be opened is tried again with each line.
+/// Appends to `PATH`; a full one becomes `PATH.1`, that one `PATH.2`, and so on. Every write is of whole
+/// lines, and no line is torn between two files. A file that cannot be opened is tried again with each line.
 #[derive(Debug)]
 pub(super) struct RotatingFile {
     path: PathBuf,

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use vmcp_config::Audit;
 
 use super::chain::HashChain;
-use super::file_series::{FileSeries, Flushed, Place};
+use super::file_series::{FileSeries, Place};
 use super::otlp_logs::OtlpLogs;
 use super::queue::{AuditQueue, Next, QueuedEvent};
 use super::syslog::SyslogSender;
@@ -89,6 +89,19 @@ impl Targets {
         self.file = settings.map(|(path, max_bytes, max_files)| FileSeries::new(&path, max_bytes, max_files));
         self
     }
+
+    /// Writes the line of an event to every target but the file.
+    fn send_elsewhere(&mut self, event: &QueuedEvent, line: &[u8]) -> io::Result<()> {
+        let on_console = match &mut self.console {
+            Some(console) => console.write_all(line).and_then(|()| console.flush()),
+            None => Ok(()),
+        };
+        let at_syslog = self.syslog.as_mut().map_or(Ok(()), |syslog| syslog.send(event, line));
+        if let Some(logs) = &self.logs {
+            logs.write(event.kind, line, event.trace);
+        }
+        on_console.and(at_syslog)
+    }
 }
 
 /// Hands events to the thread, and never blocks. Dropped, it waits for at most [`FLUSH_TIMEOUT`] until
@@ -154,7 +167,7 @@ struct AuditWriter {
     process: Uuid,
     /// The chain of lines without a file.
     stream: HashChain,
-    /// Events whose file is not written yet.
+    /// Events whose file or whose other targets are not written yet.
     added: Vec<Added>,
     metrics: Arc<Metrics>,
     /// Time of the last log line about an event that was not written.
@@ -163,10 +176,14 @@ struct AuditWriter {
 
 /// An event that has its line.
 struct Added {
-    file: Option<Place>,
-    /// The outcome at the other targets.
-    elsewhere: io::Result<()>,
-    written: Option<oneshot::Sender<bool>>,
+    /// The event, without its text.
+    event: QueuedEvent,
+    /// Its line, if another target than the file gets it.
+    line: Vec<u8>,
+    /// The file that does not have the line yet.
+    place: Option<Place>,
+    /// The outcome at the file.
+    in_file: io::Result<()>,
 }
 
 impl AuditWriter {
@@ -202,9 +219,10 @@ impl AuditWriter {
         self.flush();
     }
 
-    /// Writes an event to every target but the file, which [`Self::flush`] writes.
-    fn add(&mut self, event: QueuedEvent) {
+    /// Adds an event to the file, and keeps its line for the other targets, which get it by [`Self::flush`].
+    fn add(&mut self, mut event: QueuedEvent) {
         let Targets { file, console, syslog, logs, .. } = &mut self.targets;
+        let has_others = console.is_some() || syslog.is_some() || logs.is_some();
         let mut alone = Vec::new();
         let (line, place) = if let Some(file) = file {
             let (line, place) = file.add(&event, self.process);
@@ -212,32 +230,38 @@ impl AuditWriter {
         } else {
             (self.stream.add(&event.json, self.process, event.number, &mut alone), None)
         };
-        let on_console = match console {
-            Some(console) => console.write_all(line).and_then(|()| console.flush()),
-            None => Ok(()),
-        };
-        let at_syslog = syslog.as_mut().map_or(Ok(()), |syslog| syslog.send(&event, line));
-        if let Some(logs) = logs {
-            logs.write(event.kind, line, event.trace);
-        }
-        self.added.push(Added { file: place, elsewhere: on_console.and(at_syslog), written: event.written });
-        if self.targets.file.as_ref().is_some_and(FileSeries::is_full) {
+        let line = if has_others { line.to_vec() } else { Vec::new() };
+        // The line has it.
+        event.json = String::new();
+        let is_awaited = event.written.is_some();
+        self.added.push(Added { event, line, place, in_file: Ok(()) });
+        if is_awaited {
             self.flush();
+        } else if self.targets.file.as_ref().is_some_and(FileSeries::is_full) {
+            self.flush_file();
         }
     }
 
-    /// Writes the files, and tells those who wait. An event counts as written if each target that tells took
-    /// it; a collector does not tell.
+    /// Writes the files.
+    fn flush_file(&mut self) {
+        let Some(file) = &mut self.targets.file else { return };
+        let [mut main, mut busy] = file.flush();
+        for added in &mut self.added {
+            match added.place.take() {
+                Some(Place::Main) => added.in_file = main.next(),
+                Some(Place::Busy) => added.in_file = busy.next(),
+                None => {}
+            }
+        }
+    }
+
+    /// Writes the files, then the lines at the other targets, and tells those who wait. The file comes first:
+    /// a slow console or syslog server delays no line of it. An event counts as written if each target that
+    /// tells took it; a collector does not tell.
     fn flush(&mut self) {
-        let flushed = self.targets.file.as_mut().map(FileSeries::flush);
-        let [mut main, mut busy] = flushed.unwrap_or_else(|| [Flushed::default(), Flushed::default()]);
-        for event in std::mem::take(&mut self.added) {
-            let in_file = match event.file {
-                Some(Place::Main) => main.next(),
-                Some(Place::Busy) => busy.next(),
-                None => Ok(()),
-            };
-            let written = in_file.and(event.elsewhere);
+        self.flush_file();
+        for Added { event, line, in_file, .. } in std::mem::take(&mut self.added) {
+            let written = in_file.and(self.targets.send_elsewhere(&event, &line));
             if let Err(error) = &written {
                 self.metrics.audit_events_dropped.inc();
                 self.report(error);
@@ -290,6 +314,20 @@ mod tests {
         }
     }
 
+    /// Notes for each line the number of lines that a file has by then.
+    struct Comparing(PathBuf, Arc<Mutex<Vec<usize>>>);
+
+    impl Write for Comparing {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.1.lock().push(std::fs::read_to_string(&self.0).unwrap_or_default().lines().count());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
     fn event() -> QueuedEvent {
         let (kind, trace) = ("mcp_request", EventTrace::default());
         let (json, share) = ("{\"a\":1}".to_owned(), ShareKey::Process);
@@ -316,6 +354,23 @@ mod tests {
         let dropped = metrics.audit_events_dropped.get() as usize;
         assert!(dropped > 0 && dropped < many, "{dropped} of {many}");
         drop::<SyncSender<()>>(open);
+    }
+
+    #[test]
+    fn the_file_has_a_batch_before_the_console() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.jsonl");
+        let noted = Arc::<Mutex<Vec<usize>>>::default();
+        let console: Box<dyn Write + Send> = Box::new(Comparing(path.clone(), Arc::clone(&noted)));
+        let file_settings = Some((path, 1 << 20, 2));
+        let queue = Arc::<AuditQueue>::default();
+        queue.open(Targets { file_settings, console: Some(console), ..Targets::default() });
+        for _ in 0..3 {
+            assert!(queue.push(event()));
+        }
+        let metrics = Arc::<Metrics>::default();
+        drop(AuditSinks::start(queue, Uuid::nil(), Box::new(|_| Vec::new()), &metrics));
+        assert_eq!(*noted.lock(), [3, 3, 3]);
     }
 
     #[test]
