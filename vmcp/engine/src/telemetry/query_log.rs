@@ -19,8 +19,9 @@ use arc_swap::ArcSwap;
 use tokio::sync::oneshot;
 use vmcp_config::{Config, OptimTool};
 use vmcp_model::catalog::CatalogTool;
+use vmcp_model::names::COMPOSITE;
 
-use super::calls::{CallObserver, CallRecord, Origin};
+use super::calls::{CallObserver, CallRecord, Origin, Outcome};
 use super::tool_metrics::verdict;
 use crate::access::context_key::ContextKey;
 use crate::access::identity::PrincipalKey;
@@ -220,7 +221,8 @@ impl CallObserver for QueryLog {
     fn observe(&self, record: &CallRecord) {
         // No search came before, and nothing counts what follows a tool.
         let Some(thread) = self.thread.get() else { return };
-        let (Some(tool), Some(succeeded)) = (&record.tool, verdict(record)) else { return };
+        let Some(tool) = &record.tool else { return };
+        let Some(succeeded) = verdict(record).or_else(|| verdict_of_composite(tool, record)) else { return };
         if !matches!(record.origin, Origin::Client | Origin::CallTool | Origin::Script) {
             return;
         }
@@ -231,6 +233,19 @@ impl CallObserver for QueryLog {
         if thread.queue.try_send(Entry::Call(call)).is_err() {
             tracing::debug!("a call was not matched with its search: the queue is full");
         }
+    }
+}
+
+/// Returns true for a successful and false for a failed run of a composite tool. The steps of a run send its
+/// requests, so that its own record has none, and [`verdict`] returns `None`.
+fn verdict_of_composite(tool: &CatalogTool, record: &CallRecord) -> Option<bool> {
+    if &*tool.backend != COMPOSITE || record.pending {
+        return None;
+    }
+    match record.outcome {
+        Outcome::Ok => Some(true),
+        Outcome::ToolError | Outcome::RpcError => Some(false),
+        Outcome::Denied | Outcome::Cancelled | Outcome::Failed(_) => None,
     }
 }
 

@@ -68,6 +68,23 @@ async fn a_search_is_logged_with_what_it_found_and_what_was_called_after_it() {
 }
 
 #[tokio::test]
+async fn a_run_of_a_composite_tool_is_a_call_after_a_search() {
+    let server = server().await;
+    let composites = "compositeTools:
+  - { name: sums, description: Adds numbers twice., steps: [{ id: a, tool: s.add }] }
+  - { name: broken, description: Breaks., steps: [{ id: a, tool: s.fail }] }\n";
+    let engine = engine(&backends(&[("s", &server.url)], &format!("{LOGGED}{composites}"))).await;
+    find(&engine, &client(1), "adds numbers twice", "").await;
+    use_tool(&engine, &client(1), "composite.sums").await;
+    use_tool(&engine, &client(2), "composite.broken").await;
+    let LogReading { searches, unsearched } = logged(&engine).await;
+    let [(called, rank)] = &calls(&searches[0])[..] else { panic!("{searches:?}") };
+    assert!(called.contains("sums") && rank.is_some(), "{called} {rank:?}");
+    let unsearched: Vec<_> = unsearched.into_keys().map(|tool| tool.to_string()).collect();
+    assert!(unsearched.len() == 1 && unsearched[0].contains("broken"), "{unsearched:?}");
+}
+
+#[tokio::test]
 async fn searches_are_counted_and_not_logged_unless_that_is_configured() {
     let server = server().await;
     let engine = engine(&backends(&[("s", &server.url)], KEYWORDS)).await;

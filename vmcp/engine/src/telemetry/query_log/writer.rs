@@ -58,6 +58,9 @@ pub(super) fn run(
                     let _ = woken.recv_timeout(COMMIT_INTERVAL);
                 }
                 writer.take(std::iter::once(first).chain(entries.try_iter().take(QUEUE_CAPACITY)));
+                // Wake-ups of requests that this batch answered would cut the next one short. A request that
+                // came since then waits for at most one interval.
+                while woken.try_recv().is_ok() {}
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,

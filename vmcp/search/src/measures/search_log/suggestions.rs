@@ -52,11 +52,13 @@ pub enum Advice {
 }
 
 /// Returns suggestions, the ones with the most searches first. `document` returns the definition of a tool
-/// that is there; `is_pinned` is true for a tool that every list shows.
+/// that is there; `is_pinned` is true for a tool that every list shows, `is_called` for one that clients called
+/// without a search.
 pub fn suggestions(
     searches: &[LoggedSearch],
     document: impl Fn(&LoggedTool) -> Option<Document>,
     is_pinned: impl Fn(&LoggedTool) -> bool,
+    is_called: impl Fn(&LoggedTool) -> bool,
 ) -> Vec<Suggestion> {
     let with_call = searches.iter().filter(|search| judgment(search).is_some()).count();
     let uses: BTreeMap<_, _> = tool_uses(searches);
@@ -72,7 +74,7 @@ pub fn suggestions(
         if uses.called >= MIN_PIN_CALLS && share >= MIN_PIN_SHARE && !is_pinned(tool) {
             all.push(suggestion(uses.called, Advice::Pin { share }));
         }
-        if uses.called == 0 && uses.found_well >= MIN_IN_THE_WAY {
+        if uses.called == 0 && uses.found_well >= MIN_IN_THE_WAY && !is_called(tool) {
             all.push(suggestion(uses.found_well, Advice::Narrow));
         }
     }
@@ -106,7 +108,7 @@ mod tests {
             let name = tool.tool.clone();
             (name != "gone").then(|| Document { name, ..Document::default() })
         };
-        let all = suggestions(&searches, document, |_| false);
+        let all = suggestions(&searches, document, |_| false, |_| false);
         let of = |name: &str| {
             all.iter().filter(|one| one.tool == tool(name)).map(|one| &one.advice).collect::<Vec<_>>()
         };
@@ -117,10 +119,12 @@ mod tests {
         assert_eq!(of("x"), [&Advice::Narrow]);
         assert!(of("y").is_empty());
         assert!(
-            suggestions(&searches, document, |_| true)
+            suggestions(&searches, document, |_| true, |_| false)
                 .iter()
                 .all(|one| { !matches!(one.advice, Advice::Pin { .. }) })
         );
-        assert!(suggestions(&searches, |_| None, |_| false).is_empty(), "a tool that is gone gets none");
+        assert!(suggestions(&searches, |_| None, |_| false, |_| false).is_empty(), "a tool is gone");
+        let called = suggestions(&searches, document, |_| false, |called| *called == tool("x"));
+        assert!(called.iter().all(|one| one.advice != Advice::Narrow), "clients call it by its name");
     }
 }

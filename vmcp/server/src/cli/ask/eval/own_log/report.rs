@@ -50,12 +50,13 @@ impl OwnLogReport {
         let is_pinned = |tool: &LoggedTool| {
             listed(corpus, tool).is_some_and(|tool| config.optimizer.pinned_tools.contains(&tool.name))
         };
+        let is_called = |tool: &LoggedTool| unsearched.contains_key(tool);
         OwnLogReport {
             figures: figures(searches),
             wanted: wanted(searches),
             found_never_called: found_never_called(searches, unsearched),
             called_by_name_only: called_by_name_only(searches, unsearched),
-            suggestions: suggestions(searches, document, is_pinned),
+            suggestions: suggestions(searches, document, is_pinned, is_called),
         }
     }
 
