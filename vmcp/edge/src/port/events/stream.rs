@@ -102,6 +102,10 @@ async fn watch<S: AsyncRead + AsyncWrite + Unpin>(
     stop: &CancellationToken,
 ) -> End {
     let mut configurations = guard.admin.0.engine.configurations();
+    // A reload during the handshake came before this subscription, which tells of later ones only.
+    if ViewerRole::of(guard, &viewer.headers) != Some(viewer.role) {
+        return End::Withdrawn;
+    }
     let mut pings = interval_at(Instant::now() + PING_INTERVAL, PING_INTERVAL);
     let mut is_alive = true;
     let mut next = Some(Message::text(subscribed(viewer)));
@@ -206,6 +210,23 @@ mod tests {
         assert_eq!(messages.len(), 5, "{messages:?}");
         assert_eq!(reason(&messages), (CloseCode::Away, "the server shuts down".to_owned()));
         assert!(engine.render_metrics().contains("vmcp_event_viewers 0\n"));
+    }
+
+    #[tokio::test]
+    async fn a_token_that_was_withdrawn_during_the_handshake_ends_the_stream() {
+        let engine = engine(KEYWORDS).await;
+        let guard = AdminGuard::new(Admin::new(engine.clone(), None), ([127, 0, 0, 1], 8766).into());
+        // The role that the request had before the reload.
+        let areas = EventArea::ALL.to_vec();
+        let viewer = Viewer { role: ViewerRole::Scraper, areas, headers: HeaderMap::new() };
+        let (here, there) = duplex(64 * 1024);
+        let server = WebSocketStream::from_raw_socket(here, Role::Server, None).await;
+        let client = WebSocketStream::from_raw_socket(there, Role::Client, None).await;
+        let (events, stop) = (engine.events().subscribe(), CancellationToken::new());
+        let watching = run(server, &viewer, &guard, events, &stop);
+        let ((), messages) = tokio::join!(watching, client.collect::<Vec<_>>());
+        let messages: Vec<_> = messages.into_iter().map_while(Result::ok).collect();
+        assert_eq!(reason(&messages), (CloseCode::Policy, "the token is no longer configured".to_owned()));
     }
 
     #[tokio::test]
