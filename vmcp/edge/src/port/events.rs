@@ -7,8 +7,8 @@
 //! | `stream` | the events of one viewer, until its end |
 //!
 //! The rules of the admin port hold: hosts and origins, and its tokens. Requests end at
-//! [`HANDSHAKE_TIMEOUT`], and viewers have places of their own: strangers end no viewer's stream. Strangers that
-//! hold all [`MAX_REQUESTS`] places delay a new viewer.
+//! [`HANDSHAKE_TIMEOUT`], and viewers have places of their own: strangers end no viewer's stream. Strangers
+//! that hold all [`MAX_REQUESTS`] places delay a new viewer.
 
 mod stream;
 mod viewer;

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use vmcp_access::policy::decision_point::notices::NoticeReceiver;
 use vmcp_access::rate_limit::LogLimit;
 use vmcp_config::SessionWebhook;
@@ -35,10 +36,11 @@ pub(crate) struct SessionWebhooks {
     lanes: Mutex<Vec<Lane>>,
 }
 
-/// A service, and the queue of its task. The task ends once the lane is dropped and its notices are sent.
+/// A service, and the queue of its task. The task ends with the lane; notices that still wait are dropped.
 struct Lane {
     settings: Arc<SessionWebhook>,
     queue: mpsc::Sender<Notice>,
+    _stop: DropGuard,
 }
 
 /// A notice that waits.
@@ -90,8 +92,10 @@ impl SessionWebhooks {
     fn start(&self, settings: &Arc<SessionWebhook>) -> Lane {
         let (queue, waiting) = mpsc::channel(MAX_WAITING);
         let receiver = NoticeReceiver::new(Arc::clone(settings));
-        tokio::spawn(send_all(receiver, waiting, Arc::clone(&self.metrics), self.first_pause));
-        Lane { settings: Arc::clone(settings), queue }
+        let stop = CancellationToken::new();
+        let sending = send_all(receiver, waiting, Arc::clone(&self.metrics), self.first_pause, stop.clone());
+        tokio::spawn(sending);
+        Lane { settings: Arc::clone(settings), queue, _stop: stop.drop_guard() }
     }
 }
 
@@ -105,23 +109,32 @@ fn written(news: &HookNews) -> Written<'_> {
     }
 }
 
-/// Sends the notices of one service in their order.
+/// Sends the notices of one service in their order, until `stop`. Counts the notices that are left then.
 async fn send_all(
     receiver: NoticeReceiver,
     mut waiting: mpsc::Receiver<Notice>,
     metrics: Arc<Metrics>,
     first_pause: Duration,
+    stop: CancellationToken,
 ) {
     let log = LogLimit::new(LOG_INTERVAL);
     let settings = Arc::clone(receiver.settings());
-    while let Some(notice) = waiting.recv().await {
-        let sent = send(&receiver, &notice, first_pause).await;
+    while let Some(Some(notice)) = stop.run_until_cancelled(waiting.recv()).await {
+        let sending = send(&receiver, &notice, first_pause);
+        let Some(sent) = stop.run_until_cancelled(sending).await else {
+            count(&metrics, &settings, "dropped");
+            break;
+        };
         count(&metrics, &settings, if sent.is_ok() { "sent" } else { "failed" });
         if let Err(reason) = sent
             && let Some(left_out) = log.admit((), Instant::now())
         {
             tracing::warn!(webhook = &*settings.name, %reason, left_out, "a session notice was not taken");
         }
+    }
+    waiting.close();
+    while waiting.try_recv().is_ok() {
+        count(&metrics, &settings, "dropped");
     }
 }
 

@@ -7,7 +7,6 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use vmcp_backend::SessionId;
-use vmcp_config::SessionHooks;
 use vmcp_config::status::RerankStatus;
 use vmcp_embed::{ChatModel, EmbedError};
 use vmcp_hooks::news::HookNews;
@@ -94,10 +93,12 @@ impl Engine {
         self.0.shared.published.subscribe()
     }
 
-    /// Tells viewers and webhooks of a hook that was taken. Never waits.
-    pub fn tell_of_hook(&self, settings: &SessionHooks, news: &HookNews) {
+    /// Tells viewers and webhooks of a hook that was taken. Never waits. The webhooks are those in force: a
+    /// request that began before a reload brings no removed one back.
+    pub fn tell_of_hook(&self, news: &HookNews) {
         self.events().hook(news);
-        self.0.session_webhooks.tell(&settings.webhooks, news);
+        let config = Arc::clone(&self.snapshot().config);
+        self.0.session_webhooks.tell(&config.optimizer.session_hooks.webhooks, news);
     }
 
     /// Hooks, changed definitions and states of backends, for viewers.

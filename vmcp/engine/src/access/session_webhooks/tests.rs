@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::time::timeout;
 use vmcp_config::SESSION_EVENTS;
 use vmcp_hooks::decision::{Known, Moment, decide};
 use vmcp_hooks::hook_call::HookCall;
@@ -15,6 +16,9 @@ use vmcp_hooks::hook_type::HookType;
 use vmcp_hooks::report::HookReport;
 
 use super::*;
+
+/// Time after which a test fails instead of waiting on.
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// Starts a service that answers with `statuses`, the last one again and again; 0 never answers.
 async fn service(statuses: &'static [u16]) -> (String, UnboundedReceiver<(HeaderMap, Value)>) {
@@ -61,9 +65,17 @@ fn news(hook_type: &str, id: usize) -> HookNews {
 
 async fn counted(metrics: &Metrics, outcome: &str, number: usize) {
     let line = format!("vmcp_session_notices_total{{webhook=\"chat\",outcome=\"{outcome}\"}} {number}\n");
-    while !metrics.encode().contains(&line) {
-        sleep(Duration::from_millis(5)).await;
-    }
+    let reached = async {
+        while !metrics.encode().contains(&line) {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(LIMIT, reached).await.unwrap_or_else(|_| panic!("no {line} in {}", metrics.encode()));
+}
+
+/// Returns the next notice that a service got.
+async fn next(notices: &mut UnboundedReceiver<(HeaderMap, Value)>) -> (HeaderMap, Value) {
+    timeout(LIMIT, notices.recv()).await.expect("a notice").unwrap()
 }
 
 #[test]
@@ -84,7 +96,7 @@ async fn notices_come_signed_in_their_order_and_again_after_an_outage() {
     }
     let mut told = Vec::new();
     for _ in 0..4 {
-        let (headers, notice) = notices.recv().await.unwrap();
+        let (headers, notice) = next(&mut notices).await;
         assert!(headers.contains_key("vmcp-timestamp"));
         assert!(headers["vmcp-signature"].to_str().unwrap().starts_with("sha256="));
         assert!(!notice.to_string().contains("secret"), "{notice}");
@@ -102,7 +114,8 @@ async fn a_refusal_is_not_repeated_and_an_outage_ends_after_five_attempts() {
     for (statuses, attempts) in [(&[404][..], 1), (&[500][..], 5)] {
         let (url, mut notices) = service(statuses).await;
         let metrics = Arc::new(Metrics::new());
-        webhooks(&metrics).tell(&configured(&url, ""), &news("SessionStart", 1));
+        let webhooks = webhooks(&metrics);
+        webhooks.tell(&configured(&url, ""), &news("SessionStart", 1));
         counted(&metrics, "failed", 1).await;
         let came = std::iter::from_fn(|| notices.try_recv().ok()).count();
         assert_eq!(came, attempts);
@@ -115,11 +128,13 @@ async fn a_service_that_hangs_fills_its_queue_and_delays_no_hook() {
     let metrics = Arc::new(Metrics::new());
     let (configured, webhooks) = (configured(&url, "timeout: 30s"), webhooks(&metrics));
     webhooks.tell(&configured, &news("SessionStart", 0));
-    notices.recv().await.unwrap();
+    next(&mut notices).await;
     for id in 0..MAX_WAITING + 3 {
         webhooks.tell(&configured, &news("SessionStart", id));
     }
     counted(&metrics, "dropped", 3).await;
     webhooks.tell(&[], &news("SessionStart", 0));
     assert!(webhooks.lanes.lock().is_empty(), "a service that is configured no more");
+    // The waiting notices, and the one that the service has.
+    counted(&metrics, "dropped", 3 + MAX_WAITING + 1).await;
 }

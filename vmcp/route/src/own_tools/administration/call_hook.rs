@@ -35,6 +35,6 @@ pub async fn execute_hook(context: CallContext<'_>, call: HookCall) -> Result<Ho
     let settings = &context.snapshot.config.optimizer.session_hooks;
     let sessions = context.engine.agent_sessions();
     let report = sessions.take_hook(&context.caller.principal, settings, call).await?;
-    context.engine.tell_of_hook(settings, &report.news);
+    context.engine.tell_of_hook(&report.news);
     Ok(report)
 }
