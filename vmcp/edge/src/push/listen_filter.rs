@@ -4,10 +4,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::future::join_all;
+use futures::future::{join, join_all};
 use serde_json::value::RawValue;
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
+use tracing::Span;
 use vmcp_backend::RpcOutcome;
+use vmcp_engine::engine::Snapshot;
 use vmcp_json::object::Object;
 use vmcp_json::text;
 use vmcp_wire::owned::OwnedParams;
@@ -105,17 +108,9 @@ pub(crate) async fn accept(
         let shown = shown.map(Arc::from);
         topics.reserve(&mailbox, topic, caller.principal.clone(), None, shown).ok().flatten()
     };
-    let own = |uri: &str| {
-        let (topic, principal) = (Topic::own(uri), caller.principal.clone());
-        let reservation = topics.reserve(&mailbox, topic, principal, None, None).ok().flatten()?;
-        reservation.confirm_own(subscriptions::own_digest(context, uri)?);
-        push.router.own_subscribed.notify_one();
-        Some(())
-    };
-    let resources = join_all(wanted.resources.into_iter().map(async |uri| {
-        if subscriptions::is_own(context, &uri) {
-            return own(&uri).map(|()| uri);
-        }
+    let (own, resources): (Vec<_>, Vec<_>) =
+        wanted.resources.into_iter().partition(|uri| subscriptions::is_own(context, uri));
+    let resources = join_all(resources.into_iter().map(async |uri| {
         let (backend, call) = subscriptions::resource(context, &uri)?;
         let reservation = reserve(TopicKind::Resource, backend, &uri, None)?;
         match timeout(CONFIRM_TIMEOUT, call.subscribe()).await {
@@ -135,9 +130,47 @@ pub(crate) async fn accept(
         Some(id.clone())
     });
     let tasks = tasks.flatten().collect();
-    let resources = resources.await.into_iter().flatten().collect();
+    let own = accept_own(&push, &snapshot, &caller, &mailbox, own);
+    let (resources, own) = join(resources, own).await;
+    let mut resources: Vec<_> = resources.into_iter().flatten().chain(own).collect();
+    resources.sort_unstable();
     subscriptions::hold(context, begun).await;
     ListenFilter { lists: wanted.lists, resources, tasks }
+}
+
+/// Subscribes a mailbox to own resources of vmcp; returns those that this caller has. Their servers and tools
+/// are listed in a thread that may block.
+async fn accept_own(
+    push: &Arc<ServerPush>,
+    snapshot: &Arc<Snapshot>,
+    caller: &Caller,
+    mailbox: &Arc<Mailbox>,
+    uris: Vec<Box<str>>,
+) -> Vec<Box<str>> {
+    if uris.is_empty() {
+        return uris;
+    }
+    let (push, snapshot) = (Arc::clone(push), Arc::clone(snapshot));
+    let (caller, mailbox, span) = (caller.clone(), Arc::clone(mailbox), Span::current());
+    let accepted = spawn_blocking(move || {
+        let _entered = span.enter();
+        let view = snapshot.view(&caller.principal);
+        let context = CallContext { engine: &push.engine, snapshot: &snapshot, view: &view, caller: &caller };
+        let accepts = |uri: &str| {
+            let (topic, principal) = (Topic::own(uri), caller.principal.clone());
+            let reserved = push.router.topics.reserve(&mailbox, topic, principal, None, None);
+            let reservation = reserved.ok().flatten()?;
+            reservation.confirm_own(subscriptions::own_digest(context, uri)?);
+            Some(())
+        };
+        let accepted: Vec<_> = uris.into_iter().filter(|uri| accepts(uri).is_some()).collect();
+        if !accepted.is_empty() {
+            push.router.own_subscribed.notify_one();
+        }
+        accepted
+    });
+    // Without the thread the process is going down.
+    accepted.await.unwrap_or_default()
 }
 
 #[cfg(test)]

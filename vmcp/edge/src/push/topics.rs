@@ -84,6 +84,13 @@ pub(crate) struct Subscriber {
     _held: Arc<Held>,
 }
 
+impl Subscriber {
+    /// Returns the client's session.
+    pub(crate) fn session(&self) -> Option<SessionId> {
+        self.session
+    }
+}
+
 /// A subscription beyond a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SubscriptionLimit {

@@ -88,7 +88,7 @@ impl Engine {
         shared.session_snapshots.for_session(snapshot, session, source).await
     }
 
-    /// Watches for snapshots that come into force.
+    /// Watches for snapshots that come into force, and for noted changes of definitions.
     pub fn snapshots(&self) -> watch::Receiver<()> {
         self.0.shared.published.subscribe()
     }

@@ -36,7 +36,7 @@ pub(super) struct Shared {
     pub(super) generation: watch::Sender<Generation>,
     /// Notified when a configuration has come into force.
     pub(super) configured: watch::Sender<()>,
-    /// Notified when another snapshot is in force.
+    /// Notified when another snapshot is in force, and when changes of definitions were noted.
     pub(super) published: watch::Sender<()>,
     /// Hooks, changed definitions and states of backends, for viewers.
     pub(super) events: Arc<ServerEvents>,
@@ -188,6 +188,9 @@ impl Shared {
         let mut noted = self.changes();
         if changes.any() || !noted.contains_key(&backend) {
             noted.insert(backend, changes);
+            drop(noted);
+            // Subscribers of vmcp's own resources read these changes, and the snapshot came before them.
+            self.published.send_replace(());
         }
     }
 

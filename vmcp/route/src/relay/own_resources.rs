@@ -113,17 +113,17 @@ fn arguments(resource: OwnResource<'_>) -> String {
 
 fn content(context: CallContext<'_>, resource: OwnResource<'_>) -> Option<OwnContent> {
     let view = context.view;
-    let servers = || list_mcp_servers::servers(context, view);
+    let servers = |only: Option<&str>| list_mcp_servers::servers(context, view, only);
     let port = context.snapshot.config.server.listen.port();
     Some(match resource {
         OwnResource::Config => {
             let of =
                 |server: ListedServer| ConfiguredServer { name: server.name, transport: server.transport };
-            let mcp_servers = servers().into_iter().map(of).collect();
+            let mcp_servers = servers(None).into_iter().map(of).collect();
             OwnContent::Config(ConfigContent { daemon_port: port, mcp_servers })
         }
         OwnResource::Status => {
-            let servers = servers();
+            let servers = servers(None);
             OwnContent::Status(StatusContent {
                 running: true,
                 version: env!("CARGO_PKG_VERSION"),
@@ -134,7 +134,7 @@ fn content(context: CallContext<'_>, resource: OwnResource<'_>) -> Option<OwnCon
             })
         }
         OwnResource::Server(name) => {
-            let server = servers().into_iter().find(|server| server.name == name)?;
+            let server = servers(Some(name)).into_iter().next()?;
             let tools = view.tools().filter(|tool| *tool.backend == *name);
             let tools = tools.map(|tool| tool.name.clone()).collect();
             OwnContent::Server(Box::new(ServerContent { server, tools }))

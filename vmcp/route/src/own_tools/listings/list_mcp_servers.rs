@@ -31,23 +31,24 @@ pub(in crate::own_tools) fn run(context: CallContext<'_>, arguments: &RawValue) 
             Some(None) => return Ok(Servers { success: true, servers: Vec::new() }),
             None => context.view,
         };
-        Ok(Servers { success: true, servers: servers(context, view) })
+        Ok(Servers { success: true, servers: servers(context, view, None) })
     })
 }
 
 /// Returns the servers of the caller's view, as list_mcp_servers shows them.
 pub fn listed_servers(context: CallContext<'_>) -> impl Serialize + use<> {
-    servers(context, context.view)
+    servers(context, context.view, None)
 }
 
 /// Returns the servers of a view: servers in use, then servers whose configuration lacks a value, then
-/// servers that are switched off.
-pub(crate) fn servers(context: CallContext<'_>, view: &View) -> Vec<ListedServer> {
+/// servers that are switched off. With `only`, the server of that name alone.
+pub(crate) fn servers(context: CallContext<'_>, view: &View, only: Option<&str>) -> Vec<ListedServer> {
     let snapshot = context.snapshot;
+    let is_wanted = |name: &str| only.is_none_or(|only| only == name);
     let mut changes = context.engine.changes();
     // The counts of changes are those of all tools of a server.
-    changes.retain(|name, _| sees_all_tools(context, view, name));
-    let visible = snapshot.backends.iter().filter(|(name, _)| view.has_backend(name));
+    changes.retain(|name, _| is_wanted(name) && sees_all_tools(context, view, name));
+    let visible = snapshot.backends.iter().filter(|(name, _)| is_wanted(name) && view.has_backend(name));
     let servers = visible.map(|(name, backend)| {
         let status = backend.status();
         let description = snapshot.instructions_of(name).map(first_sentence).unwrap_or_default();
@@ -74,7 +75,7 @@ pub(crate) fn servers(context: CallContext<'_>, view: &View) -> Vec<ListedServer
             ),
         }
     });
-    let idle = snapshot.config.backends.iter().filter(|backend| !backend.enabled);
+    let idle = snapshot.config.backends.iter().filter(|backend| !backend.enabled && is_wanted(&backend.name));
     let idle = idle.filter(|backend| view.has_backend(&backend.name));
     let (failed, switched_off): (Vec<_>, Vec<_>) =
         idle.partition(|backend| snapshot.config.unavailable.contains_key(&backend.name));
