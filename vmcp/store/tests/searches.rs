@@ -38,7 +38,11 @@ fn searches_come_back_with_their_calls_newest_first() {
     let counted = UnsearchedCalls { calls: 4, ..unsearched(DAY) };
     assert_eq!(state.unsearched_calls(DAY + 7).unwrap(), [counted]);
     assert_eq!(state.unsearched_calls(2 * DAY).unwrap(), []);
+    let file = state.path().unwrap();
+    let has_text = || std::fs::read(file).unwrap().windows(7).any(|part| part == b"query 1");
+    assert!(has_text());
     assert_eq!(state.delete_searches().unwrap(), 2);
+    assert!(!has_text(), "the text is overwritten");
     assert!(state.search_calls(0).unwrap().is_empty() && state.unsearched_calls(0).unwrap().is_empty());
 }
 

@@ -117,13 +117,21 @@ impl StateStore {
         })
     }
 
-    /// Deletes the whole log. Returns the number of deleted searches.
+    /// Deletes the whole log, and overwrites its texts in the file. Returns the number of deleted searches.
     pub fn delete_searches(&self) -> Result<usize, StoreError> {
-        self.write(|transaction| {
+        self.read(|connection| connection.pragma_update(None, "secure_delete", true))?;
+        let deleted = self.write(|transaction| {
             transaction.execute("DELETE FROM search_calls", [])?;
             transaction.execute("DELETE FROM unsearched_calls", [])?;
             transaction.execute("DELETE FROM searches", [])
-        })
+        })?;
+        // The write-ahead log still has the texts. Another process that reads may keep it until its next
+        // checkpoint, and the searches are deleted all the same.
+        let emptied = self.read(|connection| connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)"));
+        if let Err(error) = emptied {
+            tracing::warn!(%error, "deleted searches stay in the write-ahead log for a while");
+        }
+        Ok(deleted)
     }
 
     /// Returns the searches since a time, newest first, at most `limit`.
