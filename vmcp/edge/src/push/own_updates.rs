@@ -55,7 +55,8 @@ pub(crate) async fn run(push: Weak<ServerPush>) {
 /// A subscription to an own resource, and the snapshot that its client reads.
 type OwnSubscription = (Topic, Subscriber, Arc<Snapshot>);
 
-/// Returns the subscriptions to own resources. A session with listings of its own reads a snapshot of its own.
+/// Returns the subscriptions to own resources. A session with listings of its own reads a snapshot of its
+/// own.
 async fn subscriptions_of(push: &ServerPush) -> Vec<OwnSubscription> {
     let shared = push.engine.snapshot();
     let mut subscriptions = Vec::new();

@@ -365,7 +365,7 @@ fn fields(drift: &ToolDrift) -> Vec<FieldChange> {
 }
 
 fn changed_tool(drift: &ToolDrift) -> ChangedTool {
-    let at = std::time::Duration::from_millis(u64::try_from(drift.at).unwrap_or_default());
+    let at = Duration::from_millis(u64::try_from(drift.at).unwrap_or_default());
     ChangedTool {
         server: drift.backend.clone(),
         tool: drift.tool.clone(),

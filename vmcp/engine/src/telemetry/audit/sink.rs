@@ -12,7 +12,6 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
 use uuid::Uuid;
 use vmcp_config::Audit;
 
@@ -283,6 +282,8 @@ impl AuditWriter {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::oneshot;
+
     use super::super::otlp_logs::EventTrace;
     use super::super::queue::{MAX_WAITING_BYTES, ShareKey};
     use super::*;

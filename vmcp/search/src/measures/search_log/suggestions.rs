@@ -52,8 +52,8 @@ pub enum Advice {
 }
 
 /// Returns suggestions, the ones with the most searches first. `document` returns the definition of a tool
-/// that is there; `is_pinned` is true for a tool that every list shows, `is_called` for one that clients called
-/// without a search.
+/// that is there; `is_pinned` is true for a tool that every list shows, `is_called` for a tool that clients
+/// called without a search.
 pub fn suggestions(
     searches: &[LoggedSearch],
     document: impl Fn(&LoggedTool) -> Option<Document>,
