@@ -197,7 +197,10 @@ impl Engine {
     /// Puts another configuration in force. Backends whose configuration is unchanged keep running; the
     /// others finish their calls in flight and stop.
     pub async fn apply(&self, config: Config) -> BackendChanges {
-        self.0.conductor.apply(config).await
+        let changes = self.0.conductor.apply(config).await;
+        let config = Arc::clone(&self.snapshot().config);
+        self.0.session_webhooks.retain(&config.optimizer.session_hooks.webhooks);
+        changes
     }
 
     /// Returns the snapshot in force. A request loads one snapshot and uses it from its begin to its end.

@@ -18,7 +18,7 @@ use super::topics::{Subscriber, Topic};
 const DEBOUNCE: Duration = Duration::from_millis(250);
 /// Rest after a round, as a multiple of its time: rounds of up to a second take at most a tenth of a thread.
 const REST: u32 = 9;
-/// Longest rest after a round; longer rounds take more of the thread, so that no update is later still.
+/// Longest rest after a round, which bounds the delay of updates; longer rounds take a larger share.
 const MAX_REST: Duration = Duration::from_secs(10);
 
 /// Runs until the [`ServerPush`] is dropped or the engine stops.

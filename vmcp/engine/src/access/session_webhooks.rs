@@ -89,6 +89,11 @@ impl SessionWebhooks {
         }
     }
 
+    /// Stops the tasks of services that are configured no more.
+    pub(crate) fn retain(&self, configured: &[Arc<SessionWebhook>]) {
+        self.lanes.lock().retain(|lane| configured.contains(&lane.settings));
+    }
+
     fn start(&self, settings: &Arc<SessionWebhook>) -> Lane {
         let (queue, waiting) = mpsc::channel(MAX_WAITING);
         let receiver = NoticeReceiver::new(Arc::clone(settings));
