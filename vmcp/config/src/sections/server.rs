@@ -240,7 +240,7 @@ impl RawServer {
         check_secrets(&self.admin_tokens, "server.adminTokens", report);
         check_secrets(&self.metrics_tokens, "server.metricsTokens", report);
         check_secrets(&self.viewer_tokens, "server.viewerTokens", report);
-        self.console.check(&self.admin_tokens, self.console_sign_in.is_some(), report);
+        self.console.check(&self.admin_tokens, self.console_sign_in.as_ref(), report);
         if self.tls.is_some() {
             tls::check_peers(&self.peer_address, report);
         }

@@ -123,7 +123,8 @@ mod tests {
     use super::*;
 
     fn config() -> Config {
-        let text = "server: { console: oidc, consoleSignIn: { issuerUrl: https://login.example.com, clientId: x, \
+        let text = "server: { console: oidc, adminTokens: [a token of enough characters], \
+                    consoleSignIn: { issuerUrl: https://login.example.com, clientId: x, \
                     redirectUri: \"https://vmcp.example.com/console/oidc/callback\", roleClaim: realm.roles, \
                     operators: [platform], viewers: [staff, platform] } }";
         let loaded = vmcp_config::load(text, "vmcp.yaml", &|_| None).map_err(|problems| problems.to_string());

@@ -17,6 +17,7 @@ pub use self::raw::{
 };
 pub(crate) use self::upstream::oidc_upstream;
 pub use self::upstream::{Upstream, UpstreamKind, UserInfo};
+pub(crate) use self::validation::is_loopback;
 use crate::values::secret::Secret;
 
 /// The embedded authorization server.

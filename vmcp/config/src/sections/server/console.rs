@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::console_sign_in::RawConsoleSignIn;
 use crate::problems::Report;
 use crate::values::secret::Secret;
 
@@ -20,17 +21,32 @@ pub enum ConsoleAccess {
     /// beyond this machine it belongs behind a proxy that ends TLS.
     Tokens,
     /// On any address, to people who sign in at the provider of `consoleSignIn`, by their roles, or with one
-    /// of `adminTokens` or `viewerTokens`.
+    /// of `adminTokens` or `viewerTokens`. Beyond this machine it needs `adminTokens`.
     Oidc,
 }
 
 impl ConsoleAccess {
-    pub(super) fn check(self, admin_tokens: &[Secret], has_sign_in: bool, report: &mut Report) {
-        if self == ConsoleAccess::Oidc && !has_sign_in {
+    pub(super) fn check(
+        self,
+        admin_tokens: &[Secret],
+        sign_in: Option<&RawConsoleSignIn>,
+        report: &mut Report,
+    ) {
+        if self == ConsoleAccess::Oidc && sign_in.is_none() {
             report.problem(
                 "server.console",
                 "`oidc` needs `server.consoleSignIn`, and there is none",
                 "add the provider there, or write `loopback`",
+            );
+        }
+        // A proxy beside vmcp reaches the port on loopback, where `/admin/*` is open without a token.
+        let is_proxied = sign_in.is_some_and(RawConsoleSignIn::is_for_other_machines);
+        if self == ConsoleAccess::Oidc && is_proxied && admin_tokens.is_empty() {
+            report.problem(
+                "server.console",
+                "`oidc` needs `server.adminTokens`: without them `/admin/*` is open to everyone whom a proxy lets \
+                 through",
+                "add a token there",
             );
         }
         if self == ConsoleAccess::Tokens && admin_tokens.is_empty() {

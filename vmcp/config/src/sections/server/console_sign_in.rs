@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::problems::{self, Report, required};
-use crate::sections::incoming_auth::auth_server::{RawOidcUpstream, Upstream, oidc_upstream};
+use crate::sections::incoming_auth::auth_server::{RawOidcUpstream, Upstream, is_loopback, oidc_upstream};
 use crate::values::http_url;
 use crate::values::secret::Secret;
 
@@ -67,6 +67,12 @@ pub struct RawConsoleSignIn {
 }
 
 impl RawConsoleSignIn {
+    /// Returns true if people reach the console from other machines: its redirect URI names no loopback host.
+    pub(super) fn is_for_other_machines(&self) -> bool {
+        let url = self.redirect_uri.as_ref().and_then(|text| Url::parse(text).ok());
+        url.is_some_and(|url| !is_loopback(&url))
+    }
+
     /// Validates the section; `None` after a problem was reported.
     pub(super) fn validate(&self, report: &mut Report) -> Option<ConsoleSignIn> {
         let redirect_uri = required(self.redirect_uri.as_ref(), PATH, "redirectUri", report)
@@ -123,7 +129,8 @@ mod tests {
     const WHOLE: &str = "issuerUrl: https://login.example.com, clientId: vmcp, operators: [platform]";
 
     fn checked(console: &str, sign_in: &str) -> Result<crate::Config, String> {
-        let text = format!("server: {{ console: {console}, consoleSignIn: {{ {sign_in} }} }}");
+        let tokens = "adminTokens: [a token of enough characters]";
+        let text = format!("server: {{ console: {console}, {tokens}, consoleSignIn: {{ {sign_in} }} }}");
         load(&text, "vmcp.yaml", &|_| None)
             .map(|loaded| loaded.config)
             .map_err(|problems| problems.to_string())
@@ -169,5 +176,25 @@ mod tests {
         let refused = load("server: { console: oidc }", "vmcp.yaml", &|_| None).map(drop);
         let refused = refused.unwrap_err().to_string();
         assert!(refused.contains("server.consoleSignIn"), "{refused}");
+    }
+
+    #[test]
+    fn a_console_for_other_machines_needs_admin_tokens() {
+        for (origin, is_accepted) in [
+            ("https://vmcp.example.com", false),
+            ("http://10.0.0.7:9090", false),
+            ("http://localhost:9090", true),
+            ("http://127.0.0.1:9090", true),
+            ("http://[::1]:9090", true),
+        ] {
+            let redirect = format!("redirectUri: \"{origin}/console/oidc/callback\"");
+            let text = format!("server: {{ console: oidc, consoleSignIn: {{ {WHOLE}, {redirect} }} }}");
+            let loaded =
+                load(&text, "vmcp.yaml", &|_| None).map(drop).map_err(|problems| problems.to_string());
+            assert_eq!(loaded.is_ok(), is_accepted, "{origin}: {loaded:?}");
+            if let Err(refused) = loaded {
+                assert!(refused.contains("server.adminTokens"), "{origin}: {refused}");
+            }
+        }
     }
 }

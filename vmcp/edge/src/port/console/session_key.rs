@@ -158,7 +158,8 @@ mod tests {
 
     fn sign_in(operators: &str) -> ConsoleSignIn {
         let text = format!(
-            "server: {{ console: oidc, consoleSignIn: {{ issuerUrl: https://login.example.com, clientId: x, redirectUri: \
+            "server: {{ console: oidc, adminTokens: [a token of enough characters], \
+             consoleSignIn: {{ issuerUrl: https://login.example.com, clientId: x, redirectUri: \
              \"https://vmcp.example.com/console/oidc/callback\", operators: [{operators}] }} }}"
         );
         let config = vmcp_engine::testing::config(&text);

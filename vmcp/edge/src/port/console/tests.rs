@@ -15,7 +15,8 @@ use vmcp_engine::testing::{KEYWORDS, config, engine};
 use crate::port::admin::{Admin, router};
 
 const TOKEN: &str = "a token of enough characters";
-const OIDC: &str = "{ console: oidc, consoleSignIn: { issuerUrl: https://login.example.com, clientId: x, \
+const OIDC: &str = "{ console: oidc, adminTokens: [a token of enough characters], \
+                    consoleSignIn: { issuerUrl: https://login.example.com, clientId: x, \
                     viewers: [a], redirectUri: \"https://vmcp.example.com/console/oidc/callback\" } }";
 const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
 const ANYWHERE: [u8; 4] = [0, 0, 0, 0];

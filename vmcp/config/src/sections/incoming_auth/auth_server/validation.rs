@@ -180,7 +180,8 @@ fn below(issuer: &Url, path: &str) -> Option<Url> {
     Url::parse(&format!("{}{path}", issuer.as_str().trim_end_matches('/'))).ok()
 }
 
-fn is_loopback(url: &Url) -> bool {
+/// Returns true for a URL whose host is `localhost`, below it, or a loopback address.
+pub(crate) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(host)) => host == "localhost" || host.ends_with(".localhost"),
         Some(Host::Ipv4(address)) => address.is_loopback(),
