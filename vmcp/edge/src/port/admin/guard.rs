@@ -3,20 +3,21 @@
 
 pub(in crate::port) mod audit;
 
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use subtle::{Choice, ConstantTimeEq as _};
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 use vmcp_access::rate_limit::LogLimit;
-use vmcp_config::Secret;
+use vmcp_config::{ConsoleAccess, Secret};
 
 use super::Admin;
 use crate::port::REFUSAL_LOG_INTERVAL;
@@ -82,6 +83,14 @@ impl AdminGuard {
         }
     }
 
+    /// Logs a sign-in to the console that failed at the provider. Anyone may begin one: these lines have the
+    /// same limit as those of wrong tokens.
+    pub(in crate::port) fn log_failed_sign_in(&self, error: &dyn Display) {
+        if let Some(left_out) = self.log.admit((), Instant::now()) {
+            tracing::warn!(%error, left_out, "a sign-in to the console failed at the provider");
+        }
+    }
+
     /// Waits as long as an answer to a wrong token takes. Returns false at once if too many others wait: a
     /// flood holds no connections that probes need.
     pub(in crate::port) async fn slow_down(&self) -> bool {
@@ -110,7 +119,10 @@ impl AdminGuard {
     /// itself may ask.
     fn check_page(&self, request: &Request) -> Result<(), GuardRefusal> {
         let (uri, headers) = (request.uri(), request.headers());
-        self.host.check(request.version(), uri, headers)?;
+        match self.rules_behind_proxy(request) {
+            Some(rules) => rules.check(request.version(), uri, headers)?,
+            None => self.host.check(request.version(), uri, headers)?,
+        }
         // The provider at which people sign in to the console sends the browser back from its own site: this
         // one page may be reached from there. Its handler takes nothing without the cookie of the attempt.
         if request.method() == Method::GET && uri.path() == console::CALLBACK {
@@ -128,6 +140,24 @@ impl AdminGuard {
             Some(origin) if !is_of_host(origin, host) => Err(foreign(origin)),
             _ => Ok(()),
         }
+    }
+
+    /// Returns the rules for a page of the console at the address of `consoleSignIn.redirectUri`: a proxy may
+    /// pass on this host and its port to a loopback address. `None` for every other path and host.
+    fn rules_behind_proxy(&self, request: &Request) -> Option<HostGuard> {
+        let (path, headers) = (request.uri().path(), request.headers());
+        if path != "/console" && !path.starts_with(console::ROOT) {
+            return None;
+        }
+        let server = &self.admin.0.engine.snapshot().config.server;
+        let sign_in = server.console_sign_in.as_ref().filter(|_| server.console == ConsoleAccess::Oidc)?;
+        let origin = sign_in.redirect_uri.origin().ascii_serialization();
+        let (_, host) = origin.split_once("://")?;
+        let authority = request.uri().authority().map(|authority| authority.as_str().as_bytes());
+        let named = headers.get(header::HOST).map(HeaderValue::as_bytes);
+        let is_of_redirect =
+            named.into_iter().chain(authority).all(|named| named.eq_ignore_ascii_case(host.as_bytes()));
+        is_of_redirect.then(|| self.host.with(host, &origin))
     }
 
     /// Returns true for a request with one of `server.adminTokens` or, if none is configured, on a loopback

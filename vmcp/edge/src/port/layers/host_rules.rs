@@ -54,6 +54,14 @@ impl HostGuard {
         }
     }
 
+    /// Returns these rules with one more host and one more origin.
+    pub(crate) fn with(&self, host: &str, origin: &str) -> HostGuard {
+        let mut rules = self.clone();
+        rules.allowed_hosts.push(host.to_ascii_lowercase());
+        rules.allowed_origins.push(origin.to_ascii_lowercase());
+        rules
+    }
+
     /// Checks the host and the origin of a request. The host is in the `Host` header, in `:authority` of
     /// HTTP/2 or in an absolute URI; where several name one, all must be served. A request without `Origin`
     /// passes: browsers send it with everything but plain GETs.
