@@ -12,7 +12,7 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use vmcp_access::auth_server::{ConsoleRole, ConsoleSignIn};
-use vmcp_config::{ConsoleAccess, Secret};
+use vmcp_config::ConsoleAccess;
 use vmcp_console::frame::Frame;
 use vmcp_console::links::ROOT;
 use vmcp_console::pages::sign_in::{self, SignInChoices};
@@ -22,6 +22,7 @@ use vmcp_engine::telemetry::calls::{Action, ActionArea};
 
 use super::forms;
 use super::session_key::{CookiePerson, SESSION_SECONDS, SessionKey};
+use crate::port::admin::audit::TokenKind;
 use crate::port::admin::{Admin, AdminGuard, audit, bearer, is_one_of};
 
 /// Most bytes of the form to sign in: 4 KiB, far above any token.
@@ -29,6 +30,9 @@ const MAX_SIGN_IN_BYTES: usize = 4 << 10;
 /// Forms to sign in that are read at a time; further ones are answered with 429. Their senders are unknown:
 /// they must leave connections to probes.
 const MAX_ARRIVING_SIGN_INS: usize = 8;
+/// Sign-ins that ask the provider at a time; further ones are answered with 429. Forms with a token have
+/// places of their own: a slow provider locks no holder of a token out.
+const MAX_ASKING_SIGN_INS: usize = 8;
 
 /// The door of the console, and the state of its routes; cheap to clone.
 #[derive(Clone)]
@@ -37,9 +41,12 @@ pub(super) struct ConsoleDoor(Arc<DoorState>);
 struct DoorState {
     guard: AdminGuard,
     key: SessionKey,
-    /// Places for forms to sign in that are being read, and for answers of the provider.
+    /// Places for forms to sign in that are being read.
     arriving: Semaphore,
-    /// The provider of the configuration at which a person last signed in.
+    /// Places for sign-ins that ask the provider.
+    asking: Semaphore,
+    /// The provider of `consoleSignIn`, from the first sign-in on. The first request after `server.console`
+    /// is no longer `oidc` drops it.
     provider: Mutex<Option<Arc<ConsoleSignIn>>>,
 }
 
@@ -55,8 +62,9 @@ pub(super) struct Visitor {
 impl ConsoleDoor {
     pub(super) fn new(guard: AdminGuard) -> ConsoleDoor {
         let arriving = Semaphore::new(MAX_ARRIVING_SIGN_INS);
+        let asking = Semaphore::new(MAX_ASKING_SIGN_INS);
         let (key, provider) = (SessionKey::new(), Mutex::default());
-        ConsoleDoor(Arc::new(DoorState { guard, key, arriving, provider }))
+        ConsoleDoor(Arc::new(DoorState { guard, key, arriving, asking, provider }))
     }
 
     /// Returns the state of the admin port.
@@ -94,21 +102,32 @@ impl ConsoleDoor {
         if is_open || bearer(headers).is_some_and(|token| is_one_of(token, tokens)) {
             return Some((Visitor::default(), audit::operator(headers, address)));
         }
-        if bearer(headers).is_some_and(|token| is_one_of(token, viewers)) {
+        if let Some(token) = bearer(headers).filter(|token| is_one_of(token, viewers)) {
             let visitor = Visitor { is_viewer: true, ..Visitor::default() };
-            return Some((visitor, audit::operator(headers, address)));
+            return Some((visitor, audit::token_name(token, TokenKind::Viewer)));
         }
         let cookie = cookie(headers, &self.cookie_name())?;
         let (name, is_viewer) = self.person(cookie)?;
         Some((Visitor { session: cookie.to_owned(), is_viewer }, name))
     }
 
+    /// Returns the kind of a token; `None` for an empty or unknown one.
+    fn kind_of(&self, token: &str) -> Option<TokenKind> {
+        let server = &self.engine().snapshot().config.server;
+        let lists = [(&server.admin_tokens, TokenKind::Admin), (&server.viewer_tokens, TokenKind::Viewer)];
+        let found = lists.into_iter().find(|(tokens, _)| is_one_of(token.as_bytes(), tokens));
+        found.map(|(_, kind)| kind).filter(|_| !token.is_empty())
+    }
+
     /// Returns the name of the person of a cookie, and true for a viewer.
     fn person(&self, cookie: &str) -> Option<(String, bool)> {
         let server = &self.engine().snapshot().config.server;
-        for (tokens, is_viewer) in [(&server.admin_tokens, false), (&server.viewer_tokens, true)] {
+        for (tokens, kind) in
+            [(&server.admin_tokens, TokenKind::Admin), (&server.viewer_tokens, TokenKind::Viewer)]
+        {
             if let Some(token) = self.0.key.token_of(cookie, tokens, now()) {
-                return Some((audit::token_name(token.expose().as_bytes()), is_viewer));
+                let name = audit::token_name(token.expose().as_bytes(), kind);
+                return Some((name, kind == TokenKind::Viewer));
             }
         }
         let config = server.console_sign_in.as_ref().filter(|_| server.console == ConsoleAccess::Oidc)?;
@@ -127,6 +146,13 @@ impl ConsoleDoor {
         let started = Arc::new(ConsoleSignIn::start(Arc::clone(config)));
         *kept = Some(Arc::clone(&started));
         Some(started)
+    }
+
+    /// Drops the provider, whose keys are fetched again and again, once `server.console` is not `oidc`.
+    fn drop_unused_provider(&self) {
+        if self.engine().snapshot().config.server.console != ConsoleAccess::Oidc {
+            *self.0.provider.lock() = None;
+        }
     }
 
     /// Returns the ways to sign in.
@@ -153,8 +179,19 @@ impl ConsoleDoor {
     /// comes from another site.
     fn set_attempt(&self, value: &str, seconds: u64) -> [(header::HeaderName, String); 1] {
         let name = self.attempt_name();
-        let text = format!("{name}={value}; Path=/console/oidc; Max-Age={seconds}; HttpOnly; SameSite=Lax");
+        let secure = self.secure();
+        let text =
+            format!("{name}={value}; Path=/console/oidc; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");
         [(header::SET_COOKIE, text)]
+    }
+
+    /// Returns the attribute that keeps a cookie of a sign-in at the provider off plain HTTP; empty unless
+    /// people come back by HTTPS. A token may be typed over plain HTTP, such as through `ssh -L`: its cookie
+    /// goes without.
+    fn secure(&self) -> &'static str {
+        let server = &self.engine().snapshot().config.server;
+        let sign_in = server.console_sign_in.as_ref();
+        if sign_in.is_some_and(|sign_in| sign_in.redirect_uri.scheme() == "https") { "; Secure" } else { "" }
     }
 
     /// Returns a `Set-Cookie` header.
@@ -180,6 +217,7 @@ pub(super) async fn only_if_served(
     request: Request,
     next: Next,
 ) -> Response {
+    door.drop_unused_provider();
     if is_served(&door.0.guard) {
         return next.run(request).await;
     }
@@ -236,21 +274,19 @@ pub(super) async fn sign_in(State(door): State<ConsoleDoor>, request: Request) -
     // The pause after a wrong token has places of its own.
     drop(arriving);
     let token = forms::value(&pairs, "token");
-    let server = door.engine().snapshot().config.server.clone();
-    let tokens: Vec<Secret> = server.admin_tokens.into_iter().chain(server.viewer_tokens).collect();
-    if token.is_empty() || !is_one_of(token.as_bytes(), &tokens) {
+    let Some(kind) = door.kind_of(token) else {
         door.0.guard.record_refusal(&sender, &path, true);
         if !door.0.guard.slow_down().await {
             return too_many("too many wrong tokens\n");
         }
         let page = Html(sign_in::sign_in(&door.choices(), Some("This is none of the server's tokens.")));
         return (StatusCode::UNAUTHORIZED, page).into_response();
-    }
+    };
     door.engine().call_observers().acted(&Action {
         area: ActionArea::Admin,
         name: "console.sign_in",
         principal: &sender,
-        actor: Some(&audit::token_name(token.as_bytes())),
+        actor: Some(&audit::token_name(token.as_bytes(), kind)),
         target: None,
         result: "ok",
         is_refused: false,
@@ -274,4 +310,35 @@ fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
     let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
     pairs.find(|(known, _)| *known == name).map(|(_, value)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use vmcp_engine::testing::{KEYWORDS, config, engine};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn cookies_of_a_sign_in_by_https_are_secure_and_an_unused_provider_is_dropped() {
+        let engine = engine(KEYWORDS).await;
+        let guard = AdminGuard::new(Admin::new(engine.clone(), None), ([127, 0, 0, 1], 9090).into());
+        let door = ConsoleDoor::new(guard);
+        for (origin, expected) in [("https://vmcp.example.com", "; Secure"), ("http://localhost:9090", "")] {
+            let server = format!(
+                "server: {{ console: oidc, adminTokens: [a token of enough characters], consoleSignIn: {{ \
+                 issuerUrl: \"http://127.0.0.1:1\", insecureAllowHttp: true, allowPrivateIPs: true, clientId: x, \
+                 viewers: [a], redirectUri: \"{origin}/console/oidc/callback\" }} }}"
+            );
+            engine.apply(config(&format!("{server}\n{KEYWORDS}"))).await;
+            let [(_, attempt)] = door.set_attempt("x", 1);
+            assert!(attempt.ends_with(&format!("; SameSite=Lax{expected}")), "{attempt}");
+            assert_eq!(door.secure(), expected);
+        }
+        assert!(door.provider().is_some());
+        door.drop_unused_provider();
+        assert!(door.0.provider.lock().is_some(), "in use");
+        engine.apply(config(KEYWORDS)).await;
+        door.drop_unused_provider();
+        assert!(door.0.provider.lock().is_none());
+    }
 }

@@ -261,6 +261,57 @@ async fn pages_of_other_hosts_and_origins_read_nothing() {
 }
 
 #[tokio::test]
+async fn a_proxy_passes_on_the_host_of_the_redirect_uri_to_the_console_alone() {
+    const OWN: &[&str] = &["vmcp.example.com"];
+    let engine = serving(OIDC).await;
+    let router = at(&engine, LOOPBACK);
+    for (method, path, hosts, origin, expected) in [
+        ("GET", "/console/", OWN, "", 401),
+        ("POST", "/console/sign-in", OWN, "https://vmcp.example.com", 401),
+        ("POST", "/console/sign-in", OWN, "https://evil.example", 403),
+        ("POST", "/console/sign-in", OWN, "http://localhost:9090", 403),
+        ("GET", "/console/", &["evil.example"], "", 403),
+        ("GET", "/console/", &["vmcp.example.com:8443"], "", 403),
+        ("GET", "/console/", &["vmcp.example.com", "vmcp.example.com"], "", 400),
+        ("GET", "/admin/status", OWN, "", 403),
+    ] {
+        let mut request = Request::builder().method(method).uri(path);
+        for host in hosts {
+            request = request.header(header::HOST, *host);
+        }
+        if method == "POST" {
+            request = request.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+            request = request.header(header::ORIGIN, origin);
+        }
+        let answer = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(answer.status().as_u16(), expected, "{method} {path} {hosts:?} {origin}");
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_never_answers_locks_no_holder_of_a_token_out() {
+    // The kernel accepts the connections; nothing answers them.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let issuer = format!("http://{}", silent.local_addr().unwrap());
+    let sign_in = format!(
+        "{{ issuerUrl: \"{issuer}\", clientId: x, viewers: [a], insecureAllowHttp: true, allowPrivateIPs: true, \
+         redirectUri: \"http://localhost:9090/console/oidc/callback\" }}"
+    );
+    let server = format!("{{ console: oidc, adminTokens: [{TOKEN}], consoleSignIn: {sign_in} }}");
+    let engine = serving(&server).await;
+    let router = at(&engine, LOOPBACK);
+    let begun = || send(&router, "GET", "/console/oidc/start", &[], "");
+    let mut held: Vec<_> = (0..8).map(|_| Box::pin(begun())).collect();
+    for request in &mut held {
+        assert!(futures::poll!(request).is_pending(), "eight ask the provider");
+    }
+    assert_eq!(begun().await.status(), StatusCode::TOO_MANY_REQUESTS);
+    let right = format!("token={}", TOKEN.replace(' ', "+"));
+    let signed_in = send(&router, "POST", "/console/sign-in", &[], &right).await;
+    assert_eq!(signed_in.status(), StatusCode::SEE_OTHER, "tokens have places of their own");
+}
+
+#[tokio::test]
 async fn a_browser_is_sent_from_the_root_to_the_console_and_others_read_the_routes() {
     let engine = serving("{}").await;
     let browser = [("accept", "text/html,application/xhtml+xml,*/*;q=0.8")];

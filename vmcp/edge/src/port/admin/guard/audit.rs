@@ -88,13 +88,40 @@ pub(in crate::port) fn refused(admin: &Admin, principal: &Principal, path: &str,
 pub(in crate::port) fn operator(headers: &HeaderMap, address: Option<IpAddr>) -> String {
     match (bearer(headers), address) {
         (_, None) => "a user of this machine, at the local socket".to_owned(),
-        (Some(token), _) => token_name(token),
+        (Some(token), _) => token_name(token, TokenKind::Admin),
         (None, Some(_)) => "a user of this machine, without a token".to_owned(),
     }
 }
 
+/// The list of the configuration that has a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::port) enum TokenKind {
+    /// `server.adminTokens`.
+    Admin,
+    /// `server.viewerTokens`.
+    Viewer,
+}
+
 /// Names a token without revealing it.
-pub(in crate::port) fn token_name(token: &[u8]) -> String {
+pub(in crate::port) fn token_name(token: &[u8], kind: TokenKind) -> String {
     let digest = hex::encode(Sha256::digest(token));
-    format!("admin token {}", digest.get(..FINGERPRINT).unwrap_or_default())
+    let kind = match kind {
+        TokenKind::Admin => "admin token",
+        TokenKind::Viewer => "viewer token",
+    };
+    format!("{kind} {}", digest.get(..FINGERPRINT).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_named_by_its_list_and_its_digest() {
+        let name = token_name(b"a token of enough characters", TokenKind::Admin);
+        let (kind, digest) = name.rsplit_once(' ').unwrap();
+        assert_eq!((kind, digest.len()), ("admin token", FINGERPRINT));
+        let viewer = token_name(b"a token of enough characters", TokenKind::Viewer);
+        assert_eq!(viewer, format!("viewer token {digest}"));
+    }
 }

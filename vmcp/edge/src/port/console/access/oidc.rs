@@ -41,17 +41,24 @@ pub(in crate::port::console) struct ProviderAnswer {
 /// Answers `GET /console/oidc/start`.
 pub(in crate::port::console) async fn start(State(door): State<ConsoleDoor>) -> Response {
     let Some(sign_in) = door.provider() else { return StatusCode::NOT_FOUND.into_response() };
-    let Ok(_arriving) = door.0.arriving.try_acquire() else {
+    let Ok(asking) = door.0.asking.try_acquire() else {
         return too_many("too many people sign in at once\n");
     };
     let (value, attempt) = door.0.key.attempt(now() + ATTEMPT_SECONDS);
-    match sign_in.authorization_url(&attempt).await {
-        Ok(url) => (door.set_attempt(&value, ATTEMPT_SECONDS), Redirect::to(url.as_str())).into_response(),
-        Err(error) => {
-            tracing::warn!(%error, "the provider of server.consoleSignIn cannot be used");
-            page(&door, StatusCode::BAD_GATEWAY, "The provider cannot be used now: the log says why.")
+    let error = match sign_in.authorization_url(&attempt).await {
+        Ok(url) => {
+            let cookie = door.set_attempt(&value, ATTEMPT_SECONDS);
+            return (cookie, Redirect::to(url.as_str())).into_response();
         }
+        Err(error) => error,
+    };
+    // The pause has places of its own.
+    drop(asking);
+    door.0.guard.log_failed_sign_in(&error);
+    if !door.0.guard.slow_down().await {
+        return too_many("too many sign-ins failed\n");
     }
+    page(&door, StatusCode::BAD_GATEWAY, "The provider cannot be used now: the log says why.")
 }
 
 /// Answers `GET /console/oidc/callback`.
@@ -61,7 +68,7 @@ pub(in crate::port::console) async fn callback(
     request: Request,
 ) -> Response {
     let Some(sign_in) = door.provider() else { return StatusCode::NOT_FOUND.into_response() };
-    let Ok(_arriving) = door.0.arriving.try_acquire() else {
+    let Ok(asking) = door.0.asking.try_acquire() else {
         return too_many("too many people sign in at once\n");
     };
     let sender = audit::sender(&request);
@@ -70,7 +77,8 @@ pub(in crate::port::console) async fn callback(
     // The state is random and of one use: comparing it tells nothing that another attempt could use.
     let Some(attempt) = begun.filter(|attempt| attempt.state == answer.state) else {
         record(&door, &sender, None, "of no attempt of this browser", true);
-        let words = "This sign-in began in another browser, or more than 10 minutes ago: begin again.";
+        let words = "This sign-in began in another browser, or more than 10 minutes ago, or reached another \
+                     replica: begin again.";
         return page(&door, StatusCode::BAD_REQUEST, words);
     };
     let (code, issuer) = (answer.code.as_deref(), answer.iss.as_deref());
@@ -82,7 +90,8 @@ pub(in crate::port::console) async fn callback(
     let signed_in = match sign_in.finish(&attempt, code, issuer).await {
         Ok(signed_in) => signed_in,
         Err(error) => {
-            tracing::warn!(%error, "a sign-in to the console failed");
+            drop(asking);
+            door.0.guard.log_failed_sign_in(&error);
             record(&door, &sender, None, "the provider's answer is not accepted", true);
             if !door.0.guard.slow_down().await {
                 return too_many("too many sign-ins failed\n");
@@ -110,7 +119,8 @@ pub(in crate::port::console) async fn callback(
     record(&door, &sender, Some(&name), "ok", false);
     let person = CookiePerson { subject, role };
     let value = door.0.key.person_session(&person, sign_in.config(), now() + SESSION_SECONDS);
-    let [(_, session)] = door.set_cookie(&value, SESSION_SECONDS);
+    let [(_, mut session)] = door.set_cookie(&value, SESSION_SECONDS);
+    session.push_str(door.secure());
     let [(_, attempt)] = door.set_attempt("", 0);
     let cookies = AppendHeaders([(header::SET_COOKIE, session), (header::SET_COOKIE, attempt)]);
     let go_on = [(header::REFRESH, format!("0; url={ROOT}"))];
