@@ -6,6 +6,9 @@ use url::form_urlencoded::Serializer;
 /// Path below which the console is served.
 pub const ROOT: &str = "/console/";
 
+/// Pair of the query of calls that makes its names whole ones: `bob` is not `bobby`.
+pub const EXACT: (&str, &str) = ("exact", "1");
+
 /// Returns the address of a page, with its query.
 ///
 /// ```
@@ -36,4 +39,9 @@ pub fn listed_tool(name: &str) -> String {
 /// Returns the address of a server's page.
 pub fn server(name: &str) -> String {
     link("server", &[("server", name)])
+}
+
+/// Returns the address of the calls of a caller.
+pub fn calls_of(who: &str) -> String {
+    link("calls", &[("who", who), EXACT])
 }

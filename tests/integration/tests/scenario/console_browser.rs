@@ -68,6 +68,7 @@ async fn every_page_is_accessible_in_light_in_dark_and_on_a_phone() {
         ("call", "call?number=0"),
         ("clients", "clients"),
         ("sent", "sent?era=legacy"),
+        ("wanted", "wanted"),
         ("connect", "connect"),
         ("configuration", "configuration"),
         ("logs", "logs"),
@@ -129,7 +130,7 @@ async fn a_newcomer_finds_each_reason_on_the_console_alone() {
         "denied": [
             {"link": "Calls"},
             {"row": "denied"},
-            {"link": "May this caller call it, and why?"},
+            {"link": "May this subject call it, and why?"},
         ],
         "asked": [
             {"link": "Tools"}, {"link": "jira_create_note"},

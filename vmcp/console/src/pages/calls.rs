@@ -3,20 +3,22 @@
 use maud::{Markup, html};
 
 use crate::frame::{Frame, table};
-use crate::links::{self, link};
+use crate::links::{self, EXACT, link};
 use crate::text;
 
 /// A filter over calls, as its form holds it; an empty text admits every call.
 #[derive(Debug, Clone, Default)]
 pub struct CallFilter {
-    /// Part of the tool's name.
+    /// Part of the tool's name, or all of it.
     pub tool: String,
-    /// Part of the caller's name.
+    /// Part of the caller's name, or all of it.
     pub who: String,
     /// Name of the server.
     pub server: String,
     /// Outcome, or `failed` for all but `ok`.
     pub outcome: String,
+    /// True if `tool` and `who` are whole names.
+    pub exact: bool,
 }
 
 impl CallFilter {
@@ -28,7 +30,11 @@ impl CallFilter {
             outcome => call.outcome == outcome,
         };
         let is_server = self.server.is_empty() || call.server == self.server;
-        is_outcome && is_server && call.item.contains(&self.tool) && call.who.contains(&self.who)
+        is_outcome && is_server && self.fits(&self.tool, &call.item) && self.fits(&self.who, &call.who)
+    }
+
+    fn fits(&self, wanted: &str, name: &str) -> bool {
+        wanted.is_empty() || if self.exact { name == wanted } else { name.contains(wanted) }
     }
 }
 
@@ -67,12 +73,15 @@ pub struct Call {
 
 /// Returns the page with the calls, the newest first. `next` is the number to go on behind.
 pub fn calls(frame: &Frame, filter: &CallFilter, calls: &[Call], next: u64, outcomes: &[String]) -> String {
-    let query: Vec<(&str, &str)> = vec![
+    let mut query: Vec<(&str, &str)> = vec![
         ("tool", &filter.tool),
         ("who", &filter.who),
         ("server", &filter.server),
         ("outcome", &filter.outcome),
     ];
+    if filter.exact {
+        query.push(EXACT);
+    }
     let content = html! {
         p { "The latest 300 that fit, of 1000 kept; filter for older ones. Arguments and results are not kept." }
         form.filter method="get" {
@@ -86,6 +95,9 @@ pub fn calls(frame: &Frame, filter: &CallFilter, calls: &[Call], next: u64, outc
                     option value="failed" selected[filter.outcome == "failed"] { "failed" }
                     @for outcome in outcomes { option value=(outcome) selected[*outcome == filter.outcome] { (outcome) } }
                 }
+            }
+            @if filter.exact {
+                div.field { label for="exact" { "Whole names" } input id="exact" name="exact" type="checkbox" value="1" checked; }
             }
             button { "Filter" }
         }
@@ -105,7 +117,7 @@ pub fn rows(calls: &[Call]) -> Markup {
         @for call in calls {
             tr {
                 td.time { a href=(link("call", &[("number", &call.number.to_string())])) { (call.at) } }
-                td { a href=(link("calls", &[("who", &call.who)])) { (text::line(&call.who)) } }
+                td { a href=(links::calls_of(&call.who)) { (text::line(&call.who)) } }
                 td { @if call.is_of_tool() { a href=(links::listed_tool(&call.item)) { (text::line(&call.item)) } }
                     @else { (text::line(if call.item.is_empty() { &call.via } else { &call.item })) } }
                 td { @if !call.server.is_empty() { a href=(links::server(&call.server)) { (text::line(&call.server)) } } }
@@ -159,14 +171,14 @@ fn ways_on(call: &Call) -> Markup {
         ul {
             @if call.is_of_tool() {
                 li { a href=(links::listed_tool(&call.item)) { "The tool" } }
-                @if !call.issuer.is_empty() { li { a href=(link("tool", &judged) + "#access") { "May this caller call it, and why?" } } }
-                li { a href=(link("calls", &[("tool", &call.item), ("outcome", "failed")])) { "Failures of the tool" } }
+                @if !call.issuer.is_empty() { li { a href=(link("tool", &judged) + "#access") { "May this subject call it, and why?" } } }
+                li { a href=(link("calls", &[("tool", &call.item), EXACT, ("outcome", "failed")])) { "Failures of the tool" } }
             }
             @if !call.server.is_empty() {
                 li { a href=(links::server(&call.server)) { "The server" } }
                 li { a href=(link("calls", &[("server", &call.server)])) { "Calls of the server" } }
             }
-            li { a href=(link("calls", &[("who", &call.who)])) { "Calls of this caller" } }
+            li { a href=(links::calls_of(&call.who)) { "Calls of this caller" } }
             li { a href=(link("calls", &[])) { "All calls" } }
         }
     }
@@ -211,6 +223,19 @@ mod tests {
     }
 
     #[test]
+    fn an_exact_filter_takes_whole_names_alone_and_keeps_that() {
+        let exact = |who: &str| CallFilter { who: who.to_owned(), exact: true, ..CallFilter::default() };
+        let [bob, bobby] = ["bob", "bobby"].map(|who| Call { who: who.to_owned(), ..sample() });
+        assert!(exact("bob").admits(&bob) && !exact("bob").admits(&bobby) && exact("").admits(&bobby));
+        let part = CallFilter { exact: false, ..exact("bob") };
+        assert!(part.admits(&bob) && part.admits(&bobby));
+        let shown = |filter: &CallFilter| calls(&Frame::default(), filter, &[], 0, &[]);
+        let page = shown(&exact("bob"));
+        assert!(page.contains("outcome=&amp;exact=1\"") && page.contains("name=\"exact\""), "{page}");
+        assert!(!shown(&part).contains("exact"), "{page}");
+    }
+
+    #[test]
     fn names_are_inert_and_a_row_leads_to_its_call() {
         let page = calls(&Frame::default(), &CallFilter::default(), &[sample()], 8, &["ok".to_owned()]);
         assert!(
@@ -228,7 +253,8 @@ mod tests {
             "&amp;who=ann&amp;issuer=https%3A%2F%2Fa#access",
             "server?server=jira",
             "calls?server=jira",
-            "calls?who=ann",
+            "calls?who=ann&amp;exact=1",
+            "calls?tool=jira_%3Cb%3Esearch%E2%80%AE&amp;exact=1&amp;outcome=failed",
         ] {
             assert!(page.contains(way), "{way}: {page}");
         }

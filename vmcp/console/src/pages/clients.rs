@@ -8,7 +8,7 @@ use maud::{Markup, html};
 
 use self::question::ClientQuestion;
 use crate::frame::{Frame, table};
-use crate::links::{self, link};
+use crate::links::{self, EXACT, link};
 use crate::text;
 
 /// The data of the page.
@@ -62,6 +62,8 @@ pub struct Replicas {
 pub struct Caller {
     /// Subject of its identity, or address.
     pub who: String,
+    /// Issuer that vouches for it; empty for an address.
+    pub issuer: String,
     /// Its calls among the kept ones.
     pub calls: usize,
     /// Those of them that failed.
@@ -107,11 +109,12 @@ fn callers(callers: &[Caller]) -> Markup {
         &html! {
             @for caller in callers {
                 tr {
-                    th scope="row" { a href=(link("calls", &[("who", &caller.who)])) { (text::line(&caller.who)) } }
+                    th scope="row" { a href=(links::calls_of(&caller.who)) { (text::line(&caller.who)) }
+                        @if !caller.issuer.is_empty() { p.hint { (text::line(&caller.issuer)) } } }
                     td.number { (caller.calls) }
                     td.number {
                         @if caller.failed > 0 {
-                            a href=(link("calls", &[("who", &caller.who), ("outcome", "failed")])) { (caller.failed) }
+                            a href=(link("calls", &[("who", &caller.who), EXACT, ("outcome", "failed")])) { (caller.failed) }
                         } @else { "0" }
                     }
                 }
@@ -161,10 +164,14 @@ mod tests {
 
     #[test]
     fn a_caller_leads_to_its_calls_and_its_failures() {
-        let caller = Caller { who: "bob&co".to_owned(), calls: 3, failed: 2 };
+        let caller = Caller { who: "bob&co".to_owned(), issuer: "https://a".to_owned(), calls: 3, failed: 2 };
         let page = clients(&Frame::default(), &Clients { callers: vec![caller], ..Clients::default() });
-        assert!(page.contains("href=\"/console/calls?who=bob%26co\""), "{page}");
-        assert!(page.contains("href=\"/console/calls?who=bob%26co&amp;outcome=failed\">2<"), "{page}");
+        assert!(page.contains("href=\"/console/calls?who=bob%26co&amp;exact=1\""), "{page}");
+        assert!(page.contains("https://a"), "the issuer tells callers of one name apart: {page}");
+        assert!(
+            page.contains("href=\"/console/calls?who=bob%26co&amp;exact=1&amp;outcome=failed\">2<"),
+            "{page}"
+        );
     }
 
     #[test]

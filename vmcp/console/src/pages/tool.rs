@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::catalog::Visibility;
 use super::clients::question::ClientQuestion;
 use crate::frame::Frame;
-use crate::links::{self, link};
+use crate::links::{self, EXACT, link};
 use crate::{schema, text};
 
 /// The data of the page.
@@ -100,8 +100,8 @@ pub fn tool(frame: &Frame, data: &ToolPage) -> String {
         (text::prose(&data.description))
         p {
             a href=(link("try", &[("server", &data.server), ("tool", &data.original)])) { "Try it" } ", "
-            a href=(link("calls", &[("tool", &data.name)])) { "its latest calls" } ", "
-            a href=(link("calls", &[("tool", &data.name), ("outcome", "failed")])) { "those that failed" } "."
+            a href=(link("calls", &[("tool", &data.name), EXACT])) { "its latest calls" } ", "
+            a href=(link("calls", &[("tool", &data.name), EXACT, ("outcome", "failed")])) { "those that failed" } "."
         }
         (access(data))
         h2 { "Arguments" }
@@ -145,6 +145,10 @@ fn access(data: &ToolPage) -> Markup {
                 @for (subject, passes, why) in steps {
                     li { span class=(if *passes { "good" } else { "bad" }) { (subject) @if *passes { ": yes" } @else { ": no" } } ", " (text::line(why)) }
                 }
+            }
+            p.hint {
+                "Judged by the subject and the claims above alone: a policy that reads other claims of a token, such "
+                "as groups, may decide otherwise."
             }
         }
     }
@@ -232,7 +236,8 @@ mod tests {
         let page = tool(&Frame::default(), &data);
         assert!(page.contains("may not call it") && page.contains("policy: no"), "{page}");
         assert!(page.contains("denied by `no-&lt;b&gt;bob`"), "{page}");
-        assert!(page.contains("href=\"/console/calls?tool=x_y&amp;outcome=failed\""), "{page}");
+        assert!(page.contains("Judged by the subject and the claims above alone"), "{page}");
+        assert!(page.contains("href=\"/console/calls?tool=x_y&amp;exact=1&amp;outcome=failed\""), "{page}");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use axum::extract::{Query, State};
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{Html, IntoResponse, Response};
 use serde::Deserialize;
+use vmcp_console::links::EXACT;
 use vmcp_console::pages::calls::{
     Call, CallFilter, call as call_page, calls as calls_page, rows as call_rows,
 };
@@ -21,7 +22,7 @@ const NEXT: HeaderName = HeaderName::from_static("x-next");
 /// Most calls on a page: all that the process keeps would be a page of a megabyte.
 const MAX_SHOWN: usize = 300;
 
-/// The query `?tool=TEXT&who=TEXT&server=NAME&outcome=WORD&after=NUMBER`.
+/// The query `?tool=TEXT&who=TEXT&server=NAME&outcome=WORD&exact=1&after=NUMBER`.
 #[derive(Deserialize)]
 pub(super) struct CallsQuery {
     #[serde(default)]
@@ -32,6 +33,9 @@ pub(super) struct CallsQuery {
     server: String,
     #[serde(default)]
     outcome: String,
+    /// `1`: `tool` and `who` are whole names.
+    #[serde(default)]
+    exact: String,
     #[serde(default)]
     after: u64,
 }
@@ -87,6 +91,7 @@ impl CallsQuery {
             who: self.who.clone(),
             server: self.server.clone(),
             outcome: self.outcome.clone(),
+            exact: self.exact == EXACT.1,
         }
     }
 }
@@ -98,12 +103,11 @@ fn newest_first(entries: &[(u64, std::sync::Arc<CallEntry>)], filter: &CallFilte
 
 fn shown(number: u64, CallEntry { at, record, .. }: &CallEntry) -> Call {
     let tool = record.tool.as_ref().map(|tool| tool.name.as_str());
-    let issuer = record.principal.identity.as_known().map(|known| known.issuer().to_owned());
     Call {
         number,
         at: humantime::format_rfc3339_millis(*at).to_string(),
         who: caller(&record.principal),
-        issuer: issuer.unwrap_or_default(),
+        issuer: issuer(&record.principal),
         via: record.origin.own_tool().unwrap_or_default().to_owned(),
         method: record.method.clone().into_owned(),
         server: record.backend.as_deref().unwrap_or_default().to_owned(),
@@ -121,6 +125,11 @@ fn shown(number: u64, CallEntry { at, record, .. }: &CallEntry) -> Call {
 pub(super) fn caller(principal: &Principal) -> String {
     let address = principal.address.filter(|_| principal.identity.as_known().is_none());
     address.map_or_else(|| principal.identity.subject().to_owned(), |address| address.to_string())
+}
+
+/// Returns the issuer that vouches for a caller; empty for an address.
+pub(super) fn issuer(principal: &Principal) -> String {
+    principal.identity.as_known().map(|known| known.issuer().to_owned()).unwrap_or_default()
 }
 
 /// Returns the further facts of one call. A session id is a credential, and the words of an error may quote

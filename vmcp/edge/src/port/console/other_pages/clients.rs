@@ -15,7 +15,7 @@ use vmcp_engine::telemetry::recent::CallEntry;
 
 use super::client_query::ClientQuery;
 use crate::port::console::access::{ConsoleDoor, Visitor};
-use crate::port::console::call_pages::caller;
+use crate::port::console::call_pages::{caller, issuer};
 
 /// Answers `GET /console/clients`.
 pub(in crate::port::console) async fn show(
@@ -102,10 +102,12 @@ fn bytes(count: i64) -> String {
 
 /// Returns the callers of the kept calls, the busiest first.
 fn callers<'a>(calls: impl Iterator<Item = &'a CallEntry>) -> Vec<Caller> {
-    let mut by_name: BTreeMap<String, Caller> = BTreeMap::new();
+    let mut by_name: BTreeMap<(String, String), Caller> = BTreeMap::new();
     for CallEntry { record, .. } in calls {
         let who = caller(&record.principal);
-        let entry = by_name.entry(who.clone()).or_insert_with(|| Caller { who, ..Caller::default() });
+        let issuer = issuer(&record.principal);
+        let key = (issuer.clone(), who.clone());
+        let entry = by_name.entry(key).or_insert_with(|| Caller { who, issuer, ..Caller::default() });
         entry.calls += 1;
         entry.failed += usize::from(record.outcome != Outcome::Ok);
     }
@@ -119,7 +121,7 @@ fn callers<'a>(calls: impl Iterator<Item = &'a CallEntry>) -> Vec<Caller> {
 mod tests {
     use std::time::SystemTime;
 
-    use vmcp_engine::access::identity::Principal;
+    use vmcp_engine::access::identity::{Identity, Principal};
     use vmcp_engine::telemetry::calls::{CallRecord, Origin};
 
     use super::*;
@@ -135,5 +137,17 @@ mod tests {
         let shown = callers(calls.iter());
         let shown: Vec<_> = shown.iter().map(|it| (it.who.as_str(), it.calls, it.failed)).collect();
         assert_eq!(shown, [("10.0.0.2", 2, 1), ("10.0.0.1", 1, 0)]);
+    }
+
+    #[test]
+    fn callers_of_one_name_at_two_issuers_are_two() {
+        let call = |issuer: &str| {
+            let identity = Identity::known(issuer, "ci", serde_json::Map::new(), None);
+            let record = CallRecord::begin(Principal::from(identity), None, Origin::Client);
+            CallEntry { number: 1, at: SystemTime::now(), record }
+        };
+        let shown = callers([call("https://a"), call("https://b"), call("https://b")].iter());
+        let shown: Vec<_> = shown.iter().map(|it| (it.issuer.as_str(), it.who.as_str(), it.calls)).collect();
+        assert_eq!(shown, [("https://b", "ci", 2), ("https://a", "ci", 1)]);
     }
 }
