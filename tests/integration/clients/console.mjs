@@ -179,9 +179,9 @@ async function signInAtProvider() {
   const heading = await page.locator('h1').innerText();
   const script = await page.evaluate(() => document.cookie);
   const cookies = (await page.context().cookies()).filter(({ path }) => path.startsWith('/console'));
-  await page.goto(`${root}server?server=jira`, { waitUntil: 'load' });
+  const answer = await page.goto(`${root}server?server=jira`, { waitUntil: 'load' });
   const orders = await page.locator('main form[method=post]').count();
-  return { heading, script, cookies, orders: heading === 'Overview' ? orders : 0 };
+  return { heading, script, cookies, status: answer.status(), orders };
 }
 
 const run = { pages, newcomer, hostile, signIn, signInAtProvider }[what];

@@ -111,12 +111,24 @@ async fn a_real_collector_receives_traces_metrics_and_logs_of_one_workload() {
     assert_eq!(vmcp.metric("vmcp_telemetry_lost_total{signal=\"traces\"}").await, 0);
     let secret = "a message that no signal may carry";
     client.call_found("echo_echo", json!({"message": secret})).await;
-    collector
+    let trace = collector
         .find("resourceSpans", |resources| {
             let spans = entries(resources, "scopeSpans", "spans");
-            spans.iter().any(|span| span["name"] == "tools/call echo").then_some(())
+            let span = spans.into_iter().find(|span| span["name"] == "tools/call echo")?;
+            Some(span["traceId"].clone())
         })
         .await;
+    collector
+        .find("resourceLogs", |resources| {
+            let records = entries(resources, "scopeLogs", "logRecords");
+            let is_event =
+                |record: &&Value| record["eventName"] == "mcp_tool_call" && record["traceId"] == trace;
+            records.iter().any(is_event).then_some(())
+        })
+        .await;
+    // The next export may have been gathered before the call ended; the one after it was not.
+    let exports = collector.received("resourceMetrics").len();
+    collector.find("resourceMetrics", |resources| (resources.len() >= exports + 2).then_some(())).await;
     for signal in ["resourceSpans", "resourceMetrics", "resourceLogs"] {
         let received = Value::Array(collector.received(signal)).to_string();
         assert!(!received.contains(secret), "{signal} has an argument");

@@ -251,13 +251,10 @@ async fn a_person_signs_in_at_a_provider_by_role() {
     let provider = IdentityProvider::start().await;
     let mut vmcp = Vmcp::new().backend(&jira).start().await;
     let mut sign_in = registered(&provider, &vmcp).await;
-    for (roles, expected) in [
-        (json!({"operators": ["carol"], "viewers": []}), json!({"heading": "Overview", "orders": 2})),
-        (json!({"operators": ["dave"], "viewers": ["carol"]}), json!({"heading": "Overview", "orders": 0})),
-        (
-            json!({"operators": ["dave"], "viewers": ["erin"]}),
-            json!({"heading": "Sign in to the console", "orders": 0}),
-        ),
+    for (roles, heading, status, orders) in [
+        (json!({"operators": ["carol"], "viewers": []}), "Overview", 200, 2),
+        (json!({"operators": ["dave"], "viewers": ["carol"]}), "Overview", 200, 0),
+        (json!({"operators": ["dave"], "viewers": ["erin"]}), "Sign in to the console", 401, 0),
     ] {
         for (role, people) in roles.as_object().expect("roles") {
             sign_in[role] = people.clone();
@@ -277,14 +274,15 @@ async fn a_person_signs_in_at_a_provider_by_role() {
         let input = json!({"provider": provider.issuer});
         let seen = browse("signInAtProvider", &chromium, &vmcp, &input).await;
         assert_eq!(
-            (&seen["heading"], &seen["orders"]),
-            (&expected["heading"], &expected["orders"]),
+            (&seen["heading"], &seen["status"], &seen["orders"]),
+            (&json!(heading), &json!(status), &json!(orders)),
             "{roles}: {seen}"
         );
         assert_eq!(seen["script"], "", "no script reads the cookies: {seen}");
-        let session = seen["cookies"].as_array().expect("cookies").iter();
-        for cookie in session.filter(|cookie| cookie["name"] != "_session") {
-            assert_eq!(cookie["httpOnly"], true, "{seen}");
-        }
+        let cookies = seen["cookies"].as_array().expect("cookies");
+        assert!(cookies.iter().all(|cookie| cookie["httpOnly"] == true), "{seen}");
+        let session = cookies.iter().find(|cookie| cookie["path"] == "/console");
+        let same_site = session.and_then(|cookie| cookie["sameSite"].as_str());
+        assert_eq!(same_site, (status == 200).then_some("Strict"), "{roles}: {seen}");
     }
 }
