@@ -1,6 +1,5 @@
-//! Stage `telemetry`: CPU of a call through a vmcp with traces, metrics and audit (every trace and all metrics
-//! to a collector, audit events in a file), beside a vmcp without. No log lines and no audit events are sent by
-//! OTLP.
+//! Stage `telemetry`: CPU of a call through a vmcp with traces, metrics and audit, beside one without them.
+//! Every trace and all metrics go to a collector, audit events to a file; log lines are not exported.
 
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::sync::Arc;
@@ -48,7 +47,12 @@ pub(crate) async fn measure(report: &mut Report, quick: bool) -> Result<()> {
          the queue are dropped",
         (ratio - 1.0) * 100.0
     ));
-    report.check_target("CPU of a call with traces, metrics and audit, beside without", Unit::Ratio, ratio, MAX_RATIO);
+    report.check_target(
+        "CPU of a call with traces, metrics and audit, beside without",
+        Unit::Ratio,
+        ratio,
+        MAX_RATIO,
+    );
     Ok(())
 }
 

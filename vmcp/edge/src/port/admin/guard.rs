@@ -156,7 +156,7 @@ impl AdminGuard {
         let authority = request.uri().authority().map(|authority| authority.as_str().as_bytes());
         let named = headers.get(header::HOST).map(HeaderValue::as_bytes);
         let is_of_redirect =
-            named.into_iter().chain(authority).all(|named| named.eq_ignore_ascii_case(host.as_bytes()));
+            named.into_iter().chain(authority).all(|given| given.eq_ignore_ascii_case(host.as_bytes()));
         is_of_redirect.then(|| self.host.with(host, &origin))
     }
 
