@@ -39,6 +39,8 @@ impl Document<'_> {
         tool_configs::merge(&mut settings.aggregation, self.referenced.backends);
         pending::remove("config.audit", &mut settings.audit);
         pending::remove("config.operational", &mut settings.operational);
+        // Before rules of absent backends are pruned: a backend that is away for a moment keeps its trust.
+        let quarantines = quarantines(&settings.aggregation);
         let mut absent = MissingBackends {
             backends: self.referenced.backends.iter().map(|backend| backend.name.as_str()).collect(),
             warnings: self.warnings,
@@ -46,7 +48,6 @@ impl Document<'_> {
         absent.aggregation(&mut settings.aggregation);
         absent.proxy(&mut settings.proxy);
         absent.operational(&mut settings.operational);
-        let quarantines = quarantines(&settings.aggregation);
         let mut file = Block::new();
         for (key, value) in [
             ("backends", self.backends()),
