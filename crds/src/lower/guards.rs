@@ -51,12 +51,14 @@ impl MCPServer {
         let mut validated = server.validate()?;
         validated.name = self.metadata.name.clone().unwrap_or_default();
         let mut lowered = validated.lower(referenced)?;
-        let file = serde_saphyr::from_str::<Map<String, Value>>(&lowered.text).unwrap_or_default();
-        let Ok(text) = serde_saphyr::to_string(&followed(file)) else {
-            let remedy = "report this as a mistake of the operator";
-            return Err(Invalid(vec![Problem::new("spec", "cannot be written as YAML", remedy)]));
+        let mistake = |message: &str| {
+            Invalid(vec![Problem::new("spec", message, "report this as a mistake of the operator")])
         };
-        lowered.text = text;
+        // Guards that cannot be read back are no open server.
+        let file = serde_saphyr::from_str::<Map<String, Value>>(&lowered.text)
+            .map_err(|error| mistake(&format!("cannot be read back as YAML: {error}")))?;
+        lowered.text =
+            serde_saphyr::to_string(&followed(file)).map_err(|_| mistake("cannot be written as YAML"))?;
         Ok(lowered)
     }
 }

@@ -215,8 +215,8 @@ fn backend_at(name: &str, url: &str, arguments: &Arguments) -> Value {
     backend.into()
 }
 
-/// Applies a replaced token of the admin port, and edited guards. Files with a mistake are logged, and what
-/// they held before stays in force.
+/// Applies a replaced token of the admin port, and edited guards. Files with a mistake, and guards that no
+/// longer ask for credentials, are logged, and what they held before stays in force.
 async fn follow_files(arguments: Arguments, mut in_force: Config, lookup: ReferenceLookup, engine: Engine) {
     let arguments = Arc::new(arguments);
     while arguments.admin_token_file.is_some() || arguments.guards.is_some() {
@@ -226,6 +226,10 @@ async fn follow_files(arguments: Arguments, mut in_force: Config, lookup: Refere
         let read = tokio::task::spawn_blocking(move || configuration(&options, &lookup));
         match read.await {
             Ok(Ok(config)) if config == in_force => {}
+            Ok(Ok(config)) if guards::opens(&in_force, &config) => tracing::warn!(
+                "the edited guards let every client in; those before them stay in force, which ask for \
+                 credentials; restart the bridge if the endpoint is to be open"
+            ),
             Ok(Ok(config)) => {
                 engine.apply(config.clone()).await;
                 in_force = config;

@@ -35,12 +35,20 @@ pub(super) fn load(
     Ok(loaded.config)
 }
 
+/// Returns true if the configuration `after` lets every client in, and the one `before` asks for credentials.
+pub(super) fn opens(before: &Config, after: &Config) -> bool {
+    after.incoming_auth.is_anonymous() && !before.incoming_auth.is_anonymous()
+}
+
 /// Joins the guards in `text` with `settings`, as YAML. Settings of the bridge win: guards cannot replace
-/// them.
+/// them. A text without guards is an error: a file that was cut off must not open the bridge.
 fn join(text: &str, mut settings: Map<String, Value>) -> Result<String, String> {
     let guards: Option<Map<String, Value>> =
         serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
-    for (key, mut value) in guards.unwrap_or_default() {
+    let Some(guards) = guards.filter(|guards| !guards.is_empty()) else {
+        return Err(format!("the file has no guards; write one of `{}`", BLOCKS.join("`, `")));
+    };
+    for (key, mut value) in guards {
         if !BLOCKS.contains(&key.as_str()) {
             let known = BLOCKS.join("`, `");
             return Err(format!("`{key}` is no guard; remove it, or write one of `{known}`"));
@@ -82,7 +90,10 @@ mod tests {
             "server": { "adminTokens": ["t"], "sessionKeys": ["${file:/k}"] },
         });
         assert_eq!(joined, expected);
-        assert_eq!(join("", settings()).unwrap(), Value::from(settings()).to_string());
+        for empty in ["", "{}", "null", "# cut off"] {
+            let refused = join(empty, settings()).unwrap_err();
+            assert!(refused.starts_with("the file has no guards"), "{empty}: {refused}");
+        }
     }
 
     #[test]
@@ -119,5 +130,20 @@ mod tests {
         std::fs::write(&path, "incomingAuth: {authz: {policies: ['permit(principal, action, resource);']}}")
             .unwrap();
         assert!(load().unwrap().authz.is_some());
+    }
+
+    #[test]
+    fn guards_without_credentials_do_not_follow_guards_with_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("guards.yaml");
+        let lookup = ReferenceLookup::new(|_| None);
+        let load = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            load(&path, settings(), &lookup).unwrap()
+        };
+        let keys = load("incomingAuth: {type: apiKeys, apiKeys: [{subject: ci, key: a-key-of-the-client}]}");
+        let open = load("audit: {enabled: true}");
+        assert!(opens(&keys, &open));
+        assert!(!opens(&open, &keys) && !opens(&open, &open) && !opens(&keys, &keys));
     }
 }
