@@ -17,6 +17,7 @@ use vmcp_crds::{GROUP, Invalid, MCPServer, Problem};
 
 pub(super) use self::references::{GuardReferences, uses_auth_config};
 use super::dereference::References;
+use super::network_policy::TUNNEL_PORT;
 use super::permission_profile::Egress;
 use crate::references::CaBundle;
 use crate::runtime::{BuildSettings, unchecked};
@@ -105,12 +106,38 @@ pub(super) fn validate(
     Ok(Some(ValidGuards { text: lowered.text, files }))
 }
 
-/// Checks the outgoing connections of a guarded server: keys and collectors are reached by the network.
-pub(super) fn check_egress(server: &MCPServer, egress: &Egress, problems: &mut Vec<Problem>) {
-    if *egress == Egress::Closed && server.spec.asks_for_tokens() {
-        let message = "closes the pod, so that the bridge could not ask for the keys that verify tokens";
-        let remedy = "name `network`, or a profile with the host of the identity provider";
-        problems.push(Problem::new("spec.permissionProfile", message, remedy));
+/// Checks the outgoing connections of a guarded server: the bridge in a closed pod reaches neither identity
+/// providers nor collectors nor a Redis. Keys of the cluster are mounted, so that nothing is asked for.
+pub(super) fn check_egress(
+    server: &MCPServer,
+    references: &References,
+    egress: &Egress,
+    problems: &mut Vec<Problem>,
+) {
+    if *egress != Egress::Closed {
+        return;
+    }
+    let (spec, found) = (&server.spec, &references.guards);
+    let has_mounted_keys = found.oidc.as_ref().is_some_and(|config| config.spec.takes_cluster_keys());
+    let asks_provider =
+        spec.auth_server_ref.is_some() || (spec.oidc_config_ref.is_some() && !has_mounted_keys);
+    // `prometheus` alone is asked from outside.
+    let exports = found
+        .telemetry
+        .as_ref()
+        .is_some_and(|config| config.spec.open_telemetry.as_ref().is_some_and(|telemetry| telemetry.enabled));
+    let counts_in_redis = spec.session_storage.as_ref().is_some_and(|storage| storage.address.is_some())
+        && !spec.rate_limiting.is_empty();
+    for (is_needed, purpose, host) in [
+        (asks_provider, "ask for the keys that verify tokens", "the identity provider"),
+        (exports, "send traces and metrics", "the collector"),
+        (counts_in_redis, "count calls in Redis", "Redis"),
+    ] {
+        if is_needed {
+            let message = format!("closes the pod, so that the bridge could not {purpose}");
+            let remedy = format!("name `network`, or a profile with the host of {host}");
+            problems.push(Problem::new("spec.permissionProfile", message, remedy));
+        }
     }
 }
 
@@ -195,9 +222,13 @@ fn check_server(server: &MCPServer) -> Vec<Problem> {
         problems.push(Problem::new("spec.networkPolicy.enabled", message, "remove `enabled: false`"));
     }
     let port = spec.mcp_port.unwrap_or(spec.proxy_port);
-    if [CLIENT_PORT, ADMIN_PORT].contains(&port) {
+    if [CLIENT_PORT, ADMIN_PORT, TUNNEL_PORT].contains(&port) {
         let path = if spec.mcp_port.is_some() { "spec.mcpPort" } else { "spec.proxyPort" };
-        let message = format!("{port} is a port of the bridge, which runs beside a guarded server");
+        let message = if port == TUNNEL_PORT {
+            format!("{port} is the port of a service mesh's tunnels, which the NetworkPolicy may admit")
+        } else {
+            format!("{port} is a port of the bridge, which runs beside a guarded server")
+        };
         problems.push(Problem::new(path, message, "let the server listen on another port"));
     }
     problems

@@ -19,7 +19,7 @@ use crate::workload::{GROUP_LABEL, group_label};
 const DNS_PORT: u16 = 53;
 /// The port of Istio's tunnels between pods (HBONE): in ambient mode the policy sees no other port. See
 /// <https://istio.io/latest/docs/ambient/usage/networkpolicy/>.
-const TUNNEL_PORT: u16 = 15008;
+pub(super) const TUNNEL_PORT: u16 = 15008;
 
 /// Returns the NetworkPolicy; `None` if neither direction is limited.
 pub(super) fn network_policy(server: &ValidMCPServer, settings: &BuildSettings) -> Option<NetworkPolicy> {
@@ -61,10 +61,12 @@ fn ingress(server: &ValidMCPServer, settings: &BuildSettings) -> Vec<NetworkPoli
     // Of a guarded server, no caller reaches its own port.
     let target = server.client_port();
     let callers = std::iter::once(vmcp).chain(server.network_policy.ingress_from.iter().cloned());
-    let mut ingress = vec![NetworkPolicyIngressRule {
-        from: Some(callers.collect()),
-        ports: Some(vec![port("TCP", target), port("TCP", TUNNEL_PORT)]),
-    }];
+    let mut ports = vec![port("TCP", target)];
+    if !server.listens_beside_bridge() {
+        // A tunnel leads to every port of the pod, also past the bridge.
+        ports.push(port("TCP", TUNNEL_PORT));
+    }
+    let mut ingress = vec![NetworkPolicyIngressRule { from: Some(callers.collect()), ports: Some(ports) }];
     if server.has_bridge() {
         let namespace = settings.operator_namespace.as_ref().map(|name| LabelSelector {
             match_labels: Some([("kubernetes.io/metadata.name".to_owned(), name.clone())].into()),

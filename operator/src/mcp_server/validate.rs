@@ -74,6 +74,11 @@ impl ValidMCPServer {
         }
     }
 
+    /// Returns true if the server has a port of its own beside that of its guard.
+    pub(super) fn listens_beside_bridge(&self) -> bool {
+        matches!(self.start, ProgramStart::ByImage { .. }) && self.guards.is_some()
+    }
+
     /// Returns true if a bridge serves clients.
     pub(super) fn has_bridge(&self) -> bool {
         matches!(self.start, ProgramStart::ByBridge(_)) || self.guards.is_some()
@@ -109,7 +114,7 @@ pub(super) fn validate(
     check_webhooks(server, &mut problems);
     check_volumes(server, &mut problems);
     let egress = egress(server, references, &mut problems);
-    check_egress(server, &egress, &mut problems);
+    check_egress(server, references, &egress, &mut problems);
     let is_sse = spec.transport == MCPServerTransport::Sse;
     let secrets = secret_references(server);
     let image_program = match &references.image_program {

@@ -79,8 +79,9 @@ fn a_bridge_stands_before_a_guarded_http_server() {
     assert!(own.get("volumeMounts").is_none());
     let policy = child(&desired, ChildKind::NetworkPolicy);
     assert_eq!(
-        policy["spec"]["ingress"][0]["ports"][0]["port"], 4483,
-        "no caller reaches the server's own port"
+        policy["spec"]["ingress"][0]["ports"],
+        json!([{ "port": 4483, "protocol": "TCP" }]),
+        "no caller reaches the server's own port, also by a tunnel of a mesh"
     );
     let service = child(&desired, ChildKind::Service);
     assert_eq!(service["spec"]["ports"][0]["targetPort"], "http");
@@ -163,6 +164,11 @@ fn a_guard_that_leads_nowhere_or_past_which_calls_could_go_refuses_the_server() 
             "spec.mcpPort: 9090 is a port of the bridge",
         ),
         (
+            HTTP.replace("mcpPort: 3000", "mcpPort: 15008"),
+            &references(&issuer()),
+            "spec.mcpPort: 15008 is the port of a service mesh's tunnels",
+        ),
+        (
             HTTP.replace("mcpPort", "networkPolicy: {enabled: false}, mcpPort"),
             &references(&issuer()),
             "spec.networkPolicy.enabled: without a NetworkPolicy, every pod could call the server's own port",
@@ -170,7 +176,14 @@ fn a_guard_that_leads_nowhere_or_past_which_calls_could_go_refuses_the_server() 
         (
             STDIO.replace("command", "permissionProfile: {type: builtin, name: none}, command"),
             &references(&issuer()),
-            "spec.permissionProfile: closes the pod",
+            "spec.permissionProfile: closes the pod, so that the bridge could not ask for the keys",
+        ),
+        (
+            "{image: i, command: [a], permissionProfile: {type: builtin, name: none}, rateLimiting: {shared: \
+             {maxTokens: 5, refillPeriod: 1m}}, sessionStorage: {provider: redis, address: 'r:6379'}}"
+                .to_owned(),
+            &references(&issuer()),
+            "spec.permissionProfile: closes the pod, so that the bridge could not count calls in Redis",
         ),
         (
             STDIO.to_owned(),
@@ -204,6 +217,8 @@ fn tokens_of_service_accounts_are_checked_by_the_keys_of_the_cluster() {
     assert!(text.contains("jwksPath") && text.contains("https://kubernetes.default.svc"), "{text}");
     let data = child(&desired, ChildKind::Secret)["data"].clone();
     assert!(data.as_object().unwrap().keys().any(|file| file.starts_with("key-set-")), "{data}");
+    let closed = STDIO.replace("command", "permissionProfile: {type: builtin, name: none}, command");
+    assert!(planned(&closed, &known).is_ok(), "mounted keys need no connection");
 }
 
 #[test]
