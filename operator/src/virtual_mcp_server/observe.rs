@@ -36,6 +36,8 @@ pub(super) struct ObservedPod {
     pub failure: Option<PollFailure>,
     /// The pod's trusted definitions of tools, where they differ from the kept ones.
     pub trusted: Option<Arc<TrustedTools>>,
+    /// The reason for which those definitions could not be read several times in a row.
+    pub trust_unread: Option<String>,
 }
 
 /// The credentials of polls, and the digest of the trusted definitions that are kept.
@@ -58,9 +60,9 @@ pub(super) fn observe(
     pods.into_iter()
         .map(|pod| {
             let ready = is_ready(&pod);
-            let PolledPod { report, reported_at, failure, trusted } =
+            let PolledPod { report, reported_at, failure, trusted, trust_unread } =
                 if ready { reports.next().unwrap_or_default() } else { PolledPod::default() };
-            ObservedPod { pod, ready, report, reported_at, failure, trusted }
+            ObservedPod { pod, ready, report, reported_at, failure, trusted, trust_unread }
         })
         .collect()
 }

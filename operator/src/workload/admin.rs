@@ -185,10 +185,26 @@ type Parse<T> = fn(&[u8]) -> Result<T, AskError>;
 
 /// Parses a document of trusted tools, unless it would take much more memory than its text.
 fn parse_trusted(answer: &[u8]) -> Result<TrustedTools, AskError> {
-    if answer.split(|byte| *byte == b',').count() > MAX_TRUSTED_TOOLS + 1 {
+    if commas(answer) > MAX_TRUSTED_TOOLS {
         return Err(AskError::Body);
     }
     Ok(serde_json::from_slice(answer)?)
+}
+
+/// Returns the number of commas between values of a JSON text: those in strings, such as names of tools, do
+/// not count. After a mistake of syntax the number is arbitrary, but the parser ends there.
+fn commas(json: &[u8]) -> usize {
+    let (mut number, mut is_in_string, mut is_escaped) = (0, false, false);
+    for byte in json {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_in_string => is_escaped = true,
+            b'"' => is_in_string = !is_in_string,
+            b',' if !is_in_string => number += 1,
+            _ => {}
+        }
+    }
+    number
 }
 
 /// Parses an answer, unless it would take much more memory than its text.
@@ -276,6 +292,16 @@ mod tests {
         let read = parse_trusted(answer(MAX_TRUSTED_TOOLS + 1).as_bytes()).unwrap();
         assert_eq!(read.trusted["a"].len(), MAX_TRUSTED_TOOLS + 1);
         assert!(matches!(parse_trusted(answer(MAX_TRUSTED_TOOLS + 2).as_bytes()), Err(AskError::Body)));
+    }
+
+    #[test]
+    fn commas_in_names_of_tools_do_not_count() {
+        let name = |number: usize| format!("{}\\\"{number}", ",".repeat(256));
+        let tools: serde_json::Map<_, _> =
+            (0..100).map(|number| (name(number), json!("A".repeat(32)))).collect();
+        let answer = json!({ "trusted": { "a": tools } }).to_string();
+        assert_eq!(parse_trusted(answer.as_bytes()).unwrap().trusted["a"].len(), 100);
+        assert_eq!(commas(br#"{"a\\":1,"b,\"":[2,3]}"#), 2);
     }
 
     #[test]

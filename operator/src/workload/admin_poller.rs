@@ -49,6 +49,8 @@ pub(crate) struct PolledPod {
     pub(crate) failure: Option<PollFailure>,
     /// The pod's trusted definitions of tools, where they differ from the kept ones.
     pub(crate) trusted: Option<Arc<TrustedTools>>,
+    /// The reason for which those definitions could not be read several times in a row.
+    pub(crate) trust_unread: Option<String>,
 }
 
 impl AdminPoller {
@@ -126,17 +128,22 @@ impl AdminPoller {
         }
     }
 
-    /// Asks a pod for its trusted definitions of tools where they are news; `None` if they are not, or cannot
-    /// be read, which the next poll tries again.
-    async fn trusted_tools(&self, ask: &Ask, report: &StatusReport, token: &[u8]) -> Option<TrustedTools> {
+    /// Asks a pod for its trusted definitions of tools where they are news; `None` if they are not. After a
+    /// failure the next poll tries again.
+    async fn trusted_tools(
+        &self,
+        ask: &Ask,
+        report: &StatusReport,
+        token: &[u8],
+    ) -> Option<Result<TrustedTools, String>> {
         if !ask.wants_trust(&report.trusted_tools) {
             return None;
         }
         let read = self.client.trusted_tools(&ask.pod, token).await;
-        let warn = |error: &super::admin::AskError| {
-            let (pod, error) = (ask.pod.name_any(), error_chain(error));
+        Some(read.map_err(|error| {
+            let (pod, error) = (ask.pod.name_any(), error_chain(&error));
             tracing::warn!(pod, error, "cannot read the trusted definitions of a pod");
-        };
-        read.inspect_err(warn).ok()
+            error
+        }))
     }
 }

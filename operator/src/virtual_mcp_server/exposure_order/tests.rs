@@ -38,7 +38,7 @@ fn pod(text: Option<&str>) -> ObservedPod {
     let pod = Arc::new(yaml(
         "metadata: {name: p, namespace: n}\nstatus: {conditions: [{type: PodScheduled, status: 'True'}]}",
     ));
-    ObservedPod { pod, ready: true, report, reported_at, failure: None, trusted: None }
+    ObservedPod { pod, ready: true, report, reported_at, failure: None, trusted: None, trust_unread: None }
 }
 
 /// Returns the order for a spec, what is mounted, what a pod has in force, and the stored objects.
@@ -206,9 +206,8 @@ fn a_report_counts_if_it_is_newer_than_the_write_and_the_process_needs_no_restar
         ("{phase: Pending, conditions: [{type: PodScheduled, status: 'True'}]}", true),
         ("{phase: Running}", true),
     ] {
-        let pod = Arc::new(yaml(&format!("metadata: {{name: q, namespace: n}}\nstatus: {status}")));
-        let silent =
-            ObservedPod { pod, ready: false, report: None, reported_at: None, failure: None, trusted: None };
+        let starting = Arc::new(yaml(&format!("metadata: {{name: q, namespace: n}}\nstatus: {status}")));
+        let silent = ObservedPod { pod: starting, ready: false, ..pod(None) };
         assert_eq!(matches!(state(&[silent], None), Uptake::Pending(_)), has_read, "{status}");
     }
 }

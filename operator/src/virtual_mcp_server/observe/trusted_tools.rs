@@ -14,6 +14,8 @@ use crate::virtual_mcp_server::validate::Plan;
 const ENTRY_BYTES: usize = 6 + 32;
 /// Bytes of the time of an approval: `@` and 13 digits until the year 2286.
 const APPROVAL_BYTES: usize = 14;
+/// Bytes of a backend's entry beside its name and its tools.
+const BACKEND_BYTES: usize = 6;
 /// Bytes of a document without entries.
 const EMPTY_BYTES: usize = 16;
 
@@ -30,6 +32,8 @@ pub(in crate::virtual_mcp_server) struct KeptTrust {
     pub omitted: BTreeMap<String, usize>,
     /// Changed definitions that wait for an approval.
     pub pending: BTreeSet<PendingTool>,
+    /// Approvals in the annotation.
+    pub approvals: BTreeSet<String>,
 }
 
 /// A changed definition: its backend, the tool's own name there, and the fingerprint.
@@ -60,7 +64,8 @@ pub(in crate::virtual_mcp_server) fn quarantined(plan: &Plan) -> Option<BTreeSet
 /// Joins the definitions that are kept so far with the reports of pods. A definition is replaced only by a
 /// later approval: of a pod, or in the annotation, which approves a definition that a pod reports as pending.
 /// Kept ones always stay; new ones are added while the document has at most `budget` bytes, to the backends
-/// with the fewest first, so that a backend that lists ever new tools displaces no other's.
+/// with the fewest first, and to each up to its share, so that a backend that lists ever new tools displaces
+/// no other's, now or later.
 pub(in crate::virtual_mcp_server) fn join(
     kept: Option<&[u8]>,
     reports: &[Arc<TrustedTools>],
@@ -98,7 +103,8 @@ pub(in crate::virtual_mcp_server) fn join(
     }
     let mut pending = pending(reports);
     pending.retain(|(backend, ..)| is_wanted(backend));
-    let approved: BTreeSet<&str> = approvals.split(',').map(str::trim).collect();
+    let approved: BTreeSet<&str> =
+        approvals.split(',').map(str::trim).filter(|approval| !approval.is_empty()).collect();
     for change in pending.iter().filter(|change| approved.contains(approval(change).as_str())) {
         let (backend, tool, fingerprint) = change;
         let of_backend = document.trusted.entry(backend.clone()).or_default();
@@ -115,7 +121,8 @@ pub(in crate::virtual_mcp_server) fn join(
     document.trusted.retain(|_, tools| !tools.is_empty());
     let omitted = add_within(&mut document, new, budget);
     let tools = document.trusted.values().map(BTreeMap::len).sum();
-    KeptTrust { text: document.to_text(), tools, is_unreadable: false, omitted, pending }
+    let approvals = approved.into_iter().map(str::to_owned).collect();
+    KeptTrust { text: document.to_text(), tools, is_unreadable: false, omitted, pending, approvals }
 }
 
 /// Returns the changed definitions that wait for an approval in some pod.
@@ -142,34 +149,49 @@ fn add(
     }
 }
 
-/// Adds new definitions while there is room; returns the number of the others, by backend.
+/// Adds new definitions while there is room; returns the number of the others, by backend. The share of a
+/// backend is `budget / (backends + 1)` bytes, kept definitions included: room is left for a backend that
+/// comes later.
 fn add_within(
     document: &mut TrustedTools,
     new: BTreeMap<String, ToolsOfBackend<TrustedTool>>,
     budget: usize,
 ) -> BTreeMap<String, usize> {
     let mut size = EMPTY_BYTES + document.to_text().len();
+    let backends = document.trusted.keys().chain(new.keys()).collect::<BTreeSet<_>>().len();
+    let share = budget / (backends + 1);
     let number = |backend: &String| document.trusted.get(backend).map_or(0, BTreeMap::len);
     let mut by_number: Vec<_> = new.into_iter().collect();
     by_number.sort_by_key(|(backend, tools)| number(backend) + tools.len());
     let mut omitted = BTreeMap::new();
     for (backend, tools) in by_number {
+        let mut taken = document.trusted.get(&backend).map_or(0, |kept| {
+            let of_tools: usize = kept.iter().map(|(tool, trusted)| entry_bytes(tool, trusted)).sum();
+            backend.len() + BACKEND_BYTES + of_tools
+        });
         for (tool, trusted) in tools {
             if document.tool(&backend, &tool).is_some() {
                 continue;
             }
-            let of_backend = if document.trusted.contains_key(&backend) { 0 } else { backend.len() + 6 };
-            let of_approval = if trusted.approved_at == 0 { 0 } else { APPROVAL_BYTES };
-            let bytes = of_backend + json_bytes(&tool) + ENTRY_BYTES + of_approval;
-            if size + bytes > budget {
+            let of_backend =
+                if document.trusted.contains_key(&backend) { 0 } else { backend.len() + BACKEND_BYTES };
+            let bytes = of_backend + entry_bytes(&tool, &trusted);
+            if size + bytes > budget || taken + bytes > share {
                 *omitted.entry(backend.clone()).or_default() += 1;
                 continue;
             }
             size += bytes;
+            taken += bytes;
             document.trusted.entry(backend.clone()).or_default().insert(tool, trusted);
         }
     }
     omitted
+}
+
+/// Returns the most bytes of a tool's entry.
+fn entry_bytes(tool: &str, trusted: &TrustedTool) -> usize {
+    let of_approval = if trusted.approved_at == 0 { 0 } else { APPROVAL_BYTES };
+    json_bytes(tool) + ENTRY_BYTES + of_approval
 }
 
 /// Returns the most bytes of a text in JSON, without its quotes.

@@ -57,6 +57,7 @@ impl World {
             report: Some(Arc::new(report)),
             reported_at: None,
             trusted: None,
+            trust_unread: None,
             failure: None,
         });
         self
@@ -398,6 +399,7 @@ status:
         report: None,
         reported_at: None,
         trusted: None,
+        trust_unread: None,
         failure: None,
     });
     let status = world.status();

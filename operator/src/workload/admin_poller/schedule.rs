@@ -23,6 +23,10 @@ const FIRST_PAUSE: Duration = Duration::from_secs(2);
 /// The longest pause between two polls of a pod that does not answer.
 const MAX_PAUSE: Duration = Duration::from_mins(2);
 
+/// The most different documents of trusted tools that are kept for the pods of one owner, each of up to 1 MiB
+/// of JSON. Pods with a further one are asked again at each poll.
+const MAX_DOCUMENTS: usize = 4;
+
 /// Namespace and name of the resource that a pod belongs to.
 pub(super) type Owner = (String, String);
 
@@ -79,6 +83,39 @@ struct Entry {
     kept_trust: Option<String>,
     /// The trusted definitions of the pod where they differ from the kept ones, with their digest.
     trusted: Option<(String, Arc<TrustedTools>)>,
+    /// Failures in a row to read the trusted definitions.
+    trust_failures: u32,
+    trust_unread: Option<String>,
+}
+
+impl Entry {
+    /// Notes the trusted definitions with this digest, as they were read, `None` without a request; returns
+    /// true if they, or the failure to read them, are news.
+    fn note_trust(&mut self, digest: &str, read: Option<Result<Arc<TrustedTools>, String>>) -> bool {
+        let was_unread = self.trust_unread.is_some();
+        let is_new = match read {
+            Some(Ok(document)) => {
+                self.trusted = Some((digest.to_owned(), document));
+                true
+            }
+            Some(Err(fault)) => {
+                self.trust_failures = self.trust_failures.saturating_add(1);
+                // The first words stay: a status must come to rest.
+                if self.trust_failures > QUIET_FAILURES && !was_unread {
+                    self.trust_unread = Some(fault);
+                    return true;
+                }
+                return false;
+            }
+            // The kept definitions are the same.
+            None if digest.is_empty() || self.kept_trust.as_deref() == Some(digest) => {
+                self.trusted.take().is_some()
+            }
+            None => false,
+        };
+        (self.trust_failures, self.trust_unread) = (0, None);
+        is_new || was_unread
+    }
 }
 
 /// A poll to make.
@@ -104,8 +141,8 @@ pub(super) struct PodAnswer {
     pub(super) report: StatusReport,
     /// The token that the pod accepted.
     pub(super) token: Vec<u8>,
-    /// Its trusted definitions, if they were asked for and came.
-    pub(super) trusted: Option<TrustedTools>,
+    /// Its trusted definitions, or the reason for which they cannot be read, if they were asked for.
+    pub(super) trusted: Option<Result<TrustedTools, String>>,
 }
 
 impl Schedule {
@@ -138,6 +175,8 @@ impl Schedule {
                 failure: None,
                 kept_trust: None,
                 trusted: None,
+                trust_failures: 0,
+                trust_unread: None,
             });
             let address = |pod: &Pod| pod.status.as_ref().and_then(|status| status.pod_ip.clone());
             let moved = address(&entry.pod) != address(pod) || entry.token != token;
@@ -162,7 +201,8 @@ impl Schedule {
             }
             let (reported_at, report) = entry.report.clone().unzip();
             let trusted = entry.trusted.as_ref().map(|(_, trusted)| Arc::clone(trusted));
-            polled.push(PolledPod { report, reported_at, failure: entry.failure.clone(), trusted });
+            let (failure, trust_unread) = (entry.failure.clone(), entry.trust_unread.clone());
+            polled.push(PolledPod { report, reported_at, failure, trusted, trust_unread });
         }
         if !uids.is_empty() {
             self.of_owner.insert(owner.clone(), uids);
@@ -193,21 +233,17 @@ impl Schedule {
 
     /// Records the answer of a pod; returns true if it is news.
     pub(super) fn answered(&mut self, uid: &str, answer: Result<PodAnswer, AskError>, now: Instant) -> bool {
+        let answer = answer.map(|PodAnswer { report, token, trusted }| {
+            (report, token, trusted.map(|read| read.and_then(|document| self.share(uid, document))))
+        });
         let Some(entry) = self.pods.get_mut(uid) else { return false };
         let (had_report, before) = (entry.report.take(), entry.failure.take());
         let mut is_new_trust = false;
         let pause = match answer {
-            Ok(PodAnswer { report, token, trusted }) => {
+            Ok((report, token, trusted)) => {
                 entry.failures = 0;
                 entry.accepted = Some(token);
-                let digest = &report.trusted_tools;
-                if let Some(trusted) = trusted {
-                    entry.trusted = Some((digest.clone(), Arc::new(trusted)));
-                    is_new_trust = true;
-                } else if digest.is_empty() || entry.kept_trust.as_ref() == Some(digest) {
-                    // The kept definitions are the same.
-                    is_new_trust = entry.trusted.take().is_some();
-                }
+                is_new_trust = entry.note_trust(&report.trusted_tools, trusted);
                 entry.report = Some((now, Arc::new(without_counters(report))));
                 entry.interval
             }
@@ -230,6 +266,28 @@ impl Schedule {
         is_new_trust
             || known != entry.report.as_ref().map(|(_, report)| report.clone())
             || before != entry.failure
+    }
+
+    /// Returns the document to keep for a pod: that of another pod of its owner where they are equal. An error
+    /// if the others have [`MAX_DOCUMENTS`] different ones.
+    fn share(&self, uid: &str, document: TrustedTools) -> Result<Arc<TrustedTools>, String> {
+        let owner = self.pods.get(uid).map(|entry| &entry.owner);
+        let of_owner = owner.and_then(|owner| self.of_owner.get(owner)).into_iter().flatten();
+        let others = of_owner.filter(|other| other.as_str() != uid);
+        let mut seen: Vec<&Arc<TrustedTools>> = Vec::new();
+        for (_, kept) in others.filter_map(|other| self.pods.get(other)?.trusted.as_ref()) {
+            if seen.iter().any(|other| Arc::ptr_eq(other, kept)) {
+                continue;
+            }
+            if **kept == document {
+                return Ok(Arc::clone(kept));
+            }
+            seen.push(kept);
+        }
+        if seen.len() >= MAX_DOCUMENTS {
+            return Err(format!("{MAX_DOCUMENTS} other pods have different ones, and no more are kept"));
+        }
+        Ok(Arc::new(document))
     }
 
     /// Drops a pod that is gone.

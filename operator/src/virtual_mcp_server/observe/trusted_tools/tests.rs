@@ -110,3 +110,22 @@ fn a_backend_with_ever_new_tools_displaces_no_other() {
     let again = join(Some(first.text.as_bytes()), &[report], "", None, (budget, 1));
     assert_eq!(again.text, first.text, "it comes to rest");
 }
+
+#[test]
+fn a_backend_with_ever_new_tools_leaves_room_for_tools_that_others_add_later() {
+    let report = |first: usize, of_b: &[&str]| {
+        let mut report = TrustedTools::default();
+        let many = (first..first + 100).map(|number| (format!("tool_{number}"), trusted("x", 0))).collect();
+        report.trusted.insert("a".to_owned(), many);
+        let few = of_b.iter().map(|tool| ((*tool).to_owned(), trusted("y", 0))).collect();
+        report.trusted.insert("b".to_owned(), few);
+        Arc::new(report)
+    };
+    let budget = 2000;
+    let first = join(None, &[report(0, &["one"])], "", None, (budget, 1));
+    let second = join(Some(first.text.as_bytes()), &[report(100, &["one", "two"])], "", None, (budget, 2));
+    let document = TrustedTools::parse(&second.text).expect("a document");
+    assert!(document.tool("b", "two").is_some());
+    assert!(second.text.len() <= budget, "{}", second.text.len());
+    assert_eq!(second.omitted, BTreeMap::from([("a".to_owned(), 100)]));
+}

@@ -22,6 +22,7 @@ pub(super) fn trusted_tools(
     let Some(trust) = observed.trust else { return };
     let server = observed.server.name_any();
     let secret = names::secret(&server);
+    let unread = observed.pods.iter().find_map(|pod| Some((pod.pod.name_any(), pod.trust_unread.as_ref()?)));
     let problem = if trust.is_unreadable {
         let message = format!(
             "the key `{}` of the Secret {secret} is no document of trusted tools, so that no new pod starts; \
@@ -47,10 +48,17 @@ pub(super) fn trusted_tools(
         Some(("ApprovalPending", message))
     } else if let Some((backend, number)) = trust.omitted.first_key_value() {
         let message = format!(
-            "{number} trusted tools of {backend} do not fit into the Secret {secret}, which holds 1 MiB: a new pod trusts \
-             the definitions of them that it sees first; divide the backends among several VirtualMCPServers"
+            "{number} trusted tools of {backend} do not fit into its share of the Secret {secret}, which holds 1 MiB: a \
+             new pod trusts the definitions of them that it sees first; divide the backends among several \
+             VirtualMCPServers"
         );
         Some(("TrustTooLarge", message))
+    } else if let Some((pod, fault)) = unread {
+        let message = format!(
+            "the trusted definitions of the pod {pod} cannot be read: {fault}; changes and approvals there are not \
+             kept for new pods; `GET /admin/tools/trusted` of the pod shows them; the operator retries at each poll"
+        );
+        Some(("TrustUnread", message))
     } else {
         None
     };
@@ -60,7 +68,21 @@ pub(super) fn trusted_tools(
     } else if observed.reports().next().is_none() {
         conditions.keep(KIND);
     } else {
-        let message = format!("{} definitions are trusted, and no change waits", trust.tools);
+        let mut message = format!("{} definitions are trusted, and no change waits", trust.tools);
+        if let Some(approval) = trust.approvals.first() {
+            message.push_str(&left_approval(approval, trust.approvals.len() - 1, &server));
+        }
         conditions.set(KIND, true, "NothingPending", message);
     }
+}
+
+/// Returns the advice about approvals that are left in the annotation: the first of them, and `others`.
+fn left_approval(approval: &str, others: usize, server: &str) -> String {
+    let approval: String = approval.chars().take(MAX_NAME_CHARS).collect();
+    let more = if others == 0 { String::new() } else { format!(" and {others} more") };
+    let annotation = approval_annotation();
+    format!(
+        "; the annotation has {approval}{more}: remove the annotation (`kubectl annotate vmcp {server} {annotation}-`): it \
+         approves this definition whenever it returns"
+    )
 }

@@ -12,6 +12,19 @@ fn a_changed_tool_that_waits_says_how_it_is_approved() {
     let status = world.status();
     assert_eq!(condition(&status, "ToolChangesApproved").status, "True");
     assert_eq!(status.phase, Some(Phase::Ready));
+    let left = ["a/create_note@f".to_owned(), "a/z@f".to_owned()];
+    world.trust = Some(KeptTrust { approvals: left.into(), ..KeptTrust::default() });
+    let status = world.status();
+    let message = &condition(&status, "ToolChangesApproved").message;
+    assert!(
+        message.contains("a/create_note@f and 1 more: remove the annotation (`kubectl annotate vmcp x "),
+        "{message}"
+    );
+    world.pods[0].trust_unread = Some("the answer broke off".to_owned());
+    let unread = world.status();
+    assert_eq!(condition(&unread, "ToolChangesApproved").reason, "TrustUnread");
+    assert_eq!(condition(&unread, "ToolChangesApproved").status, "False");
+    world.pods[0].trust_unread = None;
 
     let fingerprint = Fingerprint::of_hash("changed");
     let pending = ("a".to_owned(), "create_note".to_owned(), fingerprint.clone());

@@ -114,7 +114,7 @@ fn trusted_definitions_are_asked_for_once_where_they_differ_from_the_kept_ones()
     let answer = |digest: &str, trusted: Option<TrustedTools>| {
         let mut answer = report(1, 5);
         answer.report.trusted_tools = digest.to_owned();
-        PodAnswer { trusted, ..answer }
+        PodAnswer { trusted: trusted.map(Ok), ..answer }
     };
     schedule.answered("p", Ok(answer("of-pod", None)), now);
     let ask = |schedule: &mut Schedule, kept: Option<&str>, now: Instant| {
@@ -136,4 +136,50 @@ fn trusted_definitions_are_asked_for_once_where_they_differ_from_the_kept_ones()
     assert!(!joined.wants_trust("of-pod"));
     schedule.answered("p", Ok(answer("of-pod", None)), at(4));
     assert!(ask(&mut schedule, Some("of-pod"), at(5)).0.is_none(), "memory is given back");
+}
+
+/// An answer with trusted definitions: one tool of a backend of this name.
+fn trusting(backend: &str) -> PodAnswer {
+    let mut document = TrustedTools::default();
+    document.trusted.insert(backend.to_owned(), std::collections::BTreeMap::new());
+    let mut answer = report(1, 5);
+    backend.clone_into(&mut answer.report.trusted_tools);
+    PodAnswer { trusted: Some(Ok(document)), ..answer }
+}
+
+#[test]
+fn pods_of_an_owner_share_equal_documents_and_have_few_different_ones() {
+    let now = Instant::now();
+    let mut schedule = Schedule::default();
+    let pods: Vec<_> = ["a", "b", "c", "d", "e", "f"].map(pod).to_vec();
+    schedule.observe(&owner(), &pods, b"token", keeping(Some("kept")), now);
+    for (uid, backend) in [("a", "one"), ("b", "one"), ("c", "two"), ("d", "three"), ("e", "four")] {
+        assert!(schedule.answered(uid, Ok(trusting(backend)), now), "{uid}");
+    }
+    // The fifth different one; one failure alone says nothing.
+    assert!(schedule.answered("f", Ok(trusting("five")), now), "its first report");
+    assert!(schedule.answered("f", Ok(trusting("five")), now), "the second failure is told");
+    let (polled, _) = schedule.observe(&owner(), &pods, b"token", keeping(Some("kept")), now);
+    let of = |index: usize| polled[index].trusted.as_ref();
+    assert!(Arc::ptr_eq(of(0).expect("kept"), of(1).expect("kept")), "one copy");
+    assert!(of(5).is_none() && polled[5].trust_unread.is_some());
+    assert!(schedule.answered("f", Ok(trusting("two")), now), "an equal one is kept again");
+    let (polled, _) = schedule.observe(&owner(), &pods, b"token", keeping(Some("kept")), now);
+    assert!(polled[5].trusted.is_some() && polled[5].trust_unread.is_none());
+}
+
+#[test]
+fn trusted_definitions_that_cannot_be_read_are_told_once() {
+    let now = Instant::now();
+    let mut schedule = begun(now);
+    let unread = || {
+        let mut answer = report(1, 5);
+        answer.report.trusted_tools = "of-pod".to_owned();
+        PodAnswer { trusted: Some(Err("too large".to_owned())), ..answer }
+    };
+    let told = [(); 4].map(|()| schedule.answered("p", Ok(unread()), now));
+    assert_eq!(told, [true, true, false, false], "the first report, and the second failure");
+    let (polled, _) = schedule.observe(&owner(), &[pod("p")], b"token", keeping(Some("kept")), now);
+    assert_eq!(polled[0].trust_unread.as_deref(), Some("too large"));
+    assert!(schedule.answered("p", Ok(trusting("of-pod")), now), "its end is news");
 }
