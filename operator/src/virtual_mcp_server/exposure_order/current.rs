@@ -24,6 +24,8 @@ pub(in crate::virtual_mcp_server) struct CurrentExposure {
     pub ingress_from: Option<Vec<NetworkPolicyPeer>>,
     /// The `spec` of the HTTPRoute.
     pub route: Option<Value>,
+    /// The `metadata.generation` of the HTTPRoute: answers to an earlier one are about another route.
+    pub route_generation: Option<i64>,
     /// The entries of the HTTPRoute's `status.parents`: the answers of its Gateways.
     pub route_parents: Vec<Value>,
     /// True if the cluster or the installation has no HTTPRoutes.
@@ -39,6 +41,7 @@ impl CurrentExposure {
         let parents = route.as_ref().and_then(|route| route.data.pointer("/status/parents")?.as_array());
         Self {
             route_parents: parents.cloned().unwrap_or_default(),
+            route_generation: route.as_ref().and_then(|route| route.metadata.generation),
             ingress_from: children
                 .typed::<NetworkPolicy>(uid, &auxiliary)
                 .map(|policy| peers(policy, &names::selector(name))),

@@ -43,3 +43,32 @@ fn a_load_balancer_is_ready_once_it_has_an_address() {
     world.exposure.is_balanced = true;
     assert_eq!(condition(&world.status(), "LoadBalancerReady").status, "True");
 }
+
+#[test]
+fn a_route_is_accepted_once_every_gateway_has_accepted_its_present_form() {
+    let spec = "{httpRoute: {parentRefs: [{name: gw}, {name: other}]}, allowAnonymousExposure: true}";
+    let mut world = World::new(spec).pod(all_well());
+    world.exposure.route = Some(json!({ "parentRefs": [{ "name": "gw" }, { "name": "other" }] }));
+    let of_other = |conditions: Value| {
+        json!({
+            "parentRef": { "kind": "Gateway", "name": "other", "namespace": "n" }, "conditions": conditions,
+        })
+    };
+    let accepted =
+        |generation: i64| json!([{ "type": "Accepted", "status": "True", "observedGeneration": generation }]);
+    world.exposure.route_generation = Some(2);
+    for waiting in [
+        vec![parent("Accepted", "True")],
+        vec![parent("Accepted", "Unknown"), of_other(accepted(2))],
+        vec![parent("Accepted", "True"), of_other(json!([]))],
+        vec![parent("Accepted", "True"), of_other(accepted(1))],
+    ] {
+        world.exposure.route_parents = waiting;
+        let status = world.status();
+        let accepted = condition(&status, "RouteAccepted");
+        assert_eq!((accepted.status.as_str(), accepted.reason.as_str()), ("Unknown", "RoutePending"));
+        assert!(accepted.message.starts_with("Gateway "), "{}", accepted.message);
+    }
+    world.exposure.route_parents = vec![parent("Accepted", "True"), of_other(accepted(2))];
+    assert_eq!(condition(&world.status(), "RouteAccepted").status, "True");
+}
