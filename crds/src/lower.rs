@@ -35,6 +35,7 @@ use self::secret_files::SecretFiles;
 pub use self::webhooks::{ReferencedWebhooks, WebhookScope, webhook_path};
 use crate::fields::references::SecretKeyReference;
 use crate::problem::{Invalid, Problem};
+use crate::shared_settings::mcp_oidc_config::KubernetesServiceAccount;
 use crate::virtual_mcp_server::{Validated, authz};
 
 /// The text of `vmcp.yaml`, and the further files of a pod.
@@ -136,6 +137,12 @@ impl Validated {
     /// assert!(lowered.secrets.is_empty());
     /// ```
     pub fn lower(&self, referenced: &ReferencedObjects<'_>) -> Result<Lowered, Invalid> {
+        let accounts = referenced.oidc.and_then(|config| config.kubernetes_service_account.as_ref());
+        if let Some(field) = accounts.and_then(KubernetesServiceAccount::empty_restriction) {
+            let message = format!("`{field}` of its MCPOIDCConfig is empty, which names no ServiceAccount");
+            let remedy = "give it a value; or remove it, and every ServiceAccount is let in";
+            return Err(Invalid(vec![Problem::new("spec.incomingAuth.oidcConfigRef", message, remedy)]));
+        }
         let mut secrets = SecretFiles::default();
         let mut warnings = Vec::new();
         let incoming_auth = authz::lowered(self.settings.incoming_auth.clone(), referenced.authz, &self.name);

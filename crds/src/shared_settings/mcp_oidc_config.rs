@@ -73,12 +73,12 @@ pub enum OidcConfigType {
 pub struct KubernetesServiceAccount {
     /// ServiceAccount whose tokens are accepted. Default: every ServiceAccount.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253))]
+    #[schemars(length(min = 1, max = 253))]
     pub service_account: Option<String>,
     /// Namespace of the ServiceAccounts whose tokens are accepted. Default: with `serviceAccount`, that of
     /// the server; without it, every namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 63))]
+    #[schemars(length(min = 1, max = 63))]
     pub namespace: Option<String>,
     /// Issuer, exactly as in the claim `iss`. Default: the cluster's, as its API server names it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,6 +99,13 @@ impl KubernetesServiceAccount {
     /// Returns true if the API server gives the keys to the operator.
     pub fn takes_cluster_keys(&self) -> bool {
         self.use_cluster_auth.unwrap_or(true)
+    }
+
+    /// Returns the field of a restriction that is given without a value. To follow it as an absent one would
+    /// let every ServiceAccount in.
+    pub(crate) fn empty_restriction(&self) -> Option<&'static str> {
+        let given = [("serviceAccount", &self.service_account), ("namespace", &self.namespace)];
+        given.into_iter().find_map(|(field, value)| (value.as_deref() == Some("")).then_some(field))
     }
 }
 

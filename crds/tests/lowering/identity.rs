@@ -248,6 +248,11 @@ fn tokens_of_service_accounts_are_verified_by_the_keys_of_the_cluster() {
         assert_eq!(lowered.config.incoming_auth.issuers[0].required_claims[claim], [value]);
     }
 
+    for empty in [json!({ "serviceAccount": "" }), json!({ "serviceAccount": "bot", "namespace": "" })] {
+        let refused = lowered(empty, Some(&cluster)).unwrap_err().to_string();
+        assert!(refused.starts_with("spec.incomingAuth.oidcConfigRef: `"), "no restriction: {refused}");
+    }
+
     let public = json!({ "useClusterAuth": false, "issuer": "https://eks.example/id/2" });
     let fetched = lowered(public, None).unwrap();
     let issuer = &fetched.config.incoming_auth.issuers[0];
