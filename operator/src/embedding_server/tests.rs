@@ -91,7 +91,18 @@ fn several_pods_have_a_volume_each_unless_they_can_share_one() {
     let replan = |spec: &str, set: &StatefulSet| {
         plan(&server(spec), &ReferencedSecrets::default(), Some(set), &PodSchema::default())
     };
-    let kept = replan("{replicas: 1, modelCache: {size: 2Gi}}", &running(set)).unwrap();
+    let per_pod = running(set);
+    for (same, other) in [("2Gi", "3Gi"), ("2048Mi", "2G")] {
+        let spec = |size: &str| format!("{{replicas: 2, modelCache: {{size: {size}}}}}");
+        assert!(replan(&spec(same), &per_pod).is_ok(), "{same}");
+        let refused = replan(&spec(other), &per_pod).unwrap_err().to_string();
+        assert!(refused.contains("spec.modelCache: the StatefulSet was made with"), "{refused}");
+    }
+    for changed in ["{replicas: 2}", shared, "{modelCache: {size: 2Gi, storageClassName: fast}}"] {
+        let refused = replan(changed, &per_pod).unwrap_err().to_string();
+        assert!(refused.contains("spec.modelCache") && refused.contains("bge-tei`"), "{refused}");
+    }
+    let kept = replan("{replicas: 1, modelCache: {size: 2Gi}}", &per_pod).unwrap();
     assert!(kept.children.iter().all(|child| child.kind() != ChildKind::PersistentVolumeClaim));
     let single = running(planned("{modelCache: {size: 2Gi}}", ChildKind::StatefulSet).unwrap());
     let refused = replan(several, &single).unwrap_err().to_string();

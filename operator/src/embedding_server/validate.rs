@@ -2,7 +2,8 @@
 //! [`ValidEmbeddingServer`]. Pure.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{EnvVar, ResourceRequirements};
+use k8s_openapi::api::core::v1::{EnvVar, PersistentVolumeClaim, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use vmcp_crds::embedding_server::{AccessMode, ModelCache};
 use vmcp_crds::fields::resource_overrides::EmbeddingServerOverrides;
 use vmcp_crds::fields::workload::ImagePullPolicy;
@@ -108,23 +109,61 @@ fn has_claim_per_pod(
     running: Option<&StatefulSet>,
     problems: &mut Vec<Problem>,
 ) -> bool {
+    let set = child_name(server.metadata.name.as_deref().unwrap_or_default());
+    let template = running.and_then(|set| set.spec.as_ref()?.volume_claim_templates.as_ref()?.first());
+    if let Some(template) = template
+        && cache.is_none_or(|cache| !is_made_for(template, cache))
+    {
+        let remedy = format!(
+            "delete the StatefulSet (`kubectl delete statefulset {set}`), and the operator makes one for these settings; \
+             or restore those before"
+        );
+        let message = "the StatefulSet was made with other volumes, which Kubernetes cannot change";
+        problems.push(Problem::new("spec.modelCache", message, remedy));
+    }
     if cache.is_none_or(|cache| cache.access_mode != AccessMode::ReadWriteOnce) {
         return false;
     }
     let needs = server.spec.replicas > 1;
-    let claims = running.map(|set| {
-        let templates = set.spec.as_ref().and_then(|spec| spec.volume_claim_templates.as_ref());
-        templates.is_some_and(|templates| !templates.is_empty())
-    });
+    let claims = running.map(|_| template.is_some());
     if claims == Some(false) && needs {
-        let name = server.metadata.name.as_deref().unwrap_or_default();
         let remedy = format!(
-            "delete the StatefulSet (`kubectl delete statefulset {}`), and the operator makes one with a volume for each \
-             pod; or set `accessMode: ReadWriteMany` with a storage class that can",
-            child_name(name)
+            "delete the StatefulSet (`kubectl delete statefulset {set}`), and the operator makes one with a volume for each \
+             pod; or set `accessMode: ReadWriteMany` with a storage class that can"
         );
         let message = "the StatefulSet was made for one volume, which cannot serve pods on other nodes";
         problems.push(Problem::new("spec.replicas", message, remedy));
     }
     claims.unwrap_or(needs)
+}
+
+/// Returns true if the claims of a StatefulSet are those that these settings ask for.
+fn is_made_for(template: &PersistentVolumeClaim, cache: &ModelCache) -> bool {
+    let Some(spec) = &template.spec else { return false };
+    let modes = spec.access_modes.as_deref().unwrap_or_default();
+    let size = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref()?.get("storage"));
+    // The API server may write the same size in another way.
+    let has_size = size.and_then(bytes).zip(bytes(&cache.size)).is_none_or(|(size, wanted)| size == wanted);
+    modes.iter().eq([cache.access_mode.as_str()])
+        && spec.storage_class_name == cache.storage_class_name
+        && has_size
+}
+
+/// Returns the bytes of a whole quantity, such as `10Gi`; `None` for a fraction or an exponent.
+fn bytes(Quantity(text): &Quantity) -> Option<u128> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at_checked(digits)?;
+    let factor = match unit {
+        "" => 1,
+        "k" => 1_000,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        "T" => 1_000_000_000_000,
+        "Ki" => 1 << 10,
+        "Mi" => 1 << 20,
+        "Gi" => 1 << 30,
+        "Ti" => 1 << 40,
+        _ => return None,
+    };
+    number.parse::<u128>().ok()?.checked_mul(factor)
 }
