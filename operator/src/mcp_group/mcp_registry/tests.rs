@@ -76,6 +76,14 @@ fn what_cannot_run_is_refused_with_its_place() {
         (json!({ "configYAML": kubernetes }), "spec.configYAML: a source `kubernetes` asks the API server"),
         (json!({ "volumes": [{ "name": 7 }] }), "spec.volumes[0]: "),
         (json!({ "volumes": [{ "name": "pgpass" }] }), "spec.volumes[0].name: `pgpass` is a volume"),
+        (
+            json!({ "volumes": [{ "name": "data", "configmap": { "name": "prod" } }] }),
+            "spec.volumes[0].configmap: the operator does not know this key",
+        ),
+        (
+            json!({ "volumes": [{ "name": "data", "projected": { "sources": [{ "secret": { "nam": "a" } }] } }] }),
+            "spec.volumes[0].projected.sources[0].secret.nam: the operator does not know this key",
+        ),
         (json!({ "volumeMounts": [{ "name": "a" }, { "mountPath": [] }] }), "spec.volumeMounts[1]: "),
         (json!({ "pgpassSecretRef": { "name": "gone", "key": "k" } }), "there is no Secret gone"),
     ] {

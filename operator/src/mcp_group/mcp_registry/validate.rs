@@ -1,6 +1,7 @@
 //! Step 2 of a reconcile, validate: checks volumes, and the rights that the configuration takes. Pure.
 
 use k8s_openapi::api::core::v1::{LocalObjectReference, Volume, VolumeMount};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use vmcp_crds::fields::references::SecretKeyReference;
@@ -74,17 +75,50 @@ pub(super) fn validate(
     if problems.is_empty() { Ok(registry) } else { Err(Invalid(problems)) }
 }
 
-/// Reads objects as Kubernetes has them.
-fn typed<T: DeserializeOwned>(path: &str, blocks: &[Block], problems: &mut Vec<Problem>) -> Vec<T> {
+/// Reads objects as Kubernetes has them. An unknown key is a problem: `configmap` in place of `configMap`
+/// would make an empty folder.
+fn typed<T: DeserializeOwned + Serialize>(
+    path: &str,
+    blocks: &[Block],
+    problems: &mut Vec<Problem>,
+) -> Vec<T> {
+    let remedy = "write it as in the `spec` of a pod: see `kubectl explain pod.spec`";
     let mut read = Vec::with_capacity(blocks.len());
     for (index, block) in blocks.iter().enumerate() {
-        match serde_json::from_value(block.clone().into()) {
-            Ok(object) => read.push(object),
+        let written = Value::from(block.clone());
+        let parsed = serde_json::from_value::<T>(written.clone())
+            .and_then(|object| Ok((serde_json::to_value(&object)?, object)));
+        match parsed {
+            Ok((kept, object)) => {
+                if let Some(key) = dropped_key(&written, &kept) {
+                    let message = "the operator does not know this key, and would drop it";
+                    problems.push(Problem::new(format!("{path}[{index}]{key}"), message, remedy));
+                }
+                read.push(object);
+            }
             Err(error) => {
-                let remedy = "write it as in the `spec` of a pod: see `kubectl explain pod.spec`";
                 problems.push(Problem::new(format!("{path}[{index}]"), error.to_string(), remedy));
             }
         }
     }
     read
+}
+
+/// Returns the path of the first key of `written` that `kept` lacks, with a dot or an index in front. Keys
+/// without a value stand for absent ones.
+fn dropped_key(written: &Value, kept: &Value) -> Option<String> {
+    match (written, kept) {
+        (Value::Object(written), Value::Object(kept)) => {
+            let mut given = written.iter().filter(|(_, value)| !value.is_null());
+            given.find_map(|(key, value)| {
+                let rest = kept.get(key).map_or(Some(String::new()), |kept| dropped_key(value, kept))?;
+                Some(format!(".{key}{rest}"))
+            })
+        }
+        (Value::Array(written), Value::Array(kept)) => {
+            let mut pairs = written.iter().zip(kept).enumerate();
+            pairs.find_map(|(index, (value, kept))| Some(format!("[{index}]{}", dropped_key(value, kept)?)))
+        }
+        _ => None,
+    }
 }
