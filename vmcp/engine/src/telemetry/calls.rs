@@ -11,7 +11,7 @@ mod record;
 mod recorder;
 mod refusal;
 
-pub(super) use call_metrics::error_type;
+pub(in crate::telemetry) use call_metrics::error_type;
 
 pub use action::{Action, ActionArea};
 pub use observer::{Begun, CallObserver};

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     fn settings() -> Map<String, Value> {
-        let settings = json!({ "optimizer": { "enabled": false }, "server": { "adminTokens": ["t"] } });
+        let settings = json!({ "optimizer": { "enabled": false }, "server": { "adminTokens": ["a token of enough characters"] } });
         settings.as_object().unwrap().clone()
     }
 
@@ -87,7 +87,7 @@ mod tests {
         let joined: Value = serde_json::from_str(&join(text, settings()).unwrap()).unwrap();
         let expected = json!({
             "optimizer": { "enabled": false }, "audit": { "enabled": true },
-            "server": { "adminTokens": ["t"], "sessionKeys": ["${file:/k}"] },
+            "server": { "adminTokens": ["a token of enough characters"], "sessionKeys": ["${file:/k}"] },
         });
         assert_eq!(joined, expected);
         for empty in ["", "{}", "null", "# cut off"] {
