@@ -54,7 +54,7 @@ impl MCPServer {
         let mistake = |message: &str| {
             Invalid(vec![Problem::new("spec", message, "report this as a mistake of the operator")])
         };
-        // Guards that cannot be read back are no open server.
+        // Guards that cannot be read back refuse the server.
         let file = serde_saphyr::from_str::<Map<String, Value>>(&lowered.text)
             .map_err(|error| mistake(&format!("cannot be read back as YAML: {error}")))?;
         lowered.text =

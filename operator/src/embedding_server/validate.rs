@@ -137,7 +137,7 @@ fn has_claim_per_pod(
     claims.unwrap_or(needs)
 }
 
-/// Returns true if the claims of a StatefulSet are those that these settings ask for.
+/// Returns true if a StatefulSet has the claims of these settings.
 fn is_made_for(template: &PersistentVolumeClaim, cache: &ModelCache) -> bool {
     let Some(spec) = &template.spec else { return false };
     let modes = spec.access_modes.as_deref().unwrap_or_default();

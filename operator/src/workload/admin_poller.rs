@@ -59,8 +59,8 @@ impl AdminPoller {
         Arc::new(Self { client: AdminClient::default(), schedule: Mutex::default(), changed: Notify::new() })
     }
 
-    /// Schedules polls of `pods` by `plan`, in place of all other pods of the owner (namespace, name); returns
-    /// the last that is known of each, in the same order.
+    /// Schedules polls of `pods` by `plan`, in place of all other pods of the owner (namespace, name);
+    /// returns the last that is known of each, in the same order.
     pub(crate) fn observe(
         &self,
         owner: &Owner,

@@ -33,6 +33,7 @@ func main() {
 		BuildInfo: component.BuildInfo{Command: "otel-collector", Description: "Collector of the tests"},
 		Factories: factories,
 		ConfigProviderSettings: otelcol.ConfigProviderSettings{ResolverSettings: confmap.ResolverSettings{
+			DefaultScheme:     "file",
 			ProviderFactories: []confmap.ProviderFactory{fileprovider.NewFactory()},
 		}},
 	})

@@ -39,7 +39,7 @@ pub(crate) struct PollFailure {
     pub(crate) message: String,
 }
 
-/// How the pods of an owner are asked.
+/// Plan for asking the pods of an owner.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PollPlan<'a> {
     /// The interval between two polls of a pod.
@@ -268,8 +268,8 @@ impl Schedule {
             || before != entry.failure
     }
 
-    /// Returns the document to keep for a pod: that of another pod of its owner where they are equal. An error
-    /// if the others have [`MAX_DOCUMENTS`] different ones.
+    /// Returns the document to keep for a pod: that of another pod of its owner where they are equal. An
+    /// error if the others have [`MAX_DOCUMENTS`] different ones.
     fn share(&self, uid: &str, document: TrustedTools) -> Result<Arc<TrustedTools>, String> {
         let owner = self.pods.get(uid).map(|entry| &entry.owner);
         let of_owner = owner.and_then(|owner| self.of_owner.get(owner)).into_iter().flatten();

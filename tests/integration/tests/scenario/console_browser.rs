@@ -168,7 +168,7 @@ fn attacks() -> Vec<Value> {
         ("svg", svg.to_owned()),
         ("link", link.to_owned()),
         ("bidi", "Harmless\u{202e}ssel\u{200b}mrah\u{2066}\u{200f}".to_owned()),
-        ("long", format!("{script}{}", "very long ".repeat(100_000))),
+        ("long", format!("{script}{}", "very long ".repeat(20_000))),
     ];
     let tool = |(name, text): &(&str, String)| {
         let short: String = text.chars().take(1000).collect();

@@ -52,7 +52,9 @@ async fn a_guarded_server_has_a_bridge_that_verifies_tokens_by_the_keys_of_the_a
     let map = place.get::<ConfigMap>("mcp-fetch-guards").await.and_then(|map| map.data).expect("guards");
     let text = &map["guards.yaml"];
     assert!(
-        text.contains("jwksPath: /etc/vmcp/secrets/key-set-") && text.contains("audience: fetch"),
+        text.contains("jwksPath: ")
+            && text.contains("/etc/vmcp/secrets/key-set-")
+            && text.contains("audience: fetch"),
         "{text}"
     );
     let secret_data =
@@ -91,7 +93,7 @@ async fn toolhives_registry_server_runs_with_its_file() {
     assert!(place.get::<Deployment>("team-api").await.is_none());
     place.apply(&registry("file: {path: /data/registry.json}")).await;
     place.eventually("the Deployment", async || place.get::<Deployment>("team-api").await).await;
-    assert!(place.get::<Service>("team-api").await.is_some());
+    place.eventually("the Service", async || place.get::<Service>("team-api").await).await;
     let file = place.get::<ConfigMap>("team-api").await.and_then(|map| map.data).expect("the file");
     assert!(file["config.yaml"].contains("/data/registry.json"), "{file:?}");
     place.remove().await;

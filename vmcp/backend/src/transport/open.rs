@@ -87,7 +87,7 @@ pub(crate) async fn open(
                 codex: facts.spec.codex.as_ref().map(|codex| AdapterSettings {
                     version: settings.client_version.clone(),
                     allow_dangerous: codex.allow_dangerous,
-                    // Without `cwd`, vmcp's own working directory is no workspace: it may hold vmcp.yaml.
+                    // vmcp's own working directory may hold vmcp.yaml: without `cwd` it is left out.
                     workspaces: cwd.iter().chain(&codex.workspaces).cloned().collect(),
                 }),
             };

@@ -85,7 +85,7 @@ async fn a_codex_that_dies_in_a_turn_gets_a_clear_answer_that_names_the_thread()
 
 #[tokio::test]
 async fn a_backend_without_a_workspace_refuses_turns() {
-    // The root is none, in any spelling.
+    // The root is left out, in any spelling.
     for workspaces in [Vec::new(), vec!["/.".into()]] {
         let (mut client, _codex) = started(workspaces, 1 << 20).await;
         for arguments in [json!({"prompt": "go"}), json!({"prompt": "go", "cwd": "/"})] {

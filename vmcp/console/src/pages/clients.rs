@@ -66,7 +66,7 @@ pub struct Caller {
     pub issuer: String,
     /// Its calls among the kept ones.
     pub calls: usize,
-    /// Those of them that failed.
+    /// Failed calls among them.
     pub failed: usize,
 }
 

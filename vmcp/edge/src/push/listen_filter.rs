@@ -138,7 +138,7 @@ pub(crate) async fn accept(
     ListenFilter { lists: wanted.lists, resources, tasks }
 }
 
-/// Subscribes a mailbox to own resources of vmcp; returns those that this caller has. Their servers and tools
+/// Subscribes a mailbox to own resources of vmcp; returns the subscribed ones. Their servers and tools
 /// are listed in a thread that may block.
 async fn accept_own(
     push: &Arc<ServerPush>,

@@ -124,7 +124,7 @@ impl DriftGuard {
 
     /// Compares listings that were not compared before, tells the changes, and returns the tools to hide.
     /// Where the database fails, an error is logged, and these tools are hidden: the pending ones as last
-    /// read, and those that contradict the shared trust.
+    /// read, and further ones against the shared trust.
     pub(super) fn compare(&self, listings: &BackendListings, config: &Arc<Config>) -> Quarantine {
         let rules = &config.aggregation;
         // The shared file outlives the process, and pods without the optimizer have no disk of their own.

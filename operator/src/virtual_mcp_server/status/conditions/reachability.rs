@@ -23,8 +23,8 @@ const REFERENCE_FIELDS: [(&str, &str); 5] = [
     ("sectionName", ""),
 ];
 
-/// Sets `RouteAccepted` with `spec.httpRoute`, and `LoadBalancerReady` with a load balancer. A refused route is
-/// a degradation.
+/// Sets `RouteAccepted` with `spec.httpRoute`, and `LoadBalancerReady` with a load balancer. A refused route
+/// is a degradation.
 pub(super) fn reachability(
     observed: &ObservedVirtualMCPServer<'_>,
     conditions: &mut Conditions,

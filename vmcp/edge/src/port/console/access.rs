@@ -45,8 +45,8 @@ struct DoorState {
     arriving: Semaphore,
     /// Places for sign-ins that ask the provider.
     asking: Semaphore,
-    /// The provider of `consoleSignIn`, from the first sign-in on. The first request after `server.console`
-    /// is no longer `oidc` drops it.
+    /// The provider of `consoleSignIn`, from the first sign-in on. With another `server.console`, the
+    /// first request drops it.
     provider: Mutex<Option<Arc<ConsoleSignIn>>>,
 }
 

@@ -137,6 +137,6 @@ async fn a_service_that_hangs_fills_its_queue_and_delays_no_hook() {
     assert_eq!(webhooks.lanes.lock().len(), 1);
     webhooks.retain(&[]);
     assert!(webhooks.lanes.lock().is_empty(), "a service that is configured no more");
-    // The waiting notices, and the one that the service has.
+    // The waiting notices, and the one at the service.
     counted(&metrics, "dropped", 3 + MAX_WAITING + 1).await;
 }

@@ -205,7 +205,7 @@ fn configuration(arguments: &Arguments, lookup: &ReferenceLookup) -> Result<Conf
 fn backend_at(name: &str, url: &str, arguments: &Arguments) -> Value {
     let mut backend = Map::new();
     backend.insert("name".to_owned(), name.into());
-    // The URL is no reference to a variable, whatever it contains.
+    // The URL stays as it is, also with the signs of a reference.
     backend.insert("url".to_owned(), url.replace('$', "$$").into());
     let transport = arguments.transport.as_deref().unwrap_or("streamable-http");
     backend.insert("transport".to_owned(), transport.into());

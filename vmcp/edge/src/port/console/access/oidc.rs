@@ -22,8 +22,8 @@ use crate::port::console::session_key::{ATTEMPT_SECONDS, CookiePerson, SESSION_S
 
 /// Path to which the provider sends the browser back.
 pub(in crate::port) const CALLBACK: &str = "/console/oidc/callback";
-/// Longest subject, in bytes, as OpenID Connect Core 1.0 bounds it (section 2). A browser drops a cookie with a
-/// much longer one.
+/// Longest subject, in bytes, as OpenID Connect Core 1.0 bounds it (section 2). A browser drops a cookie with
+/// a much longer one.
 const MAX_SUBJECT_BYTES: usize = 255;
 /// Longest code and issuer of an answer, in bytes.
 const MAX_PARAMETER_BYTES: usize = 4 << 10;
