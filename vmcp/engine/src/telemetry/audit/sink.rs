@@ -254,9 +254,9 @@ impl AuditWriter {
         }
     }
 
-    /// Writes the files, then the lines at the other targets, and tells the waiting calls. The file comes first:
-    /// a slow console or syslog server delays no line of it. An event counts as written if each target that
-    /// tells took it; a collector does not tell.
+    /// Writes the files, then the lines at the other targets, and tells the waiting calls. The file comes
+    /// first: a slow console or syslog server delays no line of it. An event counts as written if each target
+    /// that tells took it; a collector does not tell.
     fn flush(&mut self) {
         self.flush_file();
         for Added { event, line, in_file, .. } in std::mem::take(&mut self.added) {
