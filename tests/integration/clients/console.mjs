@@ -18,6 +18,8 @@ const DESKTOP = { width: 1280, height: 800 };
 // Opens a page whose faults are recorded.
 async function watched(options) {
   const context = await browser.newContext({ viewport: DESKTOP, ...options });
+  // A page of 50 MB on a busy machine takes longer than 30 s.
+  context.setDefaultTimeout(120000);
   const page = await context.newPage();
   const fail = (fault) => failures.push(`${page.url()}: ${fault}`);
   await page.exposeFunction('reportViolation', (text) => fail(`policy violated: ${text}`));
