@@ -166,7 +166,7 @@ async fn replicas(redis: &Redis, large_results: Value) -> (Vmcp, Vmcp) {
 #[tokio::test]
 async fn a_result_of_one_replica_is_read_at_another_by_its_owner_alone() {
     let redis = Redis::start().await;
-    let (first, second) = replicas(&redis, json!({"ttl": "15s"})).await;
+    let (first, second) = replicas(&redis, json!({"ttl": "40s"})).await;
     let alice = ready(first.modern().bearing(ALICE)).await;
     let elsewhere = ready(second.modern().bearing(ALICE)).await;
     let bob = ready(second.modern().bearing(BOB)).await;
