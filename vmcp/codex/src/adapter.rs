@@ -32,7 +32,7 @@ pub struct AdapterSettings {
     /// True if a call may ask for `dangerFullAccess`.
     pub allow_dangerous: bool,
     /// Directories that a turn may work in or below; the first one is the default. An adapter gets them
-    /// without symbolic links: [`serve`](crate::serve) resolves them.
+    /// without symbolic links: [`serve`](crate::serve()) resolves them.
     pub workspaces: Vec<PathBuf>,
 }
 
