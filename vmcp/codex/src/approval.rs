@@ -1,6 +1,7 @@
 //! Requests of Codex for an approval, as questions to a person (elicitations of MCP), and their answers.
 
 use serde_json::{Value, json};
+use vmcp_config::sanitize::is_unseen;
 
 /// Most characters of a question. A longer one is declined: an approval is for the whole text.
 const MAX_QUESTION_CHARS: usize = 4000;
@@ -155,28 +156,10 @@ fn of_mcp_server(params: &Value) -> Result<Value, &'static str> {
 /// escapes: a question must look like the text that is approved.
 fn shown(text: &str) -> String {
     text.chars()
-        .flat_map(|c| if is_unseen(c) { c.escape_default().collect::<Vec<_>>() } else { vec![c] })
+        .flat_map(|c| {
+            if c.is_control() || is_unseen(c) { c.escape_default().collect::<Vec<_>>() } else { vec![c] }
+        })
         .collect()
-}
-
-/// True for characters that a person does not see. The list of `vmcp_config::sanitize`, on which this crate
-/// does not depend.
-fn is_unseen(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}'                    // soft hyphen
-            | '\u{34f}'                 // combining grapheme joiner
-            | '\u{61c}'                 // Arabic letter mark
-            | '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' // Hangul fillers
-            | '\u{17b4}' | '\u{17b5}'   // Khmer inherent vowels
-            | '\u{180b}'..='\u{180f}'   // Mongolian separators
-            | '\u{200b}'..='\u{200f}'   // zero-width characters, direction marks
-            | '\u{2028}'..='\u{202e}'   // separators of lines and paragraphs, bidirectional overrides
-            | '\u{2060}'..='\u{206f}'   // word joiner, invisible operators, bidirectional isolates
-            | '\u{feff}'                // byte order mark
-            | '\u{fff9}'..='\u{fffb}'   // interlinear annotations
-            | '\u{e0000}'..='\u{e0fff}' // tags and supplementary variation selectors
-        )
 }
 
 /// Like [`shown`], with the lines of a diff kept.
