@@ -96,9 +96,13 @@ impl SearchAnswer {
             } else {
                 output::table(["SCORE", "TOOL", "BACKEND", "DESCRIPTION"], tools.iter().map(FoundTool::plain))
             });
-            parts.push(format!(
-                "{search_mode} search; {returned} tokens instead of {baseline} ({percent:.1}% saved)"
-            ));
+            // A few small tools are less than an answer about them.
+            let tokens = if *percent < 0.0 {
+                format!("{returned} tokens; the list of all tools has {baseline}")
+            } else {
+                format!("{returned} tokens instead of {baseline} ({percent:.1}% saved)")
+            };
+            parts.push(format!("{search_mode} search; {tokens}"));
         }
         parts.extend(explain.map(SearchExplanation::human_text));
         parts.join("\n\n")
@@ -193,6 +197,14 @@ mod tests {
                 "terms": [{"term": "follow", "documents": 3}], "clauses": ["who follows", "tell me"]});
         }
         SearchAnswer::deserialize(&answer).unwrap()
+    }
+
+    #[test]
+    fn an_answer_that_saves_nothing_says_so_without_a_negative_share() {
+        let mut answer = answer(false);
+        answer.token_metrics = TokenMetrics { baseline: 267, returned: 802, percent: -200.4 };
+        let text = answer.human_text(false);
+        assert!(text.contains("802 tokens; the list of all tools has 267"), "{text}");
     }
 
     #[test]
