@@ -212,9 +212,11 @@ pub async fn search(searcher: &Searcher, request: SearchRequest<'_>) -> SearchRe
     let whole = whole_query(description, request.keywords);
     // One batch for the whole query and its clauses: a provider takes little longer for it than for one text.
     let texts: Vec<String> = std::iter::once(whole).chain(split_clauses(description)).collect();
-    let takes_forms = searcher.index.len() >= SMALL_SET
+    // The index compares no forms in a small set of visible tools.
+    let visible = request.visible.map_or(searcher.index.len(), |visible| visible.len());
+    let takes_forms = visible >= SMALL_SET
         && matches!(&searcher.vectors, QueryVectors::From(embedder) if embedder.takes_short_forms());
-    let forms: Vec<_> = texts.iter().map(|text| short_form(text).filter(|_| takes_forms)).collect();
+    let forms: Vec<_> = texts.iter().map(|text| if takes_forms { short_form(text) } else { None }).collect();
     let embedded: Vec<String> = texts.iter().chain(forms.iter().flatten()).cloned().collect();
     let asked = searcher.asks_provider().then(Instant::now);
     let (mut vectors, unembedded) = match embed(searcher, &embedded).await {

@@ -126,19 +126,26 @@ impl Index {
     ) -> QueryEvidence {
         let whole = Clause { text: query.text, vector: query.vector, short_vector: query.short_vector };
         let texts = || std::iter::once(&whole).chain(clauses);
-        let vectors: Vec<_> = texts().map(|text| self.vectors.query(text.vector?)).collect();
-        let short =
-            texts().map(|text| self.short_query(text).filter(|_| documents.len() >= fusion::SMALL_SET));
+        let mut vectors: Vec<_> = texts().map(|text| self.vectors.query(text.vector?)).collect();
+        let takes_short = documents.len() >= fusion::SMALL_SET;
+        let short = texts().zip(&vectors).map(|(text, own)| {
+            let own = own.as_deref().filter(|_| takes_short)?;
+            self.short_query(text, own)
+        });
         let short: Vec<_> = short.collect();
-        let mut cosines = self.vectors.scan(&vectors, documents).into_iter();
-        let has_short = short.iter().any(Option::is_some);
-        let closeness = if has_short { self.vectors.scan(&short, documents) } else { Vec::new() };
-        let mut closeness = closeness.into_iter().zip(&short);
+        let has_short: Vec<_> = short.iter().map(Option::is_some).collect();
+        let mut has_short = has_short.into_iter();
+        let texts_count = vectors.len();
+        vectors.extend(short.into_iter().flatten().map(Some));
+        // A row for each vector: those of the texts, then those of the short texts among them.
+        let mut cosines = self.vectors.scan(&vectors, documents);
+        let mut closeness = cosines.split_off(texts_count).into_iter();
+        let mut cosines = cosines.into_iter();
         let norms = self.keywords.norms(documents);
         let mut weigh = |clause: &Clause<'_>| {
             let matches = self.keywords.search(clause.text, &norms, visible);
             let bm25 = documents.iter().map(|document| matches.scores.get(*document).copied()).collect();
-            let closeness = closeness.next().filter(|(_, short)| short.is_some()).map(|(values, _)| values);
+            let closeness = has_short.next().filter(|has| *has).and_then(|_| closeness.next());
             let ratio = fusion::cosine_weight(
                 ratio,
                 matches.terms.len(),
@@ -152,10 +159,11 @@ impl Index {
         QueryEvidence { whole: weigh(&whole), clauses: clauses.iter().map(weigh).collect() }
     }
 
-    /// Returns the vector of a short text, made of both of its forms.
-    fn short_query(&self, text: &Clause<'_>) -> Option<Vec<f32>> {
-        let [own, form] = [text.vector?, text.short_vector?].map(|vector| self.vectors.query(vector));
-        Some(short_query(&own?, &form?))
+    /// Returns the vector of a short text, made of both of its forms; `own` is the text's own vector,
+    /// normalized.
+    fn short_query(&self, text: &Clause<'_>, own: &[f32]) -> Option<Vec<f32>> {
+        let form = self.vectors.query(text.short_vector?)?;
+        Some(short_query(own, &form))
     }
 }
 
