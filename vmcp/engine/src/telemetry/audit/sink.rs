@@ -232,11 +232,8 @@ impl AuditWriter {
         let line = if has_others { line.to_vec() } else { Vec::new() };
         // The line has it.
         event.json = String::new();
-        let is_awaited = event.written.is_some();
         self.added.push(Added { event, line, place, in_file: Ok(()) });
-        if is_awaited {
-            self.flush();
-        } else if self.targets.file.as_ref().is_some_and(FileSeries::is_full) {
+        if self.targets.file.as_ref().is_some_and(FileSeries::is_full) {
             self.flush_file();
         }
     }
