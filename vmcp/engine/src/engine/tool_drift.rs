@@ -175,23 +175,27 @@ impl DriftGuard {
                 }
             }
         }
-        self.update_report(config);
-        contradicting.extend(self.pending(rules));
+        // Before the definitions are read: a change in between is then seen the next time.
+        let version = self.version();
+        let read = self.store.read().tool_drifts();
+        let log = |error: &StoreError| tracing::error!(%error, "quarantined tools could not be read");
+        let drifts = read.inspect_err(log).ok();
+        self.update_report(config, version, drifts.as_deref());
+        contradicting.extend(self.pending(rules, drifts));
         contradicting
     }
 
-    /// Makes the report of the trust again if it may have changed.
-    fn update_report(&self, config: &Arc<Config>) {
-        // Before the definitions are read: a change in between is then seen the next time.
-        let version = self.version();
+    /// Makes the report of the trust again if it may have changed. The `drifts` are read after the `version`;
+    /// without them, the report stays.
+    fn update_report(&self, config: &Arc<Config>, version: u64, drifts: Option<&[ToolDrift]>) {
         let mut made = self.report.lock();
         if made.of.as_ref().is_some_and(|(of, before)| *of == version && Arc::ptr_eq(before, config)) {
             return;
         }
         let report = if config.aggregation.quarantines() {
-            let store = self.store.read();
-            let read = store.trusted_hashes().and_then(|stored| Ok((stored, store.tool_drifts()?)));
-            read.map(|(stored, drifts)| trust::report(config, stored, &drifts))
+            let Some(drifts) = drifts else { return };
+            let stored = self.store.read().trusted_hashes();
+            stored.map(|stored| trust::report(config, stored, drifts))
         } else {
             Ok(TrustReport::default())
         };
@@ -209,17 +213,13 @@ impl DriftGuard {
         Arc::clone(&self.report.lock().report)
     }
 
-    /// Returns the tools that wait for approval at backends under quarantine; where the database cannot be
-    /// read, as of the last read.
-    pub(super) fn pending(&self, rules: &Aggregation) -> Quarantine {
+    /// Returns the tools that wait for approval at backends under quarantine; without `drifts`, as of the
+    /// last call that had them.
+    fn pending(&self, rules: &Aggregation, drifts: Option<Vec<ToolDrift>>) -> Quarantine {
         let mut last = self.last_pending.lock();
-        let read = self.store.read().tool_drifts();
-        match read {
-            Ok(drifts) => {
-                let waiting = drifts.into_iter().filter(|drift| drift.state == DriftState::Pending);
-                *last = waiting.map(|drift| (drift.backend.into(), drift.tool)).collect();
-            }
-            Err(error) => tracing::error!(%error, "quarantined tools could not be read"),
+        if let Some(drifts) = drifts {
+            let waiting = drifts.into_iter().filter(|drift| drift.state == DriftState::Pending);
+            *last = waiting.map(|drift| (drift.backend.into(), drift.tool)).collect();
         }
         let quarantines = |backend: &str| rules.on_tool_change(backend) == OnToolChange::Quarantine;
         last.iter().filter(|(backend, _)| quarantines(backend)).cloned().collect()

@@ -1,6 +1,8 @@
 //! Trust in definitions that other replicas keep: decided here for each listed tool, and reported for them as
 //! a document. Pure.
 
+use std::collections::HashSet;
+
 use vmcp_config::Config;
 use vmcp_config::rules::OnToolChange;
 use vmcp_config::rules::trusted_tools::{Fingerprint, TrustedTool, TrustedTools};
@@ -35,15 +37,15 @@ pub(super) fn trust(listed: &str, shared: Option<&TrustedTool>, stored: Option<&
 /// Returns the trust of this process in the tools of backends under quarantine, joined with the trust of the
 /// file.
 pub(super) fn report(config: &Config, stored: Vec<TrustedHash>, drifts: &[ToolDrift]) -> TrustReport {
-    let configured = |backend: &str| config.backends.iter().any(|spec| *spec.name == *backend);
-    let quarantines = |backend: &str| {
-        configured(backend) && config.aggregation.on_tool_change(backend) == OnToolChange::Quarantine
-    };
+    let configured = config.backends.iter().map(|backend| &*backend.name);
+    let quarantined: HashSet<&str> = configured
+        .filter(|backend| config.aggregation.on_tool_change(backend) == OnToolChange::Quarantine)
+        .collect();
     let mut document = TrustedTools::clone(&config.trusted_tools);
     document.pending.clear();
-    document.trusted.retain(|backend, _| quarantines(backend));
+    document.trusted.retain(|backend, _| quarantined.contains(backend.as_str()));
     for TrustedHash { backend, tool, hash, approved_at } in stored {
-        if !quarantines(&backend) {
+        if !quarantined.contains(backend.as_str()) {
             continue;
         }
         let own = TrustedTool { fingerprint: Fingerprint::of_hash(&hash), approved_at };
@@ -53,7 +55,7 @@ pub(super) fn report(config: &Config, stored: Vec<TrustedHash>, drifts: &[ToolDr
         }
     }
     let pending = drifts.iter().filter(|drift| drift.state == DriftState::Pending);
-    for drift in pending.filter(|drift| quarantines(&drift.backend)) {
+    for drift in pending.filter(|drift| quarantined.contains(drift.backend.as_str())) {
         let tools = document.pending.entry(drift.backend.clone()).or_default();
         tools.insert(drift.tool.clone(), Fingerprint::of_hash(&drift.after_hash));
     }
