@@ -254,7 +254,8 @@ pub(crate) const STATE: Layout = Layout {
        SELECT 1 FROM tool_drift WHERE tool_drift.server_name = tool_baselines.server_name
          AND tool_drift.tool_name = tool_baselines.tool_name AND tool_drift.state = 'approved'
          AND tool_drift.after_hash = tool_baselines.hash);",
-        // The log of searches. `rank` is absent for a tool that the search did not find.
+        // The log of searches. `rank` is absent for a tool that the search did not find. The index of sessions
+        // finds the owner of a client's session; a file that was set back to an earlier version keeps it.
         "CREATE TABLE searches (
        id INTEGER PRIMARY KEY,
        searched_at INTEGER NOT NULL,
@@ -289,7 +290,8 @@ pub(crate) const STATE: Layout = Layout {
        last_at INTEGER NOT NULL,
        UNIQUE (owner, server_name, tool_name)
      );
-     CREATE INDEX idx_tool_sequels_last ON tool_sequels (last_at);",
+     CREATE INDEX idx_tool_sequels_last ON tool_sequels (last_at);
+     CREATE INDEX IF NOT EXISTS idx_sessions_external ON sessions (external_id);",
     ],
     tables: &[
         "server_name, tool_name, call_count, success_count, failure_count, avg_latency_ms, recent_latency_ms,

@@ -109,7 +109,8 @@ impl StateStore {
         self.read(|connection| {
             let select = "SELECT owner FROM sessions WHERE source = ?1 AND external_id = ?2
                           ORDER BY created_at, rowid LIMIT 1";
-            connection.query_row(select, params![source, external_id], |row| row.get(0)).optional()
+            let mut select = connection.prepare_cached(select)?;
+            select.query_row(params![source, external_id], |row| row.get(0)).optional()
         })
     }
 
