@@ -1,4 +1,4 @@
-//! Randomness and wall-clock time for sealed tokens.
+//! Randomness and wall-clock time.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,6 +11,16 @@ pub fn now() -> u64 {
 pub fn now_millis() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Returns the milliseconds since the Unix epoch as databases store them; 0 if the clock is before it.
+pub fn now_ms() -> i64 {
+    i64::try_from(now_millis()).unwrap_or(i64::MAX)
+}
+
+/// Returns a random UUID (version 4) as text.
+pub(crate) fn random_uuid() -> String {
+    uuid::Builder::from_random_bytes(random()).into_uuid().to_string()
 }
 
 /// Returns random bytes from the operating system's generator.

@@ -24,7 +24,7 @@ use vmcp_store::{STATE_FILE_NAME, SessionLimits, StateStore, StoreError};
 pub use self::transcript_file::end_of;
 use self::transcript_file::read_end;
 use crate::access::identity::{Principal, PrincipalKey};
-use crate::random::{now_millis, random};
+use crate::random::{now_ms, random_uuid};
 
 /// Purpose of the digests of owners.
 const PURPOSE: &[u8] = b"sessions of agents\0";
@@ -71,7 +71,7 @@ impl AgentSessions {
         self.on_store(move |store| {
             let (summary, note) =
                 if call.wants_summary() { summarize(&mut call, &dirs) } else { (None, None) };
-            let moment = Moment { now: millis(), new_id: random_id(), machine_id: random_id(), summary };
+            let moment = Moment { now: now_ms(), new_id: random_uuid(), machine_id: random_uuid(), summary };
             let decision = store.take_hook(&owner, &call, &moment, limits)?;
             Ok(HookReport::new(&call, decision, note))
         })
@@ -171,15 +171,7 @@ fn is_local(principal: &Principal) -> bool {
 }
 
 fn kept_since(settings: &SessionHooks) -> i64 {
-    millis().saturating_sub(DAY.saturating_mul(i64::from(settings.keep_days)))
-}
-
-fn millis() -> i64 {
-    i64::try_from(now_millis()).unwrap_or(i64::MAX)
-}
-
-fn random_id() -> String {
-    uuid::Builder::from_random_bytes(random()).into_uuid().to_string()
+    now_ms().saturating_sub(DAY.saturating_mul(i64::from(settings.keep_days)))
 }
 
 /// True for an id that a session can have.

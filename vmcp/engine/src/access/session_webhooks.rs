@@ -16,7 +16,7 @@ use vmcp_config::SessionWebhook;
 use vmcp_hooks::news::HookNews;
 
 use crate::metrics::{Metrics, NoticeLabels};
-use crate::random::random;
+use crate::random::random_uuid;
 
 /// Notices that wait for one service; further ones are dropped and counted.
 const MAX_WAITING: usize = 1024;
@@ -107,7 +107,7 @@ impl SessionWebhooks {
 fn written(news: &HookNews) -> Written<'_> {
     Written {
         version: "v0.1.0",
-        uid: uuid::Builder::from_random_bytes(random()).into_uuid().to_string(),
+        uid: random_uuid(),
         timestamp: humantime::format_rfc3339_millis(std::time::SystemTime::now()).to_string(),
         event: news.hook_type.normalized(),
         session: news,

@@ -18,9 +18,9 @@ use vmcp_store::RunClaim;
 use vmcp_wire::sealed::KeyRing;
 
 use super::Runs;
-use super::store::{LEASE, RunRecord, RunStore, RunStoreError, millis};
+use super::store::{LEASE, RunRecord, RunStore, RunStoreError};
 use crate::access::identity::Principal;
-use crate::random::{now, random};
+use crate::random::{now, now_ms, random};
 
 /// Largest state that is kept, in bytes. A run whose state grows beyond it is known, but not continued.
 const MAX_STATE: usize = 1024 * 1024;
@@ -123,7 +123,7 @@ impl Runs {
     ) -> Option<KeptRun> {
         let store = self.store(config).await;
         store.keeps().then(|| {
-            let expires_at = millis().saturating_add(i64::try_from(life.as_millis()).unwrap_or(i64::MAX));
+            let expires_at = now_ms().saturating_add(i64::try_from(life.as_millis()).unwrap_or(i64::MAX));
             let RunLookup { owner, request, .. } = *lookup;
             let record = RunRecord { id: id.to_owned(), owner, request, expires_at };
             KeptRun::new(record, self.holder(), store, ring, cancel)
@@ -154,7 +154,7 @@ impl Runs {
         };
         let RunLookup { owner, request, .. } = *lookup;
         // Only a new run writes its expiry.
-        let record = RunRecord { id: id.clone(), owner, request, expires_at: millis() };
+        let record = RunRecord { id: id.clone(), owner, request, expires_at: now_ms() };
         let run = KeptRun::new(record, holder, store, ring, cancel);
         run.is_stored.store(true, Ordering::Relaxed);
         let Some(state) = run.open(&sealed) else {

@@ -12,7 +12,8 @@ use vmcp_error_chain::error_chain;
 use vmcp_store::{HOLDER_PROCESS_BYTES, MAX_RUNS_OF_OWNER, RunClaim};
 
 use super::kept::RunLookup;
-use super::store::{ANSWER_KNOWN, LEASE, RunRecord, RunStoreError, millis};
+use super::store::{ANSWER_KNOWN, LEASE, RunRecord, RunStoreError};
+use crate::random::now_ms;
 
 /// Keeps a new run. KEYS: the run, the runs of its request, the runs of its owner. ARGV: holder, lease,
 /// life, owner, state, id, most runs of an owner, beginning of the keys of runs. Of an owner's abandoned
@@ -123,7 +124,7 @@ impl RedisRuns {
         let [key, of_request, of_owner] = self.keys(run);
         let mut call = self.insert.key(key);
         call.key(of_request).key(of_owner);
-        call.arg(&holder[..]).arg(LEASE.as_millis() as u64).arg((run.expires_at - millis()).max(1));
+        call.arg(&holder[..]).arg(LEASE.as_millis() as u64).arg((run.expires_at - now_ms()).max(1));
         call.arg(&run.owner[..]).arg(state).arg(&run.id).arg(MAX_RUNS_OF_OWNER).arg(self.run_key(""));
         self.ask::<u64>(call).await.map(drop)
     }

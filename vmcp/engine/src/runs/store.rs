@@ -11,7 +11,7 @@ use vmcp_store::{KeptRun, RunClaim, RunLease, RunName, StateStore, StoreError};
 
 use super::kept::RunLookup;
 use super::redis::RedisRuns;
-use crate::random::now_millis;
+use crate::random::now_ms;
 
 /// Time after which the driver of a run that has not renewed its lease counts as ended.
 pub(super) const LEASE: Duration = Duration::from_secs(6);
@@ -178,7 +178,7 @@ impl RunStore {
             RunStore::Nothing => Ok(true),
             RunStore::StateDb(store) => {
                 blocking(store, move |store| {
-                    let now = millis();
+                    let now = now_ms();
                     store.use_answer(&digest, now, now + ANSWER_KNOWN.as_millis() as i64)
                 })
                 .await
@@ -188,13 +188,8 @@ impl RunStore {
     }
 }
 
-/// Returns the present time in milliseconds since the Unix epoch.
-pub(super) fn millis() -> i64 {
-    i64::try_from(now_millis()).unwrap_or(i64::MAX)
-}
-
 fn lease(holder: [u8; 16], lasts: Duration) -> RunLease {
-    let now = millis();
+    let now = now_ms();
     RunLease { holder, now, until: now + lasts.as_millis() as i64 }
 }
 

@@ -13,7 +13,6 @@ mod writer;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Sender, SyncSender};
 use std::sync::{Arc, OnceLock};
-use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use tokio::sync::oneshot;
@@ -26,6 +25,7 @@ use super::tool_metrics::verdict;
 use crate::access::context_key::ContextKey;
 use crate::access::identity::PrincipalKey;
 use crate::metrics::Metrics;
+use crate::random::now_ms;
 use crate::search::context::ToolKey;
 use reading::LogReading;
 use sequels::SequelBook;
@@ -164,7 +164,7 @@ impl QueryLog {
         };
         let entry = Searched {
             client: Client { principal, context },
-            at: now(),
+            at: now_ms(),
             found: found.into_iter().take(MAX_FOUND).collect(),
             words: is_logged.then(|| [cut(description), cut(keywords)]),
         };
@@ -228,7 +228,7 @@ impl CallObserver for QueryLog {
         }
         let context = record.context.or(record.session.map(ContextKey::Session));
         let client = Client { principal: record.principal.key(), context };
-        let call = Called { client, at: now(), tool: Arc::clone(tool), succeeded };
+        let call = Called { client, at: now_ms(), tool: Arc::clone(tool), succeeded };
         // No wake: one for each call would cost more than the call's own bookkeeping.
         if thread.queue.try_send(Entry::Call(call)).is_err() {
             tracing::debug!("a call was not matched with its search: the queue is full");
@@ -247,10 +247,4 @@ fn verdict_of_composite(tool: &CatalogTool, record: &CallRecord) -> Option<bool>
         Outcome::ToolError | Outcome::RpcError => Some(false),
         Outcome::Denied | Outcome::Cancelled | Outcome::Failed(_) => None,
     }
-}
-
-/// Milliseconds since the Unix epoch.
-fn now() -> i64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }

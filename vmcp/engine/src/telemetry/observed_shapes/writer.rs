@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::time::SystemTime;
 
 use serde_json::Value;
 use vmcp_model::hash::SchemaHash;
@@ -14,10 +13,13 @@ use vmcp_store::{StateStore, StoreError, StoredShape};
 
 use super::book::{ObservedShape, ShapeBook};
 use super::{Entry, QUEUE_CAPACITY, SharedBook};
+use crate::random::now_ms;
+use crate::state_store::open_or_in_memory;
 
 /// Runs until the owner of the queue is dropped.
 pub(super) fn run(dir: Option<&Path>, entries: &Receiver<Entry>, book: &SharedBook) {
-    let Some(store) = open(dir) else { return };
+    let opened = open_or_in_memory(dir, "observed shapes are kept in memory only", "no shapes are learned");
+    let Some(store) = opened else { return };
     load(&store, book);
     while let Ok(first) = entries.recv() {
         let (mut changed, mut answers) = (BTreeMap::new(), Vec::new());
@@ -34,7 +36,7 @@ pub(super) fn run(dir: Option<&Path>, entries: &Receiver<Entry>, book: &SharedBo
                         }
                     };
                     let observed: &mut ObservedShape = changed.entry(key).or_insert_with(known);
-                    observed.observe(shape.as_ref(), now());
+                    observed.observe(shape.as_ref(), now_ms());
                 }
                 Entry::Flush(answer) => answers.push(answer),
             }
@@ -45,16 +47,6 @@ pub(super) fn run(dir: Option<&Path>, entries: &Receiver<Entry>, book: &SharedBo
             let _ = answer.send(());
         }
     }
-}
-
-/// Opens the database, or one in memory if the folder cannot be used.
-fn open(dir: Option<&Path>) -> Option<StateStore> {
-    let file = dir.map(StateStore::open).transpose().unwrap_or_else(|error| {
-        tracing::warn!(%error, "observed shapes are kept in memory only");
-        None
-    });
-    let opened = file.map_or_else(StateStore::in_memory, Ok);
-    opened.inspect_err(|error| tracing::error!(%error, "no shapes are learned")).ok()
 }
 
 /// Publishes what the database has. A shape that cannot be read is left out, and learned again.
@@ -113,10 +105,4 @@ fn write(work: impl FnOnce() -> Result<(), StoreError>) {
     if let Err(error) = work() {
         tracing::warn!(%error, "observed shapes could not be written; they are in memory only");
     }
-}
-
-/// Milliseconds since the Unix epoch.
-fn now() -> i64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }

@@ -14,9 +14,11 @@ use vmcp_store::{SearchBatch, SearchCall, SearchLogBounds, StateStore, StoredSea
 use super::reading::{self, LogReading};
 use super::sequels::{MAX_TOOLS, SequelBook, SequelKey, Sessions};
 use super::windows::{OpenSearch, Windows};
-use super::{Called, Entry, QUEUE_CAPACITY, Searched, Settings, now};
+use super::{Called, Entry, QUEUE_CAPACITY, Searched, Settings};
 use crate::metrics::Metrics;
+use crate::random::now_ms;
 use crate::search::context::ToolKey;
+use crate::state_store::open_or_in_memory;
 
 /// Time between the first entry of a batch and its commit.
 const COMMIT_INTERVAL: Duration = Duration::from_millis(200);
@@ -36,7 +38,8 @@ pub(super) fn run(
     book: &ArcSwap<SequelBook>,
     metrics: &Metrics,
 ) {
-    let Some(store) = open(dir) else { return };
+    let opened = open_or_in_memory(dir, "the query log is kept in memory only", "searches are not logged");
+    let Some(store) = opened else { return };
     let mut writer = LogWriter {
         store,
         settings,
@@ -71,16 +74,6 @@ pub(super) fn run(
             writer.prune();
         }
     }
-}
-
-/// Opens the database, or one in memory if the folder cannot be used.
-fn open(dir: Option<&Path>) -> Option<StateStore> {
-    let file = dir.map(StateStore::open).transpose().unwrap_or_else(|error| {
-        tracing::warn!(%error, "the query log is kept in memory only");
-        None
-    });
-    let opened = file.map_or_else(StateStore::in_memory, Ok);
-    opened.inspect_err(|error| tracing::error!(%error, "searches are not logged")).ok()
 }
 
 struct LogWriter<'a> {
@@ -208,7 +201,7 @@ impl LogWriter<'_> {
     }
 
     fn expire(&mut self) {
-        let ended = self.windows.expire(now());
+        let ended = self.windows.expire(now_ms());
         self.metrics.searches_without_call.inc_by(ended as u64);
     }
 
@@ -224,7 +217,7 @@ impl LogWriter<'_> {
         if !settings.log.enabled {
             return;
         }
-        let kept_since = now() - i64::from(settings.log.keep_days) * DAY_MS;
+        let kept_since = now_ms() - i64::from(settings.log.keep_days) * DAY_MS;
         let bounds = SearchLogBounds { max_searches: settings.log.max_searches, kept_since };
         if let Err(error) = self.store.prune_searches(bounds) {
             tracing::warn!(%error, "old searches could not be deleted");

@@ -13,6 +13,7 @@ use vmcp_store::{CallFact, StateStore, StoreError, ToolMetrics};
 
 use super::book::{MetricsBook, SharedBook};
 use super::{CountedCall, Entry, Filter};
+use crate::state_store::open_or_in_memory;
 
 /// Time between two commits: a crash loses no more than the calls of this time.
 const COMMIT_INTERVAL: Duration = Duration::from_millis(200);
@@ -31,7 +32,8 @@ pub(super) fn run(
     book: &SharedBook,
     dropped: &Counter,
 ) {
-    let Some(store) = open(dir) else { return };
+    let opened = open_or_in_memory(dir, "metrics of tools are kept in memory only", "calls are not counted");
+    let Some(store) = opened else { return };
     let mut writer = Writer { store, book, dropped, waiting: BTreeMap::new(), unwritten: 0 };
     writer.load();
     let mut prune_at = Instant::now();
@@ -46,18 +48,6 @@ pub(super) fn run(
             return;
         }
     }
-}
-
-/// Opens the database, or one in memory if the folder cannot be used.
-fn open(dir: Option<&Path>) -> Option<StateStore> {
-    let file = dir.map(StateStore::open).transpose();
-    let file = file.unwrap_or_else(|error| {
-        tracing::warn!(%error, "metrics of tools are kept in memory only");
-        None
-    });
-    file.map_or_else(StateStore::in_memory, Ok)
-        .inspect_err(|error| tracing::error!(%error, "calls are not counted"))
-        .ok()
 }
 
 /// Calls of one tool that are not written yet, under backend and tool.

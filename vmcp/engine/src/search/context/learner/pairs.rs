@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use vmcp_search::learning::{LearnedPair, Pruning, confidence_after};
 use vmcp_store::{StateStore, StoreError, StoredPair};
 
 use super::{Entry, SharedPairs, ToolUse};
+use crate::random::now_ms;
 use crate::search::context::{Learned, ToolKey};
+use crate::state_store::open_or_in_memory;
 
 /// Time between two commits: a crash loses no more than the uses of this time.
 const COMMIT_INTERVAL: Duration = Duration::from_millis(200);
@@ -22,7 +24,8 @@ const BOUNDS: Pruning = Pruning { threshold: 5000, min_confidence: 0.1, unused_m
 
 /// Runs until the learner is dropped.
 pub(super) fn run(dir: Option<&Path>, entries: &Receiver<Entry>, woken: &Receiver<()>, pairs: &SharedPairs) {
-    let Some(store) = open(dir) else { return };
+    let opened = open_or_in_memory(dir, "what is learned is kept in memory only", "nothing is learned");
+    let Some(store) = opened else { return };
     let mut writer = PairWriter { store, pairs, texts: BTreeMap::new() };
     writer.load();
     let mut prune_at = Instant::now();
@@ -37,16 +40,6 @@ pub(super) fn run(dir: Option<&Path>, entries: &Receiver<Entry>, woken: &Receive
             return;
         }
     }
-}
-
-/// Opens the database, or one in memory if the folder cannot be used.
-fn open(dir: Option<&Path>) -> Option<StateStore> {
-    let file = dir.map(StateStore::open).transpose().unwrap_or_else(|error| {
-        tracing::warn!(%error, "what is learned is kept in memory only");
-        None
-    });
-    let opened = file.map_or_else(StateStore::in_memory, Ok);
-    opened.inspect_err(|error| tracing::error!(%error, "nothing is learned")).ok()
 }
 
 struct PairWriter<'a> {
@@ -157,12 +150,6 @@ impl PairWriter<'_> {
             tracing::warn!(%error, "learned pairs could not be written; they are in memory only");
         }
     }
-}
-
-/// Returns the milliseconds since 1970.
-fn now_ms() -> i64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Returns the pair after this use.
@@ -353,7 +340,7 @@ mod tests {
         let start = || {
             let pairs = SharedPairs::default();
             let writer = PairWriter {
-                store: open(Some(folder.path())).unwrap(),
+                store: StateStore::open(folder.path()).unwrap(),
                 pairs: &pairs,
                 texts: BTreeMap::new(),
             };
@@ -362,8 +349,11 @@ mod tests {
         };
         assert_eq!(start(), (5, 0), "without what was learned");
         let pairs = SharedPairs::default();
-        let mut writer =
-            PairWriter { store: open(Some(folder.path())).unwrap(), pairs: &pairs, texts: BTreeMap::new() };
+        let mut writer = PairWriter {
+            store: StateStore::open(folder.path()).unwrap(),
+            pairs: &pairs,
+            texts: BTreeMap::new(),
+        };
         writer.learn(vec![ToolUse {
             query: "query the database".into(),
             stores_text: false,
