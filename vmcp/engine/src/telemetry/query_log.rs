@@ -29,7 +29,6 @@ use crate::random::now_ms;
 use crate::search::context::ToolKey;
 use reading::LogReading;
 use sequels::SequelBook;
-pub use windows::WINDOW_MS;
 
 /// Entries that wait for the thread, which takes them out 5 times a second: at most 16 MiB.
 const QUEUE_CAPACITY: usize = 4096;

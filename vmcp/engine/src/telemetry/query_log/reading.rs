@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use vmcp_search::measures::search_log::{LoggedCall, LoggedSearch, LoggedTool};
 use vmcp_store::{StateStore, StoreError, StoredSearch};
 
+use super::windows::WINDOW_MS;
 use crate::search::context::ToolKey;
 
 /// Searches and calls of a log.
@@ -14,6 +15,15 @@ pub struct LogReading {
     pub searches: Vec<LoggedSearch>,
     /// Calls that no search came before, by tool.
     pub unsearched: BTreeMap<LoggedTool, u64>,
+}
+
+impl LogReading {
+    /// Keeps the searches whose report is final: a search with a call, or one so old that a call would not
+    /// count as its consequence.
+    pub fn retain_ended(&mut self, now_ms: i64) {
+        let is_over = |at: i64| now_ms.saturating_sub(at) > WINDOW_MS;
+        self.searches.retain(|search| !search.calls.is_empty() || is_over(search.at));
+    }
 }
 
 /// Reads the searches since a time, in milliseconds since the Unix epoch, at most `limit`, the newest. Calls

@@ -14,7 +14,7 @@ use super::Client;
 use crate::search::context::ToolKey;
 
 /// Time after a search within which a call counts as its consequence, in milliseconds: ten minutes.
-pub const WINDOW_MS: i64 = 10 * 60 * 1000;
+pub(super) const WINDOW_MS: i64 = 10 * 60 * 1000;
 /// Clients whose searches are remembered, at most 7 KiB each; one more evicts the least recently active.
 const MAX_CLIENTS: NonZeroUsize = NonZeroUsize::new(2048).unwrap();
 /// Searches of one client; one more closes the oldest.

@@ -8,7 +8,7 @@ use axum::response::Html;
 use tokio::task::spawn_blocking;
 use vmcp_console::pages::wanted::{SearchCounts, WantedGroup, wanted as wanted_page};
 use vmcp_engine::engine::Engine;
-use vmcp_engine::telemetry::query_log::WINDOW_MS;
+use vmcp_engine::random::now_ms;
 use vmcp_search::measures::search_log::wanted::{Wanted, wanted};
 
 use crate::port::console::access::{ConsoleDoor, Visitor};
@@ -37,9 +37,7 @@ pub(in crate::port::console) async fn show(
 /// Reads and groups the logged searches that get no more calls.
 async fn groups(engine: &Engine) -> Vec<WantedGroup> {
     let mut log = engine.query_log().read(0, MAX_SEARCHES).await;
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let now = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
-    log.searches.retain(|search| !search.calls.is_empty() || now - search.at > WINDOW_MS);
+    log.retain_ended(now_ms());
     // Comparing thousands of searches takes longer than other requests should wait.
     let grouped = spawn_blocking(move || wanted(&log.searches)).await.unwrap_or_default();
     grouped.into_iter().take(MAX_GROUPS).map(shown).collect()

@@ -6,11 +6,11 @@ mod report;
 mod saved_catalog;
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use vmcp_config::Config;
 use vmcp_engine::folders;
-use vmcp_engine::telemetry::query_log::WINDOW_MS;
+use vmcp_engine::random::now_ms;
 use vmcp_engine::telemetry::query_log::reading::{self, LogReading};
 use vmcp_store::{STATE_FILE_NAME, StateStore};
 
@@ -101,12 +101,10 @@ fn opened(dir: &Path) -> Result<StateStore, CommandFailure> {
 
 /// Reads the searches that get no more calls.
 fn ended(store: &StateStore, since: Option<Duration>) -> Result<LogReading, CommandFailure> {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let milliseconds = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
-    let since = since.map_or(0, |age| milliseconds(now.saturating_sub(age)));
+    let now = now_ms();
+    let milliseconds = |age: Duration| i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+    let since = since.map_or(0, |age| now.saturating_sub(milliseconds(age)).max(0));
     let mut log = reading::read(store, since, MAX_SEARCHES)?;
-    let is_open = |at: i64| milliseconds(now) - at <= WINDOW_MS;
-    // An open search with a call is told; one without may still get its call.
-    log.searches.retain(|search| !search.calls.is_empty() || !is_open(search.at));
+    log.retain_ended(now);
     Ok(log)
 }
