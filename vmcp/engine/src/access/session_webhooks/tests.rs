@@ -83,6 +83,10 @@ fn every_type_of_hook_can_be_configured() {
     for event in SESSION_EVENTS {
         assert_eq!(HookType::from_name(event).map(HookType::normalized), Some(event));
     }
+    for name in HookType::available() {
+        let event = HookType::from_name(name).unwrap().normalized();
+        assert!(SESSION_EVENTS.contains(&event), "{name}");
+    }
 }
 
 #[tokio::test]
