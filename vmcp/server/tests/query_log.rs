@@ -58,7 +58,7 @@ impl Folder {
         let (query, keywords) = (query.to_owned(), String::new());
         let search = StoredSearch { id, at: id, owner: None, query, keywords, found };
         let (backend, tool) = ("jira".to_owned(), "create_issue".to_owned());
-        let call = SearchCall { search: id, backend, tool, rank: None, succeeded: true };
+        let call = SearchCall { search: id, backend, tool, rank: None };
         let batch = SearchBatch { searches: vec![search], calls: vec![call], ..SearchBatch::default() };
         StateStore::open(self.path()).unwrap().log_searches(&batch).unwrap();
     }

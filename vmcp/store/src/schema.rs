@@ -270,8 +270,7 @@ pub(crate) const STATE: Layout = Layout {
        search_id INTEGER NOT NULL,
        server_name TEXT NOT NULL,
        tool_name TEXT NOT NULL,
-       rank INTEGER,
-       succeeded INTEGER NOT NULL
+       rank INTEGER
      );
      CREATE INDEX idx_search_calls_search ON search_calls (search_id);
      CREATE TABLE unsearched_calls (
@@ -313,7 +312,7 @@ pub(crate) const STATE: Layout = Layout {
         "id, session_id, type, detail, at FROM session_events",
         "only_row, machine_id FROM session_store",
         "id, searched_at, owner, query, keywords, found FROM searches",
-        "id, search_id, server_name, tool_name, rank, succeeded FROM search_calls",
+        "id, search_id, server_name, tool_name, rank FROM search_calls",
         "day, server_name, tool_name, calls FROM unsearched_calls",
         "owner, server_name, tool_name, sessions, next, last_at FROM tool_sequels",
     ],

@@ -11,7 +11,7 @@ fn search(id: i64, at: i64) -> StoredSearch {
 }
 
 fn call(search: i64, rank: Option<usize>) -> SearchCall {
-    SearchCall { search, backend: "s".to_owned(), tool: "t".to_owned(), rank, succeeded: true }
+    SearchCall { search, backend: "s".to_owned(), tool: "t".to_owned(), rank }
 }
 
 fn unsearched(day: i64) -> UnsearchedCalls {

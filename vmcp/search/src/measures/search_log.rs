@@ -55,8 +55,7 @@ pub struct LoggedCall {
 }
 
 /// The end of a search, by the calls that followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchOutcome {
     /// A tool that the search found was called.
     FoundAndCalled,

@@ -39,8 +39,6 @@ pub struct SearchCall {
     pub tool: String,
     /// Rank of the tool in the search, from 1; `None`: the search did not find it.
     pub rank: Option<usize>,
-    /// True if the call succeeded.
-    pub succeeded: bool,
 }
 
 /// Calls of a tool that no search of its client came before.
@@ -160,7 +158,7 @@ impl StateStore {
         self.read(|connection| {
             connection
                 .prepare_cached(
-                    "SELECT search_id, server_name, tool_name, rank, succeeded
+                    "SELECT search_id, server_name, tool_name, rank
                      FROM search_calls JOIN searches ON searches.id = search_id
                      WHERE searched_at >= ?1 ORDER BY search_calls.id",
                 )?
@@ -206,12 +204,12 @@ fn add_searches(transaction: &Transaction<'_>, searches: &[StoredSearch]) -> rus
 /// Adds calls to their searches. A search that is gone, or has its calls already, gets none.
 fn add_calls(transaction: &Transaction<'_>, calls: &[SearchCall]) -> rusqlite::Result<()> {
     let mut add = transaction.prepare_cached(
-        "INSERT INTO search_calls (search_id, server_name, tool_name, rank, succeeded)
-         SELECT ?1, ?2, ?3, ?4, ?5 WHERE EXISTS (SELECT 1 FROM searches WHERE id = ?1)
-         AND (SELECT count(*) FROM search_calls WHERE search_id = ?1) < ?6",
+        "INSERT INTO search_calls (search_id, server_name, tool_name, rank)
+         SELECT ?1, ?2, ?3, ?4 WHERE EXISTS (SELECT 1 FROM searches WHERE id = ?1)
+         AND (SELECT count(*) FROM search_calls WHERE search_id = ?1) < ?5",
     )?;
-    for SearchCall { search, backend, tool, rank, succeeded } in calls {
-        add.execute(params![search, backend, tool, rank, succeeded, MAX_CALLS_OF_SEARCH])?;
+    for SearchCall { search, backend, tool, rank } in calls {
+        add.execute(params![search, backend, tool, rank, MAX_CALLS_OF_SEARCH])?;
     }
     Ok(())
 }
@@ -228,11 +226,5 @@ fn stored_search(row: &Row<'_>) -> rusqlite::Result<StoredSearch> {
 }
 
 fn search_call(row: &Row<'_>) -> rusqlite::Result<SearchCall> {
-    Ok(SearchCall {
-        search: row.get(0)?,
-        backend: row.get(1)?,
-        tool: row.get(2)?,
-        rank: row.get(3)?,
-        succeeded: row.get(4)?,
-    })
+    Ok(SearchCall { search: row.get(0)?, backend: row.get(1)?, tool: row.get(2)?, rank: row.get(3)? })
 }

@@ -161,7 +161,6 @@ impl LogWriter<'_> {
             backend: key.0.to_string(),
             tool: key.1.to_string(),
             rank,
-            succeeded: call.succeeded,
         }));
         if settings.counts_sequels && call.succeeded {
             let book = batch.book.get_or_insert_with(|| SequelBook::clone(&self.book.load()));
