@@ -254,8 +254,8 @@ pub(crate) const STATE: Layout = Layout {
        SELECT 1 FROM tool_drift WHERE tool_drift.server_name = tool_baselines.server_name
          AND tool_drift.tool_name = tool_baselines.tool_name AND tool_drift.state = 'approved'
          AND tool_drift.after_hash = tool_baselines.hash);",
-        // The log of searches. `rank` is absent for a tool that the search did not find. The index of sessions
-        // finds the owner of a client's session; a file that was set back to an earlier version keeps it.
+        // The log of searches. `rank` is absent for a tool that the search did not find. The index finds the
+        // owner of a client's session; a file that was set back to an earlier version has it already.
         "CREATE TABLE searches (
        id INTEGER PRIMARY KEY,
        searched_at INTEGER NOT NULL,
