@@ -73,8 +73,9 @@ async fn answer(door: &ConsoleDoor, query: &PageQuery) -> Answer {
             None => (String::new(), String::new(), String::new()),
         })
         .collect();
-    let reasons = reasons(door, &query.wanted, &verdict(&snapshot, &found.ranking, &query.wanted)).await;
     let verdict = (!query.wanted.is_empty()).then(|| verdict(&snapshot, &found.ranking, &query.wanted));
+    let is_unknown = verdict == Some(Verdict::Unknown);
+    let reasons = if is_unknown { reasons(door, &query.wanted).await } else { Vec::new() };
     Answer {
         tools,
         degraded: found.degraded.map(|degraded| degraded.to_string()),
@@ -87,10 +88,7 @@ async fn answer(door: &ConsoleDoor, query: &PageQuery) -> Answer {
 }
 
 /// Returns further reasons for which a wanted tool is unknown, such as servers that have listed nothing.
-async fn reasons(door: &ConsoleDoor, wanted: &str, verdict: &Verdict) -> Vec<String> {
-    if wanted.is_empty() || *verdict != Verdict::Unknown {
-        return Vec::new();
-    }
+async fn reasons(door: &ConsoleDoor, wanted: &str) -> Vec<String> {
     let request = ExplainRequest { tool: wanted.to_owned(), ..ExplainRequest::default() };
     let Ok(explanation) = explain(door.engine(), &request).await else { return Vec::new() };
     let missing = explanation.steps.into_iter().filter(|step| step.subject != "known");
