@@ -12,7 +12,7 @@ use vmcp_console::pages::catalog::PAGE_SIZE;
 use vmcp_console::pages::clients::question::MAX_CHARS;
 use vmcp_console::pages::clients::sent::{Sent, SentTool, sent as sent_page};
 use vmcp_engine::access::identity::Principal;
-use vmcp_engine::engine::{Snapshot, View};
+use vmcp_engine::engine::Snapshot;
 use vmcp_model::tokens;
 use vmcp_wire::era::Era;
 use vmcp_wire::lists::pages::List;
@@ -82,13 +82,15 @@ fn list(snapshot: &Arc<Snapshot>, principal: &Principal, client: String, era: St
     let (mut tools, mut bytes, mut sizes) = (Vec::new(), 0, Vec::with_capacity(entries.len()));
     for entry in entries {
         let text = entry.text(of_era);
-        let size = size(text);
+        let tool = view.tool(&entry.key);
+        // The catalog has the sizes of servers' tools; those of vmcp's own tools are measured here.
+        let size = tool.map_or_else(|| size(text), |tool| tool.size);
         bytes += text.len() as u64;
         sizes.push(size);
         if tools.len() < PAGE_SIZE {
             tools.push(SentTool {
                 name: entry.key.clone(),
-                of_server: of_server(&view, &entry.key),
+                of_server: tool.map(|tool| (tool.backend.to_string(), tool.definition.name.clone())),
                 bytes: text.len(),
                 tokens: tokens::estimate([size]),
             });
@@ -107,12 +109,6 @@ fn list(snapshot: &Arc<Snapshot>, principal: &Principal, client: String, era: St
         era,
         ..Sent::default()
     }
-}
-
-/// Returns the server of a listed tool, and its name there.
-fn of_server(view: &View, name: &str) -> Option<(String, String)> {
-    let tool = view.tool(name)?;
-    Some((tool.backend.to_string(), tool.definition.name.clone()))
 }
 
 /// Returns the characters that an entry adds to a list; see [`tokens::size`].
