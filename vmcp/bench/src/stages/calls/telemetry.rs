@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -41,7 +41,9 @@ pub(crate) async fn measure(report: &mut Report, quick: bool) -> Result<()> {
         row: "call with traces, metrics and audit",
     };
     let ratio = cost.measure(report, quick).await?;
-    let mebibytes = received.load(Ordering::Relaxed) as f64 / f64::from(1 << 20);
+    let received = received.load(Ordering::Relaxed);
+    ensure!(received > 0, "the collector got nothing: the cost of no telemetry was measured");
+    let mebibytes = received as f64 / f64::from(1 << 20);
     report.note(&format!(
         "traces, metrics and audit cost {:+.1} % of a call's CPU; the collector got {mebibytes:.1} MiB, spans beyond \
          the queue are dropped",
