@@ -33,7 +33,7 @@ mod vmcp;
 pub use bridge::Bridge;
 pub use client::{Client, HttpAnswer, MODERN, Messages, User, http_client};
 pub use fixture::{Fixture, FixtureBuilder};
-pub use paths::{binary, free_port, installed, node, python};
+pub use paths::{binary, found_by, free_port, installed, node, python};
 pub use process::{Process, children, last_lines};
 pub use proxies::{ForwardProxy, RoundRobin, TlsProxy, forward};
 pub use raw_connection::RawConnection;

@@ -2,9 +2,11 @@
 
 use std::fs::File;
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};
+
+use tokio::process::Command;
 
 /// Returns the path of one of our binaries, in the folder that the test itself was built into.
 pub fn binary(name: &str) -> PathBuf {
@@ -36,6 +38,18 @@ pub fn python(program: &str) -> PathBuf {
 /// Returns the path of a Node program that `make setup` installed.
 pub fn node(program: &str) -> PathBuf {
     installed("node/node_modules/.bin").join(program)
+}
+
+/// Returns the path that a script in `scripts/` prints, or the last line of its errors: why there is none.
+pub async fn found_by(script: &str) -> Result<String, String> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts").join(script);
+    let found = Command::new(script).output().await.expect("a shell");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    if found.status.success() {
+        return Ok(text(&found.stdout));
+    }
+    // The lines before it are those of a build or a download.
+    Err(text(&found.stderr).lines().last().unwrap_or_default().to_owned())
 }
 
 /// Returns a free port on 127.0.0.1.

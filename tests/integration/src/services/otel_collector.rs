@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use crate::{Process, eventually, free_port};
+use crate::{Process, eventually, found_by, free_port};
 
 /// The program of the Collector.
 #[derive(Debug)]
@@ -14,14 +14,7 @@ pub struct CollectorProgram(PathBuf);
 impl CollectorProgram {
     /// Finds it, or builds it, or says why it is missing.
     pub async fn find() -> Result<Self, String> {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/otel-collector.sh");
-        let found = Command::new(script).output().await.expect("a shell");
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-        if found.status.success() {
-            return Ok(Self(text(&found.stdout).into()));
-        }
-        // The lines before it are those of the build.
-        Err(text(&found.stderr).lines().last().unwrap_or_default().to_owned())
+        found_by("otel-collector.sh").await.map(|path| Self(path.into()))
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-use crate::{Process, eventually, free_port, http_client};
+use crate::{Process, eventually, found_by, free_port, http_client};
 
 /// The programs of Prometheus.
 #[derive(Debug)]
@@ -16,10 +16,7 @@ pub struct PrometheusPrograms(PathBuf);
 impl PrometheusPrograms {
     /// Finds them, or says why they are missing.
     pub async fn find() -> Result<Self, String> {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/prometheus.sh");
-        let found = Command::new(script).output().await.expect("a shell");
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-        if found.status.success() { Ok(Self(text(&found.stdout).into())) } else { Err(text(&found.stderr)) }
+        found_by("prometheus.sh").await.map(|path| Self(path.into()))
     }
 
     /// Returns what `promtool check metrics` complains about.

@@ -2,9 +2,8 @@
 //! phone; the questions of a newcomer; texts and answers of hostile servers.
 
 use serde_json::{Map, Value, json};
-use tokio::process::Command;
 use vmcp_integration::{
-    Fixture, IdentityProvider, Vmcp, eventually, http_client, installed, node, run_script, skipped,
+    Fixture, IdentityProvider, Vmcp, eventually, found_by, http_client, installed, node, run_script, skipped,
 };
 
 const SCRIPT: &str = include_str!("../../clients/console.mjs");
@@ -18,14 +17,7 @@ const MAX_PAGE: u64 = 900_000;
 
 /// Returns the path of a Chromium, or says that the test is skipped.
 async fn chromium() -> Option<String> {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/chromium.sh");
-    let found = Command::new(script).output().await.expect("a shell");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-    if found.status.success() {
-        return Some(text(&found.stdout));
-    }
-    skipped(&text(&found.stderr));
-    None
+    found_by("chromium.sh").await.inspect_err(|reason| skipped(reason)).ok()
 }
 
 /// Runs the script and returns its answer, which must hold no failure.
