@@ -12,10 +12,11 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use vmcp_access::auth_server::{ConsoleRole, ConsoleSignIn};
-use vmcp_config::ConsoleAccess;
+use vmcp_config::{ConsoleAccess, Secret, Server};
 use vmcp_console::frame::Frame;
 use vmcp_console::links::ROOT;
 use vmcp_console::pages::sign_in::{self, SignInChoices};
+use vmcp_engine::access::identity::Principal;
 use vmcp_engine::engine::Engine;
 use vmcp_engine::random::now;
 use vmcp_engine::telemetry::calls::{Action, ActionArea};
@@ -97,14 +98,16 @@ impl ConsoleDoor {
     fn visitor(&self, request: &Request) -> Option<(Visitor, String)> {
         let server = &self.engine().snapshot().config.server;
         let (headers, address) = (request.headers(), audit::sender(request).address);
-        let (tokens, viewers) = (&server.admin_tokens, &server.viewer_tokens);
-        let is_open = tokens.is_empty() && server.console == ConsoleAccess::Loopback && self.0.guard.loopback;
-        if is_open || bearer(headers).is_some_and(|token| is_one_of(token, tokens)) {
+        let is_open = server.admin_tokens.is_empty()
+            && server.console == ConsoleAccess::Loopback
+            && self.0.guard.loopback;
+        let token = bearer(headers).and_then(|token| Some((token, self.kind_of(token)?)));
+        if is_open || matches!(token, Some((_, TokenKind::Admin))) {
             return Some((Visitor::default(), audit::operator(headers, address)));
         }
-        if let Some(token) = bearer(headers).filter(|token| is_one_of(token, viewers)) {
+        if let Some((token, kind)) = token {
             let visitor = Visitor { is_viewer: true, ..Visitor::default() };
-            return Some((visitor, audit::token_name(token, TokenKind::Viewer)));
+            return Some((visitor, audit::token_name(token, kind)));
         }
         let cookie = cookie(headers, &self.cookie_name())?;
         let (name, is_viewer) = self.person(cookie)?;
@@ -112,19 +115,16 @@ impl ConsoleDoor {
     }
 
     /// Returns the kind of a token; `None` for an empty or unknown one.
-    fn kind_of(&self, token: &str) -> Option<TokenKind> {
+    fn kind_of(&self, token: &[u8]) -> Option<TokenKind> {
         let server = &self.engine().snapshot().config.server;
-        let lists = [(&server.admin_tokens, TokenKind::Admin), (&server.viewer_tokens, TokenKind::Viewer)];
-        let found = lists.into_iter().find(|(tokens, _)| is_one_of(token.as_bytes(), tokens));
+        let found = token_lists(server).into_iter().find(|(tokens, _)| is_one_of(token, tokens));
         found.map(|(_, kind)| kind).filter(|_| !token.is_empty())
     }
 
     /// Returns the name of the person of a cookie, and true for a viewer.
     fn person(&self, cookie: &str) -> Option<(String, bool)> {
         let server = &self.engine().snapshot().config.server;
-        for (tokens, kind) in
-            [(&server.admin_tokens, TokenKind::Admin), (&server.viewer_tokens, TokenKind::Viewer)]
-        {
+        for (tokens, kind) in token_lists(server) {
             if let Some(token) = self.0.key.token_of(cookie, tokens, now()) {
                 let name = audit::token_name(token.expose().as_bytes(), kind);
                 return Some((name, kind == TokenKind::Viewer));
@@ -153,6 +153,16 @@ impl ConsoleDoor {
         if self.engine().snapshot().config.server.console != ConsoleAccess::Oidc {
             *self.0.provider.lock() = None;
         }
+    }
+
+    /// Records a sign-in for audit; `actor` is the name of the token or of the person.
+    fn record_sign_in(&self, sender: &Principal, actor: Option<&str>, result: &str, is_refused: bool) {
+        self.engine().call_observers().acted(&Action {
+            actor,
+            result,
+            is_refused,
+            ..Action::of_client(ActionArea::Admin, "console.sign_in", sender)
+        });
     }
 
     /// Returns the ways to sign in.
@@ -200,6 +210,11 @@ impl ConsoleDoor {
         let text = format!("{name}={value}; Path=/console; Max-Age={seconds}; HttpOnly; SameSite=Strict");
         [(header::SET_COOKIE, text)]
     }
+}
+
+/// Returns the lists of tokens that open the console, each with its kind.
+fn token_lists(server: &Server) -> [(&[Secret], TokenKind); 2] {
+    [(&server.admin_tokens, TokenKind::Admin), (&server.viewer_tokens, TokenKind::Viewer)]
 }
 
 /// Returns true if the console is served at all: it is on, and its setting admits this port's address.
@@ -274,7 +289,7 @@ pub(super) async fn sign_in(State(door): State<ConsoleDoor>, request: Request) -
     // The pause after a wrong token has places of its own.
     drop(arriving);
     let token = forms::value(&pairs, "token");
-    let Some(kind) = door.kind_of(token) else {
+    let Some(kind) = door.kind_of(token.as_bytes()) else {
         door.0.guard.record_refusal(&sender, &path, true);
         if !door.0.guard.slow_down().await {
             return too_many("too many wrong tokens\n");
@@ -282,16 +297,7 @@ pub(super) async fn sign_in(State(door): State<ConsoleDoor>, request: Request) -
         let page = Html(sign_in::sign_in(&door.choices(), Some("This is none of the server's tokens.")));
         return (StatusCode::UNAUTHORIZED, page).into_response();
     };
-    door.engine().call_observers().acted(&Action {
-        area: ActionArea::Admin,
-        name: "console.sign_in",
-        principal: &sender,
-        actor: Some(&audit::token_name(token.as_bytes(), kind)),
-        target: None,
-        result: "ok",
-        is_refused: false,
-        session: None,
-    });
+    door.record_sign_in(&sender, Some(&audit::token_name(token.as_bytes(), kind)), "ok", false);
     let cookie = door.0.key.session(token.as_bytes(), now() + SESSION_SECONDS);
     (door.set_cookie(&cookie, SESSION_SECONDS), Redirect::to(ROOT)).into_response()
 }

@@ -12,9 +12,7 @@ use serde::Deserialize;
 use vmcp_access::auth_server::{ConsoleRole, SignedInPerson};
 use vmcp_console::links::ROOT;
 use vmcp_console::pages::sign_in;
-use vmcp_engine::access::identity::Principal;
 use vmcp_engine::random::now;
-use vmcp_engine::telemetry::calls::{Action, ActionArea};
 
 use super::{ConsoleDoor, cookie, too_many};
 use crate::port::admin::audit;
@@ -76,7 +74,7 @@ pub(in crate::port::console) async fn callback(
         cookie(request.headers(), &door.attempt_name()).and_then(|it| door.0.key.attempt_of(it, now()));
     // The state is random and of one use: comparing it tells nothing that another attempt could use.
     let Some(attempt) = begun.filter(|attempt| attempt.state == answer.state) else {
-        record(&door, &sender, None, "of no attempt of this browser", true);
+        door.record_sign_in(&sender, None, "of no attempt of this browser", true);
         let words = "This sign-in began in another browser, or more than 10 minutes ago, or reached another \
                      replica: begin again.";
         return page(&door, StatusCode::BAD_REQUEST, words);
@@ -84,7 +82,7 @@ pub(in crate::port::console) async fn callback(
     let (code, issuer) = (answer.code.as_deref(), answer.iss.as_deref());
     let is_long = |text: Option<&str>| text.is_some_and(|text| text.len() > MAX_PARAMETER_BYTES);
     let Some(code) = code.filter(|_| answer.error.is_none() && !is_long(code) && !is_long(issuer)) else {
-        record(&door, &sender, None, "the provider refused", true);
+        door.record_sign_in(&sender, None, "the provider refused", true);
         return ended(&door, StatusCode::UNAUTHORIZED, "The provider did not sign you in: begin again.");
     };
     let signed_in = match sign_in.finish(&attempt, code, issuer).await {
@@ -92,7 +90,7 @@ pub(in crate::port::console) async fn callback(
         Err(error) => {
             drop(asking);
             door.0.guard.log_failed_sign_in(&error);
-            record(&door, &sender, None, "the provider's answer is not accepted", true);
+            door.record_sign_in(&sender, None, "the provider's answer is not accepted", true);
             if !door.0.guard.slow_down().await {
                 return too_many("too many sign-ins failed\n");
             }
@@ -105,18 +103,18 @@ pub(in crate::port::console) async fn callback(
     };
     let SignedInPerson { subject, role } = signed_in;
     if subject.len() > MAX_SUBJECT_BYTES {
-        record(&door, &sender, None, "the subject is too long", true);
+        door.record_sign_in(&sender, None, "the subject is too long", true);
         let words =
             "The subject of your ID token is longer than 255 bytes: the console takes none of that length.";
         return ended(&door, StatusCode::FORBIDDEN, words);
     }
     let name = person_name(&subject);
     let Some(role) = role else {
-        record(&door, &sender, Some(&name), "no role", true);
+        door.record_sign_in(&sender, Some(&name), "no role", true);
         let words = "You are signed in, and have no role here: server.consoleSignIn names those of operators and viewers.";
         return ended(&door, StatusCode::FORBIDDEN, words);
     };
-    record(&door, &sender, Some(&name), "ok", false);
+    door.record_sign_in(&sender, Some(&name), "ok", false);
     let person = CookiePerson { subject, role };
     let value = door.0.key.person_session(&person, sign_in.config(), now() + SESSION_SECONDS);
     let [(_, mut session)] = door.set_cookie(&value, SESSION_SECONDS);
@@ -140,18 +138,4 @@ fn page(door: &ConsoleDoor, status: StatusCode, message: &str) -> Response {
 /// As [`page`], where the attempt is over.
 fn ended(door: &ConsoleDoor, status: StatusCode, message: &str) -> Response {
     (door.set_attempt("", 0), page(door, status, message)).into_response()
-}
-
-/// Records a sign-in for audit.
-fn record(door: &ConsoleDoor, sender: &Principal, actor: Option<&str>, result: &str, is_refused: bool) {
-    door.engine().call_observers().acted(&Action {
-        area: ActionArea::Admin,
-        name: "console.sign_in",
-        principal: sender,
-        actor,
-        target: None,
-        result,
-        is_refused,
-        session: None,
-    });
 }
