@@ -20,5 +20,18 @@ mod workers;
 
 use std::time::Duration;
 
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use tokio::task::spawn_blocking;
+
 /// Least time between two log lines about refused requests, so that strangers do not fill the log.
 const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Answers from a thread for blocking work: an answer that takes a while keeps no other request waiting.
+async fn off_thread<A: IntoResponse>(answer: impl FnOnce() -> A + Send + 'static) -> Response {
+    match spawn_blocking(move || answer().into_response()).await {
+        Ok(answer) => answer,
+        // Not reached: the task neither panics nor is aborted.
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}

@@ -8,14 +8,14 @@ pub(super) mod sent;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{Html, Response};
 use vmcp_console::pages::configuration::configuration as configuration_page;
 use vmcp_console::pages::connect::connect as connect_page;
 use vmcp_console::pages::logs::{LogLine, logs as logs_page};
 use vmcp_engine::telemetry::recent;
 
 use super::access::{ConsoleDoor, Visitor};
+use crate::port::off_thread;
 pub(super) use wanted::show as wanted;
 
 /// Answers `GET /console/connect`.
@@ -48,14 +48,10 @@ pub(super) async fn configuration(
     let status = door.admin().0.configuration.as_ref().map(|it| it.borrow().clone()).unwrap_or_default();
     let frame = door.frame(&visitor);
     // Thousands of backends take a while.
-    let page = tokio::task::spawn_blocking(move || {
-        configuration_page(&frame, &status, &config.effective_settings(), config.effective_yaml())
-    });
-    match page.await {
-        Ok(page) => Html(page).into_response(),
-        // Not reached: the task neither panics nor is aborted.
-        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-    }
+    off_thread(move || {
+        Html(configuration_page(&frame, &status, &config.effective_settings(), config.effective_yaml()))
+    })
+    .await
 }
 
 /// Answers `GET /console/logs`.

@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Json, Response};
+use axum::response::{Json, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use vmcp_config::KnownSecrets;
@@ -15,6 +14,7 @@ use vmcp_model::catalog::CatalogTool;
 
 use super::config_dump::ConfigDump;
 use crate::port::admin::{Admin, status};
+use crate::port::off_thread;
 use vmcp_engine::telemetry::logs::levels;
 use vmcp_engine::telemetry::recent;
 
@@ -28,11 +28,7 @@ pub struct SupportFiles {
 /// Answers `GET /admin/support`.
 pub(in crate::port::admin) async fn show(State(admin): State<Admin>) -> Response {
     // Thousands of tools, and a search for every secret, take a while.
-    match tokio::task::spawn_blocking(move || files(&admin)).await {
-        Ok(files) => Json(files).into_response(),
-        // Not reached: the task neither panics nor is aborted.
-        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-    }
+    off_thread(move || Json(files(&admin))).await
 }
 
 /// Returns the texts of this process.

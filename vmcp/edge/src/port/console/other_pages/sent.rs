@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::{Query, State};
-use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::Value;
@@ -21,6 +20,7 @@ use super::client_query::ClientQuery;
 use crate::port::admin::diagnosis::explain_tool::principal;
 use crate::port::console::access::{ConsoleDoor, Visitor};
 use crate::port::console::catalog::parsed;
+use crate::port::off_thread;
 use crate::session::peer::style_for;
 
 /// Message where clients sign in and the question names none.
@@ -60,16 +60,12 @@ pub(in crate::port::console) async fn show(
     };
     door.engine().prepare(&snapshot, &principal).await;
     // Thousands of definitions take a while.
-    let page = tokio::task::spawn_blocking(move || {
+    off_thread(move || {
         let question = query.question(&snapshot.config, None);
         let data = Sent { question, ..list(&snapshot, &principal, client, era) };
-        sent_page(&frame, &data)
-    });
-    match page.await {
-        Ok(page) => Html(page).into_response(),
-        // Not reached: the task neither panics nor is aborted.
-        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-    }
+        Html(sent_page(&frame, &data))
+    })
+    .await
 }
 
 /// Returns the list of a client, without the question.
