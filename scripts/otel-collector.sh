@@ -9,7 +9,8 @@ hash=$(cat "$module/go.mod" "$module/go.sum" "$module/main.go" | sha256sum | cut
 tools=${XDG_CACHE_HOME:-$HOME/.cache}/vmcp/tools
 folder=$tools/otel-collector-$version-$hash
 if [ ! -x "$folder/otel-collector" ]; then
-  command -v go >/dev/null || { echo "missing: go, 1.26 or newer (go.dev/dl), which builds the OpenTelemetry Collector" >&2; exit 1; }
+  # An older Go fetches the one that go.mod names, unless GOTOOLCHAIN forbids it.
+  (cd "$module" && go list -m) >/dev/null 2>&1 || { echo "missing: go, 1.26 or newer (go.dev/dl), which builds the OpenTelemetry Collector" >&2; exit 1; }
   mkdir -p "$tools"
   exec 9>"$tools/otel-collector.lock"
   flock 9
