@@ -14,11 +14,12 @@ pub enum ConsoleAccess {
     /// To no one.
     Off,
     /// To people on this machine: only if `adminListen` is a loopback address. With `adminTokens`, they sign
-    /// in with one.
+    /// in with one of `adminTokens` or `viewerTokens`.
     #[default]
     Loopback,
-    /// On any address, to people who sign in with one of `adminTokens`. The admin port speaks plain HTTP:
-    /// beyond this machine it belongs behind a proxy that ends TLS.
+    /// On any address, to people who sign in with one of `adminTokens` or `viewerTokens`; it needs
+    /// `adminTokens`. The admin port speaks plain HTTP: beyond this machine it belongs behind a proxy that
+    /// ends TLS.
     Tokens,
     /// On any address, to people who sign in at the provider of `consoleSignIn`, by their roles, or with one
     /// of `adminTokens` or `viewerTokens`. Beyond this machine it needs `adminTokens`.
