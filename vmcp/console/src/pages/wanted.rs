@@ -5,6 +5,11 @@ use maud::{Markup, html};
 use crate::frame::{Frame, table};
 use crate::{links, text};
 
+/// Logged searches that the page groups, the latest.
+pub const MAX_SEARCHES: usize = 5_000;
+/// Groups on the page, the most frequent.
+pub const MAX_GROUPS: usize = 200;
+
 /// Counts of searches since the start of the process.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SearchCounts {
@@ -35,7 +40,7 @@ pub struct WantedGroup {
     pub last_at: String,
 }
 
-/// Returns the page with groups, the most frequent first; `None`: searches are not logged.
+/// Returns the page with at most [`MAX_GROUPS`], the most frequent first; `None`: searches are not logged.
 pub fn wanted(frame: &Frame, counts: SearchCounts, groups: Option<&[WantedGroup]>) -> String {
     let content = html! {
         p { "Searches of clients that led to no tool that they found, grouped by their words." }
@@ -50,6 +55,10 @@ pub fn wanted(frame: &Frame, counts: SearchCounts, groups: Option<&[WantedGroup]
                 p {
                     "For a tool that is there, override its description with these words. "
                     code { "vmcp eval --log" } " names the words that each description lacks."
+                }
+                p.quiet-text {
+                    "The latest " (MAX_SEARCHES) " logged searches, in at most " (MAX_GROUPS)
+                    " groups, the most frequent first."
                 }
                 (table("Wanted", &["Search", "Times", "Clients", "End", "Called instead", "Last"], &html! {
                     @for group in groups { (row(group)) }

@@ -6,17 +6,14 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::Html;
 use tokio::task::spawn_blocking;
-use vmcp_console::pages::wanted::{SearchCounts, WantedGroup, wanted as wanted_page};
+use vmcp_console::pages::wanted::{
+    MAX_GROUPS, MAX_SEARCHES, SearchCounts, WantedGroup, wanted as wanted_page,
+};
 use vmcp_engine::engine::Engine;
 use vmcp_engine::random::now_ms;
 use vmcp_search::measures::search_log::wanted::{Wanted, wanted};
 
 use crate::port::console::access::{ConsoleDoor, Visitor};
-
-/// Logged searches that the page reads, the newest.
-const MAX_SEARCHES: usize = 5000;
-/// Most groups on the page.
-const MAX_GROUPS: usize = 200;
 
 /// Answers `GET /console/wanted`.
 pub(in crate::port::console) async fn show(
