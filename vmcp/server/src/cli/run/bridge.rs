@@ -67,7 +67,8 @@ pub(in crate::cli) struct Arguments {
     admin_token_file: Option<PathBuf>,
     /// File with guards of the endpoint: the blocks `incomingAuth`, `authServer`, `audit`, `rateLimiting`,
     /// `sessionStorage` and `telemetry` of `vmcp.yaml`, and `server.sessionKeys`. Edits apply while the
-    /// bridge runs, but for `telemetry`; one with a mistake leaves the guards before it in force
+    /// bridge runs, but for `telemetry`. An edit with a mistake, or an edit that stops asking for
+    /// credentials, leaves the guards before it in force
     #[arg(long, value_name = "FILE")]
     guards: Option<PathBuf>,
     /// Serve the MCP server at this URL in place of a program
@@ -117,8 +118,9 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
     }
     pid1_reaper::run_as_child()?;
     let lookup = global.reference_lookup();
-    let config = configuration(&arguments, &lookup)?;
+    let (config, warnings) = configuration(&arguments, &lookup)?;
     let telemetry = global.start_telemetry(&config)?;
+    log_warnings(&warnings);
     let runtime = tokio::runtime::Runtime::new()?;
     let outcome = runtime.block_on(serve(arguments, config, lookup));
     runtime.shutdown_timeout(THREAD_GRACE);
@@ -135,8 +137,18 @@ fn isolation(text: &str) -> Result<Isolation, String> {
     }
 }
 
-/// Returns the configuration: the fixed part, the program or the URL, and the guards.
-fn configuration(arguments: &Arguments, lookup: &ReferenceLookup) -> Result<Config, CommandFailure> {
+fn log_warnings(warnings: &[String]) {
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+}
+
+/// Returns the configuration: the fixed part, the program or the URL, and the guards; and the warnings about
+/// the guards.
+fn configuration(
+    arguments: &Arguments,
+    lookup: &ReferenceLookup,
+) -> Result<(Config, Vec<String>), CommandFailure> {
     let Arguments { port, listen, admin_listen, admin_token_file, name, command, guards, url, .. } =
         arguments;
     let Arguments { isolation, max_sessions, warm_sessions, .. } = arguments;
@@ -152,12 +164,12 @@ fn configuration(arguments: &Arguments, lookup: &ReferenceLookup) -> Result<Conf
     if let Some(url) = url {
         settings.insert("backends".to_owned(), json!([backend_at(&name, url, arguments)]));
     }
-    let mut config = if let Some(path) = guards {
+    let (mut config, warnings) = if let Some(path) = guards {
         guards::load(path, settings, lookup)?
     } else {
         let files = |path: &str| source::read_file(Path::new(path));
         let text = Value::from(settings).to_string();
-        vmcp_config::load_with_files(&text, "vmcp bridge", &|_| None, &files)?.config
+        (vmcp_config::load_with_files(&text, "vmcp bridge", &|_| None, &files)?.config, Vec::new())
     };
     let server = &mut config.server;
     server.listen = listen.unwrap_or_else(|| match port {
@@ -170,7 +182,7 @@ fn configuration(arguments: &Arguments, lookup: &ReferenceLookup) -> Result<Conf
     // The program is all there is to serve, so restarting it never ends.
     config.proxy.max_connection_retries = u32::MAX;
     if url.is_some() {
-        return Ok(config);
+        return Ok((config, warnings));
     }
     let transport = Transport::Stdio {
         command: program.to_owned(),
@@ -198,7 +210,7 @@ fn configuration(arguments: &Arguments, lookup: &ReferenceLookup) -> Result<Conf
         passthrough_headers: BTreeSet::new(),
         codex: None,
     });
-    Ok(config)
+    Ok((config, warnings))
 }
 
 /// Returns the entry of the server at a URL.
@@ -216,28 +228,39 @@ fn backend_at(name: &str, url: &str, arguments: &Arguments) -> Value {
 }
 
 /// Applies a replaced token of the admin port, and edited guards. Files with a mistake, and guards that no
-/// longer ask for credentials, are logged, and what they held before stays in force.
+/// longer ask for credentials, are logged once, and the configuration before them stays in force.
 async fn follow_files(arguments: Arguments, mut in_force: Config, lookup: ReferenceLookup, engine: Engine) {
     let arguments = Arc::new(arguments);
+    // Reason of the last refusal, which the log has already.
+    let mut reported: Option<String> = None;
     while arguments.admin_token_file.is_some() || arguments.guards.is_some() {
         tokio::time::sleep(FILES_POLL_INTERVAL).await;
         let (options, lookup) = (Arc::clone(&arguments), lookup.clone());
         // Policies of some size take a while to parse.
         let read = tokio::task::spawn_blocking(move || configuration(&options, &lookup));
-        match read.await {
-            Ok(Ok(config)) if config == in_force => {}
-            Ok(Ok(config)) if guards::opens(&in_force, &config) => tracing::warn!(
+        let refusal = match read.await {
+            Ok(Ok((config, _))) if config == in_force => None,
+            Ok(Ok((config, _))) if guards::opens(&in_force, &config) => Some(
                 "the edited guards let every client in; those before them stay in force, which ask for \
                  credentials; restart the bridge if the endpoint is to be open"
+                    .to_owned(),
             ),
-            Ok(Ok(config)) => {
+            Ok(Ok((config, warnings))) => {
+                log_warnings(&warnings);
                 engine.apply(config.clone()).await;
                 in_force = config;
                 tracing::info!("the token of the admin port, or the guards, were replaced");
+                None
             }
-            Ok(Err(failure)) => tracing::warn!("{}", failure.message()),
-            Err(error) => tracing::warn!(%error, "the files of token and guards could not be read"),
+            Ok(Err(failure)) => Some(failure.message().to_owned()),
+            Err(error) => Some(format!("the files of token and guards could not be read: {error}")),
+        };
+        if refusal != reported
+            && let Some(reason) = &refusal
+        {
+            tracing::warn!("{reason}");
         }
+        reported = refusal;
     }
 }
 

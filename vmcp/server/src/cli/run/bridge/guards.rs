@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Map, Value};
-use vmcp_config::Config;
+use vmcp_config::{Config, Problem};
 
 use crate::cli::console::failure::CommandFailure;
 use crate::config_file::reference_lookup::ReferenceLookup;
@@ -16,13 +16,13 @@ const BLOCKS: [&str; 7] =
 /// The one setting of the block `server` that the file may have.
 const SESSION_KEYS: &str = "sessionKeys";
 
-/// Returns the configuration of `settings` with the guards of a file. Fails closed: a file that is missing or
-/// has a mistake is an error.
+/// Returns the configuration of `settings` with the guards of a file, and the warnings about them. Fails
+/// closed: a file that is missing or has a mistake is an error.
 pub(super) fn load(
     path: &Path,
     settings: Map<String, Value>,
     lookup: &ReferenceLookup,
-) -> Result<Config, CommandFailure> {
+) -> Result<(Config, Vec<String>), CommandFailure> {
     let text = source::read_config(path).map_err(|error| {
         CommandFailure::new(format!("cannot read the guards {}: {error}", path.display()))
             .remedy("correct --guards")
@@ -32,7 +32,11 @@ pub(super) fn load(
     let (_, loaded) = ConfigInputs::of_text(joined, path, lookup, &BTreeMap::new());
     let loaded =
         loaded.map_err(|problems| CommandFailure::new(format!("the guards have mistakes\n{problems}")))?;
-    Ok(loaded.config)
+    // The backends are the bridge's own. Lines are those of the joined text, which has one line.
+    let of_guards = loaded.warnings.into_iter().filter(|warning| !warning.path.starts_with("backends"));
+    let source = path.display().to_string();
+    let warnings = of_guards.map(|warning| Problem { line: None, ..warning }.render(&source)).collect();
+    Ok((loaded.config, warnings))
 }
 
 /// Returns true if the configuration `after` lets every client in, and the one `before` asks for credentials.
@@ -129,7 +133,18 @@ mod tests {
         }
         std::fs::write(&path, "incomingAuth: {authz: {policies: ['permit(principal, action, resource);']}}")
             .unwrap();
-        assert!(load().unwrap().authz.is_some());
+        assert!(load().unwrap().0.authz.is_some());
+    }
+
+    #[test]
+    fn warnings_are_about_the_guards_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("guards.yaml");
+        std::fs::write(&path, "audit: {enabled: true, excludeEventTypes: [mcp_tol_call]}").unwrap();
+        let (_, warnings) = load(&path, settings(), &ReferenceLookup::new(|_| None)).unwrap();
+        let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+        let place = format!("{}: audit.excludeEventTypes[0]: ", path.display());
+        assert!(warning.starts_with(&place), "{warning}");
     }
 
     #[test]
@@ -139,7 +154,7 @@ mod tests {
         let lookup = ReferenceLookup::new(|_| None);
         let load = |text: &str| {
             std::fs::write(&path, text).unwrap();
-            load(&path, settings(), &lookup).unwrap()
+            load(&path, settings(), &lookup).unwrap().0
         };
         let keys = load("incomingAuth: {type: apiKeys, apiKeys: [{subject: ci, key: a-key-of-the-client}]}");
         let open = load("audit: {enabled: true}");
