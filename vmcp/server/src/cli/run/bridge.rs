@@ -93,10 +93,21 @@ pub(in crate::cli) struct Arguments {
     #[arg(long, value_name = "shared|principal|session", value_parser = isolation)]
     isolation: Option<Isolation>,
     /// Processes that clients may have for themselves; one more ends the longest idle one [default: 64]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with = "url",
+        value_parser = clap::value_parser!(u32).range(1..=100_000)
+    )]
     max_sessions: Option<u32>,
     /// Processes kept ready for the next clients while sessions are opened one after the other
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=16))]
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with = "url",
+        default_value_t = 0,
+        value_parser = clap::value_parser!(u32).range(0..=16)
+    )]
     warm_sessions: u32,
     /// The program and its arguments
     #[arg(last = true, value_name = "COMMAND", required_unless_present_any = ["install", "url"])]
