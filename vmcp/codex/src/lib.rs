@@ -24,4 +24,4 @@ mod turn;
 
 pub use adapter::{Adapter, AdapterSettings, Effect};
 pub use serve::{Lines, serve};
-pub use tools::{ARCHIVE_THREAD, CODEX, LIST_THREADS};
+pub use tools::{ARCHIVE_THREAD, CODEX, LIST_THREADS, TOOLS};

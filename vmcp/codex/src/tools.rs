@@ -10,6 +10,8 @@ pub const CODEX: &str = "codex";
 pub const LIST_THREADS: &str = "codex_list_threads";
 /// Tool that archives a thread.
 pub const ARCHIVE_THREAD: &str = "codex_archive_thread";
+/// Names of all tools.
+pub const TOOLS: [&str; 3] = [CODEX, LIST_THREADS, ARCHIVE_THREAD];
 
 /// Returns the result of `tools/list`. `dangerFullAccess` is offered only where `allow_dangerous`.
 pub(crate) fn list(allow_dangerous: bool) -> Value {

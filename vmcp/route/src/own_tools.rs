@@ -12,7 +12,7 @@ pub(crate) mod listings;
 mod read_mcp_resource;
 mod resolve;
 mod set_context;
-mod tool_result;
+pub(super) mod tool_result;
 mod unavailable;
 
 use vmcp_json::text::empty_object;

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use vmcp_codex::{ARCHIVE_THREAD, CODEX, LIST_THREADS};
 use vmcp_model::catalog::{CatalogPrompt, CatalogTool};
 use vmcp_model::names::COMPOSITE;
 use vmcp_results::envelope::URI_PREFIX;
@@ -127,7 +126,7 @@ fn composite<'a>(view: &'a View, name: &str) -> Option<&'a Arc<CatalogTool>> {
 fn codex<'a>(context: CallContext<'a>, name: &str) -> Option<&'a Arc<CatalogTool>> {
     let prefixed = name.strip_prefix("optim.").or_else(|| name.strip_prefix("optim_"));
     let own = prefixed.unwrap_or(name);
-    if ![CODEX, LIST_THREADS, ARCHIVE_THREAD].contains(&own) {
+    if !vmcp_codex::TOOLS.contains(&own) {
         return None;
     }
     let backends = context.snapshot.config.backends.iter().filter(|backend| backend.codex.is_some());

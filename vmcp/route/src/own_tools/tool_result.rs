@@ -106,8 +106,8 @@ pub(super) fn error(message: &str) -> Box<RawValue> {
     result(&[TextBlock::new(message)], None, true)
 }
 
-/// Makes the failure of an own tool: the JSON as `structuredContent` and as a text block.
-pub(super) fn failure(json: &RawValue) -> Box<RawValue> {
+/// Makes a failure: the JSON as `structuredContent` and as a text block.
+pub(crate) fn failure(json: &RawValue) -> Box<RawValue> {
     result(&[TextBlock::new(json.get())], Some(json), true)
 }
 

@@ -4,11 +4,12 @@
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use vmcp_backend::{CallError, Response, RpcOutcome};
-use vmcp_codex::{ARCHIVE_THREAD, CODEX, LIST_THREADS};
+use vmcp_codex::{LIST_THREADS, TOOLS};
 use vmcp_wire::era::Era;
 use vmcp_wire::owned::OwnedParams;
 
 use crate::caller::CallContext;
+use crate::own_tools::tool_result;
 use crate::router::BackendTarget;
 use vmcp_engine::access::policy::Item;
 
@@ -29,7 +30,7 @@ impl<'a> CodexCall<'a> {
         let Item::Tool(tool) = target.item else { return None };
         context.snapshot.backends.get(target.backend)?.spec().codex.as_ref()?;
         let name = tool.definition.name.as_str();
-        if ![CODEX, LIST_THREADS, ARCHIVE_THREAD].contains(&name) {
+        if !TOOLS.contains(&name) {
             return None;
         }
         let arguments = params.get("arguments").and_then(|text| serde_json::from_str(text).ok());
@@ -45,10 +46,7 @@ impl<'a> CodexCall<'a> {
             return Ok(None);
         }
         let refused = json!({"success": false, "thread_id": thread_id, "error": "thread not found"});
-        let mut result = json!({"content": [{"type": "text"}], "isError": true});
-        replace(&mut result, refused);
-        let result = to_raw_value(&result).map_err(|error| CallError::unsent(error.to_string()))?;
-        Ok(Some(Response { outcome: RpcOutcome::result(&result), era: Era::Legacy }))
+        Ok(Some(Response { outcome: RpcOutcome::result(&failed(&refused)), era: Era::Legacy }))
     }
 
     /// Completes the answer: with the session of the thread, and without threads of others.
@@ -64,10 +62,8 @@ impl<'a> CodexCall<'a> {
             // Nothing to add. A list is never passed on unread.
             None if !self.is_list => Response { outcome: RpcOutcome::Result(result), era },
             None => {
-                let mut withheld = json!({"content": [{"type": "text"}], "isError": true});
-                replace(&mut withheld, json!({"success": false, "error": "the threads cannot be read"}));
-                let withheld = to_raw_value(&withheld).unwrap_or_default();
-                Response { outcome: RpcOutcome::result(&withheld), era }
+                let withheld = json!({"success": false, "error": "the threads cannot be read"});
+                Response { outcome: RpcOutcome::result(&failed(&withheld)), era }
             }
         }
     }
@@ -106,12 +102,16 @@ impl<'a> CodexCall<'a> {
     }
 }
 
+/// Makes the result of a call that failed.
+fn failed(told: &Value) -> Box<RawValue> {
+    // A JSON value cannot fail to serialize.
+    tool_result::failure(&to_raw_value(told).unwrap_or_default())
+}
+
 /// Replaces the object of a result, in both of its forms.
 fn replace(result: &mut Value, told: Value) {
     if let Some(text) = result.pointer_mut("/content/0/text") {
         *text = told.to_string().into();
-    } else if let Some(block) = result.pointer_mut("/content/0").and_then(Value::as_object_mut) {
-        block.insert("text".to_owned(), told.to_string().into());
     }
     if let Some(result) = result.as_object_mut() {
         result.insert("structuredContent".to_owned(), told);
