@@ -38,7 +38,7 @@ pub struct AdapterSettings {
 
 /// An action that the caller of an [`Adapter`] carries out.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Sends a message to the MCP client.
     ToClient(Value),
     /// Sends a message to Codex.
@@ -49,7 +49,7 @@ pub enum Effect {
 
 /// The state machine.
 #[derive(Debug)]
-pub struct Adapter {
+pub(crate) struct Adapter {
     settings: AdapterSettings,
     /// Number of the last call, request or question.
     last: u64,
@@ -66,7 +66,7 @@ pub struct Adapter {
 
 impl Adapter {
     /// Makes an adapter whose client has not begun.
-    pub fn new(settings: AdapterSettings) -> Adapter {
+    pub(crate) fn new(settings: AdapterSettings) -> Adapter {
         Adapter {
             settings,
             last: 0,
@@ -80,25 +80,25 @@ impl Adapter {
     }
 
     /// Takes a message of the MCP client.
-    pub fn take_from_client(&mut self, message: &Value) -> Vec<Effect> {
+    pub(crate) fn take_from_client(&mut self, message: &Value) -> Vec<Effect> {
         self.on_client(message);
         std::mem::take(&mut self.effects)
     }
 
     /// Takes a message of Codex.
-    pub fn take_from_codex(&mut self, message: &Value) -> Vec<Effect> {
+    pub(crate) fn take_from_codex(&mut self, message: &Value) -> Vec<Effect> {
         self.on_codex(message);
         std::mem::take(&mut self.effects)
     }
 
     /// Takes the path of [`Effect::Locate`] without symbolic links, or the reason of its failure.
-    pub fn located(&mut self, call: u64, path: Result<PathBuf, String>) -> Vec<Effect> {
+    pub(crate) fn located(&mut self, call: u64, path: Result<PathBuf, String>) -> Vec<Effect> {
         self.on_located(call, path);
         std::mem::take(&mut self.effects)
     }
 
     /// Ends all calls: Codex is gone. A turn that it was in the middle of can be continued by its thread.
-    pub fn codex_ended(&mut self) -> Vec<Effect> {
+    pub(crate) fn codex_ended(&mut self) -> Vec<Effect> {
         for number in self.calls.keys().copied().collect::<Vec<_>>() {
             self.fail(
                 number,

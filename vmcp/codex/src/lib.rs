@@ -5,7 +5,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`adapter`] | the state machine: messages in, [`Effect`]s out, without I/O |
+//! | [`adapter`] | the state machine: messages in, [`Effect`](adapter::Effect)s out, without I/O |
 //! | [`serve`](fn@serve) | the I/O around it: two readers, two writers, working directories |
 //! | `call_arguments` | arguments of the tools, read within limits |
 //! | `tools` | definitions of the tools |
@@ -15,13 +15,13 @@
 //! Tools: `codex` runs a turn in a new thread or an existing one, `codex_list_threads` lists threads,
 //! `codex_archive_thread` archives one.
 
-pub mod adapter;
+mod adapter;
 mod approval;
 mod call_arguments;
 mod serve;
 mod tools;
 mod turn;
 
-pub use adapter::{Adapter, AdapterSettings, Effect};
+pub use adapter::AdapterSettings;
 pub use serve::{Lines, serve};
-pub use tools::{ARCHIVE_THREAD, CODEX, LIST_THREADS, TOOLS};
+pub use tools::{LIST_THREADS, TOOLS};

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use crate::call_arguments::{DEFAULT_THREADS, MAX_THREADS};
 
 /// Tool that runs a turn.
-pub const CODEX: &str = "codex";
+pub(crate) const CODEX: &str = "codex";
 /// Tool that lists threads.
 pub const LIST_THREADS: &str = "codex_list_threads";
 /// Tool that archives a thread.
-pub const ARCHIVE_THREAD: &str = "codex_archive_thread";
+pub(crate) const ARCHIVE_THREAD: &str = "codex_archive_thread";
 /// Names of all tools.
 pub const TOOLS: [&str; 3] = [CODEX, LIST_THREADS, ARCHIVE_THREAD];
 
