@@ -132,12 +132,9 @@ pub(crate) fn authorize<'a>(
     }
 }
 
-/// Asks the policy about a call of an own tool. Its target, if it has one, is asked about by itself.
-pub(crate) fn authorize_own(
-    context: CallContext<'_>,
-    tool: OptimTool,
-    arguments: Option<&str>,
-) -> Result<(), Denied> {
+/// Asks the policy about a call of an own tool, off the record. Its target, if it has one, is asked about by
+/// itself.
+pub(crate) fn decide_own(context: CallContext<'_>, tool: OptimTool, arguments: Option<&str>) -> Decision {
     let request = AccessRequest {
         principal: &context.caller.principal,
         action: methods::TOOLS_CALL,
@@ -145,7 +142,16 @@ pub(crate) fn authorize_own(
         item: Item::OwnTool(tool.dotted()),
         arguments,
     };
-    let Decision::Deny { policy } = context.snapshot.policy.decide(&request) else { return Ok(()) };
+    context.snapshot.policy.decide(&request)
+}
+
+/// As [`decide_own`], of a call that is under way: a denial leaves its record.
+pub(crate) fn authorize_own(
+    context: CallContext<'_>,
+    tool: OptimTool,
+    arguments: Option<&str>,
+) -> Result<(), Denied> {
+    let Decision::Deny { policy } = decide_own(context, tool, arguments) else { return Ok(()) };
     let origin = match tool {
         OptimTool::FindTool => Origin::FindTool,
         OptimTool::CallTool => Origin::CallTool,

@@ -6,10 +6,9 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::to_raw_value;
-use vmcp_engine::access::policy::{AccessRequest, Decision, Item};
+use vmcp_engine::access::policy::Decision;
 use vmcp_engine::optim::own_resources::OwnResource;
 use vmcp_engine::telemetry::calls::{Origin, Outcome};
-use vmcp_wire::methods;
 
 use crate::answer::Answer;
 use crate::call;
@@ -61,12 +60,8 @@ enum OwnContent {
 /// Answers `resources/read` of an own resource; `None` if this caller has no such resource. The policy must
 /// allow the tool that tells the same, with the arguments of that call.
 pub(super) fn read(context: CallContext<'_>, uri: &str, resource: OwnResource<'_>) -> Option<Answer> {
-    call::authorize_own(context, resource.right(), Some(&arguments(resource))).ok()?;
-    let mut recorder = context.start_record(Origin::Own(resource.right()));
-    recorder.keep_arguments(Some(&json!({ "uri": uri }).to_string()));
-    let told = content(context, resource);
-    recorder.settle(if told.is_some() { Outcome::Ok } else { Outcome::ToolError });
-    let text = serde_json::to_string(&told?).ok()?;
+    let told = recorded(context, uri, resource, || content(context, resource))?;
+    let text = serde_json::to_string(&told).ok()?;
     let contents = json!({ "contents": [{ "uri": uri, "mimeType": "application/json", "text": text }] });
     Some(Answer::own(to_raw_value(&contents).unwrap_or_default()))
 }
@@ -74,25 +69,28 @@ pub(super) fn read(context: CallContext<'_>, uri: &str, resource: OwnResource<'_
 /// Answers a subscription to an own resource with a digest of its content; `None` if this caller has no such
 /// resource.
 pub(super) fn subscribe(context: CallContext<'_>, uri: &str, resource: OwnResource<'_>) -> Option<u64> {
+    recorded(context, uri, resource, || digest(context, resource))
+}
+
+/// Reads an own resource on record; `None` if the policy denies it, or `read` finds nothing.
+fn recorded<T>(
+    context: CallContext<'_>,
+    uri: &str,
+    resource: OwnResource<'_>,
+    read: impl FnOnce() -> Option<T>,
+) -> Option<T> {
     call::authorize_own(context, resource.right(), Some(&arguments(resource))).ok()?;
     let mut recorder = context.start_record(Origin::Own(resource.right()));
     recorder.keep_arguments(Some(&json!({ "uri": uri }).to_string()));
-    let digest = digest(context, resource);
-    recorder.settle(if digest.is_some() { Outcome::Ok } else { Outcome::ToolError });
-    digest
+    let read = read();
+    recorder.settle(if read.is_some() { Outcome::Ok } else { Outcome::ToolError });
+    read
 }
 
 /// True if the policies in force let the caller read an own resource.
 pub(super) fn is_allowed(context: CallContext<'_>, resource: OwnResource<'_>) -> bool {
-    let arguments = arguments(resource);
-    let request = AccessRequest {
-        principal: &context.caller.principal,
-        action: methods::TOOLS_CALL,
-        backend: "",
-        item: Item::OwnTool(resource.right().dotted()),
-        arguments: Some(&arguments),
-    };
-    matches!(context.snapshot.policy.decide(&request), Decision::Allow { .. })
+    let decision = call::decide_own(context, resource.right(), Some(&arguments(resource)));
+    matches!(decision, Decision::Allow { .. })
 }
 
 /// Returns a digest of the content, which tells one content from the next within this process.
