@@ -13,6 +13,7 @@
 //! |---|---|
 //! | `connection` | a running server, or an engine in this process |
 //! | `running_server` | the state file by which commands find a server |
+//! | `saved_definitions` | definitions of a backend, as a server saved them |
 //! | `console` | results on standard output, notes on standard error, exit codes |
 //! | `process` | runtime, signals, the reaper for PID 1 |
 //! | `installed_program` | the path of this program that outlives an upgrade |
@@ -32,6 +33,7 @@ mod options;
 mod process;
 mod run;
 mod running_server;
+mod saved_definitions;
 mod setup;
 
 use std::process::ExitCode;

@@ -10,11 +10,11 @@ use serde_json::Value;
 use vmcp_client_files::known_clients;
 use vmcp_config::Config;
 use vmcp_model::catalog::Catalog;
-use vmcp_model::discovered::Discovered;
 use vmcp_store::Store;
 
 use crate::cli::console::brief::brief;
 use crate::cli::options::GlobalOptions;
+use crate::cli::saved_definitions;
 use vmcp_engine::folders;
 
 /// Returns the names of all backends.
@@ -71,9 +71,8 @@ fn saved_catalog(config: &Config) -> Option<Catalog> {
     let store = Store::open(&folders::storage_dir(config)).ok()?;
     let mut listings = Vec::new();
     for backend in &config.backends {
-        let Ok(Some(saved)) = store.definitions(&backend.name, &backend.fingerprint()) else { continue };
-        let Ok(discovered) = Discovered::from_json(&saved.json) else { continue };
-        listings.push((Arc::clone(&backend.name), Arc::new(discovered)));
+        let Ok(Some(discovered)) = saved_definitions::of_backend(&store, backend) else { continue };
+        listings.push((Arc::clone(&backend.name), discovered));
     }
     Some(Catalog::build(&listings, &config.aggregation))
 }

@@ -10,6 +10,7 @@ use vmcp_store::Store;
 use super::super::corpus::Corpus;
 use crate::cli::console::failure::CommandFailure;
 use crate::cli::console::notes;
+use crate::cli::saved_definitions;
 
 /// A backend's name and its saved definitions.
 pub(super) type BackendDefinitions = (Arc<str>, Arc<Discovered>);
@@ -20,9 +21,8 @@ pub(super) fn definitions(config: &Config, dir: &Path) -> Result<Vec<BackendDefi
     let store = Store::open(dir)?;
     let mut definitions = Vec::new();
     for backend in config.backends.iter().filter(|backend| backend.enabled) {
-        let saved = store.definitions(&backend.name, &backend.fingerprint())?;
-        match saved.and_then(|saved| Discovered::from_json(&saved.json).ok()) {
-            Some(discovered) => definitions.push((Arc::clone(&backend.name), Arc::new(discovered))),
+        match saved_definitions::of_backend(&store, backend)? {
+            Some(discovered) => definitions.push((Arc::clone(&backend.name), discovered)),
             None => notes::note(&format!(
                 "warning: no saved definitions of {}; its tools are left out",
                 backend.name
