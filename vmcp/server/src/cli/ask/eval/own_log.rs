@@ -64,27 +64,29 @@ pub(super) fn run(
         return Err(failure.remedy(remedy));
     }
     let definitions = saved_catalog::definitions(config, &dir)?;
+    let corpus = saved_catalog::corpus(&definitions, config);
     if options.compare.is_empty() {
-        let report = report::OwnLogReport::new(&log, &saved_catalog::corpus(&definitions, config), config);
+        let report = report::OwnLogReport::new(&log, &corpus, config);
         output::print(options.format, &report, || report.human_text())?;
         return Ok(Exit::Done);
     }
     let queries = recipes::distinct(&log.searches);
+    let findable = recipes::findable(&queries, &corpus);
+    let mut others = Vec::with_capacity(options.compare.len());
+    for path in &options.compare {
+        let mut config = global.load_file(path)?.config;
+        config.optimizer.enabled = true;
+        others.push((path.display().to_string(), config));
+    }
     let compared = block_on(async {
-        let mut recipes = Vec::new();
-        let first = (BASELINE.to_owned(), config.clone(), options.semantic_ratio);
-        let mut configs = vec![first];
-        for path in &options.compare {
-            let mut config = global.load_file(path)?.config;
-            config.optimizer.enabled = true;
-            let ratio = config.optimizer.search.hybrid_semantic_ratio;
-            configs.push((path.display().to_string(), config, ratio));
-        }
-        for (name, config, ratio) in configs {
+        let (name, ratio, limit) = (BASELINE.to_owned(), options.semantic_ratio, options.limit);
+        let mut recipes = vec![recipes::replay(name, &queries, &corpus, config, ratio, limit).await?];
+        for (name, config) in others {
             let corpus = saved_catalog::corpus(&definitions, &config);
-            recipes.push(recipes::replay(name, &queries, &corpus, &config, ratio, options.limit).await?);
+            let ratio = config.optimizer.search.hybrid_semantic_ratio;
+            recipes.push(recipes::replay(name, &queries, &corpus, &config, ratio, limit).await?);
         }
-        Ok::<_, CommandFailure>(recipes::compared(&queries, &recipes, options.limit))
+        Ok::<_, CommandFailure>(recipes::compared(&queries, &recipes, &findable, limit))
     })?;
     output::print(options.format, &compared, || compared.human_text())?;
     Ok(Exit::Done)

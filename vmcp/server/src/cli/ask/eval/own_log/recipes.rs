@@ -40,8 +40,6 @@ pub(super) struct ReplayedRecipe {
     found: Vec<Vec<LoggedTool>>,
     /// Needed tools that every list shows under this configuration.
     pinned: BTreeSet<LoggedTool>,
-    /// Needed tools that clients may find under this configuration.
-    findable: BTreeSet<LoggedTool>,
 }
 
 /// Returns the different searches of a log, in the order of their words.
@@ -57,6 +55,12 @@ pub(super) fn distinct(searches: &[LoggedSearch]) -> Vec<LoggedQuery> {
         needs,
     };
     queries.into_iter().map(query).collect()
+}
+
+/// Returns the needed tools that clients may find in a catalog.
+pub(super) fn findable(queries: &[LoggedQuery], corpus: &Corpus) -> BTreeSet<LoggedTool> {
+    let needs = queries.iter().flat_map(|query| &query.needs);
+    needs.filter(|need| listed(corpus, need).is_some()).cloned().collect()
 }
 
 /// Replays searches under a configuration.
@@ -94,16 +98,11 @@ pub(super) async fn replay(
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let needs = || queries.iter().flat_map(|query| &query.needs);
+    let needs = queries.iter().flat_map(|query| &query.needs);
     let is_pinned = |need: &&LoggedTool| {
         listed(corpus, need).is_some_and(|tool| config.optimizer.pinned_tools.contains(&tool.name))
     };
-    Ok(ReplayedRecipe {
-        name,
-        found,
-        pinned: needs().filter(is_pinned).cloned().collect(),
-        findable: needs().filter(|need| listed(corpus, need).is_some()).cloned().collect(),
-    })
+    Ok(ReplayedRecipe { name, found, pinned: needs.filter(is_pinned).cloned().collect() })
 }
 
 /// Recipes side by side. Scripts rely on the names.
@@ -148,13 +147,18 @@ struct MovedTool {
     after: Option<usize>,
 }
 
-/// Compares recipes with the first one.
-pub(super) fn compared(queries: &[LoggedQuery], recipes: &[ReplayedRecipe], limit: usize) -> ComparedLog {
+/// Compares recipes with the first one, under which clients may find the tools `findable`.
+pub(super) fn compared(
+    queries: &[LoggedQuery],
+    recipes: &[ReplayedRecipe],
+    findable: &BTreeSet<LoggedTool>,
+    limit: usize,
+) -> ComparedLog {
     let Some(first) = recipes.first() else {
         return ComparedLog { queries: 0, with_needs: 0, recipes: Vec::new() };
     };
     let needs = |query: &LoggedQuery| -> Vec<Vec<LoggedTool>> {
-        let known = query.needs.iter().filter(|need| first.findable.contains(*need));
+        let known = query.needs.iter().filter(|need| findable.contains(*need));
         known.map(|need| vec![need.clone()]).collect()
     };
     let figures = |(at, recipe): (usize, &ReplayedRecipe)| {
@@ -268,7 +272,6 @@ mod tests {
             name: name.to_owned(),
             found: found.iter().map(|names| tools(names)).collect(),
             pinned: tools(pinned).into_iter().collect(),
-            findable: tools(&["a", "b"]).into_iter().collect(),
         }
     }
 
@@ -278,7 +281,8 @@ mod tests {
             [query("one", &["a"]), query("two", &["b"]), query("none", &[]), query("old", &["gone"])];
         let before = recipe("today", &[&["x", "a"], &["b"], &["x"], &[]], &[]);
         let after = recipe("new.yaml", &[&["a", "x"], &["b"], &["x"], &["x"]], &["b"]);
-        let compared = compared(&queries, &[before, after], 8);
+        let findable = BTreeSet::from([tool("a"), tool("b")]);
+        let compared = compared(&queries, &[before, after], &findable, 8);
         assert_eq!((compared.queries, compared.with_needs), (4, 2));
         let [first, second] = &compared.recipes[..] else { panic!("{compared:?}") };
         assert_eq!((first.recall_at_1, second.recall_at_1), (0.5, 1.0));
