@@ -3,6 +3,7 @@
 mod comparison;
 mod corpus;
 mod embedding;
+mod evaluation;
 mod experience;
 mod files;
 mod own_log;
@@ -12,44 +13,30 @@ mod report;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use url::Url;
-use vmcp_config::{Config, Rerank};
-use vmcp_model::tokens;
+use vmcp_config::Config;
 use vmcp_search::learning::BONUS_MIN_SIMILARITY;
-use vmcp_search::measures::Judgment;
-use vmcp_search::vector_text;
 
 use crate::cli::console::failure::{CommandFailure, Exit};
+use crate::cli::console::notes;
 use crate::cli::console::output::{self, OutputFormat};
-use crate::cli::console::{notes, progress};
 use crate::cli::options::{GlobalOptions, environment};
 use crate::cli::process::block_on;
 use comparison::Recipe;
 use corpus::Corpus;
-use embedding::TimedEmbedder;
+use evaluation::{Measured, evaluate, searcher};
 use experience::Experience;
-use files::Query;
 use own_log::OwnLogOptions;
-use report::{Miss, Report};
+use report::Report;
 use vmcp_engine::engine::embedding::configured;
-use vmcp_engine::engine::embedding::ranking_services;
 use vmcp_engine::search::context::{Learned, learning_mode};
-use vmcp_engine::search::reranking::Reranking;
-use vmcp_engine::search::{Degraded, QueryVectors, SearchRequest, SearchSettings, Searcher, search};
 
-/// Hits that the measures look at, even if the limit is lower.
-const MEASURED_HITS: usize = 10;
-/// Hits among which the place of a missed tool is looked up.
-const MISS_SEARCH_DEPTH: usize = 100;
 /// Name of the first recipe in a comparison.
 const BASELINE: &str = "--config, or defaults";
-/// Timeout of embedding a query; long, so that a slow machine measures the same.
-const EMBEDDING_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Measure what search finds, on any catalog
 ///
@@ -361,96 +348,4 @@ fn choose_provider(
             vmcp_config::load(&text, "options", &environment)?.config.optimizer.embeddings;
     }
     Ok(())
-}
-
-/// Makes a searcher of the catalog by a recipe; the embedder says how long it took.
-async fn searcher(
-    corpus: &Corpus,
-    config: &Config,
-    semantic_ratio: f32,
-    limit: usize,
-) -> Result<(Searcher, Option<Arc<TimedEmbedder>>), CommandFailure> {
-    let embedder = configured::embedder(config)?;
-    let index = embedding::index(corpus, embedder.as_ref()).await?;
-    let timed = embedder.map(|embedder| Arc::new(TimedEmbedder::new(embedder)));
-    let reranking = |rerank: &Rerank| {
-        let texts = corpus.documents().iter().map(vector_text).collect();
-        let service = Arc::new(ranking_services::reranker(rerank)?);
-        Ok::<_, CommandFailure>(Reranking { service, texts: Arc::new(texts), candidates: rerank.candidates })
-    };
-    let searcher = Searcher {
-        index: Arc::new(index),
-        vectors: timed.clone().map_or(QueryVectors::Off, |timed| QueryVectors::From(timed)),
-        reliability: [].into(),
-        learned: None,
-        reranking: config.optimizer.rerank.as_ref().map(reranking).transpose()?,
-        settings: SearchSettings {
-            limit,
-            semantic_ratio,
-            query_deadline: EMBEDDING_TIMEOUT,
-            ..SearchSettings::from(&config.optimizer.search)
-        },
-    };
-    Ok((searcher, timed))
-}
-
-/// Extent of an evaluation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Measured {
-    /// The hits of an answer.
-    Hits,
-    /// Also the place of tools that are not among them.
-    Misses,
-    /// The hits of a search that lacks vectors, which would be an error otherwise.
-    Part,
-}
-
-async fn evaluate(
-    corpus: &Corpus,
-    queries: &[Query],
-    searcher: &Searcher,
-    timed: Option<&TimedEmbedder>,
-    looked_at: Measured,
-) -> Result<Report, CommandFailure> {
-    let limit = searcher.settings.limit;
-    let measured = limit.max(MEASURED_HITS);
-    let wanted = if looked_at == Measured::Misses { measured.max(MISS_SEARCH_DEPTH) } else { measured };
-    let bar = progress::counter(queries.len(), "searching");
-    let mut report = Report::default();
-    for query in queries {
-        let started = Instant::now();
-        let request = SearchRequest {
-            description: &query.text,
-            keywords: &query.keywords,
-            limit: Some(wanted),
-            visible: None,
-            explain: false,
-        };
-        let found = search(searcher, request).await;
-        let took = started.elapsed();
-        let is_part = matches!(found.degraded, Some(Degraded::NoVectors | Degraded::SomeVectors { .. }));
-        if let Some(reason) = found.degraded.filter(|_| !(is_part && looked_at == Measured::Part)) {
-            return Err(CommandFailure::new(format!("query {}: {reason}", query.id))
-                .remedy("--provider none measures the keyword search alone"));
-        }
-        let hits = found.ranking.hits.iter().filter_map(|hit| corpus.tool(hit.document));
-        let hits: Vec<_> = hits.collect();
-        let ranking: Vec<_> =
-            hits.iter().map(|tool| (&*tool.backend, tool.definition.name.as_str())).collect();
-        let top = ranking.get(..measured.min(ranking.len())).unwrap_or_default();
-        let groups: Vec<Vec<_>> =
-            query.groups.iter().map(|group| group.iter().map(files::NeededTool::as_pair).collect()).collect();
-        let judgment = Judgment::new(top, &groups);
-        if judgment.recall(limit) < 1.0 {
-            report.misses.push(Miss::new(query, &ranking, limit));
-        }
-        report.judgments.push(judgment);
-        report.tokens.push(tokens::estimate(hits.iter().take(limit).map(|tool| tool.size)) as f64);
-        let embedding = timed.map(TimedEmbedder::take).unwrap_or_default();
-        report.with_embedding.push(took.as_secs_f64() * 1e3);
-        report.without_embedding.push(took.saturating_sub(embedding).as_secs_f64() * 1e3);
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
-    Ok(report)
 }

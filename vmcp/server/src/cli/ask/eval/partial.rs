@@ -12,9 +12,9 @@ use vmcp_engine::search::{QueryVectors, Searcher};
 use vmcp_search::Vectors;
 
 use super::corpus::Corpus;
+use super::evaluation::{Measured, evaluate};
 use super::files::Query;
 use super::report::Measures;
-use super::{Measured, evaluate};
 use crate::cli::console::failure::CommandFailure;
 use crate::cli::console::output;
 

@@ -8,10 +8,10 @@ use serde::Serialize;
 use vmcp_search::measures::{Judgment, mean, paired_interval};
 
 use super::corpus::Corpus;
+use super::evaluation::{Measured, evaluate};
 use super::experience::Experience;
 use super::files::Query;
 use super::report::Report;
-use super::{Measured, evaluate};
 use crate::cli::console::failure::CommandFailure;
 use crate::cli::console::{output, progress};
 use vmcp_engine::search::Searcher;

@@ -16,7 +16,7 @@ use vmcp_search::measures::search_log::{LoggedSearch, LoggedTool};
 use vmcp_search::measures::{Judgment, mean};
 
 use super::super::corpus::Corpus;
-use super::super::searcher;
+use super::super::evaluation::searcher;
 use super::report::listed;
 use crate::cli::console::failure::CommandFailure;
 use crate::cli::console::{output, progress};
