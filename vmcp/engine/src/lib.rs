@@ -9,7 +9,7 @@
 //!    └─────► telemetry (call records, audit) ──► access (principals, policies, credentials) ──► metrics
 //!
 //! folders: places of files on this machine; random: randomness and the clock; runs: runs of composite tools
-//! server_registrar: where changes of servers are written; state_store: opens state.db for writing threads
+//! server_registrar: where changes of servers are written
 //! ```
 
 pub mod access;
@@ -22,7 +22,6 @@ pub mod runs;
 pub mod schema;
 pub mod search;
 pub mod server_registrar;
-mod state_store;
 pub mod telemetry;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -58,6 +58,18 @@ impl StateStore {
         Database::in_memory(&schema::STATE).map(Self)
     }
 
+    /// Opens `state.db` in a folder for a thread that writes to it; without one, or if the folder cannot be
+    /// used, a database in memory. Logs `warning` for a folder that cannot be used, and `failure` if no
+    /// database can be opened.
+    pub fn open_or_in_memory(dir: Option<&Path>, warning: &str, failure: &str) -> Option<Self> {
+        let file = dir.map(Self::open).transpose().unwrap_or_else(|error| {
+            tracing::warn!(%error, "{warning}");
+            None
+        });
+        let opened = file.map_or_else(Self::in_memory, Ok);
+        opened.inspect_err(|error| tracing::error!(%error, "{failure}")).ok()
+    }
+
     /// Returns the path of the database file; `None` in memory.
     pub fn path(&self) -> Option<&Path> {
         self.0.path()

@@ -14,11 +14,14 @@ use vmcp_store::{StateStore, StoreError, StoredShape};
 use super::book::{ObservedShape, ShapeBook};
 use super::{Entry, QUEUE_CAPACITY, SharedBook};
 use crate::random::now_ms;
-use crate::state_store::open_or_in_memory;
 
 /// Runs until the owner of the queue is dropped.
 pub(super) fn run(dir: Option<&Path>, entries: &Receiver<Entry>, book: &SharedBook) {
-    let opened = open_or_in_memory(dir, "observed shapes are kept in memory only", "no shapes are learned");
+    let opened = StateStore::open_or_in_memory(
+        dir,
+        "observed shapes are kept in memory only",
+        "no shapes are learned",
+    );
     let Some(store) = opened else { return };
     load(&store, book);
     while let Ok(first) = entries.recv() {

@@ -18,7 +18,6 @@ use super::{Called, Entry, QUEUE_CAPACITY, Searched, Settings};
 use crate::metrics::Metrics;
 use crate::random::now_ms;
 use crate::search::context::ToolKey;
-use crate::state_store::open_or_in_memory;
 
 /// Time between the first entry of a batch and its commit.
 const COMMIT_INTERVAL: Duration = Duration::from_millis(200);
@@ -38,7 +37,8 @@ pub(super) fn run(
     book: &ArcSwap<SequelBook>,
     metrics: &Metrics,
 ) {
-    let opened = open_or_in_memory(dir, "the query log is kept in memory only", "searches are not logged");
+    let opened =
+        StateStore::open_or_in_memory(dir, "the query log is kept in memory only", "searches are not logged");
     let Some(store) = opened else { return };
     let mut writer = LogWriter {
         store,

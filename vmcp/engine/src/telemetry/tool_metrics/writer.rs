@@ -13,7 +13,6 @@ use vmcp_store::{CallFact, StateStore, StoreError, ToolMetrics};
 
 use super::book::{MetricsBook, SharedBook};
 use super::{CountedCall, Entry, Filter};
-use crate::state_store::open_or_in_memory;
 
 /// Time between two commits: a crash loses no more than the calls of this time.
 const COMMIT_INTERVAL: Duration = Duration::from_millis(200);
@@ -32,7 +31,11 @@ pub(super) fn run(
     book: &SharedBook,
     dropped: &Counter,
 ) {
-    let opened = open_or_in_memory(dir, "metrics of tools are kept in memory only", "calls are not counted");
+    let opened = StateStore::open_or_in_memory(
+        dir,
+        "metrics of tools are kept in memory only",
+        "calls are not counted",
+    );
     let Some(store) = opened else { return };
     let mut writer = Writer { store, book, dropped, waiting: BTreeMap::new(), unwritten: 0 };
     writer.load();

@@ -13,7 +13,6 @@ use vmcp_store::{StateStore, StoreError, StoredPair};
 use super::{Entry, SharedPairs, ToolUse};
 use crate::random::now_ms;
 use crate::search::context::{Learned, ToolKey};
-use crate::state_store::open_or_in_memory;
 
 /// Time between two commits: a crash loses no more than the uses of this time.
 const COMMIT_INTERVAL: Duration = Duration::from_millis(200);
@@ -24,7 +23,8 @@ const BOUNDS: Pruning = Pruning { threshold: 5000, min_confidence: 0.1, unused_m
 
 /// Runs until the learner is dropped.
 pub(super) fn run(dir: Option<&Path>, entries: &Receiver<Entry>, woken: &Receiver<()>, pairs: &SharedPairs) {
-    let opened = open_or_in_memory(dir, "what is learned is kept in memory only", "nothing is learned");
+    let opened =
+        StateStore::open_or_in_memory(dir, "what is learned is kept in memory only", "nothing is learned");
     let Some(store) = opened else { return };
     let mut writer = PairWriter { store, pairs, texts: BTreeMap::new() };
     writer.load();
