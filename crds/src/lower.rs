@@ -23,9 +23,9 @@ use vmcp_config::{Config, ReferenceSources, SETTINGS_AT_START};
 use self::document::Document;
 pub use self::identity::Identity;
 pub use self::pod_layout::{
-    ADMIN_PORT, ADMIN_TOKEN, CACHE_DIR, CLIENT_PORT, METRICS_TOKEN, POD_IDENTITY_VARIABLES, POD_IP_VARIABLE,
-    SCRIPT_APP_NAME, SCRIPT_JOBS_VARIABLE, SCRIPT_PORT, SCRIPT_USER_VARIABLE, SECRETS_DIR, SESSION_KEY,
-    TRUSTED_TOOLS,
+    ADMIN_PORT, ADMIN_TOKEN, CACHE_DIR, CACHE_VOLUME, CLIENT_PORT, METRICS_TOKEN, POD_IDENTITY_VARIABLES,
+    POD_IP_VARIABLE, SCRIPT_APP_NAME, SCRIPT_JOBS_VARIABLE, SCRIPT_PORT, SCRIPT_USER_VARIABLE, SECRETS_DIR,
+    SESSION_KEY, TRUSTED_TOOLS,
 };
 pub use self::referenced_objects::{
     Backend, ClusterIssuer, EmbeddingService, HeaderValue, PolicyCheck, ReferencedCompositeTool,

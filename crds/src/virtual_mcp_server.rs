@@ -37,7 +37,9 @@ pub use self::exposure::{
 pub use self::incoming_auth::{
     ApiKey, DecisionPoint, IncomingAuth, IncomingAuthType, OidcConfigReference, RequiredBinding,
 };
-pub use self::optimizer::{Llm, Optimizer, Storage};
+pub use self::optimizer::{
+    ClaimRetention, ClaimRetentionPolicy, Llm, Optimizer, Storage, StorageClaim, StorageVolume,
+};
 pub use self::outgoing_auth::{BackendAuth, BackendAuthType, OutgoingAuth, OutgoingAuthSource};
 pub use self::service_monitor::{RelabelAction, RelabelConfig, ServiceMonitor};
 pub use self::session_storage::SessionStorage;

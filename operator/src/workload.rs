@@ -3,6 +3,7 @@
 
 mod admin;
 pub(crate) mod admin_poller;
+pub(crate) mod claim_templates;
 pub(crate) mod cluster_events;
 pub(crate) mod health;
 pub(crate) mod pod;
@@ -13,6 +14,7 @@ mod trouble;
 
 use std::sync::Arc;
 
+use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
@@ -70,6 +72,17 @@ pub(crate) fn of_deployment(mut pods: Vec<Arc<Pod>>, deployment: &str) -> Vec<Ar
     pods
 }
 
+/// Returns the pods whose controller is this StatefulSet, by its uid.
+pub(crate) fn of_stateful_set(mut pods: Vec<Arc<Pod>>, set: &StatefulSet) -> Vec<Arc<Pod>> {
+    let Some(uid) = &set.metadata.uid else { return Vec::new() };
+    pods.retain(|pod| {
+        controller_of(&pod.metadata).is_some_and(|owner| {
+            owner.kind == "StatefulSet" && owner.api_version.starts_with("apps/") && owner.uid == *uid
+        })
+    });
+    pods
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -107,5 +120,15 @@ mod tests {
         ] {
             assert!(!belongs(pod(&hash, &owner(kind, name, controller))), "{kind} {name}");
         }
+    }
+
+    #[test]
+    fn a_pod_of_a_stateful_set_names_its_uid() {
+        let set: StatefulSet =
+            serde_json::from_value(json!({ "metadata": { "name": "tools", "uid": "u" } })).unwrap();
+        let owner = |uid: &str, controller: bool| json!([{ "apiVersion": "apps/v1", "kind": "StatefulSet", "name": "tools", "uid": uid, "controller": controller }]);
+        let belongs = |owners: &Value| !of_stateful_set(vec![pod(&json!({}), owners)], &set).is_empty();
+        assert!(belongs(&owner("u", true)));
+        assert!(!belongs(&owner("u", false)) && !belongs(&owner("v", true)) && !belongs(&json!([])));
     }
 }

@@ -189,8 +189,7 @@ impl Document<'_> {
         let Some(optimizer) = &self.server.optimizer else {
             return json!({ "enabled": false });
         };
-        let ValidOptimizer { cache_size: _, embeddings, on_unavailable, llm, settings, written_as: _ } =
-            optimizer;
+        let ValidOptimizer { embeddings, on_unavailable, llm, settings, .. } = optimizer;
         let mut block = Block::new();
         block.insert("enabled".to_owned(), true.into());
         if let Value::Object(settings) = escape(settings.clone().into()) {

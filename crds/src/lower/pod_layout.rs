@@ -4,6 +4,8 @@
 pub const CLIENT_PORT: u16 = 4483;
 /// Port for probes, metrics and status.
 pub const ADMIN_PORT: u16 = 9090;
+/// Name of the cache volume.
+pub const CACHE_VOLUME: &str = "cache";
 /// Folder where the cache volume is mounted.
 pub const CACHE_DIR: &str = "/var/lib/vmcp/cache";
 

@@ -1,14 +1,15 @@
 //! `spec.optimizer`: find_tool, call_tool and what `tools/list` shows.
 
+mod storage;
+
 use std::borrow::Cow;
 
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
-use vmcp_config::raw::{RawLlm, RawOptimizer, StorageType};
+use vmcp_config::raw::{RawLlm, RawOptimizer};
 
+pub use self::storage::{ClaimRetention, ClaimRetentionPolicy, Storage, StorageClaim, StorageVolume};
 use super::embeddings::Embeddings;
-use crate::fields::cel_rules::QUANTITY_PATTERN;
 use crate::fields::references::SecretKeyReference;
 use crate::fields::yaml_block::{self, Block};
 
@@ -18,7 +19,8 @@ use crate::fields::yaml_block::{self, Block};
 pub struct Optimizer {
     /// `true`: `optim_find_tool` and `optim_call_tool` are offered.
     pub enabled: bool,
-    /// Cache of vectors and hashes; each pod has its own, which ends with the pod.
+    /// Cache of vectors and hashes, and counts of calls. Each pod has its own, which ends with the pod unless
+    /// `volume` keeps it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage: Option<Storage>,
     /// Source of vectors for search by meaning. Default: a small model inside vmcp.
@@ -75,23 +77,5 @@ impl JsonSchema for LlmSettingsSchema {
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         yaml_block::schema_without::<RawLlm>(generator, &["apiKey"])
-    }
-}
-
-/// Cache of vectors and hashes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, rename_all = "camelCase")]
-pub struct Storage {
-    /// Kind of storage. Only `sqlite` exists.
-    #[serde(rename = "type")]
-    pub kind: StorageType,
-    /// Size limit of the cache volume of a pod; the kubelet evicts a pod that exceeds it.
-    #[schemars(extend("pattern" = QUANTITY_PATTERN))]
-    pub size_limit: Quantity,
-}
-
-impl Default for Storage {
-    fn default() -> Self {
-        Self { kind: StorageType::Sqlite, size_limit: Quantity("1Gi".to_owned()) }
     }
 }

@@ -5,16 +5,16 @@ use k8s_openapi::api::apps::v1::{
     StatefulSet, StatefulSetPersistentVolumeClaimRetentionPolicy, StatefulSetSpec,
 };
 use k8s_openapi::api::core::v1::{
-    Container, ContainerPort, EmptyDirVolumeSource, EnvVar, PersistentVolumeClaim, PersistentVolumeClaimSpec,
+    Container, ContainerPort, EmptyDirVolumeSource, EnvVar, PersistentVolumeClaim,
     PersistentVolumeClaimVolumeSource, PodTemplateSpec, Probe, Service, ServicePort, ServiceSpec, Volume,
-    VolumeMount, VolumeResourceRequirements,
+    VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use vmcp_crds::embedding_server::{AccessMode, ModelCache};
 
 use super::names::{WORKLOAD_NAME, child_name};
-use super::validate::ValidEmbeddingServer;
+use super::validate::{ValidEmbeddingServer, claim_template};
 use crate::runtime::{Child, Desired, PodSchema, child_metadata, workload_labels};
 use crate::workload::pod;
 use crate::workload::pod_template::{self, PodTemplateError};
@@ -51,15 +51,9 @@ fn metadata(server: &ValidEmbeddingServer) -> ObjectMeta {
 /// Returns one claim for all pods, or the template of the claims of each. It is deleted with the resource:
 /// the model can be downloaded again.
 fn claim(metadata: ObjectMeta, server: &ValidEmbeddingServer, cache: &ModelCache) -> PersistentVolumeClaim {
-    let requests = [("storage".to_owned(), cache.size.clone())];
     PersistentVolumeClaim {
         metadata: server.overrides.persistent_volume_claim.on(metadata),
-        spec: Some(PersistentVolumeClaimSpec {
-            access_modes: Some(vec![cache.access_mode.as_str().to_owned()]),
-            resources: Some(VolumeResourceRequirements { requests: Some(requests.into()), limits: None }),
-            storage_class_name: cache.storage_class_name.clone(),
-            ..PersistentVolumeClaimSpec::default()
-        }),
+        spec: Some(claim_template(cache).spec()),
         status: None,
     }
 }

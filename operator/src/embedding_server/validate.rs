@@ -2,8 +2,7 @@
 //! [`ValidEmbeddingServer`]. Pure.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{EnvVar, PersistentVolumeClaim, ResourceRequirements};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::api::core::v1::{EnvVar, ResourceRequirements};
 use vmcp_crds::embedding_server::{AccessMode, ModelCache};
 use vmcp_crds::fields::resource_overrides::EmbeddingServerOverrides;
 use vmcp_crds::fields::workload::ImagePullPolicy;
@@ -12,6 +11,7 @@ use vmcp_crds::{Block, EmbeddingServer, Invalid, Problem};
 use super::dereference::secret_references;
 use super::names::child_name;
 use crate::references::ReferencedSecrets;
+use crate::workload::claim_templates::{ClaimTemplate, UNCHANGEABLE};
 use crate::workload::pod;
 
 /// The longest name in bytes: a label of a StatefulSet's pods holds `NAME-tei-` and a hash of ten characters,
@@ -112,14 +112,13 @@ fn has_claim_per_pod(
     let set = child_name(server.metadata.name.as_deref().unwrap_or_default());
     let template = running.and_then(|set| set.spec.as_ref()?.volume_claim_templates.as_ref()?.first());
     if let Some(template) = template
-        && cache.is_none_or(|cache| !is_made_for(template, cache))
+        && cache.is_none_or(|cache| !claim_template(cache).made(template))
     {
         let remedy = format!(
             "delete the StatefulSet (`kubectl delete statefulset {set}`), and the operator makes one for these settings; \
              or restore those before"
         );
-        let message = "the StatefulSet was made with other volumes, which Kubernetes cannot change";
-        problems.push(Problem::new("spec.modelCache", message, remedy));
+        problems.push(Problem::new("spec.modelCache", UNCHANGEABLE, remedy));
     }
     if cache.is_none_or(|cache| cache.access_mode != AccessMode::ReadWriteOnce) {
         return false;
@@ -137,33 +136,11 @@ fn has_claim_per_pod(
     claims.unwrap_or(needs)
 }
 
-/// Returns true if a StatefulSet has the claims of these settings.
-fn is_made_for(template: &PersistentVolumeClaim, cache: &ModelCache) -> bool {
-    let Some(spec) = &template.spec else { return false };
-    let modes = spec.access_modes.as_deref().unwrap_or_default();
-    let size = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref()?.get("storage"));
-    // The API server may write the same size in another way.
-    let has_size = size.and_then(bytes).zip(bytes(&cache.size)).is_none_or(|(size, wanted)| size == wanted);
-    modes.iter().eq([cache.access_mode.as_str()])
-        && spec.storage_class_name == cache.storage_class_name
-        && has_size
-}
-
-/// Returns the bytes of a whole quantity, such as `10Gi`; `None` for a fraction or an exponent.
-fn bytes(Quantity(text): &Quantity) -> Option<u128> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at_checked(digits)?;
-    let factor = match unit {
-        "" => 1,
-        "k" => 1_000,
-        "M" => 1_000_000,
-        "G" => 1_000_000_000,
-        "T" => 1_000_000_000_000,
-        "Ki" => 1 << 10,
-        "Mi" => 1 << 20,
-        "Gi" => 1 << 30,
-        "Ti" => 1 << 40,
-        _ => return None,
-    };
-    number.parse::<u128>().ok()?.checked_mul(factor)
+/// Returns the claims, one for each pod or one for all.
+pub(super) fn claim_template(cache: &ModelCache) -> ClaimTemplate<'_> {
+    ClaimTemplate {
+        access_mode: cache.access_mode,
+        size: &cache.size,
+        storage_class_name: cache.storage_class_name.as_deref(),
+    }
 }

@@ -1,20 +1,23 @@
 //! The build step of a VirtualMCPServer (step 3 of 7): returns every object that should exist, such as
-//! Deployment, Service, ConfigMap and Secret. Pure: it asks no API.
+//! Deployment or StatefulSet, Service, ConfigMap and Secret. Pure: it asks no API.
 
 use vmcp_crds::lower;
 
 use super::dereference::References;
 use super::exposure_order::ExposureOrder;
+use super::observe::running_workload::{RunningWorkload, WorkloadForm};
 use super::validate::Plan;
 use super::{names, objects, start_settings};
 use crate::runtime::{BuildSettings, Child, ChildKind, Desired};
 
 /// Returns every object that should exist: with the last good configuration while the new one is refused. An
-/// object that cannot be built now, or whose turn has not come, is kept as it is.
+/// object that cannot be built now, or whose turn has not come, is kept as it is. So is a workload in its former
+/// form, until the pods of the new one are ready.
 pub(super) fn build(
     order: &ExposureOrder,
     plan: &Plan,
     references: &References,
+    running: &RunningWorkload,
     settings: &BuildSettings,
 ) -> Desired {
     let server = &order.server;
@@ -45,12 +48,19 @@ pub(super) fn build(
     if let Some(managed) = objects::managed_embedding_server(server) {
         desired.children.push(Child::from_object(&managed));
     }
+    let form = WorkloadForm::wanted(server);
     match (mounted, &plan.template) {
         (Some((mounted, Some(grace))), Ok(())) => {
             let start_settings = start_settings::digest(mounted, &references.generated.session_key);
-            desired.children.push(objects::deployment(server, grace, start_settings, settings));
+            desired.children.push(objects::workload(server, running, grace, start_settings, settings));
+            if running.is_replaced_by(form) {
+                desired.keep.push((form.other().kind(), server.name.clone()));
+            }
         }
-        _ => desired.keep.push((ChildKind::Deployment, server.name.clone())),
+        _ => {
+            let kinds = [ChildKind::Deployment, ChildKind::StatefulSet];
+            desired.keep.extend(kinds.map(|kind| (kind, server.name.clone())));
+        }
     }
     desired.children.extend(objects::optional(server));
     desired.children.extend(objects::script_right(server, settings));

@@ -5,7 +5,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt as _;
 use kube::runtime::controller::Action;
 use vmcp_config::rules::trusted_tools::MAX_TRUSTED_TOOLS_BYTES;
@@ -23,6 +22,7 @@ use super::exposure_order::{ConfigurationWrites, CurrentExposure, ExposureOrder,
 use super::kubelet_nudge::nudge;
 use super::last_good::LastGood;
 use super::names;
+use super::observe::running_workload::{RunningWorkload, WorkloadForm};
 use super::observe::trusted_tools::{KeptTrust, approval_annotation, join, quarantined};
 use super::observe::{ObservedPod, Polls, hasten, observe};
 use super::status::ObservedVirtualMCPServer;
@@ -33,8 +33,7 @@ use crate::runtime::{
 };
 use crate::workload::admin_poller::AdminPoller;
 use crate::workload::cluster_events;
-use crate::workload::health::PodCounts;
-use crate::workload::{of_deployment, workload_of_pod};
+use crate::workload::workload_of_pod;
 
 /// Error of a reconcile.
 #[derive(Debug, thiserror::Error)]
@@ -235,7 +234,8 @@ async fn reconcile(
     last_good.remember(&server, before, &context);
     let (uid, name) = (server.uid().unwrap_or_default(), server.name_any());
     let pods = context.pods(&server.namespace().unwrap_or_default(), &names::selector(&name));
-    let pods = of_deployment(pods, &name);
+    let running = RunningWorkload::read(&context, &uid, &name);
+    let pods = running.pods(pods, &name);
     let token = references.generated.admin_token.clone();
     let kept_trust = kept_trust(&plan, &references);
     let polls = Polls { token: &token, kept_trust: kept_trust.as_deref() };
@@ -253,7 +253,7 @@ async fn reconcile(
     });
     let mut applied = match &order {
         Some(order) => {
-            let desired = build(order, &plan, &references, &context.settings);
+            let desired = build(order, &plan, &references, &running, &context.settings);
             context.apply(server.as_ref(), desired).await
         }
         None => Applied::default(),
@@ -265,15 +265,17 @@ async fn reconcile(
     if let Some(error) = applied.failed.take_if(|error| !error.needs_person()) {
         return Err(error.into());
     }
-    let deployment = context.children.typed::<Deployment>(&uid, &name);
-    let counts = match &deployment {
-        Some(deployment) => {
-            let counts = PodCounts::from(deployment).with_existing(&pods);
-            Some(counts.with_cluster_events(&context, None, &pods).await)
-        }
+    // As this reconcile left it.
+    let running = RunningWorkload::read(&context, &uid, &name);
+    let form = plan.server.as_ref().map_or_else(|_| running.form(), WorkloadForm::wanted);
+    let set = running.set.as_ref().filter(|_| form == WorkloadForm::StatefulSet);
+    let counts = match running.counts(form, &pods, &name) {
+        Some(counts) => Some(counts.with_cluster_events(&context, set, &pods).await),
         None => None,
     };
-    let waits_for_events = cluster_events::need_polls(&pods);
+    // No watch tells why the pods of a StatefulSet are not made.
+    let lacks_pods = set.is_some() && counts.as_ref().is_some_and(|counts| counts.existing < counts.desired);
+    let waits_for_events = lacks_pods || cluster_events::need_polls(&pods);
     let pods = observed_pods;
     nudge(&server, &plan, &applied, &pods, &context).await?;
 
@@ -284,6 +286,7 @@ async fn reconcile(
         order: order.as_ref(),
         applied: &applied,
         counts: counts.as_ref(),
+        running: &running,
         pods: &pods,
         trust: trust.as_ref(),
         exposure: &exposure,

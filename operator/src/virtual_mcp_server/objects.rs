@@ -4,20 +4,26 @@
 mod config;
 mod deployment;
 mod exposure;
+mod pods;
 mod scripts;
 mod service;
+mod stateful_set;
+
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::ObjectMeta;
-use vmcp_crds::virtual_mcp_server::{EmbeddingSource, Scale, TeiService, Validated};
+use vmcp_crds::virtual_mcp_server::{EmbeddingSource, Scale, StorageVolume, TeiService, Validated};
 
 pub(super) use self::config::{config_map, secret};
-pub(super) use self::deployment::deployment;
 pub(super) use self::exposure::{optional, route};
 pub(super) use self::scripts::{script_isolation, script_right};
 pub(super) use self::service::{client_service, peers_service};
+pub(super) use self::stateful_set::has_claims;
 use super::names;
-use crate::runtime::child_metadata;
+use super::observe::running_workload::{RunningWorkload, WorkloadForm};
+use crate::runtime::{BuildSettings, Child, child_metadata};
+use crate::workload::pod_template;
 
 /// Returns the metadata of an object of the server.
 fn meta(server: &Validated, name: String) -> ObjectMeta {
@@ -50,6 +56,40 @@ pub(super) fn managed_embedding_server(server: &Validated) -> Option<vmcp_crds::
         spec: spec.as_ref().clone(),
         status: None,
     })
+}
+
+/// Returns the volume that outlives its pod; `None`: the cache ends with the pod.
+pub(super) fn kept_volume(server: &Validated) -> Option<&StorageVolume> {
+    server.optimizer.as_ref()?.volume.as_ref()
+}
+
+/// Returns the workload: a StatefulSet where each pod has a claim of its own, else a Deployment. `grace` is the
+/// time that a pod needs to end, which follows from its configuration; `start_settings` is the digest of the
+/// settings whose change replaces the pods.
+pub(super) fn workload(
+    server: &Validated,
+    running: &RunningWorkload,
+    grace: Duration,
+    start_settings: String,
+    settings: &BuildSettings,
+) -> Child {
+    let template = pods::template(server, grace, start_settings, settings);
+    // Cannot fail: `validate` has merged the same template into an empty one.
+    let merged = pod_template::merge(&template, &server.pods.template, &settings.pod_schema).ok();
+    let first = running.first_replicas(WorkloadForm::wanted(server));
+    let replicas = replicas(&server.scale).or(first);
+    let workload = match kept_volume(server) {
+        Some(volume) => {
+            let running = running.set.as_ref();
+            let set = stateful_set::stateful_set(server, volume, replicas, template, running);
+            Child::from_object(&set)
+        }
+        None => Child::from_object(&deployment::deployment(server, replicas, template)),
+    };
+    match merged {
+        Some(merged) => workload.with_pod_template(merged),
+        None => workload,
+    }
 }
 
 /// Returns the number of pods; `None` if an autoscaler or a person decides it.

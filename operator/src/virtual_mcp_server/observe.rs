@@ -3,6 +3,7 @@
 //! Nothing is waited for: the [`AdminPoller`] asks pods in a task of its own and makes the controller
 //! reconcile when there is news.
 
+pub(super) mod running_workload;
 pub(super) mod trusted_tools;
 
 use std::sync::Arc;

@@ -14,6 +14,7 @@ use super::dereference::References;
 use super::exposure_order::{CurrentExposure, ExposureOrder};
 use super::names::{self, CONTAINER};
 use super::observe::ObservedPod;
+use super::observe::running_workload::RunningWorkload;
 use super::observe::trusted_tools::KeptTrust;
 use super::validate::{ConfigurationRefusal, Plan};
 use crate::runtime::{Applied, BuildSettings, is_true};
@@ -33,8 +34,10 @@ pub(super) struct ObservedVirtualMCPServer<'a> {
     pub references: &'a References,
     /// The children that were written, and the first that could not be.
     pub applied: &'a Applied,
-    /// The pods that the Deployment counts; `None` without a Deployment.
+    /// The pods that the workload counts; `None` without a workload.
     pub counts: Option<&'a PodCounts>,
+    /// The workload as it is stored.
+    pub running: &'a RunningWorkload,
     /// The pods with their reports.
     pub pods: &'a [ObservedPod],
     /// The trusted definitions of tools that are kept; `None` if the configuration wants none.
@@ -138,7 +141,7 @@ impl ObservedVirtualMCPServer<'_> {
 
     fn health(&self) -> WorkloadHealth {
         let Some(counts) = self.counts else {
-            let message = "there is no Deployment yet; the other conditions say why".to_owned();
+            let message = "there is no workload yet; the other conditions say why".to_owned();
             let rollout = Rollout::UnderWay(message.clone());
             return WorkloadHealth {
                 state: WorkloadState::Failed,

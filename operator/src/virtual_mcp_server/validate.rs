@@ -2,7 +2,7 @@
 //! [`Plan`]. Pure.
 //!
 //! Three parts can be wrong independently of each other: the resource as a whole (then nothing is built), the
-//! pod template (then the Deployment stays as it is), the configuration (then the last good one stays mounted
+//! pod template (then the workload stays as it is), the configuration (then the last good one stays mounted
 //! and serves). A backend that is wrong is left out and spoils only itself.
 
 mod authentication;
@@ -134,7 +134,7 @@ pub(super) fn validate(
     }
 }
 
-/// Checks the resource as a whole and the pod template apart: a bad template spoils only the Deployment.
+/// Checks the resource as a whole and the pod template apart: a bad template spoils only the workload.
 fn check(server: &VirtualMCPServer, schema: &PodSchema) -> (Result<Validated, Invalid>, Result<(), String>) {
     let mut checked = server.validate();
     let mut template = Ok(());

@@ -7,12 +7,14 @@ use vmcp_config::OnUnavailable;
 use vmcp_config::raw::{RawProvider, StorageType};
 
 use super::super::{
-    Embeddings, FlatEmbeddingProvider, FlatOptimizer, Llm, Optimizer, Storage, Tei, VirtualMCPServerSpec,
+    Embeddings, FlatEmbeddingProvider, FlatOptimizer, Llm, Optimizer, Storage, StorageVolume, Tei,
+    VirtualMCPServerSpec,
 };
 use crate::embedding_server::EmbeddingServerSpec;
 use crate::fields::headers::SensitiveHeader;
 use crate::fields::references::SecretKeyReference;
 use crate::fields::yaml_block::Block;
+use crate::lower::CACHE_VOLUME;
 use crate::problem::Problem;
 
 /// An optimizer that is on.
@@ -20,6 +22,8 @@ use crate::problem::Problem;
 pub struct ValidOptimizer {
     /// Size limit of the cache volume of a pod.
     pub cache_size: Quantity,
+    /// Volume that outlives its pod; `None`: the cache ends with the pod.
+    pub volume: Option<StorageVolume>,
     /// Source of vectors.
     pub embeddings: EmbeddingSource,
     /// Behavior of a search while the source fails.
@@ -37,6 +41,7 @@ impl ValidOptimizer {
     pub(in crate::virtual_mcp_server) fn without_search(settings: Block) -> ValidOptimizer {
         ValidOptimizer {
             cache_size: Storage::default().size_limit,
+            volume: None,
             embeddings: EmbeddingSource::None,
             on_unavailable: OnUnavailable::Degrade,
             llm: None,
@@ -130,27 +135,37 @@ pub(super) fn optimizer(spec: &VirtualMCPServerSpec, problems: &mut Vec<Problem>
             None
         }
         (Some(optimizer), None) => {
-            optimizer.enabled.then(|| from_optimizer_field(optimizer, reference, problems)).flatten()
+            optimizer.enabled.then(|| from_optimizer_field(spec, optimizer, reference, problems)).flatten()
         }
         (None, Some(flat)) => {
             let key = spec.openai_key_of_pods();
             Some(from_flat_field(flat, reference, key, problems))
         }
         (None, None) => {
-            reference.and_then(|_| from_optimizer_field(&Optimizer::default(), reference, problems))
+            reference.and_then(|_| from_optimizer_field(spec, &Optimizer::default(), reference, problems))
         }
     }
 }
 
 fn from_optimizer_field(
+    spec: &VirtualMCPServerSpec,
     optimizer: &Optimizer,
     reference: Option<&str>,
     problems: &mut Vec<Problem>,
 ) -> Option<ValidOptimizer> {
     let embeddings = optimizer.embeddings.clone();
-    let Storage { kind: StorageType::Sqlite, size_limit } = optimizer.storage.clone().unwrap_or_default();
+    let Storage { kind: StorageType::Sqlite, size_limit, volume } =
+        optimizer.storage.clone().unwrap_or_default();
+    if volume.is_some() && spec.replaces_cache_volume() {
+        problems.push(Problem::new(
+            "spec.optimizer.storage.volume",
+            "`spec.podTemplateSpec` has a volume `cache` too",
+            "remove one of the two: each pod gets a claim of its own as its volume `cache`",
+        ));
+    }
     Some(ValidOptimizer {
         cache_size: size_limit,
+        volume,
         on_unavailable: embeddings.as_ref().map_or(OnUnavailable::Degrade, |given| given.on_unavailable),
         embeddings: embedding_source(embeddings, reference, problems)?,
         llm: optimizer.llm.clone(),
@@ -291,6 +306,7 @@ fn from_flat_field(
     };
     ValidOptimizer {
         cache_size: Storage::default().size_limit,
+        volume: None,
         embeddings,
         on_unavailable: OnUnavailable::Degrade,
         llm: None,
@@ -314,6 +330,15 @@ impl VirtualMCPServerSpec {
         let text = |key: &str| Some(secret.get(key)?.as_str()?.to_owned());
         let reference = SecretKeyReference { name: text("name")?, key: text("key")? };
         (flat.embedding_provider == FlatEmbeddingProvider::OpenAi).then_some(reference)
+    }
+}
+
+impl VirtualMCPServerSpec {
+    /// Returns true if `podTemplateSpec` has a volume with the name of the cache's.
+    fn replaces_cache_volume(&self) -> bool {
+        let volumes = self.pod_template_spec.get("spec").and_then(|spec| spec.get("volumes"));
+        let mut volumes = volumes.and_then(Value::as_array).into_iter().flatten();
+        volumes.any(|volume| volume.get("name").is_some_and(|name| name == CACHE_VOLUME))
     }
 }
 

@@ -112,6 +112,12 @@ pub const AUTHOR_RIGHTS: &[AuthorRight] = &[
     ),
     row(
         &["VirtualMCPServer"],
+        Trigger::Given(&["optimizer.storage.volume"]),
+        "runs its pods as those of a StatefulSet, which makes PersistentVolumeClaims",
+        STATEFUL_SETS,
+    ),
+    row(
+        &["VirtualMCPServer"],
         Trigger::Unless("serviceType", "ClusterIP"),
         "makes a Service that leads out of the cluster",
         SERVICES,

@@ -21,6 +21,7 @@ use vmcp_crds::virtual_mcp_server::{
 use super::meta;
 use crate::runtime::{Child, ChildKind};
 use crate::virtual_mcp_server::names;
+use crate::virtual_mcp_server::observe::running_workload::WorkloadForm;
 
 /// The metric of the requests that a pod is answering.
 const REQUESTS_IN_FLIGHT: &str = "vmcp_client_requests_in_flight";
@@ -93,7 +94,7 @@ fn autoscaler(server: &Validated, autoscaling: &Autoscaling) -> HorizontalPodAut
         spec: Some(HorizontalPodAutoscalerSpec {
             scale_target_ref: CrossVersionObjectReference {
                 api_version: Some("apps/v1".to_owned()),
-                kind: "Deployment".to_owned(),
+                kind: WorkloadForm::wanted(server).kind().as_str().to_owned(),
                 name: server.name.clone(),
             },
             min_replicas: Some(autoscaling.min_replicas),

@@ -1,5 +1,7 @@
 //! Tests of the objects as `build` returns them, by the spec that asks for them.
 
+mod stateful_sets;
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -9,6 +11,7 @@ use crate::runtime::{BuildSettings, Child, ChildKind, Desired};
 use crate::virtual_mcp_server::build::build;
 use crate::virtual_mcp_server::dereference::{GeneratedValues, References};
 use crate::virtual_mcp_server::exposure_order::{CurrentExposure, Uptake, order};
+use crate::virtual_mcp_server::observe::running_workload::RunningWorkload;
 use crate::virtual_mcp_server::testing::{plan, references, server, settings, with_server, yaml};
 use crate::virtual_mcp_server::validate::{Plan, validate};
 
@@ -16,7 +19,7 @@ use crate::virtual_mcp_server::validate::{Plan, validate};
 fn desired(plan: &Plan, references: &References) -> Desired {
     let server = plan.server.as_ref().expect("valid");
     let order = order(server, plan, None, Uptake::InForce, &CurrentExposure::default());
-    build(&order, plan, references, &settings())
+    build(&order, plan, references, &RunningWorkload::default(), &settings())
 }
 
 fn built(spec: &str) -> Vec<(String, Value)> {
@@ -47,7 +50,7 @@ fn built_with_jobs(spec: &str) -> Vec<(String, Value)> {
     let server = plan.server.as_ref().expect("valid");
     assert!(plan.configuration.is_ok(), "{:?}", plan.configuration.err());
     let order = order(server, &plan, None, Uptake::InForce, &CurrentExposure::default());
-    let desired = build(&order, &plan, &references, &settings);
+    let desired = build(&order, &plan, &references, &RunningWorkload::default(), &settings);
     let named = |child: &Child| {
         let object = serde_json::to_value(child.object()).expect("JSON");
         (format!("{}/{}", child.kind().as_str(), child.name()), object)
@@ -106,7 +109,7 @@ fn an_account_of_the_resource_gets_no_right_to_make_jobs() {
     assert_eq!(refused.reason, "ScriptJobsServiceAccount");
     let valid = plan.server.as_ref().expect("valid");
     let order = order(valid, &plan, None, Uptake::InForce, &CurrentExposure::default());
-    let children = build(&order, &plan, &references, &settings).children;
+    let children = build(&order, &plan, &references, &RunningWorkload::default(), &settings).children;
     let of_scripts = children.iter().filter(|child| child.name() == "x-vmcp-scripts").map(Child::kind);
     assert_eq!(
         of_scripts.collect::<Vec<_>>(),
@@ -392,7 +395,8 @@ fn what_cannot_be_configured_stays_as_it_is() {
     let plan = plan("{optimizer: {enabled: true, search: {maxTools: 1000}}}", &references);
     let desired = desired(&plan, &references);
     let kept: Vec<_> = desired.keep.iter().map(|(kind, _)| *kind).collect();
-    assert_eq!(kept, [ChildKind::ConfigMap, ChildKind::Secret, ChildKind::Deployment]);
+    let workloads = [ChildKind::Deployment, ChildKind::StatefulSet];
+    assert_eq!(kept, [[ChildKind::ConfigMap, ChildKind::Secret], workloads].concat());
     assert_eq!(desired.children.len(), 3, "an account and two Services");
 }
 

@@ -11,6 +11,7 @@ mod exposure;
 mod reachability;
 mod references;
 mod trusted_tools;
+mod volumes;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
@@ -47,6 +48,7 @@ pub(super) fn all(
     backends(observed, discovered, &mut conditions, &mut degradations);
     definitions::definitions(observed, &mut conditions, &mut degradations);
     trusted_tools::trusted_tools(observed, &mut conditions, &mut degradations);
+    volumes::volumes(observed, &mut conditions, &mut degradations);
     composite_tools::composite_tools(observed, &mut conditions);
     embeddings::embeddings(observed, &mut conditions, &mut degradations);
     references::language_model(observed, &mut conditions, &mut degradations);
@@ -107,6 +109,9 @@ fn progress(observed: &ObservedVirtualMCPServer<'_>, health: &WorkloadHealth) ->
     }
     if let Some(error) = &observed.applied.failed {
         return stalled(error.category(), error_chain(error));
+    }
+    if let (Rollout::Complete, Some(message)) = (&health.rollout, volumes::replacement(observed)) {
+        return Rollout::UnderWay(message);
     }
     if health.rollout == Rollout::Complete && observed.is_behind() {
         return Rollout::UnderWay("pods take up the newest configuration".to_owned());

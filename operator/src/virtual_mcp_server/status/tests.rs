@@ -2,6 +2,7 @@
 
 mod reachability;
 mod trusted_tools;
+mod volumes;
 
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ struct World {
     server: VirtualMCPServer,
     references: References,
     applied: Applied,
+    running: RunningWorkload,
     pods: Vec<ObservedPod>,
     exposure: CurrentExposure,
     trust: Option<KeptTrust>,
@@ -36,6 +38,7 @@ impl World {
             server: server(spec),
             references,
             applied: Applied::default(),
+            running: RunningWorkload::default(),
             pods: Vec::new(),
             exposure: CurrentExposure::default(),
             trust: None,
@@ -80,6 +83,7 @@ impl World {
             order: order.as_ref(),
             applied: &self.applied,
             counts: Some(&counts),
+            running: &self.running,
             pods: &self.pods,
             trust: self.trust.as_ref(),
             exposure: &self.exposure,

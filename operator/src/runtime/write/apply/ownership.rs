@@ -20,7 +20,8 @@ type Entries = Vec<ManagedFieldsEntry>;
 
 /// Returns true if the number of pods is left to an autoscaler or a person.
 pub(super) fn leaves_replicas(kind: ChildKind, desired: &Value) -> bool {
-    kind == ChildKind::Deployment && desired.pointer("/spec/replicas").is_none()
+    matches!(kind, ChildKind::Deployment | ChildKind::StatefulSet)
+        && desired.pointer("/spec/replicas").is_none()
 }
 
 impl Context {

@@ -48,9 +48,11 @@ pub(super) fn config_valid(
         _ if restart => {
             let (name, namespace) =
                 (observed.server.name_any(), observed.server.namespace().unwrap_or_default());
+            let kind = observed.running.form().kind().as_str();
             format!(
-                "some settings take effect in new pods, which the Deployment is making; if it is paused, run `kubectl \
-                 rollout restart deployment/{name} -n {namespace}`"
+                "some settings take effect in new pods, which the {kind} is making; if it is paused, run `kubectl rollout \
+                 restart {}/{name} -n {namespace}`",
+                kind.to_ascii_lowercase()
             )
         }
         Some(warning) if warnings.len() > 1 => {
