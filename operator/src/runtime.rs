@@ -92,5 +92,5 @@ pub use self::watch::{
 pub(crate) use self::watch::{
     INSTANCE_LABEL, OPERATOR_NAME, ObjectData, child_metadata, controller_of, workload_labels,
 };
-pub(crate) use self::write::GeneratedSecret;
 pub use self::write::{Applied, ApplyError, CallError, Child, Desired, Rights, Verb, rights};
+pub(crate) use self::write::{GeneratedSecret, admission_remedy};

@@ -6,6 +6,8 @@ pub(crate) mod admin_poller;
 pub(crate) mod claim_templates;
 pub(crate) mod cluster_events;
 pub(crate) mod health;
+pub(crate) mod network;
+pub(crate) mod network_limits;
 pub(crate) mod pod;
 pub(crate) mod pod_template;
 pub(crate) mod rollout;

@@ -17,11 +17,11 @@ use vmcp_crds::{GROUP, Invalid, MCPServer, Problem};
 
 pub(super) use self::references::{GuardReferences, uses_auth_config};
 use super::dereference::References;
-use super::network_policy::TUNNEL_PORT;
 use super::permission_profile::Egress;
 use crate::references::CaBundle;
 use crate::runtime::{BuildSettings, unchecked};
 use crate::shared_settings::{mcp_oidc_config, mcp_telemetry_config};
+use crate::workload::network::TUNNEL_PORT;
 use crate::workload::spec_refusal::SpecRefusal;
 
 /// Key of the ConfigMap, and name of the mounted file.

@@ -3,24 +3,20 @@
 
 use k8s_openapi::api::networking::v1::{
     IPBlock, NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule, NetworkPolicyPeer,
-    NetworkPolicyPort, NetworkPolicySpec,
+    NetworkPolicySpec,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use vmcp_crds::lower::ADMIN_PORT;
 
 use super::names::{WORKLOAD_NAME, metadata};
 use super::permission_profile::Egress;
 use super::validate::ValidMCPServer;
-use crate::runtime::{BuildSettings, OPERATOR_NAME, workload_labels};
+use crate::runtime::{BuildSettings, workload_labels};
+use crate::workload::network::{TUNNEL_PORT, operator_pods, port};
 use crate::workload::{GROUP_LABEL, group_label};
 
 /// The port of the DNS.
 const DNS_PORT: u16 = 53;
-/// The port of Istio's tunnels between pods (HBONE): in ambient mode the policy sees no other port. See
-/// <https://istio.io/latest/docs/ambient/usage/networkpolicy/>.
-pub(super) const TUNNEL_PORT: u16 = 15008;
-
 /// Returns the NetworkPolicy; `None` if neither direction is limited.
 pub(super) fn network_policy(server: &ValidMCPServer, settings: &BuildSettings) -> Option<NetworkPolicy> {
     let ingress = server.network_policy.enabled.then(|| ingress(server, settings));
@@ -68,20 +64,8 @@ fn ingress(server: &ValidMCPServer, settings: &BuildSettings) -> Vec<NetworkPoli
     }
     let mut ingress = vec![NetworkPolicyIngressRule { from: Some(callers.collect()), ports: Some(ports) }];
     if server.has_bridge() {
-        let namespace = settings.operator_namespace.as_ref().map(|name| LabelSelector {
-            match_labels: Some([("kubernetes.io/metadata.name".to_owned(), name.clone())].into()),
-            match_expressions: None,
-        });
-        let operator = NetworkPolicyPeer {
-            namespace_selector: Some(namespace.unwrap_or_default()),
-            pod_selector: Some(LabelSelector {
-                match_labels: Some([("app.kubernetes.io/name".to_owned(), OPERATOR_NAME.to_owned())].into()),
-                match_expressions: None,
-            }),
-            ip_block: None,
-        };
         ingress.push(NetworkPolicyIngressRule {
-            from: Some(vec![operator]),
+            from: Some(vec![operator_pods(settings)]),
             ports: Some(vec![port("TCP", ADMIN_PORT), port("TCP", TUNNEL_PORT)]),
         });
     }
@@ -110,12 +94,4 @@ fn egress(egress: &Egress) -> Option<Vec<NetworkPolicyEgressRule>> {
             to: (!to.is_empty()).then_some(to),
         },
     ])
-}
-
-fn port(protocol: &str, number: u16) -> NetworkPolicyPort {
-    NetworkPolicyPort {
-        port: Some(IntOrString::Int(number.into())),
-        protocol: Some(protocol.to_owned()),
-        ..NetworkPolicyPort::default()
-    }
 }

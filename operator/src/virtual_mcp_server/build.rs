@@ -62,7 +62,7 @@ pub(super) fn build(
             desired.keep.extend(kinds.map(|kind| (kind, server.name.clone())));
         }
     }
-    desired.children.extend(objects::optional(server));
+    desired.children.extend(objects::optional(server, settings));
     desired.children.extend(objects::script_right(server, settings));
     desired
 }

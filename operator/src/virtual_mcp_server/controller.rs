@@ -25,7 +25,7 @@ use super::names;
 use super::observe::running_workload::{RunningWorkload, WorkloadForm};
 use super::observe::trusted_tools::{KeptTrust, approval_annotation, join, quarantined};
 use super::observe::{ObservedPod, Polls, hasten, observe};
-use super::status::ObservedVirtualMCPServer;
+use super::status::{ObservedVirtualMCPServer, is_network_symptom};
 use super::validate::{Plan, validate};
 use crate::runtime::{
     Applied, ApplyError, CallError, Change, ChildKind, Context, Failure, Retry, Triggers, WatchedResource,
@@ -33,6 +33,7 @@ use crate::runtime::{
 };
 use crate::workload::admin_poller::AdminPoller;
 use crate::workload::cluster_events;
+use crate::workload::network_limits::NetworkLimits;
 use crate::workload::workload_of_pod;
 
 /// Error of a reconcile.
@@ -220,6 +221,15 @@ fn join_trust(
     join(kept, &reports, approvals, quarantined(plan).as_ref(), (budget, now))
 }
 
+/// Returns true if connections to the pods, or of the pods to backends, fail as those do whose packets are
+/// dropped.
+fn network_symptom(pods: &[ObservedPod]) -> bool {
+    let failures = pods.iter().filter_map(|pod| pod.failure.as_ref());
+    let mut backends = pods.iter().filter_map(|pod| pod.report.as_ref()).flat_map(|report| &report.backends);
+    failures.into_iter().any(|failure| failure.reason == "ConnectionTimedOut")
+        || backends.any(|backend| backend.last_error.as_deref().is_some_and(is_network_symptom))
+}
+
 async fn reconcile(
     server: Arc<VirtualMCPServer>,
     context: Arc<Context>,
@@ -275,6 +285,13 @@ async fn reconcile(
     };
     // No watch tells why the pods of a StatefulSet are not made.
     let lacks_pods = set.is_some() && counts.as_ref().is_some_and(|counts| counts.existing < counts.desired);
+    let limits = match network_symptom(&observed_pods) {
+        true => {
+            let namespace = server.namespace().unwrap_or_default();
+            NetworkLimits::of_pods(&context, &namespace, &names::selector(&name)).await
+        }
+        false => NetworkLimits::default(),
+    };
     let waits_for_events = lacks_pods || cluster_events::need_polls(&pods);
     let pods = observed_pods;
     nudge(&server, &plan, &applied, &pods, &context).await?;
@@ -287,6 +304,7 @@ async fn reconcile(
         applied: &applied,
         counts: counts.as_ref(),
         running: &running,
+        limits: &limits,
         pods: &pods,
         trust: trust.as_ref(),
         exposure: &exposure,

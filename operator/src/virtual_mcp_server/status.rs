@@ -19,6 +19,7 @@ use super::observe::trusted_tools::KeptTrust;
 use super::validate::{ConfigurationRefusal, Plan};
 use crate::runtime::{Applied, BuildSettings, is_true};
 use crate::workload::health::{PodCounts, WorkloadHealth, WorkloadState, workload_health};
+use crate::workload::network_limits::NetworkLimits;
 use crate::workload::pod_selector;
 use crate::workload::rollout::Rollout;
 
@@ -38,6 +39,8 @@ pub(super) struct ObservedVirtualMCPServer<'a> {
     pub counts: Option<&'a PodCounts>,
     /// The workload as it is stored.
     pub running: &'a RunningWorkload,
+    /// The NetworkPolicies of others that select the pods; listed only where connections fail.
+    pub limits: &'a NetworkLimits,
     /// The pods with their reports.
     pub pods: &'a [ObservedPod],
     /// The trusted definitions of tools that are kept; `None` if the configuration wants none.
@@ -203,6 +206,16 @@ fn message(phase: Phase, conditions: &[Condition]) -> Option<String> {
 /// Returns true if calls of the backend go through, at least in some pods.
 fn is_callable(backend: &DiscoveredBackend) -> bool {
     matches!(backend.status, BackendState::Ready | BackendState::Degraded)
+}
+
+/// Words in errors of connections whose packets are dropped: no answer, or no name without the DNS.
+const NETWORK_SYMPTOMS: [&str; 5] =
+    ["no answer within", "timed out", "timeout", "dns error", "failed to lookup"];
+
+/// Returns true for the error of a backend that a NetworkPolicy may explain.
+pub(super) fn is_network_symptom(error: &str) -> bool {
+    let error = error.to_ascii_lowercase();
+    NETWORK_SYMPTOMS.iter().any(|words| error.contains(words))
 }
 
 /// Returns why the configuration is refused, if it is.

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use super::rollout::{Rollout, RolloutCounts};
 use super::spec_refusal::SpecRefusal;
 use super::trouble::{self, Trouble, TroubleReason};
+use crate::runtime::admission_remedy;
 
 /// The pods of a Deployment or a StatefulSet, counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -214,15 +215,7 @@ fn rollout(counts: &PodCounts, trouble: Option<&Trouble>) -> Rollout {
 
 /// Explains why the cluster creates no pod: admission, quota, a missing ServiceAccount.
 fn not_created(message: &str) -> Trouble {
-    let remedy = if message.contains("PodSecurity") {
-        "; set these fields in spec.podTemplateSpec.spec.securityContext, such as runAsNonRoot and runAsUser"
-    } else if message.contains("quota") {
-        "; raise the namespace's quota or lower spec.resources"
-    } else if message.contains("serviceaccount") {
-        "; create the ServiceAccount or correct spec.serviceAccount"
-    } else {
-        ""
-    };
+    let remedy = admission_remedy(message).map(|remedy| format!("; {remedy}")).unwrap_or_default();
     let message = format!("the cluster refuses to create the pod: {}{remedy}", trouble::quoted(message));
     Trouble { reason: TroubleReason::PodRefused, message }
 }

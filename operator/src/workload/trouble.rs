@@ -216,7 +216,16 @@ fn container_config(pod: &str, container: &str, message: &str) -> Trouble {
 
 /// Explains a pod that waits for its volumes; no container starts before they are mounted.
 pub(super) fn volume_missing(pod: &str, why: &str) -> Trouble {
-    let remedy = if why.contains("not found") { "; create it, or correct the reference" } else { "" };
+    let remedy = match () {
+        () if why.contains("CSI drivers") => {
+            "; install the CSI driver on the nodes, or remove the volume from spec.podTemplateSpec"
+        }
+        () if why.to_ascii_lowercase().contains("secretproviderclass") => {
+            "; correct the SecretProviderClass, or its name in the volume of spec.podTemplateSpec"
+        }
+        () if why.contains("not found") => "; create it, or correct the reference",
+        () => "",
+    };
     Trouble {
         reason: TroubleReason::VolumeMissing,
         message: format!("pod {pod} waits for its volumes: {}{remedy}", quoted(why)),

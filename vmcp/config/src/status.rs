@@ -14,6 +14,11 @@ use crate::problems::Problem;
 /// Value of [`StatusReport::name`], by which a reader tells vmcp from any other server on the port.
 pub const NAME: &str = "vmcp";
 
+/// End of an issue about a pinned tool, after the tool's name.
+pub const PINNED_TOOL_MISSING: &str = ": pinned (optimizer.pinnedTools), but no server has it";
+/// Issue about a store that cannot be used, so that cache and counts end with the process.
+pub const CACHE_IN_MEMORY: &str = "the cache is in memory only (optimizer.storage.dir): the log says why";
+
 /// The report as a whole.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]

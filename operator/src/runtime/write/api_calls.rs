@@ -4,6 +4,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use super::admission_remedies::admission_remedy;
 use super::rights::{Verb, verbs_of};
 use crate::runtime::context::Context;
 use crate::runtime::failure::{Failure, Retry};
@@ -60,8 +61,11 @@ fn words_of(cause: &kube::Error) -> String {
     // Immutable are for instance the storage class of a claim, or the selector of a Deployment.
     let cannot_change =
         ["is immutable", "updates to statefulset spec"].iter().any(|words| said.contains(words));
-    let remedy = if cannot_change { "; delete the object, and the operator makes a new one" } else { "" };
-    format!("{said}{remedy}")
+    let replace = || "delete the object, and the operator makes a new one".to_owned();
+    match cannot_change.then(replace).or_else(|| admission_remedy(said)) {
+        Some(remedy) => format!("{said}; {remedy}"),
+        None => said.to_owned(),
+    }
 }
 
 impl CallError {

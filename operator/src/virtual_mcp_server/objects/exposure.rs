@@ -6,12 +6,11 @@ use k8s_openapi::api::autoscaling::v2::{
     MetricSpec, MetricTarget, PodsMetricSource, ResourceMetricSource,
 };
 use k8s_openapi::api::networking::v1::{
-    NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicyPort, NetworkPolicySpec,
+    NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicySpec,
 };
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 use vmcp_crds::lower::{ADMIN_PORT, CLIENT_PORT, METRICS_TOKEN};
 use vmcp_crds::virtual_mcp_server::{
@@ -19,15 +18,19 @@ use vmcp_crds::virtual_mcp_server::{
 };
 
 use super::meta;
-use crate::runtime::{Child, ChildKind};
+use crate::runtime::{BuildSettings, Child, ChildKind};
 use crate::virtual_mcp_server::names;
 use crate::virtual_mcp_server::observe::running_workload::WorkloadForm;
+use crate::workload::network::{TUNNEL_PORT, operator_pods, port};
 
 /// The metric of the requests that a pod is answering.
 const REQUESTS_IN_FLIGHT: &str = "vmcp_client_requests_in_flight";
 
 /// Returns the optional objects that the resource asks for.
-pub(in crate::virtual_mcp_server) fn optional(server: &Validated) -> impl Iterator<Item = Child> {
+pub(in crate::virtual_mcp_server) fn optional(
+    server: &Validated,
+    settings: &BuildSettings,
+) -> impl Iterator<Item = Child> {
     let autoscaler = match &server.scale {
         Scale::Automatic(autoscaling) => Some(Child::from_object(&autoscaler(server, autoscaling))),
         Scale::Fixed(_) | Scale::Free => None,
@@ -35,7 +38,7 @@ pub(in crate::virtual_mcp_server) fn optional(server: &Validated) -> impl Iterat
     [
         autoscaler,
         server.disruption.as_ref().map(|disruption| Child::from_object(&budget(server, disruption))),
-        server.ingress_from.as_ref().map(|peers| Child::from_object(&policy(server, peers))),
+        server.ingress_from.as_ref().map(|peers| Child::from_object(&policy(server, peers, settings))),
         server.service_monitor.as_ref().map(|monitor| service_monitor(server, monitor)),
         route(server),
     ]
@@ -125,13 +128,9 @@ fn budget(server: &Validated, disruption: &Disruption) -> PodDisruptionBudget {
 }
 
 /// Returns the NetworkPolicy. The admin port stays open to all namespaces: the operator and Prometheus call
-/// it, and it asks for a token.
-fn policy(server: &Validated, from: &[NetworkPolicyPeer]) -> NetworkPolicy {
-    let port = |port: u16| NetworkPolicyPort {
-        port: Some(IntOrString::Int(port.into())),
-        protocol: Some("TCP".to_owned()),
-        ..NetworkPolicyPort::default()
-    };
+/// it, and it asks for a token. In Istio's ambient mode both ports are reached by the port of tunnels, which is
+/// open to the clients and the operator alone.
+fn policy(server: &Validated, from: &[NetworkPolicyPeer], settings: &BuildSettings) -> NetworkPolicy {
     let all_namespaces = NetworkPolicyPeer {
         namespace_selector: Some(LabelSelector::default()),
         ..NetworkPolicyPeer::default()
@@ -146,11 +145,15 @@ fn policy(server: &Validated, from: &[NetworkPolicyPeer]) -> NetworkPolicy {
             ingress: Some(vec![
                 NetworkPolicyIngressRule {
                     from: (!from.is_empty()).then(|| from.iter().cloned().chain([replicas]).collect()),
-                    ports: Some(vec![port(CLIENT_PORT)]),
+                    ports: Some(vec![port("TCP", CLIENT_PORT), port("TCP", TUNNEL_PORT)]),
                 },
                 NetworkPolicyIngressRule {
                     from: Some(vec![all_namespaces]),
-                    ports: Some(vec![port(ADMIN_PORT)]),
+                    ports: Some(vec![port("TCP", ADMIN_PORT)]),
+                },
+                NetworkPolicyIngressRule {
+                    from: Some(vec![operator_pods(settings)]),
+                    ports: Some(vec![port("TCP", TUNNEL_PORT)]),
                 },
             ]),
             ..NetworkPolicySpec::default()

@@ -1,17 +1,17 @@
 //! Objects of a server whose scripts run as Jobs: the right to make them, and the isolation of their pods.
 
 use k8s_openapi::api::networking::v1::{
-    NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicyPort, NetworkPolicySpec,
+    NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicySpec,
 };
 use k8s_openapi::api::rbac::v1::{RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use vmcp_crds::lower::SCRIPT_PORT;
 use vmcp_crds::virtual_mcp_server::Validated;
 
 use super::{account, meta};
 use crate::runtime::{BuildSettings, Child, ChildKind, RoleName};
 use crate::virtual_mcp_server::names;
+use crate::workload::network::{TUNNEL_PORT, port};
 
 /// Group of the kinds of RBAC.
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -81,11 +81,8 @@ fn isolation(server: &Validated) -> NetworkPolicy {
                     pod_selector: Some(labels(names::selector(&server.name))),
                     ..NetworkPolicyPeer::default()
                 }]),
-                ports: Some(vec![NetworkPolicyPort {
-                    port: Some(IntOrString::Int(SCRIPT_PORT.into())),
-                    protocol: Some("TCP".to_owned()),
-                    ..NetworkPolicyPort::default()
-                }]),
+                // By the port of tunnels in Istio's ambient mode.
+                ports: Some(vec![port("TCP", SCRIPT_PORT), port("TCP", TUNNEL_PORT)]),
             }]),
             egress: None,
         }),

@@ -17,10 +17,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use vmcp_crds::virtual_mcp_server::{BackendState, DiscoveredBackend};
 
-use super::{ObservedVirtualMCPServer, is_callable, refusal};
+use super::{ObservedVirtualMCPServer, is_callable, is_network_symptom, refusal};
 use crate::runtime::{ChildKind, Conditions, Failure as _, lacks_a_guard, set_pending};
 use crate::virtual_mcp_server::dereference::group_of;
 use crate::workload::health::{PODS_READY, SOME_PODS_FAIL, UNAUTHENTICATED, WorkloadHealth};
+use crate::workload::network_limits::named;
 use crate::workload::rollout::{Rollout, set_progress};
 use vmcp_error_chain::error_chain;
 
@@ -133,9 +134,13 @@ fn pods_reachable(
             0 => String::new(),
             more => format!(" (and {more} more)"),
         };
+        let limits = named(&observed.limits.ingress).filter(|_| failure.reason == "ConnectionTimedOut");
+        let limits = limits
+            .map(|policies| format!("; connections to it are limited by {policies}"))
+            .unwrap_or_default();
         let message = format!(
             "the admin port of pod {}{more} cannot be asked, so that nothing is known of its backends and its \
-             configuration: {}",
+             configuration: {}{limits}",
             pod.pod.name_any(),
             failure.message
         );
@@ -199,7 +204,14 @@ fn backends(
             0 => String::new(),
             more => format!(", and {more} more"),
         };
-        degradations.push(("BackendsUnavailable", format!("backend {}{more}: {why}", backend.name)));
+        let limits = named(&observed.limits.egress).filter(|_| is_network_symptom(why));
+        let limits = limits.map(|policies| {
+            format!(
+                "; connections of the pods are limited by {policies}: allow them the backend's port, and port 53 for its name"
+            )
+        });
+        let message = format!("backend {}{more}: {why}{}", backend.name, limits.unwrap_or_default());
+        degradations.push(("BackendsUnavailable", message));
     }
 }
 

@@ -1,5 +1,7 @@
 //! Tests of statuses, by the reports of pods.
 
+mod definitions;
+mod network;
 mod reachability;
 mod trusted_tools;
 mod volumes;
@@ -26,6 +28,7 @@ struct World {
     references: References,
     applied: Applied,
     running: RunningWorkload,
+    limits: NetworkLimits,
     pods: Vec<ObservedPod>,
     exposure: CurrentExposure,
     trust: Option<KeptTrust>,
@@ -39,6 +42,7 @@ impl World {
             references,
             applied: Applied::default(),
             running: RunningWorkload::default(),
+            limits: NetworkLimits::default(),
             pods: Vec::new(),
             exposure: CurrentExposure::default(),
             trust: None,
@@ -84,6 +88,7 @@ impl World {
             applied: &self.applied,
             counts: Some(&counts),
             running: &self.running,
+            limits: &self.limits,
             pods: &self.pods,
             trust: self.trust.as_ref(),
             exposure: &self.exposure,
@@ -153,44 +158,6 @@ fn the_worst_pod_is_what_counts() {
         {"name": "b", "state": "connecting", "lastError": "connection refused at port 40999"},
     ]});
     assert_eq!(World { pods: Vec::new(), ..world }.pod(again).status(), status);
-}
-
-#[test]
-fn definitions_that_clients_do_not_see_as_they_are_are_named() {
-    let reported = |issues: Value| {
-        let mut report = all_well();
-        report["issues"] = issues;
-        report
-    };
-    let listed = |issues: Value| {
-        let status = World::new("{}").pod(reported(issues)).status();
-        let condition = condition(&status, "DefinitionsListed");
-        (status.phase, condition.status.clone(), condition.reason.clone(), condition.message.clone())
-    };
-    let (_, is_true, reason, _) = listed(json!([]));
-    assert_eq!((is_true.as_str(), reason.as_str()), ("True", "DefinitionsListed"));
-    // Mended definitions and other lines leave the condition true.
-    let mended = "MendedDefinition: tool x of backend a: listed without its outputSchema";
-    let (phase, is_true, reason, message) = listed(json!([mended, "the cache of vectors is read-only"]));
-    assert_eq!((phase, is_true.as_str(), reason.as_str()), (Some(Phase::Ready), "True", "MendedDefinition"));
-    assert_eq!(message, mended);
-    let unlisted = |n: u32| format!("UnlistedDefinition: tool t{n} of backend a: {}", "long ".repeat(100));
-    let incomplete = "IncompleteList: backend b: prompts/list answered HTTP 404";
-    let (phase, is_true, reason, message) =
-        listed(json!([mended, unlisted(1), unlisted(2), unlisted(3), incomplete]));
-    assert_eq!((phase, is_true.as_str(), reason.as_str()), (Some(Phase::Ready), "False", "IncompleteList"));
-    assert!(message.starts_with(incomplete) && message.contains("UnlistedDefinition: tool t1"), "{message}");
-    assert!(message.contains("(and 2 more") && message.len() < 1000, "{message}");
-    let conflict = "UnresolvedConflict: tool x of backend a: also of b";
-    let (phase, is_true, reason, _) = listed(json!([mended, conflict]));
-    assert_eq!((phase, is_true.as_str()), (Some(Phase::Degraded), "False"));
-    assert_eq!(reason, "UnresolvedConflict");
-    // Pods are asked in any order; the condition is that of all of them.
-    let two = |first: &str, second: &str| {
-        World::new("{replicas: 2}").pod(reported(json!([first]))).pod(reported(json!([second]))).status()
-    };
-    let of = |status: &VirtualMCPServerStatus| condition(status, "DefinitionsListed").message.clone();
-    assert_eq!(of(&two(mended, incomplete)), of(&two(incomplete, mended)));
 }
 
 #[test]

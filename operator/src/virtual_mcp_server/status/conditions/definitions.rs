@@ -2,19 +2,24 @@
 
 use std::collections::BTreeSet;
 
+use vmcp_config::status::PINNED_TOOL_MISSING;
+
 use super::Degradations;
 use crate::runtime::Conditions;
 use crate::virtual_mcp_server::status::ObservedVirtualMCPServer;
 
 /// Reasons of issues, the gravest first. Clients miss a definition or a whole list over them.
-const FAULTS: [&str; 6] = [
+const FAULTS: [&str; 7] = [
     "UnresolvedConflict",
     "IncompleteList",
     "RejectedDefinition",
     "ReservedToolName",
     "DuplicateDefinition",
     "UnlistedDefinition",
+    PINNED_TOOL,
 ];
+/// Reason of a pinned tool that no server has.
+const PINNED_TOOL: &str = "PinnedToolMissing";
 /// Issues that a message quotes; it counts the others.
 const MAX_QUOTED: usize = 3;
 /// Characters of a quoted issue, which has words of the backend; a longer one is cut.
@@ -58,6 +63,9 @@ pub(super) fn definitions(
 
 /// Splits an issue into its reason and what happened; `None` for other lines, such as one about a cache.
 fn parse(issue: &str) -> Option<(&str, &str)> {
+    if issue.ends_with(PINNED_TOOL_MISSING) {
+        return Some((PINNED_TOOL, issue));
+    }
     let (reason, message) = issue.split_once(": ")?;
     let is_reason = reason.starts_with(|c: char| c.is_ascii_uppercase())
         && reason.chars().all(|c| c.is_ascii_alphabetic());

@@ -1,6 +1,7 @@
 //! `VolumesReady`: the claims of the pods, and the replacement of a Deployment by a StatefulSet, or back.
 
 use kube::ResourceExt as _;
+use vmcp_config::status::CACHE_IN_MEMORY;
 
 use super::Degradations;
 use crate::runtime::Conditions;
@@ -9,8 +10,8 @@ use crate::virtual_mcp_server::observe::running_workload::WorkloadForm;
 use crate::virtual_mcp_server::status::ObservedVirtualMCPServer;
 use crate::workload::claim_templates::UNCHANGEABLE;
 
-/// Sets the condition with `spec.optimizer.storage.volume`, and while the workload changes its form. Claims that
-/// a person edits are a degradation, as they stay as they are.
+/// Sets the condition with `spec.optimizer.storage.volume`, while the workload changes its form, and while a pod
+/// cannot write to its volume. Claims that a person edits are a degradation, as they stay as they are.
 pub(super) fn volumes(
     observed: &ObservedVirtualMCPServer<'_>,
     conditions: &mut Conditions,
@@ -18,6 +19,13 @@ pub(super) fn volumes(
 ) {
     const KIND: &str = "VolumesReady";
     let Some(order) = observed.order else { return conditions.keep(KIND) };
+    if observed.reports().any(|report| report.issues.iter().any(|issue| issue == CACHE_IN_MEMORY)) {
+        let message = "a pod keeps its cache in memory, and its counts end with its process: it cannot write to its volume. \
+                       `kubectl logs` of the pods says why";
+        conditions.set(KIND, false, "CacheInMemory", message);
+        degradations.push(("CacheInMemory", message.to_owned()));
+        return;
+    }
     let (name, namespace) = (observed.server.name_any(), observed.server.namespace().unwrap_or_default());
     if let (Some(volume), Some(set)) = (kept_volume(&order.server), &observed.running.set)
         && !has_claims(set, volume)

@@ -53,3 +53,12 @@ fn a_workload_that_changes_its_form_says_so() {
     let plain = World::new("{}").pod(all_well()).status();
     assert!(!plain.conditions.iter().any(|condition| condition.type_ == "VolumesReady"));
 }
+
+#[test]
+fn a_pod_that_cannot_write_to_its_volume_is_told() {
+    let mut report = all_well();
+    report["issues"] = json!([vmcp_config::status::CACHE_IN_MEMORY]);
+    let status = World::new("{}").pod(report).status();
+    assert_eq!(condition(&status, "VolumesReady").reason, "CacheInMemory");
+    assert_eq!(condition(&status, "Degraded").reason, "CacheInMemory");
+}

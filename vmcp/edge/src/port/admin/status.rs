@@ -19,12 +19,10 @@ fn issues(engine: &Engine, snapshot: &Snapshot) -> Vec<String> {
     if engine.settled().now_or_never().is_some() {
         let pinned = &snapshot.config.optimizer.pinned_tools;
         let missing = pinned.iter().filter(|name| catalog.tool(name).is_none());
-        issues.extend(
-            missing.map(|name| format!("{name}: pinned (optimizer.pinnedTools), but no server has it")),
-        );
+        issues.extend(missing.map(|name| format!("{name}{}", status::PINNED_TOOL_MISSING)));
     }
     if engine.lacks_cache() {
-        issues.push("the cache is in memory only (optimizer.storage.dir): the log says why".to_owned());
+        issues.push(status::CACHE_IN_MEMORY.to_owned());
     }
     issues
 }
