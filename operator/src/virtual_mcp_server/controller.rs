@@ -223,10 +223,10 @@ fn join_trust(
 
 /// Returns true if connections to the pods, or of the pods to backends, fail as those do whose packets are
 /// dropped.
-fn network_symptom(pods: &[ObservedPod]) -> bool {
-    let failures = pods.iter().filter_map(|pod| pod.failure.as_ref());
-    let mut backends = pods.iter().filter_map(|pod| pod.report.as_ref()).flat_map(|report| &report.backends);
-    failures.into_iter().any(|failure| failure.reason == "ConnectionTimedOut")
+fn has_network_symptom(pods: &[ObservedPod]) -> bool {
+    let reports = pods.iter().filter_map(|pod| pod.report.as_ref());
+    let mut backends = reports.flat_map(|report| &report.backends);
+    pods.iter().any(|pod| pod.failure.as_ref().is_some_and(|it| it.reason == "ConnectionTimedOut"))
         || backends.any(|backend| backend.last_error.as_deref().is_some_and(is_network_symptom))
 }
 
@@ -285,12 +285,11 @@ async fn reconcile(
     };
     // No watch tells why the pods of a StatefulSet are not made.
     let lacks_pods = set.is_some() && counts.as_ref().is_some_and(|counts| counts.existing < counts.desired);
-    let limits = match network_symptom(&observed_pods) {
-        true => {
-            let namespace = server.namespace().unwrap_or_default();
-            NetworkLimits::of_pods(&context, &namespace, &names::selector(&name)).await
-        }
-        false => NetworkLimits::default(),
+    let limits = if has_network_symptom(&observed_pods) {
+        let namespace = server.namespace().unwrap_or_default();
+        NetworkLimits::of_pods(&context, &namespace, &names::selector(&name)).await
+    } else {
+        NetworkLimits::default()
     };
     let waits_for_events = lacks_pods || cluster_events::need_polls(&pods);
     let pods = observed_pods;

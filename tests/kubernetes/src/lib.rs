@@ -5,6 +5,7 @@
 //! - [`Cluster`]: either of them, or the cluster that `KUBECONFIG` names, as its administrator sees it.
 //! - [`Namespace`]: the part of a cluster that one test owns. A wait in it that times out prints its
 //!   objects, events and logs.
+//! - [`Stopwatch`]: bounds of time that hold on a busy machine.
 //! - [`Operator`]: the built `vmcp-operator`, running beside the test and watching one namespace.
 //!
 //! A test of the control plane reads as a scenario:
@@ -36,6 +37,7 @@ mod manifests;
 mod node;
 mod operator;
 mod programs;
+mod stopwatch;
 
 pub use cluster::{Cluster, Endpoint, Namespace, RELEASE, chart, older_chart};
 pub use control_plane::ControlPlane;
@@ -43,6 +45,7 @@ pub use manifests::WEB;
 pub use node::Node;
 pub use operator::{Operator, SCRIPT_JOBS_ROLE, script_jobs_role};
 pub use programs::{Programs, cache};
+pub use stopwatch::{Stopwatch, written_by_operator};
 pub use vmcp_integration::skipped;
 
 use std::time::Duration;

@@ -4,6 +4,7 @@
 mod scenario {
     mod added_servers;
     mod backends;
+    mod claims;
     mod composite_tools;
     mod control_plane;
     mod credentials;
@@ -17,9 +18,11 @@ mod scenario {
     mod leadership;
     mod overrides;
     mod packaging;
+    mod peers;
     mod permissions;
     mod pod_templates;
     mod repair;
+    mod reports;
     mod resources;
     mod restore;
     mod rights;
@@ -28,6 +31,7 @@ mod scenario {
     mod security;
     mod services;
     mod stand_in;
+    mod strict_namespaces;
     mod toolhive_group;
     mod unfollowed_fields;
     mod upgrades;

@@ -2,6 +2,7 @@
 //! the status that a kubelet would.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -12,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use vmcp_crds::{MCPGroup, MCPServer, MCPServerEntry, MCPToolConfig, VirtualMCPServer};
-use vmcp_kubernetes_tests::{Cluster, ControlPlane, Namespace, Operator};
+use vmcp_kubernetes_tests::{Cluster, ControlPlane, Namespace, Operator, Stopwatch, written_by_operator};
 
 /// Makes a namespace, and starts an operator that watches it.
 pub(super) async fn place(name: &str) -> (Namespace, Operator) {
@@ -400,8 +401,12 @@ async fn backends_come_and_go_in_the_configuration() {
     let text = configured("x", &url, true).await;
     assert!(!text.contains("mcp-free") && !text.contains("10.0.0.1"), "{text}");
     configured("all", "mcp-free", true).await;
+    let watch = Stopwatch::start(&place).await;
     place.delete::<MCPServer>("time").await;
     configured("x", "mcp-time", false).await;
+    let metadata = place.get::<ConfigMap>("x-vmcp-config").await.unwrap().metadata;
+    let written = written_by_operator(&metadata).expect("a write of the operator");
+    watch.assert_within(Duration::from_secs(5), "a deleted backend leaves the configuration", &written);
     assert_eq!(deployment(&place, "x").await.spec.unwrap().template, before);
 }
 

@@ -1,12 +1,14 @@
 //! Search while the embedding service that the operator runs is there, and while it is not.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 use vmcp_integration::http_client;
 use vmcp_kubernetes_tests::images::in_cluster;
-use vmcp_kubernetes_tests::{Cluster, Namespace, skipped};
+use vmcp_kubernetes_tests::{Cluster, Namespace, Stopwatch, skipped};
 
 use super::{client, ready};
 
@@ -69,10 +71,23 @@ async fn search_goes_by_words_while_embeddings_are_down_and_recovers() {
     let condition = place.eventually("EmbeddingsReady=False", down).await;
     assert!(condition["message"].as_str().is_some_and(|message| !message.is_empty()), "{condition:#}");
 
+    let watch = Stopwatch::start(&place).await;
     place.apply(RESOURCES).await;
-    place.eventually("vectors again", async || embeddings("True").await).await;
+    let condition = place.eventually("vectors again", async || embeddings("True").await).await;
+    let since: Time = serde_json::from_value(condition["lastTransitionTime"].clone()).unwrap();
+    let came_up = service_ready(&place).await;
+    watch.assert_between(Duration::from_mins(1), "EmbeddingsReady=True", &came_up, &since);
     place.eventually("a search", finds).await;
     place.remove().await;
+}
+
+/// Returns the time since which the embedding service is ready.
+async fn service_ready(place: &Namespace) -> Time {
+    let pods = place.list::<Pod>("app.kubernetes.io/instance=vectors").await;
+    let alive = pods.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+    let conditions = alive.filter_map(|pod| pod.status?.conditions).flatten();
+    let mut ready = conditions.filter(|condition| condition.type_ == "Ready" && condition.status == "True");
+    ready.find_map(|condition| condition.last_transition_time).expect("a ready pod")
 }
 
 /// Checks that cached vectors outlive the process and go with the pod.

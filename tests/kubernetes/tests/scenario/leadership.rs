@@ -1,8 +1,11 @@
 //! Leader election: one replica writes, another takes over, nothing is lost.
 
+use std::time::Duration;
+
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
-use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator, Stopwatch};
 
 fn server(name: &str) -> String {
     format!(
@@ -40,11 +43,15 @@ async fn the_other_replica_takes_over() {
 
     // After SIGKILL another replica leads when the lease has expired.
     let third = Operator::replica(&place, "third").await;
+    let watch = Stopwatch::start(&place).await;
     second.process.signal("KILL").await;
     place.apply(&server("c")).await;
     place.eventually("c's Deployment", async || place.get::<Deployment>("c").await).await;
     assert!(leads(&third).await);
     assert!(holder(&place).await.is_some_and(|holder| holder.starts_with("third_")));
+    let acquired = place.get::<Lease>("vmcp-operator").await.and_then(|lease| lease.spec?.acquire_time);
+    let acquired = Time(acquired.expect("the time of the takeover").0);
+    watch.assert_within(Duration::from_secs(20), "another replica leads", &acquired);
     place.remove().await;
 }
 

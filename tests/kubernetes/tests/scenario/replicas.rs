@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde_json::json;
 use vmcp_integration::Client;
 use vmcp_kubernetes_tests::{Cluster, WEB};
@@ -27,6 +28,16 @@ async fn sessions_go_on_in_the_other_replica_and_deletion_leaves_nothing() {
         (status.ready_replicas == Some(2) && status.updated_replicas == Some(2)).then_some(())
     };
     place.eventually("two replicas", both).await;
+
+    // Each replica asks the other by the headless Service.
+    let peers = async || {
+        let slices = place.list::<EndpointSlice>("kubernetes.io/service-name=vmcp-pair-peers").await;
+        let endpoints = slices.into_iter().flat_map(|slice| slice.endpoints);
+        let ready = endpoints
+            .filter(|endpoint| endpoint.conditions.as_ref().is_some_and(|state| state.ready == Some(true)));
+        (ready.count() == 2).then_some(())
+    };
+    place.eventually("two endpoints of the headless Service", peers).await;
 
     let way = place.endpoint("vmcp-pair", 4483).await;
     let url = format!("{}/mcp", way.url);

@@ -85,7 +85,9 @@ async fn a_server_with_jobs_may_make_them_and_nothing_else() {
     let policy = serde_json::to_value(policy).expect("JSON");
     assert_eq!(policy["policyTypes"], json!(["Ingress", "Egress"]));
     assert_eq!(policy.get("egress"), None, "no connection goes out");
-    assert_eq!(policy["ingress"][0]["ports"], json!([{ "port": SCRIPT_PORT, "protocol": "TCP" }]));
+    // The second is the port of tunnels in Istio's ambient mode.
+    let ports = [SCRIPT_PORT, 15008].map(|port| json!({ "port": port, "protocol": "TCP" }));
+    assert_eq!(policy["ingress"][0]["ports"], json!(ports));
 
     let deployment = place.eventually("the pods", async || place.get::<Deployment>("x").await).await;
     let pod = serde_json::to_value(deployment).expect("JSON")["spec"]["template"].take();

@@ -24,8 +24,8 @@ kind: PersistentVolumeClaim
 metadata: {name: counts}
 spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}";
 
-/// Returns the manifest of a server whose counts can be asked for.
-fn server(pod: &str) -> String {
+/// Returns the manifest of a server whose counts can be asked for, with this storage and this pod.
+fn server(storage: &str, pod: &str) -> String {
     format!(
         "apiVersion: toolhive.stacklok.com/v1alpha1
 kind: VirtualMCPServer
@@ -36,14 +36,15 @@ spec:
     exposure: All
     tools: [find_tool, call_tool, get_tool_metrics]
     embeddings: {{provider: none}}
+    storage: {storage}
   podTemplateSpec: {{spec: {pod}}}"
     )
 }
 
 /// Starts a server, and calls a tool through it [`CALLS`] times.
-async fn called(place: &Namespace, pod: &str) {
+async fn called(place: &Namespace, server: &str) {
     place.apply(WEB).await;
-    place.apply(&server(pod)).await;
+    place.apply(server).await;
     ready(place, "x").await;
     let (_way, client) = client(place, "x").await;
     let listed = async || client.tools().await.contains_key("web_echo").then_some(());
@@ -98,13 +99,36 @@ async fn counts_outlive_a_pod_whose_cache_is_on_a_claim() {
     place.apply(CLAIM).await;
     let volume = "{name: cache, persistentVolumeClaim: {claimName: counts}}";
     // A volume of a provisioner belongs to root until the group of the pod gets it.
-    called(&place, &format!("{{securityContext: {{fsGroup: 65532}}, volumes: [{volume}]}}")).await;
+    let pod = format!("{{securityContext: {{fsGroup: 65532}}, volumes: [{volume}]}}");
+    called(&place, &server("{}", &pod)).await;
 
     let (before, _) = pod(&place).await.expect("a pod");
     place.delete::<Pod>(&before).await;
     let replaced = async || pod(&place).await.filter(|(name, state)| *name != before && state.ready);
     let (_, state) = place.eventually("another pod", replaced).await;
     assert_eq!(state.restart_count, 0);
+    await_counts(&place).await;
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn counts_outlive_a_pod_that_has_a_claim_of_its_own() {
+    let cluster = Cluster::from_environment();
+    if !cluster.has_volumes().await {
+        skipped("the cluster has no default StorageClass, and the cache wants a volume");
+        return;
+    }
+    let place = cluster.served("own-claim").await;
+    called(&place, &server("{volume: {persistentVolumeClaim: {size: 1Gi}}}", "{}")).await;
+
+    let (before, first) = pod(&place).await.expect("a pod");
+    assert_eq!(before, "x-0", "a pod of a StatefulSet");
+    place.delete::<Pod>(&before).await;
+    let replaced = async || {
+        pod(&place).await.filter(|(_, state)| state.container_id != first.container_id && state.ready)
+    };
+    let (name, state) = place.eventually("another pod", replaced).await;
+    assert_eq!((name.as_str(), state.restart_count), ("x-0", 0));
     await_counts(&place).await;
     place.remove().await;
 }
@@ -117,7 +141,7 @@ async fn counts_outlive_a_process_that_is_killed() {
         return;
     }
     let place = cluster.served("killed").await;
-    called(&place, "{}").await;
+    called(&place, &server("{}", "{}")).await;
 
     let (before, state) = pod(&place).await.expect("a pod");
     let id = state.container_id.expect("a container");

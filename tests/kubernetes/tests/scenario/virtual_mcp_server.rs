@@ -2,17 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::time::Duration;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::DeleteParams;
 use kube::{Api, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use vmcp_crds::{MCPServerEntry, VirtualMCPServer};
-use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator};
+use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator, Stopwatch};
 
 use super::backends::{accept_everything, apply, place, set_pod_status};
 use super::stand_in::{StandIn, admin_token};
@@ -82,9 +84,25 @@ async fn versions(place: &Namespace) -> BTreeMap<String, String> {
     versions
 }
 
+/// Returns the time at which the last of the objects was made that the operator made here.
+async fn last_creation(place: &Namespace) -> Time {
+    let managed = "app.kubernetes.io/managed-by=vmcp-operator";
+    let mut made = Vec::new();
+    made.extend(place.list::<ServiceAccount>(managed).await.into_iter().map(|object| object.metadata));
+    made.extend(place.list::<ConfigMap>(managed).await.into_iter().map(|object| object.metadata));
+    made.extend(place.list::<Secret>(managed).await.into_iter().map(|object| object.metadata));
+    made.extend(place.list::<Service>(managed).await.into_iter().map(|object| object.metadata));
+    made.extend(place.list::<Deployment>(managed).await.into_iter().map(|object| object.metadata));
+    made.into_iter()
+        .filter_map(|metadata| metadata.creation_timestamp)
+        .max_by_key(|at| at.0)
+        .expect("objects")
+}
+
 #[tokio::test]
 async fn the_rfcs_manifest_makes_everything_once_and_nothing_twice() {
     let (place, operator) = place("rfc").await;
+    let watch = Stopwatch::start(&place).await;
     place.apply(RFC).await;
     await_condition(&place, "vmcp-with-optimizer", "GroupRefValidated", "False", "GroupRefNotFound").await;
     at_rest(&place, &operator).await;
@@ -102,6 +120,7 @@ async fn the_rfcs_manifest_makes_everything_once_and_nothing_twice() {
             "ServiceAccount/vmcp-with-optimizer-vmcp",
         ]
     );
+    watch.assert_within(Duration::from_secs(30), "everything is made", &last_creation(&place).await);
     let (written, reconciled) = (operator.writes().await, operator.reconciles(KIND).await);
     let touched = json!({"metadata": {"annotations": {"touched": "1"}}});
     place.edit::<VirtualMCPServer>("vmcp-with-optimizer", touched).await;
@@ -135,8 +154,11 @@ async fn what_is_deleted_or_edited_by_hand_is_repaired() {
     at_rest(&place, &operator).await;
     let secret = place.get::<Secret>("x-vmcp-secrets").await.unwrap().data;
 
+    let watch = Stopwatch::start(&place).await;
     place.delete::<Deployment>("x").await;
-    place.eventually("the Deployment again", async || place.get::<Deployment>("x").await).await;
+    let again = place.eventually("the Deployment again", async || place.get::<Deployment>("x").await).await;
+    let made = again.metadata.creation_timestamp.expect("a time");
+    watch.assert_within(Duration::from_secs(10), "a deleted Deployment is made again", &made);
 
     place.edit::<ConfigMap>("x-vmcp-config", json!({"data": {"vmcp.yaml": "gone"}})).await;
     place.edit::<Service>("vmcp-x", json!({"spec": {"sessionAffinity": "None"}})).await;

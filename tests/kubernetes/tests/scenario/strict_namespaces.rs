@@ -1,0 +1,163 @@
+//! Namespaces with rules of their own: quotas, LimitRanges, NetworkPolicies that deny by default, secrets from a
+//! CSI driver. What a rule refuses is named in a condition, with the field to change.
+
+use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
+use kube::ResourceExt as _;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use vmcp_crds::{MCPServer, VirtualMCPServer};
+use vmcp_kubernetes_tests::{ControlPlane, Namespace};
+
+use super::backends::{apply, await_condition, deployment, place};
+use super::stand_in::StandIn;
+
+/// A server whose pods have claims.
+const CLAIMS: &str = "{optimizer: {enabled: true, embeddings: {provider: none}, storage: {volume: \
+                      {persistentVolumeClaim: {size: 5Gi}}}}}";
+
+/// Makes a quota, and waits until it is in force.
+async fn quota(place: &Namespace, hard: &str) {
+    let manifest =
+        format!("{{apiVersion: v1, kind: ResourceQuota, metadata: {{name: q}}, spec: {{hard: {hard}}}}}");
+    place.apply(&manifest).await;
+    let in_force = async || place.get::<ResourceQuota>("q").await?.status?.hard;
+    place.eventually("the quota to be in force", in_force).await;
+}
+
+/// Waits until a server says that its pods are refused, and returns the message.
+async fn refused(place: &Namespace, name: &str) -> String {
+    await_condition::<VirtualMCPServer>(place, name, "Ready", "False", "PodRefused").await
+}
+
+#[tokio::test]
+async fn a_quota_that_pods_and_claims_exceed_is_named_with_the_field() {
+    if ControlPlane::shared().await.skips_without_controllers() {
+        return;
+    }
+    let (place, _operator) = place("quota").await;
+    quota(&place, "{limits.cpu: '1', requests.storage: 2Gi}").await;
+    apply(&place, "VirtualMCPServer", "x", "{}").await;
+    let message = refused(&place, "x").await;
+    assert!(message.contains("must specify limits.cpu"), "{message}");
+    assert!(message.contains("set them in spec.resources"), "{message}");
+
+    apply(&place, "VirtualMCPServer", "x", "{resources: {limits: {cpu: '2', memory: 1Gi}}}").await;
+    let named = async || {
+        let message = place.condition("vmcp/x", "Ready").await["message"].take();
+        message.as_str().is_some_and(|message| message.contains("exceeded quota: q")).then_some(message)
+    };
+    let message = place.eventually("the exceeded quota", named).await.to_string();
+    assert!(message.contains("raise the namespace's quota or lower spec.resources"), "{message}");
+
+    apply(&place, "VirtualMCPServer", "kept", CLAIMS).await;
+    let message = refused(&place, "kept").await;
+    assert!(
+        message.contains("exceeded quota: q") && message.contains("ask for smaller volumes"),
+        "{message}"
+    );
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn a_quota_of_the_operators_own_objects_is_named() {
+    if ControlPlane::shared().await.skips_without_controllers() {
+        return;
+    }
+    let (place, _operator) = place("objects").await;
+    quota(&place, "{services: '0'}").await;
+    apply(&place, "VirtualMCPServer", "x", "{}").await;
+    let message = await_condition::<VirtualMCPServer>(&place, "x", "Degraded", "True", "Forbidden").await;
+    assert!(message.contains("exceeded quota: q"), "{message}");
+    assert!(message.contains("delete objects of this kind"), "{message}");
+    place.delete::<ResourceQuota>("q").await;
+    await_condition::<VirtualMCPServer>(&place, "x", "Degraded", "False", "AllWell").await;
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn a_limit_range_is_named_with_the_field_that_it_bounds() {
+    if ControlPlane::shared().await.skips_without_controllers() {
+        return;
+    }
+    let (place, _operator) = place("limits").await;
+    let limits = "{apiVersion: v1, kind: LimitRange, metadata: {name: small}, spec: {limits: [{type: Container, max: \
+                  {memory: 256Mi}}]}}";
+    place.apply(limits).await;
+    apply(&place, "VirtualMCPServer", "x", "{}").await;
+    let message = refused(&place, "x").await;
+    assert!(message.contains("maximum memory usage per Container is 256Mi, but limit is 1Gi"), "{message}");
+    assert!(message.contains("lower spec.resources.limits.memory"), "{message}");
+    apply(&place, "VirtualMCPServer", "x", "{resources: {limits: {memory: 256Mi}}}").await;
+    await_condition::<VirtualMCPServer>(&place, "x", "Ready", "False", "Starting").await;
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn a_namespace_that_denies_by_default_is_told_by_the_names_of_its_policies() {
+    if ControlPlane::shared().await.skips_without_controllers() {
+        return;
+    }
+    let (place, _operator) = place("denied").await;
+    let deny = "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: deny-all}, spec: {podSelector: {}, \
+                policyTypes: [Ingress, Egress]}}";
+    place.apply(deny).await;
+    apply(&place, "VirtualMCPServer", "silent", "{}").await;
+    let _silent = StandIn::silent(&place, "silent").await;
+    let (kind, reason) = ("PodsReachable", "ConnectionTimedOut");
+    let message = await_condition::<VirtualMCPServer>(&place, "silent", kind, "False", reason).await;
+    assert!(message.contains("allow ingress to port 9090"), "{message}");
+    assert!(message.contains("limited by NetworkPolicy deny-all"), "{message}");
+
+    apply(&place, "MCPServerEntry", "docs", "{remoteUrl: 'https://docs.example.com/mcp'}").await;
+    apply(&place, "VirtualMCPServer", "x", "{}").await;
+    let (stand_in, _) = StandIn::of(&place, "x").await;
+    let unanswered = json!({ "name": "docs", "state": "failed", "lastError": "no answer within 10 seconds" });
+    stand_in.set_report(json!({ "backends": [unanswered] }));
+    let reason = "BackendsUnavailable";
+    let message = await_condition::<VirtualMCPServer>(&place, "x", "Degraded", "True", reason).await;
+    assert!(message.contains("limited by NetworkPolicy deny-all: allow them"), "{message}");
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn secrets_of_a_csi_driver_are_mounted_and_a_missing_driver_is_told() {
+    if ControlPlane::shared().await.skips_without_controllers() {
+        return;
+    }
+    let (place, _operator) = place("csi").await;
+    let volume = json!({
+        "name": "keys",
+        "csi": {
+            "driver": "secrets-store.csi.k8s.io", "readOnly": true,
+            "volumeAttributes": { "secretProviderClass": "keys" },
+        },
+    });
+    let container = json!({ "name": "mcp", "volumeMounts": [{ "name": "keys", "mountPath": "/keys" }] });
+    let template = json!({ "spec": { "containers": [container], "volumes": [volume] } });
+    let spec = json!({ "image": "x:1", "command": ["run"], "podTemplateSpec": template });
+    apply(&place, "MCPServer", "time", &spec.to_string()).await;
+    let pods = deployment(&place, "mcp-time").await.spec.expect("a spec").template.spec.expect("pods");
+    let mounted = pods.volumes.iter().flatten().find(|volume| volume.name == "keys").expect("the volume");
+    assert_eq!(mounted.csi.as_ref().expect("of CSI").driver, "secrets-store.csi.k8s.io");
+    let server = pods.containers.iter().find(|container| container.name == "mcp").expect("the server");
+    assert!(server.volume_mounts.iter().flatten().any(|mount| mount.mount_path == "/keys"));
+
+    let labels = "app.kubernetes.io/instance=time,app.kubernetes.io/name=mcp-server";
+    let pod = place.eventually("its pod", async || place.list::<Pod>(labels).await.pop()).await;
+    let scheduled =
+        json!({ "type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" });
+    let said = "MountVolume.SetUp failed for volume \"keys\" : kubernetes.io/csi: mounter.SetUpAt failed to get CSI \
+                client: driver name secrets-store.csi.k8s.io not found in the list of registered CSI drivers";
+    let event = json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": { "name": "of-the-kubelet" }, "type": "Warning",
+        "reason": "FailedMount", "message": said, "lastTimestamp": "2999-01-01T00:00:00Z",
+        "involvedObject": { "kind": "Pod", "name": pod.name_any(), "namespace": place.name, "uid": pod.uid() },
+    });
+    place.apply(&event.to_string()).await;
+    let status = Patch::Merge(json!({ "status": { "phase": "Pending", "conditions": [scheduled] } }));
+    let pods = place.api::<Pod>();
+    pods.patch_status(&pod.name_any(), &PatchParams::default(), &status).await.expect("patched");
+    let message = await_condition::<MCPServer>(&place, "time", "Ready", "False", "VolumeMissing").await;
+    assert!(message.contains("install the CSI driver on the nodes"), "{message}");
+    place.remove().await;
+}
