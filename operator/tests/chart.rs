@@ -57,6 +57,56 @@ fn every_value_of_the_chart_is_in_its_readme() {
     assert!(committed == page, "charts/vmcp-operator/README.md is out of date; regenerate it: make schema");
 }
 
+/// Returns `values.yaml` with the description of the schema above each value; its first line stays.
+fn commented(values: &str, schema: &Value) -> String {
+    const WIDTH: usize = 110;
+    let mut text = String::new();
+    let mut path: Vec<(usize, &str)> = Vec::new();
+    for (number, line) in values.lines().enumerate() {
+        let entry = line.trim_start();
+        let indent = line.len() - entry.len();
+        if number > 0 && entry.starts_with('#') {
+            continue;
+        }
+        let key = entry.split_once(':').map(|(key, _)| key);
+        if let Some(key) = key.filter(|key| key.chars().all(|c| c.is_ascii_alphabetic())) {
+            path.retain(|(outer, _)| *outer < indent);
+            path.push((indent, key));
+            let found = path.iter().try_fold(schema, |schema, (_, key)| schema.get("properties")?.get(key));
+            let description = found.and_then(|found| found["description"].as_str()).unwrap_or_default();
+            let start = format!("{}#", " ".repeat(indent));
+            let mut comment = start.clone();
+            for word in description.split_whitespace() {
+                if comment.chars().count() + 1 + word.chars().count() > WIDTH {
+                    writeln!(text, "{comment}").unwrap();
+                    comment.clone_from(&start);
+                }
+                write!(comment, " {word}").unwrap();
+            }
+            if comment != start {
+                writeln!(text, "{comment}").unwrap();
+            }
+        }
+        writeln!(text, "{line}").unwrap();
+    }
+    text
+}
+
+#[test]
+fn every_value_is_explained_where_helm_shows_it() {
+    let schema: Value =
+        serde_json::from_str(&fs::read_to_string(chart("values.schema.json")).unwrap()).unwrap();
+    let committed = fs::read_to_string(chart("values.yaml")).unwrap();
+    let page = commented(&committed, &schema);
+    if std::env::var_os("VMCP_UPDATE_SCHEMA").is_some() {
+        fs::write(chart("values.yaml"), &page).unwrap();
+    }
+    let committed = fs::read_to_string(chart("values.yaml")).unwrap();
+    assert!(committed == page, "charts/vmcp-operator/values.yaml is out of date; regenerate it: make schema");
+    let comments = page.lines().filter(|line| line.trim_start().starts_with('#')).count();
+    assert!(comments > 60, "{comments}");
+}
+
 #[test]
 fn the_operator_may_do_what_it_does_and_no_more() {
     let template = fs::read_to_string(chart("templates/_rules.tpl")).unwrap();

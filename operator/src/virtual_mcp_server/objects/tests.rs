@@ -283,6 +283,25 @@ fn what_is_asked_for_is_made() {
 }
 
 #[test]
+fn policies_admit_the_tunnels_of_a_mesh_where_they_admit_the_port() {
+    let ports = |rule: &Value| -> Vec<i64> {
+        let ports = rule["ports"].as_array().expect("ports");
+        ports.iter().map(|port| port["port"].as_i64().expect("a number")).collect()
+    };
+    let spec = "{networkPolicy: {ingressFrom: [{podSelector: {}}]}}";
+    let ingress = one(spec, "NetworkPolicy/x-vmcp")["spec"]["ingress"].take();
+    assert_eq!(ports(&ingress[0]), [4483, 15008]);
+    assert_eq!(ports(&ingress[1]), [9090], "a tunnel of any namespace would lead to the port for clients");
+    assert_eq!(ports(&ingress[2]), [15008]);
+    let operator = &ingress[2]["from"][0]["podSelector"]["matchLabels"];
+    assert_eq!(operator["app.kubernetes.io/name"], "vmcp-operator");
+    let scripts = built_with_jobs("{config: {code: {engine: job}}}");
+    let isolation =
+        scripts.iter().find(|(name, _)| name == "NetworkPolicy/x-vmcp-scripts").expect("a policy");
+    assert_eq!(ports(&isolation.1["spec"]["ingress"][0]), [4484, 15008]);
+}
+
+#[test]
 fn an_autoscaler_scales_as_it_is_told() {
     let behavior = json!({"scaleDown": {"stabilizationWindowSeconds": 600, "policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]}});
     let spec = format!("{{autoscaling: {{maxReplicas: 5, behavior: {behavior}}}}}");

@@ -221,6 +221,45 @@ async fn a_namespaced_release_reconciles_every_example_with_its_roles() {
     assert_examples(&cluster, &places, &operator).await;
 }
 
+/// Nothing is installed: the chart is rendered, and what Helm does with it follows from annotations.
+#[tokio::test]
+async fn values_for_day_two_are_followed_or_refused() {
+    let cluster = ControlPlane::shared().await;
+    if let Err(missing) = cluster.helm(&["version"]).await {
+        skipped(&format!("there is no helm ({missing})"));
+        return;
+    }
+    let chart = chart();
+    let render = async |values: &str| {
+        let arguments = ["template", "vmcp", &chart, "--namespace", "vmcp-system", "--set-json", values];
+        cluster.helm(&arguments).await
+    };
+    let objects = |text: &str| -> Vec<Value> {
+        let has_text = |text: &&str| text.lines().any(|line| !line.is_empty() && !line.starts_with('#'));
+        let documents = text.split("\n---").filter(has_text);
+        let documents = documents.map(|text| serde_saphyr::from_str::<Value>(text).unwrap());
+        documents.filter(Value::is_object).collect()
+    };
+    let extra = r#"extraObjects=[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"of-{{ .Release.Name }}"}}]"#;
+    let rendered = objects(&render(extra).await.unwrap());
+    let of = |kind: &'static str| rendered.iter().filter(move |object| object["kind"] == kind);
+    assert!(of("ConfigMap").any(|object| object["metadata"]["name"] == "of-vmcp"), "extraObjects");
+    let mut hooks = of("Pod").map(|pod| &pod["metadata"]["annotations"]["helm.sh/hook"]);
+    assert!(hooks.any(|hook| hook == "test"), "helm test");
+    let kept = |object: &Value| object["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep";
+    let definitions: Vec<_> = of("CustomResourceDefinition").collect();
+    assert_eq!(definitions.len(), vmcp_crds::definitions::all().len());
+    assert!(definitions.iter().all(|definition| kept(*definition)));
+    // The definitions of ToolHive's own group too.
+    let both = objects(&render(r#"toolhiveGroup={"enabled":true}"#).await.unwrap());
+    let both: Vec<_> = both.iter().filter(|object| object["kind"] == "CustomResourceDefinition").collect();
+    assert_eq!(both.len(), 2 * definitions.len());
+    assert!(both.iter().all(|definition| kept(*definition)));
+
+    let refused = render(r#"namespaces=["a"]"#).await.unwrap_err();
+    assert!(refused.contains("namespaces is for scope: namespace"), "{refused}");
+}
+
 #[tokio::test]
 async fn a_release_is_installed_upgraded_with_its_definitions_and_uninstalled() {
     let cluster = ControlPlane::start().await;

@@ -99,8 +99,8 @@ async fn counts_outlive_a_pod_whose_cache_is_on_a_claim() {
     place.apply(CLAIM).await;
     let volume = "{name: cache, persistentVolumeClaim: {claimName: counts}}";
     // A volume of a provisioner belongs to root until the group of the pod gets it.
-    let pod = format!("{{securityContext: {{fsGroup: 65532}}, volumes: [{volume}]}}");
-    called(&place, &server("{}", &pod)).await;
+    let template = format!("{{securityContext: {{fsGroup: 65532}}, volumes: [{volume}]}}");
+    called(&place, &server("{}", &template)).await;
 
     let (before, _) = pod(&place).await.expect("a pod");
     place.delete::<Pod>(&before).await;
