@@ -17,6 +17,7 @@ use crate::workload::{GROUP_LABEL, group_label};
 
 /// The port of the DNS.
 const DNS_PORT: u16 = 53;
+
 /// Returns the NetworkPolicy; `None` if neither direction is limited.
 pub(super) fn network_policy(server: &ValidMCPServer, settings: &BuildSettings) -> Option<NetworkPolicy> {
     let ingress = server.network_policy.enabled.then(|| ingress(server, settings));

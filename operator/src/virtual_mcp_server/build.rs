@@ -11,8 +11,8 @@ use super::{names, objects, start_settings};
 use crate::runtime::{BuildSettings, Child, ChildKind, Desired};
 
 /// Returns every object that should exist: with the last good configuration while the new one is refused. An
-/// object that cannot be built now, or whose turn has not come, is kept as it is. So is a workload in its former
-/// form, until the pods of the new one are ready.
+/// object that cannot be built now, or whose turn has not come, is kept as it is. So is a workload in its
+/// former form, until the pods of the new one are ready.
 pub(super) fn build(
     order: &ExposureOrder,
     plan: &Plan,

@@ -63,9 +63,9 @@ pub(super) fn kept_volume(server: &Validated) -> Option<&StorageVolume> {
     server.optimizer.as_ref()?.volume.as_ref()
 }
 
-/// Returns the workload: a StatefulSet where each pod has a claim of its own, else a Deployment. `grace` is the
-/// time that a pod needs to end, which follows from its configuration; `start_settings` is the digest of the
-/// settings whose change replaces the pods.
+/// Returns the workload: a StatefulSet where each pod has a claim of its own, else a Deployment. `grace` is
+/// the time that a pod needs to end, which follows from its configuration; `start_settings` is the digest of
+/// the settings whose change replaces the pods.
 pub(super) fn workload(
     server: &Validated,
     running: &RunningWorkload,

@@ -1,4 +1,5 @@
-//! Claims that a StatefulSet makes, one for each pod. Kubernetes cannot change them once the StatefulSet exists.
+//! Claims that a StatefulSet makes, one for each pod. Kubernetes cannot change them once the StatefulSet
+//! exists.
 
 use k8s_openapi::api::core::v1::{
     PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResourceRequirements,

@@ -1,7 +1,7 @@
 //! NetworkPolicies of others that limit the connections of pods, by name.
 //!
-//! They are listed where connections fail: a dropped packet tells no cause. Of the operator's own policies, none
-//! is in the way of its connections.
+//! They are listed where connections fail: a dropped packet tells no cause. Of the operator's own policies,
+//! none is in the way of its connections.
 
 use std::collections::BTreeMap;
 
@@ -30,8 +30,8 @@ pub(crate) struct NetworkLimits {
 }
 
 impl NetworkLimits {
-    /// Lists the NetworkPolicies of others that select pods with these labels. Best effort: without an answer,
-    /// none is named.
+    /// Lists the NetworkPolicies of others that select pods with these labels. Best effort: without an
+    /// answer, none is named.
     pub(crate) async fn of_pods(
         context: &Context,
         namespace: &str,

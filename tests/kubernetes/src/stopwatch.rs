@@ -4,10 +4,11 @@
 //! runs ten other jobs. Two things keep a bound both honest and steady:
 //!
 //! - Begin and end are times that the API server or the operator wrote into objects: `creationTimestamp`,
-//!   `managedFields`, `lastTransitionTime`, `acquireTime`. The time between two looks of the test does not count.
-//! - The bound grows with the pace of the API server. While the watch runs, a probe writes to it, and the median
-//!   of its round trips is compared with [`USUAL_TRIP`]. Everything that the operator does is such round trips.
-//!   The growth ends at [`MAX_PACE`], so that a bound stays one.
+//!   `managedFields`, `lastTransitionTime`, `acquireTime`. The time between two looks of the test does not
+//!   count.
+//! - The bound grows with the pace of the API server. While the watch runs, a probe writes to it, and the
+//!   median of its round trips is compared with [`USUAL_TRIP`]. Everything that the operator does is such
+//!   round trips. The growth ends at [`MAX_PACE`], so that a bound stays one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,8 +58,8 @@ impl Stopwatch {
         Self { began, trips, probe }
     }
 
-    /// Fails the test if `what` took longer than `bound` at the pace of the API server. `end` is a time that the
-    /// cluster has recorded.
+    /// Fails the test if `what` took longer than `bound` at the pace of the API server. `end` is a time that
+    /// the cluster has recorded.
     pub fn assert_within(&self, bound: Duration, what: &str, end: &Time) {
         self.assert_between(bound, what, &Time(self.began), end);
     }

@@ -15,8 +15,8 @@ pub struct Storage {
     /// Kind of storage. Only `sqlite` exists.
     #[serde(rename = "type")]
     pub kind: StorageType,
-    /// Size limit of the cache volume that ends with its pod; the kubelet evicts a pod that exceeds it. Has no
-    /// effect beside `volume`.
+    /// Size limit of the cache volume that ends with its pod; the kubelet evicts a pod that exceeds it. Has
+    /// no effect beside `volume`.
     #[schemars(extend("pattern" = QUANTITY_PATTERN))]
     pub size_limit: Quantity,
     /// Volume that outlives its pod. The pods are then those of a StatefulSet, each with a claim of its own.
@@ -49,8 +49,8 @@ pub struct StorageClaim {
     /// Size of the volume.
     #[schemars(extend("pattern" = QUANTITY_PATTERN))]
     pub size: Quantity,
-    /// Storage class of the claim. Default: the default class of the cluster. Not one of a network file system,
-    /// which SQLite cannot use.
+    /// Storage class of the claim. Default: the default class of the cluster. Not one of a network file
+    /// system, which SQLite cannot use.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub storage_class_name: Option<String>,

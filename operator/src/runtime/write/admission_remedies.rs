@@ -1,5 +1,5 @@
-//! Remedies for refusals by admission: quota, LimitRange, PodSecurity level, policies and webhooks. The words are
-//! those of the API server's plugins.
+//! Remedies for refusals by admission: quota, LimitRange, PodSecurity level, policies and webhooks. The words
+//! are those of the API server's plugins.
 
 /// Returns the remedy for a refusal of admission; `None` for other refusals. `message` is the API server's.
 pub(crate) fn admission_remedy(message: &str) -> Option<String> {
@@ -45,8 +45,8 @@ pub(crate) fn admission_remedy(message: &str) -> Option<String> {
     Some(remedy.to_owned())
 }
 
-/// Returns the remedy for the first bound that a LimitRange names, such as `maximum memory usage per Container is
-/// 64Mi, but limit is 1Gi`.
+/// Returns the remedy for the first bound that a LimitRange names, such as `maximum memory usage per
+/// Container is 64Mi, but limit is 1Gi`.
 fn limit_range(message: &str) -> Option<String> {
     let from = ["minimum ", "maximum "].iter().filter_map(|bound| message.find(bound)).min()?;
     let clause: Vec<_> = message.get(from..)?.split(',').take(2).collect();

@@ -1,5 +1,5 @@
-//! The pods of the workload: one container `vmcp`, hardened, that mounts its configuration and keeps its cache
-//! in an emptyDir, or in the claim of its own that a StatefulSet gives it.
+//! The pods of the workload: one container `vmcp`, hardened, that mounts its configuration and keeps its
+//! cache in an emptyDir, or in the claim of its own that a StatefulSet gives it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,9 +28,9 @@ const CONFIG_DIR: &str = "/etc/vmcp/config";
 /// The uid and gid of distroless images' user `nonroot`.
 const NONROOT: i64 = 65_532;
 
-/// Returns the pod template without `spec.podTemplateSpec`. `grace` is the time that a pod needs to end, which
-/// follows from its configuration; `start_settings` is the digest of the settings whose change replaces the
-/// pods.
+/// Returns the pod template without `spec.podTemplateSpec`. `grace` is the time that a pod needs to end,
+/// which follows from its configuration; `start_settings` is the digest of the settings whose change replaces
+/// the pods.
 pub(super) fn template(
     server: &Validated,
     grace: Duration,

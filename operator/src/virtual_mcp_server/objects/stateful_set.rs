@@ -13,8 +13,8 @@ use super::meta;
 use crate::virtual_mcp_server::names;
 use crate::workload::claim_templates::ClaimTemplate;
 
-/// Returns the StatefulSet. One that exists keeps its claims: Kubernetes refuses an edit that changes them, and
-/// with it the rest of the edit.
+/// Returns the StatefulSet. One that exists keeps its claims: Kubernetes refuses an edit that changes them,
+/// and with it the rest of the edit.
 pub(super) fn stateful_set(
     server: &Validated,
     volume: &StorageVolume,

@@ -1,5 +1,5 @@
-//! The workload of a server as it is stored: a Deployment, a StatefulSet where each pod has a claim of its own,
-//! or both while one replaces the other.
+//! The workload of a server as it is stored: a Deployment, a StatefulSet where each pod has a claim of its
+//! own, or both while one replaces the other.
 
 use std::sync::Arc;
 

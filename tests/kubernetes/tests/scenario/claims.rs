@@ -1,5 +1,5 @@
-//! Claims of the pods of a VirtualMCPServer on a real API server: the StatefulSet, what becomes of its claims,
-//! and the change from one form of the workload to the other. The test plays the kubelet.
+//! Claims of the pods of a VirtualMCPServer on a real API server: the StatefulSet, what becomes of its
+//! claims, and the change from one form of the workload to the other. The test plays the kubelet.
 
 use std::collections::BTreeSet;
 

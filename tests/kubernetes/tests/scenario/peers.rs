@@ -1,4 +1,5 @@
-//! Endpoints of the headless Service, by which replicas and Prometheus find each pod. The test plays the node.
+//! Endpoints of the headless Service, by which replicas and Prometheus find each pod. The test plays the
+//! node.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Words of pods that reach the resource: issues about names, and embeddings that come back. The test plays the
-//! pod.
+//! Words of pods that reach the resource: issues about names, and embeddings that come back. The test plays
+//! the pod.
 
 use std::time::Duration;
 

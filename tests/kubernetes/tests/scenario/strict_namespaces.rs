@@ -1,5 +1,5 @@
-//! Namespaces with rules of their own: quotas, LimitRanges, NetworkPolicies that deny by default, secrets from a
-//! CSI driver. What a rule refuses is named in a condition, with the field to change.
+//! Namespaces with rules of their own: quotas, LimitRanges, NetworkPolicies that deny by default, secrets
+//! from a CSI driver. What a rule refuses is named in a condition, with the field to change.
 
 use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
 use kube::ResourceExt as _;

@@ -10,8 +10,8 @@ use crate::virtual_mcp_server::observe::running_workload::WorkloadForm;
 use crate::virtual_mcp_server::status::ObservedVirtualMCPServer;
 use crate::workload::claim_templates::UNCHANGEABLE;
 
-/// Sets the condition with `spec.optimizer.storage.volume`, while the workload changes its form, and while a pod
-/// cannot write to its volume. Claims that a person edits are a degradation, as they stay as they are.
+/// Sets the condition with `spec.optimizer.storage.volume`, while the workload changes its form, and while a
+/// pod cannot write to its volume. Claims that a person edits are a degradation, as they stay as they are.
 pub(super) fn volumes(
     observed: &ObservedVirtualMCPServer<'_>,
     conditions: &mut Conditions,
