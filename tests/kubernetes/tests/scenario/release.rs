@@ -1,5 +1,6 @@
 //! Life of a release: installed, upgraded, uninstalled and installed again, while the servers go on serving.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,8 +12,8 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use vmcp_integration::Client;
-use vmcp_kubernetes_tests::images::NEXT_VMCP;
-use vmcp_kubernetes_tests::{Cluster, Namespace, RELEASE, WEB, chart, older_chart, skipped};
+use vmcp_kubernetes_tests::images::{NEXT_VMCP, in_cluster};
+use vmcp_kubernetes_tests::{Cluster, Namespace, RELEASE, WEB, chart, older_chart, repository, skipped};
 
 const SERVER: &str = "apiVersion: toolhive.stacklok.com/v1alpha1
 kind: VirtualMCPServer
@@ -94,6 +95,8 @@ async fn what_serves_goes_on_through_upgrade_uninstallation_and_reinstallation()
     eprintln!("{calls} calls went well");
     a_missing_right_is_told_and_stops_nothing_that_runs(&place).await;
     an_upgrade_that_changes_the_image_fails_no_call(&place, &url).await;
+    cluster.helm(&uninstall).await.unwrap();
+    plain_manifests_make_a_ready_operator(&place, folder.path()).await;
     place.remove().await;
 }
 
@@ -128,6 +131,42 @@ async fn a_missing_right_is_told_and_stops_nothing_that_runs(place: &Namespace) 
 
     set(&granted).await;
     place.eventually("the new server", async || is_ready(place, "late").await).await;
+}
+
+/// Installs `deploy/` without Helm, with the images of the tests, and removes it again.
+async fn plain_manifests_make_a_ready_operator(place: &Namespace, folder: &Path) {
+    let cluster = place.cluster();
+    let deploy = repository().join("deploy").display().to_string();
+    let text = cluster.kubectl(&["kustomize", &deploy]).await.unwrap();
+    let [vmcp, operator, _] = in_cluster();
+    let version = env!("CARGO_PKG_VERSION");
+    let images = [("image: vmcp-operator:", operator), ("value: vmcp:", vmcp)];
+    let text = images.into_iter().fold(text, |text, (field, image)| {
+        let named = format!("{field}{version}");
+        assert!(text.contains(&named), "{named} in {text}");
+        let (key, _) = field.split_once(' ').unwrap();
+        text.replace(&named, &format!("{key} {image}"))
+    });
+    let [definitions, rest]: [Vec<&str>; 2] = [true, false].map(|wanted| {
+        let is_definition = |document: &&str| document.contains("kind: CustomResourceDefinition\n");
+        text.split("\n---\n").filter(|document| is_definition(document) == wanted).collect()
+    });
+    assert!(definitions.len() > 10 && rest.len() > 5, "{} and {}", definitions.len(), rest.len());
+    let file = |name: &str, documents: &[&str]| {
+        let path = folder.join(name).display().to_string();
+        std::fs::write(&path, documents.join("\n---\n")).unwrap();
+        path
+    };
+    let (definitions, rest) = (file("definitions.yaml", &definitions), file("operator.yaml", &rest));
+    // Helm has left the definitions, and fields of them are its.
+    let apply = ["apply", "--server-side", "--force-conflicts", "-f", &definitions, "-f", &rest];
+    cluster.kubectl(&apply).await.unwrap();
+    let rolled_out =
+        ["rollout", "status", "deployment/vmcp-operator", "-n", "vmcp-system", "--timeout", "180s"];
+    cluster.kubectl(&rolled_out).await.unwrap();
+    place.apply(&SERVER.replace("kept", "plain")).await;
+    place.eventually("a server without Helm", async || is_ready(place, "plain").await).await;
+    cluster.kubectl(&["delete", "-f", &rest]).await.unwrap();
 }
 
 async fn is_ready(place: &Namespace, name: &str) -> Option<()> {
