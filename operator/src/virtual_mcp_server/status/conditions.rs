@@ -192,7 +192,9 @@ fn backends(
         conditions.set(KIND, true, "NoBackends", message);
     } else {
         let callable = discovered.iter().filter(|backend| is_callable(backend)).count();
-        let message = format!("{callable} of {} backends can be called", discovered.len());
+        let missed = definitions::missed_names(observed);
+        let missed = missed.map(|issue| format!("; clients miss: {issue}")).unwrap_or_default();
+        let message = format!("{callable} of {} backends can be called{missed}", discovered.len());
         conditions.set(KIND, true, "BackendsDiscovered", message);
     }
     let cannot_be_called =

@@ -61,6 +61,23 @@ pub(super) fn definitions(
     }
 }
 
+/// Reasons of definitions that clients miss over their names.
+const OF_NAMES: [&str; 2] = ["UnresolvedConflict", "ReservedToolName"];
+
+/// Returns the first definition that clients miss over its name, and the number of the others; `None` if they
+/// miss none.
+pub(super) fn missed_names(observed: &ObservedVirtualMCPServer<'_>) -> Option<String> {
+    let issues = observed.reports().flat_map(|report| &report.issues);
+    let is_of_name = |issue: &&String| parse(issue).is_some_and(|(reason, _)| OF_NAMES.contains(&reason));
+    let issues: BTreeSet<_> = issues.filter(is_of_name).collect();
+    let first: String = issues.first()?.chars().take(MAX_ISSUE_CHARS).collect();
+    let more = match issues.len() - 1 {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
+    Some(format!("{first}{more}"))
+}
+
 /// Splits an issue into its reason and what happened; `None` for other lines, such as one about a cache.
 fn parse(issue: &str) -> Option<(&str, &str)> {
     if issue.ends_with(PINNED_TOOL_MISSING) {

@@ -51,6 +51,12 @@ fn names_that_clients_miss_are_in_the_condition_and_its_event() {
     };
     let reserved = "ReservedToolName: tool optim.find_tool of backend a: the name is reserved";
     assert_eq!(listed(reserved), ("False".to_owned(), "ReservedToolName".to_owned(), reserved.to_owned()));
+    let mut report = all_well();
+    report["issues"] = json!([reserved, "UnresolvedConflict: tool x of backend a: also of b"]);
+    let status = World::new("{}").pod(report).status();
+    let backends = &condition(&status, "BackendsDiscovered").message;
+    assert!(backends.contains("; clients miss: ReservedToolName: tool optim.find_tool"), "{backends}");
+    assert!(backends.ends_with("(and 1 more)"), "{backends}");
     // A tool whose name looks like a reason.
     let pinned = format!("Search{}", vmcp_config::status::PINNED_TOOL_MISSING);
     let (status, reason, message) = listed(&pinned);
