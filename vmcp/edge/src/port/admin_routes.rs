@@ -316,7 +316,7 @@ mod tests {
             router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
         };
         for route in &ADMIN_ROUTES {
-            let served = answer([127, 0, 0, 1], route).await;
+            let page = answer([127, 0, 0, 1], route).await;
             // Routes that act on one thing refuse a request that does not name it.
             let needs_name = matches!(
                 route.path,
@@ -327,10 +327,10 @@ mod tests {
                     | "/admin/calls/trace"
                     | "/admin/explain-tool"
             ) || route.method == "PUT";
-            let status = served.status();
+            let status = page.status();
             let expected = if needs_name { status == 400 } else { status.is_success() };
             assert!(expected, "{} {}: {status}", route.method, route.path);
-            let kind = served.headers()["content-type"].to_str().unwrap();
+            let kind = page.headers()["content-type"].to_str().unwrap();
             let is_described = route.answer.split(", ").any(|answer| kind.starts_with(answer));
             assert!(is_described, "{}: {kind}", route.path);
             let guarded = answer([0, 0, 0, 0], route).await.status() == 401;
