@@ -1,0 +1,80 @@
+//! Reports about a VirtualMCPServer, with the keys of the reports about a server of this machine.
+
+use serde_json::{Value, json};
+
+use crate::cli::console::output;
+use crate::cli::kubernetes::server_resource::ServerResource;
+
+/// Writes the report of a start, stop or restart.
+pub(super) fn changed(server: &ServerResource, message: &str) -> Value {
+    json!({
+        "success": true, "message": message, "pid": null, "healthy": server.is_ready(),
+        "url": server.status.url, "formatted_message": human_text(server),
+    })
+}
+
+/// Writes the object of `status`. A server of a cluster has no process and no ports on this machine.
+pub(super) fn to_json(server: &ServerResource) -> Value {
+    let (status, metadata) = (&server.status, &server.metadata);
+    let details = json!({
+        "name": metadata.name, "namespace": metadata.namespace, "phase": status.phase,
+        "suspended": server.spec.suspend, "replicas": status.replicas, "readyReplicas": status.ready_replicas,
+        "message": status.message, "connectedBackends": status.backend_count, "tools": status.tool_count,
+        "conditions": status.conditions,
+    });
+    json!({
+        "running": status.replicas > 0, "pid": null, "healthy": server.is_ready(), "http_port": null,
+        "websocket_port": null, "admin_port": null, "url": status.url, "daemon_details": details,
+        "formatted_message": human_text(server),
+    })
+}
+
+/// Writes the state for people.
+pub(super) fn human_text(server: &ServerResource) -> String {
+    let (status, metadata) = (&server.status, &server.metadata);
+    let suspended = if server.spec.suspend { ", suspended" } else { "" };
+    let conditions = status.conditions.iter().map(|condition| {
+        let cells = [&condition.kind, &condition.status, &condition.reason, &condition.message];
+        cells.map(Clone::clone)
+    });
+    format!(
+        "VirtualMCPServer {} in namespace {}: {}{suspended}\nURL            {}\npods           {} of {} ready\n\
+         backends       {} can be called\ntools          {}\n\n{}",
+        metadata.name,
+        metadata.namespace,
+        status.phase.as_deref().unwrap_or("no status yet"),
+        status.url.as_deref().unwrap_or("none yet"),
+        status.ready_replicas,
+        status.replicas,
+        status.backend_count,
+        status.tool_count,
+        output::table(["CONDITION", "STATUS", "REASON", "MESSAGE"], conditions)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::lifecycle::report::ServerState;
+
+    #[test]
+    fn a_status_has_the_keys_of_a_server_of_this_machine() {
+        let ready = json!({ "type": "Ready", "status": "True", "reason": "PodsReady", "message": "2 of 2" });
+        let server: ServerResource = serde_json::from_value(json!({
+            "metadata": { "name": "x", "namespace": "n" },
+            "status": {
+                "phase": "Ready", "url": "http://vmcp-x.n.svc:4483/mcp", "replicas": 2, "readyReplicas": 2,
+                "conditions": [ready],
+            },
+        }))
+        .unwrap();
+        let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        let report = to_json(&server);
+        assert_eq!(keys(&report), keys(&ServerState::default().to_json()));
+        assert_eq!((&report["running"], &report["healthy"]), (&json!(true), &json!(true)));
+        assert_eq!(report["daemon_details"]["conditions"][0]["reason"], "PodsReady");
+        let text = human_text(&server);
+        assert!(text.starts_with("VirtualMCPServer x in namespace n: Ready\n"), "{text}");
+        assert!(text.contains("pods           2 of 2 ready") && text.contains("PodsReady"), "{text}");
+    }
+}
