@@ -56,7 +56,8 @@ pub enum ConsoleAccess {
     Loopback,
     /// Also at the Service `NAME-console`, to people who sign in with a token.
     Tokens,
-    /// Also at the Service `NAME-console`, to people who sign in at the provider of `signIn`, or with a token.
+    /// Also at the Service `NAME-console`, to people who sign in at the provider of `signIn`, or with a
+    /// token.
     Oidc,
 }
 
@@ -133,8 +134,8 @@ impl Console {
         of_people.cloned().chain(of_provider).collect()
     }
 
-    /// Returns the settings of the block `server` that it stands for, but for the tokens of operators; `refer`
-    /// returns the reference to a Secret's value.
+    /// Returns its settings of the block `server`, except the tokens of operators; `refer` returns the
+    /// reference to a Secret's value.
     pub(crate) fn lower(&self, refer: &mut dyn FnMut(&SecretKeyReference) -> Value) -> Block {
         let mut block = Block::new();
         block.insert("console".to_owned(), json!(self.access));

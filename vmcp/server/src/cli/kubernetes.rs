@@ -1,5 +1,5 @@
-//! A cluster, through the person's `kubectl`: its kubeconfig, contexts, sign-in and rights. vmcp has no client
-//! of Kubernetes.
+//! A cluster, through the person's `kubectl`: its kubeconfig, contexts, sign-in and rights. vmcp contains no
+//! client of Kubernetes.
 //!
 //! | room | holds |
 //! |---|---|

@@ -13,8 +13,8 @@ use crate::values::secret::Secret;
 pub enum ConsoleAccess {
     /// To no one.
     Off,
-    /// To people on this machine: on a loopback address, or with `adminTokens` to those who come from one.
-    /// With `adminTokens`, they sign in with one of `adminTokens` or `viewerTokens`.
+    /// To people on this machine: on a loopback address, or with `adminTokens` to senders on one. With
+    /// `adminTokens`, people sign in with one of `adminTokens` or `viewerTokens`.
     #[default]
     Loopback,
     /// On any address, to people who sign in with one of `adminTokens` or `viewerTokens`; it needs

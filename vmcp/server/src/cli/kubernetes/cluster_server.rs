@@ -105,7 +105,7 @@ impl ClusterServer {
         Ok(pods.iter().find(|pod| is_ready_pod(pod, &self.name)).and_then(name_of))
     }
 
-    /// Returns the failure for a resource that does not exist, with those that do.
+    /// Returns the failure for a missing resource, with the names of the existing ones.
     fn absent(&self) -> CommandFailure {
         let list = ["get", &kind(), "--output=jsonpath={.items[*].metadata.name}"];
         // Without the right to list them, the way to look elsewhere is told.
@@ -138,8 +138,8 @@ fn name_of(pod: &Value) -> Option<String> {
     pod.pointer("/metadata/name").and_then(Value::as_str).map(str::to_owned)
 }
 
-/// Returns true for a ready pod of the server's Deployment. Labels alone prove nothing: authors of pods choose
-/// them, and a client's token goes to this pod.
+/// Returns true for a ready pod of the server's Deployment. Labels alone prove nothing: authors of pods
+/// choose them, and a client's token goes to this pod.
 fn is_ready_pod(pod: &Value, server: &str) -> bool {
     let list =
         |path: &str| pod.pointer(path).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();

@@ -95,7 +95,7 @@ impl ServerResource {
         self.has_seen(generation) && self.is_ready()
     }
 
-    /// True once every pod is one that this restart made.
+    /// True once this restart has replaced every pod.
     pub(in crate::cli) fn is_restarted(&self, restart: &str, generation: i64) -> bool {
         self.status.restarted_at.as_deref() == Some(restart)
             && self.is_ready_at(generation)

@@ -94,7 +94,7 @@ fn bring_up(server: &ClusterServer) -> Result<(Value, Exit), CommandFailure> {
     let wanted = if before.spec.suspend { patch_suspend(server, false)? } else { before };
     let generation = wanted.metadata.generation;
     let is_over = |resource: &ServerResource| resource.is_ready_at(generation);
-    let resource = wait(server, generation, ROLLOUT_TIMEOUT, is_over)?;
+    let resource = wait(server, (generation, None), ROLLOUT_TIMEOUT, is_over)?;
     Ok((changed(&resource, "Daemon started successfully"), Exit::Done))
 }
 
@@ -108,7 +108,7 @@ fn suspend(server: &ClusterServer, limit: Duration) -> Result<(Value, Exit), Com
     let wanted = if before.spec.suspend { before } else { patch_suspend(server, true)? };
     let generation = wanted.metadata.generation;
     let is_over = |resource: &ServerResource| resource.is_suspended_at(generation);
-    let resource = wait(server, generation, limit, is_over)?;
+    let resource = wait(server, (generation, None), limit, is_over)?;
     Ok((changed(&resource, "Daemon stopped successfully"), Exit::Done))
 }
 
@@ -122,7 +122,7 @@ fn replace_pods(server: &ClusterServer) -> Result<(Value, Exit), CommandFailure>
     }
     let generation = server.patch(&change)?.metadata.generation;
     let is_over = |resource: &ServerResource| resource.is_restarted(&restart, generation);
-    let resource = wait(server, generation, ROLLOUT_TIMEOUT, is_over)?;
+    let resource = wait(server, (generation, Some(&restart)), ROLLOUT_TIMEOUT, is_over)?;
     Ok((changed(&resource, "Daemon restarted successfully"), Exit::Done))
 }
 
@@ -130,11 +130,12 @@ fn patch_suspend(server: &ClusterServer, is_suspended: bool) -> Result<ServerRes
     server.patch(&json!({ "spec": { "suspend": is_suspended } }))
 }
 
-/// Reads the resource again and again until `is_over`; shows the progress.
+/// Reads the resource again and again until `is_over`; shows the progress. The change is known by the
+/// generation of its spec, and a restart by its annotation, which belongs to no generation.
 #[expect(clippy::disallowed_methods, reason = "no runtime is running")]
 fn wait(
     server: &ClusterServer,
-    generation: i64,
+    (generation, restart): (i64, Option<&str>),
     limit: Duration,
     is_over: impl Fn(&ServerResource) -> bool,
 ) -> Result<ServerResource, CommandFailure> {
@@ -147,8 +148,9 @@ fn wait(
             spinner.finish_and_clear();
             return Ok(resource);
         }
+        let is_begun = restart.is_none_or(|restart| resource.status.restarted_at.as_deref() == Some(restart));
         // A suspended resource may be stalled for another reason; its pods end all the same.
-        let stalled = resource.stalled(generation).filter(|_| !resource.spec.suspend);
+        let stalled = resource.stalled(generation).filter(|_| is_begun && !resource.spec.suspend);
         let reason = if let Some(stalled) = stalled {
             Some(stalled.to_owned())
         } else if started.elapsed() >= limit {

@@ -1,5 +1,5 @@
-//! `vmcp console --kubernetes`: the web console of a VirtualMCPServer, through the forwarded admin port of one
-//! ready pod.
+//! `vmcp console --kubernetes`: the web console of a VirtualMCPServer, through the forwarded admin port of
+//! one ready pod.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! `vmcp mcp-server`: MCP on standard input and output for one client, carried to the one server that all
-//! clients of a configuration file share, or to a VirtualMCPServer of a cluster. It starts the server of a file
-//! if none runs.
+//! clients of a configuration file share, or to a VirtualMCPServer of a cluster. It starts the server of a
+//! file if none runs.
 //!
 //! | module | holds |
 //! |---|---|
@@ -50,8 +50,8 @@ use crate::cli::process::block_on;
 ///
 /// Joins the running server of the configuration file, or starts one. Adds the tools start, stop, restart,
 /// status and init_project, which also work while no server runs. `vmcp connect` writes this command into a
-/// client's file. With --kubernetes, it joins a ready pod of a VirtualMCPServer through `kubectl port-forward`,
-/// and the tools start, stop, restart and status act on that resource.
+/// client's file. With --kubernetes, it joins a ready pod of a VirtualMCPServer by `kubectl port-forward`, and
+/// the tools start, stop, restart and status act on that resource.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -1,15 +1,17 @@
 //! Reports about a VirtualMCPServer, with the keys of the reports about a server of this machine.
 
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 
 use crate::cli::console::output;
-use crate::cli::kubernetes::server_resource::ServerResource;
+use crate::cli::kubernetes::server_resource::{Condition, ServerResource};
 
 /// Writes the report of a start, stop or restart.
 pub(super) fn changed(server: &ServerResource, message: &str) -> Value {
     json!({
         "success": true, "message": message, "pid": null, "healthy": server.is_ready(),
-        "url": server.status.url, "formatted_message": human_text(server),
+        "url": server.status.url, "formatted_message": banner(server),
     })
 }
 
@@ -25,21 +27,37 @@ pub(super) fn to_json(server: &ServerResource) -> Value {
     json!({
         "running": status.replicas > 0, "pid": null, "healthy": server.is_ready(), "http_port": null,
         "websocket_port": null, "admin_port": null, "url": status.url, "daemon_details": details,
-        "formatted_message": human_text(server),
+        "formatted_message": banner(server),
     })
 }
 
-/// Writes the state for people.
+/// Writes the state for people, with a table of the conditions.
 pub(super) fn human_text(server: &ServerResource) -> String {
-    let (status, metadata) = (&server.status, &server.metadata);
-    let suspended = if server.spec.suspend { ", suspended" } else { "" };
-    let conditions = status.conditions.iter().map(|condition| {
+    let conditions = server.status.conditions.iter().map(|condition| {
         let cells = [&condition.kind, &condition.status, &condition.reason, &condition.message];
         cells.map(Clone::clone)
     });
+    let table = output::table(["CONDITION", "STATUS", "REASON", "MESSAGE"], conditions);
+    format!("{}\n{table}", summary(server))
+}
+
+/// Writes the state for people, as plain text.
+fn banner(server: &ServerResource) -> String {
+    let mut text = summary(server);
+    for condition in &server.status.conditions {
+        let Condition { kind, status, reason, message } = condition;
+        // Writing to a string cannot fail.
+        let _ = write!(text, "\n{kind} {status} ({reason}): {message}");
+    }
+    text
+}
+
+fn summary(server: &ServerResource) -> String {
+    let (status, metadata) = (&server.status, &server.metadata);
+    let suspended = if server.spec.suspend { ", suspended" } else { "" };
     format!(
         "VirtualMCPServer {} in namespace {}: {}{suspended}\nURL            {}\npods           {} of {} ready\n\
-         backends       {} can be called\ntools          {}\n\n{}",
+         backends       {} can be called\ntools          {}\n",
         metadata.name,
         metadata.namespace,
         status.phase.as_deref().unwrap_or("no status yet"),
@@ -48,7 +66,6 @@ pub(super) fn human_text(server: &ServerResource) -> String {
         status.replicas,
         status.backend_count,
         status.tool_count,
-        output::table(["CONDITION", "STATUS", "REASON", "MESSAGE"], conditions)
     )
 }
 
@@ -73,8 +90,10 @@ mod tests {
         assert_eq!(keys(&report), keys(&ServerState::default().to_json()));
         assert_eq!((&report["running"], &report["healthy"]), (&json!(true), &json!(true)));
         assert_eq!(report["daemon_details"]["conditions"][0]["reason"], "PodsReady");
-        let text = human_text(&server);
+        let text = report["formatted_message"].as_str().unwrap();
         assert!(text.starts_with("VirtualMCPServer x in namespace n: Ready\n"), "{text}");
-        assert!(text.contains("pods           2 of 2 ready") && text.contains("PodsReady"), "{text}");
+        assert!(text.contains("pods           2 of 2 ready\n"), "{text}");
+        assert!(text.ends_with("\nReady True (PodsReady): 2 of 2"), "{text}");
+        assert!(human_text(&server).contains("CONDITION"));
     }
 }

@@ -1,5 +1,5 @@
-//! [`ClusterLink`]: the way to a VirtualMCPServer of a cluster: the client port of one ready pod, forwarded to
-//! this machine. It has the [`ServerLink`] of a server of this machine, so that the relay need not know.
+//! [`ClusterLink`]: the way to a VirtualMCPServer of a cluster, by the client port of one ready pod, which is
+//! forwarded to this machine. It makes the same [`ServerLink`] as a server of this machine.
 
 use std::time::{Duration, Instant};
 
@@ -43,7 +43,7 @@ impl ClusterLink {
         *self.absent.lock() = None;
     }
 
-    /// Connects to a ready pod; `Err` says why there is none.
+    /// Connects to a ready pod; `Err` has the reason without one.
     pub(super) async fn join(&self) -> Result<ServerLink, String> {
         let recent = self.absent.lock().clone().filter(|(since, _)| since.elapsed() < LOOK_INTERVAL);
         if let Some((_, reason)) = recent {

@@ -1,5 +1,5 @@
-//! [`HttpCarrier`]: carries the lines of one client to the Streamable HTTP endpoint of a server, in both eras,
-//! and its answers back as lines.
+//! [`HttpCarrier`]: carries the lines of one client to the Streamable HTTP endpoint of a server, in both
+//! eras, and its answers back as lines.
 
 mod exchange;
 mod legacy_session;
