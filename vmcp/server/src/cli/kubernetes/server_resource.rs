@@ -139,7 +139,7 @@ mod tests {
 
     use super::*;
 
-    fn resource(generation: i64, status: Value) -> ServerResource {
+    fn resource(generation: i64, status: &Value) -> ServerResource {
         let metadata = json!({ "name": "x", "namespace": "n", "generation": generation, "uid": "u" });
         let spec = json!({ "replicas": 2, "suspend": false });
         serde_json::from_value(json!({ "metadata": metadata, "spec": spec, "status": status })).unwrap()
@@ -153,10 +153,10 @@ mod tests {
     fn a_status_of_an_earlier_spec_proves_nothing() {
         let ready =
             json!({ "observedGeneration": 1, "conditions": [condition("Ready", "True", "PodsReady", "")] });
-        let server = resource(2, ready);
+        let server = resource(2, &ready);
         assert!(server.is_ready() && server.is_ready_at(1) && !server.is_ready_at(2));
         assert!(server.progress(2).contains("does it run?"));
-        assert!(!resource(1, json!({})).is_ready());
+        assert!(!resource(1, &json!({})).is_ready());
     }
 
     #[test]
@@ -164,7 +164,7 @@ mod tests {
         let with_stall = |restart: &str, reconciling: &str, stalled: &str| {
             resource(
                 1,
-                json!({ "observedGeneration": 1, "restartedAt": restart, "conditions": [
+                &json!({ "observedGeneration": 1, "restartedAt": restart, "conditions": [
                     condition("Ready", "True", "PodsReady", "2 of 2"),
                     condition("Reconciling", reconciling, "r", "1 of 2 pods have the newest pod template"),
                     condition("Stalled", stalled, "s", ""),
@@ -183,20 +183,20 @@ mod tests {
     fn a_suspension_is_over_once_the_last_pod_is_gone() {
         let of = |replicas: u32| {
             let ready = condition("Ready", "False", "Suspended", "no pods run");
-            resource(1, json!({ "observedGeneration": 1, "replicas": replicas, "conditions": [ready] }))
+            resource(1, &json!({ "observedGeneration": 1, "replicas": replicas, "conditions": [ready] }))
         };
         assert!(!of(1).is_suspended_at(1) && of(0).is_suspended_at(1) && !of(0).is_suspended_at(2));
         let scaled = condition("Ready", "False", "ScaledToZero", "spec.replicas is 0");
-        assert!(!resource(1, json!({ "observedGeneration": 1, "conditions": [scaled] })).is_suspended_at(1));
+        assert!(!resource(1, &json!({ "observedGeneration": 1, "conditions": [scaled] })).is_suspended_at(1));
     }
 
     #[test]
     fn only_a_stall_of_the_newest_spec_ends_the_wait() {
         let stalled = condition("Stalled", "True", "ImagePullError", "the image cannot be pulled");
-        let server = resource(2, json!({ "observedGeneration": 1, "conditions": [stalled] }));
+        let server = resource(2, &json!({ "observedGeneration": 1, "conditions": [stalled] }));
         assert_eq!((server.stalled(1), server.stalled(2)), (Some("the image cannot be pulled"), None));
         let empty = condition("Ready", "False", "ScaledToZero", "spec.replicas is 0");
-        let server = resource(1, json!({ "observedGeneration": 1, "conditions": [empty] }));
+        let server = resource(1, &json!({ "observedGeneration": 1, "conditions": [empty] }));
         assert_eq!(server.stalled(1), Some("spec.replicas is 0"));
     }
 }
