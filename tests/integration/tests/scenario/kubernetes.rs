@@ -240,7 +240,7 @@ async fn a_client_uses_a_server_of_a_cluster_and_starts_it_again() {
     let called = pipe.ask(2, "tools/call", call.clone()).await;
     assert!(called["result"]["content"][0]["text"].to_string().contains('5'), "{called}");
 
-    // The pods end: the connection with them, and the server is not started behind anyone's back.
+    // The pods end, and the connection with them; this client does not start the server again.
     let status = pipe.ask(3, "tools/call", json!({ "name": "status", "arguments": {} })).await;
     assert_eq!(status["result"]["structuredContent"]["daemon_details"]["namespace"], "team", "{status}");
     laptop.write("bin/wanted.json", &suspended(2).to_string());
@@ -263,4 +263,22 @@ async fn a_client_uses_a_server_of_a_cluster_and_starts_it_again() {
     assert!(called["result"]["content"][0]["text"].to_string().contains('5'), "{called}");
     pipe.end().await;
     eventually("the end of kubectl", async || (!is_forwarded(&laptop)).then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_new_client_starts_a_suspended_server() {
+    let vmcp = Vmcp::new().start().await;
+    let laptop = laptop(&suspended(1));
+    laptop.write("bin/wanted.json", &serving(2).to_string());
+    let port = vmcp.url.rsplit(':').next().and_then(|rest| rest.strip_suffix("/mcp")).expect("a port");
+    laptop.write("bin/port", port);
+    let proxy = command(&laptop, &["mcp-server", "--kubernetes", "x"]);
+    let mut pipe = Pipe::start(proxy, tempfile::tempdir().expect("a folder"));
+    let client = json!({ "name": "x", "version": "1" });
+    let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client });
+    let opened = pipe.ask(0, "initialize", params).await;
+    let instructions = opened["result"]["instructions"].to_string();
+    assert!(!instructions.contains("No vmcp daemon serves this client"), "{opened}");
+    assert!(arguments(&laptop).contains(r#"--patch={"spec":{"suspend":false}}"#), "{}", arguments(&laptop));
+    pipe.end().await;
 }

@@ -86,7 +86,7 @@ pub(super) fn status(
 fn bring_up(server: &ClusterServer) -> Result<(Value, Exit), CommandFailure> {
     let before = server.read()?;
     if !before.spec.suspend && before.is_ready() {
-        let mut report = changed(&before, "Daemon is already running");
+        let mut report = changed(&before, pod(server), "Daemon is already running");
         report["success"] = false.into();
         report["already_running"] = true.into();
         return Ok((report, Exit::Done));
@@ -95,7 +95,7 @@ fn bring_up(server: &ClusterServer) -> Result<(Value, Exit), CommandFailure> {
     let generation = wanted.metadata.generation;
     let is_over = |resource: &ServerResource| resource.is_ready_at(generation);
     let resource = wait(server, (generation, None), ROLLOUT_TIMEOUT, is_over)?;
-    Ok((changed(&resource, "Daemon started successfully"), Exit::Done))
+    Ok((changed(&resource, pod(server), "Daemon started successfully"), Exit::Done))
 }
 
 /// Suspends it, and waits until the last pod is gone.
@@ -109,7 +109,7 @@ fn suspend(server: &ClusterServer, limit: Duration) -> Result<(Value, Exit), Com
     let generation = wanted.metadata.generation;
     let is_over = |resource: &ServerResource| resource.is_suspended_at(generation);
     let resource = wait(server, (generation, None), limit, is_over)?;
-    Ok((changed(&resource, "Daemon stopped successfully"), Exit::Done))
+    Ok((changed(&resource, None, "Daemon stopped successfully"), Exit::Done))
 }
 
 /// Replaces the pods, one after the other; a suspended server is started.
@@ -123,7 +123,12 @@ fn replace_pods(server: &ClusterServer) -> Result<(Value, Exit), CommandFailure>
     let generation = server.patch(&change)?.metadata.generation;
     let is_over = |resource: &ServerResource| resource.is_restarted(&restart, generation);
     let resource = wait(server, (generation, Some(&restart)), ROLLOUT_TIMEOUT, is_over)?;
-    Ok((changed(&resource, "Daemon restarted successfully"), Exit::Done))
+    Ok((changed(&resource, pod(server), "Daemon restarted successfully"), Exit::Done))
+}
+
+/// Returns a pod that serves; `None` also without the right to list pods, which a start does not need.
+fn pod(server: &ClusterServer) -> Option<String> {
+    server.ready_pod().ok().flatten()
 }
 
 fn patch_suspend(server: &ClusterServer, is_suspended: bool) -> Result<ServerResource, CommandFailure> {

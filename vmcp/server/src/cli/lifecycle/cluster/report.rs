@@ -5,12 +5,13 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::cli::console::output;
-use crate::cli::kubernetes::server_resource::{Condition, ServerResource};
+use crate::cli::kubernetes::server_resource::ServerResource;
+use crate::cli::lifecycle::report::BANNER_WIDTH;
 
-/// Writes the report of a start, stop or restart.
-pub(super) fn changed(server: &ServerResource, message: &str) -> Value {
+/// Writes the report of a start, stop or restart; `pod` is one that serves, if it is known.
+pub(super) fn changed(server: &ServerResource, pod: Option<String>, message: &str) -> Value {
     json!({
-        "success": true, "message": message, "pid": null, "healthy": server.is_ready(),
+        "success": true, "message": message, "pid": null, "pod": pod, "healthy": server.is_ready(),
         "url": server.status.url, "formatted_message": banner(server),
     })
 }
@@ -41,17 +42,34 @@ pub(super) fn human_text(server: &ServerResource) -> String {
     format!("{}\n{table}", summary(server))
 }
 
-/// Writes the state for people, as plain text.
+/// Writes a banner for people, as plain text.
 fn banner(server: &ServerResource) -> String {
-    let mut text = summary(server);
-    for condition in &server.status.conditions {
-        let Condition { kind, status, reason, message } = condition;
+    let ServerResource { metadata, spec, status } = server;
+    let line = "=".repeat(BANNER_WIDTH);
+    let state = match (spec.suspend, server.is_ready()) {
+        (true, _) => "Suspended",
+        (false, true) => "Running",
+        (false, false) => "Not ready",
+    };
+    let mut text = format!("{line}\n  vmcp {} in namespace {}\n{line}\n", metadata.name, metadata.namespace);
+    let rows = [
+        ("Status", state.to_owned()),
+        ("URL", status.url.clone().unwrap_or_default()),
+        ("Pods", format!("{}/{} ready", status.ready_replicas, status.replicas)),
+        ("Backends", format!("{} can be called", status.backend_count)),
+        ("Tools", status.tool_count.to_string()),
+    ];
+    for (name, value) in rows {
         // Writing to a string cannot fail.
-        let _ = write!(text, "\n{kind} {status} ({reason}): {message}");
+        let _ = writeln!(text, "  {name}: {value}");
     }
-    text
+    if let Some(message) = &status.message {
+        let _ = writeln!(text, "  Message: {message}");
+    }
+    text + &line
 }
 
+/// Writes the state in a few lines.
 fn summary(server: &ServerResource) -> String {
     let (status, metadata) = (&server.status, &server.metadata);
     let suspended = if server.spec.suspend { ", suspended" } else { "" };
@@ -72,6 +90,7 @@ fn summary(server: &ServerResource) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::kubernetes::server_resource::Spec;
     use crate::cli::lifecycle::report::ServerState;
 
     #[test]
@@ -90,10 +109,12 @@ mod tests {
         assert_eq!(keys(&report), keys(&ServerState::default().to_json()));
         assert_eq!((&report["running"], &report["healthy"]), (&json!(true), &json!(true)));
         assert_eq!(report["daemon_details"]["conditions"][0]["reason"], "PodsReady");
-        let text = report["formatted_message"].as_str().unwrap();
+        let banner = report["formatted_message"].as_str().unwrap();
+        assert!(banner.contains("  Status: Running\n") && banner.contains("  Pods: 2/2 ready\n"), "{banner}");
+        let text = human_text(&server);
         assert!(text.starts_with("VirtualMCPServer x in namespace n: Ready\n"), "{text}");
-        assert!(text.contains("pods           2 of 2 ready\n"), "{text}");
-        assert!(text.ends_with("\nReady True (PodsReady): 2 of 2"), "{text}");
-        assert!(human_text(&server).contains("CONDITION"));
+        assert!(text.contains("pods           2 of 2 ready\n") && text.contains("CONDITION"), "{text}");
+        let suspended = ServerResource { spec: Spec { suspend: true, ..Spec::default() }, ..server };
+        assert!(super::banner(&suspended).contains("  Status: Suspended\n"));
     }
 }

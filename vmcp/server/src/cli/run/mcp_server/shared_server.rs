@@ -53,11 +53,22 @@ impl SharedServer {
     }
 
     /// Joins the running server, or starts one. A server that was stopped on purpose is started for a new
-    /// client only; one of a cluster, which others share, by the tool `start` only.
+    /// client only.
     pub(super) async fn join_or_start(&self, is_new_client: bool) -> Result<ServerLink, String> {
         let server = match &self.place {
             Place::Local(server) => server,
-            Place::Cluster(link) => return link.join().await,
+            Place::Cluster(link) => {
+                return match link.join().await {
+                    Err(reason) if is_new_client && reason == NOT_RUNNING => {
+                        let report = self.run_command("start").await;
+                        if !is_true(&report, "success") && !is_true(&report, "already_running") {
+                            return Err(failure_of(&report));
+                        }
+                        link.join().await
+                    }
+                    joined => joined,
+                };
+            }
         };
         for attempt in 0..JOIN_ATTEMPTS {
             if let Some(link) = server.join().await? {
@@ -75,13 +86,11 @@ impl SharedServer {
                 // Between the look at the mark and the lock, the server may be stopped on purpose.
                 self.commands.start_unless_stopped().await
             };
-            let is_true = |key: &str| report.get(key).and_then(Value::as_bool).unwrap_or(false);
-            if is_true("stopped") {
+            if is_true(&report, "stopped") {
                 return Err(NOT_RUNNING.to_owned());
             }
-            if !is_true("success") && !is_true("already_running") {
-                let reason = report.get("error").and_then(Value::as_str);
-                return Err(reason.unwrap_or("the daemon does not start").to_owned());
+            if !is_true(&report, "success") && !is_true(&report, "already_running") {
+                return Err(failure_of(&report));
             }
         }
         Err(format!(
@@ -103,6 +112,16 @@ impl SharedServer {
         }
         report
     }
+}
+
+fn is_true(report: &Value, key: &str) -> bool {
+    report.get(key).and_then(Value::as_bool).unwrap_or(false)
+}
+
+/// Returns the reason of a start that failed.
+fn failure_of(report: &Value) -> String {
+    let reason = report.get("error").and_then(Value::as_str);
+    reason.unwrap_or("the daemon does not start").to_owned()
 }
 
 impl LocalServer {
