@@ -86,7 +86,7 @@ pub(super) fn status(
 fn bring_up(server: &ClusterServer) -> Result<(Value, Exit), CommandFailure> {
     let before = server.read()?;
     if !before.spec.suspend && before.is_ready() {
-        let mut report = changed(&before, pod(server), "Daemon is already running");
+        let mut report = changed(&before, pod(server).as_deref(), "Daemon is already running");
         report["success"] = false.into();
         report["already_running"] = true.into();
         return Ok((report, Exit::Done));
@@ -95,7 +95,7 @@ fn bring_up(server: &ClusterServer) -> Result<(Value, Exit), CommandFailure> {
     let generation = wanted.metadata.generation;
     let is_over = |resource: &ServerResource| resource.is_ready_at(generation);
     let resource = wait(server, (generation, None), ROLLOUT_TIMEOUT, is_over)?;
-    Ok((changed(&resource, pod(server), "Daemon started successfully"), Exit::Done))
+    Ok((changed(&resource, pod(server).as_deref(), "Daemon started successfully"), Exit::Done))
 }
 
 /// Suspends it, and waits until the last pod is gone.
@@ -123,7 +123,7 @@ fn replace_pods(server: &ClusterServer) -> Result<(Value, Exit), CommandFailure>
     let generation = server.patch(&change)?.metadata.generation;
     let is_over = |resource: &ServerResource| resource.is_restarted(&restart, generation);
     let resource = wait(server, (generation, Some(&restart)), ROLLOUT_TIMEOUT, is_over)?;
-    Ok((changed(&resource, pod(server), "Daemon restarted successfully"), Exit::Done))
+    Ok((changed(&resource, pod(server).as_deref(), "Daemon restarted successfully"), Exit::Done))
 }
 
 /// Returns a pod that serves; `None` also without the right to list pods, which a start does not need.
