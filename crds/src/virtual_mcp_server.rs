@@ -30,9 +30,9 @@ pub use self::config::code_mode::CodeMode;
 pub use self::config::{Config, FlatEmbeddingProvider, FlatOptimizer};
 pub use self::embeddings::{Embeddings, OpenAi, Tei};
 pub use self::exposure::{
-    Autoscaling, ExtensionReference, HeaderModifier, HttpHeader, HttpRoute, HttpRouteFilter,
-    HttpRouteFilterType, HttpRouteTimeouts, NetworkPolicy, ParentReference, PathRewrite, PathRewriteType,
-    PodDisruptionBudget, UrlRewrite,
+    Autoscaling, Console, ConsoleAccess, ConsoleSignIn, ExtensionReference, HeaderModifier, HttpHeader,
+    HttpRoute, HttpRouteFilter, HttpRouteFilterType, HttpRouteTimeouts, NetworkPolicy, ParentReference,
+    PathRewrite, PathRewriteType, PodDisruptionBudget, UrlRewrite,
 };
 pub use self::incoming_auth::{
     ApiKey, DecisionPoint, IncomingAuth, IncomingAuthType, OidcConfigReference, RequiredBinding,
@@ -44,8 +44,8 @@ pub use self::session_storage::SessionStorage;
 pub use self::status::{BackendState, CircuitBreakerState, DiscoveredBackend, Phase, VirtualMCPServerStatus};
 pub(crate) use self::validated::WrittenAs;
 pub use self::validated::{
-    Disruption, EmbeddingSource, HTTP_ROUTE, MAX_NAME, Pods, SERVICE_TYPE, Scale, TeiService, ValidOptimizer,
-    Validated, YamlBlocks,
+    Disruption, EmbeddingSource, HTTP_ROUTE, MAX_NAME, Pods, RESTARTED_AT, SERVICE_TYPE, Scale, TeiService,
+    ValidOptimizer, Validated, YamlBlocks,
 };
 use crate::fields::cel_rules::{Rule, rules};
 use crate::fields::references::LocalReference;
@@ -140,6 +140,9 @@ pub struct VirtualMCPServerSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000))]
     pub replicas: Option<i32>,
+    /// `true`: no pods run, and everything else stays. `false` brings back as many as before.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub suspend: bool,
     /// Image of vmcp. Default: the image in the operator's options.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
@@ -151,6 +154,9 @@ pub struct VirtualMCPServerSpec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub image_pull_secrets: Vec<LocalObjectReference>,
+    /// Web console of the pods. Without it, only a forwarded port leads to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub console: Option<Console>,
     /// Type of the Service. Other types than `ClusterIP` need `allowAnonymousExposure` if the endpoint is
     /// anonymous.
     pub service_type: ServiceType,

@@ -134,7 +134,7 @@ const OTHERWISE: [&str; 18] = [
     "server.trustedToolsPath",
     "server.adminTokens",
     "server.metricsTokens",
-    // The admin token of a pod is the operator's: people have none to sign in with.
+    // `spec.console`, with references to Secrets.
     "server.console",
     "server.consoleSignIn",
     "server.viewerTokens",

@@ -16,7 +16,7 @@ pub(crate) use self::optimizer::WrittenAs;
 pub use self::optimizer::{EmbeddingSource, TeiService, ValidOptimizer};
 use super::config::{code_mode, failure_handling};
 use super::{
-    AuthServerConfig, Autoscaling, ClientService, HttpRoute, PodDisruptionBudget, ServiceMonitor,
+    AuthServerConfig, Autoscaling, ClientService, Console, HttpRoute, PodDisruptionBudget, ServiceMonitor,
     ServiceType, SessionStorage, TelemetryConfigReference, VirtualMCPServer, VirtualMCPServerSpec,
     client_service,
 };
@@ -27,6 +27,8 @@ use crate::problem::{Invalid, Problem};
 
 /// Maximum characters of a name: a Service is named `vmcp-NAME-peers`, and may have 63.
 pub const MAX_NAME: usize = 52;
+/// Annotation of a VirtualMCPServer whose change replaces the pods, one after the other.
+pub const RESTARTED_AT: &str = "toolhive.stacklok.com/restarted-at";
 
 /// A VirtualMCPServer without contradictions.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,6 +55,12 @@ pub struct Validated {
     pub pods: Pods,
     /// Number of pods.
     pub scale: Scale,
+    /// True if no pods run, whatever `scale` says.
+    pub is_suspended: bool,
+    /// Value of [`RESTARTED_AT`]: another one replaces the pods.
+    pub restarted_at: Option<String>,
+    /// The web console; `None`: as the server has it by default.
+    pub console: Option<Console>,
     /// PodDisruptionBudget to make.
     pub disruption: Option<Disruption>,
     /// Type of the Service.
@@ -219,6 +227,7 @@ impl VirtualMCPServer {
         client_service::check(spec, &mut problems);
         spec.http_route.iter().for_each(|route| route.check(&mut problems));
         spec.service_monitor.iter().for_each(|monitor| monitor.check(&mut problems));
+        spec.console.iter().for_each(|console| console.check(&mut problems));
         let config = spec.config.clone().unwrap_or_default();
         let code = code_mode::code(&config, &mut problems);
         let (mut operational, mut proxy) = (config.operational, config.proxy);
@@ -260,6 +269,9 @@ impl VirtualMCPServer {
                 None => scale.has_several().then_some(Disruption::MaxUnavailable(IntOrString::Int(1))),
             },
             scale,
+            is_suspended: spec.suspend,
+            restarted_at: self.annotations().get(RESTARTED_AT).cloned(),
+            console: spec.console.clone(),
             service_type: spec.service_type,
             service: spec.service.clone(),
             session_affinity: spec.session_affinity,

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
+mod console;
 mod guards;
 mod identity;
 mod toolhive;

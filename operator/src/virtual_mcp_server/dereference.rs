@@ -10,7 +10,7 @@ use kube::ResourceExt as _;
 use serde_json::Value;
 use vmcp_crds::fields::references::{CaBundleReference, LocalReference, SecretKeyReference};
 use vmcp_crds::lower::{ADMIN_TOKEN, METRICS_TOKEN, SESSION_KEY, TRUSTED_TOOLS, WebhookScope};
-use vmcp_crds::virtual_mcp_server::{AuthServerConfig, IncomingAuth, authz};
+use vmcp_crds::virtual_mcp_server::{AuthServerConfig, Console, IncomingAuth, authz};
 use vmcp_crds::{
     EmbeddingServer, MCPAuthzConfig, MCPExternalAuthConfig, MCPOIDCConfig, MCPServer, MCPServerEntry,
     MCPTelemetryConfig, MCPToolConfig, MCPWebhookConfig, VirtualMCPCompositeToolDefinition, VirtualMCPServer,
@@ -18,6 +18,7 @@ use vmcp_crds::{
 
 use super::last_good::{LastGood, MountedConfiguration};
 use super::names::{self, CONFIG_FILE};
+use super::objects::LiveReplicas;
 use crate::mcp_server_entry;
 use crate::references::{CaBundle, ReferencedSecrets};
 use crate::runtime::{CallError, ClusterIssuerState, Context, GeneratedSecret, ResourceStores};
@@ -60,6 +61,8 @@ pub(super) struct References {
     pub secrets: ReferencedSecrets,
     /// The values that the operator generated.
     pub generated: GeneratedValues,
+    /// The numbers of pods of the stored Deployment.
+    pub replicas: LiveReplicas,
     /// The last good configuration, if there is one.
     pub mounted: Option<MountedConfiguration>,
     /// Resources in that configuration that are malformed now, by kind and name.
@@ -117,6 +120,7 @@ pub(super) async fn dereference(
         references.entry_ca_bundles.entry(entry.name_any()).or_insert(bundle);
     }
     let (uid, name) = (server.uid().unwrap_or_default(), server.name_any());
+    references.replicas = LiveReplicas::read(context, &uid, &name);
     let map = context.children.typed::<ConfigMap>(&uid, &names::config_map(&name));
     let secret = context.child(server, &names::secret(&name)).await?;
     // Remembered while the configuration is refused; else the ConfigMap and the Secret hold the last good
@@ -361,7 +365,7 @@ fn selected(server: &VirtualMCPServer, labels: &BTreeMap<String, String>) -> boo
 }
 
 /// Returns all Secrets that the server, its clients' keys, its decision point, its store, its identity
-/// provider, its telemetry settings, its webhooks or its entries refer to.
+/// provider, its console, its telemetry settings, its webhooks or its entries refer to.
 fn secrets_of(server: &VirtualMCPServer, references: &References) -> Vec<SecretKeyReference> {
     let embeddings = server.spec.optimizer.as_ref().and_then(|optimizer| optimizer.embeddings.as_ref());
     let tei = embeddings.and_then(|embeddings| embeddings.tei.as_ref());
@@ -388,6 +392,7 @@ fn secrets_of(server: &VirtualMCPServer, references: &References) -> Vec<SecretK
     let of_webhooks = references.webhook_configs.values().flat_map(|config| config.spec.secret_references());
     let auth_server = server.spec.auth_server_config.as_ref();
     let of_auth_server = auth_server.into_iter().flat_map(AuthServerConfig::secret_references);
+    let of_console = server.spec.console.iter().flat_map(Console::secret_references);
     let storage = server.spec.session_storage.as_ref().and_then(|storage| storage.password_ref.clone());
     of_headers
         .chain(keys_of_services.into_iter().flatten())
@@ -398,6 +403,7 @@ fn secrets_of(server: &VirtualMCPServer, references: &References) -> Vec<SecretK
         .chain(of_auth)
         .chain(of_webhooks)
         .chain(of_auth_server)
+        .chain(of_console)
         .collect()
 }
 
@@ -432,7 +438,7 @@ mod tests {
              {name: pdp, key: k}}}, sessionStorage: {provider: redis, address: 'r:1', passwordRef: {name: store, key: k}},
              optimizer: {enabled: true, embeddings: {provider: openai, openai: {endpoint: 'https://e',
              apiKeySecretRef: {name: key, key: k}, sensitiveHeaders: [{name: X, secretKeyRef: {name: header, key: k}}]}},
-             llm: {model: m, apiKeySecretRef: {name: llm, key: k}}}}",
+             llm: {model: m, apiKeySecretRef: {name: llm, key: k}}}, console: {viewerTokenSecretRefs: [{name: viewers, key: k}]}}",
         );
         let entry: MCPServerEntry = serde_saphyr::from_str(
             "metadata: {name: e}\nspec: {remoteUrl: 'https://e', headerForward: {addHeadersFromSecret: [{headerName: A, \
@@ -448,6 +454,6 @@ mod tests {
         let references = References { entries, oidc, ..References::default() };
         let names: Vec<_> =
             secrets_of(&server, &references).into_iter().map(|reference| reference.name).collect();
-        assert_eq!(names, ["header", "key", "llm", "store", "entry", "pdp", "issuer"]);
+        assert_eq!(names, ["header", "key", "llm", "store", "entry", "pdp", "issuer", "viewers"]);
     }
 }

@@ -6,8 +6,10 @@ use vmcp_crds::lower::{CLIENT_PORT, SCRIPT_APP_NAME};
 
 use crate::runtime::{BuildSettings, workload_labels};
 
-/// The label that tells the headless Service from the other one.
+/// The label that tells the Services of a server apart.
 pub(super) const COMPONENT: &str = "app.kubernetes.io/component";
+/// The value of [`COMPONENT`] at the Service of the console.
+pub(super) const CONSOLE: &str = "console";
 /// The value of [`COMPONENT`] at the headless Service.
 pub(super) const PEERS: &str = "peers";
 /// The annotation of pods that holds the resource versions of the mounted objects; its change makes the
@@ -35,6 +37,11 @@ pub(super) fn service(server: &str) -> String {
 /// Returns the name of the headless Service.
 pub(super) fn peers(server: &str) -> String {
     format!("vmcp-{server}-peers")
+}
+
+/// Returns the name of the Service that leads to the web console.
+pub(super) fn console(server: &str) -> String {
+    format!("{server}-console")
 }
 
 /// Returns the name of the ConfigMap with `vmcp.yaml`.

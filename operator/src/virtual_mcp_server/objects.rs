@@ -4,18 +4,20 @@
 mod config;
 mod deployment;
 mod exposure;
+mod replicas;
 mod scripts;
 mod service;
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::ObjectMeta;
-use vmcp_crds::virtual_mcp_server::{EmbeddingSource, Scale, TeiService, Validated};
+use vmcp_crds::virtual_mcp_server::{EmbeddingSource, TeiService, Validated};
 
 pub(super) use self::config::{config_map, secret};
 pub(super) use self::deployment::deployment;
 pub(super) use self::exposure::{optional, route};
+pub(super) use self::replicas::LiveReplicas;
 pub(super) use self::scripts::{script_isolation, script_right};
-pub(super) use self::service::{client_service, peers_service};
+pub(super) use self::service::{client_service, console_service, peers_service};
 use super::names;
 use crate::runtime::child_metadata;
 
@@ -50,14 +52,6 @@ pub(super) fn managed_embedding_server(server: &Validated) -> Option<vmcp_crds::
         spec: spec.as_ref().clone(),
         status: None,
     })
-}
-
-/// Returns the number of pods; `None` if an autoscaler or a person decides it.
-fn replicas(scale: &Scale) -> Option<i32> {
-    match scale {
-        Scale::Fixed(replicas) => Some(*replicas),
-        Scale::Free | Scale::Automatic(_) => None,
-    }
 }
 
 #[cfg(test)]

@@ -44,6 +44,7 @@ mod scenario {
     mod identity;
     mod installation;
     mod isolation;
+    mod kubernetes;
     mod laptop;
     mod large_answers;
     mod large_results;

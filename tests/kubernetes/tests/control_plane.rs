@@ -28,6 +28,7 @@ mod scenario {
     mod security;
     mod services;
     mod stand_in;
+    mod suspension;
     mod toolhive_group;
     mod unfollowed_fields;
     mod upgrades;

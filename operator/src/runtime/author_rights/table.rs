@@ -154,6 +154,16 @@ pub const AUTHOR_RIGHTS: &[AuthorRight] = &[
     ),
     row(
         &["VirtualMCPServer"],
+        Trigger::Given(&[
+            "console.operatorTokenSecretRefs",
+            "console.viewerTokenSecretRefs",
+            "console.signIn.clientSecretRef",
+        ]),
+        "takes values of Secrets as tokens of its console, or sends one to the provider that is named here",
+        SECRETS,
+    ),
+    row(
+        &["VirtualMCPServer"],
         Trigger::Is("config.code.engine", "job"),
         "has Jobs run an image of its author's choice, and lets its pods make them",
         JOBS,

@@ -17,9 +17,10 @@ use vmcp_crds::lower::{
     ADMIN_PORT, CACHE_DIR, CLIENT_PORT, POD_IDENTITY_VARIABLES, POD_IP_VARIABLE, SCRIPT_JOBS_VARIABLE,
     SCRIPT_USER_VARIABLE, SECRETS_DIR,
 };
-use vmcp_crds::virtual_mcp_server::Validated;
+use vmcp_crds::virtual_mcp_server::{RESTARTED_AT, Validated};
 
-use super::{account, meta, replicas, scripts};
+use super::replicas::{self, LiveReplicas, Replicas};
+use super::{account, meta, scripts};
 use crate::runtime::{BuildSettings, Child};
 use crate::virtual_mcp_server::names::{self, CONFIG_FILE, CONTAINER};
 use crate::virtual_mcp_server::start_settings;
@@ -31,20 +32,27 @@ const CONFIG_DIR: &str = "/etc/vmcp/config";
 const NONROOT: i64 = 65_532;
 
 /// Returns the Deployment. `grace` is the time that a pod needs to end, which follows from its configuration;
-/// `start_settings` is the digest of the settings whose change replaces the pods.
+/// `start_settings` is the digest of the settings whose change replaces the pods; `live` are the numbers of
+/// pods that are stored.
 pub(in crate::virtual_mcp_server) fn deployment(
     server: &Validated,
     grace: Duration,
     start_settings: String,
+    live: LiveReplicas,
     settings: &BuildSettings,
 ) -> Child {
+    let Replicas { wanted, kept } = Replicas::new(server, live);
+    let mut metadata = server.overrides.deployment.on(meta(server, server.name.clone()));
+    if let Some(kept) = kept {
+        metadata.annotations.get_or_insert_default().insert(replicas::annotation(), kept.to_string());
+    }
     let template = template(server, grace, start_settings, settings);
     // Cannot fail: `validate` has merged the same template into an empty one.
     let merged = pod_template::merge(&template, &server.pods.template, &settings.pod_schema).ok();
     let deployment = Child::from_object(&Deployment {
-        metadata: server.overrides.deployment.on(meta(server, server.name.clone())),
+        metadata,
         spec: Some(DeploymentSpec {
-            replicas: replicas(&server.scale),
+            replicas: wanted,
             selector: LabelSelector {
                 match_labels: Some(names::selector(&server.name)),
                 ..LabelSelector::default()
@@ -78,10 +86,12 @@ fn template(
     let grace = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
     let account = account(server);
     let base = pod::base(Some(&account), &pods.image_pull_secrets);
+    let restarted_at = server.restarted_at.clone().map(|time| (RESTARTED_AT.to_owned(), time));
+    let annotations = [(start_settings::annotation(), start_settings)].into_iter().chain(restarted_at);
     PodTemplateSpec {
         metadata: Some(server.overrides.deployment.on_pods(ObjectMeta {
             labels: Some(pod_labels(server)),
-            annotations: Some(BTreeMap::from([(start_settings::annotation(), start_settings)])),
+            annotations: Some(annotations.collect()),
             ..ObjectMeta::default()
         })),
         spec: Some(PodSpec {

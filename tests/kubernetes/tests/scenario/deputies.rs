@@ -151,6 +151,7 @@ pub(super) fn attempts() -> Vec<Attempt> {
         ("tenant", "VirtualMCPServer", json!({ "autoscaling": { "maxReplicas": 2 } }), autoscalers),
         ("tenant", "VirtualMCPServer", json!({ "podDisruptionBudget": { "maxUnavailable": 0 } }), budgets),
         ("tenant", "VirtualMCPServer", json!({ "networkPolicy": {} }), policies),
+        ("tenant", "VirtualMCPServer", json!({ "console": { "viewerTokenSecretRefs": [key] } }), secrets),
         ("tenant", "VirtualMCPServer", json!({ "config": { "code": { "engine": "job" } } }), "create Jobs"),
         (
             "tenant",

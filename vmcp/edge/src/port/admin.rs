@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use axum::Router;
-use axum::extract::{Query, State};
+use axum::extract::{Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Json, Response};
@@ -161,9 +161,10 @@ pub fn local_routes(admin: Admin) -> Router {
 }
 
 /// Answers `/` with the routes of this port; a browser is sent to the console where that is served.
-async fn index(State(guard): State<AdminGuard>, headers: HeaderMap) -> Response {
-    let accepts = headers.get(header::ACCEPT).and_then(|kinds| kinds.to_str().ok()).unwrap_or_default();
-    if accepts.contains("text/html") && console::is_served(&guard) {
+async fn index(State(guard): State<AdminGuard>, request: Request) -> Response {
+    let accepts =
+        request.headers().get(header::ACCEPT).and_then(|kinds| kinds.to_str().ok()).unwrap_or_default();
+    if accepts.contains("text/html") && console::is_served(&guard, &request) {
         return (StatusCode::SEE_OTHER, [(header::LOCATION, console::ROOT)]).into_response();
     }
     let line = |route: &AdminRoute| format!("{:4} {}\n", route.method, route.path);

@@ -6,12 +6,13 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use serde_json::Value;
 
-use super::{report, restart_backend, start, status, stop};
+use super::{cluster, report, restart_backend, start, status, stop};
 use crate::cli::completions::candidates;
 use crate::cli::connection::{ServerOptions, duration};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
 use crate::cli::console::output::OutputFormat;
+use crate::cli::kubernetes::cluster_server::ClusterServerArguments;
 use crate::cli::options::GlobalOptions;
 use crate::cli::process::block_on;
 use crate::cli::running_server::RunningServer;
@@ -21,15 +22,17 @@ use crate::cli::running_server::start_lock::StartLock;
 /// Restart the server, or one backend of it
 ///
 /// Without a name, the server ends gracefully and starts again in the background, with the options that it
-/// had. With a name, the program of that backend is started again; calls under way at it fail.
+/// had. With a name, the program of that backend is started again; calls under way at it fail. With
+/// --kubernetes, the pods of a VirtualMCPServer are replaced, one after the other.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   vmcp restart             # the server
-  vmcp restart github      # one backend")]
+  vmcp restart github      # one backend
+  vmcp restart --kubernetes team-tools")]
 pub(in crate::cli) struct Arguments {
     /// Name of a backend
-    #[arg(add = ArgValueCandidates::new(candidates::backends))]
+    #[arg(add = ArgValueCandidates::new(candidates::backends), conflicts_with = "kubernetes")]
     backend: Option<String>,
     /// Time to wait for the end of the server
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration, conflicts_with = "backend")]
@@ -42,11 +45,16 @@ pub(in crate::cli) struct Arguments {
     output: OutputFormat,
     #[command(flatten)]
     server_options: ServerOptions,
+    #[command(flatten)]
+    cluster: ClusterServerArguments,
 }
 
 /// Runs the command.
 pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
-    let Arguments { backend, timeout, end_after_idle, output, server_options } = arguments;
+    let Arguments { backend, timeout, end_after_idle, output, server_options, cluster } = arguments;
+    if let Some(server) = cluster.server()? {
+        return cluster::restart(&server, output, global);
+    }
     match backend {
         Some(backend) => restart_backend::run(&backend, &server_options, global),
         None => report::print(output, restart(global, timeout, end_after_idle), |report: &Value| {

@@ -9,11 +9,12 @@ use serde_json::{Value, json};
 use vmcp_config::Server;
 
 use super::report::{self, ServerState};
-use super::{background, status};
+use super::{background, cluster, status};
 use crate::cli::connection::duration;
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
 use crate::cli::console::output::OutputFormat;
+use crate::cli::kubernetes::cluster_server::ClusterServerArguments;
 use crate::cli::options::{GlobalOptions, listen_address};
 use crate::cli::running_server::serve_options::ServeOptions;
 use crate::cli::running_server::start_lock::{self, StartLock};
@@ -29,13 +30,14 @@ const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4
 /// Start the server in the background, unless it runs already
 ///
 /// Waits until it serves. If it does not come up, the last lines of its log say why. Its working folder is
-/// that of the configuration file.
+/// that of the configuration file. With --kubernetes, ends the suspension of a VirtualMCPServer.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   vmcp start
   vmcp start --listen 127.0.0.1:8765
-  vmcp status && vmcp stop")]
+  vmcp status && vmcp stop
+  vmcp start --kubernetes team-tools --namespace team")]
 pub(in crate::cli) struct Arguments {
     /// Address for clients; overrides server.listen
     #[arg(long, value_name = "ADDR:PORT", env = "VMCP_LISTEN", value_parser = listen_address)]
@@ -44,10 +46,10 @@ pub(in crate::cli) struct Arguments {
     #[arg(long, value_name = "ADDR:PORT", env = "VMCP_ADMIN_LISTEN", value_parser = listen_address)]
     admin_listen: Option<SocketAddr>,
     /// Take a free port of 127.0.0.1 if another program has the configured one
-    #[arg(long)]
+    #[arg(long, conflicts_with = "kubernetes")]
     any_port: bool,
     /// End the server once it has had no client for this long
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "kubernetes")]
     end_after_idle: Option<Duration>,
     /// Start nothing if the server was stopped on purpose
     #[arg(long, hide = true)]
@@ -55,11 +57,17 @@ pub(in crate::cli) struct Arguments {
     /// Format of the result
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: OutputFormat,
+    #[command(flatten)]
+    cluster: ClusterServerArguments,
 }
 
 /// Runs the command.
 pub(in crate::cli) fn run(arguments: &Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
-    let Arguments { listen, admin_listen, any_port, end_after_idle, unless_stopped, output } = *arguments;
+    let Arguments { listen, admin_listen, any_port, end_after_idle, unless_stopped, output, ref cluster } =
+        *arguments;
+    if let Some(server) = cluster.server()? {
+        return cluster::start(&server, output, global);
+    }
     let options = ServeOptions { listen, admin_listen, end_after_idle, ..global.serve_options()? };
     report::print(output, start(global, options, any_port, unless_stopped), describe)
 }

@@ -8,11 +8,12 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use super::{report, status};
+use super::{cluster, report, status};
 use crate::cli::connection::{self, Connection, ServerOptions, duration};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::output::OutputFormat;
 use crate::cli::console::{notes, progress};
+use crate::cli::kubernetes::cluster_server::ClusterServerArguments;
 use crate::cli::options::GlobalOptions;
 use crate::cli::running_server::start_lock::StartLock;
 
@@ -22,7 +23,7 @@ const END_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Stop the running server gracefully: calls in flight may end
 ///
 /// Clients that share it (`vmcp mcp-server`) do not start it again; `vmcp start`, their tool `start`, or the
-/// next client does.
+/// next client does. With --kubernetes, suspends a VirtualMCPServer: its pods end, everything else stays.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Arguments {
     /// Time to wait for its end
@@ -33,11 +34,16 @@ pub(in crate::cli) struct Arguments {
     output: OutputFormat,
     #[command(flatten)]
     server_options: ServerOptions,
+    #[command(flatten)]
+    cluster: ClusterServerArguments,
 }
 
 /// Runs the command.
 pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
-    let Arguments { timeout, output, server_options } = arguments;
+    let Arguments { timeout, output, server_options, cluster } = arguments;
+    if let Some(server) = cluster.server()? {
+        return cluster::stop(&server, timeout, output, global);
+    }
     let lock = lock(global)?;
     let config = global.config_or_running().ok().filter(|_| !server_options.names_server());
     let outcome = connection::with_server_if_any(global, &server_options, async |connection| {

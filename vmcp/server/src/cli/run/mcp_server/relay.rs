@@ -25,7 +25,6 @@ use super::server_link::{MAX_LINE, ServerLink, write_lines};
 use super::shared_server::SharedServer;
 use super::unanswered::Unanswered;
 use super::{own_call, own_tools};
-use crate::cli::running_server::start_lock;
 
 /// Lines that wait for a client that does not read.
 const CLIENT_QUEUE: usize = 256;
@@ -255,7 +254,7 @@ impl Relay {
         let is_replaced = !ends_early || !self.ended_early;
         self.ended_early = ends_early;
         drop(link);
-        if !is_open || start_lock::is_marked_stopped(&self.server.config) {
+        if !is_open || self.server.is_stopped() {
             self.answer_all(NOT_RUNNING).await;
         } else if is_replaced && let Err(reason) = self.link_or_start().await {
             self.answer_all(&reason).await;

@@ -10,14 +10,11 @@ use serde_json::{Map, Value, json};
 use vmcp_config::Secret;
 
 use crate::cli::console::failure::{CommandFailure, Exit};
+use crate::cli::kubernetes::{GROUP, MANAGER, names};
 use crate::cli::setup::server_arguments::Description;
 
-/// API group of the resources.
-pub(super) const GROUP: &str = "toolhive.stacklok.com";
 /// API version of the resources.
 const VERSION: &str = "v1alpha1";
-/// Field manager of applied objects, and value of the label `app.kubernetes.io/managed-by`.
-pub(super) const MANAGER: &str = "vmcp";
 /// Text in place of a secret or unknown value.
 const HIDDEN: &str = "…";
 
@@ -68,7 +65,7 @@ impl Manifests {
         image: Option<String>,
         server: Description,
     ) -> Result<Self, CommandFailure> {
-        check_name(name)?;
+        names::check("resource", name)?;
         let kind = match &server {
             Description::Remote { .. } => Kind::Entry,
             Description::Program { .. } => Kind::Server,
@@ -150,17 +147,6 @@ impl Manifests {
         }
         json!({ "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data })
     }
-}
-
-/// Refuses a name that no object can have, or that could be read as an option.
-pub(super) fn check_name(name: &str) -> Result<(), CommandFailure> {
-    let ends = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let fits = name.starts_with(ends) && name.ends_with(ends) && name.len() <= 63;
-    if fits && name.chars().all(|c| ends(c) || c == '-') {
-        return Ok(());
-    }
-    Err(usage(format!("`{name}` cannot be the name of a resource"))
-        .remedy("use lower-case letters, digits and `-`, at most 63"))
 }
 
 /// Returns the name of the Secret. Kinds have different ones: an MCPServer and an MCPServerEntry may have the
