@@ -1,6 +1,7 @@
 //! Tests of statuses, by the reports of pods.
 
 mod reachability;
+mod switched_off;
 mod trusted_tools;
 
 use std::sync::Arc;
