@@ -88,7 +88,7 @@ fn a_rule_with_an_image_takes_the_right_to_programs_too() {
     let spec = format!("{{optimizer: {{enabled: true, {TOOLS}, {rules}}}}}");
     let (plan, objects) = built_with(&settings_with_admin(), &spec);
     let configuration = plan.configuration.as_ref().expect("a configuration");
-    assert!(configuration.lowered.text.contains("image: node:22"), "{}", configuration.lowered.text);
+    assert!(configuration.lowered.text.contains("node:22"), "{}", configuration.lowered.text);
     assert_eq!(bindings(&objects), ["RoleBinding/x-vmcp-servers", "RoleBinding/x-vmcp-programs"]);
     let role = &objects.iter().find(|(name, _)| name == "RoleBinding/x-vmcp-programs").expect("one").1;
     assert_eq!(role["roleRef"]["name"], "vmcp-operator-server-admin-programs");
