@@ -33,8 +33,8 @@ pub struct Optimizer {
     pub settings: Block,
 }
 
-/// Schema of the settings that have no field of their own here. `admin.registry` has no use in a cluster, where
-/// no server of a registry is installed.
+/// Schema of the settings that have no field of their own here. `admin.registry` has no use in a cluster,
+/// where no server of a registry is installed.
 struct OptimizerSettingsSchema;
 
 impl JsonSchema for OptimizerSettingsSchema {

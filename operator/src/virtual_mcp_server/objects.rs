@@ -54,8 +54,8 @@ fn needs_token(server: &Validated, settings: &BuildSettings) -> bool {
     scripts::granted_role(server, settings).is_some() || added_servers::is_granted(server, settings)
 }
 
-/// Returns the ServiceAccount of the pods. It has no rights but those to make Jobs of scripts and servers that
-/// clients add, where the resource asks for them.
+/// Returns the ServiceAccount of the pods. It has no rights but those to make Jobs of scripts and servers
+/// that clients add, where the resource asks for them.
 pub(super) fn service_account(server: &Validated) -> ServiceAccount {
     ServiceAccount {
         metadata: server.overrides.service_account.on(meta(server, names::auxiliary(&server.name))),

@@ -12,8 +12,8 @@
 //! | `calls` | calls of the API server, bounded in time and bytes |
 //!
 //! RBAC grants verbs on a kind, not on labels. The registrar reads an object before each write and touches
-//! only objects with the label and the owner of its server; each write names the UID and the version that were
-//! read. An admission policy of the chart holds a process that was taken over to the same bounds.
+//! only objects with the label and the owner of its server; each write names the UID and the version that
+//! were read. An admission policy of the chart holds a process that was taken over to the same bounds.
 //!
 //! Values of headers and variables are in Secrets that the added object owns. The registrar creates them, and
 //! has no right to read them again.

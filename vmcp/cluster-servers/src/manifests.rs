@@ -22,8 +22,8 @@ pub(crate) fn kind_of(place: &ServerPlace) -> ServerKind {
     }
 }
 
-/// Returns the values of a server, each with its key in the Secret: a number, and the name as far as a key may
-/// hold it.
+/// Returns the values of a server, each with its key in the Secret: a number, and the name as far as a key
+/// may hold it.
 fn keyed(place: &ServerPlace) -> impl Iterator<Item = (String, &String, &Secret)> {
     let values = match place {
         ServerPlace::Program { env, .. } => env,
@@ -37,8 +37,8 @@ fn keyed(place: &ServerPlace) -> impl Iterator<Item = (String, &String, &Secret)
 }
 
 /// Returns the name of the Secret of a server. A dot ends the name of the VirtualMCPServer, which has none
-/// itself, so that the names of two of them never begin alike. The random digits keep it apart from the Secret
-/// of a server of the same name that was removed a moment ago.
+/// itself, so that the names of two of them never begin alike. The random digits keep it apart from the
+/// Secret of a server of the same name that was removed a moment ago.
 pub(crate) fn secret_name(server: &VirtualServer, added: &str, random: [u8; 4]) -> String {
     format!("{}.added.{added}-{}", server.name, hex::encode(random))
 }

@@ -32,9 +32,9 @@ impl fmt::Debug for KubernetesRegistrar {
 }
 
 impl KubernetesRegistrar {
-    /// Makes the registrar of this process, which calls the API server with the pod's own token when the first
-    /// change comes; `None` outside of a pod whose clients may add servers. The token is read again as the
-    /// kubelet rotates it.
+    /// Makes the registrar of this process, which calls the API server with the pod's own token when the
+    /// first change comes; `None` outside of a pod whose clients may add servers. The token is read again as
+    /// the kubelet rotates it.
     pub fn from_environment() -> Option<KubernetesRegistrar> {
         let server = VirtualServer::from_variables(|name| std::env::var(name).ok())?;
         Some(KubernetesRegistrar(Arc::new(Inner { server, client: OnceCell::new() })))

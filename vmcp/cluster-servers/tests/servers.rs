@@ -1,4 +1,5 @@
-//! Changes of servers by clients, against an API server of the test that keeps objects and a record of requests.
+//! Changes of servers by clients, against an API server of the test that keeps objects and a record of
+//! requests.
 
 #[cfg(test)]
 mod it {

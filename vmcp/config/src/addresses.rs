@@ -4,9 +4,9 @@
 //! IPv4-compatible addresses, NAT64, 6to4, Teredo, ISATAP. Such an address belongs to the class of the inner
 //! address.
 //!
-//! [`inside`] judges a whole URL: a URL from a stranger must lead neither into the cluster nor into the cloud's
-//! own network. It resolves no names, because their addresses can change afterwards (DNS rebinding); a
-//! NetworkPolicy guards against that.
+//! [`inside`] judges a whole URL: a URL from a stranger must lead neither into the cluster nor into the
+//! cloud's own network. It resolves no names, because their addresses can change afterwards (DNS rebinding);
+//! a NetworkPolicy guards against that.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -40,8 +40,8 @@ pub struct NewServer {
     pub place: ServerPlace,
     /// False to add it switched off.
     pub enabled: bool,
-    /// Image in whose pod its program runs, from a rule; `None` for an address, and where vmcp starts programs
-    /// itself.
+    /// Image in whose pod its program runs, from a rule; `None` for an address, and where vmcp starts
+    /// programs itself.
     pub image: Option<String>,
     /// The entry of a registry that it is from; `None`: a client described it.
     pub registered: Option<Box<RegisteredServer>>,

@@ -1,5 +1,5 @@
-//! Rights and variables of a server whose clients may add servers: the pods write MCPServerEntries, MCPServers
-//! and their Secrets in the namespace of the server.
+//! Rights and variables of a server whose clients may add servers: the pods write MCPServerEntries,
+//! MCPServers and their Secrets in the namespace of the server.
 
 use k8s_openapi::api::core::v1::EnvVar;
 use vmcp_crds::lower::{
@@ -12,9 +12,9 @@ use super::role_binding;
 use crate::runtime::{BuildSettings, Child, ChildKind, RoleName};
 use crate::virtual_mcp_server::names;
 
-/// Returns true if the pods get the rights: the resource and the installation ask for them, and the pods run as
-/// the account that the operator makes for them. Other pods of an account that the resource names would get
-/// the rights too.
+/// Returns true if the pods get the rights: the resource and the installation ask for them, and the pods run
+/// as the account that the operator makes for them. Other pods of an account that the resource names would
+/// get the rights too.
 pub(super) fn is_granted(server: &Validated, settings: &BuildSettings) -> bool {
     server.adds_servers() && settings.server_admin_role.is_some() && server.pods.service_account.is_none()
 }

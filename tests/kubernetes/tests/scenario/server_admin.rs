@@ -1,5 +1,6 @@
 //! Servers that clients add: the rights of a VirtualMCPServer, the registrar of its pods against a real API
-//! server, and the policy that bounds both. The registrar runs in the test, as the ServiceAccount of the pods.
+//! server, and the policy that bounds both. The registrar runs in the test, as the ServiceAccount of the
+//! pods.
 
 use std::collections::BTreeMap;
 
@@ -258,8 +259,8 @@ async fn servers_are_added_switched_and_removed_as_resources_and_values_stay_in_
         .await;
 }
 
-/// Installs the chart's part about servers of clients; its policy is one of the cluster, and names its servers
-/// by a mark.
+/// Installs the chart's part about servers of clients; its policy is one of the cluster, and names its
+/// servers by a mark.
 async fn install_rights(place: &Namespace) -> bool {
     let cluster = place.cluster();
     let (chart, namespaces) = (chart(), format!("namespaces={{{}}}", place.name));
@@ -367,8 +368,8 @@ fn attempts() -> Vec<(Value, Change, &'static str)> {
     ]
 }
 
-/// A server under an attacker keeps its rights, and RBAC alone would let it send any Secret of the namespace to
-/// any URL.
+/// A server under an attacker keeps its rights, and RBAC alone would let it send any Secret of the namespace
+/// to any URL.
 #[tokio::test]
 async fn the_right_to_add_servers_gains_a_server_nothing_more() {
     let place = ControlPlane::shared().await.namespace("takenover").await;

@@ -52,7 +52,7 @@ fn without_the_tools_there_is_neither_a_right_nor_a_token() {
         (0, &json!(false))
     );
     assert_eq!(variable(&pod(&objects), "VMCP_ADDED_SERVERS_OF"), None);
-    // The tools of an optimizer that is off are none.
+    // An optimizer that is off offers no tool.
     let off = format!("{{optimizer: {{enabled: false, {TOOLS}}}}}");
     let (_, objects) = built_with(&settings_with_admin(), &off);
     assert_eq!(bindings(&objects).len(), 0);
