@@ -65,7 +65,7 @@ pub(crate) fn resource(server: &VirtualServer, new: &NewServer, secret: &str) ->
             let variables: Vec<_> = keyed(&new.place)
                 .map(|(key, name, _)| json!({ "name": secret, "key": key, "targetEnvName": name }))
                 .collect();
-            let (program, args) = words.split_at(1.min(words.len()));
+            let (program, args) = words.split_at(words.len().min(1));
             let mut spec = json!({ "image": new.image, "transport": "stdio", "command": program });
             if !args.is_empty() {
                 insert(&mut spec, "args", json!(args));

@@ -326,14 +326,14 @@ fn entry(name: &str) -> Value {
 }
 
 /// Returns attempts of a server that was taken over: a manifest, its change, and a part of the refusal.
-fn attempts() -> Vec<(Value, Change, &'static str)> {
+fn attempts() -> [(Value, Change, &'static str); 13] {
     let secret = manifest("Secret", "MCPServerEntry", "x.added.mine-1", &json!({ "type": "Opaque" }));
     let spec = json!({ "image": "i", "command": ["c"] });
     let program = manifest("MCPServer", "VirtualMCPServer", "program", &json!({ "spec": spec }));
     let label: Change = |object| object["metadata"]["labels"] = json!({ ADDED_BY: "y" });
     let no_label: Change = |object| object["metadata"]["labels"] = json!({});
     let no_owner: Change = |object| object["metadata"]["ownerReferences"] = json!([]);
-    vec![
+    [
         (entry("mine"), label, "its clients added"),
         (entry("mine"), no_label, "its clients added"),
         (entry("mine"), no_owner, "owned by the VirtualMCPServer"),
