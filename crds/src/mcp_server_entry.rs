@@ -47,6 +47,9 @@ pub struct MCPServerEntrySpec {
     /// URL of the MCP endpoint, http or https, without credentials, such as `https://mcp.example.com/mcp`.
     #[schemars(length(min = 1, max = 2048), regex(pattern = r"^https?://[^\s/?#@]+([/?][^\s]*)?$"))]
     pub remote_url: String,
+    /// `false`: VirtualMCPServers list the server, and neither connect, search nor call it. Default: `true`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
     /// Transport that the server speaks.
     #[serde(default)]
     pub transport: RemoteTransport,

@@ -147,7 +147,7 @@ const OTHERWISE: [&str; 18] = [
     // A webhook may have a secret, which a resource holds by reference only.
     "optimizer.sessionHooks.webhooks",
     // In a cluster, resources are the source of servers.
-    "optimizer.admin",
+    "optimizer.admin.registry",
 ];
 
 fn compare(model: &Value, setting: &Value, field: &Value, path: &str) {

@@ -87,6 +87,33 @@
   resources: [scriptjobs]
   verbs: [run]
 {{- end }}
+{{- define "vmcp-operator.rules.serverAdmin" -}}
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [rolebindings]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [clusterroles, roles]
+  resourceNames: ['{{ include "vmcp-operator.name" . }}-server-admin', '{{ include "vmcp-operator.name" . }}-server-admin-programs']
+  verbs: [bind]
+{{- end }}
+{{- /* The rights of a server whose clients may add servers, in its own namespace. It makes Secrets and reads none; the owner of a Secret ends it. `manage` of `addedservers` is a mark, by which an admission policy knows such a server. */}}
+{{- define "vmcp-operator.serverAdmin" -}}
+- apiGroups: [toolhive.stacklok.com]
+  resources: [mcpserverentries]
+  verbs: [get, create, patch, delete]
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [create]
+- apiGroups: [toolhive.stacklok.com]
+  resources: [addedservers]
+  verbs: [manage]
+{{- end }}
+{{- /* The further rights where clients may add programs. */}}
+{{- define "vmcp-operator.serverAdminPrograms" -}}
+- apiGroups: [toolhive.stacklok.com]
+  resources: [mcpservers]
+  verbs: [get, create, patch, delete]
+{{- end }}
 {{- define "vmcp-operator.rules.all" -}}
 {{ include "vmcp-operator.rules" . | replace "[toolhive.stacklok.com]" (include "vmcp-operator.groups" .) }}
 {{- if .Values.serviceMonitors.enabled }}
@@ -94,6 +121,9 @@
 {{- end }}
 {{- if .Values.scriptJobs.enabled }}
 {{ include "vmcp-operator.rules.scriptJobs" . }}
+{{- end }}
+{{- if .Values.serverAdmin.enabled }}
+{{ include "vmcp-operator.rules.serverAdmin" . }}
 {{- end }}
 {{- if .Values.httpRoutes.enabled }}
 {{ include "vmcp-operator.rules.httpRoutes" . }}

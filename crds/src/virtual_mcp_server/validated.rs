@@ -37,6 +37,8 @@ pub struct Validated {
     pub name: String,
     /// Namespace of the resource.
     pub namespace: String,
+    /// UID of the resource.
+    pub uid: String,
     /// Name of the MCPGroup; `None`: all backends of the namespace.
     pub group: Option<String>,
     /// The optimizer; `None`: off.
@@ -89,6 +91,16 @@ impl Validated {
     /// Returns true if scripts run as Jobs, which takes rights of the pods.
     pub fn has_script_jobs(&self) -> bool {
         self.settings.code.get("engine").is_some_and(|engine| engine == "job")
+    }
+
+    /// Returns true if clients may add servers, which takes rights of the pods.
+    pub fn adds_servers(&self) -> bool {
+        self.optimizer.as_ref().is_some_and(ValidOptimizer::adds_servers)
+    }
+
+    /// Returns true if clients may add programs too, which run in pods of their own.
+    pub fn adds_programs(&self) -> bool {
+        self.optimizer.as_ref().is_some_and(|optimizer| optimizer.adds_servers() && optimizer.names_images())
     }
 
     /// Keeps the server inside the cluster: fields that lead out of it join `withheld`.
@@ -236,6 +248,7 @@ impl VirtualMCPServer {
         let scale = scale(spec, &mut problems);
         let mut validated = Validated {
             namespace: self.namespace().unwrap_or_default(),
+            uid: self.uid().unwrap_or_default(),
             group: spec
                 .group_ref
                 .as_ref()

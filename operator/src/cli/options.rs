@@ -49,6 +49,11 @@ pub(crate) struct Options {
     /// takes the right to bind it [default: no server may].
     #[arg(long, env = "SCRIPT_JOBS_ROLE", global = true)]
     pub(crate) script_jobs_role: Option<RoleName>,
+    /// Role of servers whose clients may add servers (`add_mcp_server` among `optimizer.tools`), as
+    /// ClusterRole/NAME or Role/NAME; NAME-programs is the role for programs. Takes the right to bind both
+    /// [default: no server may].
+    #[arg(long, env = "SERVER_ADMIN_ROLE", global = true)]
+    pub(crate) server_admin_role: Option<RoleName>,
     /// Follow every field of a resource: the admission policies check that its author has the rights that the
     /// field takes, or every author is trusted. Without it, fields that ask for more than pods are refused.
     #[arg(long, env = "AUTHORS_CHECKED", default_value_t = false, action = clap::ArgAction::Set, global = true)]
@@ -108,6 +113,7 @@ impl Options {
             http_routes: self.http_routes,
             service_monitors: self.service_monitors,
             script_jobs_role: self.script_jobs_role.clone(),
+            server_admin_role: self.server_admin_role.clone(),
             authors_checked: self.authors_checked,
             fixed_user: self.fixed_user,
             operator_namespace: self.lease_namespace.clone(),

@@ -132,7 +132,7 @@ pub(super) fn validate(
         port: spec.proxy_port,
         session_affinity: spec.session_affinity,
         isolation: spec.isolation,
-        replicas: spec.replicas.or(spec.backend_replicas),
+        replicas: if spec.enabled == Some(false) { Some(0) } else { spec.replicas.or(spec.backend_replicas) },
         service_account: spec.service_account.clone(),
         group: spec.group_ref.as_ref().map(|group| group.name.clone()),
         network_policy: spec.network_policy.clone().unwrap_or_default(),

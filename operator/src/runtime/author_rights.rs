@@ -37,6 +37,10 @@ impl Trigger {
                     items.iter().any(|item| item.get(field).is_some_and(|value| !is_empty(value)))
                 })
             }),
+            Self::HasWord(list, words) => {
+                let items = given(list).and_then(Value::as_array)?;
+                items.iter().any(|item| words.iter().any(|word| item == word)).then_some(list)
+            }
             Self::Is(path, value) => given(path).is_some_and(|found| found == value).then_some(path),
             Self::Unless(path, value) => given(path).is_some_and(|found| found != value).then_some(path),
         }
@@ -84,6 +88,9 @@ mod tests {
             Trigger::GivenInItem(lists, field) => {
                 let item = json!([{ "name": "a" }, { field: { "a": "b" } }]);
                 lists.iter().map(|list| with(list, item.clone())).collect()
+            }
+            Trigger::HasWord(list, words) => {
+                words.iter().map(|word| with(list, json!(["other", word]))).collect()
             }
             Trigger::Is(path, value) => vec![with(path, json!(value))],
             Trigger::Unless(path, value) => vec![with(path, json!(format!("not-{value}")))],

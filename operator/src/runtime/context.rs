@@ -34,6 +34,13 @@ pub struct RoleName {
     pub name: String,
 }
 
+impl RoleName {
+    /// Returns the role beside this one that has the rights about programs.
+    pub(crate) fn for_programs(&self) -> Self {
+        Self { kind: self.kind.clone(), name: format!("{}-programs", self.name) }
+    }
+}
+
 impl FromStr for RoleName {
     type Err = &'static str;
 
@@ -65,6 +72,9 @@ pub struct BuildSettings {
     pub service_monitors: bool,
     /// The role that servers get whose scripts run as Jobs; `None`: none may.
     pub script_jobs_role: Option<RoleName>,
+    /// The role that servers get whose clients may add servers; `None`: none may. The role of the same name
+    /// with `-programs` at its end is for programs.
+    pub server_admin_role: Option<RoleName>,
     /// True if an admission policy checks the rights of authors, or authors are trusted.
     pub authors_checked: bool,
     /// True if pods run as a user that the operator names; false where the platform names one (OpenShift).
@@ -87,7 +97,7 @@ impl BuildSettings {
         match kind {
             ChildKind::HTTPRoute => self.http_routes,
             ChildKind::ServiceMonitor => self.service_monitors,
-            ChildKind::RoleBinding => self.script_jobs_role.is_some(),
+            ChildKind::RoleBinding => self.script_jobs_role.is_some() || self.server_admin_role.is_some(),
             _ => true,
         }
     }
@@ -103,6 +113,7 @@ impl Default for BuildSettings {
             http_routes: false,
             service_monitors: false,
             script_jobs_role: None,
+            server_admin_role: None,
             authors_checked: true,
             fixed_user: true,
             operator_namespace: None,

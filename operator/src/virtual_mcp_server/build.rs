@@ -61,5 +61,6 @@ pub(super) fn build(
     }
     desired.children.extend(objects::optional(server));
     desired.children.extend(objects::script_right(server, settings));
+    desired.children.extend(objects::rights_to_add_servers(server, settings));
     desired
 }

@@ -9,7 +9,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use serde_json::Value;
 use vmcp_crds::fields::references::{CaBundleReference, LocalReference, SecretKeyReference};
-use vmcp_crds::lower::{ADMIN_TOKEN, METRICS_TOKEN, SESSION_KEY, TRUSTED_TOOLS, WebhookScope};
+use vmcp_crds::lower::{
+    ADDED_BY_LABEL, ADMIN_TOKEN, METRICS_TOKEN, SESSION_KEY, TRUSTED_TOOLS, WebhookScope,
+};
 use vmcp_crds::virtual_mcp_server::{AuthServerConfig, Console, IncomingAuth, authz};
 use vmcp_crds::{
     EmbeddingServer, MCPAuthzConfig, MCPExternalAuthConfig, MCPOIDCConfig, MCPServer, MCPServerEntry,
@@ -356,8 +358,12 @@ pub(super) fn embedding_server_of(server: &VirtualMCPServer) -> &str {
     named.unwrap_or_else(|| server.metadata.name.as_deref().unwrap_or_default())
 }
 
-/// Returns true if `spec.backendSelector` selects these labels.
+/// Returns true if `spec.backendSelector` selects these labels. A backend that a client of a VirtualMCPServer
+/// added belongs to that one alone: the client has no say in others.
 fn selected(server: &VirtualMCPServer, labels: &BTreeMap<String, String>) -> bool {
+    if let Some(added_by) = labels.get(ADDED_BY_LABEL) {
+        return *added_by == server.name_any();
+    }
     let Some(selector) = &server.spec.backend_selector else { return true };
     // An invalid selector selects nothing; `validate` reports it.
     kube::core::Selector::try_from(selector.clone())

@@ -65,6 +65,16 @@ pub(super) fn scripts(server: &str) -> String {
     format!("{server}-vmcp-scripts")
 }
 
+/// Returns the name of the RoleBinding for servers at a URL that clients add.
+pub(super) fn added_servers(server: &str) -> String {
+    format!("{server}-vmcp-servers")
+}
+
+/// Returns the name of the RoleBinding for programs that clients add.
+pub(super) fn added_programs(server: &str) -> String {
+    format!("{server}-vmcp-programs")
+}
+
 /// Returns the labels of the Jobs and pods of a server's scripts.
 pub(super) fn script_selector(server: &str) -> BTreeMap<String, String> {
     [("name", SCRIPT_APP_NAME), ("instance", server)]

@@ -67,7 +67,7 @@ impl ObservedVirtualMCPServer<'_> {
         let in_force = self.configuration_in_force();
         let in_flux = self.ready() > 0
             && (self.is_behind()
-                || discovered.iter().any(|backend| backend.status == BackendState::Unknown)
+                || discovered.iter().any(backends::is_awaited)
                 || conditions.iter().any(|condition| condition.reason == conditions::EMBEDDING));
         let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
         let reported = self.reports().next().is_some();

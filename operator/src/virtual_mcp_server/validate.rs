@@ -179,7 +179,9 @@ fn configure(
         );
         return Err(ConfigurationRefusal { reason: "Malformed", message });
     }
-    if let Some(refusal) = script_jobs_refusal(server, settings) {
+    if let Some(refusal) =
+        script_jobs_refusal(server, settings).or_else(|| added_servers_refusal(server, settings))
+    {
         return Err(refusal);
     }
     let Members { backends, composite_tools, webhooks } = members;
@@ -257,6 +259,26 @@ fn script_jobs_refusal(server: &Validated, settings: &BuildSettings) -> Option<C
         let message = "spec.serviceAccount: scripts that run as Jobs take a ServiceAccount that the operator makes for \
                        this server alone; remove the field, or use `spec.config.code.engine: worker`";
         ("ScriptJobsServiceAccount", message)
+    } else {
+        return None;
+    };
+    Some(ConfigurationRefusal { reason, message: message.to_owned() })
+}
+
+/// Returns why clients of a server may not add servers.
+fn added_servers_refusal(server: &Validated, settings: &BuildSettings) -> Option<ConfigurationRefusal> {
+    if !server.adds_servers() {
+        return None;
+    }
+    let (reason, message) = if settings.server_admin_role.is_none() {
+        let message = "spec.optimizer.tools: tools that change servers take rights that this installation grants no \
+                       server; set `serverAdmin.enabled: true` of the operator's chart, or remove add_mcp_server, \
+                       remove_mcp_server, enable_mcp_server and disable_mcp_server";
+        ("ServerAdminDisabled", message)
+    } else if server.pods.service_account.is_some() {
+        let message = "spec.serviceAccount: tools that change servers take a ServiceAccount that the operator makes \
+                       for this server alone; remove the field, or the tools from `spec.optimizer.tools`";
+        ("ServerAdminServiceAccount", message)
     } else {
         return None;
     };

@@ -26,6 +26,7 @@ mod scenario {
     mod script_jobs;
     mod secrets;
     mod security;
+    mod server_admin;
     mod services;
     mod stand_in;
     mod suspension;

@@ -27,6 +27,10 @@ Without `AUTHORS_CHECKED`, the operator itself refuses the field of every line, 
             Trigger::GivenInItem(lists, field) => {
                 lists.iter().map(|list| format!("`{list}[].{field}`")).collect::<Vec<_>>().join(", ")
             }
+            Trigger::HasWord(list, words) => {
+                let words: Vec<_> = words.iter().map(|word| format!("`{word}`")).collect();
+                format!("`{list}` with {}", words.join(", "))
+            }
             Trigger::Is(path, value) => format!("`{path}: {value}`"),
             Trigger::Unless(path, value) => format!("`{path}`, unless `{value}`"),
         };

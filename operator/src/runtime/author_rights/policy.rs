@@ -54,6 +54,11 @@ fn expression(row: &AuthorRight) -> String {
                 |list: &&str| format!("{}.orValue([]).exists(item, has(item.{field}))", optional(list));
             Some(lists.iter().map(given).collect::<Vec<_>>().join(" || "))
         }
+        Trigger::HasWord(list, words) => {
+            let words: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+            let words = words.join(", ");
+            Some(format!("{}.orValue([]).exists(word, word in [{words}])", optional(list)))
+        }
         Trigger::Is(path, value) => Some(format!("{}.orValue('') == '{value}'", optional(path))),
         Trigger::Unless(path, value) => Some(format!("{}.orValue('{value}') != '{value}'", optional(path))),
     };
@@ -73,7 +78,9 @@ fn message(row: &AuthorRight) -> String {
         Trigger::GivenInItem(lists, field) => {
             format!("{field} of an entry of spec.{}", lists.join(", spec."))
         }
-        Trigger::Is(path, _) | Trigger::Unless(path, _) => format!("spec.{path}"),
+        Trigger::HasWord(path, _) | Trigger::Is(path, _) | Trigger::Unless(path, _) => {
+            format!("spec.{path}")
+        }
     };
     format!("{subject} {}; this takes the right to {} in the namespace", row.gives, row.right.words())
 }

@@ -1,5 +1,7 @@
 //! Tests of the objects as `build` returns them, by the spec that asks for them.
 
+mod added_servers;
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};

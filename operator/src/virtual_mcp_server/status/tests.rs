@@ -2,6 +2,7 @@
 
 mod reachability;
 mod suspended;
+mod switched_off;
 mod trusted_tools;
 
 use std::sync::Arc;

@@ -119,6 +119,12 @@ pub(super) fn attempts() -> Vec<Attempt> {
         (
             "tenant",
             "VirtualMCPServer",
+            json!({ "optimizer": { "enabled": true, "tools": ["add_mcp_server"] } }),
+            "create Secrets",
+        ),
+        (
+            "tenant",
+            "VirtualMCPServer",
             json!({ "httpRoute": { "parentRefs": gateway } }),
             "create HTTPRoutes",
         ),

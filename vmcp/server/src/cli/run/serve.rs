@@ -13,6 +13,7 @@ use std::time::Duration;
 use clap::Args;
 use tokio_util::task::AbortOnDropHandle;
 use vmcp_backend::{BackendState, BackendStatus, SERVED_VARIABLE};
+use vmcp_cluster_servers::KubernetesRegistrar;
 use vmcp_config::status::digest;
 use vmcp_config::{Config, Server};
 use vmcp_egress::Proxies;
@@ -45,6 +46,7 @@ use vmcp_edge::transport::stdio;
 use vmcp_edge::{DownstreamRouter, Edge};
 use vmcp_engine::access::identity::Principal;
 use vmcp_engine::engine::{Engine, Options};
+use vmcp_engine::server_registrar::ServerRegistrar;
 use vmcp_engine::telemetry::audit::{AuditTrail, ConsoleStream};
 use vmcp_engine::telemetry::calls::{Action, CallObserver};
 use vmcp_engine::telemetry::metrics::Metrics;
@@ -138,6 +140,16 @@ fn log_proxies(proxies: &Proxies) {
     }
 }
 
+/// Returns the keeper of the servers that clients change: the configuration file, or in a cluster the
+/// resources, where the operator gives the pod the right.
+fn server_registrar(file: &FileRegistrar) -> Option<Arc<dyn ServerRegistrar>> {
+    if is_in_cluster() {
+        KubernetesRegistrar::from_environment().map(|resources| Arc::new(resources) as _)
+    } else {
+        Some(Arc::new(file.clone()))
+    }
+}
+
 /// Names the process that holds a port of `server` already, if it serves the same file.
 fn name_running(failure: CommandFailure, path: &Path, server: &Server) -> CommandFailure {
     let holds_port = |it: &RunningServer| it.mcp == server.listen || it.admin == server.admin_listen;
@@ -184,7 +196,7 @@ async fn serve(
         orphan_guard: orphan_reaper::guard(),
         script_worker: process::script_worker(),
         script_jobs: JobLauncher::from_environment().map(|jobs| Arc::new(jobs) as _),
-        registrar: (!is_in_cluster()).then(|| Arc::new(registrar.clone()) as _),
+        registrar: server_registrar(&registrar),
         registry: (!is_in_cluster()).then(|| Arc::<CachedRegistry>::default() as _),
         served: Some(own_digest.into()),
         observers,

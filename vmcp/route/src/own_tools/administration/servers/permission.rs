@@ -117,7 +117,10 @@ pub(super) fn lines_of(server: &NewServer) -> Vec<String> {
     };
     let place = match &server.place {
         ServerPlace::Program { words, env } => {
-            let program = "vmcp starts this program with the rights of its user:".to_owned();
+            let program = match &server.image {
+                Some(image) => format!("a pod of its own runs this program, from the image {image}:"),
+                None => "vmcp starts this program with the rights of its user:".to_owned(),
+            };
             let words = words.iter().map(|word| text::quoted(word));
             std::iter::once(program).chain(words).chain(values("env", env)).collect::<Vec<_>>()
         }
@@ -128,6 +131,17 @@ pub(super) fn lines_of(server: &NewServer) -> Vec<String> {
     };
     lines.extend(place);
     lines
+}
+
+/// Describes a server that its registrar knows by its program or host.
+pub(super) fn lines_of_place(name: &str, place: &ServerPlace) -> Vec<String> {
+    let place = match place {
+        ServerPlace::Program { words, .. } => {
+            format!("program: {}", words.first().map(String::as_str).unwrap_or_default())
+        }
+        ServerPlace::Remote { url, .. } => format!("host: {}", url.host_str().unwrap_or_default()),
+    };
+    vec![format!("server: {name}"), place]
 }
 
 /// Describes a configured server by its program or host: the rest may hold secrets of its administrator.

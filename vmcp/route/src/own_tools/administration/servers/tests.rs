@@ -19,6 +19,7 @@ use crate::testing::{KEYWORDS, Scripted, SeenCalls, call_with, config, engine_wi
 const TOOLS: &str = "find_tool, call_tool, list_mcp_servers, add_mcp_server, remove_mcp_server, enable_mcp_server, \
                      disable_mcp_server, search_registry, install_server";
 
+mod in_pods;
 mod registry;
 
 /// A registrar that keeps the configuration in memory and applies each change at once.
