@@ -78,6 +78,7 @@ mod scenario {
     mod stdio_edge;
     mod storms;
     mod tasks;
+    mod tasks_in_words;
     mod tools_api;
     mod traces;
     mod two_clients;

@@ -148,7 +148,9 @@ fn the_context_is_in_the_answer_if_the_call_has_one() {
     for context in [Some(json!({ "who": "Ada" })), None] {
         let arguments = CodeArguments {
             code: "1".to_owned(),
+            task: None,
             context: context.clone(),
+            context_with_values: None,
             data: Map::new(),
             timeout: Duration::from_secs(1),
             dialect: Dialect::Python,
@@ -174,4 +176,5 @@ async fn find_tool_answers_with_signatures() {
 
 mod observed_shapes;
 mod questions;
+mod tasks;
 mod tool_script;
