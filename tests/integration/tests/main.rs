@@ -79,6 +79,7 @@ mod scenario {
     mod storms;
     mod tasks;
     mod tasks_in_words;
+    mod toolhive_composites;
     mod tools_api;
     mod traces;
     mod two_clients;

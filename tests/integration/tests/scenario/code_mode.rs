@@ -26,6 +26,10 @@ async fn a_script_calls_tools_of_servers_for_clients_of_both_eras() {
         let sum = run(&client, "sum(x**2 for x in range(1000))", 20_000).await;
         assert_eq!((&sum["success"], &sum["result"]), (&json!(true), &json!("332833500")), "{sum}");
         assert_eq!((&sum["language"], &sum["context"]["who"]), (&json!("python"), &json!("Ada")), "{sum}");
+        assert!(sum["execution_time"].is_number(), "{sum}");
+        let modules =
+            run(&client, "import json, math, statistics\nstatistics.mean([math.pi, math.pi])", 20_000).await;
+        assert!(modules["result"].as_str().is_some_and(|mean| mean.starts_with("3.14159")), "{modules}");
         let code = "found = one.inspect(of=CONTEXT['who'])\n\
                     both = parallel([lambda: one.sleep(ms=1000), lambda: one.sleep(ms=1000)])\n\
                     [found['arguments']['of'], len(both)]";
@@ -81,6 +85,7 @@ async fn a_script_that_hangs_or_grows_ends_alone() {
         ("'a' * 10**10", "MemoryError"),
         ("import os\nos.environ", "PermissionError"),
         ("import os\nos.system('id')", "AttributeError"),
+        ("import socket", "ModuleNotFoundError"),
         ("open('/etc/passwd')", "PermissionError"),
         ("optim.call_tool(tool_name='one_inspect')", "NameError"),
     ] {
