@@ -73,6 +73,8 @@ async fn a_script_that_hangs_or_grows_ends_alone() {
     let backend = Fixture::http("one", "echo").start().await;
     let vmcp = start(&backend).await;
     let client = vmcp.modern();
+    assert_eq!(run(&client, "1 + 1", 20_000).await["result"], "2");
+    let before = vmcp.process.resident_mib();
     let begun = Instant::now();
     let hangs = run(&client, "while True: pass", 1000).await;
     let shape = json!({
@@ -97,6 +99,8 @@ async fn a_script_that_hangs_or_grows_ends_alone() {
         );
         assert_eq!(run(&client, "1 + 1", 20_000).await["result"], "2", "after {code}");
     }
+    let after = vmcp.process.resident_mib();
+    assert!(after < before + 32, "memory of the server: {before} MiB, then {after} MiB");
 }
 
 /// Servers that count calls and that ask, and two processes with the same key and storage.

@@ -10,9 +10,9 @@ use super::super::{Names, OptimTool};
 /// Returns the definition of execute_code.
 pub(in crate::optim::definitions) fn definition(names: &Names<'_>, config: &Config) -> Value {
     let milliseconds = |limit: Duration| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-    // CPython in a Job draws nothing, and has a folder for temporary files.
+    // CPython in a Job has a folder for temporary files.
     let (images, lacks) = if config.code.job.is_some() {
-        ("", "No network.")
+        ("Images: PNG files saved in the folder PICTURES. ", "No network.")
     } else {
         ("Images: plot(\"bar\", rows, x, y); emit_svg(text). ", "No files, no network.")
     };
