@@ -13,6 +13,7 @@ mod host;
 mod inner_call;
 mod kept;
 mod report;
+mod settings;
 mod toolhive_value;
 mod user_time;
 mod waiting;
@@ -21,12 +22,9 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 use vmcp_backend::{Response, RpcOutcome};
-use vmcp_config::{Code, CodeJob, Config};
-use vmcp_script::jobs::JobSettings;
 use vmcp_script::names::python_name;
-use vmcp_script::pool::{PoolSettings, Ran, Script, ScriptEnd};
+use vmcp_script::pool::{Ran, Script, ScriptEnd};
 use vmcp_script::protocol::{Finished, StartScript, ToolScript};
-use vmcp_script::{ResourceBounds, ScriptLimits};
 use vmcp_wire::era::Era;
 use vmcp_wire::keys::{INPUT_REQUESTS, INPUT_RESPONSES, REQUEST_STATE};
 use vmcp_wire::owned::OwnedParams;
@@ -40,6 +38,7 @@ use self::author::Author;
 use self::call_arguments::CodeArguments;
 use self::host::Host;
 use self::kept::KeptScript;
+use self::settings::{job_of, job_settings, limits, pool_settings};
 use self::waiting::Waiting;
 use crate::answer::{Answer, Content};
 use crate::call::input_rounds::{InputRounds, Next};
@@ -164,7 +163,7 @@ async fn drive(
     for _ in 0..MAX_QUESTION_ROUNDS {
         let run = run_part(context, arguments, part);
         let (questions, state) = match unless_cancelled(caller, run).await?? {
-            PartEnd::Ended { ran, may_have_changed } => {
+            PartEnd::Ended { ran, may_have_changed, start_failure } => {
                 // A second script would repeat what the first one has changed.
                 let repaired = match (&mut author, &ran.finished.end) {
                     (Some(author), Err(failure)) if !may_have_changed => {
@@ -173,6 +172,7 @@ async fn drive(
                     }
                     _ => None,
                 };
+                arguments.start_failure = start_failure;
                 let Some(script) = repaired else { return Ok(ended(ran, arguments)) };
                 arguments.code = script;
                 part = Part::New;
@@ -303,6 +303,8 @@ enum PartEnd {
         ran: Ran,
         /// True if a call of the part may have changed something.
         may_have_changed: bool,
+        /// The reason for which a worker ran the script of a Job.
+        start_failure: Option<String>,
     },
     Waits(Box<Waiting>),
     /// The client sent no answer: its state stays the same, so that it counts once.
@@ -323,6 +325,9 @@ async fn run_part(
     let principal = context.caller.principal.key();
     let host = Host::new(context, arguments.dialect);
     let begun = Instant::now();
+    let job = job_of(config, arguments.dialect);
+    // The reason for which a worker runs the script of a Job.
+    let mut start_failure: Option<String> = None;
     loop {
         let script = match &part {
             Part::New => Script::New(StartScript {
@@ -345,38 +350,53 @@ async fn run_part(
                 Script::Waiting(waiting, limits.clone())
             }
         };
-        let end = match (job_of(config, arguments.dialect), context.engine.script_jobs()) {
-            (None, _) => workers.run(&principal, settings(config), script, &host).await,
-            (Some(_), _) if matches!(part, Part::Waiting(..)) => return Err(OTHER_ENGINE.to_owned()),
+        let waits = matches!(part, Part::Waiting(..));
+        // A script that waits has left a worker, and goes on in one.
+        let in_job = job.filter(|job| start_failure.is_none() && !(waits && job.falls_back));
+        let end = match (in_job, context.engine.script_jobs()) {
+            (None, _) => workers.run(&principal, pool_settings(config), script, &host).await,
+            (Some(_), _) if waits => return Err(OTHER_ENGINE.to_owned()),
             (Some(job), Some(jobs)) => {
-                let job = job_settings(&config.code, job);
-                let launch = jobs.launch(&job, &limits);
-                workers.run_in(&principal, settings(config), launch, script, &host).await
+                let settings = job_settings(&config.code, job);
+                let launch = jobs.launch(&settings, &limits);
+                workers.run_in(&principal, pool_settings(config), launch, script, &host).await
             }
-            (Some(_), None) => {
-                return Err(NO_JOBS.to_owned());
+            (Some(job), None) if job.falls_back => {
+                start_failure = Some(NO_JOBS.to_owned());
+                continue;
             }
+            (Some(_), None) => return Err(NO_JOBS.to_owned()),
         };
         match end {
             // An answer counts once, so a script that goes on waits for its place.
             ScriptEnd::Ended(ran) if is_busy(&ran) && is_patient(&part, begun) => sleep(PLACE_PAUSE).await,
-            ScriptEnd::Ended(ran) => {
-                return Ok(PartEnd::Ended { ran, may_have_changed: host.may_have_changed() });
-            }
+            ScriptEnd::Ended(ran) => match job.filter(|job| job.falls_back && start_failure.is_none()) {
+                Some(_) if did_not_start(&ran) => {
+                    let why = ran.finished.end.err().map(|failure| failure.error).unwrap_or_default();
+                    tracing::warn!(
+                        error = why.as_str(),
+                        "the Job of a script did not start; a worker runs the script"
+                    );
+                    start_failure = Some(why);
+                }
+                _ => {
+                    let may_have_changed = host.may_have_changed();
+                    return Ok(PartEnd::Ended { ran, may_have_changed, start_failure });
+                }
+            },
             ScriptEnd::Waits(waiting) => return Ok(PartEnd::Waits(waiting)),
         }
     }
 }
 
-/// Returns the Job that runs a script; `None`: a worker runs it. Scripts of ToolHive are Python to workers
-/// alone.
-fn job_of(config: &Config, dialect: Dialect) -> Option<&CodeJob> {
-    config.code.job.as_ref().filter(|_| dialect == Dialect::Python)
-}
-
 /// True if the script did not run, because others do.
 fn is_busy(ran: &Ran) -> bool {
     ran.finished.end.as_ref().is_err_and(|failure| failure.error_type == "BusyError")
+}
+
+/// True if the script did not run, because its Job did not start. An exception of the same name takes time.
+fn did_not_start(ran: &Ran) -> bool {
+    ran.took.is_zero() && ran.finished.end.as_ref().is_err_and(|failure| failure.error_type == "StartError")
 }
 
 /// True if a part may wait longer for its place.
@@ -420,47 +440,6 @@ fn namespaces(context: CallContext<'_>, dialect: Dialect) -> Vec<String> {
     names.sort_unstable();
     names.dedup();
     names
-}
-
-fn limits(config: &Config, arguments: &CodeArguments) -> ScriptLimits {
-    let code = &config.code;
-    ScriptLimits {
-        timeout: arguments.timeout,
-        calls: code.max_calls,
-        parallel: code.max_parallel,
-        output_bytes: code.max_output_bytes,
-        result_bytes: code.max_result_bytes,
-        ..ScriptLimits::default()
-    }
-}
-
-/// Returns the settings of the Job of one script.
-fn job_settings(code: &Code, job: &CodeJob) -> JobSettings {
-    JobSettings {
-        image: job.image.clone(),
-        image_pull_secrets: job.image_pull_secrets.clone(),
-        runtime_class_name: job.runtime_class_name.clone(),
-        cpu_millicores: job.cpu_millicores,
-        memory: u64::from(code.memory_mebibytes) << 20,
-        ephemeral_storage: u64::from(job.ephemeral_storage_mebibytes) << 20,
-        start_timeout: job.start_timeout,
-        max_timeout: code.max_timeout,
-    }
-}
-
-fn settings(config: &Config) -> PoolSettings {
-    let code = &config.code;
-    let bounds = ResourceBounds {
-        memory: u64::from(code.memory_mebibytes) << 20,
-        // A script that computes all the time reaches its deadline first.
-        cpu_seconds: code.max_timeout.as_secs() + 1,
-    };
-    PoolSettings {
-        warm: code.warm_workers,
-        running: code.max_running,
-        running_per_principal: code.max_running_per_client,
-        bounds,
-    }
 }
 
 #[cfg(test)]

@@ -40,6 +40,8 @@ pub(super) struct CodeArguments {
     /// Time limit of the script.
     pub(super) timeout: Duration,
     pub(super) dialect: Dialect,
+    /// For the answer: the reason for which a worker ran the script in place of a Job.
+    pub(super) start_failure: Option<String>,
 }
 
 impl CodeArguments {
@@ -71,6 +73,7 @@ impl CodeArguments {
                 data,
                 timeout,
                 dialect,
+                start_failure: None,
             })
         };
         read().map_err(|error| tool_result::error(&error.to_string()))
@@ -114,8 +117,16 @@ impl CodeArguments {
             let context: Option<Value> = arguments.read("context", "a JSON value")?;
             check_size("context", &context)?;
             let (timeout, dialect) = (timeout(&arguments, limits)?, Dialect::Python);
-            let (context_with_values, data) = (None, Map::new());
-            Ok(CodeArguments { code, task, context, context_with_values, data, timeout, dialect })
+            Ok(CodeArguments {
+                code,
+                task,
+                context,
+                context_with_values: None,
+                data: Map::new(),
+                timeout,
+                dialect,
+                start_failure: None,
+            })
         };
         read().map_err(mistake)
     }

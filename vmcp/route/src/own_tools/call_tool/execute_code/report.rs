@@ -26,7 +26,7 @@ pub(super) fn result(ran: Ran, arguments: &CodeArguments) -> Box<RawValue> {
                 "success": false, "error": failure.error, "error_type": failure.error_type, "timeout": timeout,
             });
             if let Some(answer) = answer.as_object_mut() {
-                show_written(answer, arguments);
+                show_origin(answer, arguments);
             }
             return tool_result::illustrated(&raw(&answer), &pictures, true);
         }
@@ -41,15 +41,19 @@ pub(super) fn result(ran: Ran, arguments: &CodeArguments) -> Box<RawValue> {
     if !pictures.is_empty() {
         answer.insert("pictures".to_owned(), json!(pictures.len()));
     }
-    show_written(&mut answer, arguments);
+    show_origin(&mut answer, arguments);
     tool_result::illustrated(&raw(&Value::Object(answer)), &pictures, is_error)
 }
 
-/// Adds the script that a language model has written.
-fn show_written(answer: &mut Map<String, Value>, arguments: &CodeArguments) {
+/// Adds the script that a language model has written, and the reason for which another engine ran it.
+fn show_origin(answer: &mut Map<String, Value>, arguments: &CodeArguments) {
     if let Some(code) = arguments.written() {
         answer.insert("engine".to_owned(), json!("llm"));
         answer.insert("code".to_owned(), json!(code));
+    }
+    if let Some(why) = &arguments.start_failure {
+        let warning = format!("a worker ran the script, in its subset of Python, since no Job did: {why}");
+        answer.insert("warning".to_owned(), json!(warning));
     }
 }
 

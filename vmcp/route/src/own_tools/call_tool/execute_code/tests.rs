@@ -154,6 +154,7 @@ fn the_context_is_in_the_answer_if_the_call_has_one() {
             data: Map::new(),
             timeout: Duration::from_secs(1),
             dialect: Dialect::Python,
+            start_failure: None,
         };
         let finished = Finished { end: Ok(json!(1)), output: String::new(), pictures: Vec::new() };
         let result = report::result(Ran { finished, calls: 0, took: Duration::ZERO }, &arguments);
@@ -174,6 +175,7 @@ async fn find_tool_answers_with_signatures() {
     assert_eq!(tool.get("parameters"), None);
 }
 
+mod jobs;
 mod observed_shapes;
 mod questions;
 mod tasks;

@@ -153,6 +153,7 @@ fn a_written_script_is_in_the_answer_also_of_a_timeout() {
             data: Map::new(),
             timeout: Duration::from_secs(1),
             dialect: Dialect::Python,
+            start_failure: None,
         };
         let finished = Finished { end, output: String::new(), pictures: Vec::new() };
         let result = report::result(Ran { finished, calls: 0, took: Duration::ZERO }, &arguments);
