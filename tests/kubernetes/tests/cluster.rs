@@ -7,6 +7,7 @@ mod scenario {
     mod node;
     mod node_faults;
     mod replicas;
+    mod scripts_on_node;
     mod serving;
     mod tool_counts;
 
