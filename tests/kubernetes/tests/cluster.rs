@@ -10,6 +10,7 @@ mod scenario {
     mod scripts_on_node;
     mod serving;
     mod tool_counts;
+    mod workflows_on_node;
 
     use vmcp_integration::Client;
     use vmcp_kubernetes_tests::{Endpoint, Namespace};
