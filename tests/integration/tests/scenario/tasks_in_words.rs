@@ -1,5 +1,5 @@
-//! Tasks in words for execute_code: the client's own model writes the script, by sampling, and the built binary
-//! runs it.
+//! Tasks in words for execute_code: the client's own model writes the script, by sampling, and the built
+//! binary runs it.
 
 use serde_json::{Value, json};
 use vmcp_integration::{Client, Fixture, Vmcp, VmcpBuilder};

@@ -120,8 +120,8 @@ async fn definitions_are_followed_and_a_broken_one_costs_itself_alone() {
     place.remove().await;
 }
 
-/// ToolHive's definitions with questions: every action of an answer, and questions between tools. A definition
-/// that no server refers to changes no server.
+/// ToolHive's definitions with questions: every action of an answer, and questions between tools. A
+/// definition that no server refers to changes no server.
 #[tokio::test]
 async fn questions_with_every_action_are_valid_and_unrelated_definitions_change_nothing() {
     let (place, _operator) = place("elicitation").await;

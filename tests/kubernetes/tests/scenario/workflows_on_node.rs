@@ -1,5 +1,5 @@
-//! Composite tools and scripts of ToolHive's manifests in running pods: inline, by reference, with `fromJson`,
-//! beside one that contradicts its steps, and `codeMode`.
+//! Composite tools and scripts of ToolHive's manifests in running pods: inline, by reference, with
+//! `fromJson`, beside a tool that contradicts its steps, and `codeMode`.
 
 use serde_json::{Value, json};
 use vmcp_kubernetes_tests::Cluster;

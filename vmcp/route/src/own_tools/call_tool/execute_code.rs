@@ -164,11 +164,10 @@ async fn drive(
         let run = run_part(context, arguments, part);
         let (questions, state) = match unless_cancelled(caller, run).await?? {
             PartEnd::Ended { ran, may_have_changed, start_failure } => {
-                // A second script would repeat what the first one has changed.
                 let repaired = match (&mut author, &ran.finished.end) {
-                    (Some(author), Err(failure)) if !may_have_changed => {
-                        let repair = Box::pin(author.repair(&arguments.code, failure));
-                        unless_cancelled(caller, repair).await?
+                    (Some(author), Err(failure)) => {
+                        let repair = author.repair(&arguments.code, failure, may_have_changed);
+                        unless_cancelled(caller, Box::pin(repair)).await?
                     }
                     _ => None,
                 };

@@ -1,9 +1,9 @@
-//! [`Author`]: a language model that writes the script of a task in words. It writes, and the sandbox runs: its
-//! script has the limits, the rights and the checks of any other.
+//! [`Author`]: a language model that writes the script of a task in words. It writes, and the sandbox runs:
+//! its script has the limits, the rights and the checks of any other.
 //!
-//! The model sees the task, signatures of tools that the caller may call, and types and keys of `CONTEXT`, but
-//! no value of it. Signatures have words of servers, which may try to steer the model: its script can call
-//! what the caller may call, and the answer shows it.
+//! The model sees the task, signatures of tools that the caller may call, and types and keys of `CONTEXT`,
+//! but no value of it. Signatures have words of servers, which may try to steer the model: its script can
+//! call the tools that the caller may call, and the answer shows it.
 
 mod prompt;
 
@@ -110,11 +110,16 @@ impl<'a> Author<'a> {
         Err(format!("task: the language model wrote no script ({reason}); {INSTEAD}"))
     }
 
-    /// Has the model write another script in place of a failed one, which has changed nothing. `None`: the
-    /// failure stands.
-    pub(super) async fn repair(&mut self, script: &str, failure: &Failure) -> Option<String> {
+    /// Has the model write another script in place of a failed one. `None`: the failure stands, also if the
+    /// script may have changed something, which a second one would repeat.
+    pub(super) async fn repair(
+        &mut self,
+        script: &str,
+        failure: &Failure,
+        may_have_changed: bool,
+    ) -> Option<String> {
         let is_hopeless = NOT_REPAIRED.contains(&failure.error_type.as_str());
-        if is_hopeless || self.asks_left == 0 {
+        if is_hopeless || may_have_changed || self.asks_left == 0 {
             self.context.engine.metrics().script_model_failures.inc();
             return None;
         }

@@ -62,8 +62,8 @@ impl<'a> Host<'a> {
         Host { context, dialect, caller, can_ask, user_time, changes: AtomicUsize::new(0) }
     }
 
-    /// True if a call of the script may have changed something: its tool is not declared to read only, and the
-    /// call was sent.
+    /// True if a call of the script may have changed something: its tool is not declared to read only, and
+    /// the call was sent.
     pub(super) fn may_have_changed(&self) -> bool {
         self.changes.load(Ordering::Relaxed) > 0
     }

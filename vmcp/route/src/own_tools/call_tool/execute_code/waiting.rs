@@ -41,8 +41,8 @@ struct Written {
     written: Option<String>,
 }
 
-/// Writes the state; fails beyond the size that can be sealed. `written` is the text that a language model has
-/// written.
+/// Writes the state; fails beyond the size that can be sealed. `written` is the text that a language model
+/// has written.
 pub(super) fn write(script: Waiting, written: Option<&str>) -> Result<String, Failure> {
     let (id, written) = (hex::encode(random::<16>()), written.map(str::to_owned));
     let state = State { version: VERSION, id, written, script };

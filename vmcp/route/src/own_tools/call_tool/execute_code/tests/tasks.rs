@@ -53,8 +53,8 @@ async fn the_model_sees_signatures_and_shapes_but_no_value_and_the_error_of_its_
     let mut author = Author::new(context, given.task.as_deref().unwrap(), &given).await.unwrap();
     assert_eq!(author.write().await.as_deref(), Ok("fs.work(n=1)"));
     let failure = Failure { line: Some(1), ..Failure::new("ValueError", "n must be 2") };
-    assert_eq!(author.repair("fs.work(n=1)", &failure).await.as_deref(), Some("fs.work(n=2)"));
-    assert_eq!(author.repair("fs.work(n=2)", &failure).await, None, "asked twice at most");
+    assert_eq!(author.repair("fs.work(n=1)", &failure, false).await.as_deref(), Some("fs.work(n=2)"));
+    assert_eq!(author.repair("fs.work(n=2)", &failure, false).await, None, "asked twice at most");
     let prompts = model.prompts();
     assert_eq!(prompts.len(), 2);
     assert!(prompts[0].starts_with("Task: work hard on all rows\nCONTEXT: {"), "{}", prompts[0]);
@@ -74,8 +74,10 @@ async fn failures_that_no_other_script_would_change_are_not_repaired() {
     let given = arguments(&engine, &json!({ "task": "add" }));
     let mut author = Author::new(context, "add", &given).await.unwrap();
     for kind in ["TimeoutError", "BusyError", "WorkerError", "StartError", "SuspendLimitError"] {
-        assert_eq!(author.repair("1", &Failure::new(kind, "over")).await, None, "{kind}");
+        assert_eq!(author.repair("1", &Failure::new(kind, "over"), false).await, None, "{kind}");
     }
+    let failure = Failure::new("NameError", "over");
+    assert_eq!(author.repair("1", &failure, true).await, None, "it may have changed something");
     assert!(model.prompts().is_empty());
 }
 
