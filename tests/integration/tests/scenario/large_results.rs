@@ -240,7 +240,7 @@ async fn a_script_gets_the_rows_that_its_context_refers_to() {
     let alice = ready(vmcp.modern().bearing(ALICE)).await;
     let reference = rows(&alice, 20_000).await;
     let context = json!({"rows": {"$result_ref": reference}, "least": 990});
-    let summed = json!({"code": "sum(row['value'] for row in data.rows(count=10_000))"});
+    let summed = json!({"code": "sum(row['value'] for row in data.rows(count=10000))"});
     let summed = alice.call_tool("optim_execute_code", summed).await;
     assert_eq!(summed.structured()["result"], "4995000", "one number of 10,000 rows: {}", summed.text);
     let code = "sum(1 for row in CONTEXT['rows'] if row['value'] >= CONTEXT['least'])";
