@@ -3,12 +3,16 @@
 /// Bytes of an escape such as `\u00e9`.
 const UNICODE: usize = r"\u0000".len();
 
-/// Returns a text between the quotes of a JSON string with its escapes replaced; `None` for a quote, for an
-/// escape that JSON lacks, and for half a surrogate pair, which no Rust string can hold.
+/// Returns a text between the quotes of a JSON string with its escapes replaced; `None` for a quote, for a
+/// control character, for an escape that JSON lacks, and for half a surrogate pair, which no Rust string can
+/// hold.
 ///
 /// The text takes one buffer of the string's own size. A parser takes a second one for strings with escapes,
 /// which grows by doubling: too much for a result of many megabytes.
 pub(crate) fn unescaped(inner: &str) -> Option<String> {
+    if inner.bytes().any(|byte| byte < b' ') {
+        return None;
+    }
     let mut text = String::with_capacity(inner.len());
     let mut rest = inner;
     while let Some(at) = memchr::memchr2(b'\\', b'"', rest.as_bytes()) {
@@ -92,6 +96,7 @@ mod tests {
             "\\x",
             "\\",
             "\"",
+            "\u{1f}",
         ];
         let mut texts = vec![String::new()];
         let mut begin = 0;
