@@ -92,10 +92,10 @@ async fn a_script_that_may_have_changed_something_is_not_written_again() {
     let vmcp = start(&backends, "one_inspect").await;
     for client in clients(&vmcp).await {
         let before = backends[0].calls("inspect").await;
-        let writes = |_: &str, _: &Value| sampled("one.inspect(of='it')\nmissing_name");
+        let writes = |_: &str, _: &Value| sampled("one.inspect(of='it')\n1 / 0");
         let task = json!({ "task": "inspect it" });
         let (answer, asked) = client.converse("tools/call", call(&task), &writes).await;
-        assert_eq!(answer.structured()["error_type"], "NameError", "{}", answer.text);
+        assert_eq!(answer.structured()["error_type"], "ZeroDivisionError", "{}", answer.text);
         assert_eq!(asked.len(), 1, "asked again: {asked:?}");
         assert_eq!(backends[0].calls("inspect").await, before + 1, "the call was made once");
         assert!(prompt(&asked[0]).contains("def one.inspect("), "{asked:?}");
