@@ -79,6 +79,8 @@ mod scenario {
     mod stdio_edge;
     mod storms;
     mod tasks;
+    mod tasks_in_words;
+    mod toolhive_composites;
     mod tools_api;
     mod traces;
     mod two_clients;

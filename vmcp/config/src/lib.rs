@@ -72,6 +72,7 @@ pub use self::sections::operational::{CircuitBreaker, LogLevel, Operational};
 pub use self::sections::optimizer::admin::{Admin, ServerRule, ServerSource};
 pub use self::sections::optimizer::code::Code;
 pub use self::sections::optimizer::code::job::CodeJob;
+pub use self::sections::optimizer::code::script_model::ScriptModel;
 pub use self::sections::optimizer::contextual::{ContextSource, Contextual, NoContext};
 pub use self::sections::optimizer::discovery::{ConfiguredTags, ContextSigns, Discovery, MetricsMode};
 pub use self::sections::optimizer::embeddings::{EmbeddingProvider, Embeddings, LOCAL_MODELS, OnUnavailable};

@@ -185,6 +185,9 @@ async fn the_configuration_in_force_is_printed_with_its_defaults() {
         "maxConnectionRetries: 3",
         "toolTimeout: 60s",
         "maxFallbacks: 3",
+        "previewRows: 0",
+        "maxCalls: 100",
+        "llm: configured",
         "autoRetryFallback: \"Off\"",
     ] {
         assert!(has(&printed, setting), "{setting}: {printed}");
