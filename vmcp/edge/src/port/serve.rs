@@ -110,12 +110,15 @@ impl Ports {
     pub async fn drain(self, grace: Duration) -> bool {
         self.stop_clients.cancel();
         self.edge.close();
-        if let Some(viewers) = self.viewers {
-            viewers.close().await;
-        }
-        let drained = tokio::time::timeout(grace, self.clients).await.is_ok();
+        let viewers = async {
+            if let Some(viewers) = self.viewers {
+                viewers.close().await;
+            }
+        };
+        // At once: a viewer that does not read must not delay the end of the clients.
+        let (drained, ()) = tokio::join!(tokio::time::timeout(grace, self.clients), viewers);
         self.operators.close().await;
-        drained
+        drained.is_ok()
     }
 }
 

@@ -4,6 +4,7 @@
 //! [`StartLock`]: crate::cli::running_server::start_lock::StartLock
 
 pub(super) mod background;
+mod process_end;
 mod report;
 pub(super) mod restart;
 mod restart_backend;

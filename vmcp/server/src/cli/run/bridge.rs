@@ -306,7 +306,9 @@ async fn serve(arguments: Arguments, config: Config, lookup: ReferenceLookup) ->
         let (mcp, admin) = (format!("http://{}/mcp", ports.client), format!("http://{}", ports.admin));
         tracing::info!(mcp, admin, version = env!("CARGO_PKG_VERSION"), "serving");
     };
-    let outcome = serve_ports(edge, &admin, &server, StopSignals::listen()?.wait(), announce).await;
+    let no_others = |(), _| std::future::ready(());
+    let outcome =
+        serve_ports(edge, &admin, &server, StopSignals::listen()?.wait(), announce, no_others).await;
     send_and_shut_down(&engine, metrics_push).await;
     audit.apply(None);
     tracing::info!("stopped");
