@@ -108,16 +108,17 @@ impl Ports {
     /// Shuts down gracefully: accepts no new connections, ends push streams, and lets requests in flight end
     /// within `grace`. The admin port answers until then. Returns true if all requests ended in time.
     pub async fn drain(self, grace: Duration) -> bool {
-        self.stop_clients.cancel();
-        self.edge.close();
-        let viewers = async {
-            if let Some(viewers) = self.viewers {
+        let Ports { edge, stop_clients, clients, operators, viewers, .. } = self;
+        stop_clients.cancel();
+        edge.close();
+        let viewers = async move {
+            if let Some(viewers) = viewers {
                 viewers.close().await;
             }
         };
-        // At once: a viewer that does not read must not delay the end of the clients.
-        let (drained, ()) = tokio::join!(tokio::time::timeout(grace, self.clients), viewers);
-        self.operators.close().await;
+        // At once: a viewer that does not read must not take from the time of the clients.
+        let (drained, ()) = tokio::join!(tokio::time::timeout(grace, clients), viewers);
+        operators.close().await;
         drained.is_ok()
     }
 }
