@@ -29,8 +29,8 @@ pub(super) struct EndLimits {
 }
 
 impl EndLimits {
-    /// Makes the limits from `--timeout` and the server's settings. Without `--timeout` the wait lasts until a
-    /// healthy server has ended. A shorter wait, and one for a server with unknown settings, kills nothing.
+    /// Makes the limits from `--timeout` and the server's settings. Without `--timeout` the wait lasts until
+    /// a healthy server has ended. A shorter wait, and one for a server with unknown settings, kills nothing.
     pub(super) fn new(timeout: Option<Duration>, server: Option<&Server>) -> EndLimits {
         let deadline = server.map(|server| {
             let drained = server.shutdown_delay.saturating_add(server.drain_timeout);

@@ -22,7 +22,8 @@ use crate::cli::running_server::start_lock::StartLock;
 /// Restart the server, or one backend of it
 ///
 /// Without a name, the server ends gracefully and starts again in the background, with the options that it
-/// had; a server that still runs when its drain must be over is stuck, and is killed. With a name, the program of that backend is started again; calls under way at it fail.
+/// had; a server that still runs when its drain must be over is stuck, and is killed. With a name, the
+/// program of that backend is started again; calls under way at it fail.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -32,8 +33,8 @@ pub(in crate::cli) struct Arguments {
     /// Name of a backend
     #[arg(add = ArgValueCandidates::new(candidates::backends))]
     backend: Option<String>,
-    /// Time to wait for the end of the server; a time before the end of the drain kills nothing [default: until
-    /// the drain (server.drainTimeout) must be over]
+    /// Time to wait for the end of the server; a time before the end of the drain kills nothing [default:
+    /// until the drain (server.drainTimeout) must be over]
     #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "backend")]
     timeout: Option<Duration>,
     /// Without a server: end the new one once it has had no client for this long, and take free ports

@@ -131,8 +131,8 @@ pub(super) fn lines_of(server: &NewServer) -> Vec<String> {
     lines
 }
 
-/// Describes a configured server: every word of its program, or its address, without secrets; of variables and
-/// headers the names alone, because the values are its administrator's.
+/// Describes a configured server: every word of its program, or its address, without secrets. Of variables
+/// and headers only the names are shown, because the values are its administrator's.
 pub(super) fn lines_of_known(server: &Backend) -> Vec<String> {
     let mut lines = vec![format!("server: {}", server.name)];
     let shown = |text: &str| vmcp_config::without_secrets(&server.known_secrets.mask(text));
