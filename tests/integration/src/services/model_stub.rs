@@ -20,7 +20,7 @@ use crate::{eventually, found_by};
 /// Name of the variable with the key that Codex sends, which the stub does not look at.
 pub const MODEL_KEY: &str = "STUB_KEY";
 
-/// Returns the path of the real Codex, or says why there is none.
+/// Returns the path of the real Codex, or the reason of its absence.
 pub async fn codex_program() -> Result<PathBuf, String> {
     found_by("codex.sh").await.map(PathBuf::from)
 }

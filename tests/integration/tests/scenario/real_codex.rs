@@ -142,7 +142,7 @@ async fn a_cancelled_turn_of_codex_is_interrupted_and_its_new_thread_archived() 
     };
     let cancel = async |id: u64| client.notify("notifications/cancelled", json!({"requestId": id})).await;
 
-    // The first turn of a new thread: nobody was told of the thread, so it is archived.
+    // The first turn of a new thread: without an answer the thread has no owner, so it is archived.
     let held = hold(77, "HOLD the first", None);
     backend.model.asked("HOLD the first").await;
     let unanswered = threads(&client).await;

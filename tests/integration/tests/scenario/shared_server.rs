@@ -159,7 +159,7 @@ async fn three_windows_have_one_set_of_programs() {
         eventually("the proxy to be alone", async || children(proxy).is_empty().then_some(())).await;
     }
     assert_eq!(programs(server), 2, "a server that is shared serves the calls of all windows");
-    // A server that may keep state is no more shared once it is called: a process a window, and one ready.
+    // A server that may keep state gets a process for each window that calls it, and one is kept ready.
     for window in &mut windows {
         let call = json!({"name": "own_add", "arguments": {"a": 2, "b": 3}});
         let answer = window.ask(2, "tools/call", call).await;

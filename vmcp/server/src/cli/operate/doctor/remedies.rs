@@ -161,7 +161,7 @@ fn lacks_value(error: &str) -> bool {
         .any(|sign| error.contains(sign))
 }
 
-/// Returns the program that could not be started because there is none of this name.
+/// Returns the program that could not be started because its file is missing.
 fn missing_program(error: &str) -> Option<&str> {
     let (program, reason) = error.split_once("cannot start `")?.1.split_once('`')?;
     reason.contains("No such file").then_some(program)
