@@ -53,8 +53,7 @@ pub(super) async fn measure(report: &mut Report) -> Result<()> {
         let processes = laptop.processes(server, &windows)?;
         three.push(memory(&processes));
         counts.1 = processes.len();
-        let added = counts.1 - counts.0;
-        ensure!(added == WINDOWS - 1, "two more windows are two more processes, and not {added}");
+        ensure!(counts.1 == counts.0 + WINDOWS - 1, "further programs were started: {counts:?} processes");
         for window in &mut windows {
             window
                 .call("optim_call_tool", json!({"tool_name": "s1_echo", "parameters": {"message": "x"}}))

@@ -306,9 +306,8 @@ async fn serve(arguments: Arguments, config: Config, lookup: ReferenceLookup) ->
         let (mcp, admin) = (format!("http://{}/mcp", ports.client), format!("http://{}", ports.admin));
         tracing::info!(mcp, admin, version = env!("CARGO_PKG_VERSION"), "serving");
     };
-    let no_others = |(), _| std::future::ready(());
-    let outcome =
-        serve_ports(edge, &admin, &server, StopSignals::listen()?.wait(), announce, no_others).await;
+    let stop = StopSignals::listen()?.wait();
+    let outcome = serve_ports(edge, &admin, &server, stop, announce, |(), _| std::future::ready(())).await;
     send_and_shut_down(&engine, metrics_push).await;
     audit.apply(None);
     tracing::info!("stopped");

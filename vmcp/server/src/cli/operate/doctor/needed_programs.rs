@@ -2,7 +2,7 @@
 //! the servers, `vmcp doctor` when the servers fail.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
@@ -39,7 +39,8 @@ pub(super) fn installation(program: &str) -> Option<&'static str> {
 pub(in crate::cli) fn note_missing(config: &Config, only: Option<&[String]>) {
     let is_meant =
         |backend: &&Backend| only.is_none_or(|names| names.iter().any(|name| **name == *backend.name));
-    for (program, servers) in missing(config.backends.iter().filter(is_meant), std::env::var_os("PATH")) {
+    let path = std::env::var_os("PATH");
+    for (program, servers) in missing(config.backends.iter().filter(is_meant), path.as_deref()) {
         notes::note(&words(&program, &servers));
     }
 }
@@ -57,13 +58,13 @@ fn words(program: &str, servers: &[String]) -> String {
 /// server has none of its own.
 fn missing<'a>(
     backends: impl Iterator<Item = &'a Backend>,
-    path: Option<OsString>,
+    path: Option<&OsStr>,
 ) -> BTreeMap<String, Vec<String>> {
     let mut found = BTreeMap::<String, Vec<String>>::new();
     for backend in backends.filter(|backend| backend.enabled) {
         let Transport::Stdio { command, env, cwd, .. } = &backend.transport else { continue };
         let own = env.get("PATH").map(|path| OsString::from(path.expose()));
-        if !is_there(command, cwd.as_deref(), own.or_else(|| path.clone())) {
+        if !is_there(command, cwd.as_deref(), own.as_deref().or(path)) {
             found.entry(command.clone()).or_default().push(backend.name.to_string());
         }
     }
@@ -72,7 +73,7 @@ fn missing<'a>(
 
 /// Returns true if a command can be started. A name without a slash is looked for in `path`, another one is a
 /// file, relative to the working directory of its server.
-fn is_there(command: &str, cwd: Option<&Path>, path: Option<OsString>) -> bool {
+fn is_there(command: &str, cwd: Option<&Path>, path: Option<&OsStr>) -> bool {
     let is_program = |file: &Path| {
         file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
     };
@@ -102,7 +103,7 @@ mod tests {
             folder.path().display()
         );
         let config = vmcp_config::load(&text, "vmcp.yaml", &|_: &str| None).unwrap().config;
-        let missing = || missing(config.backends.iter(), Some("/nowhere".into()));
+        let missing = || missing(config.backends.iter(), Some(OsStr::new("/nowhere")));
         let of = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let expected = [("./there", of(&["file"])), ("there", of(&["own"])), ("uvx", of(&["time", "fetch"]))];
         assert_eq!(missing(), expected.map(|(name, servers)| (name.to_owned(), servers)).into());
