@@ -80,7 +80,7 @@ fn is_there(command: &str, cwd: Option<&Path>, path: Option<&OsStr>) -> bool {
     if command.contains('/') {
         return is_program(&cwd.unwrap_or(Path::new("")).join(command));
     }
-    std::env::split_paths(&path.unwrap_or_default()).any(|folder| is_program(&folder.join(command)))
+    std::env::split_paths(path.unwrap_or_default()).any(|folder| is_program(&folder.join(command)))
 }
 
 #[cfg(test)]
