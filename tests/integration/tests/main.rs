@@ -61,6 +61,7 @@ mod scenario {
     mod profiles;
     mod questions;
     mod rate_limits;
+    mod real_codex;
     mod real_servers;
     mod recommendations;
     mod registry;

@@ -137,6 +137,14 @@ async fn a_newcomer_gets_a_file_that_is_valid_and_can_import_others() {
     assert!(written.success, "{written:?}");
     assert!(Cli::run(&["validate"], folder.path()).await.success);
     assert!(!Cli::run(&["init"], folder.path()).await.success, "never over an existing file");
+    let bare = [("PATH", "/nowhere")];
+    for command in [&["init", "--force"][..], &["init", "-"], &["add", "other", "--", "uvx", "other"]] {
+        let told = Cli::run_with(command, &bare, folder.path()).await;
+        assert!(told.success, "{told:?}");
+        let server = if command[0] == "add" { "other" } else { "time" };
+        let missing = format!("`uvx` is missing, and {server} needs it: install uv: ");
+        assert!(told.stderr.contains(&missing), "{command:?}: {told:?}");
+    }
     let theirs = json!({"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]},
         "remote": {"type": "http", "url": "https://example.com/mcp"}}});
     std::fs::write(folder.path().join(".mcp.json"), theirs.to_string()).expect("writing");

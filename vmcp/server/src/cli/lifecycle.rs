@@ -6,6 +6,7 @@
 
 pub(super) mod background;
 mod cluster;
+mod process_end;
 mod report;
 pub(super) mod restart;
 mod restart_backend;

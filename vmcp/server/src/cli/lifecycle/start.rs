@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -54,6 +54,9 @@ pub(in crate::cli) struct Arguments {
     /// Start nothing if the server was stopped on purpose
     #[arg(long, hide = true)]
     unless_stopped: bool,
+    /// Start nothing if the server is stopped on purpose while this waits for the lock
+    #[arg(long, hide = true)]
+    unless_stopped_meanwhile: bool,
     /// Format of the result
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: OutputFormat,
@@ -68,8 +71,41 @@ pub(in crate::cli) fn run(arguments: &Arguments, global: &GlobalOptions) -> Resu
     if let Some(server) = cluster.server()? {
         return cluster::start(&server, output, global);
     }
+    let Arguments { listen, admin_listen, any_port, end_after_idle, output, .. } = *arguments;
     let options = ServeOptions { listen, admin_listen, end_after_idle, ..global.serve_options()? };
-    report::print(output, start(global, options, any_port, unless_stopped), describe)
+    report::print(output, start(global, options, any_port, arguments.yields()), describe)
+}
+
+impl Arguments {
+    fn yields(&self) -> YieldsTo {
+        match (self.unless_stopped, self.unless_stopped_meanwhile) {
+            (true, _) => YieldsTo::AnyStop,
+            (false, true) => YieldsTo::StopMeanwhile,
+            (false, false) => YieldsTo::NoStop,
+        }
+    }
+}
+
+/// Stops on purpose that a start does not undo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum YieldsTo {
+    /// None: a person or an agent asks for the start.
+    NoStop,
+    /// A stop while the start waits for the lock: a new client starts a server, and the stop came after it.
+    StopMeanwhile,
+    /// Any, also one before: a client that was there already goes on without a server.
+    AnyStop,
+}
+
+impl YieldsTo {
+    /// Decides by the times of the last stop, before and after the wait for the lock.
+    fn leaves_stopped(self, before: Option<SystemTime>, after: Option<SystemTime>) -> bool {
+        match self {
+            YieldsTo::NoStop => false,
+            YieldsTo::StopMeanwhile => after.is_some() && after != before,
+            YieldsTo::AnyStop => after.is_some(),
+        }
+    }
 }
 
 /// Runs `vmcp serve --detach`, which refuses to start a second server.
@@ -77,7 +113,7 @@ pub(in crate::cli) fn run_detached(
     global: &GlobalOptions,
     options: ServeOptions,
 ) -> Result<Exit, CommandFailure> {
-    let (report, exit) = start(global, options, false, false)?;
+    let (report, exit) = start(global, options, false, YieldsTo::NoStop)?;
     if report.get("already_running").is_some() {
         let pid = report.get("pid").unwrap_or(&Value::Null);
         let message = format!("process {pid} serves this configuration already");
@@ -108,19 +144,19 @@ fn describe(report: &Value) {
     ));
 }
 
-/// Starts a server, unless one runs, and returns the report. `any_port`: a port that is taken is replaced;
-/// `unless_stopped`: a server that was stopped on purpose stays so, also while this waits for the lock.
+/// Starts a server, unless one runs, and returns the report. `any_port`: a port that is taken is replaced.
 fn start(
     global: &GlobalOptions,
     options: ServeOptions,
     any_port: bool,
-    unless_stopped: bool,
+    yields: YieldsTo,
 ) -> Result<(Value, Exit), CommandFailure> {
     // Mistakes of the file are told here, not by the log.
     let file = global.load()?;
     let config = std::path::absolute(&file.path)?;
+    let stopped_before = start_lock::stopped_at(&config);
     let lock = StartLock::wait(&config)?;
-    if unless_stopped && start_lock::is_marked_stopped(&config) {
+    if yields.leaves_stopped(stopped_before, start_lock::stopped_at(&config)) {
         let report = json!({ "success": false, "stopped": true, "message": "Daemon was stopped on purpose" });
         return Ok((report, Exit::Unreachable));
     }
@@ -181,6 +217,26 @@ pub(super) fn with_free_ports(options: ServeOptions, server: &Server) -> ServeOp
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stop_is_undone_only_by_a_start_that_came_after_it() {
+        let [first, second] = [1, 2].map(|second| Some(SystemTime::UNIX_EPOCH + Duration::from_secs(second)));
+        for (before, after, meanwhile, any) in [
+            (None, None, false, false),
+            (first, None, false, false),
+            (first, first, false, true),
+            (None, first, true, true),
+            (first, second, true, true),
+        ] {
+            assert_eq!(
+                YieldsTo::StopMeanwhile.leaves_stopped(before, after),
+                meanwhile,
+                "{before:?} {after:?}"
+            );
+            assert_eq!(YieldsTo::AnyStop.leaves_stopped(before, after), any, "{before:?} {after:?}");
+            assert!(!YieldsTo::NoStop.leaves_stopped(before, after));
+        }
+    }
 
     #[test]
     fn a_port_that_is_taken_is_replaced_by_any_free_one() {

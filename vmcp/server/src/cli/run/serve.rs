@@ -243,17 +243,15 @@ async fn serve(
         };
         let metrics = Arc::clone(engine.metrics());
         let over_http = move || usize::try_from(metrics.client_connections.get()).unwrap_or_default();
-        let until = async {
+        let until = async move {
             tokio::select! {
                 () = stop.wait() => {}
                 () = locals.until_idle(end_after_idle, over_http) => {}
             }
             locals.refuse_more();
+            locals
         };
-        let outcome = serve_ports(edge, &admin, &server, until, announce).await;
-        if outcome.is_ok() {
-            locals.drain(drain_timeout(&engine)).await;
-        }
+        let outcome = serve_ports(edge, &admin, &server, until, announce, LocalClients::drain).await;
         drop(state);
         outcome.map_err(|failure| name_running(failure, &path, &server))
     };
@@ -304,13 +302,15 @@ pub(super) async fn follow_audit_settings(engine: Engine, audit: Arc<AuditTrail>
     }
 }
 
-/// Serves until `stop` is over; then drains: requests in flight have `server.drainTimeout` to end.
-pub(in crate::cli) async fn serve_ports(
+/// Serves until `stop` is over; then drains: requests in flight have `server.drainTimeout` to end. Those of
+/// further ways in, which `stop` returns, end by `drain_others` in the same time.
+pub(in crate::cli) async fn serve_ports<Others, Drained: Future<Output = ()>>(
     edge: Arc<Edge>,
     admin: &Admin,
     server: &Server,
-    stop: impl Future<Output = ()>,
+    stop: impl Future<Output = Others>,
     announce: impl FnOnce(&Ports),
+    drain_others: impl FnOnce(Others, Duration) -> Drained,
 ) -> Result<(), CommandFailure> {
     let engine = edge.engine().clone();
     let ports = Ports::open(edge, admin.clone(), server).await.map_err(|error| {
@@ -318,12 +318,14 @@ pub(in crate::cli) async fn serve_ports(
             .remedy("stop whatever listens there, or choose another port with --listen and --admin-listen")
     })?;
     announce(&ports);
-    stop.await;
+    let others = stop.await;
     admin.draining();
     // For `shutdownDelay`, new connections are still served: load balancers notice later than this process
     // that it is not ready any more.
     tokio::time::sleep(engine.snapshot().config.server.shutdown_delay).await;
-    if !ports.drain(drain_timeout(&engine)).await {
+    let grace = drain_timeout(&engine);
+    let (is_drained, ()) = tokio::join!(ports.drain(grace), drain_others(others, grace));
+    if !is_drained {
         tracing::warn!("some requests did not end in time (server.drainTimeout)");
     }
     Ok(())

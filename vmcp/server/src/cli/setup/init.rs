@@ -15,6 +15,7 @@ use crate::cli::clients::known_clients;
 use crate::cli::completions::candidates;
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::{notes, output, prompt};
+use crate::cli::operate::doctor::needed_programs;
 use crate::cli::options::{DEFAULT_FILE_NAME, GlobalOptions};
 use crate::config_file::secret_store::private;
 use vmcp_engine::folders;
@@ -94,8 +95,12 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
         None => vmcp_config::STARTER,
     };
     let yaml = imported.as_ref().map_or(fresh, |imported| &imported.yaml);
+    let names = imported.as_ref().map(|imported| &*imported.backends);
     if path == Path::new("-") {
         output::result(yaml)?;
+        if let Ok(loaded) = vmcp_config::load(yaml, "-", &|_: &str| None) {
+            needed_programs::note_missing(&loaded.config, names);
+        }
         return Ok(Exit::Done);
     }
     if let Some(imported) = imported.as_ref().filter(|_| merged) {
@@ -114,6 +119,10 @@ pub(in crate::cli) fn run(arguments: Arguments, global: &GlobalOptions) -> Resul
         write(&path, yaml, force)?;
     }
     notes::note(&format!("wrote {}; edit it, then `vmcp validate` and `vmcp serve`", path.display()));
+    // Mistakes are told by `vmcp validate`.
+    if let Ok(file) = global.load_file(&path) {
+        needed_programs::note_missing(&file.config, names);
+    }
     Ok(Exit::Done)
 }
 

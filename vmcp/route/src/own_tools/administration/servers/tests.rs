@@ -257,6 +257,31 @@ async fn the_question_shows_every_word_and_hides_the_secrets() {
 }
 
 #[tokio::test]
+async fn the_question_about_a_configured_server_shows_what_would_run_and_none_of_its_secrets() {
+    let jira = server("get_issue").await;
+    let setup = setup(&jira.url, "").await;
+    let text = "\
+        - name: files\n  command: [npx, -y, '@acme/files', /etc, --api-key, hunter2]\n  env: { TOKEN: hunter3 }\n  \
+        cwd: /srv\n  enabled: false\n\
+        - name: api\n  url: https://mcp.example.com/v1/mcp?key=hunter4\n  headers: { X-Team: hunter5 }\n  enabled: false\n";
+    let text = format!("{}{text}", setup.registrar.text.lock());
+    setup.registrar.text.lock().clone_from(&text);
+    setup.engine.apply(config(&text)).await;
+    for (tool, action) in [("optim.enable_mcp_server", "decline"), ("optim.disable_mcp_server", "cancel")] {
+        let (_, asked) = setup.ask(action, tool, json!({"name": "files"})).await;
+        let words = "\"npx\"\n\"-y\"\n\"@acme/files\"\n\"/etc\"\n\"--api-key\"\n***\n";
+        assert!(asked[0].contains(words), "{}", asked[0]);
+        assert!(asked[0].ends_with("in the directory: /srv\nwith the variables: TOKEN"), "{}", asked[0]);
+        let (_, of_api) = setup.ask(action, tool, json!({"name": "api"})).await;
+        assert!(of_api[0].contains("https://mcp.example.com/v1/mcp?"), "{}", of_api[0]);
+        assert!(of_api[0].to_lowercase().contains("x-team"), "{}", of_api[0]);
+        for question in asked.iter().chain(&of_api) {
+            assert!(!question.contains("hunter"), "{question}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_is_away_is_kept_and_said_to_be() {
     let jira = server("get_issue").await;
     let setup = setup(&jira.url, "").await;

@@ -50,6 +50,12 @@ impl OwnCommands {
         self.run_with(name, &[]).await
     }
 
+    /// Starts the server for a new client, unless it is stopped on purpose while the command waits for
+    /// another one, and returns the report.
+    pub(super) async fn start_for_new_client(&self) -> Value {
+        self.run_with("start", &["--unless-stopped-meanwhile"]).await
+    }
+
     /// Starts the server unless it was stopped on purpose, and returns the report.
     pub(super) async fn start_unless_stopped(&self) -> Value {
         self.run_with("start", &["--unless-stopped"]).await

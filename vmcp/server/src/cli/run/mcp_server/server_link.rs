@@ -11,7 +11,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
-use vmcp_edge::transport::line_reader::{Line, LineReader};
+use vmcp_lines::{Line, LineReader};
 
 use crate::cli::running_server::RunningServer;
 use crate::cli::running_server::client_socket::{self, Hello, MAX_GREETING, Welcome};

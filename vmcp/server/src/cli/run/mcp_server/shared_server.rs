@@ -80,8 +80,9 @@ impl SharedServer {
             if attempt > 0 {
                 tokio::time::sleep(JOIN_INTERVAL).await;
             }
-            let report = if is_new_client {
-                self.commands.run("start").await
+            // A stop after the first attempt came after the client.
+            let report = if is_new_client && attempt == 0 {
+                self.commands.start_for_new_client().await
             } else {
                 // Between the look at the mark and the lock, the server may be stopped on purpose.
                 self.commands.start_unless_stopped().await
