@@ -4,6 +4,8 @@
 //! trailers have the status. Messages are not compressed.
 
 mod status;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::sync::{LazyLock, mpsc};
@@ -147,25 +149,4 @@ fn unframed(body: &Bytes) -> Result<Bytes, GrpcError> {
         return Err(broken());
     }
     Ok(body.slice(PREFIX_BYTES..))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_message_has_its_length_before_it() {
-        let body = framed(b"hello").unwrap();
-        assert_eq!(&body[..], b"\0\0\0\0\x05hello");
-        assert_eq!(&unframed(&body).unwrap()[..], b"hello");
-        assert_eq!(unframed(&framed(b"").unwrap()).unwrap(), Bytes::new());
-    }
-
-    #[test]
-    fn a_message_that_is_cut_off_or_compressed_is_an_error() {
-        for body in [&b""[..], b"\0\0\0\0", b"\0\0\0\0\x05hell", b"\0\0\0\0\x05hello!", b"\x01\0\0\0\x01h"] {
-            let error = unframed(&Bytes::copy_from_slice(body)).unwrap_err().to_string();
-            assert!(error.contains("cut off or compressed"), "{body:?}: {error}");
-        }
-    }
 }
