@@ -143,6 +143,7 @@ pub fn report_routes(admin: Admin) -> Router {
         .route("/admin/config_dump", get(diagnosis::config_dump::show))
         .route("/admin/support", get(diagnosis::support::show))
         .route("/admin/log-level", get(diagnosis::log_level::show).put(diagnosis::log_level::change))
+        .route("/admin/profile", post(diagnosis::profile::take))
         .route("/admin/runs", get(recent::runs))
         .route("/admin/tool-metrics", get(tool_metrics::show))
         .route("/admin/tool-metrics/reset", post(tool_metrics::reset))

@@ -18,7 +18,7 @@ pub struct AdminRoute {
 }
 
 /// Every route of the admin port.
-pub const ADMIN_ROUTES: [AdminRoute; 30] = [
+pub const ADMIN_ROUTES: [AdminRoute; 31] = [
     AdminRoute {
         method: "GET",
         path: "/",
@@ -229,6 +229,15 @@ pub const ADMIN_ROUTES: [AdminRoute; 30] = [
                   module or time.",
     },
     AdminRoute {
+        method: "POST",
+        path: "/admin/profile",
+        wants_token: true,
+        query: "`seconds`: from 1 to 60",
+        answer: "text/plain, application/json",
+        purpose: "Samples the stacks of the process for that time, and answers folded stacks for a flame graph: 400 without \
+                  a length, 409 while another profile is taken, 501 from a build without the feature `profiling`.",
+    },
+    AdminRoute {
         method: "GET",
         path: "/admin/runs",
         wants_token: true,
@@ -326,6 +335,7 @@ mod tests {
                     | "/admin/sessions/allow"
                     | "/admin/calls/trace"
                     | "/admin/explain-tool"
+                    | "/admin/profile"
             ) || route.method == "PUT";
             let status = served.status();
             let expected = if needs_name { status == 400 } else { status.is_success() };
