@@ -102,6 +102,18 @@ impl VmcpProcess {
         Ok(())
     }
 
+    /// Returns the value of a series of `/metrics`, such as `name_total{label="value"}`.
+    pub(crate) async fn metric(&self, series: &str) -> Result<f64> {
+        // An error means that a provider is installed already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = reqwest::Client::builder().no_proxy().build()?;
+        let answer = client.get(format!("http://{}/metrics", self.admin)).send().await?.error_for_status()?;
+        let text = answer.text().await?;
+        let value = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        let value = value.with_context(|| format!("no {series} at /metrics"))?;
+        Ok(value.split(' ').next().unwrap_or(value).parse()?)
+    }
+
     /// Returns the id of the process.
     pub(crate) fn pid(&self) -> Result<u32> {
         self.child.id().context("the process has ended")
