@@ -80,6 +80,7 @@ pub use self::sections::optimizer::learning::query_log::QueryLog;
 pub use self::sections::optimizer::learning::{Learning, LearningMode};
 pub use self::sections::optimizer::limits::Limits;
 pub use self::sections::optimizer::llm::Llm;
+pub use self::sections::optimizer::llm::recommend_tools::{RankingMode, RecommendTools};
 pub use self::sections::optimizer::optim_tool::OptimTool;
 pub use self::sections::optimizer::rerank::Rerank;
 pub use self::sections::optimizer::search::Search;

@@ -146,6 +146,8 @@ pub fn report_routes(admin: Admin) -> Router {
         .route("/admin/profile", post(diagnosis::profile::take))
         .route("/admin/runs", get(recent::runs))
         .route("/admin/tool-metrics", get(tool_metrics::show))
+        .route("/admin/tool-metrics/days", get(tool_metrics::days))
+        .route("/admin/tool-metrics/calls", get(tool_metrics::calls))
         .route("/admin/tool-metrics/reset", post(tool_metrics::reset))
         .route("/admin/replica", get(tool_metrics::replica))
         .route_layer(middleware::from_fn_with_state(admin.clone(), audit::record))

@@ -18,7 +18,7 @@ pub struct AdminRoute {
 }
 
 /// Every route of the admin port.
-pub const ADMIN_ROUTES: [AdminRoute; 31] = [
+pub const ADMIN_ROUTES: [AdminRoute; 33] = [
     AdminRoute {
         method: "GET",
         path: "/",
@@ -256,6 +256,24 @@ pub const ADMIN_ROUTES: [AdminRoute; 31] = [
         answer: "application/json",
         purpose: "Calls, success rate, latency and last error of each tool that was called, `{tools}`; 404 for one tool \
                   without a call: [fields](#get-admintool-metrics).",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/tool-metrics/days",
+        wants_token: true,
+        query: "`server`, `tool`: only this one's; `days`: to look back (30); `limit`: most entries (100)",
+        answer: "application/json",
+        purpose: "Calls, successes, failures and mean latency of each tool on each day (UTC), newest first, `{days}`. They \
+                  are kept for good, by the process that answers; 400 for a number out of range.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/tool-metrics/calls",
+        wants_token: true,
+        query: "as of `/admin/tool-metrics/days`",
+        answer: "application/json",
+        purpose: "Single calls of the last `optimizer.metricsRetentionDays` days, newest first, `{calls}`: `at`, `server`, \
+                  `tool`, `outcome`, `latency_ms`. Of a burst, the last 64 calls of each fifth of a second.",
     },
     AdminRoute {
         method: "POST",

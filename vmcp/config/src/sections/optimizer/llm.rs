@@ -1,5 +1,7 @@
 //! `optimizer.llm`: the language model that ranks tools for recommend_tools and search_tools.
 
+pub(crate) mod recommend_tools;
+
 use std::time::Duration;
 
 use schemars::JsonSchema;
