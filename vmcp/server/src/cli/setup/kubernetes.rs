@@ -4,11 +4,13 @@
 //! | room | holds |
 //! |---|---|
 //! | `arguments` | the options of the commands |
+//! | `client_file` | servers of another client as manifests, which `vmcp init --from` writes; pure |
 //! | `manifests` | the resource, and the Secret with every value that was given; pure |
 //! | `kubectl` | the process: values go in by its standard input, and nowhere else |
 //! | `refusal` | the remedy for each of its complaints; pure |
 
 mod arguments;
+pub(in crate::cli) mod client_file;
 mod kubectl;
 mod manifests;
 mod refusal;
