@@ -119,8 +119,16 @@ impl OtelVariables<'_, '_> {
     /// Returns the settings that the variables give, by key of the section.
     fn settings(mut self) -> Map<String, Value> {
         let mut settings = Map::new();
-        let is_grpc = self.get(PROTOCOL).is_some_and(|name| name == OtlpProtocol::Grpc.name());
-        let endpoint = if self.writes("endpoint") { None } else { self.endpoint(ENDPOINT, is_grpc) };
+        let is_grpc = |name: &str| name == OtlpProtocol::Grpc.name();
+        let in_file = self.written.get("protocol").and_then(Value::as_str).map(is_grpc);
+        let by_grpc = in_file.unwrap_or_else(|| self.get(PROTOCOL).is_some_and(|name| is_grpc(&name)));
+        let mut endpoint = None;
+        if !self.writes("endpoint") {
+            endpoint = self.endpoint(ENDPOINT, by_grpc);
+            if by_grpc {
+                endpoint = endpoint.as_deref().and_then(without_path);
+            }
+        }
         for variables in &SIGNALS {
             self.signal(variables, endpoint.as_deref(), &mut settings);
         }

@@ -37,7 +37,7 @@ pub(in crate::telemetry) struct OtlpClient {
 #[derive(Debug, Clone)]
 enum Transport {
     Http(reqwest::blocking::Client),
-    Grpc(GrpcClient),
+    Grpc(Box<GrpcClient>),
 }
 
 impl OtlpClient {
@@ -53,7 +53,7 @@ impl OtlpClient {
         }
         let transport = match export.protocol {
             OtlpProtocol::HttpProtobuf => Transport::Http(http_client(export.timeout)?),
-            OtlpProtocol::Grpc => Transport::Grpc(GrpcClient::new(export.timeout)),
+            OtlpProtocol::Grpc => Transport::Grpc(Box::new(GrpcClient::new(export.timeout))),
         };
         Ok(Self { transport, headers: Arc::new(headers), is_taken: Arc::new(AtomicBool::new(true)) })
     }

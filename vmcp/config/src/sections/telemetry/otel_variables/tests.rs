@@ -178,6 +178,8 @@ fn grpc_is_spoken_where_variables_give_the_collector() {
     let http = Some(("http://node:4317/v1/traces".to_owned(), OtlpProtocol::HttpProtobuf));
     assert_eq!(traces_by(file, &[endpoint, grpc]), http);
     let file = "telemetry: { protocol: grpc }";
+    let with_path = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://node:4317/otlp");
+    assert_eq!(traces_by(file, &[with_path]), Some((method("http://node:4317"), OtlpProtocol::Grpc)));
     let own = Some((method("http://node:4317"), OtlpProtocol::Grpc));
     assert_eq!(traces_by(file, &[endpoint, ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")]), own);
 }

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     fn ended(pairs: &[(&'static str, &str)]) -> Option<Result<(), String>> {
-        let headers = pairs.iter().map(|(name, value)| {
+        let headers = pairs.iter().map(|&(name, value)| {
             (http::HeaderName::from_static(name), http::HeaderValue::from_str(value).unwrap())
         });
         let status = GrpcStatus::of(&headers.collect())?;

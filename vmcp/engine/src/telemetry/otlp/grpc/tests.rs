@@ -46,7 +46,7 @@ async fn collector(trailers: &[(&'static str, &'static str)]) -> (String, Unboun
     let (sender, arrived) = unbounded_channel();
     let pairs = trailers
         .iter()
-        .map(|(name, value)| (http::HeaderName::from_static(name), HeaderValue::from_static(value)));
+        .map(|&(name, value)| (http::HeaderName::from_static(name), HeaderValue::from_static(value)));
     let answers = Answers { arrived: sender, trailers: pairs.collect(), message: framed(b"").unwrap() };
     let routes = axum::Router::new().fallback(answer).with_state(answers);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
