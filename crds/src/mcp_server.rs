@@ -68,7 +68,7 @@ pub struct MCPServerSpec {
     /// namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_ref: Option<LocalReference>,
-    /// VirtualMCPServer that alone serves it. Without it, every one that selects it does.
+    /// The only VirtualMCPServer that serves it. Default: every VirtualMCPServer that selects it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vmcp_ref: Option<LocalReference>,
     /// Image of the container.

@@ -47,7 +47,7 @@ pub struct MCPServerEntrySpec {
     /// namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_ref: Option<LocalReference>,
-    /// VirtualMCPServer that alone serves it. Without it, every one that selects it does.
+    /// The only VirtualMCPServer that serves it. Default: every VirtualMCPServer that selects it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vmcp_ref: Option<LocalReference>,
     /// URL of the MCP endpoint, http or https, without credentials, such as `https://mcp.example.com/mcp`.

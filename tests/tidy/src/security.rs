@@ -1,5 +1,5 @@
-//! Tables of pages whose rows name tests: the findings in SECURITY.md, and the scenarios of contextual lists. Each
-//! row names a test, and each named test exists.
+//! Tables of pages whose rows name tests: the findings in SECURITY.md, and the scenarios of contextual lists.
+//! Each row names a test, and each named test exists.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Membership of backends: by `groupRef`, `backendSelector` and `backends` of the server, and by `groupRef` and
-//! `vmcpRef` of the backend.
+//! Membership of backends: by `groupRef`, `backendSelector` and `backends` of the server, and by `groupRef`
+//! and `vmcpRef` of the backend.
 
 use std::collections::BTreeMap;
 

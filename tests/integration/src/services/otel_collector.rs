@@ -29,7 +29,8 @@ pub struct OtelCollector {
 }
 
 impl OtelCollector {
-    /// Starts one and waits until it receives. With the PEM texts of a certificate and its key, gRPC needs TLS.
+    /// Starts one and waits until it receives. With the PEM texts of a certificate and its key, gRPC needs
+    /// TLS.
     pub async fn start(program: &CollectorProgram, tls: Option<&(String, String)>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let [receives, grpc] = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));

@@ -58,8 +58,8 @@ pub struct Telemetry {
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Telemetry")]
 pub struct RawTelemetry {
-    /// OTLP collector: `https://collector:4318`, or `collector:4318`. Over HTTP, `/v1/traces`, `/v1/metrics` and
-    /// `/v1/logs` are added. Without it, only signals with an `endpoint` of their own are exported.
+    /// OTLP collector: `https://collector:4318`, or `collector:4318`. Over HTTP, `/v1/traces`, `/v1/metrics`
+    /// and `/v1/logs` are added. Without it, only signals with an `endpoint` of their own are exported.
     pub endpoint: Option<String>,
     /// Protocol of exports. A collector has a port for each, mostly 4318 for `http/protobuf` and 4317 for
     /// `grpc`.

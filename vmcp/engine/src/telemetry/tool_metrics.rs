@@ -80,8 +80,8 @@ impl Filter {
 }
 
 impl ToolMetricsRecorder {
-    /// Starts the writer, which opens `state.db` in `dir`, or counts in memory without one. Single calls leave
-    /// the log after `retention_days`.
+    /// Starts the writer, which opens `state.db` in `dir`, or counts in memory without one. Single calls
+    /// leave the log after `retention_days`.
     pub fn start(
         dir: Option<PathBuf>,
         retention_days: u32,

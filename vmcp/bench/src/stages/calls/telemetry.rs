@@ -2,8 +2,8 @@
 //! Every trace and all metrics go to a collector, audit events to a file; log lines are not exported.
 //!
 //! Both processes get the same calls, in turns. Exports go on in the turns of the other process and after the
-//! last call, so the CPU time of the whole run is compared. It is read per process: the collector, a thread of
-//! this one, does not count. Spans that were dropped cost less than exported ones, so their share is printed.
+//! last call, so the CPU time of the whole run is compared. It is read per process: the collector, a thread
+//! of this process, does not count. Dropped spans cost less than exported ones, so their share is printed.
 
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::sync::Arc;
@@ -28,8 +28,8 @@ use crate::report::{Report, Unit};
 /// Most that traces, metrics and audit may cost, as a share of a call's CPU.
 const MAX_RATIO: f64 = 1.1;
 
-/// Time after the last call in which waiting spans and metrics are exported: the SDK exports a batch that is not
-/// full after five seconds.
+/// Time after the last call in which waiting spans and metrics are exported: the SDK exports a batch that is
+/// not full after five seconds.
 const LAST_EXPORTS: Duration = Duration::from_secs(6);
 /// Spans of one call: the request, the call of the backend, and its exchange.
 const SPANS_PER_CALL: f64 = 3.0;

@@ -69,8 +69,8 @@ pub struct RawContextual {
     pub no_context: NoContext,
     /// The way in which a context chooses tools.
     pub context_source: ContextSource,
-    /// Tools of a client's latest calls that stay in its list after a change of the context, beside the `topK`
-    /// that fit. `0`: none.
+    /// Tools of a client's latest calls that stay in its list after a change of the context, beside the
+    /// `topK` that fit. `0`: none.
     #[schemars(range(max = 20))]
     pub retain_recent_calls: usize,
 }

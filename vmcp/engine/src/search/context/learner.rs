@@ -24,7 +24,8 @@ const QUEUE_CAPACITY: usize = 4096;
 /// The pairs in force.
 type SharedPairs = Arc<ArcSwap<Learned>>;
 
-/// Observer that learns from the use of tools, and remembers the latest calls of each context. Dropped, it ends its thread, which writes what waits.
+/// Observer that learns from the use of tools, and remembers the latest calls of each context. Dropped, it
+/// ends its thread, which writes what waits.
 #[derive(Debug)]
 pub struct Learner {
     contexts: Arc<Contexts>,
@@ -117,8 +118,8 @@ impl Learner {
         }
     }
 
-    /// Remembers a call in the client's context, whether or not it teaches. Costs a look at an empty table where
-    /// no client has a context.
+    /// Remembers a call in the client's context, also where nothing is learned. Costs a look at an empty table
+    /// where no client has a context.
     fn remember(&self, record: &CallRecord) {
         let Some(tool) = record.tool.as_ref().filter(|_| record.requests > 0) else { return };
         let Some(key) = record.context.or(record.session.map(ContextKey::Session)) else { return };

@@ -179,7 +179,7 @@ impl Writer<'_> {
     }
 }
 
-/// Answers a question about the history. Without an answer, the asker learns that there is none.
+/// Answers a question about the history. Dropping the sender tells the asker that the answer is missing.
 fn reply<T>(answer: oneshot::Sender<T>, read: Result<T, StoreError>) {
     match read {
         // The asker may have gone.

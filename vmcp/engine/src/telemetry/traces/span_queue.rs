@@ -1,4 +1,5 @@
-//! [`SpanQueue`]: spans that wait for the collector, in a bounded number; further ones are dropped and counted.
+//! [`SpanQueue`]: a bounded number of spans that wait for the collector; further spans are dropped and
+//! counted.
 //!
 //! The SDK's batch processor has a queue and a thread of its own, and counts no drops. [`SpanQueue`] stands
 //! before it.

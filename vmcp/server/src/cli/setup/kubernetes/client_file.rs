@@ -1,5 +1,5 @@
-//! `vmcp init --from … --kubernetes`: the servers of another client as resources of a cluster, with a Secret for
-//! the values of each.
+//! `vmcp init --from … --kubernetes`: the servers of another client as resources of a cluster, with a Secret
+//! for the values of each.
 
 use std::collections::BTreeMap;
 
@@ -42,8 +42,8 @@ pub(in crate::cli) struct ServerManifests {
     pub(in crate::cli) left_out: Vec<String>,
 }
 
-/// Describes imported servers in the terms of Kubernetes. `variable` returns variables of the environment, for
-/// references that the other client had.
+/// Describes imported servers in the terms of Kubernetes. `variable` returns variables of the environment,
+/// for references that the other client had.
 pub(in crate::cli) fn manifests(
     imported: &Imported,
     wanted: &ManifestArguments,

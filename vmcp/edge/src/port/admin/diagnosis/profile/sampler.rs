@@ -16,7 +16,7 @@ const UNSAFE_LIBRARIES: [&str; 4] = ["libc", "libgcc", "pthread", "vdso"];
 /// The profiler of the process is one.
 static TURN: Mutex<()> = Mutex::const_new(());
 
-/// The reason why there is no profile.
+/// Error of taking a profile.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SampleError {
     /// Another profile is being taken.
