@@ -67,8 +67,8 @@ pub struct OpenTelemetry {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
     pub endpoint: Option<String>,
-    /// Protocol of the collector's port. Default: `http/protobuf`. With `grpc`, `endpoint` has scheme, host and
-    /// port alone.
+    /// Protocol of the collector's port. Default: `http/protobuf`. With `grpc`, `endpoint` is scheme, host
+    /// and port alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<OtlpProtocol>,
     /// Uses http instead of https for an `endpoint` without a scheme.
