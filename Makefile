@@ -97,8 +97,8 @@ test-dynamic-tools: build-tests ## Run the tests of GET /tools, of its client, a
 	@scripts/test.sh --test requests
 	@$(REPORT) scripts/test.sh --test scenarios tools_api::
 
-tools-metrics: build ## Print the tokens that contexts saved at GET /tools of the server that runs with CONFIG
-	@$(CARGO_TARGET_DIR)/release/vmcp $(if $(CONFIG),--config $(CONFIG)) tools metrics --output json
+tools-metrics: build-tests ## Print the tokens that contexts saved at GET /tools: of the server that runs with CONFIG, else of an example
+	@CONFIG='$(CONFIG)' scripts/tools-metrics.sh
 
 e2e: setup ## Bring a Kubernetes node up, run the scenarios on it, take it down (root, or all are skipped; or KUBECONFIG and VMCP_E2E=1; KEEP=1, SCENARIOS=…)
 	@$(REPORT) scripts/e2e.sh $(SCENARIOS)

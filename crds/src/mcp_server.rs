@@ -68,6 +68,9 @@ pub struct MCPServerSpec {
     /// namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_ref: Option<LocalReference>,
+    /// The only VirtualMCPServer that serves it. Default: every VirtualMCPServer that selects it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vmcp_ref: Option<LocalReference>,
     /// Image of the container.
     #[schemars(length(min = 1, max = 1024))]
     pub image: String,

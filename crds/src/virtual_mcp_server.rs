@@ -52,6 +52,7 @@ use crate::fields::references::LocalReference;
 use crate::fields::resource_overrides::{VirtualMCPServerOverrides, is_default};
 use crate::fields::workload::{ImagePullPolicy, SessionAffinity, pod_template_schema};
 use crate::fields::yaml_block::Block;
+use crate::mcp_server_entry::InlineBackend;
 
 /// Serves many MCP servers at one endpoint, with a search for their tools.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -101,6 +102,14 @@ pub struct VirtualMCPServerSpec {
     /// Labels that a backend must have. Without it, every member of the group is a backend.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backend_selector: Option<LabelSelector>,
+    /// Servers at URLs that this server alone has, without resources of their own. Without `groupRef` and
+    /// `backendSelector`, they and the backends whose `vmcpRef` names this server are all. At most 256.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 256),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub backends: Vec<InlineBackend>,
     /// Names and visibility of tools, connections to backends, failure handling, client connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<Config>,

@@ -274,6 +274,7 @@ impl Document<'_> {
             let OpenTelemetry {
                 enabled: _,
                 endpoint,
+                protocol,
                 insecure,
                 headers,
                 sensitive_headers,
@@ -285,6 +286,9 @@ impl Document<'_> {
             let tracing = tracing.unwrap_or_default();
             if let Some(endpoint) = endpoint {
                 telemetry.insert("endpoint".to_owned(), escape(endpoint.into()));
+            }
+            if let Some(protocol) = protocol {
+                telemetry.insert("protocol".to_owned(), json!(protocol));
             }
             telemetry.insert("insecure".to_owned(), insecure.into());
             telemetry.insert("tracingEnabled".to_owned(), tracing.enabled.into());

@@ -1,6 +1,8 @@
 //! Step 1 of a reconcile, dereference: everything that the resource refers to: members of its group, Secrets,
 //! telemetry settings, the embedding server, and the configuration that is mounted so far.
 
+mod membership;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -18,6 +20,8 @@ use vmcp_crds::{
     MCPTelemetryConfig, MCPToolConfig, MCPWebhookConfig, VirtualMCPCompositeToolDefinition, VirtualMCPServer,
 };
 
+pub(super) use self::membership::group_of;
+use self::membership::is_member;
 use super::last_good::{LastGood, MountedConfiguration};
 use super::names::{self, CONFIG_FILE};
 use super::objects::LiveReplicas;
@@ -172,10 +176,6 @@ fn from_stores(server: &VirtualMCPServer, context: &Context) -> References {
     let namespace = server.namespace().unwrap_or_default();
     let all = &context.resources;
     let group = group_of(server);
-    let member = |of: Option<&LocalReference>, labels: &BTreeMap<String, String>| {
-        // Without a group, all backends of the namespace belong.
-        (group.is_none() || group == of.map(|group| group.name.as_str())) && selected(server, labels)
-    };
     let mut references = References {
         group_exists: group.is_none_or(|group| all.mcp_groups.exists(&namespace, group)),
         servers: all.mcp_servers.list(&namespace),
@@ -200,8 +200,16 @@ fn from_stores(server: &VirtualMCPServer, context: &Context) -> References {
             .collect(),
         ..References::default()
     };
-    references.servers.retain(|backend| member(backend.spec.group_ref.as_ref(), backend.labels()));
-    references.entries.retain(|backend| member(backend.spec.group_ref.as_ref(), backend.labels()));
+    references.servers.retain(|backend| {
+        let (group, server_of) = (backend.spec.group_ref.as_ref(), backend.spec.vmcp_ref.as_ref());
+        is_member(server, group, server_of, backend.labels())
+    });
+    references.entries.retain(|backend| {
+        let (group, server_of) = (backend.spec.group_ref.as_ref(), backend.spec.vmcp_ref.as_ref());
+        is_member(server, group, server_of, backend.labels())
+    });
+    let inline = server.spec.backends.iter();
+    references.entries.extend(inline.map(|backend| Arc::new(backend.as_entry(&namespace))));
     let used: BTreeSet<String> = auth_configs_of(server, &references).into_values().collect();
     references.auth_configs.retain(|name, _| used.contains(name));
     let used: BTreeSet<String> = tool_configs_of(server, &references).into_values().collect();
@@ -333,13 +341,6 @@ fn malformed_members(server: &VirtualMCPServer, context: &Context, mounted: &str
         .collect()
 }
 
-/// Returns the name of the MCPGroup: `spec.groupRef`, else `spec.config.groupRef`.
-pub(super) fn group_of(server: &VirtualMCPServer) -> Option<&str> {
-    let spec = &server.spec;
-    let written_elsewhere = || spec.config.as_ref()?.group_ref.as_deref();
-    spec.group_ref.as_ref().map(|group| group.name.as_str()).or_else(written_elsewhere)
-}
-
 /// Returns the names of the VirtualMCPCompositeToolDefinitions in `spec.config.compositeToolRefs`, in order.
 pub(super) fn composite_tool_refs_of(server: &VirtualMCPServer) -> impl Iterator<Item = &str> {
     let config = server.spec.config.iter();
@@ -419,22 +420,6 @@ mod tests {
 
     fn server(yaml: &str) -> VirtualMCPServer {
         serde_saphyr::from_str(yaml).expect("a VirtualMCPServer")
-    }
-
-    #[test]
-    fn a_group_is_written_in_one_of_two_places() {
-        let with = |spec: &str| server(&format!("metadata: {{name: x}}\nspec: {spec}"));
-        assert_eq!(group_of(&with("{groupRef: {name: a}}")), Some("a"));
-        assert_eq!(group_of(&with("{config: {groupRef: b}}")), Some("b"));
-        assert_eq!(group_of(&with("{}")), None);
-    }
-
-    #[test]
-    fn labels_select_among_the_members() {
-        let server = server("metadata: {name: x}\nspec: {backendSelector: {matchLabels: {stage: prod}}}");
-        let labels = |stage: &str| BTreeMap::from([("stage".to_owned(), stage.to_owned())]);
-        assert!(selected(&server, &labels("prod")));
-        assert!(!selected(&server, &labels("staging")));
     }
 
     #[test]

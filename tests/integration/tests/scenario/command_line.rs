@@ -197,6 +197,9 @@ async fn the_configuration_in_force_is_printed_with_its_defaults() {
         "maxCalls: 100",
         "llm: configured",
         "autoRetryFallback: \"Off\"",
+        "searchMode: hybrid",
+        "includeMetrics: true",
+        "metricsRetentionDays: 7",
     ] {
         assert!(has(&printed, setting), "{setting}: {printed}");
     }
@@ -204,6 +207,11 @@ async fn the_configuration_in_force_is_printed_with_its_defaults() {
     let printed = print(service).await;
     assert!(has(&printed, "model: text-embedding-3-small"), "{printed}");
     assert!(!printed.contains("hunter2"), "{printed}");
+    let first = "recommend_tools: {search_mode: llm, include_metrics: false}\nmetrics_retention_days: 30";
+    let printed = print(first).await;
+    for setting in ["searchMode: llm", "includeMetrics: false", "metricsRetentionDays: 30"] {
+        assert!(has(&printed, setting), "{setting}: {printed}");
+    }
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ pub struct AdminRoute {
 }
 
 /// Every route of the admin port.
-pub const ADMIN_ROUTES: [AdminRoute; 30] = [
+pub const ADMIN_ROUTES: [AdminRoute; 33] = [
     AdminRoute {
         method: "GET",
         path: "/",
@@ -229,6 +229,15 @@ pub const ADMIN_ROUTES: [AdminRoute; 30] = [
                   module or time.",
     },
     AdminRoute {
+        method: "POST",
+        path: "/admin/profile",
+        wants_token: true,
+        query: "`seconds`: from 1 to 60",
+        answer: "text/plain, application/json",
+        purpose: "Samples the stacks of the process for that time, and answers folded stacks for a flame graph: 400 without \
+                  a length, 409 while another profile is taken, 501 from a build without the feature `profiling`.",
+    },
+    AdminRoute {
         method: "GET",
         path: "/admin/runs",
         wants_token: true,
@@ -247,6 +256,24 @@ pub const ADMIN_ROUTES: [AdminRoute; 30] = [
         answer: "application/json",
         purpose: "Calls, success rate, latency and last error of each tool that was called, `{tools}`; 404 for one tool \
                   without a call: [fields](#get-admintool-metrics).",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/tool-metrics/days",
+        wants_token: true,
+        query: "`server`, `tool`: only this one's; `days`: to look back (30); `limit`: most entries (100)",
+        answer: "application/json",
+        purpose: "Calls, successes, failures and mean latency of each tool on each day (UTC), newest first, `{days}`. They \
+                  are kept for good, by the process that answers; 400 for a number out of range.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/tool-metrics/calls",
+        wants_token: true,
+        query: "as of `/admin/tool-metrics/days`",
+        answer: "application/json",
+        purpose: "Single calls of the last `optimizer.metricsRetentionDays` days, newest first, `{calls}`: `at`, `server`, \
+                  `tool`, `outcome`, `latency_ms`. Of a burst, the last 64 calls of each fifth of a second.",
     },
     AdminRoute {
         method: "POST",
@@ -326,6 +353,7 @@ mod tests {
                     | "/admin/sessions/allow"
                     | "/admin/calls/trace"
                     | "/admin/explain-tool"
+                    | "/admin/profile"
             ) || route.method == "PUT";
             let status = page.status();
             let expected = if needs_name { status == 400 } else { status.is_success() };

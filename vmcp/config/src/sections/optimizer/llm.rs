@@ -1,5 +1,7 @@
 //! `optimizer.llm`: the language model that ranks tools, and writes queries and scripts.
 
+pub(crate) mod recommend_tools;
+
 use std::time::Duration;
 
 use schemars::JsonSchema;

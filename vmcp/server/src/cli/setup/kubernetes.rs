@@ -4,9 +4,12 @@
 //! | room | holds |
 //! |---|---|
 //! | `arguments` | the options of the commands |
+//! | `client_file` | servers of another client as manifests, which `vmcp init --from` writes; pure |
 //! | `manifests` | the resource, and the Secret with every value that was given; pure |
 
 mod arguments;
+pub(in crate::cli) mod client_file;
+mod kubectl;
 mod manifests;
 
 use serde_json::Value;

@@ -118,6 +118,25 @@ impl Manifests {
         self.secret_with(owner, |value| BASE64_STANDARD.encode(value.expose()))
     }
 
+    /// Names another transport of a remote server than streamable HTTP.
+    #[must_use]
+    pub(super) fn with_transport(mut self, transport: &str) -> Self {
+        if let Some(spec) = self.resource.get_mut("spec") {
+            merge(spec, json!({ "transport": transport }));
+        }
+        self
+    }
+
+    /// Returns both as YAML, each a document, with the values. Without an owner, which is not there yet, the
+    /// Secret outlives the resource.
+    pub(super) fn documents(&self) -> Result<Vec<String>, CommandFailure> {
+        let mut documents = vec![serde_saphyr::to_string(&self.resource)?];
+        if self.has_values() {
+            documents.push(serde_saphyr::to_string(&self.secret(None))?);
+        }
+        Ok(documents)
+    }
+
     /// Returns both as YAML, without the values.
     pub(super) fn shown(&self) -> Result<String, CommandFailure> {
         let resource = serde_saphyr::to_string(&self.resource)?;
@@ -212,13 +231,18 @@ fn program(
     Ok((spec, values))
 }
 
+/// Returns an image in which a program is, by the program's name.
+pub(super) fn image_of(program: &str) -> Option<&'static str> {
+    match program {
+        "npx" | "node" | "npm" => Some("docker.io/library/node:22-alpine"),
+        "uvx" | "uv" | "python" | "python3" => Some("ghcr.io/astral-sh/uv:python3.13-alpine"),
+        _ => None,
+    }
+}
+
 /// Returns the remedy for a missing image, with one in which the program is.
 fn image_for(command: &[String]) -> String {
-    let example = match command.first().map(String::as_str) {
-        Some("npx" | "node" | "npm") => "docker.io/library/node:22-alpine",
-        Some("uvx" | "uv" | "python" | "python3") => "ghcr.io/astral-sh/uv:python3.13-alpine",
-        _ => "ghcr.io/TEAM/SERVER:TAG",
-    };
+    let example = command.first().and_then(|program| image_of(program)).unwrap_or("ghcr.io/TEAM/SERVER:TAG");
     format!("name it: --image {example}")
 }
 
