@@ -359,18 +359,6 @@ pub(super) fn embedding_server_of(server: &VirtualMCPServer) -> &str {
     named.unwrap_or_else(|| server.metadata.name.as_deref().unwrap_or_default())
 }
 
-/// Returns true if `spec.backendSelector` selects these labels. A backend that a client of a VirtualMCPServer
-/// added belongs to that one alone: the client has no say in others.
-fn selected(server: &VirtualMCPServer, labels: &BTreeMap<String, String>) -> bool {
-    if let Some(added_by) = labels.get(ADDED_BY_LABEL) {
-        return *added_by == server.name_any();
-    }
-    let Some(selector) = &server.spec.backend_selector else { return true };
-    // An invalid selector selects nothing; `validate` reports it.
-    kube::core::Selector::try_from(selector.clone())
-        .is_ok_and(|selector| kube::core::SelectorExt::matches(&selector, labels))
-}
-
 /// Returns all Secrets that the server, its clients' keys, its decision point, its store, its identity
 /// provider, its console, its telemetry settings, its webhooks or its entries refer to.
 fn secrets_of(server: &VirtualMCPServer, references: &References) -> Vec<SecretKeyReference> {

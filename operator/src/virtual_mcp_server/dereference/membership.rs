@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use vmcp_crds::VirtualMCPServer;
 use vmcp_crds::fields::references::LocalReference;
+use vmcp_crds::lower::ADDED_BY_LABEL;
 
 /// Returns the name of the MCPGroup: `spec.groupRef`, else `spec.config.groupRef`.
 pub(in crate::virtual_mcp_server) fn group_of(server: &VirtualMCPServer) -> Option<&str> {
@@ -33,8 +34,12 @@ pub(super) fn is_member(
     (wanted.is_none() || wanted == group.map(|group| group.name.as_str())) && selected(server, labels)
 }
 
-/// Returns true if `spec.backendSelector` selects these labels.
+/// Returns true if `spec.backendSelector` selects these labels. A backend that a client of a VirtualMCPServer
+/// added belongs to that one alone: the client has no say in others.
 fn selected(server: &VirtualMCPServer, labels: &BTreeMap<String, String>) -> bool {
+    if let Some(added_by) = labels.get(ADDED_BY_LABEL) {
+        return server.metadata.name.as_deref() == Some(added_by.as_str());
+    }
     let Some(selector) = &server.spec.backend_selector else { return true };
     // An invalid selector selects nothing; `validate` reports it.
     kube::core::Selector::try_from(selector.clone())

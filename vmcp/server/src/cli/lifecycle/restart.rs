@@ -6,9 +6,8 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use serde_json::Value;
 
-use super::{cluster, report, restart_backend, start, status, stop};
 use super::process_end::{EndLimits, ProcessEnd, end_process};
-use super::{report, restart_backend, start, status};
+use super::{cluster, report, restart_backend, start, status};
 use crate::cli::completions::candidates;
 use crate::cli::connection::{ServerOptions, duration};
 use crate::cli::console::failure::{CommandFailure, Exit};
@@ -24,10 +23,9 @@ use crate::cli::running_server::start_lock::StartLock;
 /// Restart the server, or one backend of it
 ///
 /// Without a name, the server ends gracefully and starts again in the background, with the options that it
-/// had. With a name, the program of that backend is started again; calls under way at it fail. With
-/// --kubernetes, the pods of a VirtualMCPServer are replaced, one after the other.
 /// had; a server that still runs when its drain must be over is stuck, and is killed. With a name, the
-/// program of that backend is started again; calls under way at it fail.
+/// program of that backend is started again; calls under way at it fail. With --kubernetes, the pods of a
+/// VirtualMCPServer are replaced, one after the other.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

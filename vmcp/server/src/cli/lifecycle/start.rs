@@ -66,12 +66,10 @@ pub(in crate::cli) struct Arguments {
 
 /// Runs the command.
 pub(in crate::cli) fn run(arguments: &Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
-    let Arguments { listen, admin_listen, any_port, end_after_idle, unless_stopped, output, ref cluster } =
-        *arguments;
+    let Arguments { listen, admin_listen, any_port, end_after_idle, output, ref cluster, .. } = *arguments;
     if let Some(server) = cluster.server()? {
         return cluster::start(&server, output, global);
     }
-    let Arguments { listen, admin_listen, any_port, end_after_idle, output, .. } = *arguments;
     let options = ServeOptions { listen, admin_listen, end_after_idle, ..global.serve_options()? };
     report::print(output, start(global, options, any_port, arguments.yields()), describe)
 }

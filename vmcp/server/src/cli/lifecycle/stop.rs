@@ -6,14 +6,12 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{cluster, report, status};
 use super::process_end::{EndLimits, end_process};
-use super::{report, status};
+use super::{cluster, report, status};
 use crate::cli::connection::{self, Connection, ServerOptions, duration};
 use crate::cli::console::failure::{CommandFailure, Exit};
 use crate::cli::console::notes;
 use crate::cli::console::output::OutputFormat;
-use crate::cli::console::{notes, progress};
 use crate::cli::kubernetes::cluster_server::ClusterServerArguments;
 use crate::cli::options::GlobalOptions;
 use crate::cli::running_server::start_lock::StartLock;
@@ -21,8 +19,8 @@ use crate::cli::running_server::start_lock::StartLock;
 /// Stop the running server gracefully: calls in flight may end
 ///
 /// Clients that share it (`vmcp mcp-server`) do not start it again; `vmcp start`, their tool `start`, or the
-/// next client does. With --kubernetes, suspends a VirtualMCPServer: its pods end, everything else stays.
-/// next client does. A server that still runs when its drain must be over is stuck, and is killed.
+/// next client does. A server that still runs when its drain must be over is stuck, and is killed. With
+/// --kubernetes, suspends a VirtualMCPServer: its pods end, everything else stays.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Arguments {
     /// Time to wait for its end; a time before the end of the drain kills nothing [default: until the drain

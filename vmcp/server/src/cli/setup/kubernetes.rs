@@ -9,7 +9,6 @@
 
 mod arguments;
 pub(in crate::cli) mod client_file;
-mod kubectl;
 mod manifests;
 
 use serde_json::Value;

@@ -145,7 +145,6 @@ pub(super) fn lines_of_place(name: &str, place: &ServerPlace) -> Vec<String> {
     vec![format!("server: {name}"), place]
 }
 
-/// Describes a configured server by its program or host: the rest may hold secrets of its administrator.
 /// Describes a configured server: every word of its program, or its address, without secrets. Of variables
 /// and headers only the names are shown, because the values are its administrator's.
 pub(super) fn lines_of_known(server: &Backend) -> Vec<String> {
