@@ -98,7 +98,8 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
                 server.spec.telemetry_config_ref.as_ref().is_some_and(|reference| reference.name == name)
             })
         })
-        .on(&all.external_auth_configs, |change, context| servers(change, context, uses_auth_config));
+        .on(&all.external_auth_configs, |change, context| servers(change, context, uses_auth_config))
+        .on(&all.reference_grants, |change, context| servers(change, context, |_, _| true));
     let poller = AdminPoller::new();
     let (context, requeue, reports) = (context.clone(), triggers.requeue(), poller.clone());
     let programs = Arc::new(ImagePrograms::new(&context.settings, triggers.requeue()));

@@ -1,6 +1,8 @@
 //! Step 1 of a reconcile, dereference: the values of Secrets that variables refer to, whether the group
 //! exists, the token of the bridge, the program of the image, and the permission profile.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt as _;
 use vmcp_crds::MCPServer;
@@ -13,7 +15,7 @@ use super::image_program::{ImageProgramState, ImagePrograms};
 use super::names::{child_name, secret_name};
 use super::permission_profile::{self, ProfileText};
 use super::running_bridge::RunningBridge;
-use crate::references::{ReferencedSecrets, group_exists};
+use crate::references::{ReferencedSecrets, granted_namespaces, group_exists};
 use crate::runtime::{CallError, Context, GeneratedSecret};
 
 /// Everything that a server refers to.
@@ -36,6 +38,8 @@ pub(super) struct References {
     pub image_program: ImageProgramState,
     /// The text of the permission profile.
     pub permission_profile: ProfileText,
+    /// The namespaces whose VirtualMCPServers may call the server, by a ReferenceGrant.
+    pub granted_namespaces: BTreeSet<String>,
 }
 
 /// Error of reading references.
@@ -86,6 +90,7 @@ pub(super) async fn dereference(
         running_bridge,
         image_program,
         permission_profile,
+        granted_namespaces: granted_namespaces(context, server),
     })
 }
 

@@ -37,6 +37,14 @@ impl Trigger {
                     items.iter().any(|item| item.get(field).is_some_and(|value| !is_empty(value)))
                 })
             }),
+            Self::IsInItem(list, field, value) => {
+                let items = given(list).and_then(Value::as_array);
+                items
+                    .is_some_and(|items| {
+                        items.iter().any(|item| item.get(field).is_some_and(|found| found == value))
+                    })
+                    .then_some(list)
+            }
             Self::Is(path, value) => given(path).is_some_and(|found| found == value).then_some(path),
             Self::Unless(path, value) => given(path).is_some_and(|found| found != value).then_some(path),
         }
@@ -85,6 +93,9 @@ mod tests {
                 let item = json!([{ "name": "a" }, { field: { "a": "b" } }]);
                 lists.iter().map(|list| with(list, item.clone())).collect()
             }
+            Trigger::IsInItem(list, field, value) => {
+                vec![with(list, json!([{ field: "other" }, { field: value }]))]
+            }
             Trigger::Is(path, value) => vec![with(path, json!(value))],
             Trigger::Unless(path, value) => vec![with(path, json!(format!("not-{value}")))],
         }
@@ -116,6 +127,7 @@ mod tests {
             ("MCPServerEntry", json!({ "remoteUrl": "https://a.example/mcp", "headerForward": {} })),
             ("MCPExternalAuthConfig", json!({ "type": "unauthenticated" })),
             ("MCPGroup", json!({})),
+            ("ReferenceGrant", json!({ "from": [{ "kind": "HTTPRoute", "namespace": "web" }] })),
             (
                 "MCPWebhookConfig",
                 json!({ "post": [{ "name": "a", "url": "https://a/", "tlsConfig": null }] }),

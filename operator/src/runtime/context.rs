@@ -219,6 +219,11 @@ impl Context {
         self.first_lists.pending()
     }
 
+    /// Returns true if objects of this namespace are watched.
+    pub(crate) fn watches(&self, namespace: &str) -> bool {
+        self.scope.contains(namespace)
+    }
+
     /// Returns the pods of a workload: those of its namespace that carry all its labels.
     pub fn pods(&self, namespace: &str, labels: &BTreeMap<String, String>) -> Vec<Arc<Pod>> {
         let mut pods = self.resources.pods.list(namespace);

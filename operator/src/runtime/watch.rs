@@ -35,7 +35,7 @@ pub(crate) use self::labels::{
 pub(crate) use self::normalized_fields::NormalizedFields;
 pub use self::parsed::{CustomResource, Parsed, WatchedResource, kind_of};
 pub use self::resource_store::{Change, ResourceStore};
-pub use self::resource_stores::ResourceStores;
+pub use self::resource_stores::{GrantFrom, GrantTo, ReferenceGrant, ReferenceGrantSpec, ResourceStores};
 pub use self::scope::Scope;
 pub(crate) use self::value_cache::{ObjectData, ValueCache};
 

@@ -16,8 +16,8 @@ use vmcp_crds::virtual_mcp_server::authz;
 
 use super::build::build;
 use super::dereference::{
-    DereferenceError, References, composite_tool_refs_of, dereference, embedding_server_of, group_of,
-    oidc_config_of, refers_to_config_map, refers_to_secret,
+    DereferenceError, References, composite_tool_refs_of, dereference, embedding_server_of, group_elsewhere,
+    group_of, oidc_config_of, refers_to_config_map, refers_to_namespace, refers_to_secret,
 };
 use super::exposure_order::{ConfigurationWrites, CurrentExposure, ExposureOrder, Uptake, order, uptake};
 use super::kubelet_nudge::nudge;
@@ -96,6 +96,12 @@ fn triggers(context: &Arc<Context>) -> Triggers<VirtualMCPServer> {
         .on(&all.mcp_groups, |change, context| {
             servers(change, context, |server, name| group_of(server) == Some(name))
         })
+        .on(&all.mcp_groups, servers_elsewhere)
+        .on(&all.reference_grants, servers_elsewhere)
+        .on(&all.mcp_servers, servers_elsewhere)
+        .on(&all.mcp_server_entries, servers_elsewhere)
+        .on(&all.mcp_remote_proxies, servers_elsewhere)
+        .on(&all.tool_configs, servers_elsewhere)
         .on(&all.mcp_servers, |change, context| {
             // The group of a malformed backend cannot be read.
             let backend = change.object.well_formed();
@@ -154,6 +160,9 @@ fn triggers(context: &Arc<Context>) -> Triggers<VirtualMCPServer> {
 /// Returns true if the server has this backend, or had it when its status was written: a backend that left
 /// the group names it no more.
 fn has_backend(server: &VirtualMCPServer, name: &str, group: Option<&LocalReference>) -> bool {
+    if group_elsewhere(server).is_some() {
+        return false;
+    }
     // A server without a group has all backends of the namespace.
     let Some(own) = group_of(server) else { return true };
     let discovered = server.status.iter().flat_map(|status| &status.discovered_backends);
@@ -176,6 +185,17 @@ fn servers<K: WatchedResource>(
     let mut servers = context.resources.virtual_mcp_servers.list(&namespace);
     servers.retain(|server| concerned(server, &name));
     servers.iter().map(|server| (namespace.clone(), server.name_any())).collect()
+}
+
+/// Returns the servers of other namespaces that refer to the namespace of the changed object.
+fn servers_elsewhere<K: WatchedResource>(change: &Change<K>, context: &Context) -> Vec<(String, String)> {
+    if !change.substantial {
+        return Vec::new();
+    }
+    let namespace = change.object.namespace().unwrap_or_default();
+    let refers = |server: &VirtualMCPServer| refers_to_namespace(server, &namespace);
+    let servers = context.resources.virtual_mcp_servers.select(refers).into_iter();
+    servers.map(|server| (server.namespace().unwrap_or_default(), server.name_any())).collect()
 }
 
 /// The state that lives from one reconcile to the next.

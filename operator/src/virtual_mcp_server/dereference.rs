@@ -1,6 +1,8 @@
 //! Step 1 of a reconcile, dereference: everything that the resource refers to: members of its group, Secrets,
 //! telemetry settings, the embedding server, and the configuration that is mounted so far.
 
+mod cross_namespace;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -10,12 +12,15 @@ use kube::ResourceExt as _;
 use serde_json::Value;
 use vmcp_crds::fields::references::{CaBundleReference, LocalReference, SecretKeyReference};
 use vmcp_crds::lower::{ADMIN_TOKEN, METRICS_TOKEN, SESSION_KEY, TRUSTED_TOOLS, WebhookScope};
-use vmcp_crds::virtual_mcp_server::{AuthServerConfig, IncomingAuth, authz};
+use vmcp_crds::virtual_mcp_server::{AuthServerConfig, BackendAuthType, IncomingAuth, authz};
 use vmcp_crds::{
     EmbeddingServer, MCPAuthzConfig, MCPExternalAuthConfig, MCPOIDCConfig, MCPServer, MCPServerEntry,
     MCPTelemetryConfig, MCPToolConfig, MCPWebhookConfig, VirtualMCPCompositeToolDefinition, VirtualMCPServer,
 };
 
+pub(super) use self::cross_namespace::{
+    BackendResource, CrossNamespaceBackends, GrantedBackend, group_elsewhere, refers_to_namespace,
+};
 use super::last_good::{LastGood, MountedConfiguration};
 use super::names::{self, CONFIG_FILE};
 use crate::mcp_server_entry;
@@ -26,12 +31,14 @@ use crate::shared_settings::mcp_oidc_config;
 /// Everything that [`validate`](super::validate) reads besides the resource itself.
 #[derive(Debug, Default)]
 pub(super) struct References {
-    /// True if the named MCPGroup exists, or none is named.
+    /// True if the named MCPGroup exists, or none is named. False for one of another namespace without a grant.
     pub group_exists: bool,
     /// The MCPServers of the group, by name.
     pub servers: Vec<Arc<MCPServer>>,
     /// The MCPServerEntries of the group, by name, and after them its MCPRemoteProxies, as entries.
     pub entries: Vec<Arc<MCPServerEntry>>,
+    /// The backends of other namespaces.
+    pub cross_namespace: CrossNamespaceBackends,
     /// The named MCPAuthzConfig, if it exists.
     pub authz: Option<Arc<MCPAuthzConfig>>,
     /// The MCPExternalAuthConfigs of the namespace, by name.
@@ -129,6 +136,9 @@ pub(super) async fn dereference(
     references.malformed =
         text.as_ref().map(|text| malformed_members(server, context, text)).unwrap_or_default();
     references.mounted = remembered.or_else(|| Some(MountedConfiguration::new(text?, secret.as_ref()?)));
+    if let Some(mounted) = &mut references.mounted {
+        references.cross_namespace.withdraw(mounted);
+    }
     let trusted = secret.as_ref().and_then(|secret| secret.data.as_ref()?.get(TRUSTED_TOOLS));
     let trusted_tools = trusted.map(|ByteString(text)| text.clone());
     let mut kept = GeneratedSecret::from_secret(secret);
@@ -166,12 +176,23 @@ fn from_stores(server: &VirtualMCPServer, context: &Context) -> References {
     let namespace = server.namespace().unwrap_or_default();
     let all = &context.resources;
     let group = group_of(server);
+    let elsewhere = group_elsewhere(server);
     let member = |of: Option<&LocalReference>, labels: &BTreeMap<String, String>| {
-        // Without a group, all backends of the namespace belong.
-        (group.is_none() || group == of.map(|group| group.name.as_str())) && selected(server, labels)
+        // Without a group, all backends of the namespace belong; with one of another namespace, none does.
+        elsewhere.is_none()
+            && (group.is_none() || group == of.map(|group| group.name.as_str()))
+            && selected(server, labels)
+    };
+    let cross_namespace = CrossNamespaceBackends::from_stores(server, context);
+    let group_exists = match elsewhere {
+        Some((group, of_group)) => {
+            !cross_namespace.is_group_refused && all.mcp_groups.exists(of_group, group)
+        }
+        None => group.is_none_or(|group| all.mcp_groups.exists(&namespace, group)),
     };
     let mut references = References {
-        group_exists: group.is_none_or(|group| all.mcp_groups.exists(&namespace, group)),
+        group_exists,
+        cross_namespace,
         servers: all.mcp_servers.list(&namespace),
         entries: entries_of(all, &namespace),
         authz: authz::reference(&server.spec.incoming_auth)
@@ -222,7 +243,9 @@ fn entries_of(all: &ResourceStores, namespace: &str) -> Vec<Arc<MCPServerEntry>>
     entries
 }
 
-/// Returns the name of the MCPExternalAuthConfig of each backend that has one, by name of the backend.
+/// Returns the name of the MCPExternalAuthConfig of each backend that has one, by name of the backend. A
+/// backend of another namespace gets the credentials that an entry names for it, and no others: neither its
+/// own, which are of its namespace, nor the default.
 pub(super) fn auth_configs_of(
     server: &VirtualMCPServer,
     references: &References,
@@ -238,11 +261,18 @@ pub(super) fn auth_configs_of(
         let config = outgoing.resolve(&name, own.as_deref())?.to_owned();
         Some((name, config))
     };
-    servers.chain(entries).filter_map(resolve).collect()
+    let granted = references.cross_namespace.backends.keys().filter_map(|name| {
+        let entry = outgoing
+            .backends
+            .get(name)
+            .filter(|entry| entry.kind == BackendAuthType::ExternalAuthConfigRef)?;
+        Some((name.clone(), entry.external_auth_config_ref.as_ref()?.name.clone()))
+    });
+    servers.chain(entries).filter_map(resolve).chain(granted).collect()
 }
 
-/// Returns the name of the MCPToolConfig of each backend that has one, by name of the backend: from the
-/// server's own settings, else from the backend.
+/// Returns the name of the MCPToolConfig of each backend that has one in this namespace, by name of the
+/// backend: from the server's own settings, else from the backend.
 pub(super) fn tool_configs_of(
     server: &VirtualMCPServer,
     references: &References,
@@ -261,7 +291,8 @@ pub(super) fn tool_configs_of(
         let config = given(&name).or(own)?;
         Some((name, config))
     };
-    servers.chain(entries).filter_map(resolve).collect()
+    let granted = references.cross_namespace.backends.keys().map(|name| (name.clone(), None));
+    servers.chain(entries).chain(granted).filter_map(resolve).collect()
 }
 
 /// Returns each reference to an MCPWebhookConfig, by its name and scope: the server's own, and those of its
@@ -329,9 +360,7 @@ fn malformed_members(server: &VirtualMCPServer, context: &Context, mounted: &str
 
 /// Returns the name of the MCPGroup: `spec.groupRef`, else `spec.config.groupRef`.
 pub(super) fn group_of(server: &VirtualMCPServer) -> Option<&str> {
-    let spec = &server.spec;
-    let written_elsewhere = || spec.config.as_ref()?.group_ref.as_deref();
-    spec.group_ref.as_ref().map(|group| group.name.as_str()).or_else(written_elsewhere)
+    server.spec.group().map(|(group, _)| group)
 }
 
 /// Returns the names of the VirtualMCPCompositeToolDefinitions in `spec.config.compositeToolRefs`, in order.

@@ -27,6 +27,7 @@ Without `AUTHORS_CHECKED`, the operator itself refuses the field of every line, 
             Trigger::GivenInItem(lists, field) => {
                 lists.iter().map(|list| format!("`{list}[].{field}`")).collect::<Vec<_>>().join(", ")
             }
+            Trigger::IsInItem(list, field, value) => format!("`{list}[].{field}: {value}`"),
             Trigger::Is(path, value) => format!("`{path}: {value}`"),
             Trigger::Unless(path, value) => format!("`{path}`, unless `{value}`"),
         };

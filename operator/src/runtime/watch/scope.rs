@@ -57,6 +57,14 @@ impl Scope {
         }
     }
 
+    /// Returns true if objects of this namespace are watched.
+    pub(crate) fn contains(&self, namespace: &str) -> bool {
+        match self {
+            Self::Cluster { except } => !except.contains(namespace),
+            Self::Namespaces(names) => names.contains(namespace),
+        }
+    }
+
     /// Returns the parts that are watched apart: `None` is the whole cluster.
     pub(crate) fn parts(&self) -> Vec<Option<String>> {
         match self {
@@ -85,6 +93,14 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_namespace_is_watched_unless_it_is_left_out() {
+        let contains = |scope: Scope| ["a", "b"].map(|namespace| scope.contains(namespace));
+        assert_eq!(contains(Scope::parse("a", "")), [true, false]);
+        assert_eq!(contains(Scope::parse("", "a")), [false, true]);
+        assert_eq!(contains(Scope::parse("", "")), [true, true]);
+    }
 
     #[test]
     fn watches_leave_out_the_excluded_namespaces() {
