@@ -158,7 +158,12 @@ impl Validated {
         }
         let mut secrets = SecretFiles::default();
         let mut warnings = Vec::new();
-        let incoming_auth = authz::lowered(self.settings.incoming_auth.clone(), referenced.authz, &self.name);
+        let incoming_auth = authz::lowered(
+            self.settings.incoming_auth.clone(),
+            referenced.authz,
+            referenced.authz_file,
+            &self.name,
+        );
         let incoming_auth = incoming_auth.map_err(|problem| Invalid(vec![problem]))?;
         let document = Document {
             server: self,

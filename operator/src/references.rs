@@ -6,7 +6,7 @@ mod group_membership;
 mod reference_grants;
 mod referenced_secrets;
 
-pub(crate) use self::ca_bundle::{CaBundle, users_of_config_map};
+pub(crate) use self::ca_bundle::{CaBundle, policies_in_config_map, users_of_config_map};
 pub(crate) use self::group_membership::{group_condition, group_exists, members_of};
 pub(crate) use self::reference_grants::{GrantRefusal, GrantTarget, granted_namespaces, is_granted, refusal};
 pub(crate) use self::referenced_secrets::{ReferencedSecrets, users_of};

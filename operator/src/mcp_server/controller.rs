@@ -80,7 +80,7 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
         .on(&all.config_maps, |change, context| {
             servers(change, context, |server, name| {
                 config_map_of(server) == Some(name)
-                    || GuardReferences::from_stores(server, context).uses_config_map(name)
+                    || GuardReferences::from_stores(server, context).uses_config_map(server, name)
             })
         })
         .on(&all.oidc_configs, |change, context| {

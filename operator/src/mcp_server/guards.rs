@@ -90,6 +90,7 @@ pub(super) fn validate(
     let known = ReferencedObjects {
         policies,
         authz: objects.authz.as_ref().map(|config| &config.spec),
+        authz_file: objects.authz_file.as_deref(),
         telemetry: objects.telemetry.as_ref().map(|config| &config.spec),
         oidc: objects.oidc.as_ref().map(|config| &config.spec),
         cluster_issuer: objects.cluster_issuer.known(),

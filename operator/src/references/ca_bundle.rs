@@ -1,9 +1,11 @@
-//! Certificates of private authorities, in a ConfigMap that a `caBundleRef` names.
+//! ConfigMaps that resources refer to: certificates of private authorities, by a `caBundleRef`, and policies,
+//! by an `authzConfig`.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use kube::core::PartialObjectMeta;
 use vmcp_crds::fields::references::{CaBundleReference, ConfigMapKeyReference};
+use vmcp_crds::virtual_mcp_server::authz::PolicyFile;
 use vmcp_egress::ca_certificates;
 
 use crate::runtime::{CallError, Change, Context, CustomResource, ResourceStore};
@@ -55,6 +57,18 @@ impl CaBundle {
             )),
         })
     }
+}
+
+/// Reads the text of policies in a ConfigMap; `None` if there is none.
+pub(crate) async fn policies_in_config_map(
+    context: &Context,
+    namespace: &str,
+    file: Option<PolicyFile>,
+) -> Result<Option<String>, CallError> {
+    let Some(PolicyFile { name, key }) = file else { return Ok(None) };
+    let data = context.config_map(namespace, &name).await?;
+    let value = data.as_ref().and_then(|data| data.get(&key));
+    Ok(value.and_then(|value| String::from_utf8(value.0.clone()).ok()))
 }
 
 /// Returns the resources (namespace, name) of a kind whose `caBundleRef` names a ConfigMap that changed.

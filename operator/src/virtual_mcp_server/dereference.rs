@@ -24,7 +24,7 @@ pub(super) use self::cross_namespace::{
 use super::last_good::{LastGood, MountedConfiguration};
 use super::names::{self, CONFIG_FILE};
 use crate::mcp_server_entry;
-use crate::references::{CaBundle, ReferencedSecrets};
+use crate::references::{CaBundle, ReferencedSecrets, policies_in_config_map};
 use crate::runtime::{CallError, ClusterIssuerState, Context, GeneratedSecret, ResourceStores};
 use crate::shared_settings::mcp_oidc_config;
 
@@ -41,6 +41,8 @@ pub(super) struct References {
     pub cross_namespace: CrossNamespaceBackends,
     /// The named MCPAuthzConfig, if it exists.
     pub authz: Option<Arc<MCPAuthzConfig>>,
+    /// The text of the ConfigMap with its policies.
+    pub authz_file: Option<String>,
     /// The MCPExternalAuthConfigs of the namespace, by name.
     pub auth_configs: BTreeMap<String, Arc<MCPExternalAuthConfig>>,
     /// The MCPToolConfigs that backends use, by name.
@@ -107,6 +109,8 @@ pub(super) async fn dereference(
     let namespace = server.namespace().unwrap_or_default();
     references.secrets =
         ReferencedSecrets::read(context, &namespace, &secrets_of(server, &references)).await?;
+    let file = authz::policy_file(&server.spec.incoming_auth);
+    references.authz_file = policies_in_config_map(context, &namespace, file).await?;
     if let Some(config) = &references.oidc {
         let reference = mcp_oidc_config::ca_bundle_of(config);
         let path = mcp_oidc_config::CA_BUNDLE_PATH;
@@ -159,8 +163,8 @@ pub(super) fn refers_to_secret(server: &VirtualMCPServer, context: &Context, sec
     secrets_of(server, &from_stores(server, context)).iter().any(|reference| reference.name == secret)
 }
 
-/// Returns true if the decision point or the MCPOIDCConfig of the server, or an entry of its group, refers
-/// to this ConfigMap.
+/// Returns true if the policies, the decision point or the MCPOIDCConfig of the server, or an entry of its
+/// group, refers to this ConfigMap.
 pub(super) fn refers_to_config_map(server: &VirtualMCPServer, context: &Context, map: &str) -> bool {
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
     let config = oidc_config_of(server).and_then(|name| context.resources.oidc_configs.get(namespace, name));
@@ -169,6 +173,7 @@ pub(super) fn refers_to_config_map(server: &VirtualMCPServer, context: &Context,
     let of_entries = entries.iter().filter_map(|entry| entry.spec.ca_bundle_ref.clone());
     let of_point = decision_point_bundle(server);
     of_entries.chain(of_clients).chain(of_point).any(|bundle| bundle.config_map_ref.name == map)
+        || authz::policy_file(&server.spec.incoming_auth).is_some_and(|file| file.name == map)
 }
 
 /// Returns the references that the stores have: all but Secrets and the mounted configuration.

@@ -211,6 +211,7 @@ fn configure(
         composite_tools: &composite_tools,
         policies,
         authz: references.authz.as_ref().map(|config| &config.spec),
+        authz_file: references.authz_file.as_deref(),
         telemetry: telemetry.as_ref(),
         oidc: references.oidc.as_ref().map(|config| &config.spec),
         cluster_issuer: references.cluster_issuer.known(),
