@@ -123,7 +123,7 @@ async fn policies_in_a_config_map_guard_a_server_and_their_change_replaces_its_p
         let annotations = deployment.spec?.template.metadata?.annotations?;
         annotations.get("toolhive.stacklok.com/guards").cloned()
     };
-    let before = place.eventually("the guarded Deployment", digest).await;
+    let before = place.eventually("the guarded Deployment", async || digest().await).await;
     place.apply(&rules("forbid(principal, action, resource);")).await;
     place
         .eventually("a rollout with the new policies", async || {
