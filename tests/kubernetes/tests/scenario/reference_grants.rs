@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use serde_json::{Value, json};
 use vmcp_crds::VirtualMCPServer;
-use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator};
+use vmcp_kubernetes_tests::{Cluster, ControlPlane, Namespace, Operator};
 
 use super::backends::{apply, assert_writes_nothing, await_condition};
 use super::packaging::await_established;
@@ -27,6 +27,12 @@ spec:
     served: true
     storage: true
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}";
+
+/// Defines ReferenceGrants.
+pub(super) async fn define_grants(cluster: &Cluster) {
+    cluster.apply(DEFINITION, "").await.expect("applied");
+    await_established(cluster, "referencegrants.gateway.networking.k8s.io").await;
+}
 
 /// A withdrawn grant ends the use of its backends within this time.
 const WITHDRAWN: Duration = Duration::from_secs(20);
@@ -86,8 +92,7 @@ async fn backends_of_another_namespace_serve_for_as_long_as_it_grants_them() {
         })
         .await;
 
-    cluster.apply(DEFINITION, "").await.expect("applied");
-    await_established(&cluster, "referencegrants.gateway.networking.k8s.io").await;
+    define_grants(&cluster).await;
     drop(operator);
     let operator = Operator::with(&place, "two", &variables).await;
     let message =
