@@ -47,6 +47,13 @@
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, list, watch, create, patch, delete]
+# Those that were made before `httpRoutes.enabled` and `serviceMonitors.enabled` were switched off are deleted.
+- apiGroups: [monitoring.coreos.com]
+  resources: [servicemonitors]
+  verbs: [list, watch, delete]
+- apiGroups: [gateway.networking.k8s.io]
+  resources: [httproutes]
+  verbs: [list, watch, delete]
 # Pods tell why they do not run; a changed annotation makes the kubelet sync mounted configuration at once.
 - apiGroups: [""]
   resources: [pods]

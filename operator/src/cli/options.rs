@@ -71,15 +71,15 @@ pub(crate) struct Options {
     /// Name of this replica in the Lease and in events; a random suffix is added [default: vmcp-operator].
     #[arg(long, env = "POD_NAME", global = true)]
     pub(crate) identity: Option<String>,
-    /// Address that serves `/metrics`.
-    #[arg(long, env = "METRICS_LISTEN", default_value = "0.0.0.0:8080", global = true)]
+    /// Address that serves `/metrics`; `[::]` is every address, of IPv4 too.
+    #[arg(long, env = "METRICS_LISTEN", default_value = "[::]:8080", global = true)]
     pub(crate) metrics_listen: SocketAddr,
     /// File with the bearer token that `/metrics` wants; it is read for each request, so that a mounted
     /// Secret may change [default: `/metrics` is open].
     #[arg(long, env = "METRICS_TOKEN_FILE", global = true)]
     pub(crate) metrics_token_file: Option<PathBuf>,
     /// Address that serves `/healthz` and `/readyz`.
-    #[arg(long, env = "HEALTH_LISTEN", default_value = "0.0.0.0:8081", global = true)]
+    #[arg(long, env = "HEALTH_LISTEN", default_value = "[::]:8081", global = true)]
     pub(crate) health_listen: SocketAddr,
     /// Format of log lines; `RUST_LOG` selects which are written, as in `info,vmcp_operator=debug`.
     #[arg(long, env = "LOG_FORMAT", default_value = "json", global = true)]

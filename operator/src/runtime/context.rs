@@ -91,6 +91,12 @@ impl BuildSettings {
             _ => true,
         }
     }
+
+    /// Returns true if objects of the kind are watched: those that may be made, and those that were made
+    /// before the installation switched the kind off, and that go now.
+    fn watches(&self, kind: ChildKind) -> bool {
+        self.enables(kind) || matches!(kind, ChildKind::HTTPRoute | ChildKind::ServiceMonitor)
+    }
 }
 
 impl Default for BuildSettings {
@@ -158,6 +164,7 @@ impl Context {
         let resources = ResourceStores::default();
         let (children, disabled): (Vec<_>, Vec<_>) =
             ChildKind::ALL.into_iter().partition(|kind| settings.enables(*kind));
+        // A kind that is switched off holds nothing up: its objects go whenever they are listed.
         let first_lists = FirstLists::awaiting(scope.parts().iter().flat_map(|part| {
             let children = children.iter().map(|kind| ChildrenStore::watch_name(*kind, part.clone()));
             resources.watch_names(part.as_deref()).chain(children).collect::<Vec<_>>()
@@ -196,7 +203,7 @@ impl Context {
         let watches = FuturesUnordered::new();
         watches.push(self.resources.watch(&environment).boxed());
         for part in self.scope.parts() {
-            for kind in ChildKind::ALL.into_iter().filter(|kind| self.settings.enables(*kind)) {
+            for kind in ChildKind::ALL.into_iter().filter(|kind| self.settings.watches(*kind)) {
                 watches.push(self.children.watch(&environment, kind, part.clone()).boxed());
             }
         }

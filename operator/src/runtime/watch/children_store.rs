@@ -42,12 +42,15 @@ pub struct ChildrenStore {
     listeners: Mutex<HashMap<&'static str, OwnerListener>>,
     /// Optional kinds that the cluster lacks.
     missing: RwLock<HashSet<ChildKind>>,
+    /// Kinds of which no object is made.
+    disabled: HashSet<ChildKind>,
 }
 
 impl ChildrenStore {
-    /// Makes an empty store. Of kinds that are `disabled` no object is made; they count as missing.
+    /// Makes an empty store. Of kinds that are `disabled` no object is made; they count as missing, and
+    /// objects from before are deleted.
     pub(crate) fn without(disabled: Vec<ChildKind>) -> Self {
-        Self { missing: RwLock::new(disabled.into_iter().collect()), ..Self::default() }
+        Self { disabled: disabled.into_iter().collect(), ..Self::default() }
     }
 
     /// Returns one child of an owner, as it was seen last.
@@ -83,9 +86,9 @@ impl ChildrenStore {
         self.read().get(owner).into_iter().flat_map(BTreeMap::keys).cloned().collect()
     }
 
-    /// Returns true if the cluster lacks this optional kind.
+    /// Returns true if the cluster lacks this optional kind, or none of it is made.
     pub fn is_missing(&self, kind: ChildKind) -> bool {
-        self.missing.read().contains(&kind)
+        self.disabled.contains(&kind) || self.missing.read().contains(&kind)
     }
 
     /// Calls `listener` with (namespace, name) of the owner when a child of an owner of this kind changed.
@@ -324,6 +327,14 @@ mod tests {
             children.take_from_former_owner(ChildKind::ConfigMap, &orphan).expect("it belonged to somebody");
         assert_eq!(controller_of(&was.metadata()).map(|owner| owner.name.as_str()), Some("o"));
         assert!(children.get("owner", ChildKind::ConfigMap, "x").is_none());
+    }
+
+    #[test]
+    fn a_kind_that_is_switched_off_is_known_and_never_made() {
+        let children = ChildrenStore::without(vec![ChildKind::ConfigMap]);
+        assert!(children.put(ChildKind::ConfigMap, object("10")), "made before, and to be deleted");
+        assert!(children.is_missing(ChildKind::ConfigMap) && !children.is_missing(ChildKind::Secret));
+        assert_eq!(children.of_owner("owner"), [(ChildKind::ConfigMap, "x".to_owned())]);
     }
 
     #[test]
