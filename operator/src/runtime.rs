@@ -86,8 +86,8 @@ pub(crate) use self::pod_schema::{Field, Shape};
 pub use self::tell::{Conditions, is_true};
 pub(crate) use self::tell::{lacks_a_guard, report, set_pending, set_valid, unfollowed};
 pub use self::watch::{
-    Change, ChildKind, ChildType, ChildrenStore, CustomResource, GrantFrom, GrantTo, Parsed, ReferenceGrant,
-    ReferenceGrantSpec, ResourceStore, ResourceStores, Scope, WatchedResource, kind_of,
+    Change, ChildKind, ChildType, ChildrenStore, Clients, CustomResource, GrantFrom, GrantTo, Parsed,
+    ReferenceGrant, ReferenceGrantSpec, ResourceStore, ResourceStores, Scope, WatchedResource, kind_of,
 };
 pub(crate) use self::watch::{
     INSTANCE_LABEL, OPERATOR_NAME, ObjectData, child_metadata, controller_of, workload_labels,

@@ -21,8 +21,8 @@ use super::metrics::Metrics;
 use super::pod_schema::PodSchema;
 use super::policy_checker::PolicyChecker;
 use super::watch::{
-    ChildKind, ChildrenStore, FirstLists, History, NormalizedFields, OPERATOR_NAME, ResourceStores, Scope,
-    ValueCache, WatchEnvironment,
+    ChildKind, ChildrenStore, Clients, FirstLists, History, NormalizedFields, OPERATOR_NAME, ResourceStores,
+    Scope, ValueCache, WatchEnvironment,
 };
 
 /// The kind and name of a role of RBAC, as in `ClusterRole/NAME`.
@@ -138,6 +138,7 @@ pub struct Context {
     pub(crate) policies: PolicyChecker,
     /// Cancelled when the process is to end.
     pub shutdown: CancellationToken,
+    clients: Clients,
     pub(super) scope: Scope,
     pub(super) first_lists: FirstLists,
     history: History,
@@ -152,7 +153,7 @@ impl Context {
     /// Makes a context with empty stores: make the controllers' [`Triggers`](super::Triggers) next, then run
     /// [`Context::watch`].
     pub fn new(
-        client: Client,
+        clients: Clients,
         settings: BuildSettings,
         scope: Scope,
         metrics: Arc<Metrics>,
@@ -160,6 +161,7 @@ impl Context {
         identity: &str,
         shutdown: CancellationToken,
     ) -> Arc<Self> {
+        let client = clients.for_calls().clone();
         let reporter = Reporter { controller: OPERATOR_NAME.into(), instance: Some(identity.to_owned()) };
         let resources = ResourceStores::default();
         let (children, disabled): (Vec<_>, Vec<_>) =
@@ -172,6 +174,7 @@ impl Context {
         Arc::new(Self {
             recorder: Recorder::new(client.clone(), reporter),
             client,
+            clients,
             settings,
             resources,
             children: ChildrenStore::without(disabled),
@@ -193,7 +196,7 @@ impl Context {
     /// were made.
     pub async fn watch(&self) {
         let environment = WatchEnvironment {
-            client: &self.client,
+            clients: &self.clients,
             scope: &self.scope,
             api_group: self.settings.api_group,
             metrics: &self.metrics,

@@ -176,7 +176,8 @@ impl ChildrenStore {
             self.await_api(environment, kind, &name).await;
         }
         let resource = environment.api_group.resource(kind.resource());
-        let api = scope::api::<DynamicObject>(environment.client, name.part.as_deref(), &resource);
+        let client = environment.clients.for_watch();
+        let api = scope::api::<DynamicObject>(&client, name.part.as_deref(), &resource);
         let config = environment.scope.watch_config().labels(&format!("{MANAGED_BY_LABEL}={OPERATOR_NAME}"));
         let events = environment.history.restarting(|| {
             let events = watcher(api.clone(), config.clone()).default_backoff();

@@ -203,7 +203,7 @@ impl<K: WatchedResource> ResourceStore<K> {
         }
         let trim = self.trim;
         let resource = environment.api_group.resource(ApiResource::erase::<K>(&()));
-        watcher(scope::api::<Watched<K>>(environment.client, part, &resource), config)
+        watcher(scope::api::<Watched<K>>(&environment.clients.for_watch(), part, &resource), config)
             .default_backoff()
             .map_ok(watched::parsed)
             .modify(move |parsed: &mut Parsed<K>| {

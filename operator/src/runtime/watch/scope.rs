@@ -5,8 +5,11 @@
 //! namespace to itself, the release for the whole cluster excludes it: its watches never bring an object from
 //! there.
 
+mod clients;
+
 use std::collections::BTreeSet;
 
+pub use self::clients::Clients;
 use kube::api::ApiResource;
 use kube::core::DynamicResourceScope;
 use kube::runtime::watcher;

@@ -43,7 +43,7 @@ pub(in crate::runtime::watch) async fn await_api(
 
 /// Looks whether the cluster has an optional kind.
 async fn has_api(environment: &WatchEnvironment<'_>, resource: &ApiResource) -> kube::Result<bool> {
-    match environment.client.list_api_group_resources(&resource.api_version).await {
+    match environment.clients.for_calls().list_api_group_resources(&resource.api_version).await {
         Ok(list) => Ok(list.resources.iter().any(|found| found.kind == resource.kind)),
         // The group itself is unknown.
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
@@ -59,7 +59,7 @@ mod tests {
 
     use super::*;
     use crate::runtime::Metrics;
-    use crate::runtime::watch::{ChildKind, FirstLists, History, ReferenceGrant, Scope};
+    use crate::runtime::watch::{ChildKind, Clients, FirstLists, History, ReferenceGrant, Scope};
 
     #[tokio::test]
     async fn an_api_is_missing_only_if_the_server_says_so() {
@@ -84,10 +84,11 @@ mod tests {
             tokio::spawn(async move { axum::serve(listener, router).await });
             let _ = rustls::crypto::ring::default_provider().install_default();
             let config = kube::Config::new(url.parse().expect("a URL"));
-            let client = kube::Client::try_from(config).expect("a client");
+            let (client, scope) =
+                (kube::Client::try_from(config.clone()).expect("a client"), Scope::parse("", ""));
             let environment = WatchEnvironment {
-                client: &client,
-                scope: &Scope::parse("", ""),
+                clients: &Clients::new(client, &config, &scope),
+                scope: &scope,
                 api_group: ApiGroup::default(),
                 metrics: &Metrics::default(),
                 first_lists: &FirstLists::awaiting([]),
