@@ -7,12 +7,14 @@ pub(crate) mod cluster_events;
 pub(crate) mod health;
 pub(crate) mod pod;
 pub(crate) mod pod_template;
+mod reconcile_error;
 pub(crate) mod rollout;
 pub(crate) mod spec_refusal;
 mod trouble;
 
 use std::sync::Arc;
 
+pub(crate) use self::reconcile_error::ReconcileError;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use vmcp_crds::fields::references::bounded_name;

@@ -13,7 +13,7 @@ use vmcp_crds::{Invalid, MCPServer};
 
 use super::bridge_report;
 use super::build::{CONTAINER, build};
-use super::dereference::{DereferenceError, References, dereference, has_bridge, secret_references};
+use super::dereference::{References, dereference, has_bridge, secret_references};
 use super::guards::{self, GuardReferences, uses_auth_config};
 use super::image_program::{ImageProgramState, ImagePrograms};
 use super::names::{WORKLOAD_NAME, child_name, config_map_name, secret_name};
@@ -23,43 +23,14 @@ use super::validate::validate;
 use crate::references;
 use crate::registry::FAILURE_TTL;
 use crate::runtime::{
-    ApplyError, BuildSettings, CallError, Change, ChildKind, Context, Desired, Failure, Retry, Triggers,
-    WatchedResource, report, run_controller, unchecked, unfollowed, workload_labels,
+    BuildSettings, Change, ChildKind, Context, Desired, Triggers, WatchedResource, report, run_controller,
+    unchecked, unfollowed, workload_labels,
 };
 use crate::workload::admin_poller::AdminPoller;
 use crate::workload::cluster_events;
 use crate::workload::health::{PodCounts, WorkloadState, resource_health};
 use crate::workload::spec_refusal::SpecRefusal;
-use crate::workload::{of_deployment, workload_of_pod};
-
-/// Error of a reconcile.
-#[derive(Debug, thiserror::Error)]
-enum ReconcileError {
-    #[error(transparent)]
-    Dereference(#[from] DereferenceError),
-    #[error(transparent)]
-    Apply(#[from] ApplyError),
-    #[error(transparent)]
-    Call(#[from] CallError),
-}
-
-impl Failure for ReconcileError {
-    fn category(&self) -> &'static str {
-        match self {
-            Self::Dereference(DereferenceError::Call(error)) | Self::Call(error) => error.category(),
-            Self::Dereference(DereferenceError::Randomness(_)) => "NoRandomness",
-            Self::Apply(error) => error.category(),
-        }
-    }
-
-    fn retry(&self) -> Retry {
-        match self {
-            Self::Dereference(DereferenceError::Call(error)) | Self::Call(error) => error.retry(),
-            Self::Dereference(DereferenceError::Randomness(_)) => Retry::Backoff,
-            Self::Apply(error) => error.retry(),
-        }
-    }
-}
+use crate::workload::{ReconcileError, of_deployment, workload_of_pod};
 
 /// Reconciles MCPServers until the process is to end.
 pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
@@ -117,10 +88,7 @@ fn servers<K: WatchedResource>(
     context: &Context,
     concerned: impl Fn(&MCPServer, &str) -> bool,
 ) -> Vec<(String, String)> {
-    let (namespace, name) = (change.object.namespace().unwrap_or_default(), change.object.name_any());
-    let mut servers = context.resources.mcp_servers.list(&namespace);
-    servers.retain(|server| concerned(server, &name));
-    servers.iter().map(|server| (namespace.clone(), server.name_any())).collect()
+    references::concerned(change, &context.resources.mcp_servers, concerned)
 }
 
 async fn reconcile(

@@ -15,8 +15,8 @@ use super::image_program::{ImageProgramState, ImagePrograms};
 use super::names::{child_name, secret_name};
 use super::permission_profile::{self, ProfileText};
 use super::running_bridge::RunningBridge;
-use crate::references::{ReferencedSecrets, granted_namespaces, group_exists};
-use crate::runtime::{CallError, Context, GeneratedSecret};
+use crate::references::{DereferenceError, ReferencedSecrets, granted_namespaces, group_exists};
+use crate::runtime::{Context, GeneratedSecret};
 
 /// Everything that a server refers to.
 #[derive(Debug, Default)]
@@ -40,17 +40,6 @@ pub(super) struct References {
     pub permission_profile: ProfileText,
     /// The namespaces whose VirtualMCPServers may call the server, by a ReferenceGrant.
     pub granted_namespaces: BTreeSet<String>,
-}
-
-/// Error of reading references.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum DereferenceError {
-    /// A call of the API server failed.
-    #[error(transparent)]
-    Call(#[from] CallError),
-    /// The operating system gives no random bytes.
-    #[error("no random bytes for a new token: {0}")]
-    Randomness(getrandom::Error),
 }
 
 /// Reads the references of the server, looks up the program of its image if it names no command, and

@@ -2,12 +2,12 @@
 //! by an `authzConfig`.
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::ResourceExt as _;
 use kube::core::PartialObjectMeta;
 use vmcp_crds::fields::references::{CaBundleReference, ConfigMapKeyReference};
 use vmcp_crds::virtual_mcp_server::authz::PolicyFile;
 use vmcp_egress::ca_certificates;
 
+use super::concerned;
 use crate::runtime::{CallError, Change, Context, CustomResource, ResourceStore};
 
 /// The certificates that a `caBundleRef` leads to.
@@ -77,12 +77,9 @@ pub(crate) fn users_of_config_map<K: CustomResource>(
     kind: &ResourceStore<K>,
     reference: fn(&K) -> Option<&CaBundleReference>,
 ) -> Vec<(String, String)> {
-    let (namespace, name) = (change.object.namespace().unwrap_or_default(), change.object.name_any());
-    let users = kind.list(&namespace).into_iter();
-    users
-        .filter(|user| reference(user).is_some_and(|bundle| bundle.config_map_ref.name == name))
-        .map(|user| (namespace.clone(), user.name_any()))
-        .collect()
+    concerned(change, kind, |user, name| {
+        reference(user).is_some_and(|bundle| bundle.config_map_ref.name == name)
+    })
 }
 
 /// Reads the certificates as `vmcp` will.

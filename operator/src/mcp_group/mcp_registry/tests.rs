@@ -26,7 +26,8 @@ fn child(desired: &Desired, kind: ChildKind) -> Value {
 
 fn planned(spec: &Value) -> Result<Desired, String> {
     let secrets = ReferencedSecrets::from_values(&[("db", ".pgpass", "h:5432:*:u:p")]);
-    plan(&registry(spec), &secrets, &BuildSettings::default()).map_err(|refusal| refusal.to_string())
+    let key = spec.get("pgpassSecretRef").map(|_| b"key".to_vec());
+    plan(&registry(spec), &secrets, key, &BuildSettings::default()).map_err(|refusal| refusal.to_string())
 }
 
 #[test]

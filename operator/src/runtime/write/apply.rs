@@ -17,9 +17,9 @@ use kube::api::{
 use kube::{Api, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
 use super::{CallError, Child, Verb};
+use crate::digest::hex_digest;
 use crate::runtime::context::Context;
 use crate::runtime::failure::{Failure, Retry};
 use crate::runtime::watch::{
@@ -392,7 +392,5 @@ fn to_json(object: &DynamicObject) -> Value {
 
 /// Returns the first 16 bytes of the SHA-256 of a value, in hex.
 fn digest_of(value: &Value) -> String {
-    let mut text = hex::encode(Sha256::digest(value.to_string()));
-    text.truncate(32);
-    text
+    hex_digest(value.to_string(), 32)
 }
