@@ -1,6 +1,7 @@
 //! Reconciles an MCPServer: dereference -> validate -> build -> apply -> observe -> status.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -15,7 +16,7 @@ use super::bridge_report;
 use super::build::{CONTAINER, build};
 use super::dereference::{References, dereference, has_bridge, secret_references};
 use super::guards::{self, GuardReferences, uses_auth_config};
-use super::image_program::{ImageProgramState, ImagePrograms};
+use super::image_program::{ImageProgramState, ImagePrograms, follows_tag};
 use super::names::{WORKLOAD_NAME, child_name, config_map_name, secret_name};
 use super::permission_profile::config_map_of;
 use super::status::{self, ObservedMCPServer};
@@ -31,6 +32,9 @@ use crate::workload::cluster_events;
 use crate::workload::health::{PodCounts, WorkloadState, resource_health};
 use crate::workload::spec_refusal::SpecRefusal;
 use crate::workload::{ReconcileError, of_deployment, workload_of_pod};
+
+/// The interval at which the registry is asked whether a tag moved.
+const TAG_INTERVAL: Duration = Duration::from_hours(1);
 
 /// Reconciles MCPServers until the process is to end.
 pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
@@ -127,6 +131,7 @@ async fn reconcile(
         }
         // No watch tells of rotated keys of the cluster.
         _ if references.guards.takes_cluster_keys() => Action::requeue(context.settings.resync_interval),
+        _ if follows_tag(&server) => Action::requeue(TAG_INTERVAL),
         _ => Action::await_change(),
     };
     // The container of a bridge runs whatever its program does: only the bridge itself knows why nothing
