@@ -256,6 +256,9 @@ fn block_of_file(PolicyFile { name, key }: &PolicyFile, file: Option<&str>) -> R
     };
     let read: Result<PolicyDocument, _> = serde_saphyr::from_str(text);
     let PolicyDocument { version: _, kind, cedar } = read.map_err(|error| {
+        // Further lines show the text of the ConfigMap, which readers of the status may not know.
+        let error = error.to_string();
+        let error = error.lines().next().unwrap_or_default();
         let message = format!("the key {key} of the ConfigMap {name} cannot be read: {error}");
         let remedy = "write JSON or YAML with `version`, `type: cedarv1` and `cedar: {policies: […]}`";
         (place.clone(), message, remedy.to_owned())
