@@ -59,6 +59,10 @@ pub(crate) struct Options {
     /// Registries (HOST:PORT) that are asked over plain HTTP, between commas; all others take TLS.
     #[arg(long, env = "PLAIN_HTTP_REGISTRIES", value_delimiter = ',', global = true)]
     pub(crate) plain_http_registries: Vec<String>,
+    /// Secrets (names, between commas) that every pod is pulled with besides its own. A namespace that lacks
+    /// one is served without it.
+    #[arg(long, env = "POD_IMAGE_PULL_SECRETS", value_delimiter = ',', global = true)]
+    pub(crate) pod_image_pull_secrets: Vec<String>,
     /// Name the user that pods run as; `false` where the platform names one, as OpenShift does.
     #[arg(long, env = "FIXED_USER", default_value_t = true, action = clap::ArgAction::Set, global = true)]
     pub(crate) fixed_user: bool,
@@ -113,6 +117,12 @@ impl Options {
             operator_namespace: self.lease_namespace.clone(),
             look_up_images: self.look_up_images,
             plain_http_registries: self.plain_http_registries.clone(),
+            pod_image_pull_secrets: self
+                .pod_image_pull_secrets
+                .iter()
+                .filter(|name| !name.is_empty())
+                .cloned()
+                .collect(),
             resync_interval: Duration::from_secs(self.resync_seconds),
             ..BuildSettings::default()
         })

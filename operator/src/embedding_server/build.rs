@@ -125,7 +125,7 @@ fn service(server: &ValidEmbeddingServer) -> Service {
 }
 
 fn template(server: &ValidEmbeddingServer, settings: &BuildSettings) -> PodTemplateSpec {
-    let base = pod::base(None, &server.image_pull_secrets);
+    let base = pod::base(None, &settings.pull_secrets(&server.image_pull_secrets));
     let user = settings.fixed_user.then_some(USER);
     let mut context = pod::non_root(base.security_context.unwrap_or_default(), user);
     if server.port < FIRST_UNPRIVILEGED_PORT {

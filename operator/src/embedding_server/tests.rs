@@ -137,6 +137,15 @@ fn pods_are_restricted_and_have_resources() {
     for part in ["requests", "limits"] {
         assert!(container["resources"][part]["memory"].is_string(), "{container}");
     }
+    let everywhere = BuildSettings {
+        pod_image_pull_secrets: vec!["pull".to_owned(), "company".to_owned()],
+        ..BuildSettings::default()
+    };
+    let desired = plan(&server(spec), &References::default(), None, &everywhere).unwrap();
+    let set = desired.children.iter().find(|child| child.kind() == ChildKind::StatefulSet).unwrap();
+    let secrets =
+        &serde_json::to_value(set.object()).unwrap()["spec"]["template"]["spec"]["imagePullSecrets"];
+    assert_eq!(*secrets, json!([{ "name": "pull" }, { "name": "company" }]));
     let own = "{port: 80, resources: {requests: {memory: 1Gi}}}";
     let pod = planned(own, ChildKind::StatefulSet).unwrap()["spec"]["template"]["spec"].take();
     assert_eq!(pod["containers"][0]["resources"], json!({ "requests": { "memory": "1Gi" } }));

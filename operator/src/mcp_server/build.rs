@@ -152,7 +152,8 @@ fn template(
     guards: Option<String>,
     settings: &BuildSettings,
 ) -> PodTemplateSpec {
-    let base = pod::base(server.service_account.as_deref(), &server.image_pull_secrets);
+    let pull_secrets = settings.pull_secrets(&server.image_pull_secrets);
+    let base = pod::base(server.service_account.as_deref(), &pull_secrets);
     let user = settings.fixed_user.then_some(USER);
     let mut spec = PodSpec {
         security_context: Some(pod::non_root(base.security_context.unwrap_or_default(), user)),

@@ -152,7 +152,7 @@ async fn pull_secrets(
     context: &Context,
     namespace: &str,
 ) -> Result<Vec<LocalObjectReference>, CallError> {
-    let own = server.spec.all_pull_secrets();
+    let own = context.settings.pull_secrets(&server.spec.all_pull_secrets());
     if !own.is_empty() {
         return Ok(own);
     }

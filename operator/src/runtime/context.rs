@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{LocalObjectReference, Pod};
 use kube::api::ApiResource;
 use kube::runtime::events::{Recorder, Reporter};
 use kube::{Client, Resource, ResourceExt as _};
@@ -75,6 +75,8 @@ pub struct BuildSettings {
     pub look_up_images: bool,
     /// Registries that are asked over plain HTTP.
     pub plain_http_registries: Vec<String>,
+    /// Secrets that every pod is pulled with besides its own, by name, in the namespace of the pod.
+    pub pod_image_pull_secrets: Vec<String>,
     /// The interval at which a resource is looked at again of which nothing changed.
     pub resync_interval: Duration,
     /// The rules by which `spec.podTemplateSpec` is merged; no option, but read from the API server at start.
@@ -90,6 +92,17 @@ impl BuildSettings {
             ChildKind::RoleBinding => self.script_jobs_role.is_some(),
             _ => true,
         }
+    }
+
+    /// Returns the Secrets that a pod is pulled with: its own, and those of every pod.
+    pub(crate) fn pull_secrets(&self, own: &[LocalObjectReference]) -> Vec<LocalObjectReference> {
+        let mut secrets = own.to_vec();
+        for name in &self.pod_image_pull_secrets {
+            if secrets.iter().all(|secret| secret.name != *name) {
+                secrets.push(LocalObjectReference { name: name.clone() });
+            }
+        }
+        secrets
     }
 
     /// Returns true if objects of the kind are watched: those that may be made, and those that were made
@@ -114,6 +127,7 @@ impl Default for BuildSettings {
             operator_namespace: None,
             look_up_images: true,
             plain_http_registries: Vec::new(),
+            pod_image_pull_secrets: Vec::new(),
             resync_interval: Duration::from_mins(5),
             pod_schema: Arc::default(),
         }

@@ -109,7 +109,8 @@ fn template(registry: &ValidMCPRegistry, settings: &BuildSettings) -> PodTemplat
     let digest = hex_digest(&registry.config, 16);
     let mut annotations = pod::secrets_annotation(registry.secrets.clone()).unwrap_or_default();
     annotations.insert(format!("{GROUP}/configuration-digest"), digest);
-    let base = pod::base(registry.service_account.as_deref(), &registry.image_pull_secrets);
+    let pull_secrets = settings.pull_secrets(&registry.image_pull_secrets);
+    let base = pod::base(registry.service_account.as_deref(), &pull_secrets);
     let user = settings.fixed_user.then_some(USER);
     let mut spec = PodSpec {
         security_context: Some(pod::non_root(base.security_context.unwrap_or_default(), user)),

@@ -130,6 +130,8 @@ mod tests {
         let kinds: Vec<_> =
             status.conditions.iter().map(|it| (it.type_.as_str(), it.reason.as_str())).collect();
         assert_eq!(kinds, [("Ready", "WorkflowReady"), ("WorkflowValidated", "ValidationSuccess")]);
+        let many: Vec<_> = (0..=MAX_LISTED).map(|number| server(&format!("s{number}"), &named)).collect();
+        assert_eq!(compute(&fine, &many).referencing_virtual_servers.len(), MAX_LISTED);
     }
 
     #[test]

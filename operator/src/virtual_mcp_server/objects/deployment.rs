@@ -77,7 +77,7 @@ fn template(
     let pods = &server.pods;
     let grace = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
     let account = account(server);
-    let base = pod::base(Some(&account), &pods.image_pull_secrets);
+    let base = pod::base(Some(&account), &settings.pull_secrets(&pods.image_pull_secrets));
     PodTemplateSpec {
         metadata: Some(server.overrides.deployment.on_pods(ObjectMeta {
             labels: Some(pod_labels(server)),
