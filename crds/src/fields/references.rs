@@ -52,20 +52,23 @@ pub struct BackendReference {
 pub enum BackendKind {
     /// MCPServer.
     #[default]
-    MCPServer,
+    #[serde(rename = "MCPServer")]
+    Server,
     /// MCPServerEntry.
-    MCPServerEntry,
+    #[serde(rename = "MCPServerEntry")]
+    Entry,
     /// MCPRemoteProxy.
-    MCPRemoteProxy,
+    #[serde(rename = "MCPRemoteProxy")]
+    RemoteProxy,
 }
 
 impl BackendKind {
     /// Returns the kind as the API server spells it.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::MCPServer => "MCPServer",
-            Self::MCPServerEntry => "MCPServerEntry",
-            Self::MCPRemoteProxy => "MCPRemoteProxy",
+            Self::Server => "MCPServer",
+            Self::Entry => "MCPServerEntry",
+            Self::RemoteProxy => "MCPRemoteProxy",
         }
     }
 }

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kube::ResourceExt as _;
 use kube::core::PartialObjectMeta;
 use vmcp_crds::fields::references::SecretKeyReference;
 

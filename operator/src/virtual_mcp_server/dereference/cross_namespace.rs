@@ -188,11 +188,9 @@ fn resources_of(context: &Context, namespace: &str) -> Vec<BackendResource> {
 fn resource(context: &Context, reference: &BackendReference) -> Option<BackendResource> {
     let (all, BackendReference { kind, name, namespace }) = (&context.resources, reference);
     match kind {
-        BackendKind::MCPServer => all.mcp_servers.get(namespace, name).map(BackendResource::Server),
-        BackendKind::MCPServerEntry => {
-            all.mcp_server_entries.get(namespace, name).map(BackendResource::Entry)
-        }
-        BackendKind::MCPRemoteProxy => {
+        BackendKind::Server => all.mcp_servers.get(namespace, name).map(BackendResource::Server),
+        BackendKind::Entry => all.mcp_server_entries.get(namespace, name).map(BackendResource::Entry),
+        BackendKind::RemoteProxy => {
             let proxy = all.mcp_remote_proxies.get(namespace, name)?;
             Some(BackendResource::Entry(Arc::new(proxy.as_entry())))
         }
