@@ -196,3 +196,51 @@ fn resource(context: &Context, reference: &BackendReference) -> Option<BackendRe
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_that_stays_mounted_loses_what_is_no_longer_granted() {
+        let text = "backends: [{name: own, url: 'http://a/mcp'}, {name: b_kept, url: 'http://b/mcp'}, \
+                    {name: b_gone, url: 'http://c/mcp'}]\n";
+        let mut mounted = MountedConfiguration { text: text.to_owned(), secrets: BTreeMap::new() };
+        let entry = serde_saphyr::from_str("{metadata: {name: kept}, spec: {remoteUrl: 'http://b/mcp'}}");
+        let kept = GrantedBackend {
+            namespace: "b".to_owned(),
+            resource: BackendResource::Entry(Arc::new(entry.expect("an entry"))),
+            tool_config: None,
+        };
+        let backends = [("b_kept".to_owned(), kept)].into();
+        let granted = CrossNamespaceBackends { backends, ..CrossNamespaceBackends::default() };
+        granted.withdraw(&mut mounted);
+        let file: serde_json::Value = serde_saphyr::from_str(&mounted.text).expect("YAML");
+        let is_off = |index: usize| file["backends"][index]["enabled"] == serde_json::Value::Bool(false);
+        assert_eq!([0, 1, 2].map(is_off), [false, false, true], "{}", mounted.text);
+        let once = mounted.clone();
+        granted.withdraw(&mut mounted);
+        assert_eq!(mounted, once, "it comes to rest");
+        let mut untouched = MountedConfiguration { text: text.to_owned(), secrets: BTreeMap::new() };
+        untouched.text = text.replace("b_gone", "gone");
+        let before = untouched.clone();
+        granted.withdraw(&mut untouched);
+        assert_eq!(untouched, before, "not even written anew");
+    }
+
+    #[test]
+    fn a_group_of_the_own_namespace_is_not_elsewhere() {
+        let server = |spec: &str| -> VirtualMCPServer {
+            let text = format!("{{metadata: {{name: x, namespace: a}}, spec: {spec}}}");
+            serde_saphyr::from_str(&text).expect("a server")
+        };
+        assert_eq!(group_elsewhere(&server("{groupRef: {name: g, namespace: b}}")), Some(("g", "b")));
+        for own in
+            ["{groupRef: {name: g, namespace: a}}", "{groupRef: {name: g}}", "{config: {groupRef: g}}", "{}"]
+        {
+            assert_eq!(group_elsewhere(&server(own)), None, "{own}");
+        }
+        let refers = server("{backendRefs: [{name: s, namespace: c}]}");
+        assert!(refers_to_namespace(&refers, "c") && !refers_to_namespace(&refers, "a"));
+    }
+}
