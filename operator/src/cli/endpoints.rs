@@ -45,6 +45,13 @@ impl Readiness {
         *self.0.lock() = Role::Leads(contexts.iter().map(Arc::downgrade).collect());
     }
 
+    /// Returns the kind and phase of every resource that runs pods; none unless this replica leads.
+    fn phases(&self) -> Vec<(&'static str, String)> {
+        let role = self.0.lock();
+        let Role::Leads(contexts) = &*role else { return Vec::new() };
+        contexts.iter().filter_map(Weak::upgrade).flat_map(|context| context.phases()).collect()
+    }
+
     fn answer(&self) -> Response {
         let waits_for = match &*self.0.lock() {
             Role::Starts => Some("starting\n".to_owned()),
@@ -69,10 +76,12 @@ pub(super) async fn serve(
     readiness: &Readiness,
 ) -> Result<BoxFuture<'static, ()>, RunError> {
     let (metrics, token_file) = (metrics.clone(), options.metrics_token_file.clone());
+    let counted = readiness.clone();
     let text = move |headers: HeaderMap| async move {
         if let Err(refusal) = metrics_token::check(token_file.as_deref(), &headers).await {
             return refusal.into_response();
         }
+        metrics.count_resources(counted.phases());
         let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
         let format = Format::of_accept(accept.unwrap_or_default());
         let kind = [(header::CONTENT_TYPE, format.content_type())];

@@ -65,6 +65,8 @@ impl Process<'_> {
     async fn operate(&self, namespace: &str) -> Result<(), RunError> {
         let identity = identity(self.options);
         if !self.options.leader_elect {
+            // Without a Lease, the one replica leads.
+            self.metrics.leads(true);
             return self.control(&self.contexts(&Leadership::alone(), &identity)).await;
         }
         let leadership = Leadership::default();

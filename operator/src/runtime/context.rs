@@ -255,6 +255,32 @@ impl Context {
         pods
     }
 
+    /// Returns the kind and phase of every resource that runs pods.
+    pub(crate) fn phases(&self) -> Vec<(&'static str, String)> {
+        let all = &self.resources;
+        let mut phases = Vec::new();
+        let mut add = |kind: &'static str, phase: Option<String>| {
+            phases.push((kind, phase.unwrap_or_else(|| "Pending".to_owned())));
+        };
+        for server in all.virtual_mcp_servers.select(|_| true) {
+            let phase = server.status.as_ref().and_then(|status| status.phase);
+            add("VirtualMCPServer", phase.map(|phase| format!("{phase:?}")));
+        }
+        for server in all.mcp_servers.select(|_| true) {
+            let phase = server.status.as_ref().and_then(|status| status.phase);
+            add("MCPServer", phase.map(|phase| format!("{phase:?}")));
+        }
+        for server in all.embedding_servers.select(|_| true) {
+            let phase = server.status.as_ref().and_then(|status| status.phase);
+            add("EmbeddingServer", phase.map(|phase| format!("{phase:?}")));
+        }
+        for registry in all.mcp_registries.select(|_| true) {
+            let phase = registry.status.as_ref().and_then(|status| status.phase);
+            add("MCPRegistry", phase.map(|phase| format!("{phase:?}")));
+        }
+        phases
+    }
+
     /// Returns the group, version and plural under which the API server serves a type to this context.
     pub(super) fn resource_of<K: Resource<DynamicType = ()>>(&self) -> ApiResource {
         self.settings.api_group.resource(ApiResource::erase::<K>(&()))
