@@ -17,7 +17,7 @@ pub struct LocalReference {
     pub name: String,
 }
 
-/// An MCPGroup of the same namespace, or of another one that grants it.
+/// An MCPGroup of the same namespace, or of another namespace with a grant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupReference {
     /// Name of the group.

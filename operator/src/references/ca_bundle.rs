@@ -59,7 +59,7 @@ impl CaBundle {
     }
 }
 
-/// Reads the text of policies in a ConfigMap; `None` if there is none.
+/// Reads the text of policies in a ConfigMap; `None` without a ConfigMap, the key or text.
 pub(crate) async fn policies_in_config_map(
     context: &Context,
     namespace: &str,

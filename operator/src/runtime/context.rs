@@ -105,8 +105,8 @@ impl BuildSettings {
         secrets
     }
 
-    /// Returns true if objects of the kind are watched: those that may be made, and those that were made
-    /// before the installation switched the kind off, and that go now.
+    /// Returns true if objects of the kind are watched. Routes and monitors are, also while they are switched
+    /// off: the operator deletes its earlier objects.
     fn watches(&self, kind: ChildKind) -> bool {
         self.enables(kind) || matches!(kind, ChildKind::HTTPRoute | ChildKind::ServiceMonitor)
     }

@@ -136,7 +136,7 @@ impl Context {
         let mut present: Vec<(ChildKind, String)> = Vec::new();
         for child in desired.children {
             if self.children.is_missing(child.kind) {
-                // No longer wanted: one that was made before the kind was switched off is deleted below.
+                // Unwanted now: an object from before the kind was switched off is deleted below.
                 applied.missing.push(child.kind);
                 continue;
             }

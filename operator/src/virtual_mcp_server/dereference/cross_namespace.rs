@@ -225,7 +225,7 @@ mod tests {
         untouched.text = text.replace("b_gone", "gone");
         let before = untouched.clone();
         granted.withdraw(&mut untouched);
-        assert_eq!(untouched, before, "not even written anew");
+        assert_eq!(untouched, before, "left as it is");
     }
 
     #[test]

@@ -22,7 +22,7 @@ const CREDENTIALS: &str = "Basic YW5uOnB3";
 /// A registry on a port of its own, with the image `tools/time:1`.
 struct Registry {
     host: String,
-    /// What it serves, by path.
+    /// Documents that it serves, by path.
     documents: Arc<Mutex<Vec<(String, String)>>>,
     /// Paths that were asked for with the right credentials.
     served: Arc<Mutex<Vec<String>>>,

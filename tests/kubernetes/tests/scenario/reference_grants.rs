@@ -76,7 +76,7 @@ async fn backends_of_another_namespace_serve_for_as_long_as_it_grants_them() {
     let secret = "{remoteUrl: 'https://b.example/mcp', headerForward: {addHeadersFromSecret: [{headerName: A, \
                   valueSecretRef: {name: s, key: k}}]}}";
     apply(&other, "MCPServerEntry", "secret", secret).await;
-    // Of the same name as the one there, and none of its business.
+    // A Secret of the same name, which the other namespace must not get.
     place.apply("{apiVersion: v1, kind: Secret, metadata: {name: s}, stringData: {k: own-secret}}").await;
     let spec = format!(
         "{{groupRef: {{name: tools, namespace: {0}}}, backendRefs: [{{kind: MCPServerEntry, name: secret, namespace: {0}}}]}}",

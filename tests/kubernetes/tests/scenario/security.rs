@@ -95,7 +95,7 @@ async fn a_grant_for_virtual_servers_takes_the_right_to_create_network_policies(
             refused.contains("create NetworkPolicies").then_some(())
         })
         .await;
-    // Grants of other projects are none of this policy's business.
+    // The policy lets grants of other projects pass.
     assert_eq!(create("route", "HTTPRoute").await, "");
 }
 
