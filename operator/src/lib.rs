@@ -11,7 +11,6 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 
 pub mod cli;
-mod digest;
 mod embedding_server;
 mod mcp_group;
 mod mcp_server;

@@ -28,8 +28,7 @@ use super::names::{WORKLOAD_NAME, metadata, secret_name};
 use super::network_policy::network_policy;
 use super::running_bridge::TEMPLATE_DIGEST;
 use super::validate::{ProgramStart, ValidMCPServer};
-use crate::digest::hex_digest;
-use crate::runtime::{BuildSettings, Child, Desired, child_metadata, workload_labels};
+use crate::runtime::{BuildSettings, Child, Desired, child_metadata, hex_digest, workload_labels};
 use crate::workload::pod;
 use crate::workload::pod_template::{self, PodTemplateError};
 

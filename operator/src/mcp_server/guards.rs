@@ -18,9 +18,8 @@ pub(super) use self::references::{GuardReferences, uses_auth_config};
 use super::dereference::References;
 use super::network_policy::TUNNEL_PORT;
 use super::permission_profile::Egress;
-use crate::digest::PartsDigest;
 use crate::references::CaBundle;
-use crate::runtime::{BuildSettings, unchecked};
+use crate::runtime::{BuildSettings, PartsDigest, unchecked};
 use crate::shared_settings::{mcp_oidc_config, mcp_telemetry_config};
 use crate::workload::spec_refusal::SpecRefusal;
 

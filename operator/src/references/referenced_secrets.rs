@@ -7,8 +7,7 @@ use kube::core::PartialObjectMeta;
 use vmcp_crds::fields::references::SecretKeyReference;
 
 use super::concerned;
-use crate::digest::PartsDigest;
-use crate::runtime::{CallError, Change, Context, CustomResource, ObjectData, ResourceStore};
+use crate::runtime::{CallError, Change, Context, CustomResource, ObjectData, PartsDigest, ResourceStore};
 
 /// The data of the Secrets that a resource refers to, as far as they exist, by name.
 #[derive(Debug, Default, Clone)]

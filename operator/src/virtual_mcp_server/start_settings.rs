@@ -4,7 +4,7 @@
 use vmcp_crds::{GROUP, lower};
 
 use super::last_good::MountedConfiguration;
-use crate::digest::PartsDigest;
+use crate::runtime::PartsDigest;
 
 /// Returns the name of the pod annotation that holds the digest.
 pub(super) fn annotation() -> String {

@@ -12,9 +12,8 @@ use vmcp_crds::fields::references::SecretKeyReference;
 
 use super::validate::ValidMCPRegistry;
 use super::{WORKLOAD_NAME, child_name, digest_secret_name};
-use crate::digest::hex_digest;
 use crate::references::digest_key_secret;
-use crate::runtime::{BuildSettings, Child, Desired, child_metadata, workload_labels};
+use crate::runtime::{BuildSettings, Child, Desired, child_metadata, hex_digest, workload_labels};
 use crate::workload::pod;
 use crate::workload::pod_template::{self, PodTemplateError};
 

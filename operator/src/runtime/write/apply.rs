@@ -19,8 +19,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{CallError, Child, Verb};
-use crate::digest::hex_digest;
 use crate::runtime::context::Context;
+use crate::runtime::digest::hex_digest;
 use crate::runtime::failure::{Failure, Retry};
 use crate::runtime::watch::{
     ChildKind, ChildType, INSTANCE_LABEL, MANAGED_BY_LABEL, OPERATOR_NAME, controller_of,
