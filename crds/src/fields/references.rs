@@ -6,6 +6,8 @@ use sha2::{Digest as _, Sha256};
 
 /// Maximum characters of a backend's name, and of the value of a label.
 const MAX_NAME: usize = 63;
+/// Character in the names of backends of other namespaces, and in no name of Kubernetes.
+const ELSEWHERE: char = '_';
 /// Characters of the digest at the end of a cut name.
 const DIGEST: usize = 16;
 
@@ -73,14 +75,24 @@ impl BackendKind {
     }
 }
 
-/// Returns the name of a backend of another namespace: `NAMESPACE_NAME`, cut by [`bounded_name`]. Names of
-/// Kubernetes have no `_`, so that no backend of the server's own namespace has this name.
+/// Returns the name of a backend of another namespace: `NAMESPACE_NAME`, or the beginning of a longer one, `_`
+/// and a digest. Names of Kubernetes have no `_`, so that no backend of the server's own namespace has this
+/// name.
 pub fn backend_name_in(namespace: &str, name: &str) -> String {
-    bounded_name(&format!("{namespace}_{name}"))
+    bounded(&format!("{namespace}{ELSEWHERE}{name}"), ELSEWHERE)
+}
+
+/// Returns true for a name of [`backend_name_in`].
+pub fn is_elsewhere(backend: &str) -> bool {
+    backend.contains(ELSEWHERE)
 }
 
 /// Returns a name of at most 63 characters: the beginning of a longer one, with a digest of it.
 pub fn bounded_name(name: &str) -> String {
+    bounded(name, '-')
+}
+
+fn bounded(name: &str, joint: char) -> String {
     if name.len() <= MAX_NAME {
         return name.to_owned();
     }
@@ -88,7 +100,7 @@ pub fn bounded_name(name: &str) -> String {
     // Names of resources are ASCII.
     let beginning: String = name.chars().take(MAX_NAME - 1 - DIGEST).collect();
     let digest: String = digest.chars().take(DIGEST).collect();
-    format!("{beginning}-{digest}")
+    format!("{beginning}{joint}{digest}")
 }
 
 /// Certificates of authorities that are trusted besides those of the system.
@@ -139,7 +151,7 @@ mod tests {
         assert_eq!((one.len(), other.len()), (63, 63));
         assert_ne!(one, other);
         let name = backend_name_in(&"n".repeat(63), &"m".repeat(63));
-        assert!(vmcp_config::is_backend_name(&name), "{name}");
+        assert!(vmcp_config::is_backend_name(&name) && is_elsewhere(&name), "{name}");
         assert_ne!(backend_name_in("a", "b-c"), backend_name_in("a-b", "c"));
     }
 }

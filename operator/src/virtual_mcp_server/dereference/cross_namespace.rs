@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kube::ResourceExt as _;
-use vmcp_crds::fields::references::{BackendKind, BackendReference, LocalReference, backend_name_in};
+use vmcp_crds::fields::references::{
+    BackendKind, BackendReference, LocalReference, backend_name_in, is_elsewhere,
+};
 use vmcp_crds::lower;
 use vmcp_crds::{MCPServer, MCPServerEntry, MCPToolConfig, VirtualMCPServer};
 
@@ -150,8 +152,7 @@ impl CrossNamespaceBackends {
     /// Switches off, in a configuration that stays mounted, the backends that are no longer granted.
     pub(super) fn withdraw(&self, mounted: &mut MountedConfiguration) {
         let mut named = lower::backends_of(&mounted.text);
-        // Names of the server's own namespace have no `_`.
-        named.retain(|name| name.contains('_') && !self.backends.contains_key(name));
+        named.retain(|name| is_elsewhere(name) && !self.backends.contains_key(name));
         if !named.is_empty()
             && let Some(text) = lower::without_backends(&mounted.text, &named)
         {
