@@ -103,7 +103,7 @@ fn what_cannot_run_is_refused_with_its_place() {
 fn a_refused_registry_says_why() {
     let registry = registry(&json!({ "volumes": [{ "name": "pgpass" }] }));
     let settings = BuildSettings::default();
-    let refusal = plan(&registry, &ReferencedSecrets::default(), &settings).unwrap_err();
+    let refusal = plan(&registry, &ReferencedSecrets::default(), None, &settings).unwrap_err();
     let status = status::compute(&registry, Some(&refusal), None, &[], "cluster.local");
     assert_eq!(status.phase, Some(MCPRegistryPhase::Failed));
     assert_eq!(status.url.as_deref(), Some("http://team-api.tools.svc.cluster.local:8080"));
