@@ -40,6 +40,8 @@ fn the_registry_server_gets_its_file_its_volumes_and_its_passwords() {
         "podTemplateSpec": { "spec": { "containers": [{ "name": "registry-api", "image": "mirror/registry:1" }] } },
     });
     let desired = planned(&spec).unwrap();
+    let key = child(&desired, ChildKind::Secret);
+    assert_eq!(key["metadata"]["name"], "team-api-digest", "the digest of passwords needs a secret key");
     assert_eq!(child(&desired, ChildKind::ConfigMap)["data"]["config.yaml"], FILE);
     let deployment = child(&desired, ChildKind::Deployment);
     let pod = &deployment["spec"]["template"]["spec"];
