@@ -107,6 +107,10 @@ impl CrossNamespaceBackends {
             let BackendReference { kind, name, namespace } = reference;
             let target = target(namespace, kind.as_str(), name);
             let called = backend_name_in(namespace, name);
+            // A grant of its group is one of the member.
+            if found.backends.contains_key(&called) {
+                continue;
+            }
             if !is_granted(context, own, &target) {
                 let reason = "its namespace does not grant it; the condition ReferencesGranted has the grant";
                 found.unusable.insert(called, reason.to_owned());
