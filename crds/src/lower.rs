@@ -106,6 +106,19 @@ pub fn backends_of(text: &str) -> BTreeSet<String> {
     backends.into_iter().flatten().filter_map(name).collect()
 }
 
+/// Switches off backends in a text that [`Validated::lower`] made; `None` if it cannot be read.
+pub fn without_backends(text: &str, names: &BTreeSet<String>) -> Option<String> {
+    let mut file = serde_saphyr::from_str::<serde_json::Value>(text).ok()?;
+    let backends = file.get_mut("backends").and_then(serde_json::Value::as_array_mut)?;
+    for backend in backends.iter_mut().filter_map(serde_json::Value::as_object_mut) {
+        let name = backend.get("name").and_then(serde_json::Value::as_str).unwrap_or_default();
+        if names.contains(name) {
+            backend.insert("enabled".to_owned(), false.into());
+        }
+    }
+    serde_saphyr::to_string(&file).ok()
+}
+
 /// Returns the settings of a text that a server reads at its start only, by path; null where the text has
 /// none.
 pub fn settings_at_start(text: &str) -> [(&'static str, serde_json::Value); SETTINGS_AT_START.len()] {
@@ -146,7 +159,12 @@ impl Validated {
         }
         let mut secrets = SecretFiles::default();
         let mut warnings = Vec::new();
-        let incoming_auth = authz::lowered(self.settings.incoming_auth.clone(), referenced.authz, &self.name);
+        let incoming_auth = authz::lowered(
+            self.settings.incoming_auth.clone(),
+            referenced.authz,
+            referenced.authz_file,
+            &self.name,
+        );
         let incoming_auth = incoming_auth.map_err(|problem| Invalid(vec![problem]))?;
         let document = Document {
             server: self,

@@ -48,7 +48,7 @@ pub use self::validated::{
     ValidOptimizer, Validated, YamlBlocks,
 };
 use crate::fields::cel_rules::{Rule, rules};
-use crate::fields::references::LocalReference;
+use crate::fields::references::{BackendReference, GroupReference, LocalReference};
 use crate::fields::resource_overrides::{VirtualMCPServerOverrides, is_default};
 use crate::fields::workload::{ImagePullPolicy, SessionAffinity, pod_template_schema};
 use crate::fields::yaml_block::Block;
@@ -98,7 +98,12 @@ pub struct VirtualMCPServerSpec {
     /// MCPGroup whose members are the backends. Without it, all MCPServers and MCPServerEntries of the
     /// namespace are.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub group_ref: Option<LocalReference>,
+    pub group_ref: Option<GroupReference>,
+    /// Backends of other namespaces, besides the members of the group. Each is called `NAMESPACE_NAME`. At
+    /// most 64.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
+    pub backend_refs: Vec<BackendReference>,
     /// Labels that a backend must have. Without it, every member of the group is a backend.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backend_selector: Option<LabelSelector>,

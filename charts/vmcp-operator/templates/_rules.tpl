@@ -21,6 +21,10 @@
     - mcpwebhookconfigs/status
     - virtualmcpcompositetooldefinitions/status
   verbs: [patch]
+# By which other namespaces let VirtualMCPServers refer to their servers. Watched where the Gateway API is installed.
+- apiGroups: [gateway.networking.k8s.io]
+  resources: [referencegrants]
+  verbs: [list, watch]
 # Children of the resources. `list` and `watch` notice edits by hand, `get` makes sure that no foreign object is adopted, `create` and `patch` are server-side
 # apply, `delete` removes children that are no longer desired. An EmbeddingServer is one if a VirtualMCPServer manages it; Secrets are also read because
 # resources refer to them.
@@ -43,6 +47,13 @@
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, list, watch, create, patch, delete]
+# Those that were made before `httpRoutes.enabled` and `serviceMonitors.enabled` were switched off are deleted.
+- apiGroups: [monitoring.coreos.com]
+  resources: [servicemonitors]
+  verbs: [list, watch, delete]
+- apiGroups: [gateway.networking.k8s.io]
+  resources: [httproutes]
+  verbs: [list, watch, delete]
 # Pods tell why they do not run; a changed annotation makes the kubelet sync mounted configuration at once.
 - apiGroups: [""]
   resources: [pods]

@@ -84,6 +84,8 @@ fn incoming_auth(server: &Validated, path: &str) -> String {
     }
     if settings.contains_key("authz") {
         format!("spec.{path}")
+    } else if authz::policy_file(settings).is_some() {
+        format!("spec.incomingAuth.authzConfig.configMap (cedar{rest})")
     } else {
         format!("spec.incomingAuth.authzConfig.inline{rest}")
     }

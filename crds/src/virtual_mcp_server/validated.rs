@@ -20,6 +20,7 @@ use super::{
     ServiceType, SessionStorage, TelemetryConfigReference, VirtualMCPServer, VirtualMCPServerSpec,
     client_service,
 };
+use crate::fields::references::backend_name_in;
 use crate::fields::resource_overrides::VirtualMCPServerOverrides;
 use crate::fields::workload::{ImagePullPolicy, SessionAffinity};
 use crate::fields::yaml_block::Block;
@@ -39,7 +40,7 @@ pub struct Validated {
     pub namespace: String,
     /// UID of the resource.
     pub uid: String,
-    /// Name of the MCPGroup; `None`: all backends of the namespace.
+    /// Name of the MCPGroup, `NAMESPACE_NAME` in another namespace; `None`: all backends of the namespace.
     pub group: Option<String>,
     /// The optimizer; `None`: off.
     pub optimizer: Option<ValidOptimizer>,
@@ -233,6 +234,7 @@ impl VirtualMCPServer {
             problems.push(Problem::new("metadata.name", "has a dot", remedy));
         }
         group(spec, &mut problems);
+        backend_refs(self, &mut problems);
         primary_provider(spec, &mut problems);
         labels(spec, &mut problems);
         spec.resource_overrides.check(&mut problems);
@@ -249,11 +251,12 @@ impl VirtualMCPServer {
         let mut validated = Validated {
             namespace: self.namespace().unwrap_or_default(),
             uid: self.uid().unwrap_or_default(),
-            group: spec
-                .group_ref
-                .as_ref()
-                .map(|group| group.name.clone())
-                .or_else(|| config.group_ref.clone()),
+            group: spec.group().map(|(group, namespace)| match namespace {
+                Some(namespace) if Some(namespace) != self.metadata.namespace.as_deref() => {
+                    backend_name_in(namespace, group)
+                }
+                _ => group.to_owned(),
+            }),
             optimizer: code_mode::offer(config.code_mode.as_ref(), optimizer::optimizer(spec, &mut problems)),
             telemetry: spec.telemetry_config_ref.clone(),
             settings: YamlBlocks {
@@ -314,6 +317,13 @@ pub const SERVICE_TYPE: &str = "spec.serviceType";
 pub const HTTP_ROUTE: &str = "spec.httpRoute";
 
 impl VirtualMCPServerSpec {
+    /// Returns the name of the MCPGroup, from `groupRef` or `config.groupRef`, and its namespace as written.
+    pub fn group(&self) -> Option<(&str, Option<&str>)> {
+        let elsewhere = || self.config.as_ref()?.group_ref.as_deref().map(|name| (name, None));
+        let reference = self.group_ref.as_ref();
+        reference.map(|group| (group.name.as_str(), group.namespace.as_deref())).or_else(elsewhere)
+    }
+
     /// Returns true if the resource, as written, asks clients for credentials.
     pub fn asks_for_credentials(&self) -> bool {
         let kind = self.incoming_auth.get("type").and_then(serde_json::Value::as_str);
@@ -341,6 +351,17 @@ fn group(spec: &VirtualMCPServerSpec, problems: &mut Vec<Problem>) {
     {
         let message = format!("`{other}` is not `{group}`, the name in `spec.groupRef`");
         problems.push(Problem::new("spec.config.groupRef", message, "keep one of the two"));
+    }
+}
+
+/// Refuses references to backends of the server's own namespace, which belong to its group or have no group.
+fn backend_refs(server: &VirtualMCPServer, problems: &mut Vec<Problem>) {
+    for (index, reference) in server.spec.backend_refs.iter().enumerate() {
+        if Some(reference.namespace.as_str()) == server.metadata.namespace.as_deref() {
+            let path = format!("spec.backendRefs[{index}].namespace");
+            let remedy = "remove the entry, and name the group in the backend's `groupRef`";
+            problems.push(Problem::new(path, "is the namespace of this server", remedy));
+        }
     }
 }
 

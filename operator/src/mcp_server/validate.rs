@@ -46,6 +46,8 @@ pub(super) struct ValidMCPServer {
     pub group: Option<String>,
     /// Peers that may connect to the pods.
     pub network_policy: MCPServerNetworkPolicy,
+    /// Other namespaces whose VirtualMCPServers may connect to the pods.
+    pub granted_namespaces: BTreeSet<String>,
     /// Outgoing connections that the pods may make.
     pub egress: Egress,
     pub template: Block,
@@ -136,6 +138,11 @@ pub(super) fn validate(
         service_account: spec.service_account.clone(),
         group: spec.group_ref.as_ref().map(|group| group.name.clone()),
         network_policy: spec.network_policy.clone().unwrap_or_default(),
+        // VirtualMCPServers of other namespaces ask no webhooks for the server.
+        granted_namespaces: match spec.webhook_config_ref {
+            Some(_) => BTreeSet::new(),
+            None => references.granted_namespaces.clone(),
+        },
         egress,
         template: spec.pod_template_spec.clone(),
         overrides: spec.resource_overrides.clone(),

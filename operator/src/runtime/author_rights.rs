@@ -41,6 +41,10 @@ impl Trigger {
                 let items = given(list).and_then(Value::as_array)?;
                 items.iter().any(|item| words.iter().any(|word| item == word)).then_some(list)
             }
+            Self::IsInItem(list, field, value) => {
+                let items = given(list).and_then(Value::as_array)?;
+                items.iter().any(|item| item.get(field).is_some_and(|found| found == value)).then_some(list)
+            }
             Self::Is(path, value) => given(path).is_some_and(|found| found == value).then_some(path),
             Self::Unless(path, value) => given(path).is_some_and(|found| found != value).then_some(path),
         }
@@ -92,6 +96,9 @@ mod tests {
             Trigger::HasWord(list, words) => {
                 words.iter().map(|word| with(list, json!(["other", word]))).collect()
             }
+            Trigger::IsInItem(list, field, value) => {
+                vec![with(list, json!([{ field: "other" }, { field: value }]))]
+            }
             Trigger::Is(path, value) => vec![with(path, json!(value))],
             Trigger::Unless(path, value) => vec![with(path, json!(format!("not-{value}")))],
         }
@@ -123,6 +130,7 @@ mod tests {
             ("MCPServerEntry", json!({ "remoteUrl": "https://a.example/mcp", "headerForward": {} })),
             ("MCPExternalAuthConfig", json!({ "type": "unauthenticated" })),
             ("MCPGroup", json!({})),
+            ("ReferenceGrant", json!({ "from": [{ "kind": "HTTPRoute", "namespace": "web" }] })),
             (
                 "MCPWebhookConfig",
                 json!({ "post": [{ "name": "a", "url": "https://a/", "tlsConfig": null }] }),

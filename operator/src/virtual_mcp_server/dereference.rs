@@ -1,6 +1,7 @@
 //! Step 1 of a reconcile, dereference: everything that the resource refers to: members of its group, Secrets,
 //! telemetry settings, the embedding server, and the configuration that is mounted so far.
 
+mod cross_namespace;
 mod membership;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,36 +12,41 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use serde_json::Value;
 use vmcp_crds::fields::references::{CaBundleReference, LocalReference, SecretKeyReference};
-use vmcp_crds::lower::{
-    ADDED_BY_LABEL, ADMIN_TOKEN, METRICS_TOKEN, SESSION_KEY, TRUSTED_TOOLS, WebhookScope,
-};
-use vmcp_crds::virtual_mcp_server::{AuthServerConfig, Console, IncomingAuth, authz};
+use vmcp_crds::lower::{ADMIN_TOKEN, METRICS_TOKEN, SESSION_KEY, TRUSTED_TOOLS, WebhookScope};
+use vmcp_crds::virtual_mcp_server::{AuthServerConfig, BackendAuthType, Console, IncomingAuth, authz};
 use vmcp_crds::{
     EmbeddingServer, MCPAuthzConfig, MCPExternalAuthConfig, MCPOIDCConfig, MCPServer, MCPServerEntry,
     MCPTelemetryConfig, MCPToolConfig, MCPWebhookConfig, VirtualMCPCompositeToolDefinition, VirtualMCPServer,
 };
 
+pub(super) use self::cross_namespace::{
+    BackendResource, CrossNamespaceBackends, GrantedBackend, group_elsewhere, refers_to_namespace,
+};
 pub(super) use self::membership::group_of;
 use self::membership::is_member;
 use super::last_good::{LastGood, MountedConfiguration};
 use super::names::{self, CONFIG_FILE};
 use super::objects::LiveReplicas;
 use crate::mcp_server_entry;
-use crate::references::{CaBundle, ReferencedSecrets};
-use crate::runtime::{CallError, ClusterIssuerState, Context, GeneratedSecret, ResourceStores};
+use crate::references::{CaBundle, DereferenceError, ReferencedSecrets, policies_in_config_map};
+use crate::runtime::{ClusterIssuerState, Context, GeneratedSecret, ResourceStores};
 use crate::shared_settings::mcp_oidc_config;
 
 /// Everything that [`validate`](super::validate) reads besides the resource itself.
 #[derive(Debug, Default)]
 pub(super) struct References {
-    /// True if the named MCPGroup exists, or none is named.
+    /// True if the named MCPGroup exists, or none is named. False for one of another namespace without a grant.
     pub group_exists: bool,
     /// The MCPServers of the group, by name.
     pub servers: Vec<Arc<MCPServer>>,
     /// The MCPServerEntries of the group, by name, and after them its MCPRemoteProxies, as entries.
     pub entries: Vec<Arc<MCPServerEntry>>,
+    /// The backends of other namespaces.
+    pub cross_namespace: CrossNamespaceBackends,
     /// The named MCPAuthzConfig, if it exists.
     pub authz: Option<Arc<MCPAuthzConfig>>,
+    /// The text of the ConfigMap with its policies.
+    pub authz_file: Option<String>,
     /// The MCPExternalAuthConfigs of the namespace, by name.
     pub auth_configs: BTreeMap<String, Arc<MCPExternalAuthConfig>>,
     /// The MCPToolConfigs that backends use, by name.
@@ -88,17 +94,6 @@ pub(super) struct GeneratedValues {
     pub trusted_tools: Option<Vec<u8>>,
 }
 
-/// Error of reading references.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum DereferenceError {
-    /// A call of the API server failed.
-    #[error(transparent)]
-    Call(#[from] CallError),
-    /// The operating system gives no random bytes.
-    #[error("no random bytes for a new token: {0}")]
-    Randomness(getrandom::Error),
-}
-
 /// Reads everything that the server refers to, and generates the values that do not exist yet.
 pub(super) async fn dereference(
     server: &VirtualMCPServer,
@@ -109,6 +104,8 @@ pub(super) async fn dereference(
     let namespace = server.namespace().unwrap_or_default();
     references.secrets =
         ReferencedSecrets::read(context, &namespace, &secrets_of(server, &references)).await?;
+    let file = authz::policy_file(&server.spec.incoming_auth);
+    references.authz_file = policies_in_config_map(context, &namespace, file).await?;
     if let Some(config) = &references.oidc {
         let reference = mcp_oidc_config::ca_bundle_of(config);
         let path = mcp_oidc_config::CA_BUNDLE_PATH;
@@ -139,6 +136,9 @@ pub(super) async fn dereference(
     references.malformed =
         text.as_ref().map(|text| malformed_members(server, context, text)).unwrap_or_default();
     references.mounted = remembered.or_else(|| Some(MountedConfiguration::new(text?, secret.as_ref()?)));
+    if let Some(mounted) = &mut references.mounted {
+        references.cross_namespace.withdraw(mounted);
+    }
     let trusted = secret.as_ref().and_then(|secret| secret.data.as_ref()?.get(TRUSTED_TOOLS));
     let trusted_tools = trusted.map(|ByteString(text)| text.clone());
     let mut kept = GeneratedSecret::from_secret(secret);
@@ -159,8 +159,8 @@ pub(super) fn refers_to_secret(server: &VirtualMCPServer, context: &Context, sec
     secrets_of(server, &from_stores(server, context)).iter().any(|reference| reference.name == secret)
 }
 
-/// Returns true if the decision point or the MCPOIDCConfig of the server, or an entry of its group, refers
-/// to this ConfigMap.
+/// Returns true if the policies, the decision point or the MCPOIDCConfig of the server, or an entry of its
+/// group, refers to this ConfigMap.
 pub(super) fn refers_to_config_map(server: &VirtualMCPServer, context: &Context, map: &str) -> bool {
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
     let config = oidc_config_of(server).and_then(|name| context.resources.oidc_configs.get(namespace, name));
@@ -169,6 +169,7 @@ pub(super) fn refers_to_config_map(server: &VirtualMCPServer, context: &Context,
     let of_entries = entries.iter().filter_map(|entry| entry.spec.ca_bundle_ref.clone());
     let of_point = decision_point_bundle(server);
     of_entries.chain(of_clients).chain(of_point).any(|bundle| bundle.config_map_ref.name == map)
+        || authz::policy_file(&server.spec.incoming_auth).is_some_and(|file| file.name == map)
 }
 
 /// Returns the references that the stores have: all but Secrets and the mounted configuration.
@@ -176,8 +177,16 @@ fn from_stores(server: &VirtualMCPServer, context: &Context) -> References {
     let namespace = server.namespace().unwrap_or_default();
     let all = &context.resources;
     let group = group_of(server);
+    let cross_namespace = CrossNamespaceBackends::from_stores(server, context);
+    let group_exists = match group_elsewhere(server) {
+        Some((group, of_group)) => {
+            !cross_namespace.is_group_refused && all.mcp_groups.exists(of_group, group)
+        }
+        None => group.is_none_or(|group| all.mcp_groups.exists(&namespace, group)),
+    };
     let mut references = References {
-        group_exists: group.is_none_or(|group| all.mcp_groups.exists(&namespace, group)),
+        group_exists,
+        cross_namespace,
         servers: all.mcp_servers.list(&namespace),
         entries: entries_of(all, &namespace),
         authz: authz::reference(&server.spec.incoming_auth)
@@ -236,7 +245,9 @@ fn entries_of(all: &ResourceStores, namespace: &str) -> Vec<Arc<MCPServerEntry>>
     entries
 }
 
-/// Returns the name of the MCPExternalAuthConfig of each backend that has one, by name of the backend.
+/// Returns the name of the MCPExternalAuthConfig of each backend that has one, by name of the backend. A
+/// backend of another namespace gets the credentials that an entry names for it, and no others: neither its
+/// own, which are of its namespace, nor the default.
 pub(super) fn auth_configs_of(
     server: &VirtualMCPServer,
     references: &References,
@@ -252,11 +263,18 @@ pub(super) fn auth_configs_of(
         let config = outgoing.resolve(&name, own.as_deref())?.to_owned();
         Some((name, config))
     };
-    servers.chain(entries).filter_map(resolve).collect()
+    let granted = references.cross_namespace.backends.keys().filter_map(|name| {
+        let entry = outgoing
+            .backends
+            .get(name)
+            .filter(|entry| entry.kind == BackendAuthType::ExternalAuthConfigRef)?;
+        Some((name.clone(), entry.external_auth_config_ref.as_ref()?.name.clone()))
+    });
+    servers.chain(entries).filter_map(resolve).chain(granted).collect()
 }
 
-/// Returns the name of the MCPToolConfig of each backend that has one, by name of the backend: from the
-/// server's own settings, else from the backend.
+/// Returns the name of the MCPToolConfig of each backend that has one in this namespace, by name of the
+/// backend: from the server's own settings, else from the backend.
 pub(super) fn tool_configs_of(
     server: &VirtualMCPServer,
     references: &References,
@@ -275,7 +293,8 @@ pub(super) fn tool_configs_of(
         let config = given(&name).or(own)?;
         Some((name, config))
     };
-    servers.chain(entries).filter_map(resolve).collect()
+    let granted = references.cross_namespace.backends.keys().map(|name| (name.clone(), None));
+    servers.chain(entries).chain(granted).filter_map(resolve).collect()
 }
 
 /// Returns each reference to an MCPWebhookConfig, by its name and scope: the server's own, and those of its

@@ -191,6 +191,7 @@ fn message(phase: Phase, conditions: &[Condition]) -> Option<String> {
         "ConfigValid",
         "PodTemplateSpecValid",
         "GroupRefValidated",
+        "ReferencesGranted",
         "TelemetryConfigRefValidated",
         "Ready",
         "BackendsDiscovered",

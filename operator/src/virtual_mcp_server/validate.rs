@@ -8,6 +8,7 @@
 mod authentication;
 mod composite_tools;
 mod credentials;
+mod cross_namespace;
 mod embeddings;
 mod language_model;
 mod secret_values;
@@ -106,6 +107,7 @@ pub(super) fn validate(
     refused.extend(unchecked("VirtualMCPServer", &server.spec, settings));
     let checked = if refused.is_empty() { checked } else { Err(Invalid(refused)) };
     let (mut backends, mut unusable, duplicates) = backends(references, settings);
+    cross_namespace::add(server, references, settings, &mut backends, &mut unusable);
     credentials::add(server, references, settings, &mut backends, &mut unusable);
     let tool_configs = tool_configs::add(server, references, &mut backends, &mut unusable);
     let resolved_webhooks = webhooks::resolve(server, references, settings, &mut backends, &mut unusable);
@@ -211,6 +213,7 @@ fn configure(
         composite_tools: &composite_tools,
         policies,
         authz: references.authz.as_ref().map(|config| &config.spec),
+        authz_file: references.authz_file.as_deref(),
         telemetry: telemetry.as_ref(),
         oidc: references.oidc.as_ref().map(|config| &config.spec),
         cluster_issuer: references.cluster_issuer.known(),
@@ -324,6 +327,7 @@ fn backends(
             usable.push(validated.backend);
         }
     }
+    duplicates.extend(references.cross_namespace.duplicates.iter().cloned());
     (usable, unusable, duplicates)
 }
 

@@ -19,6 +19,7 @@ mod scenario {
     mod packaging;
     mod permissions;
     mod pod_templates;
+    mod reference_grants;
     mod repair;
     mod resources;
     mod restore;

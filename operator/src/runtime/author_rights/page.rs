@@ -31,6 +31,7 @@ Without `AUTHORS_CHECKED`, the operator itself refuses the field of every line, 
                 let words: Vec<_> = words.iter().map(|word| format!("`{word}`")).collect();
                 format!("`{list}` with {}", words.join(", "))
             }
+            Trigger::IsInItem(list, field, value) => format!("`{list}[].{field}: {value}`"),
             Trigger::Is(path, value) => format!("`{path}: {value}`"),
             Trigger::Unless(path, value) => format!("`{path}`, unless `{value}`"),
         };

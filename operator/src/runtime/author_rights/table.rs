@@ -24,6 +24,8 @@ pub enum Trigger {
     GivenInItem(&'static [&'static str], &'static str),
     /// A list that has one of these words.
     HasWord(&'static str, &'static [&'static str]),
+    /// An item of this list in which a field has this value.
+    IsInItem(&'static str, &'static str, &'static str),
     /// A field with this value.
     Is(&'static str, &'static str),
     /// A field with another value than this one, which is its default.
@@ -89,6 +91,8 @@ const SERVER_TOOLS: Trigger = Trigger::HasWord(
 );
 /// Lists of webhooks.
 const WEBHOOKS: &[&str] = &["mutating", "validating", "post"];
+/// The kind of the Gateway API by which a namespace lets others refer to its objects.
+pub(super) const REFERENCE_GRANT: &str = "ReferenceGrant";
 /// Servers at a URL.
 const ENTRIES: &[&str] = &["MCPServerEntry", "MCPRemoteProxy"];
 
@@ -208,6 +212,12 @@ pub const AUTHOR_RIGHTS: &[AuthorRight] = &[
         &["MCPServer"],
         Trigger::Is("permissionProfile.type", "configmap"),
         "adds outgoing connections to a NetworkPolicy, which opens what other policies close",
+        NETWORK_POLICIES,
+    ),
+    row(
+        &[REFERENCE_GRANT],
+        Trigger::IsInItem("from", "kind", "VirtualMCPServer"),
+        "adds VirtualMCPServers of another namespace to NetworkPolicies of MCPServers, which opens what other policies close",
         NETWORK_POLICIES,
     ),
     row(

@@ -7,11 +7,11 @@ use vmcp_crds::VirtualMCPServer;
 use vmcp_crds::fields::references::LocalReference;
 use vmcp_crds::lower::ADDED_BY_LABEL;
 
+use super::group_elsewhere;
+
 /// Returns the name of the MCPGroup: `spec.groupRef`, else `spec.config.groupRef`.
 pub(in crate::virtual_mcp_server) fn group_of(server: &VirtualMCPServer) -> Option<&str> {
-    let spec = &server.spec;
-    let written_elsewhere = || spec.config.as_ref()?.group_ref.as_deref();
-    spec.group_ref.as_ref().map(|group| group.name.as_str()).or_else(written_elsewhere)
+    server.spec.group().map(|(group, _)| group)
 }
 
 /// Returns true if a backend of the namespace belongs to the server. `server_of` is its `vmcpRef`.
@@ -23,6 +23,10 @@ pub(super) fn is_member(
 ) -> bool {
     let is_own = server_of.map(|own| server.metadata.name.as_deref() == Some(own.name.as_str()));
     if is_own == Some(false) {
+        return false;
+    }
+    // With a group of another namespace, no backend of this one belongs.
+    if group_elsewhere(server).is_some() {
         return false;
     }
     let wanted = group_of(server);

@@ -85,7 +85,7 @@ fn template(
     let pods = &server.pods;
     let grace = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
     let account = account(server);
-    let base = pod::base(Some(&account), &pods.image_pull_secrets);
+    let base = pod::base(Some(&account), &settings.pull_secrets(&pods.image_pull_secrets));
     let restarted_at = server.restarted_at.clone().map(|time| (RESTARTED_AT.to_owned(), time));
     let annotations = [(start_settings::annotation(), start_settings)].into_iter().chain(restarted_at);
     PodTemplateSpec {

@@ -227,7 +227,7 @@ fn missing_kinds(observed: &ObservedVirtualMCPServer<'_>, degradations: &mut Deg
         if !observed.settings.enables(*kind) {
             let kind = kind.as_str();
             return format!(
-                "this operator may not make {kind}s, nor remove one that it made before; set `{value}` of its chart, or remove {field} and make your own"
+                "this operator makes no {kind}s, and deletes those that it made before; set `{value}` of its chart, or remove {field} and make your own"
             );
         }
         format!("this cluster has no kind {}; install {api}, or remove {field}", kind.as_str())
