@@ -1,6 +1,8 @@
 //! Step 1 of a reconcile, dereference: the values of Secrets that variables refer to, whether the group
 //! exists, the token of the bridge, the program of the image, and the permission profile.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt as _;
 use vmcp_crds::MCPServer;
@@ -13,8 +15,8 @@ use super::image_program::{ImageProgramState, ImagePrograms};
 use super::names::{child_name, secret_name};
 use super::permission_profile::{self, ProfileText};
 use super::running_bridge::RunningBridge;
-use crate::references::{ReferencedSecrets, group_exists};
-use crate::runtime::{CallError, Context, GeneratedSecret};
+use crate::references::{DereferenceError, ReferencedSecrets, granted_namespaces, group_exists};
+use crate::runtime::{Context, GeneratedSecret};
 
 /// Everything that a server refers to.
 #[derive(Debug, Default)]
@@ -36,17 +38,8 @@ pub(super) struct References {
     pub image_program: ImageProgramState,
     /// The text of the permission profile.
     pub permission_profile: ProfileText,
-}
-
-/// Error of reading references.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum DereferenceError {
-    /// A call of the API server failed.
-    #[error(transparent)]
-    Call(#[from] CallError),
-    /// The operating system gives no random bytes.
-    #[error("no random bytes for a new token: {0}")]
-    Randomness(getrandom::Error),
+    /// The namespaces whose VirtualMCPServers may call the server, by a ReferenceGrant.
+    pub granted_namespaces: BTreeSet<String>,
 }
 
 /// Reads the references of the server, looks up the program of its image if it names no command, and
@@ -86,6 +79,7 @@ pub(super) async fn dereference(
         running_bridge,
         image_program,
         permission_profile,
+        granted_namespaces: granted_namespaces(context, server),
     })
 }
 

@@ -12,7 +12,7 @@ use super::names::{WORKLOAD_NAME, metadata};
 use super::permission_profile::Egress;
 use super::validate::ValidMCPServer;
 use crate::runtime::{BuildSettings, workload_labels};
-use crate::workload::network::{TUNNEL_PORT, operator_pods, port};
+use crate::workload::network::{NAMESPACE_LABEL, TUNNEL_PORT, operator_pods, port};
 use crate::workload::{GROUP_LABEL, group_label};
 
 /// The port of the DNS.
@@ -57,7 +57,9 @@ fn ingress(server: &ValidMCPServer, settings: &BuildSettings) -> Vec<NetworkPoli
     };
     // Of a guarded server, no caller reaches its own port.
     let target = server.client_port();
-    let callers = std::iter::once(vmcp).chain(server.network_policy.ingress_from.iter().cloned());
+    let callers = std::iter::once(vmcp)
+        .chain(granted(server))
+        .chain(server.network_policy.ingress_from.iter().cloned());
     let mut ports = vec![port("TCP", target)];
     if !server.listens_beside_bridge() {
         // A tunnel leads to every port of the pod, also past the bridge.
@@ -71,6 +73,26 @@ fn ingress(server: &ValidMCPServer, settings: &BuildSettings) -> Vec<NetworkPoli
         });
     }
     ingress
+}
+
+/// Returns the VirtualMCPServers of namespaces that a ReferenceGrant names.
+fn granted(server: &ValidMCPServer) -> Option<NetworkPolicyPeer> {
+    let namespaces = &server.granted_namespaces;
+    (!namespaces.is_empty()).then(|| NetworkPolicyPeer {
+        namespace_selector: Some(LabelSelector {
+            match_labels: None,
+            match_expressions: Some(vec![LabelSelectorRequirement {
+                key: NAMESPACE_LABEL.to_owned(),
+                operator: "In".to_owned(),
+                values: Some(namespaces.iter().cloned().collect()),
+            }]),
+        }),
+        pod_selector: Some(LabelSelector {
+            match_labels: Some([("app.kubernetes.io/name".to_owned(), "vmcp".to_owned())].into()),
+            match_expressions: None,
+        }),
+        ip_block: None,
+    })
 }
 
 /// Returns the rules for outgoing connections; `None` if all are allowed. Where any is allowed, names can be
@@ -96,3 +118,6 @@ fn egress(egress: &Egress) -> Option<Vec<NetworkPolicyEgressRule>> {
         },
     ])
 }
+
+#[cfg(test)]
+mod tests;

@@ -45,6 +45,7 @@ pub(super) fn build(
     }
     desired.children.push(Child::from_object(&objects::client_service(server)));
     desired.children.push(Child::from_object(&objects::peers_service(server)));
+    desired.children.extend(objects::console_service(server).as_ref().map(Child::from_object));
     if let Some(managed) = objects::managed_embedding_server(server) {
         desired.children.push(Child::from_object(&managed));
     }
@@ -53,7 +54,7 @@ pub(super) fn build(
         (Some((mounted, Some(grace))), Ok(())) => {
             let start_settings = start_settings::digest(mounted, &references.generated.session_key);
             desired.children.push(objects::workload(server, running, grace, start_settings, settings));
-            if running.is_replaced_by(form) {
+            if running.waits_for_pods(server) {
                 desired.keep.push((form.other().kind(), server.name.clone()));
             }
         }
@@ -64,5 +65,6 @@ pub(super) fn build(
     }
     desired.children.extend(objects::optional(server, settings));
     desired.children.extend(objects::script_right(server, settings));
+    desired.children.extend(objects::rights_to_add_servers(server, settings));
     desired
 }

@@ -15,8 +15,8 @@ use vmcp_crds::virtual_mcp_server::authz;
 
 use super::build::build;
 use super::dereference::{
-    DereferenceError, References, composite_tool_refs_of, dereference, embedding_server_of, group_of,
-    oidc_config_of, refers_to_config_map, refers_to_secret,
+    References, composite_tool_refs_of, dereference, embedding_server_of, group_elsewhere, group_of,
+    oidc_config_of, refers_to_config_map, refers_to_namespace, refers_to_secret,
 };
 use super::exposure_order::{ConfigurationWrites, CurrentExposure, ExposureOrder, Uptake, order, uptake};
 use super::kubelet_nudge::nudge;
@@ -27,45 +27,31 @@ use super::observe::trusted_tools::{KeptTrust, approval_annotation, join, quaran
 use super::observe::{ObservedPod, Polls, hasten, observe};
 use super::status::{ObservedVirtualMCPServer, is_network_symptom};
 use super::validate::{Plan, validate};
+use crate::references;
 use crate::runtime::{
-    Applied, ApplyError, CallError, Change, ChildKind, Context, Failure, Retry, Triggers, WatchedResource,
-    report, run_controller,
+    Applied, Change, ChildKind, Context, Failure, Retry, Triggers, WatchedResource, report, run_controller,
 };
 use crate::workload::admin_poller::AdminPoller;
 use crate::workload::cluster_events;
 use crate::workload::network_limits::NetworkLimits;
-use crate::workload::workload_of_pod;
+use crate::workload::{ReconcileError, workload_of_pod};
 
-/// Error of a reconcile.
+/// Error of a reconcile. Children that wait for a person stand in the status.
 #[derive(Debug, thiserror::Error)]
-enum ReconcileError {
-    #[error(transparent)]
-    Dereference(#[from] DereferenceError),
-    #[error(transparent)]
-    Apply(#[from] ApplyError),
-    #[error(transparent)]
-    Call(#[from] CallError),
-}
+#[error(transparent)]
+struct VirtualReconcileError(ReconcileError);
 
-impl Failure for ReconcileError {
+impl Failure for VirtualReconcileError {
     fn category(&self) -> &'static str {
-        match self {
-            Self::Dereference(DereferenceError::Call(call)) | Self::Call(call) => call.category(),
-            Self::Dereference(DereferenceError::Randomness(_)) => "NoRandomness",
-            Self::Apply(apply) => apply.category(),
-        }
+        self.0.category()
     }
 
     fn retry(&self) -> Retry {
-        match self {
-            Self::Dereference(DereferenceError::Call(call)) | Self::Call(call) => call.retry(),
-            Self::Dereference(DereferenceError::Randomness(_)) => Retry::Backoff,
-            Self::Apply(apply) => apply.retry(),
-        }
+        self.0.retry()
     }
 
     fn is_in_status(&self) -> bool {
-        matches!(self, Self::Apply(apply) if apply.needs_person())
+        matches!(&self.0, ReconcileError::Apply(apply) if apply.needs_person())
     }
 }
 
@@ -77,7 +63,10 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
         last_good: LastGood::default(),
         writes: ConfigurationWrites::default(),
     });
-    let reconcile = move |server, context| reconcile(server, context, memory.clone());
+    let reconcile = move |server, context| {
+        let done = reconcile(server, context, memory.clone());
+        async move { done.await.map_err(VirtualReconcileError) }
+    };
     let triggers = triggers(context);
     let (context, requeue) = (context.clone(), triggers.requeue());
     async move {
@@ -96,6 +85,12 @@ fn triggers(context: &Arc<Context>) -> Triggers<VirtualMCPServer> {
         .on(&all.mcp_groups, |change, context| {
             servers(change, context, |server, name| group_of(server) == Some(name))
         })
+        .on(&all.mcp_groups, servers_elsewhere)
+        .on(&all.reference_grants, servers_elsewhere)
+        .on(&all.mcp_servers, servers_elsewhere)
+        .on(&all.mcp_server_entries, servers_elsewhere)
+        .on(&all.mcp_remote_proxies, servers_elsewhere)
+        .on(&all.tool_configs, servers_elsewhere)
         .on(&all.mcp_servers, |change, context| {
             // The group of a malformed backend cannot be read.
             let backend = change.object.well_formed();
@@ -154,6 +149,9 @@ fn triggers(context: &Arc<Context>) -> Triggers<VirtualMCPServer> {
 /// Returns true if the server has this backend, or had it when its status was written: a backend that left
 /// the group names it no more.
 fn has_backend(server: &VirtualMCPServer, name: &str, group: Option<&LocalReference>) -> bool {
+    if group_elsewhere(server).is_some() {
+        return false;
+    }
     // A server without a group has all backends of the namespace.
     let Some(own) = group_of(server) else { return true };
     let discovered = server.status.iter().flat_map(|status| &status.discovered_backends);
@@ -171,11 +169,18 @@ fn servers<K: WatchedResource>(
     context: &Context,
     concerned: impl Fn(&VirtualMCPServer, &str) -> bool,
 ) -> Vec<(String, String)> {
+    references::concerned(change, &context.resources.virtual_mcp_servers, concerned)
+}
+
+/// Returns the servers of other namespaces that refer to the namespace of the changed object.
+fn servers_elsewhere<K: WatchedResource>(change: &Change<K>, context: &Context) -> Vec<(String, String)> {
+    if !change.substantial {
+        return Vec::new();
+    }
     let namespace = change.object.namespace().unwrap_or_default();
-    let name = change.object.name_any();
-    let mut servers = context.resources.virtual_mcp_servers.list(&namespace);
-    servers.retain(|server| concerned(server, &name));
-    servers.iter().map(|server| (namespace.clone(), server.name_any())).collect()
+    let refers = |server: &VirtualMCPServer| refers_to_namespace(server, &namespace);
+    let servers = context.resources.virtual_mcp_servers.select(refers).into_iter();
+    servers.map(|server| (server.namespace().unwrap_or_default(), server.name_any())).collect()
 }
 
 /// The state that lives from one reconcile to the next.
@@ -193,6 +198,9 @@ const MOUNT_INTERVAL: Duration = Duration::from_secs(1);
 /// The interval while the exposure waits for reports of pods, or the configuration for a narrower exposure. A
 /// report with news, and a change of a child, trigger a reconcile by themselves.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
+/// The interval after which the former workload of a suspended server goes: no watch tells of the operator's
+/// own write of the new one.
+const HANDOVER_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Returns the digest of the trusted definitions that the Secret has; `None` if the configuration wants none.
 fn kept_trust(plan: &Plan, references: &References) -> Option<String> {
@@ -261,6 +269,7 @@ async fn reconcile(
         let uptake = uptake(&plan, mounted, &observed_pods, writes.last(&uid));
         order(valid, &plan, mounted, uptake, &exposure)
     });
+    let hands_over = order.as_ref().is_some_and(|order| running.hands_over(&order.server));
     let mut applied = match &order {
         Some(order) => {
             let desired = build(order, &plan, &references, &running, &context.settings);
@@ -277,6 +286,7 @@ async fn reconcile(
     }
     // As this reconcile left it.
     let running = RunningWorkload::read(&context, &uid, &name);
+    let hands_over = hands_over && running.deployment.is_some() && running.set.is_some();
     let form = plan.server.as_ref().map_or_else(|_| running.form(), WorkloadForm::wanted);
     let set = running.set.as_ref().filter(|_| form == WorkloadForm::StatefulSet);
     let counts = match running.counts(form, &pods, &name) {
@@ -324,5 +334,6 @@ async fn reconcile(
         _ => REPORT_INTERVAL,
     });
     let again = wait.map_or(again, |wait| again.min(wait));
+    let again = if hands_over { again.min(HANDOVER_INTERVAL) } else { again };
     Ok(Action::requeue(again))
 }

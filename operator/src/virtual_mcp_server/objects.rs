@@ -1,10 +1,12 @@
 //! The objects that a VirtualMCPServer is made of, one function each; [`build`](super::build) decides which
 //! of them exist.
 
+mod added_servers;
 mod config;
 mod deployment;
 mod exposure;
 mod pods;
+mod replicas;
 mod scripts;
 mod service;
 mod stateful_set;
@@ -12,18 +14,24 @@ mod stateful_set;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::{RoleBinding, RoleRef, Subject};
 use kube::api::ObjectMeta;
-use vmcp_crds::virtual_mcp_server::{EmbeddingSource, Scale, StorageVolume, TeiService, Validated};
+use vmcp_crds::virtual_mcp_server::{EmbeddingSource, StorageVolume, TeiService, Validated};
 
+pub(super) use self::added_servers::rights_to_add_servers;
 pub(super) use self::config::{config_map, secret};
 pub(super) use self::exposure::{optional, route};
+use self::replicas::{LiveReplicas, Replicas};
 pub(super) use self::scripts::{script_isolation, script_right};
-pub(super) use self::service::{client_service, peers_service};
+pub(super) use self::service::{client_service, console_service, peers_service};
 pub(super) use self::stateful_set::has_claims;
 use super::names;
 use super::observe::running_workload::{RunningWorkload, WorkloadForm};
-use crate::runtime::{BuildSettings, Child, child_metadata};
+use crate::runtime::{BuildSettings, Child, RoleName, child_metadata};
 use crate::workload::pod_template;
+
+/// Group of the kinds of RBAC.
+const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Returns the metadata of an object of the server.
 fn meta(server: &Validated, name: String) -> ObjectMeta {
@@ -35,7 +43,27 @@ fn account(server: &Validated) -> String {
     server.pods.service_account.clone().unwrap_or_else(|| names::auxiliary(&server.name))
 }
 
-/// Returns the ServiceAccount of the pods, which has no rights, but to make Jobs where scripts run as such.
+/// Returns a RoleBinding: in the namespace of the server, its pods have the rights of a role.
+fn role_binding(server: &Validated, name: String, role: &RoleName) -> RoleBinding {
+    RoleBinding {
+        metadata: meta(server, name),
+        role_ref: RoleRef { api_group: RBAC.to_owned(), kind: role.kind.clone(), name: role.name.clone() },
+        subjects: Some(vec![Subject {
+            kind: "ServiceAccount".to_owned(),
+            name: account(server),
+            namespace: Some(server.namespace.clone()),
+            api_group: None,
+        }]),
+    }
+}
+
+/// Returns true if the pods call the API server: to make Jobs of scripts, or servers that clients add.
+fn needs_token(server: &Validated, settings: &BuildSettings) -> bool {
+    scripts::granted_role(server, settings).is_some() || added_servers::is_granted(server, settings)
+}
+
+/// Returns the ServiceAccount of the pods. It has no rights but those to make Jobs of scripts and servers
+/// that clients add, where the resource asks for them.
 pub(super) fn service_account(server: &Validated) -> ServiceAccount {
     ServiceAccount {
         metadata: server.overrides.service_account.on(meta(server, names::auxiliary(&server.name))),
@@ -76,27 +104,23 @@ pub(super) fn workload(
     let template = pods::template(server, grace, start_settings, settings);
     // Cannot fail: `validate` has merged the same template into an empty one.
     let merged = pod_template::merge(&template, &server.pods.template, &settings.pod_schema).ok();
-    let first = running.first_replicas(WorkloadForm::wanted(server));
-    let replicas = replicas(&server.scale).or(first);
+    let live = LiveReplicas::read(running, WorkloadForm::wanted(server));
+    let Replicas { wanted, kept } = Replicas::new(server, live);
+    let mut metadata = server.overrides.deployment.on(meta(server, server.name.clone()));
+    if let Some(kept) = kept {
+        metadata.annotations.get_or_insert_default().insert(replicas::annotation(), kept.to_string());
+    }
     let workload = match kept_volume(server) {
         Some(volume) => {
             let running = running.set.as_ref();
-            let set = stateful_set::stateful_set(server, volume, replicas, template, running);
+            let set = stateful_set::stateful_set(server, volume, (metadata, wanted), template, running);
             Child::from_object(&set)
         }
-        None => Child::from_object(&deployment::deployment(server, replicas, template)),
+        None => Child::from_object(&deployment::deployment(server, (metadata, wanted), template)),
     };
     match merged {
         Some(merged) => workload.with_pod_template(merged),
         None => workload,
-    }
-}
-
-/// Returns the number of pods; `None` if an autoscaler or a person decides it.
-fn replicas(scale: &Scale) -> Option<i32> {
-    match scale {
-        Scale::Fixed(replicas) => Some(*replicas),
-        Scale::Free | Scale::Automatic(_) => None,
     }
 }
 

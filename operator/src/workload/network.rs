@@ -6,6 +6,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::runtime::{BuildSettings, OPERATOR_NAME};
 
+/// The label of a namespace with its name, which the API server sets.
+pub(crate) const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
 /// The port of Istio's tunnels between pods (HBONE): in ambient mode the policy sees no other port. See
 /// <https://istio.io/latest/docs/ambient/usage/networkpolicy/>.
 pub(crate) const TUNNEL_PORT: u16 = 15008;
@@ -13,7 +15,7 @@ pub(crate) const TUNNEL_PORT: u16 = 15008;
 /// Returns the pods of the operator, in its own namespace where it is known.
 pub(crate) fn operator_pods(settings: &BuildSettings) -> NetworkPolicyPeer {
     let namespace = settings.operator_namespace.as_ref().map(|name| LabelSelector {
-        match_labels: Some([("kubernetes.io/metadata.name".to_owned(), name.clone())].into()),
+        match_labels: Some([(NAMESPACE_LABEL.to_owned(), name.clone())].into()),
         match_expressions: None,
     });
     NetworkPolicyPeer {

@@ -21,6 +21,7 @@ mod scenario {
     mod peers;
     mod permissions;
     mod pod_templates;
+    mod reference_grants;
     mod repair;
     mod reports;
     mod resources;
@@ -29,9 +30,11 @@ mod scenario {
     mod script_jobs;
     mod secrets;
     mod security;
+    mod server_admin;
     mod services;
     mod stand_in;
     mod strict_namespaces;
+    mod suspension;
     mod toolhive_group;
     mod unfollowed_fields;
     mod upgrades;

@@ -2,17 +2,20 @@
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use vmcp_crds::virtual_mcp_server::Validated;
 
-use super::meta;
 use crate::virtual_mcp_server::names;
 
-/// Returns the Deployment.
-pub(super) fn deployment(server: &Validated, replicas: Option<i32>, template: PodTemplateSpec) -> Deployment {
+/// Returns the Deployment with this metadata and number of pods.
+pub(super) fn deployment(
+    server: &Validated,
+    (metadata, replicas): (ObjectMeta, Option<i32>),
+    template: PodTemplateSpec,
+) -> Deployment {
     Deployment {
-        metadata: server.overrides.deployment.on(meta(server, server.name.clone())),
+        metadata,
         spec: Some(DeploymentSpec {
             replicas,
             selector: LabelSelector {

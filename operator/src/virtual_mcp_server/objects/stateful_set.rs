@@ -7,18 +7,17 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use vmcp_crds::embedding_server::AccessMode;
 use vmcp_crds::lower::CACHE_VOLUME;
-use vmcp_crds::virtual_mcp_server::{StorageClaim, StorageVolume, Validated};
+use vmcp_crds::virtual_mcp_server::{ClaimRetention, StorageClaim, StorageVolume, Validated};
 
-use super::meta;
 use crate::virtual_mcp_server::names;
 use crate::workload::claim_templates::ClaimTemplate;
 
-/// Returns the StatefulSet. One that exists keeps its claims: Kubernetes refuses an edit that changes them,
-/// and with it the rest of the edit.
+/// Returns the StatefulSet with this metadata and number of pods. One that exists keeps its claims: Kubernetes
+/// refuses an edit that changes them, and with it the rest of the edit.
 pub(super) fn stateful_set(
     server: &Validated,
     volume: &StorageVolume,
-    replicas: Option<i32>,
+    (metadata, replicas): (ObjectMeta, Option<i32>),
     template: PodTemplateSpec,
     running: Option<&StatefulSet>,
 ) -> StatefulSet {
@@ -35,8 +34,10 @@ pub(super) fn stateful_set(
         status: None,
     };
     let retention = volume.persistent_volume_claim_retention_policy;
+    // A suspension lowers the number to none, and everything but the pods stays.
+    let when_scaled = if server.is_suspended { ClaimRetention::Retain } else { retention.when_scaled };
     StatefulSet {
-        metadata: server.overrides.deployment.on(meta(server, server.name.clone())),
+        metadata,
         spec: Some(StatefulSetSpec {
             replicas,
             // Each pod has a name there, and the replicas find each other by it.
@@ -50,7 +51,7 @@ pub(super) fn stateful_set(
             volume_claim_templates: Some(vec![claim]),
             persistent_volume_claim_retention_policy: Some(StatefulSetPersistentVolumeClaimRetentionPolicy {
                 when_deleted: Some(retention.when_deleted.as_str().to_owned()),
-                when_scaled: Some(retention.when_scaled.as_str().to_owned()),
+                when_scaled: Some(when_scaled.as_str().to_owned()),
             }),
             template,
             ..StatefulSetSpec::default()

@@ -1,6 +1,8 @@
 //! Tests of the objects as `build` returns them, by the spec that asks for them.
 
+mod added_servers;
 mod stateful_sets;
+mod suspension;
 
 use std::sync::Arc;
 
@@ -20,6 +22,20 @@ fn desired(plan: &Plan, references: &References) -> Desired {
     let server = plan.server.as_ref().expect("valid");
     let order = order(server, plan, None, Uptake::InForce, &CurrentExposure::default());
     build(&order, plan, references, &RunningWorkload::default(), &settings())
+}
+
+/// Returns what is desired beside a workload that runs.
+fn desired_beside(spec: &str, running: &RunningWorkload) -> Desired {
+    let references = references();
+    let plan = plan(spec, &references);
+    let server = plan.server.as_ref().expect("valid");
+    let order = order(server, &plan, None, Uptake::InForce, &CurrentExposure::default());
+    build(&order, &plan, &references, running, &settings())
+}
+
+fn object(desired: &Desired, kind: ChildKind) -> Option<Value> {
+    let child = desired.children.iter().find(|child| child.kind() == kind)?;
+    Some(serde_json::to_value(child.object()).expect("JSON"))
 }
 
 fn built(spec: &str) -> Vec<(String, Value)> {
@@ -56,6 +72,20 @@ fn built_with_jobs(spec: &str) -> Vec<(String, Value)> {
         (format!("{}/{}", child.kind().as_str(), child.name()), object)
     };
     desired.children.iter().map(named).collect()
+}
+
+#[test]
+fn a_service_leads_to_the_console_only_where_the_resource_asks_for_it() {
+    let service = |console: &str| {
+        let spec = format!("{{serviceType: LoadBalancer, allowAnonymousExposure: true, console: {console}}}");
+        built(&spec).into_iter().find(|(name, _)| name == "Service/x-console").map(|(_, object)| object)
+    };
+    assert_eq!(service("{}"), None);
+    assert_eq!(service("{access: 'off'}"), None);
+    let service = service("{access: tokens, viewerTokenSecretRefs: [{name: s, key: k}]}").expect("a Service");
+    assert_eq!(service["spec"]["type"], "ClusterIP", "whatever the Service of clients is");
+    assert_eq!(service["spec"]["ports"], json!([{ "name": "admin", "port": 9090, "targetPort": "admin" }]));
+    assert_eq!(service["spec"]["sessionAffinity"], "ClientIP", "each pod signs its own cookies");
 }
 
 #[test]

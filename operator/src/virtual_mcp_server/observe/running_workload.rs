@@ -102,25 +102,26 @@ impl RunningWorkload {
         }
     }
 
+    /// Returns true if the workload in its former form stays for now: its pods serve until those of the wanted
+    /// form are ready. A suspended server serves nobody, and waits only until the wanted form has taken over
+    /// the number of pods to come back to.
+    pub(in crate::virtual_mcp_server) fn waits_for_pods(&self, server: &Validated) -> bool {
+        self.hands_over(server) || (!server.is_suspended && self.is_replaced_by(WorkloadForm::wanted(server)))
+    }
+
+    /// Returns true if the server is suspended, and its workload in the wanted form is still to be written.
+    pub(in crate::virtual_mcp_server) fn hands_over(&self, server: &Validated) -> bool {
+        let form = WorkloadForm::wanted(server);
+        server.is_suspended && self.has(form.other()) && !self.has(form)
+    }
+
     /// Returns true if the other form serves until the pods of this one are ready.
-    pub(in crate::virtual_mcp_server) fn is_replaced_by(&self, form: WorkloadForm) -> bool {
+    fn is_replaced_by(&self, form: WorkloadForm) -> bool {
         let is_ready = match form {
             WorkloadForm::Deployment => self.deployment.as_ref().map(RolloutCounts::from),
             WorkloadForm::StatefulSet => self.set.as_ref().map(RolloutCounts::from),
         };
         self.has(form.other()) && is_ready.is_none_or(|counts| counts.pending.is_some())
-    }
-
-    /// Returns the number of pods to begin with, where an autoscaler or a person decides it: that of the form
-    /// which is replaced. `None` once the new form exists, whose number belongs to them.
-    pub(in crate::virtual_mcp_server) fn first_replicas(&self, form: WorkloadForm) -> Option<i32> {
-        if self.has(form) {
-            return None;
-        }
-        match form {
-            WorkloadForm::StatefulSet => self.deployment.as_ref()?.spec.as_ref()?.replicas,
-            WorkloadForm::Deployment => self.set.as_ref()?.spec.as_ref()?.replicas,
-        }
     }
 
     fn has(&self, form: WorkloadForm) -> bool {
@@ -156,14 +157,12 @@ mod tests {
         let alone = RunningWorkload { deployment: Some(old.clone()), set: None };
         let (wanted, pods) = (WorkloadForm::StatefulSet, [].as_slice());
         assert!(alone.is_replaced_by(wanted));
-        assert_eq!(alone.first_replicas(wanted), Some(3));
         assert_eq!(alone.counts(wanted, pods, "x").map(|counts| counts.ready), Some(3));
         assert!(!alone.is_replaced_by(WorkloadForm::Deployment), "there is no StatefulSet to replace");
 
         let partly = json!({ "replicas": 3, "readyReplicas": 1, "updatedReplicas": 3 });
         let both = RunningWorkload { set: Some(set(&partly)), ..alone };
         assert!(both.is_replaced_by(wanted));
-        assert_eq!(both.first_replicas(wanted), None, "an autoscaler may have set it");
         assert_eq!(both.counts(wanted, pods, "x").map(|counts| counts.ready), Some(4));
 
         let done = RunningWorkload { deployment: Some(old), set: Some(set(&ready)) };

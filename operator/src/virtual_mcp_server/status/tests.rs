@@ -3,6 +3,8 @@
 mod definitions;
 mod network;
 mod reachability;
+mod suspended;
+mod switched_off;
 mod trusted_tools;
 mod volumes;
 

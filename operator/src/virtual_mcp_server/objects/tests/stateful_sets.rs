@@ -9,20 +9,6 @@ use super::*;
 const CLAIMS: &str = "optimizer: {enabled: true, embeddings: {provider: none}, storage: {volume: \
                       {persistentVolumeClaim: {size: 2Gi, storageClassName: fast}}}}";
 
-/// Returns what is desired beside a workload that runs.
-fn desired_beside(spec: &str, running: &RunningWorkload) -> Desired {
-    let references = references();
-    let plan = plan(spec, &references);
-    let server = plan.server.as_ref().expect("valid");
-    let order = order(server, &plan, None, Uptake::InForce, &CurrentExposure::default());
-    build(&order, &plan, &references, running, &settings())
-}
-
-fn object(desired: &Desired, kind: ChildKind) -> Option<Value> {
-    let child = desired.children.iter().find(|child| child.kind() == kind)?;
-    Some(serde_json::to_value(child.object()).expect("JSON"))
-}
-
 /// Returns a stored workload with this number of pods, of which so many are ready.
 fn stored<K: DeserializeOwned>(replicas: i32, ready: i32, claims: &Value) -> K {
     let spec =

@@ -48,9 +48,10 @@ pub(super) fn volumes(
 
 /// Returns the word about a workload that changes its form; `None` if it does not.
 pub(super) fn replacement(observed: &ObservedVirtualMCPServer<'_>) -> Option<String> {
-    let form = WorkloadForm::wanted(&observed.order?.server);
+    let server = &observed.order?.server;
+    let form = WorkloadForm::wanted(server);
     let (new, old) = (form.kind().as_str(), form.other().kind().as_str());
-    observed.running.is_replaced_by(form).then(|| {
+    observed.running.waits_for_pods(server).then(|| {
         format!("a {new} replaces the {old}, whose pods serve until every pod of the {new} is ready")
     })
 }
