@@ -13,8 +13,11 @@ use vmcp_crds::{Invalid, MCPServer};
 
 use super::bridge_report;
 use super::build::{CONTAINER, build};
-use super::dereference::{DereferenceError, References, dereference, has_bridge, secret_references};
-use super::guards::{self, GuardReferences, uses_auth_config};
+use super::dereference::{
+    DereferenceError, GuardReferences, References, dereference, has_bridge, secret_references,
+    uses_auth_config,
+};
+use super::guards;
 use super::image_program::{ImageProgramState, ImagePrograms};
 use super::names::{WORKLOAD_NAME, child_name, config_map_name, secret_name};
 use super::permission_profile::config_map_of;

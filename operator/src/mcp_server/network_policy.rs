@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use vmcp_crds::lower::ADMIN_PORT;
 
-use super::names::{WORKLOAD_NAME, metadata};
+use super::names::{TUNNEL_PORT, WORKLOAD_NAME, metadata};
 use super::permission_profile::Egress;
 use super::validate::ValidMCPServer;
 use crate::runtime::{BuildSettings, OPERATOR_NAME, workload_labels};
@@ -17,9 +17,6 @@ use crate::workload::{GROUP_LABEL, group_label};
 
 /// The port of the DNS.
 const DNS_PORT: u16 = 53;
-/// The port of Istio's tunnels between pods (HBONE): in ambient mode the policy sees no other port. See
-/// <https://istio.io/latest/docs/ambient/usage/networkpolicy/>.
-pub(super) const TUNNEL_PORT: u16 = 15008;
 
 /// Returns the NetworkPolicy; `None` if neither direction is limited.
 pub(super) fn network_policy(server: &ValidMCPServer, settings: &BuildSettings) -> Option<NetworkPolicy> {

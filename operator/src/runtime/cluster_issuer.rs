@@ -14,8 +14,6 @@ use serde::Deserialize;
 use vmcp_crds::lower::ClusterIssuer;
 use vmcp_error_chain::error_chain;
 
-use super::context::Context;
-
 /// Metadata of the issuer (OpenID Connect Discovery).
 const METADATA: &str = "/.well-known/openid-configuration";
 /// Key set of the issuer.
@@ -72,25 +70,22 @@ struct KeySet {
     keys: Vec<serde_json::Value>,
 }
 
-impl Context {
-    /// Returns issuer and keys of the cluster, if they are needed. While the API server fails, the last
-    /// answer counts: without it, a failure would look like a mistake of the resource.
-    pub(crate) async fn cluster_issuer(&self, is_needed: bool) -> ClusterIssuerState {
-        if !is_needed {
-            return ClusterIssuerState::NotNeeded;
-        }
-        let last = self.cluster_issuer.0.lock().clone();
+impl ClusterIssuerCache {
+    /// Returns issuer and keys of the cluster. While the API server fails, the last answer counts: without
+    /// it, a failure would look like a mistake of the resource.
+    pub(super) async fn state(&self, client: &Client) -> ClusterIssuerState {
+        let last = self.0.lock().clone();
         if let Some((_, known)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
             return ClusterIssuerState::Known(Arc::clone(known));
         }
-        match read(&self.client).await {
+        match read(client).await {
             Ok(issuer) => {
                 // Equal values share one allocation: every reconcile compares them.
                 let issuer = match last {
                     Some((_, known)) if *known == issuer => known,
                     _ => Arc::new(issuer),
                 };
-                *self.cluster_issuer.0.lock() = Some((Instant::now(), Arc::clone(&issuer)));
+                *self.0.lock() = Some((Instant::now(), Arc::clone(&issuer)));
                 ClusterIssuerState::Known(issuer)
             }
             Err(reason) => {
