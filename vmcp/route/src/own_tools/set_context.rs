@@ -5,9 +5,9 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use vmcp_config::{Exposure, OptimTool};
 
-use super::tool_result;
-use super::tool_result::own_answer::{self, Refusal};
+use super::own_answer::{self, Refusal};
 use crate::answer::Answer;
+use crate::answer::tool_result;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
 pub(crate) use vmcp_engine::context_key::ContextKey;

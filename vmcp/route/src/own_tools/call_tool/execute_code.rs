@@ -39,10 +39,10 @@ use self::call_arguments::CodeArguments;
 use self::host::Host;
 use self::kept::KeptScript;
 use self::waiting::Waiting;
+use crate::answer::tool_result;
 use crate::answer::{Answer, Content};
 use crate::call::input_rounds::{InputRounds, Next};
 use crate::caller::CallContext;
-use crate::own_tools::tool_result;
 use vmcp_engine::optim::names::OptimTool;
 use vmcp_engine::telemetry::calls::{Origin, Outcome};
 

@@ -10,11 +10,11 @@ use vmcp_model::catalog::CatalogTool;
 use vmcp_search::first_sentence;
 
 use crate::answer::Answer;
+use crate::answer::tool_result;
 use crate::caller::CallContext;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
 use crate::own_tools::find_tool::search_record;
-use crate::own_tools::tool_result;
-use crate::own_tools::tool_result::own_answer::{self, Refusal};
+use crate::own_tools::own_answer::{self, Refusal};
 pub(crate) use vmcp_engine::search::{SearchRequest, search};
 use vmcp_engine::telemetry::calls::{Origin, Outcome};
 

@@ -8,7 +8,7 @@ use vmcp_script::protocol::{Failure, Finished};
 
 use super::Dialect;
 use super::call_arguments::{CodeArguments, LANGUAGE};
-use crate::own_tools::tool_result::{self, Block};
+use crate::answer::tool_result::{self, Block};
 
 /// Returns the result of a script that has ended, with its pictures behind it.
 pub(super) fn result(ran: Ran, arguments: &CodeArguments) -> Box<RawValue> {

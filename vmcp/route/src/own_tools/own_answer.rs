@@ -6,10 +6,10 @@ use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::answer::Answer;
+use crate::answer::tool_result::{self, ErrorType};
 use crate::caller::CallContext;
 use crate::own_tools::arguments::input::InputError;
 use crate::own_tools::arguments::own_arguments::OwnArguments;
-use crate::own_tools::tool_result::{self, ErrorType};
 use vmcp_engine::telemetry::calls::{CallRecorder, Origin, Outcome};
 
 /// The failure that a handler answers with.
