@@ -23,7 +23,7 @@ use vmcp_search::{Explanation, QueryTerm, Ranking, SearchMode, first_sentence};
 
 use self::short_schema::short_schema;
 use self::visible_schema::visible_schema;
-use super::call_tool::execute_code::Dialect;
+use super::arguments::dialect::Dialect;
 use super::unavailable::{self, UnavailableServer};
 use crate::answer::Answer;
 use crate::answer::tool_result;

@@ -43,6 +43,7 @@ use crate::answer::tool_result;
 use crate::answer::{Answer, Content};
 use crate::call::input_rounds::{InputRounds, Next};
 use crate::caller::CallContext;
+use crate::own_tools::arguments::dialect::Dialect;
 use vmcp_engine::optim::names::OptimTool;
 use vmcp_engine::telemetry::calls::{Origin, Outcome};
 
@@ -63,15 +64,6 @@ const NO_JOBS: &str = "`code.engine: job` runs scripts as Kubernetes Jobs, and t
 /// The answer to an answer that came twice.
 const USED: &str =
     "this answer has been used: what follows it is not done twice; call the tool again without it";
-
-/// The language of a script, with the form of its arguments and results.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::own_tools) enum Dialect {
-    /// Python, of execute_code.
-    Python,
-    /// ToolHive's Starlark, of execute_tool_script.
-    ToolHive,
-}
 
 /// Runs the script, or goes on with it, and answers with its result or its questions. `tool` runs scripts;
 /// `params` are those of the call.

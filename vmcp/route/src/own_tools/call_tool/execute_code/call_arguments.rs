@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use vmcp_config::{Code, format_duration};
 use vmcp_script::names::is_identifier;
 
-use super::Dialect;
+use crate::own_tools::arguments::dialect::Dialect;
 
 use crate::answer::tool_result;
 use crate::own_tools::arguments::input::InputError;
