@@ -9,6 +9,8 @@ mod calls;
 mod exemplars;
 mod operations;
 
+use std::sync::Arc;
+
 use parking_lot::{Mutex, MutexGuard};
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
@@ -18,7 +20,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::access::principal_shares::ShareDirectory;
+use crate::access::principal_shares::{PrincipalShares, ShareDirectory};
 pub use backend_connections::{ClientSession, ConnectFailureLabels};
 use calls::BackendCalls;
 pub use exemplars::TraceLabels;
@@ -379,6 +381,17 @@ impl Metrics {
     /// Waits until no other thread renders, and keeps others from it.
     pub fn rendering(&self) -> MutexGuard<'_, ()> {
         self.rendering.lock()
+    }
+
+    /// Begins to count things called `limit` by principal: at most `share` of one, `backstop` of all.
+    pub fn principal_shares(
+        &self,
+        limit: &'static str,
+        share: usize,
+        backstop: usize,
+    ) -> Arc<PrincipalShares> {
+        let refused = self.client_limits_reached.get_or_create(&LimitLabels { limit }).clone();
+        self.shares.begin(limit, share, backstop, refused)
     }
 
     /// The metrics in OpenMetrics text format, for `GET /metrics`.

@@ -11,7 +11,6 @@ use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 
 use super::identity::PrincipalKey;
-use crate::metrics::{LimitLabels, Metrics};
 
 /// State of one kind of thing, for operators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,10 +38,19 @@ impl ShareDirectory {
         kinds.iter().map(|shares| shares.state()).collect()
     }
 
-    fn add(&self, shares: &Arc<PrincipalShares>) {
+    /// Begins to count a kind; `refused` counts its refusals.
+    pub(crate) fn begin(
+        &self,
+        limit: &'static str,
+        share: usize,
+        backstop: usize,
+        refused: Counter,
+    ) -> Arc<PrincipalShares> {
+        let shares = Arc::new(PrincipalShares { limit, share, backstop, counts: Mutex::default(), refused });
         let mut kinds = self.0.lock();
         kinds.retain(|kind| kind.strong_count() > 0);
-        kinds.push(Arc::downgrade(shares));
+        kinds.push(Arc::downgrade(&shares));
+        shares
     }
 }
 
@@ -82,14 +90,6 @@ pub enum LimitReached {
 }
 
 impl PrincipalShares {
-    /// Counts things called `limit` in the metrics.
-    pub fn new(limit: &'static str, share: usize, backstop: usize, metrics: &Metrics) -> Arc<Self> {
-        let refused = metrics.client_limits_reached.get_or_create(&LimitLabels { limit }).clone();
-        let shares = Arc::new(Self { limit, share, backstop, counts: Mutex::default(), refused });
-        metrics.shares.add(&shares);
-        shares
-    }
-
     fn state(&self) -> ShareState {
         let Self { limit, share, backstop, counts, refused } = self;
         let held = counts.lock().total;
@@ -132,11 +132,12 @@ impl Drop for Held {
 mod tests {
     use super::*;
     use crate::access::identity::Principal;
+    use crate::metrics::Metrics;
 
     #[test]
     fn a_principal_that_takes_its_share_leaves_the_rest_to_others() {
         let metrics = Metrics::new();
-        let shares = PrincipalShares::new("things", 2, 3, &metrics);
+        let shares = metrics.principal_shares("things", 2, 3);
         let take = |address| shares.take(Principal::at(address).key());
         let greedy = [take("10.0.0.1").unwrap(), take("10.0.0.1").unwrap()];
         assert_eq!(take("10.0.0.1").unwrap_err(), LimitReached::OfPrincipal(2));
