@@ -20,7 +20,7 @@ use vmcp_model::discovered::Discovered;
 use vmcp_search::Vectors;
 
 use super::embedding::configured;
-use super::embedding::provider::{MonitoredProvider, progress};
+use super::embedding::provider::MonitoredProvider;
 use super::embedding::worker::EmbeddingWorker;
 use super::fleet::{self, BackendChanges, Fleet, FleetPlan};
 use super::recorder::definition_changes::milliseconds;
@@ -204,7 +204,7 @@ impl Conductor {
         let policy = match &self.options.policy {
             Some(policy) => Arc::clone(policy),
             None if same_policy(&config, &before.config) => Arc::clone(&before.policy),
-            None => policy::configured(&config, &self.shared.metrics),
+            None => policy::configured::from_config(&config, &self.shared.metrics),
         };
         let build = {
             let (listings, shared) = (listings.clone(), Arc::clone(&self.shared));
@@ -274,7 +274,7 @@ impl Conductor {
         let before = self.shared.snapshot.load_full();
         snapshot.generation = before.generation + 1;
         let changed = lists_changed(&before, &snapshot);
-        let (wanted, embedded) = progress(&snapshot);
+        let (wanted, embedded) = snapshot.embedding_progress();
         self.shared.metrics.catalog_tools.set(i64::try_from(wanted).unwrap_or(i64::MAX));
         let hidden = i64::try_from(snapshot.quarantine.len()).unwrap_or(i64::MAX);
         self.shared.metrics.catalog_quarantined.set(hidden);

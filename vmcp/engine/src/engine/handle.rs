@@ -1,5 +1,8 @@
 //! Methods of [`Engine`] that hand a room what it reads: ranking services, contexts, snapshots of sessions,
-//! refreshes, other replicas.
+//! refreshes, other replicas. [`searches`] hand out searchers, [`status`] reports.
+
+mod searches;
+mod status;
 
 use std::sync::Arc;
 

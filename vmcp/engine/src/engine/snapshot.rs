@@ -241,6 +241,11 @@ impl Snapshot {
         self.declarations.iter().find(|(name, _)| &***name == backend).map(|(_, offer)| offer)
     }
 
+    /// Returns the number of tools that want a vector, and the number of tools that have a vector.
+    pub(super) fn embedding_progress(&self) -> (usize, usize) {
+        (self.texts.iter().filter(|text| !text.is_empty()).count(), self.index.vectors().count())
+    }
+
     /// True if a tool differs from those of another snapshot.
     pub(super) fn catalog_differs(&self, other: &Snapshot) -> bool {
         let (tools, others) = (&self.catalog.tools, &other.catalog.tools);

@@ -26,10 +26,8 @@ use vmcp_store::{Baseline, DriftState, ListedTool, StateStore, StoreError, ToolD
 
 use super::conductor::commands::ConductorHandle;
 use super::recorder::definition_changes::milliseconds;
-use super::replicas::report::ApprovedTool;
-use super::shared::Shared;
 use super::snapshot::declarations::BackendListings;
-use trust::TrustReport;
+use trust::{ApprovedTool, TrustReport};
 
 /// Most fields that a log line names.
 const MAX_LOGGED_FIELDS: usize = 10;
@@ -309,7 +307,7 @@ impl DriftGuard {
 /// Trusts the pending definition of a tool, named by its server and its own name, and publishes a snapshot
 /// with it. Returns false in the cases of [`DriftGuard::approve`].
 pub(super) async fn approve(
-    shared: Arc<Shared>,
+    guard: Arc<DriftGuard>,
     conductor: ConductorHandle,
     (server, tool): (&str, &str),
     expected: Option<&str>,
@@ -318,7 +316,7 @@ pub(super) async fn approve(
     // A task of its own: an operator who hangs up leaves no approval without its snapshot.
     let approval = tokio::spawn(async move {
         let approve = move || -> Result<bool, StoreError> {
-            let is_approved = shared.drift.approve(&server, &tool, expected.as_deref())?;
+            let is_approved = guard.approve(&server, &tool, expected.as_deref())?;
             if is_approved {
                 let (server, tool) = (server.as_str(), tool.as_str());
                 tracing::info!(server, tool, "the changed definition of a tool was approved");

@@ -14,7 +14,7 @@ use vmcp_search::TEXT_VERSION;
 use vmcp_store::{ContentKey, ToolVector};
 
 use super::known_model::{KnownModel, recognize};
-use super::provider::{MonitoredProvider, progress};
+use super::provider::MonitoredProvider;
 use crate::engine::conductor::commands::ConductorHandle;
 use crate::engine::recorder::definition_changes::milliseconds;
 use crate::engine::shared::Shared;
@@ -59,7 +59,7 @@ impl EmbeddingWorker {
                 Ok(()) => {
                     changes = 0;
                     self.provider.recovered();
-                    let (wanted, embedded) = progress(&self.shared.snapshot.load());
+                    let (wanted, embedded) = self.shared.snapshot.load().embedding_progress();
                     if wanted > 0
                         && embedded == wanted
                         && let Some(start) = cold_start.take()
