@@ -1,8 +1,8 @@
 //! Translates the parameters of a request on their way from a client to a backend.
 
 use crate::message::owned::{OwnedParams, Splice};
+use crate::message::request_meta::{RequestMeta, Stamp};
 use crate::message::{keys::INPUT_RESPONSES, keys::REQUEST_STATE};
-use crate::message::{meta::RequestMeta, meta::Stamp};
 use crate::message::{methods, rpc, subject};
 
 /// The changes of a request.
