@@ -1,4 +1,7 @@
 //! [`AuditQueue`]: events on their way to the thread that writes them, bounded by their bytes.
+//!
+//! This file and `sink` name each other: targets travel in the queue, so that a change of targets keeps its
+//! place among the events.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
