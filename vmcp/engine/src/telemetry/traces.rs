@@ -3,7 +3,6 @@
 //! Only the exporter enables spans: without one, a span costs an atomic load.
 
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator as _};
@@ -24,8 +23,8 @@ use vmcp_wire::meta::Trace;
 use super::TelemetryError;
 use super::calls::{CallObserver, CallRecord, Outcome, error_type};
 use super::logs::BACKENDS;
-use super::otlp::losses::Signal;
-use super::otlp::{self, OtlpClient, TARGET};
+use super::otlp::losses::{CollectorState, Signal};
+use super::otlp::{self, OtlpClient};
 
 /// A W3C trace context that owns its parts.
 pub type TraceContext = Trace<'static>;
@@ -53,7 +52,7 @@ impl Exporter {
             .map_err(|error| TelemetryError::Exporter(error.to_string()))?;
         let root = Sampler::TraceIdRatioBased(f64::from(telemetry.sampling_rate));
         let provider = SdkTracerProvider::builder()
-            .with_batch_exporter(CountedExporter { exporter, is_taken: AtomicBool::new(true) })
+            .with_batch_exporter(CountedExporter { exporter, collector: CollectorState::new(Signal::Traces) })
             .with_sampler(Sampler::ParentBased(Box::new(root)))
             .with_resource(otlp::resource(&telemetry.service_name, &telemetry.resource_attributes))
             .build();
@@ -81,25 +80,14 @@ impl Exporter {
 #[derive(Debug)]
 struct CountedExporter {
     exporter: opentelemetry_otlp::SpanExporter,
-    /// True while the collector takes exports; a change is logged once.
-    is_taken: AtomicBool,
+    collector: CollectorState,
 }
 
 impl SpanExporter for CountedExporter {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let spans = batch.len();
         let exported = self.exporter.export(batch).await;
-        let was_taken = self.is_taken.swap(exported.is_ok(), Ordering::Relaxed);
-        match &exported {
-            Err(error) => {
-                Signal::Traces.lose(spans);
-                if was_taken {
-                    tracing::warn!(target: TARGET, %error, "spans are not exported; see telemetry.traces and telemetry.endpoint");
-                }
-            }
-            Ok(()) if !was_taken => tracing::info!(target: TARGET, "spans are exported again"),
-            Ok(()) => {}
-        }
+        self.collector.note(&exported, spans);
         exported
     }
 
