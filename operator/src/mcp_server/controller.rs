@@ -14,8 +14,7 @@ use vmcp_crds::{Invalid, MCPServer};
 use super::bridge_report;
 use super::build::{CONTAINER, build};
 use super::dereference::{
-    DereferenceError, GuardReferences, References, dereference, has_bridge, secret_references,
-    uses_auth_config,
+    GuardReferences, References, dereference, has_bridge, secret_references, uses_auth_config,
 };
 use super::guards;
 use super::image_program::{ImageProgramState, ImagePrograms};
@@ -23,7 +22,7 @@ use super::names::{WORKLOAD_NAME, child_name, config_map_name, secret_name};
 use super::permission_profile::config_map_of;
 use super::status::{self, ObservedMCPServer};
 use super::validate::validate;
-use crate::references;
+use crate::references::{self, DereferenceError};
 use crate::registry::FAILURE_TTL;
 use crate::runtime::{
     ApplyError, BuildSettings, CallError, Change, ChildKind, Context, Desired, Failure, Retry, Triggers,
@@ -49,16 +48,16 @@ enum ReconcileError {
 impl Failure for ReconcileError {
     fn category(&self) -> &'static str {
         match self {
-            Self::Dereference(DereferenceError::Call(error)) | Self::Call(error) => error.category(),
-            Self::Dereference(DereferenceError::Randomness(_)) => "NoRandomness",
+            Self::Dereference(error) => error.category(),
+            Self::Call(error) => error.category(),
             Self::Apply(error) => error.category(),
         }
     }
 
     fn retry(&self) -> Retry {
         match self {
-            Self::Dereference(DereferenceError::Call(error)) | Self::Call(error) => error.retry(),
-            Self::Dereference(DereferenceError::Randomness(_)) => Retry::Backoff,
+            Self::Dereference(error) => error.retry(),
+            Self::Call(error) => error.retry(),
             Self::Apply(error) => error.retry(),
         }
     }

@@ -14,8 +14,8 @@ use super::image_program::{ImageProgramState, ImagePrograms};
 use super::names::{child_name, secret_name};
 use super::permission_profile::{self, ProfileText};
 use super::running_bridge::RunningBridge;
-use crate::references::{ReferencedSecrets, group_exists};
-use crate::runtime::{CallError, Context, GeneratedSecret};
+use crate::references::{DereferenceError, ReferencedSecrets, group_exists};
+use crate::runtime::{Context, GeneratedSecret};
 
 pub(super) use self::guard_references::{GuardReferences, uses_auth_config};
 
@@ -39,17 +39,6 @@ pub(super) struct References {
     pub image_program: ImageProgramState,
     /// The text of the permission profile.
     pub permission_profile: ProfileText,
-}
-
-/// Error of reading references.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum DereferenceError {
-    /// A call of the API server failed.
-    #[error(transparent)]
-    Call(#[from] CallError),
-    /// The operating system gives no random bytes.
-    #[error("no random bytes for a new token: {0}")]
-    Randomness(getrandom::Error),
 }
 
 /// Reads the references of the server, looks up the program of its image if it names no command, and

@@ -16,8 +16,8 @@ use vmcp_crds::virtual_mcp_server::authz;
 
 use super::build::build;
 use super::dereference::{
-    DereferenceError, References, composite_tool_refs_of, dereference, embedding_server_of, group_of,
-    oidc_config_of, refers_to_config_map, refers_to_secret,
+    References, composite_tool_refs_of, dereference, embedding_server_of, group_of, oidc_config_of,
+    refers_to_config_map, refers_to_secret,
 };
 use super::exposure_order::{ConfigurationWrites, CurrentExposure, ExposureOrder, Uptake, order, uptake};
 use super::kubelet_nudge::nudge;
@@ -27,6 +27,7 @@ use super::observe::trusted_tools::{KeptTrust, approval_annotation, join, quaran
 use super::observe::{ObservedPod, Polls, hasten, observe};
 use super::status::ObservedVirtualMCPServer;
 use super::validate::{Plan, validate};
+use crate::references::DereferenceError;
 use crate::runtime::{
     Applied, ApplyError, CallError, Change, ChildKind, Context, Failure, Retry, Triggers, WatchedResource,
     report, run_controller,
@@ -50,17 +51,17 @@ enum ReconcileError {
 impl Failure for ReconcileError {
     fn category(&self) -> &'static str {
         match self {
-            Self::Dereference(DereferenceError::Call(call)) | Self::Call(call) => call.category(),
-            Self::Dereference(DereferenceError::Randomness(_)) => "NoRandomness",
-            Self::Apply(apply) => apply.category(),
+            Self::Dereference(error) => error.category(),
+            Self::Call(error) => error.category(),
+            Self::Apply(error) => error.category(),
         }
     }
 
     fn retry(&self) -> Retry {
         match self {
-            Self::Dereference(DereferenceError::Call(call)) | Self::Call(call) => call.retry(),
-            Self::Dereference(DereferenceError::Randomness(_)) => Retry::Backoff,
-            Self::Apply(apply) => apply.retry(),
+            Self::Dereference(error) => error.retry(),
+            Self::Call(error) => error.retry(),
+            Self::Apply(error) => error.retry(),
         }
     }
 

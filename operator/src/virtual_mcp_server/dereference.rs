@@ -19,8 +19,8 @@ use vmcp_crds::{
 use super::last_good::{LastGood, MountedConfiguration};
 use super::names::{self, CONFIG_FILE};
 use crate::mcp_server_entry;
-use crate::references::{CaBundle, ReferencedSecrets};
-use crate::runtime::{CallError, ClusterIssuerState, Context, GeneratedSecret, ResourceStores};
+use crate::references::{CaBundle, DereferenceError, ReferencedSecrets};
+use crate::runtime::{ClusterIssuerState, Context, GeneratedSecret, ResourceStores};
 use crate::shared_settings::mcp_oidc_config;
 
 /// Everything that [`validate`](super::validate) reads besides the resource itself.
@@ -77,17 +77,6 @@ pub(super) struct GeneratedValues {
     pub metrics_token: Option<Vec<u8>>,
     /// The trusted definitions of tools, joined from the reports of pods; `None` before the first report.
     pub trusted_tools: Option<Vec<u8>>,
-}
-
-/// Error of reading references.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum DereferenceError {
-    /// A call of the API server failed.
-    #[error(transparent)]
-    Call(#[from] CallError),
-    /// The operating system gives no random bytes.
-    #[error("no random bytes for a new token: {0}")]
-    Randomness(getrandom::Error),
 }
 
 /// Reads everything that the server refers to, and generates the values that do not exist yet.

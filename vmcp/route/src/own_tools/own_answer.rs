@@ -60,6 +60,20 @@ pub(in crate::own_tools) async fn answer_later<T: Serialize>(
     settled(recorder, arguments, done)
 }
 
+/// Ends a call with a text for the model, and with the data of the text.
+pub(in crate::own_tools) fn told<T: Serialize>(
+    recorder: CallRecorder,
+    done: Result<T, Refusal>,
+    text: impl FnOnce(&T) -> String,
+) -> Answer {
+    let (result, outcome) = match done {
+        Ok(done) => (tool_result::told(&text(&done), &to_raw_value(&done).unwrap_or_default()), Outcome::Ok),
+        Err(refusal) => (refused(refusal), Outcome::ToolError),
+    };
+    recorder.settle(outcome);
+    Answer::own(result)
+}
+
 fn settled(
     mut recorder: CallRecorder,
     arguments: &RawValue,
