@@ -80,8 +80,8 @@ impl WrittenSettings {
 }
 
 impl EffectiveConfig {
-    /// Renders `raw`, the configuration as it is written in files; `references` has the text, as written, of values that came from
-    /// elsewhere, by path, and `resolved` the secrets among these values.
+    /// Renders `raw`, the configuration as files write it; `references` has the text, as written, of values
+    /// that came from elsewhere, by path, and `resolved` the secrets among these values.
     pub(crate) fn new(
         raw: &impl Serialize,
         written: &WrittenSettings,
