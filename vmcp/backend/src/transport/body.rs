@@ -1,6 +1,7 @@
 //! Reads HTTP bodies within bounds: whole, or as server-sent events.
 
 mod answer;
+mod beginning;
 mod collected;
 mod events;
 mod filler_limit;
@@ -19,6 +20,7 @@ use crate::policy::byte_budget::ByteBudget;
 use crate::transport::link_error::LinkError;
 
 pub(super) use crate::transport::body::answer::{Answer, AnswerSource, read};
+pub(super) use crate::transport::body::beginning::beginning;
 pub(super) use crate::transport::body::collected::counted;
 pub(super) use crate::transport::body::events::{Event, Events};
 pub(super) use crate::transport::body::filler_limit::{FillerLimit, PAUSE};
