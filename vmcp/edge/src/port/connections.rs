@@ -14,7 +14,7 @@ use super::connection::ConnectionServer;
 use super::workers::Workers;
 use crate::transport::http::exchange::{Arrival, Service};
 use vmcp_engine::access::identity::Principal;
-use vmcp_engine::access::principal_shares::LimitReached;
+use vmcp_engine::access::principal_shares::{LimitReached, PrincipalShares};
 use vmcp_engine::telemetry::metrics::Metrics;
 
 /// Time to write a refusal; a client that does not read it by then is dropped.
@@ -47,7 +47,7 @@ pub(super) async fn serve<S: Service<Arrival> + Clone>(
     metrics: Arc<Metrics>,
     stop: CancellationToken,
 ) {
-    let shares = metrics.principal_shares("connections", limits.per_client, limits.all);
+    let shares = PrincipalShares::new("connections", limits.per_client, limits.all, &metrics);
     let connections = TaskTracker::new();
     let server = Arc::new(server);
     loop {

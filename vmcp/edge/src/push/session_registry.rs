@@ -180,7 +180,7 @@ impl SessionTable {
 impl SessionRegistry {
     /// Creates an empty registry.
     pub(crate) fn new(metrics: &Metrics) -> SessionRegistry {
-        let shares = metrics.principal_shares("sessions", MAX_SESSIONS_PER_PRINCIPAL, MAX_SESSIONS);
+        let shares = PrincipalShares::new("sessions", MAX_SESSIONS_PER_PRINCIPAL, MAX_SESSIONS, metrics);
         let table = SessionTable {
             sessions: HashMap::new(),
             expiry: BTreeSet::new(),
@@ -406,7 +406,7 @@ mod tests {
     #[test]
     fn at_its_share_a_principal_loses_a_session_of_its_own() {
         let metrics = Metrics::new();
-        let shares = metrics.principal_shares("sessions", 2, 3);
+        let shares = PrincipalShares::new("sessions", 2, 3, &metrics);
         let sessions = SessionRegistry { shares, ..SessionRegistry::new(&metrics) };
         let key =
             |address: [u8; 4]| Principal { address: Some(address.into()), ..Principal::default() }.key();

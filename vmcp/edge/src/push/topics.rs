@@ -120,7 +120,7 @@ struct RegistryState {
 impl TopicRegistry {
     /// Creates an empty registry.
     pub(crate) fn new(metrics: &Metrics) -> Arc<Self> {
-        let shares = metrics.principal_shares("subscriptions", MAX_PER_PRINCIPAL, MAX_SUBSCRIPTIONS);
+        let shares = PrincipalShares::new("subscriptions", MAX_PER_PRINCIPAL, MAX_SUBSCRIPTIONS, metrics);
         Arc::new(Self { state: Mutex::default(), shares })
     }
 

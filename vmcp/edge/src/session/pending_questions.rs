@@ -72,7 +72,7 @@ impl PendingQuestions {
     /// Creates an empty table with a random prefix for its ids.
     pub(crate) fn new(metrics: &Metrics) -> Self {
         let process = format!("{ID_PREFIX}{}-", hex::encode(random::<8>()));
-        let shares = metrics.principal_shares("questions", MAX_QUESTIONS_PER_PRINCIPAL, MAX_QUESTIONS);
+        let shares = PrincipalShares::new("questions", MAX_QUESTIONS_PER_PRINCIPAL, MAX_QUESTIONS, metrics);
         Self { process, shares, open: Mutex::default(), home: ArcSwap::default() }
     }
 

@@ -5,54 +5,13 @@
 //! as a backstop. A refusal is counted in `vmcp_client_limits_reached_total`.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 
 use super::identity::PrincipalKey;
-
-/// State of one kind of thing, for operators.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ShareState {
-    /// Name of the limit, as in the metrics.
-    pub limit: &'static str,
-    /// Most of one principal.
-    pub share: usize,
-    /// Most of all principals together.
-    pub backstop: usize,
-    /// Number that all principals hold now.
-    pub held: usize,
-    /// Refusals since the start.
-    pub refused: u64,
-}
-
-/// The kinds of things that a process counts, for operators. A kind is there while its owner is.
-#[derive(Debug, Default)]
-pub struct ShareDirectory(Mutex<Vec<Weak<PrincipalShares>>>);
-
-impl ShareDirectory {
-    /// Returns the state of each kind, in the order in which they began.
-    pub fn states(&self) -> Vec<ShareState> {
-        let kinds: Vec<_> = self.0.lock().iter().filter_map(Weak::upgrade).collect();
-        kinds.iter().map(|shares| shares.state()).collect()
-    }
-
-    /// Begins to count a kind; `refused` counts its refusals.
-    pub(crate) fn begin(
-        &self,
-        limit: &'static str,
-        share: usize,
-        backstop: usize,
-        refused: Counter,
-    ) -> Arc<PrincipalShares> {
-        let shares = Arc::new(PrincipalShares { limit, share, backstop, counts: Mutex::default(), refused });
-        let mut kinds = self.0.lock();
-        kinds.retain(|kind| kind.strong_count() > 0);
-        kinds.push(Arc::downgrade(&shares));
-        shares
-    }
-}
+use crate::metrics::{CountedShares, LimitLabels, Metrics, ShareState};
 
 /// The counts of one kind of thing.
 #[derive(Debug)]
@@ -90,10 +49,12 @@ pub enum LimitReached {
 }
 
 impl PrincipalShares {
-    fn state(&self) -> ShareState {
-        let Self { limit, share, backstop, counts, refused } = self;
-        let held = counts.lock().total;
-        ShareState { limit, share: *share, backstop: *backstop, held, refused: refused.get() }
+    /// Counts things called `limit` in the metrics.
+    pub fn new(limit: &'static str, share: usize, backstop: usize, metrics: &Metrics) -> Arc<Self> {
+        let refused = metrics.client_limits_reached.get_or_create(&LimitLabels { limit }).clone();
+        let shares = Arc::new(Self { limit, share, backstop, counts: Mutex::default(), refused });
+        metrics.shares.add(&(Arc::clone(&shares) as Arc<dyn CountedShares>));
+        shares
     }
 
     /// Counts one more thing of a principal.
@@ -115,6 +76,14 @@ impl PrincipalShares {
     }
 }
 
+impl CountedShares for PrincipalShares {
+    fn state(&self) -> ShareState {
+        let Self { limit, share, backstop, counts, refused } = self;
+        let held = counts.lock().total;
+        ShareState { limit, share: *share, backstop: *backstop, held, refused: refused.get() }
+    }
+}
+
 impl Drop for Held {
     fn drop(&mut self) {
         let mut counts = self.shares.counts.lock();
@@ -132,12 +101,11 @@ impl Drop for Held {
 mod tests {
     use super::*;
     use crate::access::identity::Principal;
-    use crate::metrics::Metrics;
 
     #[test]
     fn a_principal_that_takes_its_share_leaves_the_rest_to_others() {
         let metrics = Metrics::new();
-        let shares = metrics.principal_shares("things", 2, 3);
+        let shares = PrincipalShares::new("things", 2, 3, &metrics);
         let take = |address| shares.take(Principal::at(address).key());
         let greedy = [take("10.0.0.1").unwrap(), take("10.0.0.1").unwrap()];
         assert_eq!(take("10.0.0.1").unwrap_err(), LimitReached::OfPrincipal(2));

@@ -24,6 +24,9 @@ use super::metrics::Metrics;
 pub use book::MetricsBook;
 use book::SharedBook;
 
+/// A backend and its own name of a tool: outlives catalogs and renames.
+pub(crate) type ToolKey = (Arc<str>, Arc<str>);
+
 /// Calls that wait for the writer, which takes them out 5 times a second: enough for 40,000 calls a second.
 const QUEUE_CAPACITY: usize = 8192;
 

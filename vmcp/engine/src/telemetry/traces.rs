@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator as _};
-use opentelemetry::trace::{Status, TraceContextExt as _, TracerProvider as _};
+use opentelemetry::trace::{TraceContextExt as _, TracerProvider as _};
 use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
@@ -21,7 +21,6 @@ use vmcp_config::{SignalExport, Telemetry};
 use vmcp_wire::meta::Trace;
 
 use super::TelemetryError;
-use super::calls::{CallObserver, CallRecord, Outcome, error_type};
 use super::logs::BACKENDS;
 use super::otlp::losses::{CollectorState, Signal};
 use super::otlp::{self, OtlpClient};
@@ -145,35 +144,6 @@ pub fn trace_id(context: &TraceContext) -> Option<[u8; 16]> {
     let mut id = [0; 16];
     let digits = context.traceparent.as_deref()?.split('-').nth(1)?;
     hex::decode_to_slice(digits, &mut id).ok().map(|()| id)
-}
-
-/// Writes the end of each call into its span.
-#[derive(Debug)]
-pub(super) struct CallSpans;
-
-impl CallObserver for CallSpans {
-    fn observe(&self, record: &CallRecord) {
-        if record.span.is_disabled() {
-            return;
-        }
-        record.span.record("outcome", record.outcome.label());
-        let failed = !matches!(record.outcome, Outcome::Ok | Outcome::Cancelled);
-        if failed {
-            record.span.record("otel.status_code", "ERROR");
-        }
-        if let Some(kind) = error_type(record) {
-            record.exchange.set_attribute("error.type", kind);
-        }
-        if let Some(code) = record.error_code {
-            record.exchange.set_attribute("rpc.response.status_code", code.to_string());
-        }
-        if failed {
-            // The words of a failed tool may be about its data.
-            let said = record.error.as_deref().filter(|_| record.outcome == Outcome::RpcError);
-            let description = said.unwrap_or(record.outcome.label()).to_owned().into();
-            record.exchange.set_status(Status::Error { description });
-        }
-    }
 }
 
 struct IncomingContext<'a>(&'a TraceContext);

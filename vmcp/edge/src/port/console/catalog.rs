@@ -7,7 +7,6 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 use vmcp_console::frame::Frame;
 use vmcp_console::pages::catalog::{PAGE_SIZE, ToolRow, Visibility, catalog as catalog_page};
@@ -16,11 +15,11 @@ use vmcp_console::pages::tool::{Change, Reliability, ToolAccess, ToolPage, tool 
 use vmcp_console::text::{MAX_LINE, inert};
 use vmcp_engine::engine::Snapshot;
 use vmcp_engine::telemetry::tool_metrics::report::{MetricsQuery, report};
-use vmcp_json::text::without_half_surrogates;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_model::definition_diff::MAX_FIELDS;
 
 use super::access::{ConsoleDoor, Visitor};
+use super::answer::{indented, parsed};
 use super::other_pages::client_query::ClientQuery;
 use super::overview::remedy;
 use crate::port::admin::diagnosis::explain_tool::{ToolExplanation, explain};
@@ -260,16 +259,4 @@ pub(super) fn visibility(snapshot: &Snapshot, tool: &CatalogTool) -> Visibility 
         CatalogTool { in_lists: false, .. } => Visibility::OnlyFound,
         _ => Visibility::Found,
     }
-}
-
-/// Parses JSON of a server; half a surrogate pair, which no Rust string can hold, is replaced.
-pub(super) fn parsed(text: &str) -> Option<Value> {
-    serde_json::from_str(without_half_surrogates(text).as_deref().unwrap_or(text)).ok()
-}
-
-/// Indents JSON; a text that cannot be parsed stays as it is.
-pub(super) fn indented(text: &str) -> String {
-    parsed(text)
-        .and_then(|value| serde_json::to_string_pretty(&value).ok())
-        .unwrap_or_else(|| text.to_owned())
 }

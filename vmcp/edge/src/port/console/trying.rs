@@ -13,7 +13,8 @@ use vmcp_model::catalog::CatalogTool;
 
 use super::access::form_check::CheckedForm;
 use super::access::{ConsoleDoor, Visitor};
-use super::catalog::{NamedTool, Unknown, indented, parsed};
+use super::answer::{indented, parsed};
+use super::catalog::{NamedTool, Unknown};
 use super::forms::value;
 use crate::port::admin::OperatorAddress;
 use crate::port::admin::operator_call::{self, OperatorAnswer, OperatorCall};

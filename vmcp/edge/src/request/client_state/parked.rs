@@ -54,7 +54,7 @@ impl ParkedCalls {
     /// Creates an empty table whose calls wait for `timeout`.
     pub(in crate::request) fn new(timeout: Duration, metrics: &Metrics) -> Self {
         let shares =
-            metrics.principal_shares("parked_calls", MAX_PARKED_CALLS_PER_PRINCIPAL, MAX_PARKED_CALLS);
+            PrincipalShares::new("parked_calls", MAX_PARKED_CALLS_PER_PRINCIPAL, MAX_PARKED_CALLS, metrics);
         Self { process: random(), timeout, shares, calls: Mutex::default() }
     }
 

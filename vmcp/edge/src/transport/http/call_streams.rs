@@ -78,8 +78,8 @@ pub(super) fn home_of(ring: &KeyRing, last: &str) -> Option<SocketAddr> {
 impl CallStreams {
     /// Creates an empty table whose events count in `budget`. Spawns the task that removes what is too old.
     pub(super) fn new(budget: ByteBudget, metrics: &Arc<Metrics>) -> Arc<Self> {
-        let shares = metrics.principal_shares("call_streams", MAX_STREAMS_PER_PRINCIPAL, MAX_STREAMS);
-        let room = metrics.principal_shares("call_stream_bytes", MAX_BLOCKS_PER_PRINCIPAL, MAX_BLOCKS);
+        let shares = PrincipalShares::new("call_streams", MAX_STREAMS_PER_PRINCIPAL, MAX_STREAMS, metrics);
+        let room = PrincipalShares::new("call_stream_bytes", MAX_BLOCKS_PER_PRINCIPAL, MAX_BLOCKS, metrics);
         let streams =
             Arc::new(Self { shares, room, budget, metrics: Arc::clone(metrics), table: Mutex::default() });
         tokio::spawn(sweep(Arc::downgrade(&streams)));

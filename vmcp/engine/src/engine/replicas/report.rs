@@ -8,7 +8,7 @@ use vmcp_search::learning::LearnedPair;
 use vmcp_store::{StoredPair, ToolMetrics};
 
 use crate::engine::tool_drift::trust::ApprovedTool;
-use crate::search::context::ToolKey;
+use crate::telemetry::tool_metrics::ToolKey;
 
 /// The counts of one replica, and what it knows of replicas that are gone.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -242,8 +242,8 @@ mod tests {
 
     fn stream(budget: &ByteBudget, room: usize) -> CallStream {
         let (principal, metrics) = (Principal::default().key(), Metrics::new());
-        let held = metrics.principal_shares("call_streams", 1, 1).take(principal).unwrap();
-        let room = metrics.principal_shares("call_stream_bytes", room, room);
+        let held = PrincipalShares::new("call_streams", 1, 1, &metrics).take(principal).unwrap();
+        let room = PrincipalShares::new("call_stream_bytes", room, room, &metrics);
         let request = RawValue::from_string("7".to_owned()).unwrap();
         CallStream::new([1; 16], [2; 16], principal, &request, budget.clone(), room, held)
     }
