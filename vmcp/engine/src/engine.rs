@@ -43,9 +43,9 @@ pub use tool_drift::ChangedTool;
 pub use tool_drift::trust::TrustReport;
 
 use crate::access::agent_sessions::{self, AgentSessions};
+use crate::access::configured::policy::policy;
 use crate::access::identity::{Principal, PrincipalKey};
 use crate::access::outgoing::TokenFactory;
-use crate::access::policy;
 use crate::access::session_webhooks::SessionWebhooks;
 use crate::folders;
 use crate::metrics::Metrics;
@@ -115,10 +115,7 @@ impl Engine {
         let contexts = Arc::<Contexts>::default();
         let learner = Learner::new(Arc::clone(&contexts), dir.clone());
         let shapes = ObservedShapes::new(dir.clone());
-        let policy = options
-            .policy
-            .clone()
-            .unwrap_or_else(|| policy::configured::from_config(&config, &options.metrics));
+        let policy = options.policy.clone().unwrap_or_else(|| policy(&config, &options.metrics));
         let snapshot = Snapshot::empty(&config, policy, options.bridge)?;
         let revocations = Arc::clone(snapshot.authentication.revocations());
         let withdrawn = Arc::new(WithdrawnCredentials::open(dir.as_deref(), revocations));

@@ -1,8 +1,6 @@
 //! [`Policy`]: decides whether a principal may reach a target. Asked at one place, the call seam
 //! (`route::call::authorize`), about the tool that will really run.
 
-pub(crate) mod configured;
-
 use std::fmt;
 use std::sync::Arc;
 

@@ -27,7 +27,8 @@ use super::recorder::definition_changes::milliseconds;
 use super::recorder::{self, BackendNames, RecorderEntry};
 use super::shared::Shared;
 use super::snapshot::{Snapshot, build};
-use crate::access::policy::{self, Policy};
+use crate::access::configured::policy::policy;
+use crate::access::policy::Policy;
 use commands::{Command, ConductorHandle};
 
 /// Debounce of listings: changes within this time of each other make one snapshot. A build that takes longer
@@ -204,7 +205,7 @@ impl Conductor {
         let policy = match &self.options.policy {
             Some(policy) => Arc::clone(policy),
             None if same_policy(&config, &before.config) => Arc::clone(&before.policy),
-            None => policy::configured::from_config(&config, &self.shared.metrics),
+            None => policy(&config, &self.shared.metrics),
         };
         let build = {
             let (listings, shared) = (listings.clone(), Arc::clone(&self.shared));

@@ -37,12 +37,12 @@ use vmcp_wire::lists::pages::List;
 use vmcp_wire::sealed::{KeyError, KeyRing};
 
 use super::tool_drift::Quarantine;
-use crate::access::decision_point::decision_point;
+use crate::access::configured::decision_point::decision_point;
+use crate::access::configured::rate_limits::rate_limiter;
+use crate::access::configured::webhooks::{CallWebhooks, webhooks};
 use crate::access::identity::{Principal, PrincipalKey};
 use crate::access::policy::Policy;
-use crate::access::rate_limits::rate_limiter;
 use crate::access::sealing_keys::SealingKeys;
-use crate::access::webhooks::{CallWebhooks, webhooks};
 use crate::schema::ToolChecks;
 use crate::search::topics::TaggedTools;
 use client_records::issued_tasks::IssuedTasks;

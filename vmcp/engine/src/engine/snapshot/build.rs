@@ -16,10 +16,10 @@ use super::Snapshot;
 use super::declarations::{BackendDeclarations, BackendListings};
 use super::index_document::document;
 use super::views::Views;
-use crate::access::decision_point::decision_point;
+use crate::access::configured::decision_point::decision_point;
+use crate::access::configured::rate_limits::rate_limiter;
+use crate::access::configured::webhooks::webhooks;
 use crate::access::policy::Policy;
-use crate::access::rate_limits::rate_limiter;
-use crate::access::webhooks::webhooks;
 use crate::engine::tool_drift::Quarantine;
 use crate::schema::ToolChecks;
 

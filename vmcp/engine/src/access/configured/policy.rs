@@ -5,14 +5,14 @@ use std::sync::Arc;
 use vmcp_access::policy::{CedarPolicy, DEFAULT_DENY, Kind};
 use vmcp_config::Config;
 
-use super::{AccessRequest, AllowAll, Decision, Item, ListedRights, Policy, PolicyId};
 use crate::access::cedar::MeasuredPolicy;
 use crate::access::identity::Principal;
+use crate::access::policy::{AccessRequest, AllowAll, Decision, Item, ListedRights, Policy, PolicyId};
 use crate::access::profiles::ProfilePolicy;
 use crate::metrics::Metrics;
 
 /// Returns the policy that a configuration asks for.
-pub(crate) fn from_config(config: &Config, metrics: &Metrics) -> Arc<dyn Policy> {
+pub(crate) fn policy(config: &Config, metrics: &Metrics) -> Arc<dyn Policy> {
     let policy: Arc<dyn Policy> = match &config.authz {
         Some(authz) => {
             if let Some(policy) = CedarPolicy::new(authz) {
@@ -102,7 +102,7 @@ mod tests {
     /// Decides about a call of add_mcp_server; also returns whether lists show it.
     fn may_add(yaml: &str, principal: &Principal) -> (bool, bool) {
         let config = crate::testing::config(yaml);
-        let policy = from_config(&config, &Metrics::default());
+        let policy = policy(&config, &Metrics::default());
         let item = Item::OwnTool("optim.add_mcp_server");
         let request = AccessRequest { principal, action: "tools/call", backend: "", item, arguments: None };
         let allowed = matches!(policy.decide(&request), Decision::Allow { .. });
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn policies_with_mistakes_deny_everything() {
         let config = crate::testing::config("incomingAuth: { authz: { policies: ['permit('] } }");
-        let policy = from_config(&config, &Metrics::default());
+        let policy = policy(&config, &Metrics::default());
         let principal = Principal::default();
         let request = AccessRequest {
             principal: &principal,
