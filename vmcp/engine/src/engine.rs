@@ -10,7 +10,7 @@ mod first_listings;
 mod fleet;
 mod handle;
 mod options;
-pub mod recorder;
+mod recorder;
 pub mod replicas;
 mod restart;
 mod revocations;
@@ -31,6 +31,7 @@ use vmcp_script::pool::WorkerPool;
 use vmcp_store::StoreError;
 
 pub use fleet::BackendChanges;
+pub use handle::refresh::{RefreshOutcome, Refreshed};
 pub use options::{Options, StartError, Storage};
 pub use restart::needs_restart;
 pub use snapshot::Snapshot;
@@ -230,18 +231,6 @@ impl Engine {
     /// Returns the trust in the tools of backends under quarantine, for replicas that share it.
     pub fn trust_report(&self) -> Arc<TrustReport> {
         self.0.shared.drift.report()
-    }
-
-    /// Trusts the changed definition of a quarantined tool, by its own name at its backend; false if none
-    /// waits for that, or if its hash is not the `expected` one.
-    pub async fn approve_tool(
-        &self,
-        backend: &str,
-        tool: &str,
-        expected: Option<&str>,
-    ) -> Result<bool, StoreError> {
-        let (guard, conductor) = (Arc::clone(&self.0.shared.drift), self.0.conductor.clone());
-        tool_drift::approve(guard, conductor, (backend, tool), expected).await
     }
 
     /// True if the cache on disk could not be used: it is in memory, and ends with the process.

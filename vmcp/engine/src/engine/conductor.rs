@@ -5,6 +5,7 @@
 //! on a blocking thread, so that a large catalog stalls no connection.
 
 pub(super) mod commands;
+pub(super) mod embedding_worker;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,15 +22,15 @@ use vmcp_search::Vectors;
 
 use super::embedding::configured;
 use super::embedding::provider::MonitoredProvider;
-use super::embedding::worker::EmbeddingWorker;
 use super::fleet::{self, BackendChanges, Fleet, FleetPlan};
-use super::recorder::definition_changes::milliseconds;
 use super::recorder::{self, BackendNames, RecorderEntry};
 use super::shared::Shared;
 use super::snapshot::{Snapshot, build};
 use crate::access::configured::policy::policy;
 use crate::access::policy::Policy;
+use crate::random::milliseconds;
 use commands::{Command, ConductorHandle};
+use embedding_worker::EmbeddingWorker;
 
 /// Debounce of listings: changes within this time of each other make one snapshot. A build that takes longer
 /// stretches it to its own duration, so that building never takes more than half of the time.

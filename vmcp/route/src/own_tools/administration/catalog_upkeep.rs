@@ -14,7 +14,7 @@ use crate::own_tools::arguments::own_arguments::{OwnArguments, SERVER};
 use crate::own_tools::own_answer::{self, Refusal};
 use crate::own_tools::resolve::visible_server;
 use vmcp_engine::engine::View;
-pub(crate) use vmcp_engine::engine::recorder::refresh::{RefreshOutcome, Refreshed};
+pub(crate) use vmcp_engine::engine::{RefreshOutcome, Refreshed};
 use vmcp_engine::telemetry::calls::Origin;
 
 /// Lists servers again, and answers with the counts of changes.
