@@ -1,4 +1,4 @@
-//! Limits of an SVG, and [`SvgError`], which names the one that was met.
+//! Limits of an SVG, and [`SvgError`], which names the exceeded limit.
 
 /// Most bytes of an SVG; a longer one is refused.
 pub const MAX_BYTES: usize = 1 << 20;

@@ -50,8 +50,8 @@ impl Context {
     }
 }
 
-/// Returns the values from the cache if they are of the `watched` version, else those that `read` brings;
-/// their version may be newer than the watched one.
+/// Returns the cached values if they have the `watched` version; else `read` brings them, perhaps at a newer
+/// version.
 async fn cached(
     cache: &ValueCache,
     (namespace, name): (&str, &str),

@@ -1,4 +1,4 @@
-//! Methods of [`Engine`] that hand out searchers, and take in what became of their queries.
+//! Methods of [`Engine`] that hand out searchers, and take in the outcomes of their queries.
 
 use std::sync::Arc;
 use std::time::Duration;
